@@ -34,6 +34,8 @@ type Context struct {
 	buffers     []*Buffer                           // buffers that hold data of tensors of this context
 	allocations []graphAllocation                   // what allocators of graphs gave to tensors of this context
 	customs     map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
+
+	rowsUnchecked bool // row numbers that a graph computes are checked by whoever computes it
 }
 
 // A graphAllocation keeps the allocator of graph memory as long as the context.

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/goggml/ggml/internal/rpcrelay"
+	"github.com/goggml/ggml/internal/rpcwire"
 )
 
 // AddRPCServer connects to a server of [ServeRPC], or one of ggml's own, at a
@@ -26,14 +27,17 @@ import (
 // that it supports every op, and ends the server when it does not; the op's own
 // checks hold for a server with a CPU.
 //
-// A server has one client at a time, from when the first object of one of its
+// A server of ServeRPC has several clients at once; one of ggml's own has one, from when the first object of one of its
 // devices is made until the last is closed. There is no encryption and no
 // password: see [RPCServerOptions].
 //
-// When a server dies, the network fails, or a minute passes without an answer
-// while no graph is being computed, what is being done and all that is
-// done later with its devices fails with [ErrDisconnected]. For that the data
-// pass through this process once more, and a port on loopback.
+// When a server dies, the network fails, or a minute passes without an answer, what is being done and all that is
+// done later with its devices fails with [ErrDisconnected]. While a graph is computed an answer may take any time, as long
+// as the server lives, which it shows on a second connection; of ggml's own server, which has none, nobody knows. For that
+// the data pass through this process once more, and a port on loopback.
+//
+// A server computes a graph to its end. A Compute whose context ends returns, though: what uses its backend or graph next
+// waits for the server.
 // C: ggml_backend_rpc_add_server, ggml_backend_rpc_reg, ggml_backend_register.
 func AddRPCServer(endpoint string) (*Registry, error) {
 	host, port, err := net.SplitHostPort(endpoint)
@@ -49,8 +53,8 @@ func AddRPCServer(endpoint string) (*Registry, error) {
 	if r := rpcServers.byEndpoint[endpoint]; r != nil {
 		return r, nil
 	}
-	if C.RPC_PROTO_MAJOR_VERSION != rpcrelay.Major || C.RPC_PROTO_MINOR_VERSION != rpcrelay.Minor {
-		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, this version of the package knows %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcrelay.Major, rpcrelay.Minor)
+	if C.RPC_PROTO_MAJOR_VERSION != rpcwire.Major || C.RPC_PROTO_MINOR_VERSION != rpcwire.Minor {
+		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, this version of the package knows %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcwire.Major, rpcwire.Minor)
 	}
 	r, err := addRPCServer(rpc, endpoint)
 	if err != nil {

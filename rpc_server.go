@@ -4,47 +4,55 @@ package ggml
 import "C"
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
+	"sync"
 	"time"
-	"unsafe"
-
-	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // RPCServerOptions are the settings of [ServeRPC]; the zero value is usual.
 type RPCServerOptions struct {
-	Threads  int    // of CPU devices; 0 stands for DefaultThreads
-	CacheDir string // a folder where large weights are kept for the next client; "" for none
-	Memory   int64  // bytes of each device that a client can have; 0 for all
+	Threads int   // of CPU devices; 0 stands for DefaultThreads
+	Memory  int64 // bytes of each device that clients can have together; 0 for all
+	Clients int   // at once, others wait; 0 stands for 16
+
+	// CacheDir is a folder where data of more than 10 MiB is kept, by its hash, for the next client that has the same,
+	// which does not send it then; "" for none. The hash is ggml's, of 64 bits and no secret: clients that share a cache
+	// trust each other. CacheSize is the most bytes that it takes, of which what was not used for longest goes; 0 for any
+	// number.
+	CacheDir  string
+	CacheSize int64
+
+	// Idle is how long a client may say nothing while another one waits; 0 stands for ten minutes.
+	Idle time.Duration
+	// Grace is how long computations go on when the server stops; 0 stands for a minute.
+	Grace time.Duration
 
 	// AnyAddress allows an address other than a loopback one. The protocol has
-	// no encryption and knows no users: whoever reaches the server reads and
-	// writes its memory, and lets it connect with other servers to sum up tensors.
+	// no encryption and knows no users: whoever reaches the server computes on its devices.
 	// Use it in a private network only.
 	AnyAddress bool
 }
 
 // ServeRPC lets other programs compute on devices of this one, by
-// [AddRPCServer], until the context ends, whose cause it returns then. The
+// [AddRPCServer] or llama.cpp's --rpc, until the context ends, whose cause it returns then. The
 // endpoint is an IPv4 address and a port, "127.0.0.1:50052" for example; without
-// devices it offers the CPU. It serves one client at a time, others wait; one
-// that sends nothing at first, or what no client would, is disconnected.
+// devices it offers the CPU. Clients compute at the same time, each with buffers, graphs and backends of its own.
 //
-// When it stops, a client finds its server gone, and the memory that it had is
-// freed. A graph that is being computed is waited for, five seconds at most.
+// The server is this package's own. An op of a client is made anew by the method of [Context] that makes such an op, and
+// computed if that is what the client says it is, in memory that is the client's; row numbers are checked before they are
+// used. So what the binding refuses of its callers is refused of clients: custom ops, whose parameters are addresses,
+// and a few layouts that a GPU would take but the CPU does not. A client that sends what is refused is disconnected, with
+// the reason in the log ([SetLogger]), which tells of every client. It cannot connect the server with other ones, as
+// ggml's can for sums of tensors (llama.cpp's --split-mode tensor sums up in the client then).
 //
-// It returns other errors when it cannot serve, and when ggml ends the server
-// because of what a client asks for. Such an end leaves memory behind, and some
-// of them end the process; where that matters, serve in a process of its own.
-// ggml writes what it does to standard output, with the port on loopback on
-// which its server stands behind this one.
+// When it stops, it takes no more requests, waits for the computations in flight, and frees the memory of all clients,
+// which find it gone.
 // C: ggml_backend_rpc_start_server.
 func ServeRPC(ctx context.Context, endpoint string, o RPCServerOptions, devices ...*Device) error {
 	address, err := netip.ParseAddrPort(endpoint)
@@ -69,40 +77,64 @@ func serveRPC(ctx context.Context, address netip.AddrPort, o RPCServerOptions, d
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
-	serving, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	stop, err := s.start(end)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	gate := &rpcrelay.Gate{
-		Server:   s.address(),
-		MaxData:  s.memory(),
-		Memory:   o.Memory,
-		AnyPeers: o.AnyAddress,
-		Refused: func(client net.Addr, err error) {
-			logger().Warn("ggml: RPC client disconnected", "client", client.String(), "error", err)
-		},
-	}
-	return gate.Serve(serving, listener)
+	return s.serve(ctx, listener)
 }
 
-// An rpcServer is ggml's, on a port of loopback.
+// An rpcServer serves clients of the devices.
 type rpcServer struct {
-	rpc     *Registry
-	devices []C.ggml_backend_dev_t
+	options RPCServerOptions
+	devices []*rpcDevice
 	threads int
-	cache   string
-	port    uint16
+	cache   *rpcCache // nil for none
+
+	mu       sync.Mutex
+	sessions map[*rpcSession]bool // that are served
+	left     *sync.Cond           // a session has ended
+	stopped  bool
+	waiting  int // clients without a session
+}
+
+// An rpcDevice is a device with what clients have of it.
+type rpcDevice struct {
+	*Device
+	index int
+	limit int64 // 0 for all
+
+	mu   sync.Mutex
+	used int64
+}
+
+// take reserves memory for a client, unless there is not as much.
+func (d *rpcDevice) take(n int64) bool {
+	free, total := d.memory()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if total > 0 && n > free || d.limit > 0 && n > d.limit-d.used {
+		return false
+	}
+	d.used += n
+	return true
+}
+
+func (d *rpcDevice) giveBack(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.used -= n
+}
+
+// memory is what a client can have, and all.
+func (d *rpcDevice) memory() (free, total int64) {
+	p := d.Properties()
+	free, total = p.MemoryFree, p.MemoryTotal
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.limit > 0 {
+		free, total = min(free, d.limit-d.used), min(total, d.limit)
+	}
+	return free, total
 }
 
 func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
-	rpc, err := RegistryByName("RPC")
-	if err != nil {
-		return nil, notLoaded("RPC")
-	}
 	if len(devices) == 0 {
 		cpu, err := DeviceByType(CPU)
 		if err != nil {
@@ -110,92 +142,188 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		}
 		devices = []*Device{cpu}
 	}
-	s := &rpcServer{rpc: rpc, threads: o.Threads, cache: o.CacheDir}
-	for _, d := range devices {
-		if d == nil {
-			return nil, errors.New("a device is nil")
-		}
-		s.devices = append(s.devices, d.d)
-	}
 	switch {
 	case o.Memory < 0:
-		return nil, fmt.Errorf("a client cannot have %d bytes of memory; 0 is all", o.Memory)
-	case o.Threads == 0:
-		s.threads = DefaultThreads()
+		return nil, fmt.Errorf("clients cannot have %d bytes of memory; 0 is all", o.Memory)
+	case o.CacheSize < 0:
+		return nil, fmt.Errorf("a cache cannot have %d bytes; 0 is any number", o.CacheSize)
+	case o.Clients < 0 || o.Idle < 0 || o.Grace < 0:
+		return nil, errors.New("the number of clients and the times cannot be negative; 0 is the usual")
 	case o.Threads < 0 || o.Threads > C.GGML_MAX_N_THREADS:
 		return nil, fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, C.GGML_MAX_N_THREADS)
 	}
+	s := &rpcServer{options: o, threads: o.Threads, sessions: map[*rpcSession]bool{}}
+	s.left = sync.NewCond(&s.mu)
+	if s.threads == 0 {
+		s.threads = DefaultThreads()
+	}
+	if s.options.Clients == 0 {
+		s.options.Clients = 16
+	}
+	if s.options.Idle == 0 {
+		s.options.Idle = 10 * time.Minute
+	}
+	if s.options.Grace == 0 {
+		s.options.Grace = time.Minute
+	}
+	for i, d := range devices {
+		if d == nil {
+			return nil, errors.New("a device is nil")
+		}
+		s.devices = append(s.devices, &rpcDevice{Device: d, index: i, limit: o.Memory})
+	}
 	if o.CacheDir != "" {
-		if info, err := os.Stat(o.CacheDir); err != nil {
-			return nil, fmt.Errorf("the folder of the cache: %w", err)
-		} else if !info.IsDir() {
-			return nil, fmt.Errorf("the cache %s is no folder", o.CacheDir)
+		var err error
+		if s.cache, err = newRPCCache(o.CacheDir, o.CacheSize); err != nil {
+			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func (s *rpcServer) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+// errRPCStop ends sessions when the server stops.
+var errRPCStop = errors.New("the server stops")
 
-// memory is that of the device that has most.
-func (s *rpcServer) memory() int64 {
-	var most int64
-	for _, d := range s.devices {
-		most = max(most, (&Device{d}).Properties().MemoryTotal)
+// serve serves until the context ends, and closes the listener.
+func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
+	computing, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(errRPCStop)
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	defer listener.Close()
+	var clients sync.WaitGroup
+	var failure error
+	for {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				conn.Close()
+			}
+			failure = context.Cause(ctx)
+			break
+		}
+		if err != nil {
+			failure = err
+			break
+		}
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			s.client(computing, conn)
+		}()
 	}
-	if most == 0 {
-		return math.MaxInt64 >> 1 // unknown
-	}
-	return most
-}
-
-// start waits until the server listens. It tells ended why the server has ended,
-// if it does so before stop, which waits for its end.
-func (s *rpcServer) start(ended context.CancelCauseFunc) (stop func(), err error) {
-	if s.port, err = freePort(); err != nil {
-		return nil, err
-	}
-	done := make(chan error, 1)
+	s.stop()
+	done := make(chan struct{})
 	go func() {
-		err := s.serve()
-		if err == nil {
-			err = errors.New("ggml ended it; standard error says why")
-		}
-		ended(err)
-		done <- err
+		clients.Wait()
+		close(done)
 	}()
-	for !rpcrelay.Listening(s.port) {
-		select {
-		case err := <-done:
-			return nil, err
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return func() {
-		rpcrelay.StopListening(s.port)
+	select {
+	case <-done:
+	case <-time.After(s.options.Grace):
+		logger().Warn("ggml: RPC server: a computation takes longer than the grace, and is given up")
+		abort(errRPCStop)
 		select {
 		case <-done:
-		case <-time.After(5 * time.Second): // a long graph; it ends after that
+		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which ends what it has
 		}
-	}, nil
+	}
+	return failure
 }
 
-// serve returns when the server ends.
-func (s *rpcServer) serve() error {
-	var cache *C.char
-	if s.cache != "" {
-		cache = C.CString(s.cache)
-		defer C.free(unsafe.Pointer(cache))
+// maxRPCWaiting bounds connections that have no session.
+const maxRPCWaiting = 64
+
+// client serves one connection.
+func (s *rpcServer) client(computing context.Context, conn net.Conn) {
+	defer conn.Close()
+	session := &rpcSession{
+		server: s, conn: conn, r: bufio.NewReaderSize(conn, 64<<10), ctx: computing,
+		backends: make([]*Backend, len(s.devices)), buffers: map[uint64]*rpcBuffer{},
 	}
-	return withCString(s.address(), func(address *C.char) error {
-		return guardError(C.goggml_rpc_serve(s.rpc.r, address, cache, C.size_t(s.threads), C.size_t(len(s.devices)), &s.devices[0]))
-	})
+	for range s.devices {
+		session.graphs = append(session.graphs, map[uint64]*rpcGraph{})
+	}
+	log := logger().With("client", conn.RemoteAddr().String())
+	err := s.admit(session)
+	if err == nil {
+		begin := time.Now()
+		log.Info("ggml: RPC server: a client is served")
+		err = session.serve()
+		session.close()
+		s.leave(session)
+		log = log.With("seconds", time.Since(begin).Round(time.Millisecond).Seconds(), "received", session.stats.received, "sent", session.stats.sent,
+			"graphs", session.stats.graphs, "computing", session.stats.computing.Round(time.Millisecond).Seconds())
+		if endsRPC(err) {
+			log.Info("ggml: RPC server: a client has left")
+		}
+	}
+	if !endsRPC(err) {
+		log.Warn("ggml: RPC server: a client is disconnected", "error", err)
+	}
 }
 
-func freePort() (uint16, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// admit does the handshake, and waits for a request, which one that only looks whether the server lives does not have,
+// and until there is room for the session.
+func (s *rpcServer) admit(session *rpcSession) error {
+	s.mu.Lock()
+	full := s.waiting >= maxRPCWaiting
+	if !full {
+		s.waiting++
 	}
-	return uint16(l.Addr().(*net.TCPAddr).Port), l.Close()
+	s.mu.Unlock()
+	if full {
+		return errors.New("too many clients wait")
+	}
+	err := session.greet()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.waiting-- }()
+	for err == nil && len(s.sessions) >= s.options.Clients && !s.stopped {
+		s.evict()
+		timer := time.AfterFunc(200*time.Millisecond, s.left.Broadcast)
+		s.left.Wait()
+		timer.Stop()
+		if hungUp(session.conn) {
+			err = errRPCEnd
+		}
+	}
+	if err == nil && s.stopped {
+		err = errRPCStop
+	}
+	if err == nil {
+		s.sessions[session] = true
+	}
+	return err
+}
+
+// evict ends the session that has been idle for longest, if that is too long.
+func (s *rpcServer) evict() {
+	var idlest *rpcSession
+	longest := s.options.Idle
+	for session := range s.sessions {
+		if idle := session.idle(); idle > longest {
+			idlest, longest = session, idle
+		}
+	}
+	if idlest != nil {
+		idlest.end(fmt.Errorf("it has said nothing for %v, and another client waits", longest.Round(time.Second)))
+	}
+}
+
+func (s *rpcServer) leave(session *rpcSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, session)
+	s.left.Broadcast()
+}
+
+// stop has all sessions end when they are not computing.
+func (s *rpcServer) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for session := range s.sessions {
+		session.end(errRPCStop)
+	}
+	s.left.Broadcast()
 }

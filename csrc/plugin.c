@@ -58,13 +58,6 @@ goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint) {
 	GUARDED(goggml_ptr, add != NULL ? add(endpoint) : NULL)
 }
 
-goggml_error goggml_rpc_serve(ggml_backend_reg_t rpc, const char *endpoint, const char *cache_dir, size_t n_threads, size_t n_devices, ggml_backend_dev_t *devices) {
-	void (*serve)(const char *, const char *, size_t, size_t, ggml_backend_dev_t *) = goggml_reg_symbol(rpc, "ggml_backend_rpc_start_server");
-	if (serve == NULL) {
-		return NULL;
-	}
-	GUARDED_VOID(serve(endpoint, cache_dir, n_threads, n_devices, devices))
-}
 
 bool goggml_cuda_register_host(ggml_backend_reg_t cuda, void *memory, size_t size) {
 	bool (*add)(void *, size_t) = goggml_reg_symbol(cuda, "ggml_backend_register_host_buffer");

@@ -20,8 +20,6 @@ goggml_error goggml_unload(ggml_backend_reg_t reg);
 
 // The value is the registry of the server's devices, NULL when it has none.
 goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint);
-// Returns when it fails, or its socket no longer listens.
-goggml_error goggml_rpc_serve(ggml_backend_reg_t rpc, const char *endpoint, const char *cache_dir, size_t n_threads, size_t n_devices, ggml_backend_dev_t *devices);
 
 // false when the driver refuses it, or the plugin has no such function.
 bool goggml_cuda_register_host(ggml_backend_reg_t cuda, void *memory, size_t size);

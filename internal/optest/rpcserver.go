@@ -24,6 +24,9 @@ const serverEnv = "GOGGML_TEST_RPC_SERVER"
 // memoryEnv is how many bytes a client of it can have, if there is a limit.
 const memoryEnv = "GOGGML_TEST_RPC_MEMORY"
 
+// logEnv has it say what it refuses.
+const logEnv = "GOGGML_TEST_RPC_LOG"
+
 // Main runs the tests of a package that uses [Devices] or [StartRPCServer]: its TestMain.
 func Main(m *testing.M) {
 	serveIfAsked()
@@ -53,7 +56,9 @@ func serveIfAsked() {
 		io.Copy(io.Discard, os.Stdin) // until the parent ends
 		os.Exit(0)
 	}()
-	ggml.SetLogger(nil)
+	if os.Getenv(logEnv) == "" {
+		ggml.SetLogger(nil)
+	}
 	memory, _ := strconv.ParseInt(os.Getenv(memoryEnv), 10, 64)
 	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: 1, Memory: memory}))
 	os.Exit(1)
@@ -128,6 +133,11 @@ func (s *RPCServer) Answers(ask func() error) bool {
 		}
 	}
 	return false
+}
+
+// Signal sends a signal to the process, which may stop it until [RPCServer.Kill].
+func (s *RPCServer) Signal(t testing.TB, signal os.Signal) {
+	require.NoError(t, s.process.Process.Signal(signal))
 }
 
 // Kill ends the process.

@@ -20,6 +20,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A Relay forwards connections on a loopback address to the endpoint of a server.
@@ -30,8 +33,8 @@ type Relay struct {
 	ggml     string // the version of ggml that speaks the protocol
 	listener net.Listener
 	failure  atomic.Pointer[error] // of the last connection
-
-	stallTimeout time.Duration // for tests; 0 for the usual one
+	several  atomic.Bool           // the server answers several connections at once
+	stall    time.Duration         // for how long it may not answer
 }
 
 // handshakeTimeout also ends the wait for a server that has another client: it
@@ -54,7 +57,10 @@ func New(endpoint, ggml string) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener}
+	r := &Relay{Endpoint: endpoint, Address: listener.Addr().String(), ggml: ggml, listener: listener, stall: time.Minute}
+	if testhook.RPCStall > 0 {
+		r.stall = testhook.RPCStall
+	}
 	relays.Lock()
 	relays.list = append(relays.list, r)
 	relays.Unlock()
@@ -124,7 +130,7 @@ type connection struct {
 	server net.Conn // nil after a failure
 	buffer []byte
 
-	computing bool // the server may be at a graph, for which it has any time
+	computing bool // the server may be at a graph, for which it has any time while it lives
 }
 
 func (r *Relay) serve(client net.Conn) {
@@ -147,7 +153,7 @@ func (c *connection) fail(err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		err = errors.New("it has closed the connection")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("it has not answered for %v", orDefault(c.relay.stallTimeout, stallTimeout))
+		err = fmt.Errorf("it has not answered for %v", c.relay.stall)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -167,10 +173,10 @@ func (c *connection) forwardRequest() error {
 		return err
 	}
 	cmd, size := command(header[0]), int64(binary.LittleEndian.Uint64(header[1:]))
-	if cmd == hello {
-		return c.handshake(header[:], size)
+	if cmd == rpcwire.Hello {
+		return c.handshake(size)
 	}
-	c.computing = c.computing || cmd.computes()
+	c.computing = c.computing || cmd.Computes()
 	c.send(header[:])
 	var first, last []byte // bytes of the request, which the reply depends on
 	for left := size; left > 0; {
@@ -186,31 +192,66 @@ func (c *connection) forwardRequest() error {
 		}
 		c.send(chunk)
 	}
-	n := cmd.replySize(last)
+	n := replySize(cmd, last)
 	if n < 0 {
 		return nil
 	}
 	err := c.forwardReply(cmd, n, first)
-	c.computing = c.computing && !cmd.waitsForGraphs()
+	c.computing = c.computing && !waitsForGraphs(cmd)
 	return err
-}
-
-// deadline is for the next piece of a message.
-func (c *connection) deadline() time.Time {
-	if c.computing {
-		return time.Time{}
-	}
-	return time.Now().Add(orDefault(c.relay.stallTimeout, stallTimeout))
 }
 
 func (c *connection) send(p []byte) {
 	if c.server == nil {
 		return
 	}
-	c.server.SetWriteDeadline(c.deadline())
-	if _, err := c.server.Write(p); err != nil {
+	if err := c.transfer(p, c.server.SetWriteDeadline, c.server.Write); err != nil {
 		c.fail(err)
 	}
+}
+
+// read fills p from the server.
+func (c *connection) read(p []byte) error {
+	return c.transfer(p, c.server.SetReadDeadline, func(p []byte) (int, error) { return io.ReadFull(c.server, p) })
+}
+
+// transfer reads or writes p, for as long as the server makes progress, or is at a graph and lives.
+func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([]byte) (int, error)) error {
+	stall := c.relay.stall
+	for alive := time.Now(); ; {
+		deadline(time.Now().Add(stall / 6))
+		n, err := f(p)
+		if err == nil {
+			return nil
+		}
+		if p = p[n:]; n > 0 {
+			alive = time.Now()
+		}
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case c.computing && c.relay.lives(stall/6):
+			alive = time.Now()
+		case time.Since(alive) > stall:
+			return err
+		}
+	}
+}
+
+// lives reports whether a server that is at a graph answers on another connection; of one that has a single one at a
+// time nobody knows, and it may take any time.
+func (r *Relay) lives(timeout time.Duration) bool {
+	return !r.several.Load() || r.probe(timeout) == nil
+}
+
+// probe does a handshake on a connection of its own.
+func (r *Relay) probe(timeout time.Duration) error {
+	server, err := net.DialTimeout("tcp", r.Endpoint, timeout)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	return r.greet(server, timeout)
 }
 
 var errUnknownReply = errors.New("it answers in a way that this package does not know")
@@ -221,8 +262,7 @@ func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
 	binary.LittleEndian.PutUint64(header[:], uint64(n))
 	if c.server != nil {
 		var got [8]byte
-		c.server.SetReadDeadline(c.deadline())
-		if _, err := io.ReadFull(c.server, got[:]); err != nil {
+		if err := c.read(got[:]); err != nil {
 			c.fail(err)
 		} else if got != header {
 			c.fail(errUnknownReply)
@@ -234,9 +274,8 @@ func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
 	for left := n; left > 0; {
 		chunk := c.buffer[:min(left, int64(len(c.buffer)))]
 		if c.server != nil {
-			c.server.SetReadDeadline(c.deadline())
-			_, err := io.ReadFull(c.server, chunk)
-			if err == nil && !cmd.accepts(chunk) {
+			err := c.read(chunk)
+			if err == nil && !accepts(cmd, chunk) {
 				err = errUnknownReply
 			}
 			if err != nil {
@@ -260,7 +299,7 @@ func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
 // synthesizeReply replies for a server that is gone: a number, then zeros.
 func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error {
 	var number [8]byte
-	binary.LittleEndian.PutUint64(number[:], cmd.synthesized(request))
+	binary.LittleEndian.PutUint64(number[:], synthesized(cmd, request))
 	chunk := c.buffer
 	clear(chunk)
 	copy(chunk, number[:])
@@ -277,41 +316,47 @@ func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error
 // handshake forwards the first request. The reply is always what the client
 // accepts: its own version, and no transport other than TCP, which would not
 // pass the relay.
-func (c *connection) handshake(header []byte, size int64) error {
-	if size != capabilitiesSize {
+func (c *connection) handshake(size int64) error {
+	if size != rpcwire.CapabilitiesSize {
 		return fmt.Errorf("a handshake of %d bytes", size)
 	}
 	if _, err := io.ReadFull(c.client, make([]byte, size)); err != nil {
 		return err
 	}
 	if c.server != nil {
-		if err := c.serverHandshake(header); err != nil {
+		if err := c.relay.greet(c.server, handshakeTimeout); err != nil {
 			c.fail(err)
 		} else {
 			c.relay.failure.Store(nil)
+			go func() { c.relay.several.Store(c.relay.probe(probeTimeout) == nil) }()
 		}
 	}
-	reply := make([]byte, handshakeReplySize)
-	reply[0] = handshakeReplySize - 8
-	reply[8], reply[9] = Major, Minor
+	reply := make([]byte, rpcwire.HandshakeReplySize)
+	reply[0] = rpcwire.HandshakeReplySize - 8
+	reply[8], reply[9] = rpcwire.Major, rpcwire.Minor
 	_, err := c.client.Write(reply)
 	return err
 }
 
-func (c *connection) serverHandshake(header []byte) error {
-	c.server.SetDeadline(time.Now().Add(handshakeTimeout))
-	defer c.server.SetDeadline(time.Time{})
-	if _, err := c.server.Write(append(header, make([]byte, capabilitiesSize)...)); err != nil {
+// probeTimeout ends the wait for an answer on a second connection.
+const probeTimeout = 2 * time.Second
+
+// greet does the handshake with the server.
+func (r *Relay) greet(server net.Conn, timeout time.Duration) error {
+	server.SetDeadline(time.Now().Add(timeout))
+	defer server.SetDeadline(time.Time{})
+	request := append([]byte{byte(rpcwire.Hello), rpcwire.CapabilitiesSize, 0, 0, 0, 0, 0, 0, 0}, make([]byte, rpcwire.CapabilitiesSize)...)
+	if _, err := server.Write(request); err != nil {
 		return err
 	}
-	reply := make([]byte, handshakeReplySize)
-	if _, err := io.ReadFull(c.server, reply); errors.Is(err, os.ErrDeadlineExceeded) {
+	reply := make([]byte, rpcwire.HandshakeReplySize)
+	if _, err := io.ReadFull(server, reply); errors.Is(err, os.ErrDeadlineExceeded) {
 		return errors.New("it does not answer: another program uses it, or it is no RPC server of ggml")
 	} else if err != nil {
 		return err
 	}
-	if n := binary.LittleEndian.Uint64(reply); n != handshakeReplySize-8 || reply[8] != Major || reply[9] > Minor {
-		return fmt.Errorf("it is no RPC server of ggml with protocol %d.%d; start it with ggml %s", Major, Minor, c.relay.ggml)
+	if n := binary.LittleEndian.Uint64(reply); n != rpcwire.HandshakeReplySize-8 || reply[8] != rpcwire.Major || reply[9] > rpcwire.Minor {
+		return fmt.Errorf("it is no RPC server of ggml with protocol %d.%d; start it with ggml %s", rpcwire.Major, rpcwire.Minor, r.ggml)
 	}
 	return nil
 }

@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/rpcwire"
 )
 
 // A server replies to each connection with what it is told to, then closes it.
@@ -48,7 +51,7 @@ func message(body []byte) []byte {
 }
 
 func handshakeReply(major, minor byte) []byte {
-	return message(append([]byte{major, minor, 0, 0}, make([]byte, capabilitiesSize)...))
+	return message(append([]byte{major, minor, 0, 0}, make([]byte, rpcwire.CapabilitiesSize)...))
 }
 
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
@@ -65,7 +68,7 @@ func dial(t *testing.T, r *Relay) net.Conn {
 	c, err := net.Dial("tcp", r.Address)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	require.Equal(t, handshakeReply(Major, Minor)[8:], request(t, c, hello, make([]byte, capabilitiesSize)))
+	require.Equal(t, handshakeReply(rpcwire.Major, rpcwire.Minor)[8:], request(t, c, rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)))
 	return c
 }
 
@@ -86,29 +89,29 @@ func TestForward(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * 7)
 	}
-	r := start(t, startServer(t, handshakeReply(Major, Minor), message(number(64)), message(data)))
+	r := start(t, startServer(t, handshakeReply(rpcwire.Major, rpcwire.Minor), message(number(64)), message(data)))
 	c := dial(t, r)
-	require.Equal(t, number(64), request(t, c, getAlignment, number(0)))
-	require.Equal(t, data, request(t, c, getTensor, append(make([]byte, 300), number(uint64(len(data)))...)))
+	require.Equal(t, number(64), request(t, c, rpcwire.GetAlignment, number(0)))
+	require.Equal(t, data, request(t, c, rpcwire.GetTensor, append(make([]byte, 300), number(uint64(len(data)))...)))
 	require.NoError(t, r.Err())
 }
 
 // After a failure the client gets replies of the sizes that it expects, until a new handshake succeeds.
 func TestSynthesize(t *testing.T) {
-	r := start(t, startServer(t, handshakeReply(Major, Minor), message(number(64))))
+	r := start(t, startServer(t, handshakeReply(rpcwire.Major, rpcwire.Minor), message(number(64))))
 	c := dial(t, r)
-	require.Equal(t, number(64), request(t, c, getAlignment, number(0)))
+	require.Equal(t, number(64), request(t, c, rpcwire.GetAlignment, number(0)))
 	require.NoError(t, r.Err())
-	require.Equal(t, number(4096), request(t, c, getAlignment, number(0)))
+	require.Equal(t, number(4096), request(t, c, rpcwire.GetAlignment, number(0)))
 	require.Error(t, r.Err())
-	require.Equal(t, make([]byte, 5), request(t, c, getTensor, append(make([]byte, 300), number(5)...)))
-	require.Equal(t, make([]byte, 12), request(t, c, getTensor2D, append(make([]byte, 300), append(number(4), append(number(3), number(0)...)...)...)))
-	require.Equal(t, []byte{1}, request(t, c, setTensorHash, number(0)))
-	require.Equal(t, make([]byte, 16), request(t, c, allocBuffer, number(0)))
+	require.Equal(t, make([]byte, 5), request(t, c, rpcwire.GetTensor, append(make([]byte, 300), number(5)...)))
+	require.Equal(t, make([]byte, 12), request(t, c, rpcwire.GetTensor2D, append(make([]byte, 300), append(number(4), append(number(3), number(0)...)...)...)))
+	require.Equal(t, []byte{1}, request(t, c, rpcwire.SetTensorHash, number(0)))
+	require.Equal(t, make([]byte, 16), request(t, c, rpcwire.AllocBuffer, number(0)))
 
 	again := dial(t, r)
 	require.NoError(t, r.Err())
-	require.Equal(t, number(64), request(t, again, getAlignment, number(0)))
+	require.Equal(t, number(64), request(t, again, rpcwire.GetAlignment, number(0)))
 }
 
 // Replies that end too early, and those that would end the process, are failures.
@@ -117,16 +120,16 @@ func TestBadReplies(t *testing.T) {
 		cmd         command
 		reply, want []byte
 	}{
-		"short data":            {getTensor, append(number(8), 1, 2, 3), make([]byte, 8)},
-		"short alignment":       {getAlignment, append(number(8), 64, 0, 0), number(4096)},
-		"alignment of 0":        {getAlignment, message(number(0)), number(4096)},
-		"alignment of 3":        {getAlignment, message(number(3)), number(4096)},
-		"memory at 0":           {bufferGetBase, message(number(0)), number(4096)},
-		"a million devices":     {deviceCount, message(number(1_000_000)[:4]), make([]byte, 4)},
-		"another size of reply": {getMaxSize, message(number(1)[:4]), number(1 << 62)},
+		"short data":            {rpcwire.GetTensor, append(number(8), 1, 2, 3), make([]byte, 8)},
+		"short alignment":       {rpcwire.GetAlignment, append(number(8), 64, 0, 0), number(4096)},
+		"alignment of 0":        {rpcwire.GetAlignment, message(number(0)), number(4096)},
+		"alignment of 3":        {rpcwire.GetAlignment, message(number(3)), number(4096)},
+		"memory at 0":           {rpcwire.BufferGetBase, message(number(0)), number(4096)},
+		"a million devices":     {rpcwire.DeviceCount, message(number(1_000_000)[:4]), make([]byte, 4)},
+		"another size of reply": {rpcwire.GetMaxSize, message(number(1)[:4]), number(1 << 62)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := start(t, startServer(t, handshakeReply(Major, Minor), c.reply))
+			r := start(t, startServer(t, handshakeReply(rpcwire.Major, rpcwire.Minor), c.reply))
 			require.Equal(t, c.want, request(t, dial(t, r), c.cmd, append(make([]byte, 300), number(8)...)))
 			require.Error(t, r.Err())
 		})
@@ -135,7 +138,7 @@ func TestBadReplies(t *testing.T) {
 
 // A server that stalls after the handshake is gone, unless it is at a graph.
 func TestStall(t *testing.T) {
-	silent := make(chan []byte)
+	silent := make(chan struct{})
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -146,34 +149,71 @@ func TestStall(t *testing.T) {
 				return
 			}
 			readRequest(c)
-			c.Write(handshakeReply(Major, Minor))
+			c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
 			go io.Copy(io.Discard, c)
-			go func() { c.Write(<-silent) }()
+			go func() {
+				<-silent
+				c.Write(message(number(7)))
+			}()
 		}
 	}()
 	r := start(t, l.Addr().String())
-	r.stallTimeout = 100 * time.Millisecond
-	require.Equal(t, number(4096), request(t, dial(t, r), getAlignment, number(0)))
+	r.stall = 100 * time.Millisecond
+	require.Equal(t, number(4096), request(t, dial(t, r), rpcwire.GetAlignment, number(0)))
 	require.EqualError(t, r.Err(), "it has not answered for 100ms")
 
 	c := dial(t, r)
-	_, err = c.Write(append([]byte{byte(graphCompute)}, message(make([]byte, 20))...))
+	_, err = c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
 	require.NoError(t, err)
-	time.AfterFunc(300*time.Millisecond, func() {
-		reply := message(number(7))
-		silent <- reply // of the first connection, which is closed
-		silent <- reply
-	})
-	require.Equal(t, number(7), request(t, c, getTensor, append(make([]byte, 304), number(8)...)))
+	time.AfterFunc(300*time.Millisecond, func() { close(silent) })
+	require.Equal(t, number(7), request(t, c, rpcwire.GetTensor, append(make([]byte, 304), number(8)...)))
 	require.NoError(t, r.Err())
-	request(t, c, getAlignment, number(0))
+	request(t, c, rpcwire.GetAlignment, number(0))
 	require.Error(t, r.Err(), "the graph is done")
 }
 
+// A server that answers several connections at once, and is stopped in the midst of a graph, is gone after a while; not
+// while it lives.
+func TestStallInGraph(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	var stopped atomic.Bool
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if !stopped.Load() {
+				readRequest(c)
+				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+			}
+			go io.Copy(io.Discard, c)
+		}
+	}()
+	r := start(t, l.Addr().String())
+	r.stall = 300 * time.Millisecond
+	c := dial(t, r)
+	require.Eventually(t, r.several.Load, 20*time.Second, time.Millisecond)
+	_, err = c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
+	require.NoError(t, err)
+	_, err = c.Write(append([]byte{byte(rpcwire.GetTensor)}, message(append(make([]byte, 304), number(8)...))...))
+	require.NoError(t, err)
+	time.Sleep(time.Second)
+	require.NoError(t, r.Err(), "it lives")
+	stopped.Store(true)
+	require.Eventually(t, func() bool { return r.Err() != nil }, 20*time.Second, time.Millisecond)
+	require.EqualError(t, r.Err(), "it has not answered for 300ms")
+	var reply [16]byte
+	_, err = io.ReadFull(c, reply[:])
+	require.NoError(t, err, "the client goes on")
+}
+
 func TestRefusedHandshake(t *testing.T) {
-	for _, reply := range [][]byte{handshakeReply(Major+1, Minor), handshakeReply(Major, Minor+1), make([]byte, handshakeReplySize)} {
+	for _, reply := range [][]byte{handshakeReply(rpcwire.Major+1, rpcwire.Minor), handshakeReply(rpcwire.Major, rpcwire.Minor+1), make([]byte, rpcwire.HandshakeReplySize)} {
 		r := start(t, startServer(t, reply))
-		require.Equal(t, number(1<<62), request(t, dial(t, r), getMaxSize, number(0)))
+		require.Equal(t, number(1<<62), request(t, dial(t, r), rpcwire.GetMaxSize, number(0)))
 		require.ErrorContains(t, r.Err(), "start it with ggml 9.9.9")
 	}
 	closed := startServer(t)

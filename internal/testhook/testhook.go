@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync/atomic"
+	"time"
 )
 
 // Unchecked makes ops pass on what they would refuse. The process may not
@@ -21,6 +22,12 @@ var Async bool
 
 // NoMemory leaves new contexts without memory.
 var NoMemory bool
+
+// RPCMemory makes the buffers of an RPC server's clients on the CPU, where it is not nil.
+var RPCMemory func(size int64) (memory []byte, free func(), err error)
+
+// RPCStall is for how long a server may not answer; 0 for as long as usual.
+var RPCStall time.Duration
 
 // Built is called after an op was built, on the goroutine that builds it.
 var Built func()

@@ -1,0 +1,147 @@
+package rpcwire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// TensorSize is the bytes of a tensor's description.
+const TensorSize = 296
+
+const (
+	maxDims    = 4
+	maxSources = 10
+	// ParamWords are the words of an op's parameters.
+	ParamWords = 16
+)
+
+// A Tensor describes one: the client's tensors have numbers, those of a server addresses.
+type Tensor struct {
+	ID         uint64
+	Type       uint32
+	Buffer     uint64 // a number that AllocBuffer gave; 0 for memory that is not the server's
+	Ne, Nb     [maxDims]uint32
+	Op         uint32
+	Params     [ParamWords]int32
+	Flags      int32
+	Sources    [maxSources]uint64
+	ViewSource uint64
+	ViewOffset uint64
+	Data       uint64
+	Name       [64]byte
+	Uses       int32 // of its result, in the client's whole graph
+}
+
+// Decode reads a description, of TensorSize bytes.
+func (t *Tensor) Decode(p []byte) {
+	_ = p[TensorSize-1]
+	next := func(n int) []byte {
+		q := p[:n]
+		p = p[n:]
+		return q
+	}
+	u32 := func() uint32 { return binary.LittleEndian.Uint32(next(4)) }
+	u64 := func() uint64 { return binary.LittleEndian.Uint64(next(8)) }
+	t.ID, t.Type, t.Buffer = u64(), u32(), u64()
+	for i := range t.Ne {
+		t.Ne[i] = u32()
+	}
+	for i := range t.Nb {
+		t.Nb[i] = u32()
+	}
+	t.Op = u32()
+	for i := range t.Params {
+		t.Params[i] = int32(u32())
+	}
+	t.Flags = int32(u32())
+	for i := range t.Sources {
+		t.Sources[i] = u64()
+	}
+	t.ViewSource, t.ViewOffset, t.Data = u64(), u64(), u64()
+	copy(t.Name[:], next(64))
+	t.Uses = int32(u32())
+}
+
+// Append appends the description to a message.
+func (t Tensor) Append(p []byte) []byte {
+	u32 := func(n uint32) { p = binary.LittleEndian.AppendUint32(p, n) }
+	u64 := func(n uint64) { p = binary.LittleEndian.AppendUint64(p, n) }
+	u64(t.ID)
+	u32(t.Type)
+	u64(t.Buffer)
+	for _, n := range t.Ne {
+		u32(n)
+	}
+	for _, n := range t.Nb {
+		u32(n)
+	}
+	u32(t.Op)
+	for _, n := range t.Params {
+		u32(uint32(n))
+	}
+	u32(uint32(t.Flags))
+	for _, n := range t.Sources {
+		u64(n)
+	}
+	u64(t.ViewSource)
+	u64(t.ViewOffset)
+	u64(t.Data)
+	p = append(p, t.Name[:]...)
+	u32(uint32(t.Uses))
+	return p
+}
+
+// A Graph is the nodes of GraphCompute in their order, and all tensors that they depend on.
+type Graph struct {
+	Device  uint32
+	UID     uint64 // by which GraphRecompute names it; 0 for none
+	Nodes   []uint64
+	Tensors []Tensor
+}
+
+var errGraphSize = errors.New("a graph with fewer bytes than its nodes and tensors have")
+
+// DecodeGraph reads the message of GraphCompute.
+func DecodeGraph(p []byte) (*Graph, error) {
+	if len(p) < GraphSize {
+		return nil, errGraphSize
+	}
+	g := &Graph{Device: binary.LittleEndian.Uint32(p), UID: binary.LittleEndian.Uint64(p[4:])}
+	nodes := uint64(binary.LittleEndian.Uint32(p[12:]))
+	p = p[16:]
+	if uint64(len(p)) < 8*nodes+4 {
+		return nil, errGraphSize
+	}
+	tensors := uint64(binary.LittleEndian.Uint32(p[8*nodes:]))
+	if uint64(len(p)) != 8*nodes+4+TensorSize*tensors {
+		return nil, errGraphSize
+	}
+	if nodes > MaxGraphTensors || tensors > MaxGraphTensors {
+		return nil, fmt.Errorf("a graph of %d nodes and %d tensors; the limit is %d", nodes, tensors, MaxGraphTensors)
+	}
+	g.Nodes, g.Tensors = make([]uint64, nodes), make([]Tensor, tensors)
+	for i := range g.Nodes {
+		g.Nodes[i] = binary.LittleEndian.Uint64(p[8*i:])
+	}
+	p = p[8*nodes+4:]
+	for i := range g.Tensors {
+		g.Tensors[i].Decode(p[TensorSize*i:])
+	}
+	return g, nil
+}
+
+// Append appends the message of GraphCompute.
+func (g *Graph) Append(p []byte) []byte {
+	p = binary.LittleEndian.AppendUint32(p, g.Device)
+	p = binary.LittleEndian.AppendUint64(p, g.UID)
+	p = binary.LittleEndian.AppendUint32(p, uint32(len(g.Nodes)))
+	for _, id := range g.Nodes {
+		p = binary.LittleEndian.AppendUint64(p, id)
+	}
+	p = binary.LittleEndian.AppendUint32(p, uint32(len(g.Tensors)))
+	for i := range g.Tensors {
+		p = g.Tensors[i].Append(p)
+	}
+	return p
+}

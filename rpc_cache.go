@@ -1,0 +1,215 @@
+package ggml
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goggml/ggml/internal/filelink"
+)
+
+// rpcHashThreshold is of how many bytes on a client asks by a hash first.
+const rpcHashThreshold = 10 << 20
+
+// An rpcCache keeps large data in a folder, in files named by the FNV-1a hash by which clients ask for it.
+type rpcCache struct {
+	folder string
+	limit  int64 // bytes; 0 for none
+
+	mu sync.Mutex // of what makes room
+}
+
+// newRPCCache opens a folder, which exists.
+func newRPCCache(folder string, limit int64) (*rpcCache, error) {
+	if info, err := os.Stat(folder); err != nil {
+		return nil, fmt.Errorf("the folder of the cache: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("the cache %s is no folder", folder)
+	}
+	c := &rpcCache{folder: folder, limit: limit}
+	begun, _ := filepath.Glob(filepath.Join(folder, "*"+rpcBegun))
+	for _, path := range begun { // by a server that was killed
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.Remove(path)
+		}
+	}
+	c.makeRoom(0)
+	return c, nil
+}
+
+// rpcBegun ends the names of files that are not complete.
+const rpcBegun = ".part"
+
+const (
+	fnvOffset = 0xcbf29ce484222325
+	fnvPrime  = 0x100000001b3
+)
+
+// fnv goes on with a hash.
+func fnv(hash uint64, p []byte) uint64 {
+	for _, b := range p {
+		hash = (hash ^ uint64(b)) * fnvPrime
+	}
+	return hash
+}
+
+func (c *rpcCache) path(hash uint64) string {
+	return filepath.Join(c.folder, fmt.Sprintf("%016x", hash))
+}
+
+// An rpcEntry is data on its way into the cache. A nil one, or one whose file cannot be written, keeps nothing: the
+// client has its data where it wants it anyway.
+type rpcEntry struct {
+	cache *rpcCache
+	file  *os.File // nil once it has failed or is kept
+	hash  uint64
+}
+
+// begin begins an entry of n bytes.
+func (c *rpcCache) begin(n int64) *rpcEntry {
+	if !c.makeRoom(n) {
+		return nil
+	}
+	file, err := os.CreateTemp(c.folder, "*"+rpcBegun)
+	if err != nil {
+		c.warn(err)
+		return nil
+	}
+	return &rpcEntry{cache: c, file: file, hash: fnvOffset}
+}
+
+func (c *rpcCache) warn(err error) {
+	logger().Warn("ggml: RPC server: the cache keeps nothing: " + filelink.SystemError(err).Error())
+}
+
+// write never fails.
+func (e *rpcEntry) write(p []byte) error {
+	if e == nil || e.file == nil {
+		return nil
+	}
+	e.hash = fnv(e.hash, p)
+	if _, err := e.file.Write(p); err != nil {
+		e.cache.warn(err)
+		e.abandon()
+	}
+	return nil
+}
+
+// keep makes the entry one of the cache.
+func (e *rpcEntry) keep() {
+	if e == nil || e.file == nil {
+		return
+	}
+	err := e.file.Close()
+	if err == nil {
+		err = os.Rename(e.file.Name(), e.cache.path(e.hash))
+	}
+	if err != nil {
+		e.cache.warn(err)
+		os.Remove(e.file.Name())
+	}
+	e.file = nil
+}
+
+func (e *rpcEntry) abandon() {
+	if e == nil || e.file == nil {
+		return
+	}
+	e.file.Close()
+	os.Remove(e.file.Name())
+	e.file = nil
+}
+
+// makeRoom removes what was not used for longest, until n more bytes fit; it reports whether they do.
+func (c *rpcCache) makeRoom(n int64) bool {
+	if c.limit == 0 {
+		return true
+	}
+	if n > c.limit {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	type file struct {
+		path string
+		size int64
+		used time.Time
+	}
+	var files []file
+	entries, _ := os.ReadDir(c.folder)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && isRPCEntry(e.Name()) {
+			files = append(files, file{filepath.Join(c.folder, e.Name()), info.Size(), info.ModTime()})
+			n += info.Size()
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.path, b.path)) })
+	for _, f := range files {
+		if n <= c.limit {
+			break
+		}
+		if !strings.HasSuffix(f.path, rpcBegun) && os.Remove(f.path) == nil {
+			n -= f.size
+		}
+	}
+	return n <= c.limit
+}
+
+// isRPCEntry reports whether a file of the folder is the cache's.
+func isRPCEntry(name string) bool {
+	if strings.HasSuffix(name, rpcBegun) {
+		return true
+	}
+	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// load puts the data of a hash into a region, if there is such, of room bytes at most, and unharmed.
+func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) bool {
+	path := c.path(hash)
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.Size() > room {
+		return false
+	}
+	if !c.copy(file, hash, r, info.Size()) {
+		logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
+		os.Remove(path)
+		return false
+	}
+	now := time.Now()
+	os.Chtimes(path, now, now)
+	return true
+}
+
+// copy reads a file into a region. Where it fails the client writes there next.
+func (c *rpcCache) copy(file io.Reader, hash uint64, r *rpcRegion, size int64) bool {
+	var room []byte
+	sum := uint64(fnvOffset)
+	for at := int64(0); at < size; {
+		n := min(size-at, rpcPiece)
+		if r.buffer.isHost {
+			room = r.host(at, n)
+		} else {
+			room = rpcRoom(room, n)
+		}
+		if _, err := io.ReadFull(file, room); err != nil {
+			return false
+		}
+		sum = fnv(sum, room)
+		if !r.buffer.isHost && r.toDevice(room, at) != nil {
+			return false
+		}
+		at += n
+	}
+	return sum == hash
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package ggml
+
+const pollHangUp = 0 // POLLHUP is told anyway
