@@ -187,19 +187,23 @@ func (b *Backend) setThreads(n int) bool {
 // Compute runs the graph and waits for the end. The graph's tensors are
 // allocated; the device supports its ops. When ctx is cancelled the CPU stops
 // before the next node and Compute returns ctx's cause; the backend stays
-// usable.
+// usable. A server of [AddRPCServer] computes to the end, while Compute returns: what
+// uses its backend or the graph next waits for that.
 //
 // C: ggml_backend_graph_compute; of the CPU ggml_graph_compute_with_ctx,
 // ggml_backend_cpu_set_abort_callback.
 func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	b = made(b)
-	release, err := g.check([]*Device{b.device}, checkReady)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return g.compute(ctx, &computation{backends: []*Backend{b}}, func() (int64, error) {
-		return runOn([]*Backend{b}, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+	backends := []*Backend{b}
+	return abandonable(ctx, backends, func() error {
+		release, err := g.check([]*Device{b.device}, checkReady)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return g.compute(ctx, &computation{backends: backends}, func() (int64, error) {
+			return runOn(backends, C.goggml_backend_compute, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
+		})
 	})
 }
 
@@ -209,6 +213,9 @@ func (g *Graph) compute(ctx context.Context, c *computation, f func() (int64, er
 	var releases []func()
 	err := g.run(ctx, c, func() (int64, error) {
 		status, err := f()
+		if err == nil && status == C.GGML_STATUS_SUCCESS {
+			err = g.awaitRemote(ctx, c.backends)
+		}
 		for _, b := range c.backends {
 			if b.async && err == nil && status == C.GGML_STATUS_SUCCESS {
 				releases = append(releases, b.pending.finish())

@@ -21,6 +21,12 @@ func (b *Backend) ComputeThen(ctx context.Context, first, then *Graph) error {
 	if first == then && first != nil {
 		return then.errorf(nil, "both graphs are the same; compute it twice")
 	}
+	if isRemote([]*Backend{b}) { // which could not tell whether the second has begun
+		if err := b.Compute(ctx, first); err != nil {
+			return err
+		}
+		return b.Compute(context.WithoutCancel(ctx), then)
+	}
 	inOrder := []*Graph{first, then} // of locking, so that two calls cannot wait for each other
 	if uintptr(unsafe.Pointer(first)) > uintptr(unsafe.Pointer(then)) {
 		inOrder = []*Graph{then, first}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 func TestRPCServer(t *testing.T) {
@@ -91,6 +92,101 @@ func TestRPCMisuse(t *testing.T) {
 	require.NoError(t, err)
 	defer busy.Close()
 	require.ErrorContains(t, ggml.ServeRPC(t.Context(), busy.Addr().String(), ggml.RPCServerOptions{}), "address already in use")
+}
+
+// What is no server of this protocol is an error that names it, within a limit of time, and never the end of the process.
+func TestBadServers(t *testing.T) {
+	testhook.RPCStall = time.Second
+	defer func() { testhook.RPCStall = 0 }()
+	hello := func(major, minor byte) []byte {
+		return append([]byte{28, 0, 0, 0, 0, 0, 0, 0, major, minor, 0, 0}, make([]byte, 24)...)
+	}
+	for what, c := range map[string]struct {
+		answers [][]byte // to one request after the other
+		says    string
+	}{
+		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
+		"a later version":  {[][]byte{hello(8, 1)}, "it is no RPC server of ggml with protocol 8.0"},
+		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is no RPC server of ggml"},
+		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
+		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
+		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
+		"one that leaves":  {[][]byte{hello(8, 0)}, "it has closed the connection"},
+		"one that stalls":  {[][]byte{hello(8, 0), nil}, "it has not answered for 1s"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			go func() {
+				for {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer conn.Close()
+						for _, answer := range c.answers {
+							if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
+								return
+							}
+							if answer == nil {
+								io.Copy(io.Discard, conn)
+							}
+							conn.Write(answer)
+						}
+					}()
+				}
+			}()
+			begin := time.Now()
+			_, err = ggml.AddRPCServer(l.Addr().String())
+			require.ErrorIs(t, err, ggml.ErrDisconnected)
+			require.ErrorContains(t, err, "ggml: RPC server "+l.Addr().String()+": server is gone: "+c.says)
+			require.Less(t, time.Since(begin), 30*time.Second)
+		})
+	}
+}
+
+// A context that ends is heard while a server computes; what uses the graph next waits.
+func TestCancelRemoteCompute(t *testing.T) {
+	d := remote(t, optest.StartRPCServer(t))
+	b, err := d.NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	for what, compute := range map[string]func(ctx context.Context, g *ggml.Graph) error{
+		"a backend": func(ctx context.Context, g *ggml.Graph) error {
+			a, err := ggml.NewGraphAllocator(d.BufferType())
+			require.NoError(t, err)
+			defer a.Close()
+			require.NoError(t, a.Allocate(g))
+			return b.Compute(ctx, g)
+		},
+		"a scheduler": func(ctx context.Context, g *ggml.Graph) error {
+			sched := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
+			require.NoError(t, sched.Allocate(g))
+			return sched.Compute(ctx, g)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			x, c := placed(t, d, 1024, 1024), ggml.NewContext()
+			defer c.Close()
+			require.NoError(t, x.Memset(0))
+			y := x
+			for range 60 { // seconds
+				y = c.MulMat(x, y)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cause := errors.New("enough")
+			time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+			begin := time.Now()
+			require.ErrorIs(t, compute(ctx, c.NewGraph(y)), cause)
+			heard := time.Since(begin)
+			got, err := ggml.Read[float32](x) // when the server is done
+			require.NoError(t, err)
+			require.Zero(t, got[0])
+			require.Greater(t, time.Since(begin), 2*heard, "it was heard long before the end")
+		})
+	}
 }
 
 // A server that dies is an error of everything that has to do with it, and of
@@ -237,5 +333,5 @@ func TestRPCServerMemory(t *testing.T) {
 	require.EqualValues(t, limit/2, free())
 	require.NoError(t, second.Close())
 	require.EqualValues(t, limit, free())
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "a client cannot have -1 bytes of memory; 0 is all")
+	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "clients cannot have -1 bytes of memory; 0 is all")
 }

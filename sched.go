@@ -257,7 +257,7 @@ func (s *Scheduler) Reset() error {
 // is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 	s = made(s)
-	return s.compute(ctx, g, nil)
+	return abandonable(ctx, s.backends, func() error { return s.compute(ctx, g, nil) })
 }
 
 // compute runs the graph; prepare (may be nil) changes the callbacks before that.

@@ -84,6 +84,28 @@ goggml_int goggml_backend_compute_then(void *backend, void *two_graphs) {
 	return goggml_backend_compute(backend, graphs->then);
 }
 
+// The memory of a result that lies on the device, or NULL.
+static struct ggml_tensor *goggml_result_on(struct ggml_cgraph *graph, ggml_backend_dev_t device) {
+	for (int i = ggml_graph_n_nodes(graph) - 1; i >= 0; i--) {
+		struct ggml_tensor *node = ggml_graph_node(graph, i);
+		struct ggml_tensor *root = node->view_src != NULL ? node->view_src : node;
+		if (root->buffer != NULL && root->data != NULL && ggml_nbytes(root) > 0 &&
+				ggml_backend_buft_get_device(ggml_backend_buffer_get_type(root->buffer)) == device) {
+			return root;
+		}
+	}
+	return NULL;
+}
+
+goggml_error goggml_graph_await(struct ggml_cgraph *graph, ggml_backend_dev_t device) {
+	char byte;
+	struct ggml_tensor *result = goggml_result_on(graph, device);
+	if (result == NULL) {
+		return NULL;
+	}
+	GUARDED_VOID(ggml_backend_tensor_get(result, &byte, 0, 1))
+}
+
 goggml_error goggml_backend_synchronize(ggml_backend_t backend) {
 	GUARDED_VOID(ggml_backend_synchronize(backend))
 }

@@ -24,6 +24,8 @@ typedef struct {
 	int32_t *abort;
 } goggml_two_graphs;
 goggml_int goggml_backend_compute_then(void *backend, void *two_graphs);
+// Waits until the device has computed the graph, by reading of it.
+goggml_error goggml_graph_await(struct ggml_cgraph *graph, ggml_backend_dev_t device);
 goggml_error goggml_backend_synchronize(ggml_backend_t backend);
 
 // A plan; the value of a computation is a ggml_status.

@@ -193,6 +193,15 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		return err
 	}
 	scheduled(w, g)
+	if slices.ContainsFunc(w.backends, (*ggml.Backend).IsRPC) { // for which a cancelled ComputeAsync would wait
+		err := w.scheduler.Compute(ctx, g)
+		for _, next := range then {
+			if err == nil {
+				err = next.Workspace.scheduler.Compute(context.WithoutCancel(ctx), next.Graph)
+			}
+		}
+		return err
+	}
 	err := w.scheduler.ComputeAsync(ctx, g)
 	if err == nil {
 		err = context.Cause(ctx)

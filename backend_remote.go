@@ -1,0 +1,73 @@
+package ggml
+
+// #include "csrc/goggml.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A server computes a graph to its end, whoever asked for it: there is no message that stops it. So that a context that
+// ends is heard anyway, a computation on devices of servers goes on without its caller, and keeps what it uses.
+
+// patience is how long a computation has to end by itself once its context has ended.
+const patience = 200 * time.Millisecond
+
+// abandonable runs f, which computes on the backends. Where one is of a server, it returns when ctx ends; what uses the
+// graph or the backends next waits until f has ended.
+func abandonable(ctx context.Context, backends []*Backend, f func() error) error {
+	if ctx == nil || ctx.Done() == nil || calling() != nil || !isRemote(backends) {
+		return f()
+	}
+	caller, done := outerCall(), make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return caller.blamed(err)
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return caller.blamed(err)
+	case <-time.After(patience):
+		return context.Cause(ctx)
+	}
+}
+
+func isRemote(backends []*Backend) bool {
+	for _, b := range backends {
+		if b == nil || b.h == nil || b.h.closed() { // an error, which f tells
+			return false
+		}
+	}
+	return len(sortedDevices(backends)) > 0
+}
+
+// blamed is an error of another goroutine, made one of the call.
+func (c call) blamed(err error) error {
+	var op *OpError
+	var use *useError
+	switch {
+	case errors.As(err, &op):
+		op.Caller = c.line
+	case errors.As(err, &use):
+		use.call = c
+	}
+	return err
+}
+
+// awaitRemote waits until the servers among the devices of the backends have computed a graph: what they answer comes
+// after it.
+func (g *Graph) awaitRemote(ctx context.Context, backends []*Backend) error {
+	if ctx.Done() == nil {
+		return nil // the next read waits
+	}
+	for _, d := range sortedDevices(backends) {
+		if err := guardError(C.goggml_graph_await(g.g, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
