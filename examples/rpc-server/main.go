@@ -9,70 +9,112 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/netip"
 	"os"
 	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-func main() {
-	cli.Main("rpc-server", func(ctx context.Context, _ io.Writer) error { return run(ctx, os.Args[1:], os.Stderr) })
+type program struct {
+	Listen     string        `name:"listen" basic:"" short:"l" default:"127.0.0.1:50052" placeholder:"IP:PORT" help:"IPv4 address and port." group:"Network"`
+	AnyAddress bool          `name:"any-address" basic:"" help:"Allow an address that is no loopback one. There is no password and no encryption: every program that reaches it computes on the devices, so it is for a private network." group:"Network"`
+	Clients    int           `name:"clients" range:"[1,4096]" default:"16" help:"Programs served at once; others wait." group:"Network"`
+	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may ask for nothing while another one waits." group:"Network"`
+	Grace      time.Duration `name:"grace" placeholder:"TIME" default:"1m" help:"How long a computation in flight may go on when the server is stopped; a second interrupt ends it at once." group:"Network"`
+
+	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU where there is none. An unknown name lists those of this machine." group:"Devices"`
+	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all." group:"Devices"`
+
+	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights there, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
+	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: what was not used for longest goes. 0 is any size." group:"Cache"`
 }
 
-func run(ctx context.Context, args []string, usage io.Writer) error {
-	flags := flag.NewFlagSet("rpc-server", flag.ContinueOnError)
-	flags.SetOutput(usage)
-	listen := flags.String("listen", "127.0.0.1:50052", "IPv4 `address` and port")
-	names := flags.String("devices", "", "`names` of the devices to offer, with commas; the GPUs if empty, or the CPU")
-	threads := flags.Int("threads", 0, "`number` of threads of the CPU; 0 for its cores")
-	memory := flags.Int("memory", 0, "`MiB` of each device that a client can have; 0 for all")
-	cache := flags.String("cache", "", "`folder` to keep large weights in for the next client")
-	public := flags.Bool("any-address", false, "allow an address that is no loopback one")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
-		return err
-	case flags.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q; -help lists the flags", flags.Arg(0))
-	}
-	devices, err := choose(*names)
+func main() {
+	var p program
+	cli.Parse("rpc-server", &p, kong.Description(
+		"Offer the devices of this machine to programs on others: to --rpc of finetune, generate and pretrain, and of llama.cpp's programs.\n\n"+
+			"Example: rpc-server --listen 10.0.0.2:50052 --any-address --memory 8192"))
+	cli.Main("rpc-server", func(ctx context.Context, _ io.Writer) error { return p.run(ctx, os.Stderr) })
+}
+
+func (p *program) run(ctx context.Context, log io.Writer) error {
+	devices, err := choose(p.Device)
 	if err != nil {
 		return err
 	}
-	if err := cli.CheckThreads(*threads); err != nil {
+	if err := cli.CheckThreads(p.Threads); err != nil {
 		return err
 	}
-	if *memory < 0 {
-		return fmt.Errorf("--memory %d: it must be at least 0", *memory)
+	address, err := netip.ParseAddrPort(p.Listen)
+	switch {
+	case err != nil || !address.Addr().Is4() || address.Port() == 0:
+		return fmt.Errorf("--listen %s: it takes an IPv4 address and a port, like 127.0.0.1:50052", p.Listen)
+	case p.Idle <= 0:
+		return fmt.Errorf("--idle %v: it must be more than 0", p.Idle)
+	case p.Grace <= 0:
+		return fmt.Errorf("--grace %v: it must be more than 0", p.Grace)
+	case address.Addr().IsLoopback():
+	case !p.AnyAddress:
+		return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; give --any-address too if that is meant", p.Listen)
+	default:
+		fmt.Fprintf(log, "rpc-server: every program that reaches %s uses the devices: keep it in a private network\n", p.Listen)
 	}
-	if address, err := netip.ParseAddrPort(*listen); err == nil && !address.Addr().IsLoopback() {
-		if !*public {
-			return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; give --any-address too if that is meant", *listen)
-		}
-		fmt.Fprintf(usage, "rpc-server: every program that reaches %s uses the devices and reads their memory: keep it in a private network\n", *listen)
+	if err := p.checkCache(); err != nil {
+		return err
 	}
-	options := ggml.RPCServerOptions{Threads: *threads, CacheDir: *cache, Memory: int64(*memory) << 20, AnyAddress: *public}
-	return ggml.ServeRPC(ctx, *listen, options, devices...)
+	ggml.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
+	fmt.Fprintf(log, "rpc-server: %s, on %s\n", describe(devices), p.Listen)
+	err = ggml.ServeRPC(ctx, p.Listen, ggml.RPCServerOptions{
+		Threads: p.Threads, Memory: int64(p.Memory) << 20, Clients: p.Clients, Idle: p.Idle, Grace: p.Grace,
+		CacheDir: p.Cache, CacheSize: int64(p.CacheSize) << 20, AnyAddress: p.AnyAddress,
+	}, devices...)
+	return cli.Interrupted(ctx, err, "no program is served any more")
+}
+
+func (p *program) checkCache() error {
+	if p.Cache == "" {
+		return nil
+	}
+	switch info, err := os.Stat(p.Cache); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("--cache %s: there is no such folder; make it before", p.Cache)
+	case err != nil:
+		return fmt.Errorf("--cache %s: %w", p.Cache, err)
+	case !info.IsDir():
+		return fmt.Errorf("--cache %s: it is no folder", p.Cache)
+	}
+	return nil
+}
+
+func describe(devices []*ggml.Device) string {
+	var names []string
+	for _, d := range devices {
+		names = append(names, fmt.Sprintf("%s (%s)", d.Name(), d.Description()))
+	}
+	return strings.Join(names, ", ")
 }
 
 // choose finds devices by their names. GPUs come first in what it finds without
 // names, and the CPU only where there is none.
-func choose(names string) ([]*ggml.Device, error) {
+func choose(names []string) ([]*ggml.Device, error) {
 	var devices []*ggml.Device
-	if names != "" {
-		for name := range strings.SplitSeq(names, ",") {
-			d, err := ggml.DeviceByName(strings.TrimSpace(name))
-			if err != nil {
-				return nil, err
-			}
-			devices = append(devices, d)
+	for _, name := range names {
+		d, err := ggml.DeviceByName(strings.TrimSpace(name))
+		if err != nil {
+			return nil, fmt.Errorf("--device: %w", err)
 		}
+		devices = append(devices, d)
+	}
+	if devices != nil {
 		return devices, nil
 	}
 	all, err := ggml.Devices()

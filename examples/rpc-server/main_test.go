@@ -2,51 +2,87 @@ package main
 
 import (
 	"bytes"
-	"io"
+	"context"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// TestMain is the program itself when a test starts it.
 func TestMain(m *testing.M) {
-	if os.Getenv("RPC_SERVER_TEST") != "" {
-		go func() {
-			io.Copy(io.Discard, os.Stdin) // until the test ends
-			os.Exit(0)
-		}()
-		main()
-		return
-	}
-	os.Exit(m.Run())
+	clitest.Main(m, map[string]func(){"rpc-server": main})
 }
 
-func TestServer(t *testing.T) {
+func TestScripts(t *testing.T) {
+	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true})
+}
+
+// A log is what a program writes while it runs.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// start starts the program, and adds it to the servers of this process.
+func start(t *testing.T, flags ...string) (*exec.Cmd, *log, *ggml.Registry) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	endpoint := l.Addr().String()
 	require.NoError(t, l.Close())
-	self, err := os.Executable()
-	require.NoError(t, err)
-	server := exec.Command(self, "--listen", endpoint, "--threads", "1", "--devices", "CPU,cpu")
-	server.Env = append(os.Environ(), "RPC_SERVER_TEST=1")
-	_, err = server.StdinPipe()
-	require.NoError(t, err)
+	server, out := exec.Command("rpc-server", append([]string{"--listen", endpoint, "--threads", "1"}, flags...)...), &log{}
+	server.Stderr = out
 	require.NoError(t, server.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Wait() }()
-	defer server.Process.Kill()
+	t.Cleanup(func() { server.Process.Kill() })
 	var remote *ggml.Registry
 	require.Eventually(t, func() bool {
 		remote, err = ggml.AddRPCServer(endpoint)
 		return err == nil
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 20*time.Second, 50*time.Millisecond, out)
+	t.Cleanup(func() { require.NoError(t, remote.Unload()) })
+	return server, out, remote
+}
+
+// interrupt interrupts the program; wait demands that it ends by that.
+func interrupt(t *testing.T, server *exec.Cmd, out *log) (wait func()) {
+	t.Helper()
+	require.NoError(t, server.Process.Signal(os.Interrupt))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	return func() {
+		t.Helper()
+		select {
+		case err := <-ended:
+			require.ErrorContains(t, err, "exit status 130", out)
+		case <-time.After(time.Minute):
+			t.Fatal("it does not stop at an interrupt")
+		}
+	}
+}
+
+func TestServer(t *testing.T) {
+	server, out, remote := start(t, "--device", "CPU,cpu")
 	require.Len(t, remote.Devices(), 2)
 	for _, d := range remote.Devices() {
 		c := ggml.NewContext()
@@ -60,33 +96,96 @@ func TestServer(t *testing.T) {
 		buffers.Close()
 		c.Close()
 	}
-	require.NoError(t, server.Process.Signal(os.Interrupt))
-	select {
-	case err := <-ended:
-		require.ErrorContains(t, err, "exit status 130")
-	case <-time.After(20 * time.Second):
-		t.Fatal("it does not stop at an interrupt")
-	}
+	interrupt(t, server, out)()
+	require.Regexp(t, `rpc-server: CPU .*, CPU .*, on 127`, out.String())
+	require.Contains(t, out.String(), "a client is served")
+	require.Contains(t, out.String(), "a client has left")
+	require.Contains(t, out.String(), "interrupted; no program is served any more")
 }
 
-// An address that others reach is served with a warning; this one is no host's, so nothing listens.
-func TestPublicAddressWarns(t *testing.T) {
-	var out bytes.Buffer
-	require.Error(t, run(t.Context(), []string{"--listen", "192.0.2.1:1", "--any-address"}, &out))
-	require.Contains(t, out.String(), "rpc-server: every program that reaches 192.0.2.1:1 uses the devices and reads their memory")
-}
-
-func TestErrors(t *testing.T) {
-	require.ErrorContains(t, run(t.Context(), []string{"--devices", "Abacus"}, io.Discard), `device "Abacus"`)
-	require.ErrorContains(t, run(t.Context(), []string{"--listen", "0.0.0.0:1"}, io.Discard), "give --any-address too")
-	require.ErrorContains(t, run(t.Context(), []string{"--no"}, io.Discard), "not defined")
-	require.ErrorContains(t, run(t.Context(), []string{"0.0.0.0:1", "--any-address"}, io.Discard), `unexpected argument "0.0.0.0:1"`)
-	require.ErrorContains(t, run(t.Context(), []string{"--cache", "main.go"}, io.Discard), "main.go is no folder")
-	require.ErrorContains(t, run(t.Context(), []string{"--cache", "absent"}, io.Discard), "absent: no such file")
-	require.ErrorContains(t, run(t.Context(), []string{"--threads", "-1"}, io.Discard), "--threads -1")
-	require.EqualError(t, run(t.Context(), []string{"--threads", "999999999"}, io.Discard), "--threads 999999999: it must be at least 0 and at most 512")
-	require.NoError(t, run(t.Context(), []string{"-help"}, io.Discard))
-	devices, err := choose("")
+// The result of a computation in flight is delivered by a server that is told to stop.
+func TestStopWaits(t *testing.T) {
+	server, out, remote := start(t)
+	d := remote.Devices()[0]
+	b, err := d.NewBackend()
 	require.NoError(t, err)
-	require.NotEmpty(t, devices)
+	defer b.Close()
+	c, of := ggml.NewContext(), ggml.NewContext()
+	defer c.Close()
+	defer of.Close()
+	x := of.NewTensor(ggml.F32, 512, 512)
+	buffers, err := of.Allocate(d.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, x.Memset(0))
+	y := x
+	for range 60 { // seconds
+		y = c.MulMat(x, y)
+	}
+	g := c.NewGraph(c.Sum(y))
+	a, err := ggml.NewGraphAllocator(d.BufferType())
+	require.NoError(t, err)
+	defer a.Close()
+	require.NoError(t, a.Allocate(g))
+	computed := make(chan error, 1)
+	go func() { computed <- b.Compute(context.Background(), g) }()
+	time.Sleep(100 * time.Millisecond)
+	wait := interrupt(t, server, out)
+	require.NoError(t, <-computed)
+	for n := range g.Nodes() {
+		if n.Op() == "sum" {
+			got, err := ggml.Read[float32](n)
+			require.NoError(t, err, out)
+			require.Equal(t, []float32{0}, got)
+		}
+	}
+	wait()
+}
+
+// Weights are sent once: the next client finds them in the cache, by their hash.
+func TestCache(t *testing.T) {
+	folder := t.TempDir()
+	_, out, remote := start(t, "--cache", folder, "--cache-size", "30")
+	const n = 3 << 20 // of float32, 12 MiB
+	values := make([]float32, n)
+	send := func(first float32) {
+		values[0] = first
+		c := ggml.NewContext()
+		defer c.Close()
+		x := c.NewTensor(ggml.F32, n)
+		buffers, err := c.Allocate(remote.Devices()[0].BufferType())
+		require.NoError(t, err)
+		require.NoError(t, ggml.Write(x, values))
+		got, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		require.Equal(t, first, got[0])
+		buffers.Close()
+	}
+	files := func() []string {
+		list, err := filepath.Glob(filepath.Join(folder, "*"))
+		require.NoError(t, err)
+		return list
+	}
+	data := regexp.MustCompile(`has left.* received=(\d{3,}) `)
+	left := func(n int) string { // the bytes that the last of n clients with data has sent
+		require.Eventually(t, func() bool { return len(data.FindAllString(out.String(), -1)) >= n }, 20*time.Second, 20*time.Millisecond, out)
+		return data.FindAllStringSubmatch(out.String(), -1)[n-1][1]
+	}
+	send(1)
+	require.Len(t, left(1), 8)
+	require.Len(t, files(), 1)
+	send(1)
+	require.Less(t, len(left(2)), 6)
+
+	send(2)
+	send(3)
+	require.Len(t, left(4), 8)
+	require.Len(t, files(), 2, "what was not used for longest is gone")
+
+	// One that is harmed is not used.
+	for _, path := range files() {
+		require.NoError(t, os.Truncate(path, 11<<20))
+	}
+	send(3)
+	require.Contains(t, out.String(), "harmed")
 }

@@ -16,9 +16,9 @@ import (
 )
 
 // serverProgram is the name of a program that serves the CPU to the programs under test.
-const serverProgram = "rpc-server"
+const serverProgram = "serve-rpc"
 
-// serveRPC is that program: rpc-server ENDPOINT BYTES, of which a client can have so many, 0 for all. It ends with its
+// serveRPC is that program: serve-rpc ENDPOINT BYTES, of which clients can have so many, 0 for all. It ends with its
 // standard input.
 func serveRPC() {
 	go func() {

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/pages"
+)
+
+func TestPages(t *testing.T) {
+	pages.CheckSection(t, "../../docs/flags.md", "rpc-server", cli.New("rpc-server", new(program)).Manual())
+}
