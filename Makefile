@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test machines fuzz lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
+.PHONY: help vendor finetune check test machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ fuzz: vendor ## random programs (PROGRAMS=N, of 200,000), the table of types and
 		nice $(GO) test -count=1 -timeout 0 -v -run 'TestCalls|TestConcurrentCalls' ./internal/fuzz/calls -seed $${FIRST:-0} -calls $$((calls / 2)) && \
 		nice $(GO) test -count=1 -timeout 0 -v -race -run TestConcurrentCalls ./internal/fuzz/calls -seed $${FIRST:-0} -calls $$((calls / 10)) && \
 		nice $(GO) test -count=1 -timeout 0 -v -run TestWriteWhileClosing ./llm/lora -closes $${CLOSES:-5000}
+
+fuzz-rpc: vendor ## changed messages to an RPC server (MESSAGES=N, of 1,000,000; FIRST=SEED); the tests send a few thousand
+	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run TestMessages ./internal/fuzz/rpc -messages $${MESSAGES:-1000000} -first $${FIRST:-1}
 
 # Each of the tags cpu, cuda, metal and vulkan adds a file of its own to the binding: one vet sees all four.
 lint: vendor ## gofmt, go vet with all build tags, staticcheck, and the whole of ggml's API is bound

@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rpcwire"
+)
+
+var (
+	messages = flag.Int64("messages", 3000, "number of changed messages to send")
+	first    = flag.Uint64("first", 1, "seed of the first client; those after it follow")
+)
+
+// Changed messages of recorded sessions end no server, reach no memory that is not the client's, and keep no other
+// client from being served.
+func TestMessages(t *testing.T) {
+	s := start(t)
+	list := corpus(t, s)
+	var all []message
+	for _, recorded := range list {
+		t.Logf("a session of %d messages", len(recorded))
+		all = append(all, recorded...)
+	}
+	var sent, refused, next atomic.Int64
+	stop, canary := make(chan struct{}), make(chan time.Duration)
+	go func() { canary <- s.watch(t, stop) }()
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			for sent.Load() < *messages && !t.Failed() {
+				seed := *first + uint64(next.Add(1)-1)
+				n, end, err := s.pester(seed, list, all)
+				sent.Add(n)
+				refused.Add(end)
+				if err != nil {
+					t.Errorf("%v\nagain: go test ./internal/fuzz/rpc -run TestMessages -messages 1 -first %d", err, seed)
+				}
+			}
+		}()
+	}
+	workers.Wait()
+	close(stop)
+	t.Logf("%d messages of %d clients, %d refused; another client waited for %v at most", sent.Load(), next.Load(), refused.Load(), <-canary)
+}
+
+// pester sends changed messages until one is refused, or there were some.
+func (s *server) pester(seed uint64, list []session, all []message) (sent, refused int64, err error) {
+	r := mutator{rand.New(rand.NewPCG(seed, 0)), all}
+	recorded := list[r.IntN(len(list))]
+	conn, err := net.Dial("tcp4", s.endpoint)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer conn.Close()
+	go func() { // a message and its reply may both be larger than what is under way
+		setup := message{rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)}.bytes()
+		for _, m := range recorded.allocations() {
+			setup = append(setup, m.bytes()...)
+		}
+		conn.Write(setup)
+	}()
+	for range 1 + len(recorded.allocations()) {
+		if _, err := readReply(conn); err != nil {
+			return 0, 0, fmt.Errorf("a client that does no harm: %w", err)
+		}
+	}
+	for range 12 {
+		m := r.message(recorded)
+		sent++
+		go conn.Write(append(m.bytes(), message{rpcwire.DeviceCount, nil}.bytes()...))
+		for range repliesTo(m) {
+			if _, err := readReply(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				return sent, refused, fmt.Errorf("no answer to %v of %d bytes", m.command, len(m.body))
+			} else if err != nil {
+				return sent, 1, nil
+			}
+		}
+	}
+	return sent, 0, nil
+}
+
+// repliesTo counts the replies to a message, and to what is asked after it.
+func repliesTo(m message) int {
+	switch m.command {
+	case rpcwire.FreeBuffer, rpcwire.BufferClear, rpcwire.SetTensor, rpcwire.GraphCompute, rpcwire.InitTensor, rpcwire.GraphRecompute,
+		rpcwire.MemsetTensor, rpcwire.SetTensor2D, rpcwire.CommAllReduce, rpcwire.CommFree:
+		return 1
+	}
+	return 2
+}
+
+// watch is a client that computes, and whose memory nobody else changes; it returns for how long it has waited at most.
+func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration) {
+	c := s.dial(t)
+	const n = 1 << 10
+	p := c.alloc(8 * n)
+	x, y := p.tensor(1, ggml.F32, 0, n), node(p.tensor(2, ggml.F32, 4*n, n), "sqr", 1)
+	var values, squares []byte
+	for i := range n {
+		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(i%100)))
+		squares = binary.LittleEndian.AppendUint32(squares, math.Float32bits(float32(i%100*(i%100))))
+	}
+	c.set(x, values)
+	for {
+		select {
+		case <-stop:
+			return longest
+		case <-time.After(20 * time.Millisecond):
+		}
+		begin := time.Now()
+		c.compute(x, y)
+		if got := c.get(y, 4*n); string(got) != string(squares) {
+			t.Error("another client has changed what this one computes")
+			return longest
+		}
+		longest = max(longest, time.Since(begin))
+		if longest > time.Minute {
+			t.Errorf("another client kept this one waiting for %v", longest)
+		}
+	}
+}
+
+// A client that computes for long keeps no other one from being served, and is heard when it leaves.
+func TestLongComputation(t *testing.T) {
+	s := start(t)
+	c := s.dial(t)
+	const n = 1024
+	p := c.alloc(8 * n * n)
+	tensors := []rpcwire.Tensor{p.tensor(1, ggml.F32, 0, n, n)}
+	g := rpcwire.Graph{}
+	for i := range uint64(1000) { // a minute and more
+		tensors = append(tensors, node(p.tensor(2+i, ggml.F32, 4*n*n, n, n), "mul_mat", 1, 1))
+		g.Nodes = append(g.Nodes, 2+i)
+	}
+	g.Tensors = tensors
+	c.send(rpcwire.GraphCompute, g.Append(nil))
+	time.Sleep(300 * time.Millisecond)
+	other := s.dial(t)
+	q := other.alloc(64)
+	other.set(q.tensor(1, ggml.F32, 0, 1), make([]byte, 4))
+	other.compute(q.tensor(1, ggml.F32, 0, 1), node(q.tensor(2, ggml.F32, 32, 1), "sqr", 1))
+	require.Equal(t, make([]byte, 4), other.get(q.tensor(2, ggml.F32, 32, 1), 4))
+	require.NotContains(t, s.said(), "graphs=", "the first client computes on")
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return strings.Contains(s.said(), "a client has left") }, 60*time.Second, 10*time.Millisecond)
+}

@@ -1,0 +1,264 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/internal/testutil"
+)
+
+// serverEnv makes the test binary a server at this endpoint.
+const serverEnv = "GOGGML_FUZZ_RPC_SERVER"
+
+func TestMain(m *testing.M) {
+	if endpoint := os.Getenv(serverEnv); endpoint != "" {
+		serve(endpoint)
+		return
+	}
+	testutil.Main(m)
+}
+
+func serve(endpoint string) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // until the test ends
+		stop(io.EOF)
+	}()
+	ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	testhook.RPCMemory = guarded
+	err := ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 2, Memory: 1 << 30, Clients: 64, Grace: time.Second})
+	if !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// guarded is memory between pages that cannot be touched; it ends at one.
+func guarded(size int64) (memory []byte, free func(), err error) {
+	page := int64(os.Getpagesize())
+	room := (size + 31 + page - 1) / page * page
+	all, err := unix.Mmap(-1, 0, int(room+2*page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, err
+	}
+	unix.Mprotect(all[:page], unix.PROT_NONE)
+	unix.Mprotect(all[page+room:], unix.PROT_NONE)
+	begin := page + (room-size)/32*32 // where ggml wants it
+	return all[begin : begin+size], func() { unix.Munmap(all) }, nil
+}
+
+// A server is a process.
+type server struct {
+	endpoint string
+	process  *exec.Cmd
+	stdin    io.Closer
+	ended    chan error
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (s *server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+func (s *server) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+// start starts a server, which has to survive the test.
+func start(t *testing.T) *server {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &server{endpoint: l.Addr().String(), ended: make(chan error, 1)}
+	require.NoError(t, l.Close())
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s.process = exec.Command(self)
+	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint)
+	s.process.Stderr = s
+	s.stdin, err = s.process.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.process.Start())
+	go func() { s.ended <- s.process.Wait() }()
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp4", s.endpoint)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}, 60*time.Second, 20*time.Millisecond, "%v", s.said)
+	t.Cleanup(func() {
+		s.stdin.Close()
+		select {
+		case err := <-s.ended:
+			require.NoError(t, err, tail(s.said()))
+		case <-time.After(60 * time.Second):
+			s.process.Process.Kill()
+			t.Error("the server does not stop")
+		}
+		if t.Failed() {
+			t.Log(tail(s.said()))
+		}
+		for _, sign := range []string{"GGML_ASSERT", "check of the server itself", "panic", "is broken"} {
+			for line := range strings.Lines(s.said()) {
+				if strings.Contains(line, sign) {
+					t.Errorf("a check is missing: %s", line)
+					break
+				}
+			}
+		}
+	})
+	return s
+}
+
+func tail(s string) string { return s[max(0, len(s)-4000):] }
+
+// A client speaks the protocol.
+type client struct {
+	net.Conn
+	t *testing.T
+}
+
+func (s *server) dial(t *testing.T) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp4", s.endpoint)
+	require.NoError(t, err, tail(s.said()))
+	t.Cleanup(func() { conn.Close() })
+	c := &client{conn, t}
+	c.send(rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize))
+	require.Len(t, c.reply(), rpcwire.HandshakeReplySize-8)
+	return c
+}
+
+func (c *client) send(command rpcwire.Command, body []byte) {
+	_, err := c.Write(append(binary.LittleEndian.AppendUint64([]byte{byte(command)}, uint64(len(body))), body...))
+	if err != nil {
+		c.t.Log(err) // what it is about shows in the reply
+	}
+}
+
+func (c *client) reply() []byte {
+	c.t.Helper()
+	body, err := readReply(c)
+	require.NoError(c.t, err)
+	return body
+}
+
+func readReply(conn net.Conn) ([]byte, error) {
+	conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	var size [8]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.LittleEndian.Uint64(size[:]))
+	_, err := io.ReadFull(conn, body)
+	return body, err
+}
+
+// refused demands that the server ends the connection.
+func (c *client) refused() {
+	c.t.Helper()
+	for {
+		if _, err := readReply(c); err != nil {
+			require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded)
+			return
+		}
+	}
+}
+
+// served demands that it goes on with it.
+func (c *client) served() {
+	c.t.Helper()
+	c.send(rpcwire.DeviceCount, nil)
+	require.Equal(c.t, []byte{1, 0, 0, 0}, c.reply())
+}
+
+// A place is a buffer of a client.
+type place struct{ number, base uint64 }
+
+func (c *client) alloc(size uint64) place {
+	c.t.Helper()
+	c.send(rpcwire.AllocBuffer, binary.LittleEndian.AppendUint64([]byte{0, 0, 0, 0}, size))
+	number := binary.LittleEndian.Uint64(c.reply())
+	require.NotZero(c.t, number)
+	c.send(rpcwire.BufferGetBase, binary.LittleEndian.AppendUint64(nil, number))
+	return place{number, binary.LittleEndian.Uint64(c.reply())}
+}
+
+// tensor describes a contiguous leaf.
+func (p place) tensor(id uint64, typ ggml.Type, offset uint64, shape ...uint32) rpcwire.Tensor {
+	t := rpcwire.Tensor{ID: id, Type: uint32(typ), Buffer: p.number, Data: p.base + offset, Ne: [4]uint32{1, 1, 1, 1}}
+	copy(t.Ne[:], shape)
+	t.Nb[0] = uint32(typ.BlockBytes())
+	t.Nb[1] = t.Nb[0] * (t.Ne[0] / uint32(typ.BlockSize()))
+	t.Nb[2] = t.Nb[1] * t.Ne[1]
+	t.Nb[3] = t.Nb[2] * t.Ne[2]
+	return t
+}
+
+func opNamed(name string) uint32 {
+	for _, o := range ggml.OpCodes() {
+		if o.String() == name {
+			return uint32(o)
+		}
+	}
+	panic(name)
+}
+
+const computed = 16 // GGML_TENSOR_FLAG_COMPUTE
+
+// node is a tensor that an op makes.
+func node(t rpcwire.Tensor, op string, sources ...uint64) rpcwire.Tensor {
+	t.Op, t.Flags = opNamed(op), computed
+	copy(t.Sources[:], sources)
+	return t
+}
+
+func (c *client) set(t rpcwire.Tensor, data []byte) {
+	body := binary.LittleEndian.AppendUint64(append(t.Append(nil), 0), 0)
+	c.send(rpcwire.SetTensor, append(body, data...))
+}
+
+func (c *client) get(t rpcwire.Tensor, n uint64) []byte {
+	c.t.Helper()
+	body := binary.LittleEndian.AppendUint64(t.Append(nil), 0)
+	c.send(rpcwire.GetTensor, binary.LittleEndian.AppendUint64(body, n))
+	return c.reply()
+}
+
+// compute sends a graph of one node, the last tensor.
+func (c *client) compute(tensors ...rpcwire.Tensor) {
+	g := rpcwire.Graph{Nodes: []uint64{tensors[len(tensors)-1].ID}, Tensors: tensors}
+	c.send(rpcwire.GraphCompute, g.Append(nil))
+}
+
+func numbers(values ...int32) (p []byte) {
+	for _, v := range values {
+		p = binary.LittleEndian.AppendUint32(p, uint32(v))
+	}
+	return p
+}
