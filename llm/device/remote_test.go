@@ -1,0 +1,223 @@
+package device_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// Over servers, with the CPU and without, a run of a hundred steps has the losses of the CPU by stock ops, and the same
+// tokens after it.
+func TestHundredSteps(t *testing.T) {
+	a, b := remote(t), remote(t)
+	trainer := func(m *model.Model, e *device.Engine) *train.Trainer {
+		o := trainOptions(e, train.CheckpointingOff)
+		o.Schedule.Steps = 100
+		tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { tr.Close() })
+		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+		return tr
+	}
+	for _, name := range planned(t) {
+		m := llmtest.ArchModel(t, name, ggml.F32)
+		one := newEngine(t, device.Options{OpSet: device.Stock})
+		single := trainer(m, one)
+		text := greedy(t, m, one)
+		demand := trainingDemand(t, m, train.CheckpointingOff)
+		all, err := demand.In(device.On(a))
+		require.NoError(t, err)
+		half := m.Config().Layers / 2
+		for what, p := range map[string]device.Planner{
+			"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
+			"two devices":              {Devices: []*ggml.Device{a, b}},
+			"a device with too little": {Devices: []*ggml.Device{small(t, all[0]*3/4)}},
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, demand.In
+				plan, err := p.Plan()
+				require.NoError(t, err)
+				on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
+				tr := trainer(on, e)
+				requireSameLosses(t, single.History, tr.History, 1e-6)
+				require.NoError(t, tr.Close()) // whose memory the session needs
+				require.Equal(t, text, greedy(t, on, e))
+			})
+		}
+	}
+}
+
+// ending are ways in which a server ends: it is killed, or stopped and says nothing any more.
+var ending = map[string]struct {
+	signal syscall.Signal
+	says   string
+}{
+	"killed":  {syscall.SIGKILL, "it has closed the connection"},
+	"stopped": {syscall.SIGSTOP, "it has not answered for 1s"},
+}
+
+// requireGone demands the error of a server that is gone, with its name.
+func requireGone(t *testing.T, err error, endpoint, says string, begin time.Time) {
+	t.Helper()
+	require.ErrorIs(t, err, ggml.ErrDisconnected)
+	require.ErrorContains(t, err, "RPC server "+endpoint)
+	require.ErrorContains(t, err, says)
+	require.Less(t, time.Since(begin), time.Minute)
+}
+
+// onComputation calls f once, as the n-th computation from now on begins, until undo.
+func onComputation(n int64, f func()) (undo func()) {
+	var count atomic.Int64
+	testhook.Submitting = func(...any) {
+		if count.Add(1) == n {
+			f()
+		}
+	}
+	return func() { testhook.Submitting = nil }
+}
+
+// A server that ends in the midst of a run is an error that names it, in a limit of time; from the checkpoint before, the
+// run goes on elsewhere to the adapter that it would have had.
+func TestServerEndsInTraining(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	far := remote(t)
+	whole := newTrainer(t, loadOn(t, m, device.On(far)), newEngine(t, device.Options{Layout: device.On(far)}), train.CheckpointingOff)
+	require.NoError(t, whole.Run(context.Background(), train.RunOptions{}))
+	for what, c := range ending {
+		t.Run(what, func(t *testing.T) {
+			d, s := frail(t)
+			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+			tr := newTrainer(t, on, e, train.CheckpointingOff)
+			for range 5 {
+				_, err := tr.Step(t.Context())
+				require.NoError(t, err)
+			}
+			checkpoint := filepath.Join(t.TempDir(), "checkpoint.gguf")
+			require.NoError(t, tr.SaveCheckpoint(checkpoint))
+			before, err := os.ReadFile(checkpoint)
+			require.NoError(t, err)
+			begin := time.Now()
+			undo := onComputation(3, func() { s.Signal(t, c.signal); begin = time.Now() })
+			for err == nil {
+				_, err = tr.Step(t.Context())
+			}
+			undo()
+			requireGone(t, err, s.Endpoint, c.says, begin)
+			require.ErrorIs(t, tr.SaveCheckpoint(checkpoint), ggml.ErrDisconnected)
+			after, err := os.ReadFile(checkpoint)
+			require.NoError(t, err)
+			require.Equal(t, before, after, "the last checkpoint is intact")
+
+			near := newTrainer(t, loadOn(t, m, device.On(far)), newEngine(t, device.Options{Layout: device.On(far)}), train.CheckpointingOff)
+			require.NoError(t, near.LoadCheckpoint(checkpoint))
+			require.NoError(t, near.Run(context.Background(), train.RunOptions{}))
+			require.Equal(t, whole.History[len(whole.History)-1].Loss, near.History[len(near.History)-1].Loss)
+		})
+	}
+}
+
+func TestServerEndsInGeneration(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	for what, c := range ending {
+		t.Run(what, func(t *testing.T) {
+			d, s := frail(t)
+			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+			session, err := infer.NewSession(on, infer.SessionOptions{Engine: e})
+			require.NoError(t, err)
+			defer session.Close()
+			q, err := session.NewSequence()
+			require.NoError(t, err)
+			begin := time.Now()
+			defer onComputation(3, func() { s.Signal(t, c.signal); begin = time.Now() })()
+			for err == nil {
+				_, err = q.Decode(t.Context(), llmtest.RandomTokens(1, 1, m.Config().Vocab))
+			}
+			requireGone(t, err, s.Endpoint, c.says, begin)
+		})
+	}
+}
+
+func TestServerEndsInLoading(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	for what, c := range ending {
+		t.Run(what, func(t *testing.T) {
+			testhook.RPCStall = time.Second
+			defer func() { testhook.RPCStall = 0 }()
+			s := optest.StartRPCServer(t)
+			begin := time.Now()
+			endpoint := through(t, s.Endpoint, 20_000, func() { s.Signal(t, c.signal); begin = time.Now() })
+			r, err := ggml.AddRPCServer(endpoint)
+			require.NoError(t, err)
+			defer r.Unload()
+			layout := device.On(r.Devices()[0])
+			on, err := model.Load(m.Path, model.LoadOptions{Layout: layout})
+			if err == nil { // the last weights are on their way
+				defer on.Close()
+				_, err = device.New(device.Options{Layout: layout})
+			}
+			requireGone(t, err, endpoint, c.says, begin)
+		})
+	}
+}
+
+// frail is a device of a server that a test ends, and that may not answer for a second.
+func frail(t *testing.T) (*ggml.Device, *optest.RPCServer) {
+	t.Helper()
+	testhook.RPCStall = time.Second
+	defer func() { testhook.RPCStall = 0 }()
+	s := optest.StartRPCServer(t)
+	r, err := ggml.AddRPCServer(s.Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Unload()) })
+	return r.Devices()[0], s
+}
+
+// through forwards connections to an endpoint; f is called once n bytes have gone there by one.
+func through(t *testing.T, endpoint string, n int64, f func()) string {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	var called atomic.Bool
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer client.Close()
+				server, err := net.Dial("tcp4", endpoint)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				go func() {
+					io.Copy(client, server)
+					client.Close()
+				}()
+				if sent, _ := io.CopyN(server, client, n); sent == n && called.CompareAndSwap(false, true) {
+					f()
+				}
+				io.Copy(server, client)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
