@@ -155,6 +155,7 @@ func TestCache(t *testing.T) {
 		x := c.NewTensor(ggml.F32, n)
 		buffers, err := c.Allocate(remote.Devices()[0].BufferType())
 		require.NoError(t, err)
+		buffers.SetUsage(ggml.UsageWeights) // of other data ggml's client sends all
 		require.NoError(t, ggml.Write(x, values))
 		got, err := ggml.Read[float32](x)
 		require.NoError(t, err)
