@@ -197,6 +197,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		err := w.scheduler.Compute(ctx, g)
 		for _, next := range then {
 			if err == nil {
+				scheduled(next.Workspace, next.Graph)
 				err = next.Workspace.scheduler.Compute(context.WithoutCancel(ctx), next.Graph)
 			}
 		}
