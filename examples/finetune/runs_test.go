@@ -141,7 +141,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	}
 	require.Positive(t, best.Step)
 	require.Equal(t, best.Step+patience*every, last, "the evaluations after the best ended the run")
-	require.Regexp(t, fmt.Sprintf(`\nstep %d/600  loss \S+  peak RSS \d+ MiB  lr \S+ 100%%  \(\d+ tok/s\) \[\d+s\]\nended after`, last), log)
+	require.Regexp(t, fmt.Sprintf(`\nstep %d/600  loss \S+  peak RSS \d+ MiB  mean \S+  grad \S+  lr \S+ 100%%  \(\d+ tok/s\) \[\d+s\]\nended after`, last), log)
 	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: the validation loss has not improved for %d evaluations", last, patience))
 	require.Contains(t, out, fmt.Sprintf("best on validation: a-best.gguf, of step %d with loss %.4f\n", best.Step, *best.EvalLoss))
 	require.Contains(t, out, "--lora a-best.gguf ", "what is advised to use")

@@ -24,7 +24,10 @@ type Result struct {
 // Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the
 // error is a cli.ErrInterrupted that says how to go on.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *data.Dataset, result Result) error {
-	steps, rate := t.TotalSteps(), 0.
+	steps, rate, smooth := t.TotalSteps(), 0., smoothed{}
+	for _, m := range t.History { // of a run that goes on
+		smooth.add(m.Loss)
+	}
 	line := progress.New(w, progress.Options{Total: int64(steps), Done: int64(t.Steps()), Unit: "tok", Rate: func() float64 { return rate }})
 	if !t.Done() {
 		if t.Steps() > 0 {
@@ -40,7 +43,9 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
 			rate = tokensPerSecond
-			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), fmt.Sprintf("lr %.1e", m.LearningRate))
+			smooth.add(m.Loss)
+			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss),
+				fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
 		},
 		OnEval: func(e train.Evaluation) {
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
@@ -68,6 +73,20 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		shown = fmt.Errorf("the run is complete and its result saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
+}
+
+// smoothed is a mean in which a value counts nine tenths of the one after it: batches differ, and what matters is where
+// they go.
+type smoothed struct {
+	mean float64
+	has  bool
+}
+
+func (s *smoothed) add(x float64) {
+	if !s.has {
+		s.mean, s.has = x, true
+	}
+	s.mean += 0.1 * (x - s.mean)
 }
 
 // ended says that the run is complete, where its last step does not, and how it goes on.
