@@ -172,6 +172,32 @@ func ExampleLossGraph() {
 	// Output: 8 losses: true
 }
 
+// Devices multiply faster by matrices in the compute type, and keep them so beside those of the file.
+func ExampleCopies() {
+	m := small()
+	defer m.Close()
+	engine, err := device.New(device.Options{OpSet: device.Stock})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	copies, err := m.NewCopies(engine, ggml.BF16, []model.Kept{model.KeptMatrix})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer copies.Close()
+	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: 4, Batch: 2, ComputeType: ggml.BF16, Copies: copies})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer graph.Close()
+	if err := errors.Join(copies.Allocate(), copies.Fill(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(copies)
+	// Output: weights in bf16 on CPU: 1.5 MiB
+}
+
 // A batch can be too large to be computed at a time; then a step takes several.
 func ExampleBatchSizeError() {
 	m := small()
