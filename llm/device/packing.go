@@ -1,6 +1,8 @@
 package device
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -35,6 +37,12 @@ const packedAlignment = 256
 // Allocate makes the tensors, in the order in which they were added, and gives them memory, as
 // [Memory.Allocate] does.
 func (p *Packing) Allocate() ([]*ggml.Tensor, error) {
+	switch {
+	case p == nil:
+		return nil, errors.New("the packing is nil")
+	case p.memory == nil && p.c == nil:
+		return nil, fmt.Errorf("the packing is a zero value; NewPacking makes one: %w", ggml.ErrZeroValue)
+	}
 	m := p.memory
 	if err := m.check(); err != nil {
 		return nil, err

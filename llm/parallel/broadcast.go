@@ -10,7 +10,10 @@ import (
 
 // Text is the text of rank 0, on all.
 func (g *Group) Text(ctx context.Context, own string) (string, error) {
-	if g == nil {
+	if ctx == nil {
+		return "", errNoContext
+	}
+	if g.isAlone() {
 		return own, nil
 	}
 	length := []float64{0}
@@ -52,7 +55,10 @@ func (g *Group) bytes(ctx context.Context, b []byte) error {
 // removes. Where rank 0 has no such file it is "" on all.
 func (g *Group) File(ctx context.Context, path string) (copied string, remove func(), err error) {
 	remove = func() {}
-	if g == nil {
+	if ctx == nil {
+		return "", remove, errNoContext
+	}
+	if g.isAlone() {
 		if _, err := os.Stat(path); path == "" || errors.Is(err, fs.ErrNotExist) {
 			return "", remove, nil
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // A Group is the place of this process among those that were started together. It is a [train.Group].
-// Rank 0 writes what a run writes, and shows what it shows. A nil Group is a process that is alone.
+// Rank 0 writes what a run writes, and shows what it shows. A Group that is nil, or a zero value, is a
+// process that is alone.
 type Group struct {
 	comm      *mpi.Comm
 	processes []Process
@@ -41,6 +42,9 @@ func (p Process) String() string {
 // nil. All processes join, and all call Close, or end with an exit status that is not 0, by
 // which the launcher ends the others.
 func Join(ctx context.Context) (context.Context, *Group, error) {
+	if ctx == nil {
+		return nil, nil, errNoContext
+	}
 	l, several := mpi.Launched(os.Getenv)
 	if !several {
 		return ctx, nil, nil
@@ -77,6 +81,8 @@ func Join(ctx context.Context) (context.Context, *Group, error) {
 // ErrLost is a group of which a process was lost, or whose MPI has failed: what is left of it ends.
 var ErrLost = errors.New("the group of processes is broken")
 
+var errNoContext = errors.New("the context.Context is nil")
+
 func (g *Group) lost(err error) error { return fmt.Errorf("%w: %w", ErrLost, err) }
 
 // introduce tells all processes who the others are.
@@ -110,9 +116,12 @@ func (g *Group) introduce() ([]Process, error) {
 	return list, nil
 }
 
+// isAlone reports whether nobody was joined.
+func (g *Group) isAlone() bool { return g == nil || g.comm == nil }
+
 // Rank is the place of this process, from 0.
 func (g *Group) Rank() int {
-	if g == nil {
+	if g.isAlone() {
 		return 0
 	}
 	return g.comm.Rank
@@ -120,7 +129,7 @@ func (g *Group) Rank() int {
 
 // Size is the number of processes.
 func (g *Group) Size() int {
-	if g == nil {
+	if g.isAlone() {
 		return 1
 	}
 	return g.comm.Size
@@ -131,7 +140,7 @@ func (g *Group) Writes() bool { return g.Rank() == 0 }
 
 // Library is what the MPI library says of itself.
 func (g *Group) Library() string {
-	if g == nil {
+	if g.isAlone() {
 		return ""
 	}
 	return g.comm.Library
@@ -139,7 +148,7 @@ func (g *Group) Library() string {
 
 // Processes are those of the group, by rank.
 func (g *Group) Processes() []Process {
-	if g == nil {
+	if g.isAlone() {
 		return nil
 	}
 	return g.processes
@@ -161,7 +170,7 @@ func (g *Group) Neighbours() int {
 // those of the machine have more than there are.
 func (g *Group) Threads() int {
 	own := ggml.DefaultThreads()
-	if g == nil {
+	if g.isAlone() {
 		return own
 	}
 	sum, machine := 0, g.processes[g.Rank()].Machine
@@ -179,7 +188,7 @@ func (g *Group) Threads() int {
 // Idle says of the machine of this process how many of its processors none of the group may run on, as
 // launchers have it that bind processes to some.
 func (g *Group) Idle() int {
-	if g == nil {
+	if g.isAlone() {
 		return 0
 	}
 	sum := 0
@@ -194,7 +203,10 @@ func (g *Group) Idle() int {
 // Sum replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
 // an error.
 func (g *Group) Sum(ctx context.Context, x []float64) error {
-	if g == nil {
+	if ctx == nil {
+		return errNoContext
+	}
+	if g.isAlone() {
 		return nil
 	}
 	all := append([]float64{0}, x...)
@@ -220,7 +232,7 @@ const sumBytes = 64 << 20
 // SumGrads begins to replace the elements of F32 tensors by their sums over all processes, and
 // has read them when it returns. What it returns waits for the sums, and writes them.
 func (g *Group) SumGrads(_ context.Context, grads []*ggml.Tensor) (wait func() error) {
-	if g == nil {
+	if g.isAlone() {
 		return func() error { return nil }
 	}
 	var parts []part
@@ -275,7 +287,7 @@ func (p part) wait() error {
 
 // Traffic is how many bytes of gradients were summed, and how long this process has waited for it.
 func (g *Group) Traffic() (bytes int64, waited time.Duration) {
-	if g == nil {
+	if g.isAlone() {
 		return 0, 0
 	}
 	return g.sums, g.waited
@@ -283,7 +295,7 @@ func (g *Group) Traffic() (bytes int64, waited time.Duration) {
 
 // Close leaves the group, once all do.
 func (g *Group) Close() error {
-	if g == nil {
+	if g.isAlone() {
 		return nil
 	}
 	return g.comm.Close()

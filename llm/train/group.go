@@ -92,9 +92,14 @@ type SharedError struct {
 	Elsewhere bool // one rank has another one, which says what has happened
 }
 
-func (e *SharedError) Error() string { return e.Err.Error() }
+func (e *SharedError) Error() string { return fmt.Sprint(e.Unwrap()) }
 
-func (e *SharedError) Unwrap() error { return e.Err }
+func (e *SharedError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // groupError is that of a call of the group: one that was cancelled elsewhere stops the run here.
 func groupError(err error) error {

@@ -1,0 +1,39 @@
+package parallel_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/parallel"
+)
+
+// A group that nobody has joined is a process that is alone, which sums and sends nothing.
+func TestAlone(t *testing.T) {
+	for _, g := range []*parallel.Group{nil, {}} {
+		require.Equal(t, []int{0, 1, 1, 0}, []int{g.Rank(), g.Size(), g.Neighbours(), g.Idle()})
+		require.True(t, g.Writes())
+		x := []float64{1, 2}
+		require.NoError(t, g.Sum(t.Context(), x))
+		require.Equal(t, []float64{1, 2}, x)
+		text, err := g.Text(t.Context(), "own")
+		require.NoError(t, err)
+		require.Equal(t, "own", text)
+		require.NoError(t, g.SumGrads(t.Context(), nil)())
+		require.NoError(t, g.Close())
+	}
+}
+
+func TestNoContext(t *testing.T) {
+	const want = "the context.Context is nil"
+	var none context.Context
+	_, _, err := parallel.Join(none)
+	require.EqualError(t, err, want)
+	var g *parallel.Group
+	require.EqualError(t, g.Sum(none, nil), want)
+	_, err = g.Text(none, "")
+	require.EqualError(t, err, want)
+	_, _, err = g.File(none, "")
+	require.EqualError(t, err, want)
+}
