@@ -4,7 +4,8 @@
 // speaks another version of the protocol. So it connects to a relay on
 // loopback, which forwards requests and replies. After a failure the relay
 // synthesizes the replies, so that the client goes on, and keeps the error for
-// whoever uses a device of the server.
+// whoever uses a device of the server. Nor does the client know that a server
+// forgets graphs when memory is freed: the relay sends them again.
 package rpcrelay
 
 import (
@@ -131,6 +132,7 @@ type connection struct {
 	buffer []byte
 
 	computing bool // the server may be at a graph, for which it has any time while it lives
+	graphs    sentGraphs
 }
 
 func (r *Relay) serve(client net.Conn) {
@@ -177,6 +179,14 @@ func (c *connection) forwardRequest() error {
 		return c.handshake(size)
 	}
 	c.computing = c.computing || cmd.Computes()
+	switch cmd {
+	case rpcwire.GraphCompute:
+		return c.forwardGraph(header[:], size)
+	case rpcwire.GraphRecompute:
+		return c.recompute(header[:], size)
+	case rpcwire.FreeBuffer:
+		c.graphs.frees++
+	}
 	c.send(header[:])
 	var first, last []byte // bytes of the request, which the reply depends on
 	for left := size; left > 0; {
@@ -199,6 +209,40 @@ func (c *connection) forwardRequest() error {
 	err := c.forwardReply(cmd, n, first)
 	c.computing = c.computing && !waitsForGraphs(cmd)
 	return err
+}
+
+// forwardGraph forwards a graph, and keeps it.
+func (c *connection) forwardGraph(header []byte, size int64) error {
+	message := make([]byte, size)
+	if _, err := io.ReadFull(c.client, message); err != nil {
+		return err
+	}
+	c.send(header)
+	c.send(message)
+	return c.graphs.keep(message)
+}
+
+// recompute forwards the number of a graph, or the graph where the server may have forgotten it.
+func (c *connection) recompute(header []byte, size int64) error {
+	var id graphID
+	if size != int64(len(id)) {
+		return fmt.Errorf("%v of %d bytes", rpcwire.GraphRecompute, size)
+	}
+	if _, err := io.ReadFull(c.client, id[:]); err != nil {
+		return err
+	}
+	message, err := c.graphs.again(id)
+	if err != nil {
+		return err
+	}
+	if message == nil {
+		c.send(header)
+		c.send(id[:])
+		return nil
+	}
+	c.send(binary.LittleEndian.AppendUint64([]byte{byte(rpcwire.GraphCompute)}, uint64(len(message))))
+	c.send(message)
+	return nil
 }
 
 func (c *connection) send(p []byte) {

@@ -3,6 +3,7 @@ package rpcrelay
 import (
 	"encoding/binary"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,100 @@ func TestForward(t *testing.T) {
 	require.Equal(t, number(64), request(t, c, rpcwire.GetAlignment, number(0)))
 	require.Equal(t, data, request(t, c, rpcwire.GetTensor, append(make([]byte, 300), number(uint64(len(data)))...)))
 	require.NoError(t, r.Err())
+}
+
+// A graph that was sent before memory was freed, any memory, is sent whole once more: the server of ggml has forgotten it.
+func TestGraphAfterFree(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	type got struct {
+		command
+		body []byte
+	}
+	requests := make(chan got)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				readRequest(c)
+				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+				for {
+					var header [9]byte
+					if _, err := io.ReadFull(c, header[:]); err != nil {
+						return
+					}
+					body := make([]byte, binary.LittleEndian.Uint64(header[1:]))
+					io.ReadFull(c, body)
+					requests <- got{command(header[0]), body}
+				}
+			}()
+		}
+	}()
+	c := dial(t, start(t, l.Addr().String()))
+	graph := func(device uint32, uid uint64, tensors int) []byte {
+		g := rpcwire.Graph{Device: device, UID: uid, Nodes: []uint64{1}, Tensors: make([]rpcwire.Tensor, tensors)}
+		for i := range g.Tensors {
+			g.Tensors[i].ID = uint64(i) + uid
+		}
+		return g.Append(nil)
+	}
+	first, second, other, unnamed := graph(0, 7, 1), graph(0, 8, 5000), graph(1, 7, 2), graph(0, 0, 1)
+	step := func(cmd command, body []byte, want command, wantBody []byte) {
+		t.Helper()
+		_, err := c.Write(append([]byte{byte(cmd)}, message(body)...))
+		require.NoError(t, err)
+		r := <-requests
+		require.Equal(t, want, r.command)
+		require.Equal(t, wantBody, r.body)
+	}
+	same := func(cmd command, body []byte) { t.Helper(); step(cmd, body, cmd, body) }
+	same(rpcwire.GraphCompute, first)
+	same(rpcwire.GraphCompute, second)
+	same(rpcwire.GraphCompute, other)
+	same(rpcwire.GraphCompute, unnamed)
+	same(rpcwire.GraphRecompute, first[:12])
+	same(rpcwire.FreeBuffer, number(1))
+	step(rpcwire.GraphRecompute, first[:12], rpcwire.GraphCompute, first)
+	same(rpcwire.GraphRecompute, first[:12])
+	step(rpcwire.GraphRecompute, other[:12], rpcwire.GraphCompute, other)
+	step(rpcwire.GraphRecompute, second[:12], rpcwire.GraphCompute, second)
+	same(rpcwire.FreeBuffer, number(2))
+	same(rpcwire.FreeBuffer, number(3))
+	same(rpcwire.GraphCompute, first)
+	same(rpcwire.GraphRecompute, first[:12])
+	step(rpcwire.GraphRecompute, second[:12], rpcwire.GraphCompute, second)
+	same(rpcwire.GraphRecompute, graph(0, 9, 1)[:12]) // which was never sent
+}
+
+// The graphs that are kept are those computed last.
+func TestKeptGraphs(t *testing.T) {
+	var s sentGraphs
+	id := func(uid uint64) graphID { return graphID((&rpcwire.Graph{UID: uid}).Append(nil)) }
+	noise := rand.NewChaCha8([32]byte{})
+	for uid := range uint64(40) {
+		body := make([]byte, 1<<20)
+		noise.Read(body[12:])
+		binary.LittleEndian.PutUint64(body[4:], uid+1)
+		require.NoError(t, s.keep(body))
+		s.frees++
+		again, err := s.again(id(1))
+		require.NoError(t, err)
+		require.Len(t, again, 1<<20, "it is in use")
+		require.LessOrEqual(t, s.bytes, maxKept)
+	}
+	require.Len(t, s.of, s.used.Len())
+	require.Equal(t, 31, s.used.Len())
+	for _, gone := range []uint64{2, 9, 10} {
+		require.Nil(t, s.of[id(gone)])
+	}
+	for _, kept := range []uint64{1, 11, 40} {
+		require.NotNil(t, s.of[id(kept)])
+	}
 }
 
 // After a failure the client gets replies of the sizes that it expects, until a new handshake succeeds.
