@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
 )
 
 const golden = "testdata/tiny-spm-lora-f32.gguf"
@@ -50,6 +51,31 @@ func TestSaveLoad(t *testing.T) {
 		require.NoError(t, b.Save(second, lora.SaveOptions{}))
 		require.Equal(t, content(t, first), content(t, second))
 	})
+}
+
+// Files have the names of the architecture, whatever the tensors have been called since.
+func TestRenamedTensors(t *testing.T) {
+	m := tinyModel(t, true)
+	a := trained(t, m, everything(m, 4, 1))
+	folder := t.TempDir()
+	save := func(name string) (files [][]byte) {
+		path := filepath.Join(folder, name)
+		require.NoError(t, m.Save(path, model.SaveOptions{}))
+		files = append(files, content(t, path))
+		require.NoError(t, a.Save(path, lora.SaveOptions{}))
+		files = append(files, content(t, path))
+		require.NoError(t, lora.MergeTo(t.Context(), path, m, []lora.Scaled{{Adapter: a, Scale: 1}}, lora.MergeOptions{}))
+		return append(files, content(t, path))
+	}
+	want := save("first.gguf")
+	for w := range m.Weights() {
+		w.SetName("renamed")
+	}
+	for _, p := range a.Pairs() {
+		p.A.SetName("renamed")
+		p.B.SetName("")
+	}
+	require.Equal(t, want, save("second.gguf"))
 }
 
 func content(t require.TestingT, path string) []byte {

@@ -285,6 +285,10 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		}
 		merged = merged.Having(func(name string) bool { return m.Weight(name) != nil })
 	}
+	names := map[*ggml.Tensor]string{} // in the file, whatever they have been called since
+	for _, w := range m.Architecture().Weights() {
+		names[m.Weight(w.Name)] = w.Name
+	}
 	var list []output
 	add := func(name string, from *ggml.Tensor, pairs []model.LoRAPair) (err error) {
 		typ := o.typeOf(merged, name, from)
@@ -292,7 +296,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		if typ.IsValid() {
 			info.Size = typ.RowSize(from.NumElements())
 		}
-		out := output{info: info, from: from, base: from.Name(), pairs: pairs}
+		out := output{info: info, from: from, base: names[from], pairs: pairs}
 		if typ.IsQuantized() {
 			out.importance = o.Importance[name]
 		}
@@ -303,7 +307,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		return err
 	}
 	for t := range m.Weights() {
-		if err := add(t.Name(), t, active[t.Name()]); err != nil {
+		if err := add(names[t], t, active[names[t]]); err != nil {
 			return nil, err
 		}
 	}

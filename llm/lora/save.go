@@ -62,10 +62,10 @@ func (a *Adapter) gguf(o SaveOptions) (*ggml.GGUF, error) {
 	err = a.setKeys(g, o)
 	for _, p := range a.pairs {
 		if err == nil {
-			err = addTensor(g, p.A, o.Type, 1)
+			err = addTensor(g, p.Base+suffixA, p.A, o.Type, 1)
 		}
 		if err == nil {
-			err = addTensor(g, p.B, o.Type, a.inFile(p))
+			err = addTensor(g, p.Base+suffixB, p.B, o.Type, a.inFile(p))
 		}
 	}
 	if err != nil {
@@ -102,8 +102,8 @@ func (a *Adapter) setKeys(g *ggml.GGUF, o SaveOptions) error {
 }
 
 // addTensor adds a tensor, times a factor, whose values are checked as they are written.
-func addTensor(g *ggml.GGUF, t *ggml.Tensor, typ ggml.Type, factor float32) error {
-	info := ggml.GGUFTensor{Name: t.Name(), Type: typ, Shape: t.Shape()}
+func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, typ ggml.Type, factor float32) error {
+	info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape()}
 	return g.AddTensorFrom(info, func(w io.Writer) error {
 		values, err := t.Float32s()
 		if err != nil {

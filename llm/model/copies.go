@@ -183,8 +183,8 @@ func (c *Copies) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
 // copiesOf are those of a matrix, nil where it is none of the model's.
 func (c *Copies) copiesOf(w *ggml.Tensor) *copies {
 	of := c.of[w]
-	if of == nil && c.m.weights[w.Name()] == w && !c.made {
-		declared := c.m.arch.Weight(w.Name())
+	if name, ok := c.m.names[w]; ok && of == nil && !c.made {
+		declared := c.m.arch.Weight(name)
 		place, _ := c.engine.Place(declared.Layer, declared.Kind) // which CheckEngine has found
 		of = &copies{w: w, declared: declared, place: place}
 		c.of[w] = of

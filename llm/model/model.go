@@ -30,7 +30,8 @@ type Model struct {
 	memory   *device.Memory
 	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
-	repacked nn.Repacked // nil when sessions compute with the weights as they are
+	names    map[*ggml.Tensor]string // in the file, whatever SetName has made of them
+	repacked nn.Repacked             // nil when sessions compute with the weights as they are
 }
 
 // LoadOptions are the settings of [Load].
@@ -58,7 +59,7 @@ func Load(path string, o LoadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{gguf: g, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}}
+	m := &Model{gguf: g, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
 	loaded := false
 	defer func() {
 		if !loaded { // also when Progress panics
@@ -119,7 +120,7 @@ func (m *Model) load(o LoadOptions) error {
 func (m *Model) index() {
 	m.list = slices.Collect(m.ctx.Tensors())
 	for _, t := range m.list {
-		m.weights[t.Name()] = t
+		m.weights[t.Name()], m.names[t] = t, t.Name()
 	}
 }
 
@@ -203,7 +204,7 @@ func NewIn(l device.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed u
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
 	a = a.Having(func(string) bool { return false })
-	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}}
+	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
 	for _, w := range a.Weights() {
 		m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
 	}

@@ -36,7 +36,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 		return err
 	}
 	for t := range m.Weights() {
-		if err := addTensor(g, t, o); err != nil {
+		if err := addTensor(g, m.names[t], t, o); err != nil {
 			return err
 		}
 	}
@@ -68,8 +68,8 @@ func (m *Model) WriteKeys(g *ggml.GGUF) error {
 	return nil
 }
 
-func addTensor(g *ggml.GGUF, t *ggml.Tensor, o SaveOptions) error {
-	name, typ := t.Name(), t.Type()
+func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, o SaveOptions) error {
+	typ := t.Type()
 	var change func([]float32) error
 	if o.Type != nil {
 		typ = o.Type(name, typ)
