@@ -186,32 +186,39 @@ func (d *Demand) Lacks(of *ggml.Device) []string {
 	return ops
 }
 
-// In is what a layout needs of each of its devices, and of the CPU as the last: the sum of [Demand.Parts].
+// In is what a plan counts for a layout, of each of its devices, and of the CPU as the last: the sum of [Demand.Parts], of
+// which results count an eighth more, because drivers have memory of their own in use.
 func (d *Demand) In(l Layout) (Sizes, error) {
-	parts, err := d.Parts(l)
+	parts, results, err := d.in(l)
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.places()
-	sum := make(Sizes, len(p.devices))
+	sum := slices.Clone(results)
+	for i, n := range results {
+		sum[i] = n / 8
+	}
 	for _, sizes := range parts {
 		sum = sum.Plus(sizes)
 	}
-	return sum, err
+	return sum, nil
 }
 
 // Parts are what a layout needs of each of its devices, and of the CPU as the last, for each part of the demand.
-// Results count an eighth more than they take by our knowledge of ggml's allocator: drivers have memory of their own in
-// use.
 func (d *Demand) Parts(l Layout) (map[string]Sizes, error) {
+	parts, _, err := d.in(l)
+	return parts, err
+}
+
+// in is what a layout needs, by parts, and the results among that.
+func (d *Demand) in(l Layout) (parts map[string]Sizes, results Sizes, err error) {
 	if err := d.Check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, err := l.places()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	parts := map[string]Sizes{}
+	parts, results = map[string]Sizes{}, make(Sizes, len(p.devices))
 	of := func(part string) Sizes {
 		if parts[part] == nil {
 			parts[part] = make(Sizes, len(p.devices))
@@ -221,20 +228,19 @@ func (d *Demand) Parts(l Layout) (map[string]Sizes, error) {
 	at := make([]int, len(d.held))
 	for i, h := range d.held {
 		if at[i], err = p.index(h.layer, h.kind); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		of(h.part)[at[i]] += h.size
 	}
 	for _, w := range d.works {
-		most := make([]int64, len(p.devices))
+		most := make(Sizes, len(p.devices))
 		for _, g := range w.graphs {
 			for i, n := range g.peaks(at, len(p.devices)) {
 				most[i] = max(most[i], n)
 			}
 		}
-		for i, n := range most {
-			of(w.part)[i] += n / 8 * 9
-		}
+		parts[w.part] = of(w.part).Plus(most)
+		results = results.Plus(most)
 	}
-	return parts, nil
+	return parts, results, nil
 }

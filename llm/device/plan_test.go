@@ -54,8 +54,12 @@ func TestDemandOfTraining(t *testing.T) {
 		for layout, l := range all {
 			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
 				t.Run(fmt.Sprint(name, " ", layout, " ", c), func(t *testing.T) {
-					planned, err := trainingDemand(t, m, c).In(l)
+					demanded, err := trainingDemand(t, m, c).Parts(l)
 					require.NoError(t, err)
+					var planned device.Sizes
+					for _, sizes := range demanded {
+						planned = planned.Plus(sizes)
+					}
 					said, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c))
 					require.NoError(t, err)
 					for i := range l.Devices { // graphs of one lowering add up gradients over seams otherwise
@@ -97,14 +101,23 @@ func withCopies(o train.Options, kept model.Kept) train.Options {
 	return o
 }
 
-// requireEstimate demands an estimate of at least what is taken, and no more than a quarter above it.
+// requireEstimate demands an estimate within 5 % of what is taken.
 func requireEstimate(t *testing.T, taken, said device.Sizes) {
 	t.Helper()
 	require.Len(t, said, len(taken))
 	for i := range taken {
 		t.Logf("of device %d: %d said, %d taken", i, said[i], taken[i])
-		require.GreaterOrEqual(t, said[i], taken[i], "%v, of %v", said, taken)
-		require.LessOrEqual(t, said[i], taken[i]/4*5+4096, "%v, of %v", said, taken)
+		require.InDelta(t, taken[i], said[i], float64(taken[i])/20+4096, "%v, of %v", said, taken)
+	}
+}
+
+// requireRoom demands a plan that counts at least what is taken, and no more than a quarter above it.
+func requireRoom(t *testing.T, taken, planned device.Sizes) {
+	t.Helper()
+	require.Len(t, planned, len(taken))
+	for i := range taken {
+		require.GreaterOrEqual(t, planned[i], taken[i], "%v, of %v", planned, taken)
+		require.LessOrEqual(t, planned[i], taken[i]/4*5+4096, "%v, of %v", planned, taken)
 	}
 }
 
@@ -242,7 +255,7 @@ func TestDemandOfSessions(t *testing.T) {
 				require.NoError(t, err)
 				defer s.Close()
 				made := e.Memory()
-				requireEstimate(t, on.Sizes().Plus(sizesOf(t, e, on, a)).Plus(s.Memory()).Plus(made), said)
+				requireRoom(t, on.Sizes().Plus(sizesOf(t, e, on, a)).Plus(s.Memory()).Plus(made), said)
 				var next []infer.StepInput
 				for range sequences {
 					q, err := s.NewSequence()

@@ -40,8 +40,7 @@ func resolved(on bool) Checkpointing {
 	return CheckpointingOff
 }
 
-// A MemoryEstimate is how much memory of each device of a layout a run takes, by what takes it. Results count
-// somewhat more than they take, see [device.Demand.Parts].
+// A MemoryEstimate is how much memory of each device of a layout a run takes, by what takes it.
 type MemoryEstimate struct {
 	Weights     device.Sizes // of the model
 	Adapters    device.Sizes
@@ -53,7 +52,7 @@ type MemoryEstimate struct {
 
 // Total is the sum, of each device.
 func (e MemoryEstimate) Total() device.Sizes {
-	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Step).Plus(e.Evaluations)
+	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations)
 }
 
 // EstimateMemory says how much memory a run takes in a layout that [New] would begin, with evaluations
