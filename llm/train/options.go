@@ -68,6 +68,21 @@ type Options struct {
 // MaxStepRows is how many rows a step can have: it reads all of them at once.
 const MaxStepRows = 1 << 20
 
+func (o *Options) perStep() int { return o.Batch * o.Accumulate }
+
+// stepsFrom is how many steps a run on so many rows has, from a step at which it has seen a number of them.
+func (o *Options) stepsFrom(step, position, rows int) int {
+	if o.Epochs == 0 {
+		return o.Schedule.Steps
+	}
+	left := (float64(o.Epochs)*float64(rows) - float64(position)) / float64(o.perStep())
+	byEpochs := int(min(float64(step)+math.Ceil(max(0, left)), math.MaxInt32))
+	if o.Schedule.Steps == 0 {
+		return byEpochs
+	}
+	return min(byEpochs, o.Schedule.Steps)
+}
+
 func (o *Options) validate() error {
 	switch {
 	case o.Batch < 1 || o.Accumulate < 1:

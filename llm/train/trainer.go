@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -129,18 +128,11 @@ func (t *Trainer) open(params []parameter) error {
 // plan counts the steps of the run from where it is.
 func (t *Trainer) plan() {
 	t.schedule = t.options.Schedule
-	if t.options.Epochs == 0 {
-		return
-	}
-	left := (float64(t.options.Epochs)*float64(t.data.Len()) - float64(t.position)) / float64(t.perStep())
-	byEpochs := int(min(float64(t.step)+math.Ceil(max(0, left)), math.MaxInt32))
-	if t.schedule.Steps == 0 || byEpochs < t.schedule.Steps {
-		t.schedule.Steps = byEpochs
-	}
+	t.schedule.Steps = t.options.stepsFrom(t.step, t.position, t.data.Len())
 }
 
 // perStep is the number of rows of a full step.
-func (t *Trainer) perStep() int { return t.options.Batch * t.options.Accumulate }
+func (t *Trainer) perStep() int { return t.options.perStep() }
 
 // TotalSteps is the number of optimiser steps of the whole run.
 func (t *Trainer) TotalSteps() int { return t.schedule.Steps }

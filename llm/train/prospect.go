@@ -1,0 +1,160 @@
+package train
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A Prospect is a run before it: what [New] would take, and where. The model lies on the CPU, as mapped from its
+// file, and nothing of it is read.
+type Prospect struct {
+	Layout    device.Layout
+	Model     *model.Model
+	Trained   Trainables
+	Data      *data.Dataset
+	Options   Options
+	Evaluated []*data.Dataset
+	// Available is the memory of the devices of the layout before anything lies there, of the CPU as the last, see
+	// [device.Engine.AvailableMemory].
+	Available device.Sizes
+}
+
+// Steps is how many steps the run has.
+func (p Prospect) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
+
+// Memory is what the run takes, see [EstimateMemory], by the gradient checkpointing that it says: CheckpointingAuto is
+// what the run will choose.
+func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
+	if c := p.Options.Checkpointing; c != CheckpointingAuto {
+		e, err := p.estimate(c)
+		return e, c, err
+	}
+	e, err := p.estimate(CheckpointingOff)
+	if err != nil || e.leavesRoom(p.Available) {
+		return e, CheckpointingOff, err
+	}
+	e, err = p.estimate(CheckpointingOn)
+	return e, CheckpointingOn, err
+}
+
+func (p Prospect) estimate(c Checkpointing) (MemoryEstimate, error) {
+	o := p.Options
+	o.Checkpointing = c
+	return EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
+}
+
+// Fits reports whether devices with so much memory have room for all.
+func (e MemoryEstimate) Fits(available device.Sizes) bool {
+	return within(e.Total(), available)
+}
+
+func within(need, available device.Sizes) bool {
+	for i, n := range need {
+		if i >= len(available) || n > available[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesRoom reports whether a step takes at most four fifths of what there is when it is built, as Trainer.fits has it:
+// of the CPU's memory nothing is taken by then.
+func (e MemoryEstimate) leavesRoom(available device.Sizes) bool {
+	held := e.Weights.Plus(e.Adapters).Plus(e.Optimizer)
+	cpu := len(held) - 1
+	for i, n := range e.Step {
+		switch {
+		case i >= len(available):
+			return false
+		case i < cpu && n > (available[i]-held[i])/5*4:
+			return false
+		case i == cpu && n+held[i] > available[i]/5*4:
+			return false
+		}
+	}
+	return true
+}
+
+// MostPlannedRows is how many rows of a batch [Prospect.LargestBatch] says at most: larger ones are hardly faster, and their
+// graphs large.
+const MostPlannedRows = 256
+
+// LargestBatch is the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing where it is left to
+// the run; 0 for none. It is at most MostPlannedRows, and what has rows in the whole run.
+func (p Prospect) LargestBatch() (int, error) {
+	most := min(MostPlannedRows, MaxStepRows/max(1, p.Options.Accumulate))
+	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {
+		most = max(1, e*p.Data.Len())
+	}
+	return p.largest(most, func(p *Prospect, n int) { p.Options.Batch = n })
+}
+
+// LongestSample is the longest sample of the trained and of the evaluated data with which the run fits, to a sixteenth, at
+// most that for which the model is made; 0 for none.
+func (p Prospect) LongestSample() (int, error) {
+	if err := p.Model.CheckOpen(); err != nil {
+		return 0, err
+	}
+	rows, packed, evaluated := max(1, p.Options.Batch), p.Data.IsPacked(), p.Evaluated
+	most := p.Model.Config().Context
+	unit := max(1, most/64)
+	n, err := p.largest(most/unit, func(p *Prospect, n int) {
+		full := func(rows int) *data.Dataset {
+			return data.New(n*unit, slices.Repeat([]data.Sample{{Tokens: make([]int32, n*unit+1)}}, rows))
+		}
+		p.Data, p.Evaluated = full(rows), nil
+		if packed {
+			p.Data, _ = p.Data.Packed(0) // samples of this length are always packed
+		}
+		for _, d := range evaluated {
+			p.Evaluated = append(p.Evaluated, full(min(rows, d.Len())))
+		}
+	})
+	return n * unit, err
+}
+
+// largest is a number up to most with which a run fits that is made of it. What a run takes grows with it by a line, as
+// good as: two estimates say where that ends, and others whether it fits there. What is too large for a graph does not fit.
+func (p Prospect) largest(most int, of func(p *Prospect, n int)) (int, error) {
+	if p.Options.Checkpointing == CheckpointingAuto {
+		p.Options.Checkpointing = CheckpointingOn
+	}
+	estimate := func(n int) (device.Sizes, error) {
+		with := p
+		of(&with, n)
+		e, _, err := with.Memory()
+		return e.Total(), err
+	}
+	few := max(1, most/32)
+	less, err := estimate(few)
+	var tooLarge *model.BatchSizeError
+	if err != nil && !errors.As(err, &tooLarge) {
+		return 0, err
+	}
+	more, err := estimate(2 * few)
+	if err != nil && !errors.As(err, &tooLarge) {
+		return 0, err
+	}
+	n := most
+	for i := range less {
+		if i < len(more) && i < len(p.Available) && more[i] > less[i] {
+			slope := float64(more[i]-less[i]) / float64(few)
+			n = min(n, few+int(max(float64(-few), min(float64(most), float64(p.Available[i]-less[i])/slope))))
+		}
+	}
+	for ; n > 0; n -= (n + 15) / 16 {
+		all, err := estimate(n)
+		switch {
+		case errors.As(err, &tooLarge):
+		case err != nil:
+			return 0, err
+		case within(all, p.Available):
+			return n, nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,132 @@
+package train
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+)
+
+// prospectOf is a run of an adapter on the CPU, with so much memory.
+func prospectOf(t *testing.T, name string, available int64) Prospect {
+	t.Helper()
+	m := llmtest.ArchModel(t, name, ggml.F32)
+	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	return Prospect{
+		Model: m, Trained: Trainables{Adapters: a.WithScale(1)}, Data: data.New(24, fewTokens(7, 24)), Options: runOptions(),
+		Evaluated: []*data.Dataset{data.New(20, fewTokens(3, 20))}, Available: device.Sizes{available},
+	}
+}
+
+// fewTokens are random samples of tokens that all vocabularies have.
+func fewTokens(n, length int) []data.Sample {
+	samples := randomSamples(n, length)
+	for _, s := range samples {
+		for i := range s.Tokens {
+			s.Tokens[i] %= 32
+		}
+	}
+	return samples
+}
+
+// taken is the memory of a run of a step and an evaluation.
+func (p Prospect) taken(t *testing.T, c Checkpointing) device.Sizes {
+	t.Helper()
+	p.Options.Checkpointing = c
+	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
+	require.NoError(t, err)
+	defer tr.Close()
+	require.NoError(t, tr.Run(t.Context(), RunOptions{EvalData: p.Evaluated[0]}))
+	e, err := p.estimate(c)
+	require.NoError(t, err)
+	return tr.Memory().Plus(p.Model.Sizes()).Plus(e.Adapters)
+}
+
+// What is said before a run is within 5 % of what it takes.
+func TestProspectOfMemory(t *testing.T) {
+	for _, name := range []string{"llama", "gemma3", "qwen3moe"} {
+		for _, packed := range []bool{false, true} {
+			for _, c := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
+				t.Run(fmt.Sprintf("%s/packed %v/%v", name, packed, c), func(t *testing.T) {
+					p := prospectOf(t, name, plenty)
+					p.Options.Schedule.Steps, p.Options.Checkpointing = 1, c
+					if packed {
+						var err error
+						p.Data, err = data.New(24, fewTokens(9, 11)).Packed(0)
+						require.NoError(t, err)
+					}
+					e, chosen, err := p.Memory()
+					require.NoError(t, err)
+					require.Equal(t, c, chosen)
+					taken := p.taken(t, c).Total()
+					t.Logf("said %d, taken %d", e.Total().Total(), taken)
+					require.InEpsilon(t, taken, e.Total().Total(), 0.05)
+				})
+			}
+		}
+	}
+}
+
+// Where it is left to the run, layers are recomputed as the run will do it.
+func TestProspectOfCheckpointing(t *testing.T) {
+	p := prospectOf(t, "llama", plenty)
+	off, c, err := p.Memory()
+	require.NoError(t, err)
+	require.Equal(t, CheckpointingOff, c)
+	require.True(t, off.Fits(off.Total()))
+	require.False(t, off.Fits(device.Sizes{off.Total().Total() - 1}))
+	require.False(t, off.Fits(nil))
+	p.Available = off.Total()
+	on, c, err := p.Memory()
+	require.NoError(t, err)
+	require.Equal(t, CheckpointingOn, c)
+	require.Less(t, on.Step.Total(), off.Step.Total())
+	withAvailable(t, p.Available[0]-off.Weights[0]) // which are not mapped here
+	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
+	require.NoError(t, err)
+	defer tr.Close()
+	require.True(t, tr.HasCheckpointing())
+}
+
+// The largest batch and the longest sample fit, and larger ones do not.
+func TestLargestThatFits(t *testing.T) {
+	p := prospectOf(t, "llama", 0)
+	p.Options.Checkpointing, p.Options.Batch = CheckpointingOff, 3
+	e, _, err := p.Memory()
+	require.NoError(t, err)
+	p.Available = e.Total()
+	n, err := p.LargestBatch()
+	require.NoError(t, err)
+	require.InDelta(t, 3, n, 1)
+	n, err = p.LongestSample()
+	require.NoError(t, err)
+	require.InDelta(t, 24, n, 4)
+
+	p.Available = device.Sizes{0}
+	for _, largest := range []func() (int, error){p.LargestBatch, p.LongestSample} {
+		n, err = largest()
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	p.Available = device.Sizes{plenty}
+	p.Options.Epochs, p.Options.Schedule.Steps = 2, 0
+	n, err = p.LargestBatch()
+	require.NoError(t, err)
+	require.Equal(t, 2*p.Data.Len(), n)
+	n, err = p.LongestSample()
+	require.NoError(t, err)
+	require.Equal(t, p.Model.Config().Context, n)
+
+	_, err = Prospect{}.LargestBatch()
+	require.Error(t, err)
+	_, err = Prospect{}.LongestSample()
+	require.Error(t, err)
+}
