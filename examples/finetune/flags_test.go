@@ -62,7 +62,7 @@ func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 		}
 		list[n] = args
 	}
-	require.Len(t, list, 9)
+	require.Len(t, list, 10)
 	return list
 }
 

@@ -130,7 +130,6 @@ var foreignRefused = []cli.Foreign{
 	{Names: words("save-path quantization"), Help: "finetune merge makes whole models.", Read: refused("the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE makes one model of it and the base")},
 	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "One process trains, on one device.", Read: refused("one process trains, on one device; leave it out")},
 	{Names: words("beta dpo-loss-type pref-beta pref-loss pref-ftx reference-model-path"), Help: "Preferences are not trained yet.", Read: refused("preferences (DPO and its kin) are not trained yet")},
-	{Names: words("dry-run"), Bool: true, Help: "There is none: data and memory are told before the first step.", Read: refused("there is none; data and memory are told before the first step, where Ctrl-C loses nothing")},
 	{Names: words("test-batches"), Help: "finetune eval measures, by its --samples.", Read: changesNothing("finetune eval --data FILE measures, by its --samples")},
 	{Names: words("lora-r-pattern exclude-modules modules-to-save additional-target"), Help: "--rank-of leaves matrices out; whole ones are not saved.", Read: refused("--rank-of NAME=0 leaves matrices out; an adapter of llama.cpp holds no whole matrices")},
 }

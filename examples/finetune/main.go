@@ -17,6 +17,7 @@ import (
 // program has a field for each command.
 type program struct {
 	Train   trainCommand   `cmd:"" default:"withargs" help:"Train an adapter. This is the command when none is named."`
+	Plan    planCommand    `cmd:"" help:"Say what a run would take before it: memory of each device, the largest batch and context, steps, time, disk."`
 	Inspect inspectCommand `cmd:"" help:"Look through data, chat template and vocabulary for what ruins a run: samples as they are trained, counts, faults."`
 	Eval    evalCommand    `cmd:"" help:"Measure loss, perplexity and accuracy of a model on held-out data, without and with adapters."`
 	Compare compareCommand `cmd:"" help:"Say which of two runs, adapters or models predicts held-out data better, and whether that may be chance."`
@@ -54,6 +55,7 @@ func main() {
 	var p program
 	parsed := cli.Parse("finetune", &p, kong.Description(description), kong.ShortUsageOnError(), defaults.Vars())
 	p.Train.flags, p.Train.given = parsed.Flags(), cli.Given(parsed)
+	p.Plan.flags, p.Plan.given = p.Train.flags, p.Train.given
 	selected := parsed.Selected().Target.Addr().Interface().(command)
 	run := selected.Run
 	if selected != command(&p.Train) {

@@ -42,17 +42,22 @@ func (p *trainCommand) open(l device.Layout) (*subject, error) {
 	return &subject{m, a}, nil
 }
 
-// spread opens the model and the adapter anew, in the layout over devices that the run needs, if that is not the
-// CPU alone.
-func (p *trainCommand) spread(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*subject, error) {
+// layout finds that over devices which the run needs of the model, which is on the CPU.
+func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (device.Layout, error) {
 	adapters := s.adapter.WithScale(1)
-	l, err := p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
+	return p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
 		sampler, err := p.newSampler(s.model, sets.IsChat)
 		if err != nil {
 			return err
 		}
 		return sampler.addDemand(to, adapters)
 	})
+}
+
+// spread opens the model and the adapter anew, in the layout over devices that the run needs, if that is not the
+// CPU alone.
+func (p *trainCommand) spread(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*subject, error) {
+	l, err := p.layout(devices, s, sets, o)
 	if err != nil || l.IsCPU() {
 		return s, err
 	}

@@ -39,6 +39,7 @@ type trainCommand struct {
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
 	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and what was run on what. The same command continues the run in it. Without it, and without --lora-out, a new run has a new folder in runs, named after model and data." group:"Run" basic:""`
 
+	DryRun    bool `name:"dry-run" help:"Say what the run would take, as finetune plan does, and train nothing." group:"Run"`
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
 	modelFlags
@@ -54,8 +55,13 @@ type trainCommand struct {
 	given map[string]bool // those on the command line or in the file of --config
 }
 
-// Run trains.
+// Run trains, or says what that would take.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
+	if p.DryRun {
+		return cli.Alone(func(ctx context.Context, out io.Writer) error {
+			return p.plan(ctx, out, defaultProbe, false)
+		})(ctx, out)
+	}
 	ctx, err := p.Join(ctx, &p.LoRAOut)
 	if err == nil {
 		err = p.run(ctx, out)

@@ -28,7 +28,7 @@ func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trai
 	for _, way := range ways {
 		demands = append(demands, func(to *device.Demand) error {
 			o.Checkpointing = way
-			err := f.nameFlags(train.AddDemand(to, m, trained, sets.Train, o, evaluated...))
+			err := f.NameFlags(train.AddDemand(to, m, trained, sets.Train, o, evaluated...))
 			for _, add := range others {
 				if err == nil {
 					err = add(to)

@@ -41,19 +41,19 @@ func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
 func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options) (*train.Trainer, error) {
 	t, err := train.New(m, trained, d, o)
 	if err != nil {
-		return nil, f.nameFlags(err)
+		return nil, f.NameFlags(err)
 	}
 	if o.Checkpointing == train.CheckpointingAuto {
 		if err := t.CheckMemory(); err != nil {
 			t.Close()
-			return nil, f.nameFlags(err)
+			return nil, f.NameFlags(err)
 		}
 	}
 	return t, nil
 }
 
-// nameFlags names the flags that decide what is too large, and what has made the run diverge.
-func (f *Flags) nameFlags(err error) error {
+// NameFlags names the flags that decide what is too large, and what has made the run diverge.
+func (f *Flags) NameFlags(err error) error {
 	var diverged *train.DivergedError
 	var batch *model.BatchSizeError
 	var memory *train.MemoryError

@@ -51,7 +51,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
 		},
 	})
-	switch err = f.nameFlags(err); {
+	switch err = f.NameFlags(err); {
 	case out.Stopped:
 		err = errors.Join(fmt.Errorf("%w; %s", cli.Cause(ctx), f.hint(out, result.SavedFile)), out.Lost)
 	case out.Complete:
