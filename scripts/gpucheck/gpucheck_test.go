@@ -112,10 +112,9 @@ func TestMeasure(t *testing.T) {
 			require.Regexp(t, `^tiny\|F32\|32 × 2\|\d+\|[\d.]+\|\d+\|-?[\d.]+\|6\.\d+\ntiny\|F32\|64 × 1\|.*\n$`, training)
 		}
 	}
-	o.lossBases = []string{"F32"}
 	equal, err := rows(measureLosses)
 	require.NoError(t, err)
-	require.Regexp(t, `^(`+name+`\|F32\|6\.\d+\|[345]\.\d+\|\d\.\de-0[4-9]\n)$`, equal)
+	require.Regexp(t, `^(`+name+`\|(F32|F16|Q8_0|Q4_K)\|6\.\d+\|[345]\.\d+\|\d\.\de-0[4-9]\n){4}$`, equal)
 	generation, err := rows(func(ctx context.Context, o *options, emit func(row ...string)) error {
 		return o.measureGeneration(ctx, "tiny", "F32", emit)
 	})
