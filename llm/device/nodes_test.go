@@ -144,7 +144,7 @@ func (b nodeBound) of(k nodeKind) float64 {
 		if strings.HasPrefix(k.types, "f32") {
 			return b.products
 		}
-		return max(b.products, 2e-2) // by operands of 8 bits, or of 16
+		return max(b.products, 4e-2) // by operands of 8 bits, or of 16: more where one is far larger than the others of its block
 	case k.op == "flash_attn_ext":
 		return b.attention
 	case k.op == "gelu" || k.op == "geglu":

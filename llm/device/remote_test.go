@@ -45,6 +45,10 @@ func TestHundredSteps(t *testing.T) {
 		all, err := demand.In(device.On(a))
 		require.NoError(t, err)
 		half := m.Config().Layers / 2
+		tolerance := 1e-6
+		if name == "gemma3" {
+			tolerance = 1e-4 // the CPU looks up GELU by 11 bits of its input: where the last bit differs, that is another entry
+		}
 		for what, p := range map[string]device.Planner{
 			"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
 			"two devices":              {Devices: []*ggml.Device{a, b}},
@@ -56,7 +60,7 @@ func TestHundredSteps(t *testing.T) {
 				require.NoError(t, err)
 				on, e := loadOn(t, m, plan.Layout), newEngine(t, device.Options{Layout: plan.Layout})
 				tr := trainer(on, e)
-				requireSameLosses(t, single.History, tr.History, 1e-6)
+				requireSameLosses(t, single.History, tr.History, tolerance)
 				require.NoError(t, tr.Close()) // whose memory the session needs
 				require.Equal(t, text, greedy(t, on, e))
 			})
