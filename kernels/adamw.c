@@ -93,14 +93,15 @@ KERN_OP(gate_step) {
 	for (int64_t i = 0, n = ggml_nelements(dst->src[1]); i < n; i++) {
 		taken = taken && (weights[i] == 0 || kern_is_finite(losses[i]));
 	}
-	double norm = sqrt(*squares), scale = gate->clip > 0 && norm > gate->clip ? gate->clip / norm : 1;
+	double norm = sqrt(*squares);
 	const struct kern_adamw *settings = dst->src[3]->data;
 	struct kern_adamw *gated = dst->data;
 	int64_t groups = dst->ne[1] - 1;
 	for (int64_t i = 0; i < groups; i++) {
 		gated[i] = settings[taken ? i : groups];
 		if (taken) {
-			gated[i].scale = (float)scale;
+			double factor = settings[i].scale, scaled = norm * factor;
+			gated[i].scale = (float)(factor * (gate->clip > 0 && scaled > gate->clip ? gate->clip / scaled : 1));
 		}
 	}
 	float *status = (float *)(gated + groups);

@@ -16,8 +16,8 @@ KERN_OP(adamw_step);
 struct kern_gate {
 	double clip; // the largest norm; 0 for any
 };
-// Operands norm² [1], losses and weights [n], settings [8, groups + 1]: the settings of each group with a factor that clips,
-// or the last ones, and in the last column norm², and whether the step is taken.
+// Operands norm² [1], losses and weights [n], settings [8, groups + 1]: the settings of each group, where clipping
+// lessens the factor, or the last ones, and in the last column norm², and whether the step is taken.
 KERN_OP(gate_step);
 
 #endif

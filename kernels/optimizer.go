@@ -67,9 +67,10 @@ type GateOperands struct {
 }
 
 // GateStep decides about a step of the optimiser: it is taken where the norm and all losses that
-// count are finite. It returns [8, groups + 1]: the settings of each group, whose last one is the
-// factor that makes the norm at most Clip, or those of no step; and the square of the norm, 1 or 0
-// for whether the step is taken, and six zeros. It is an op of the CPU backend, and has no backward.
+// count are finite. It returns [8, groups + 1]: the settings of each group, or those of no step; and
+// the square of the norm, 1 or 0 for whether the step is taken, and six zeros. The last setting of a
+// group, the factor of the gradient, is less than it was where it would leave a norm above Clip. It
+// is an op of the CPU backend, and has no backward.
 func GateStep(c *ggml.Context, o GateOperands) *ggml.Tensor {
 	operands := []*ggml.Tensor{o.Squares, o.Losses, o.Weights, o.Settings}
 	return c.BuildOp(gateStep.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {

@@ -44,7 +44,7 @@ func optimizerCases() []opCase {
 			Name: "gate_step", Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Runs: 20,
 			Operands: func(d *draw) []operand {
 				n := d.Size(300)
-				squares, settings := refmath.Uniform(d.Rand, 0, 2, 1), refmath.Normal(d.Rand, 1, 8, 1+d.Size(4))
+				squares, settings := refmath.Uniform(d.Rand, 0, 2, 1), refmath.Uniform(d.Rand, 0, 2, 8, 1+d.Size(4))
 				return []operand{{Values: squares}, d.Normal(n), d.Normal(n), {Values: settings}}
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GateStep(c, gate(1, x...)) },
@@ -52,7 +52,7 @@ func optimizerCases() []opCase {
 				gated := refmath.New(8, int64(len(x[3].Data))/8)
 				copy(gated.Data, x[3].Data)
 				for i := 7; i < len(gated.Data); i += 8 {
-					gated.Data[i] = min(1, 1/math.Sqrt(x[0].Data[0]))
+					gated.Data[i] = min(gated.Data[i], 1/math.Sqrt(x[0].Data[0]))
 				}
 				copy(gated.Data[len(gated.Data)-8:], []float64{x[0].Data[0], 1, 0, 0, 0, 0, 0, 0})
 				return gated
@@ -69,24 +69,28 @@ func gate(clip float64, x ...*ggml.Tensor) kernels.GateOperands {
 // settings, and moves nothing, to the bit.
 func TestGateStep(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	settings := []float32{0.1, 0.9, 0.99, 1e-8, 0.3, 10, 100, 1, 0, 1, 1, 1e-8, 0, 1, 1, 0}
+	settings := []float32{0.1, 0.9, 0.99, 1e-8, 0.3, 10, 100, 0, 0, 1, 1, 1e-8, 0, 1, 1, 0}
 	for _, c := range []struct {
 		squares         float32
 		losses, weights []float32
 		clip            float64
-		factor          float32 // 0 for no step
+		given, factor   float32 // 0 for no step
 	}{
-		{4, []float32{1, 2}, []float32{1, 1}, 1, 0.5},
-		{4, []float32{1, 2}, []float32{1, 1}, 0, 1},
-		{4, []float32{1, 2}, []float32{1, 1}, 3, 1},
-		{0, []float32{1, 2}, []float32{1, 1}, 1, 1},
-		{math.MaxFloat32, []float32{1, 2}, []float32{1, 1}, 0x1p63, 0.5},
-		{inf, []float32{1, 2}, []float32{1, 1}, 1, 0},
-		{nan, []float32{1, 2}, []float32{1, 1}, 0, 0},
-		{4, []float32{1, nan}, []float32{1, 0.5}, 1, 0},
-		{4, []float32{inf, 2}, []float32{-1, 0.5}, 1, 0},
-		{4, []float32{nan, inf}, []float32{0, 0}, 1, 0.5},
+		{4, []float32{1, 2}, []float32{1, 1}, 1, 1, 0.5},
+		{4, []float32{1, 2}, []float32{1, 1}, 0, 1, 1},
+		{4, []float32{1, 2}, []float32{1, 1}, 3, 1, 1},
+		{4, []float32{1, 2}, []float32{1, 1}, 1, 0.5, 0.5},
+		{4, []float32{1, 2}, []float32{1, 1}, 0.25, 0.5, 0.125},
+		{4, []float32{1, 2}, []float32{1, 1}, 0, 0.5, 0.5},
+		{0, []float32{1, 2}, []float32{1, 1}, 1, 1, 1},
+		{math.MaxFloat32, []float32{1, 2}, []float32{1, 1}, 0x1p63, 1, 0.5},
+		{inf, []float32{1, 2}, []float32{1, 1}, 1, 1, 0},
+		{nan, []float32{1, 2}, []float32{1, 1}, 0, 1, 0},
+		{4, []float32{1, nan}, []float32{1, 0.5}, 1, 1, 0},
+		{4, []float32{inf, 2}, []float32{-1, 0.5}, 1, 1, 0},
+		{4, []float32{nan, inf}, []float32{0, 0}, 1, 1, 0.5},
 	} {
+		settings[7] = c.given
 		w := optest.NewWorkbench(t)
 		table := w.Leaf(settings...)
 		gated := kernels.GateStep(w.Context, gate(c.clip, w.Leaf(c.squares), w.Leaf(c.losses...), w.Leaf(c.weights...), w.Reshape(table, 8, 2))).SetOutput()

@@ -166,7 +166,7 @@ type GateOperands struct {
 	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
 	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
 	Settings        *ggml.Tensor // [8, groups + 1], those of [AdamWOperands] of each group, and of no step
-	Clip            float64      // largest norm; 0 for any
+	Clip            float64      // largest norm, of gradients times their factor; 0 for any
 }
 
 // Gradients are those of all parameters, contiguous F32: one by one, and in runs of those that lie one
@@ -179,7 +179,7 @@ type OptimizerOps interface {
 	SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor
 	// GateStep takes the step where the norm and all losses that count are finite: it returns
 	// the square of the norm and whether it is taken, 1 or 0, [2]; and the settings of each group,
-	// with the factor that clips, or those of no step.
+	// whose factor is less where it would leave a norm above Clip, or those of no step.
 	GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor)
 	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
 	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.

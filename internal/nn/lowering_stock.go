@@ -181,7 +181,8 @@ func (stock) SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor {
 }
 
 // GateStep looks the settings up by whether the step is taken: of those that are not, nothing is
-// computed with. What is infinite or no number is not below the largest number.
+// computed with. What is infinite or no number is not below the largest number. The norm that is
+// clipped is that of what the factor of the gradient makes of it.
 func (stock) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
 	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
 	counted := c.Mul(c.ScaleBias(finite(g.Losses), -1, 1), c.Sqr(g.Weights))
@@ -194,8 +195,10 @@ func (stock) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, set
 	for i := range groups {
 		step := part(8, i, 0)
 		if g.Clip > 0 {
-			factor := c.Clamp(c.Div(c.ScaleBias(g.Squares, 0, float32(g.Clip)), c.Sqrt(g.Squares)), 0, 1)
-			step = c.Concat(part(7, i, 0), factor, 0)
+			factor := part(1, i, 7)
+			norm := c.Mul(c.Sqrt(g.Squares), factor)
+			clip := c.Clamp(c.Div(c.ScaleBias(g.Squares, 0, float32(g.Clip)), norm), 0, 1)
+			step = c.Concat(part(7, i, 0), c.Mul(clip, factor), 0)
 		}
 		settings = append(settings, c.Reshape(c.GetRows(c.Concat(part(8, groups, 0), step, 1), row), 8))
 	}

@@ -226,6 +226,10 @@ func multipliesBF16(d *ggml.Device) bool {
 // on the device: the CPU's kernels convert as they multiply.
 func (e *Engine) TakesCopies() bool { return e.lowering == Stock }
 
+// ScalesLoss reports whether training computes the gradients of a loss that is scaled up: some
+// devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
+func (e *Engine) ScalesLoss() bool { return e.lowering == Stock }
+
 // CheckComputeType says what the engine lacks to train with products in a type.
 func (e *Engine) CheckComputeType(t ggml.Type) error {
 	if err := e.CheckOpen(); err != nil {

@@ -147,7 +147,7 @@ func (o *optimizer) prepare(s *step, weights []float32) error {
 	var numbers []float32
 	for _, g := range o.groups {
 		if loss := s.metrics.Loss; loss-loss == 0 {
-			numbers = append(numbers, o.numbersOf(g, s.metrics.Step, s.metrics.LearningRate)...)
+			numbers = append(numbers, o.numbersOf(g, s)...)
 		} else {
 			numbers = append(numbers, still...)
 		}
@@ -157,19 +157,20 @@ func (o *optimizer) prepare(s *step, weights []float32) error {
 	return errors.Join(ggml.Write(o.numbers, append(numbers, still...)), ggml.Write(o.weights, all))
 }
 
-// numbersOf are those of a group, as [nn.AdamWOperands] has them, but for the factor that clips.
-func (o *optimizer) numbersOf(g paramGroup, step int, rate float64) []float32 {
-	s, decay := o.settings, 0.0
+// numbersOf are those of a group, as [nn.AdamWOperands] has them: the factor takes the scale of the
+// loss back out of the gradient, which is yet to be clipped.
+func (o *optimizer) numbersOf(g paramGroup, s *step) []float32 {
+	a, number, decay := o.settings, float64(s.metrics.Step), 0.0
 	if g.decays {
-		decay = s.Decay
+		decay = a.Decay
 	}
 	return []float32{
-		float32(rate * g.rate), float32(s.Beta1), float32(s.Beta2), float32(s.Epsilon), float32(decay),
-		float32(1 / (1 - math.Pow(s.Beta1, float64(step)))), float32(1 / (1 - math.Pow(s.Beta2, float64(step)))), 1,
+		float32(s.metrics.LearningRate * g.rate), float32(a.Beta1), float32(a.Beta2), float32(a.Epsilon), float32(decay),
+		float32(1 / (1 - math.Pow(a.Beta1, number))), float32(1 / (1 - math.Pow(a.Beta2, number))), float32(1 / s.scale),
 	}
 }
 
-// read adds to a step what the report has: the losses of a batch by their weights, and of the
+// read adds to a step what the report has: the losses of a batch by their scaled weights, and of the
 // update, where there was one, the norm of the gradient and whether the step was taken.
 func (o *optimizer) read(s *step, weights []float32) error {
 	report, err := ggml.Read[float32](o.report)
@@ -178,11 +179,11 @@ func (o *optimizer) read(s *step, weights []float32) error {
 	}
 	for i, w := range weights {
 		if w != 0 {
-			s.metrics.Loss += float64(w) * float64(report[i])
+			s.metrics.Loss += float64(w) / s.scale * float64(report[i])
 		}
 	}
 	status := report[len(report)-2:]
-	s.metrics.GradNorm, s.taken = math.Sqrt(float64(status[0])), status[1] == 1
+	s.metrics.GradNorm, s.taken = math.Sqrt(float64(status[0]))/s.scale, status[1] == 1
 	return nil
 }
 

@@ -76,7 +76,7 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	}
 	clipped := 0
 	for number := 1; number <= 8; number++ {
-		rate := 0.1 / float64(number)
+		rate, scale := 0.1/float64(number), []float64{1, 1 << 12}[number%2]
 		size := []float64{0.01, 1, 0.2}[number%3]
 		var grads []refmath.Tensor
 		norm := 0.0
@@ -86,10 +86,10 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 				norm += x * x
 			}
 			grads = append(grads, g)
-			require.NoError(t, ggml.Write(o.grad[params[i].Tensor], g.Float32()))
+			require.NoError(t, ggml.Write(o.grad[params[i].Tensor], refmath.Scale(g, scale).Float32()))
 		}
 		norm = math.Sqrt(norm)
-		taken := &step{metrics: StepMetrics{Step: number, LearningRate: rate}}
+		taken := &step{scale: scale, metrics: StepMetrics{Step: number, LearningRate: rate}}
 		require.NoError(t, o.prepare(taken, []float32{1, 1}))
 		require.NoError(t, o.update.Workspace.Compute(context.Background(), o.update.Graph))
 		require.NoError(t, o.read(taken, nil))

@@ -15,15 +15,16 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // groupRun is a trainer of each rank of a group, with a model, adapters and an engine of its own;
-// of one process without a group.
-func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops device.OpSet) []*loraRun {
+// of one process without a group. Ranks take the op sets in turn.
+func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops ...device.OpSet) []*loraRun {
 	t.Helper()
 	var list []*loraRun
-	for _, g := range LocalGroup(ranks) {
-		e, err := device.New(device.Options{Threads: 1, OpSet: ops})
+	for i, g := range LocalGroup(ranks) {
+		e, err := device.New(device.Options{Threads: 1, OpSet: ops[i%len(ops)]})
 		require.NoError(t, err)
 		t.Cleanup(func() { e.Close() })
 		own := o
@@ -63,6 +64,24 @@ func adapterValues(t *testing.T, r *loraRun) (list []float32) {
 		list = append(list, values...)
 	}
 	return list
+}
+
+// Ranks whose engines scale the loss and others add up the same gradients.
+func TestGroupScalesLossTogether(t *testing.T) {
+	none := model.KeptNone
+	o := Options{
+		Schedule: Schedule{Peak: 0.01, Steps: 3}, AdamW: DefaultAdamW(), Batch: 4, Accumulate: 1, Seed: 3, Threads: 1,
+		Checkpointing: CheckpointingOff, ComputeType: ggml.F32, WeightCopies: &none,
+	}
+	d := data.New(raggedLength, raggedSamples(19, 96))
+	one := groupRun(t, 1, d, o, device.Kernels)[0]
+	require.NoError(t, one.Run(t.Context(), RunOptions{}))
+	mixed := groupRun(t, 2, d, o, device.Kernels, device.Stock)
+	requireAll(t, together(mixed, func(_ int, r *loraRun) error { return r.Run(t.Context(), RunOptions{}) }), nil)
+	for i, want := range one.History {
+		require.InEpsilon(t, want.Loss, mixed[0].History[i].Loss, 1e-5, "step %d", want.Step)
+		require.InEpsilon(t, want.GradNorm, mixed[0].History[i].GradNorm, 1e-4, "step %d", want.Step)
+	}
 }
 
 // A run of a group is that of one process, but for rounding, and the same on all ranks: with

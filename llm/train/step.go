@@ -19,6 +19,8 @@ type step struct {
 	// is its id, by which it draws noise.
 	rows    []data.Row
 	weight  float64 // of all tokens, by which the loss is divided
+	largest float64 // weight of a token
+	scale   float64 // of the loss whose gradients are computed, a power of two
 	metrics StepMetrics
 	taken   bool // the parameters have been moved: all was finite
 }
@@ -29,7 +31,7 @@ func (t *Trainer) planStep() (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &step{rows: rows, metrics: StepMetrics{
+	s := &step{rows: rows, scale: 1, metrics: StepMetrics{
 		Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1),
 		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
 	}}
@@ -43,6 +45,7 @@ func (t *Trainer) planStep() (*step, error) {
 			for i := range sample.Predicted() {
 				if w := lossWeight(sample, i); w != 0 {
 					s.weight += float64(w)
+					s.largest = max(s.largest, float64(w))
 					s.metrics.Tokens++
 				}
 			}
@@ -79,7 +82,7 @@ func (t *Trainer) batches(s *step) []model.Batch {
 			b.Noise.Rows = append(b.Noise.Rows, rank+(n*count+i)*size)
 		}
 		for i, w := range b.LossWeights {
-			b.LossWeights[i] = float32(float64(w) / s.weight)
+			b.LossWeights[i] = float32(float64(w) / s.weight * s.scale)
 		}
 	}
 	return list
@@ -112,6 +115,9 @@ func (t *Trainer) updates() []device.Work {
 // accumulate adds up losses and gradients of the batches of a step; the last one takes the updates,
 // where there are some, into its submission, and lets a group begin to add up gradients.
 func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
+	if err := t.scaleLoss(ctx, s); err != nil {
+		return err
+	}
 	batches := t.batches(s)
 	for i, b := range batches {
 		var then []device.Work

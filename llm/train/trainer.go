@@ -38,6 +38,7 @@ type Trainer struct {
 	copies    *model.Copies // that loss multiplies with; nil for none
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
+	scalesLoss    *bool // as the ranks of the group have agreed; nil before the first step
 	evaluator     *Evaluator
 	shuffler      data.Shuffler
 	shuffle       shuffle

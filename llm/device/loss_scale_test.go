@@ -1,0 +1,123 @@
+package device_test
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// narrow multiplies with operands in the range of F16, as Vulkan does.
+type narrow struct{ nn.LinearOps }
+
+func inF16(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Cast(c.Cast(x, ggml.F16), ggml.F32)
+}
+
+func (n narrow) MatMul(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
+	return n.LinearOps.MatMul(c, f32Sums, narrowed(c, products)...)
+}
+
+func (n narrow) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
+	return n.LinearOps.MatMulGradInput(c, f32Sums, narrowed(c, products)...)
+}
+
+func narrowed(c *ggml.Context, products []nn.Product) (list []nn.Product) {
+	for _, p := range products {
+		list = append(list, nn.Product{W: p.W, X: inF16(c, p.X)})
+	}
+	return list
+}
+
+func (n narrow) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
+	return n.LinearOps.AccumulateGradWeight(c, acc, inF16(c, x), inF16(c, dy))
+}
+
+// firstGradients are the gradients of an adapter in a step of many tokens: without β₁ they are the first moments.
+func firstGradients(t *testing.T, m *model.Model, e *device.Engine) map[string][]float32 {
+	t.Helper()
+	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, p := range a.Pairs() { // small, as in the first steps
+		require.NoError(t, ggml.Write(p.B, refmath.Normal(rng, 1e-4, p.B.Shape()...).Float32()))
+	}
+	const length, rows = 24, 64
+	var list []data.Sample
+	for range rows {
+		s := data.Sample{Tokens: make([]int32, length+1)}
+		for i := range s.Tokens {
+			s.Tokens[i] = int32(rng.IntN(m.Config().Vocab))
+		}
+		list = append(list, s)
+	}
+	o := trainOptions(e, train.CheckpointingOff)
+	o.AdamW, o.Batch, o.Accumulate = train.AdamW{Beta2: 0.9, Epsilon: 1e-8}, rows/2, 2
+	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(length, list), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { tr.Close() })
+	_, err = tr.Step(t.Context())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
+	require.NoError(t, tr.SaveCheckpoint(path))
+	var moments []*ggml.Tensor
+	store := llmtest.NewArena(t)
+	for _, p := range a.Pairs() {
+		for _, x := range []*ggml.Tensor{p.A, p.B} {
+			moments = append(moments, store.Tensor(x.Name()+".m", make([]float32, x.NumElements()), x.Shape()...))
+		}
+	}
+	require.NoError(t, train.LoadParameters(path, moments))
+	grads := map[string][]float32{}
+	for _, x := range moments {
+		grads[x.Name()], err = ggml.Read[float32](x)
+		require.NoError(t, err)
+	}
+	return grads
+}
+
+func requireDirections(t *testing.T, want, got map[string][]float32) {
+	t.Helper()
+	require.NotEmpty(t, want)
+	worst := 1.0
+	for name, w := range want {
+		cosine := refmath.Cosine(got[name], refmath.From(w).Data)
+		require.GreaterOrEqual(t, cosine, 0.9999, name)
+		worst = min(worst, cosine)
+	}
+	t.Logf("cosines are at least 1 - %.1e", 1-worst)
+}
+
+// Products with the range of F16 keep the gradients of a step of many tokens.
+func TestSmallGradientsInF16(t *testing.T) {
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	want := firstGradients(t, m, newEngine(t, device.Options{}))
+	requireDirections(t, want, firstGradients(t, m, newEngine(t, device.Options{
+		OpSet: device.Stock, Layers: func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
+			l := *of
+			l.LinearOps = narrow{l.LinearOps}
+			return &l
+		},
+	})))
+}
+
+// Vulkan has them too.
+func TestVulkanSmallGradients(t *testing.T) {
+	d := vulkan(t)
+	m := llmtest.ArchModel(t, "llama", ggml.F32)
+	want := firstGradients(t, m, newEngine(t, device.Options{}))
+	on := loadOn(t, m, device.On(d))
+	requireDirections(t, want, firstGradients(t, on, newEngine(t, device.Options{Layout: device.On(d)})))
+}
