@@ -177,13 +177,13 @@ func (n *nodeTable) String() string {
 	return b.String()
 }
 
-// Each op that training and sessions are made of, in all shapes and types that models have, is on a device what it is in
-// float64. With -short, those of some models.
-func testNodes(t *testing.T, d *ggml.Device, b nodeBound) {
+// Each op that training and sessions of models are made of, in all their shapes and types, is on a device what it is in
+// float64.
+func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 	n := newNodeTable(t)
-	names, types := llmtest.DistinctArchitectures(), []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_K}
+	types := []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_K}
 	if testing.Short() {
-		names, types = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}, []ggml.Type{ggml.F32}
+		types = types[:1]
 	}
 	for _, name := range names {
 		for _, typ := range types {
@@ -218,5 +218,16 @@ func computesAll(t *testing.T, m *model.Model, l device.Layout) {
 	logits(t, m, e, trained(t, m).WithScale(1))
 }
 
-func TestNodes(t *testing.T)       { testNodes(t, remote(t), cpuNodes) }
-func TestVulkanNodes(t *testing.T) { testNodes(t, vulkan(t), vulkanNodes) }
+// differing are models whose ops differ most.
+var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
+
+func TestNodes(t *testing.T) { testNodes(t, remote(t), cpuNodes, differing) }
+
+// Those of all architectures; with -short, of some.
+func TestVulkanNodes(t *testing.T) {
+	names := llmtest.DistinctArchitectures()
+	if testing.Short() {
+		names = differing
+	}
+	testNodes(t, vulkan(t), vulkanNodes, names)
+}

@@ -36,7 +36,11 @@ func TestHundredSteps(t *testing.T) {
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 		return tr
 	}
-	for _, name := range planned(t) {
+	names := planned(t)
+	if !testing.Short() {
+		names = append(names, "phi3")
+	}
+	for _, name := range names {
 		m := llmtest.ArchModel(t, name, ggml.F32)
 		one := newEngine(t, device.Options{OpSet: device.Stock})
 		single := trainer(m, one)
