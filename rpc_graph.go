@@ -144,6 +144,10 @@ func (b *rpcBuilder) buildStage() (next int, err error) {
 		if ends {
 			break
 		}
+		// Steps of optimizers ask it of their operands, which may be views that are nodes.
+		if t := b.built[at]; t != nil && t.t != nil {
+			t.t.flags |= C.int32_t(b.m.Tensors[at].Flags & C.GGML_TENSOR_FLAG_PARAM)
+		}
 	}
 	g := &Graph{ctx: b.c}
 	if len(b.nodes) > 0 {
