@@ -19,9 +19,9 @@ func TestOutOfMemory(t *testing.T) {
 	_, err := ggml.CPUBufferType().NewBuffer(1 << 49)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	require.Regexp(t, `^ggml: a buffer of 562949953421312 bytes in CPU: out of memory: 512 TiB are needed on CPU, which has [0-9.e+]+ .iB; close something, or use a smaller model or batch$`, err.Error())
-	_, err = device.BufferType().NewBuffer(1 << 49)
+	_, err = device.BufferType().NewBuffer(min(1<<49, device.BufferType().MaxSize()))
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
-	require.Regexp(t, `: out of memory: 512 TiB are needed on `+device.Name()+`, which has [0-9.e+]+ .iB free of [0-9.e+]+ .iB; close something`, err.Error())
+	require.Regexp(t, `: out of memory: [0-9]+ TiB are needed on `+device.Name()+`, which has [0-9.e+]+ .iB free of [0-9.e+]+ .iB; close something`, err.Error())
 
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

@@ -86,7 +86,7 @@ func TestDemandOfTraining(t *testing.T) {
 					_, err = evaluator.Evaluate(t.Context(), nil, samples(m.Config().Vocab))
 					require.NoError(t, err)
 					for i, taken := range evaluator.Memory() {
-						require.GreaterOrEqual(t, parts["evaluations"][i], taken)
+						require.GreaterOrEqual(t, parts["evaluations"][i]*9/8, taken, "with the room that plans leave")
 						require.LessOrEqual(t, parts["evaluations"][i], taken/2*3+4096)
 					}
 				})

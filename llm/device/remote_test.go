@@ -169,8 +169,8 @@ func TestServerEndsInLoading(t *testing.T) {
 			testhook.RPCStall = time.Second
 			defer func() { testhook.RPCStall = 0 }()
 			s := optest.StartRPCServer(t)
-			begin := time.Now()
-			endpoint := through(t, s.Endpoint, 20_000, func() { s.Signal(t, c.signal); begin = time.Now() })
+			var ended atomic.Int64
+			endpoint := through(t, s.Endpoint, 20_000, func() { s.Signal(t, c.signal); ended.Store(time.Now().UnixNano()) })
 			r, err := ggml.AddRPCServer(endpoint)
 			require.NoError(t, err)
 			defer r.Unload()
@@ -180,7 +180,8 @@ func TestServerEndsInLoading(t *testing.T) {
 				defer on.Close()
 				_, err = device.New(device.Options{Layout: layout})
 			}
-			requireGone(t, err, endpoint, c.says, begin)
+			require.NotZero(t, ended.Load())
+			requireGone(t, err, endpoint, c.says, time.Unix(0, ended.Load()))
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
@@ -89,7 +90,10 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	e, err := device.NewCPU(1)
 	keep(e, err)
 	keep(e.NewWorkspace())
-	keep(device.NewMemory(device.Layout{}), nil)
+	memory := device.NewMemory(device.Layout{})
+	keep(memory, nil)
+	keep(memory.NewPacking(ggml.NewContext()), nil)
+	keep(&parallel.Group{}, nil)
 	demand := device.NewDemand()
 	keep(demand, m.AddDemand(demand, adapters))
 	keep(device.Planner{Layers: 2, Need: demand.In}.Plan())
