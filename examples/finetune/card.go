@@ -125,9 +125,9 @@ func (h heldOut) Path() string             { return h.path }
 func (h heldOut) Before() train.Evaluation { return h.before }
 func (h heldOut) After() train.Evaluation  { return h.after }
 
-// writeCard writes the card of a run that has come to its end, into its folder.
+// writeCard writes the card of a run that has come to its end, into its folder. One that took no step has none.
 func (r *report) writeCard(folder *training.RunFolder, t *train.Trainer, compute string) error {
-	if folder.Folder == nil {
+	if folder.Folder == nil || len(t.History) == 0 {
 		return nil
 	}
 	path := folder.File(run.Card)
