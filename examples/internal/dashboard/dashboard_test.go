@@ -83,7 +83,7 @@ func TestDashboard(t *testing.T) {
 	_, text = get("/run.json?name=first")
 	require.Contains(t, text, `"config":"model-base: \u003cb\u003emodel`)
 
-	// Metrics come piece by piece, whole lines alone; a file that replaces another is read anew.
+	// Metrics come in chunks, of whole lines alone; a file that replaces another is read anew.
 	r, text = get("/metrics.jsonl?name=first")
 	require.Equal(t, 4, strings.Count(text, "\n"))
 	version, next := r.Header.Get("Metrics-Version"), r.Header.Get("Metrics-Next")

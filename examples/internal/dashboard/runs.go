@@ -21,8 +21,15 @@ import (
 type folder struct {
 	path string
 
-	mu    sync.Mutex
-	files map[string]*version // of metrics, by run
+	mu        sync.Mutex
+	files     map[string]*version // of metrics, by run
+	summaries map[string]summary  // by run
+}
+
+// A summary is that of a run as long as its metrics are the same: reading all of them takes long, and pages ask each second.
+type summary struct {
+	metrics os.FileInfo
+	runs.Summary
 }
 
 // A version counts how often a file was replaced by another one: a run that goes on begins its metrics anew.
@@ -43,24 +50,39 @@ type row struct {
 	Time     string   `json:"time"`
 }
 
-// find opens the runs of the folder, by name. What cannot be opened is none.
-func (f *folder) find() map[string]*runs.Run {
-	found := map[string]*runs.Run{}
-	list, _ := runs.List(f.path)
-	for _, r := range list {
-		name, err := filepath.Rel(f.path, r.Path)
-		if err != nil || name == "." {
-			name = filepath.Base(r.Path)
-		}
-		found[filepath.ToSlash(name)] = r
+// nameOf is that of a run in the folder, which may be one itself.
+func (f *folder) nameOf(r *runs.Run) string {
+	name, err := filepath.Rel(f.path, r.Path)
+	if err != nil || name == "." {
+		name = filepath.Base(r.Path)
 	}
-	return found
+	return filepath.ToSlash(name)
 }
+
+// summaryOf summarises a run, if its metrics have changed.
+func (f *folder) summaryOf(name string, r *runs.Run) runs.Summary {
+	info, err := os.Stat(metricsOf(r))
+	if err != nil {
+		return r.Summary()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, ok := f.summaries[name]
+	if !ok || !os.SameFile(known.metrics, info) || known.metrics.Size() != info.Size() || !known.metrics.ModTime().Equal(info.ModTime()) {
+		known = summary{info, r.Summary()}
+		f.summaries[name] = known
+	}
+	return known.Summary
+}
+
+func metricsOf(r *runs.Run) string { return filelink.FromFolder(r.Path, r.Manifest.Metrics) }
 
 func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 	rows := []row{}
-	for name, r := range f.find() {
-		s := r.Summary()
+	list, _ := runs.List(f.path) // what cannot be opened is none
+	for _, r := range list {
+		name := f.nameOf(r)
+		s := f.summaryOf(name, r)
 		var data []string
 		for _, path := range s.Data {
 			data = append(data, filepath.Base(path))
@@ -74,9 +96,14 @@ func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 // named is the run that a request names, nil after an answer that says that there is none.
 func (f *folder) named(w http.ResponseWriter, r *http.Request) (string, *runs.Run) {
 	name := r.URL.Query().Get("name")
-	found, ok := f.find()[name]
-	if !ok {
+	path := f.path
+	if !run.Is(path) {
+		path = filepath.Join(path, filepath.FromSlash(name))
+	}
+	found, err := runs.Open(path)
+	if err != nil || !filepath.IsLocal(filepath.FromSlash(name)) || f.nameOf(found) != name {
 		http.Error(w, "there is no such run", http.StatusNotFound)
+		return "", nil
 	}
 	return name, found
 }
@@ -106,8 +133,7 @@ func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	if of == nil {
 		return
 	}
-	path := filelink.FromFolder(of.Path, of.Manifest.Metrics)
-	file, err := os.Open(path)
+	file, err := os.Open(metricsOf(of))
 	if err != nil {
 		http.Error(w, "the run has no metrics yet", http.StatusNotFound)
 		return

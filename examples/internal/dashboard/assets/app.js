@@ -12,6 +12,7 @@ const charts = [
 const light = ["#1f6fd1", "#c2410c", "#15803d", "#9333ea", "#b91c1c", "#0f766e"];
 const dark = ["#6cb0ff", "#fb923c", "#4ade80", "#c084fc", "#f87171", "#2dd4bf"];
 const wait = 1000, smoothing = 0.9;
+const listEvery = 5; // waits: the server reads the whole history of a run for its line in the list
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const runs = new Map(); // by name: { row, lines, version, next, shown, about }
@@ -193,14 +194,14 @@ function details(open, title, parts) {
   return d;
 }
 
-let busy = false, described = "";
+let busy = false, described = "", ticks = 0;
 
 async function tick() {
   if (busy) return;
   busy = true;
   const status = $("status");
   try {
-    await readRuns();
+    if (ticks++ % listEvery === 0) await readRuns();
     for (const name of shown()) await readMetrics(name);
     drawRuns();
     drawCharts();
@@ -209,6 +210,7 @@ async function tick() {
     status.textContent = order.length ? order.length + (order.length === 1 ? " run" : " runs") : "there is no run in this folder yet";
     status.classList.remove("lost");
   } catch (e) {
+    ticks = 0; // begin by the list again
     status.textContent = "the program does not answer; the curves are those of before";
     status.classList.add("lost");
   }
