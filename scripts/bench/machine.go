@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/goggml/ggml/scripts/machine"
 )
 
 type fact struct{ key, value string }
@@ -15,10 +15,10 @@ type fact struct{ key, value string }
 // hosts and folders. What a library says of itself comes from the benchmarks.
 func machineFacts() []fact {
 	facts := []fact{
-		{"processor", processor()},
+		{"processor", machine.Processor()},
 		{keyCores, strconv.Itoa(runtime.GOMAXPROCS(0))},
-		{"memory", memory()},
-		{"system", system()},
+		{"memory", machine.Memory()},
+		{"system", machine.System()},
 		{"go", strings.TrimPrefix(runtime.Version(), "go")},
 	}
 	for _, program := range []fact{{keyLlama, "build/llamacpp/.installed"}, {keyPyTorch, "build/peft/.installed"}} {
@@ -27,45 +27,4 @@ func machineFacts() []fact {
 		}
 	}
 	return facts
-}
-
-func processor() string {
-	if name := field("/proc/cpuinfo", "model name", ":"); name != "" {
-		return name
-	}
-	if name, err := exec.Command("sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {
-		return strings.TrimSpace(string(name))
-	}
-	return runtime.GOARCH
-}
-
-func memory() string {
-	var kB, bytes float64
-	fmt.Sscan(field("/proc/meminfo", "MemTotal", ":"), &kB)
-	if size, err := exec.Command("sysctl", "-n", "hw.memsize").Output(); kB == 0 && err == nil {
-		fmt.Sscan(string(size), &bytes)
-	}
-	if bytes += kB * 1024; bytes == 0 {
-		return "unknown"
-	}
-	return fmt.Sprintf("%.0f GB", bytes/1e9)
-}
-
-func system() string {
-	if name := strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`); name != "" {
-		return name + ", " + runtime.GOARCH
-	}
-	return runtime.GOOS + ", " + runtime.GOARCH
-}
-
-// field is the value of the first line of a file that has the name, "" when
-// there is none.
-func field(file, name, separator string) string {
-	data, _ := os.ReadFile(file)
-	for line := range strings.Lines(string(data)) {
-		if key, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/scripts/machine"
 )
 
 // machineFacts describe the machine, its driver and its devices, without names of hosts and folders.
 func machineFacts() [][2]string {
-	facts := [][2]string{{"ggml", ggml.Version()}, {"processor", fmt.Sprintf("%s, %d cores", field("/proc/cpuinfo", "model name", ":"), runtime.NumCPU())}}
+	facts := [][2]string{{"ggml", ggml.Version()}, {"processor", fmt.Sprintf("%s, %d cores", machine.Processor(), runtime.NumCPU())}}
 	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		facts = append(facts, [2]string{"system", strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`) + ", Linux " + strings.TrimSpace(string(kernel))})
+		facts = append(facts, [2]string{"system", strings.Trim(machine.Field("/etc/os-release", "PRETTY_NAME", "="), `"`) + ", Linux " + strings.TrimSpace(string(kernel))})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -36,15 +37,4 @@ func machineFacts() [][2]string {
 		facts = append(facts, [2]string{d.Name(), fmt.Sprintf("%s, %.1f GB", d.Description(), float64(p.MemoryTotal)/1e9)})
 	}
 	return facts
-}
-
-// field is the value of the first line of a file that has the name, "" where there is none.
-func field(file, name, separator string) string {
-	data, _ := os.ReadFile(file)
-	for line := range strings.Lines(string(data)) {
-		if key, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
