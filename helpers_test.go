@@ -1,7 +1,6 @@
 package ggml_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"go/ast"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 // chain makes a graph of n products of square matrices, one after the other.
@@ -205,27 +205,9 @@ func requireNear(t testing.TB, want []float64, got []float32, bound float64, mes
 	}
 }
 
-// lockedBuffer collects a log that several goroutines write.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // captureLog sends ggml's log to a buffer.
-func captureLog(t testing.TB) *lockedBuffer {
-	var b lockedBuffer
+func captureLog(t testing.TB) *testutil.Log {
+	var b testutil.Log
 	ggml.SetLogger(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	t.Cleanup(func() {
 		ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))

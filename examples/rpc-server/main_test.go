@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
@@ -27,31 +26,13 @@ func TestScripts(t *testing.T) {
 	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true})
 }
 
-// A log is what a program writes while it runs.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // start starts the program, and adds it to the servers of this process.
-func start(t *testing.T, flags ...string) (*exec.Cmd, *log, *ggml.Registry) {
+func start(t *testing.T, flags ...string) (*exec.Cmd, *testutil.Log, *ggml.Registry) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	endpoint := l.Addr().String()
 	require.NoError(t, l.Close())
-	server, out := exec.Command("rpc-server", append([]string{"--listen", endpoint, "--threads", "1"}, flags...)...), &log{}
+	server, out := exec.Command("rpc-server", append([]string{"--listen", endpoint, "--threads", "1"}, flags...)...), &testutil.Log{}
 	server.Stderr = out
 	require.NoError(t, server.Start())
 	t.Cleanup(func() { server.Process.Kill() })
@@ -65,7 +46,7 @@ func start(t *testing.T, flags ...string) (*exec.Cmd, *log, *ggml.Registry) {
 }
 
 // interrupt interrupts the program; wait demands that it ends by that.
-func interrupt(t *testing.T, server *exec.Cmd, out *log) (wait func()) {
+func interrupt(t *testing.T, server *exec.Cmd, out *testutil.Log) (wait func()) {
 	t.Helper()
 	require.NoError(t, server.Process.Signal(os.Interrupt))
 	ended := make(chan error, 1)

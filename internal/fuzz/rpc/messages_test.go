@@ -157,7 +157,7 @@ func TestLongComputation(t *testing.T) {
 	other.set(q.tensor(1, ggml.F32, 0, 1), make([]byte, 4))
 	other.compute(q.tensor(1, ggml.F32, 0, 1), node(q.tensor(2, ggml.F32, 32, 1), "sqr", 1))
 	require.Equal(t, make([]byte, 4), other.get(q.tensor(2, ggml.F32, 32, 1), 4))
-	require.NotContains(t, s.said(), "graphs=", "the first client computes on")
+	require.NotContains(t, s.log.String(), "graphs=", "the first client computes on")
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return strings.Contains(s.said(), "a client has left") }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), "a client has left") }, 60*time.Second, 10*time.Millisecond)
 }

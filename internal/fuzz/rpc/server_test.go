@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,21 +69,7 @@ type server struct {
 	process  *exec.Cmd
 	stdin    io.Closer
 	ended    chan error
-
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-func (s *server) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.Write(p)
-}
-
-func (s *server) said() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.log.String()
+	log      testutil.Log
 }
 
 // start starts a server, which has to survive the test.
@@ -99,7 +83,7 @@ func start(t *testing.T) *server {
 	require.NoError(t, err)
 	s.process = exec.Command(self)
 	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint)
-	s.process.Stderr = s
+	s.process.Stderr = &s.log
 	s.stdin, err = s.process.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, s.process.Start())
@@ -110,21 +94,21 @@ func start(t *testing.T) *server {
 			c.Close()
 		}
 		return err == nil
-	}, 60*time.Second, 20*time.Millisecond, "%v", s.said)
+	}, 60*time.Second, 20*time.Millisecond, "%v", s.log.String)
 	t.Cleanup(func() {
 		s.stdin.Close()
 		select {
 		case err := <-s.ended:
-			require.NoError(t, err, tail(s.said()))
+			require.NoError(t, err, tail(s.log.String()))
 		case <-time.After(60 * time.Second):
 			s.process.Process.Kill()
 			t.Error("the server does not stop")
 		}
 		if t.Failed() {
-			t.Log(tail(s.said()))
+			t.Log(tail(s.log.String()))
 		}
 		for _, sign := range []string{"GGML_ASSERT", "check of the server itself", "panic", "is broken"} {
-			for line := range strings.Lines(s.said()) {
+			for line := range strings.Lines(s.log.String()) {
 				if strings.Contains(line, sign) {
 					t.Errorf("a check is missing: %s", line)
 					break
@@ -146,7 +130,7 @@ type client struct {
 func (s *server) dial(t *testing.T) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp4", s.endpoint)
-	require.NoError(t, err, tail(s.said()))
+	require.NoError(t, err, tail(s.log.String()))
 	t.Cleanup(func() { conn.Close() })
 	c := &client{conn, t}
 	c.send(rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize))
