@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -227,13 +226,7 @@ func (c *compared) verdict() string {
 
 func (c *compareCommand) print(out io.Writer, list []compared) error {
 	if c.JSON {
-		lines := json.NewEncoder(out)
-		for _, r := range list {
-			if err := lines.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.WriteLines(out, list)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "data\tmodel\tloss\tperplexity\taccuracy\ttokens\t")

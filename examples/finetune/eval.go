@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -76,13 +75,7 @@ func (c *evalCommand) evaluate(ctx context.Context, m *inference.Model, evaluato
 
 func (c *evalCommand) print(out io.Writer, results []result) error {
 	if c.JSON {
-		lines := json.NewEncoder(out)
-		for _, r := range results {
-			if err := lines.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.WriteLines(out, results)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "data\tmodel\tloss\tperplexity\taccuracy\ttokens\t")

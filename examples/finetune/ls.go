@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/runs"
 )
 
@@ -38,13 +38,7 @@ func (c *lsCommand) Run(_ context.Context, out io.Writer) error {
 
 func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 	if c.JSON {
-		lines := json.NewEncoder(out)
-		for _, s := range list {
-			if err := lines.Encode(s); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.WriteLines(out, list)
 	}
 	if len(list) == 0 {
 		return nil
