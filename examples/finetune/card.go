@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -179,9 +178,11 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) &&
 		!slices.ContainsFunc(manifest.Files, func(f run.Input) bool { return f.Path == "-" })
 	c.Commands = bytes.Count(commands, []byte("\n"))
-	if c.SHA256, err = fileHash(r.p.result().LatestPath()); err != nil {
+	sums, err := data.HashFiles(r.p.result().LatestPath())
+	if err != nil {
 		return nil, err
 	}
+	c.SHA256 = sums[0]
 	c.Use, err = r.within(folder).useLines()
 	return c, err
 }
@@ -222,17 +223,4 @@ func (r *report) useLines() (string, error) {
 		fmt.Fprintf(&lines, "# %s\n%s\n", use.For, use.Line())
 	}
 	return lines.String(), nil
-}
-
-func fileHash(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
