@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,9 +90,13 @@ func (x *inspector) find(d *Dataset) {
 	if d != nil && !x.IsText {
 		x.findPadding(d, add)
 	}
-	slices.SortStableFunc(x.Findings, func(a, b Finding) int {
-		return cmp.Compare(map[bool]int{true: 0, false: 1}[a.Ruins], map[bool]int{true: 0, false: 1}[b.Ruins])
-	})
+	place := func(f Finding) int {
+		if f.Ruins {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(x.Findings, func(a, b Finding) int { return place(a) - place(b) })
 }
 
 type addFinding = func(name string, ruins bool, n int, words ...any)
