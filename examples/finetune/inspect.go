@@ -47,8 +47,8 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 		return cli.ModelError("--model-base", c.ModelBase, err)
 	}
 	defer m.Close()
-	if m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", c.ModelBase)
+	if err := checkVocabulary(m); err != nil {
+		return err
 	}
 	if c.Ctx, err = sampleLength(c.Ctx, m); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	r := &inspectReport{Inspection: found, m: m, length: c.Ctx, ignored: c.Ignore}
+	r := &inspectReport{Inspection: found, m: m, ignored: c.Ignore}
 	if c.HTML != "" {
 		var page bytes.Buffer
 		if err := r.writePage(&page); err != nil {
@@ -85,7 +85,6 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 type inspectReport struct {
 	*data.Inspection
 	m       *model.Model
-	length  int // of samples at most
 	ignored []string
 }
 

@@ -320,13 +320,21 @@ func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *trainin
 	if err := train.CheckModel(m); err != nil {
 		return nil, err
 	}
-	if m.Tokenizer == nil {
-		return nil, fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", p.ModelBase)
+	if err := checkVocabulary(m); err != nil {
+		return nil, err
 	}
 	if p.Ctx, err = sampleLength(p.Ctx, m); err != nil {
 		return nil, err
 	}
 	return p.Load(ctx, source(m))
+}
+
+// checkVocabulary demands a model whose file has one.
+func checkVocabulary(m *model.Model) error {
+	if m.Tokenizer == nil {
+		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", m.Path)
+	}
+	return nil
 }
 
 // sampleLength is what --ctx stands for with a model.
