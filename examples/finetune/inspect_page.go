@@ -25,7 +25,7 @@ func (r *inspectReport) writePage(w io.Writer) error {
 	}
 	type shown struct {
 		Number int
-		Pieces []training.Piece
+		Chunks []training.Chunk
 	}
 	page := struct {
 		Model, Verdict string
@@ -40,7 +40,7 @@ func (r *inspectReport) writePage(w io.Writer) error {
 		page.Findings = append(page.Findings, finding{f.Name, training.FindingText(f), r.ruins(f)})
 	}
 	for _, s := range r.Samples {
-		page.Samples = append(page.Samples, shown{s.Number + 1, training.Pieces(r.m.Tokenizer, s.Sample)})
+		page.Samples = append(page.Samples, shown{s.Number + 1, training.Chunks(r.m.Tokenizer, s.Sample)})
 	}
 	return inspectTemplate.Execute(w, page)
 }

@@ -64,8 +64,8 @@ func TestScalingModel(t *testing.T) {
 	one := time.Duration(milliseconds * measure(mpirun(program, t.TempDir(), bench("Step/28M")[1:]...), "least-ms/step"))
 	t.Logf("a step of one process: %v", one)
 	for processes := 2; processes <= 3; processes++ {
-		crowd := max(1, float64(processes)/float64(runtime.NumCPU())) // processes to a processor
-		load := parallel.Workload{Step: time.Duration(crowd * float64(one)), Samples: samples, Batch: 1, Gradients: bytes}
+		oversubscription := max(1, float64(processes)/float64(runtime.NumCPU())) // processes to a processor
+		load := parallel.Workload{Step: time.Duration(oversubscription * float64(one)), Samples: samples, Batch: 1, Gradients: bytes}
 		took := time.Duration(milliseconds * measure(locally(processes, bench("Step/28M")), "least-ms/step"))
 		compare("a step of "+strconv.Itoa(processes)+" processes", took, load.Data(processes, memory))
 		took = time.Duration(milliseconds * measure(over(processes, bench("Step/28M")), "least-ms/step"))

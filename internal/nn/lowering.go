@@ -26,7 +26,7 @@ type Lowering struct {
 	JoinsInputs bool
 	// Keep is the form in which checkpoints keep their inputs.
 	Keep KeepForm
-	// Supports tells whether the device has an op, for those that have another form; nil is all.
+	// Supports reports whether the device has an op, for those that have another form; nil is all.
 	Supports func(op *ggml.Tensor) bool
 	// Repacking prepares products of graphs without gradients; nil leaves them to LinearOps.
 	Repacking RepackingOps

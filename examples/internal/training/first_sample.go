@@ -64,20 +64,20 @@ func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// A Piece is the text of tokens of a sample of which all are trained, or none is.
-type Piece struct {
+// A Chunk is the text of tokens of a sample of which all are trained, or none is.
+type Chunk struct {
 	Text    string
 	Trained bool
 }
 
-// Pieces are the whole text of a sample.
-func Pieces(t *tokenizer.Tokenizer, s data.Sample) (list []Piece) {
+// Chunks are the whole text of a sample.
+func Chunks(t *tokenizer.Tokenizer, s data.Sample) (list []Chunk) {
 	for from := 0; from < len(s.Tokens); {
 		trained, to := isTrained(s, from), from+1
 		for to < len(s.Tokens) && isTrained(s, to) == trained {
 			to++
 		}
-		list = append(list, Piece{printable(decode(t, s.Tokens[from:to])), trained})
+		list = append(list, Chunk{printable(decode(t, s.Tokens[from:to])), trained})
 		from = to
 	}
 	return list
