@@ -562,6 +562,13 @@ func (s *rpcSession) send(r *rpcRegion, at, n int64) error {
 	return nil
 }
 
+// regionAt is the part of a tensor that a message begins with: the tensor, and an offset in it.
+func (s *rpcSession) regionAt(message []byte) (r rpcRegion, room int64, err error) {
+	var t rpcwire.Tensor
+	t.Decode(message)
+	return s.region(&t, binary.LittleEndian.Uint64(message[rpcwire.TensorSize:]))
+}
+
 func (s *rpcSession) setTensor(size int) error {
 	var head [rpcwire.SetTensorSize]byte
 	if err := s.read(head[:]); err != nil {
@@ -591,9 +598,7 @@ func (s *rpcSession) setTensor(size int) error {
 
 // setTensorHash answers 1 where the cache has the data.
 func (s *rpcSession) setTensorHash(body []byte) error {
-	var t rpcwire.Tensor
-	t.Decode(body)
-	r, room, err := s.region(&t, binary.LittleEndian.Uint64(body[rpcwire.TensorSize:]))
+	r, room, err := s.regionAt(body)
 	if err != nil {
 		return err
 	}
@@ -625,9 +630,7 @@ func (s *rpcSession) setTensor2D(size int) error {
 	if err := s.read(head[:]); err != nil {
 		return err
 	}
-	var t rpcwire.Tensor
-	t.Decode(head[:])
-	r, room, err := s.region(&t, binary.LittleEndian.Uint64(head[rpcwire.TensorSize:]))
+	r, room, err := s.regionAt(head[:])
 	if err != nil {
 		return err
 	}
@@ -647,9 +650,7 @@ func (s *rpcSession) setTensor2D(size int) error {
 }
 
 func (s *rpcSession) getTensor(body []byte) error {
-	var t rpcwire.Tensor
-	t.Decode(body)
-	r, room, err := s.region(&t, binary.LittleEndian.Uint64(body[rpcwire.TensorSize:]))
+	r, room, err := s.regionAt(body)
 	if err != nil {
 		return err
 	}
@@ -664,9 +665,7 @@ func (s *rpcSession) getTensor(body []byte) error {
 }
 
 func (s *rpcSession) getTensor2D(body []byte) error {
-	var t rpcwire.Tensor
-	t.Decode(body)
-	r, room, err := s.region(&t, binary.LittleEndian.Uint64(body[rpcwire.TensorSize:]))
+	r, room, err := s.regionAt(body)
 	if err != nil {
 		return err
 	}
@@ -686,9 +685,7 @@ func (s *rpcSession) getTensor2D(body []byte) error {
 }
 
 func (s *rpcSession) memsetTensor(body []byte) error {
-	var t rpcwire.Tensor
-	t.Decode(body)
-	r, room, err := s.region(&t, binary.LittleEndian.Uint64(body[rpcwire.TensorSize:]))
+	r, room, err := s.regionAt(body)
 	if err != nil {
 		return err
 	}
