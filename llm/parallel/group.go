@@ -154,15 +154,22 @@ func (g *Group) Processes() []Process {
 	return g.processes
 }
 
-// Neighbours are how many processes of the group there are on the machine of this one, itself
-// among them.
-func (g *Group) Neighbours() int {
-	n := 0
+// here are the processes of the group on the machine of this one, itself among them, and the processors
+// that they may run on.
+func (g *Group) here() (n, processors int) {
 	for _, p := range g.Processes() {
 		if p.Host == g.processes[g.Rank()].Host {
 			n++
+			processors += p.Processors
 		}
 	}
+	return n, processors
+}
+
+// Neighbours are how many processes of the group there are on the machine of this one, itself
+// among them.
+func (g *Group) Neighbours() int {
+	n, _ := g.here()
 	return max(1, n)
 }
 
@@ -170,17 +177,8 @@ func (g *Group) Neighbours() int {
 // those of the machine have more than there are.
 func (g *Group) Threads() int {
 	own := ggml.DefaultThreads()
-	if g.isAlone() {
-		return own
-	}
-	sum, machine := 0, g.processes[g.Rank()].Machine
-	for _, p := range g.processes {
-		if p.Host == g.processes[g.Rank()].Host {
-			sum += p.Processors
-		}
-	}
-	if sum > machine {
-		own = max(1, own/g.Neighbours())
+	if n, processors := g.here(); n > 0 && processors > g.processes[g.Rank()].Machine {
+		own = max(1, own/n)
 	}
 	return own
 }
@@ -191,13 +189,8 @@ func (g *Group) Idle() int {
 	if g.isAlone() {
 		return 0
 	}
-	sum := 0
-	for _, p := range g.processes {
-		if p.Host == g.processes[g.Rank()].Host {
-			sum += p.Processors
-		}
-	}
-	return max(0, g.processes[g.Rank()].Machine-sum)
+	_, processors := g.here()
+	return max(0, g.processes[g.Rank()].Machine-processors)
 }
 
 // Sum replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
