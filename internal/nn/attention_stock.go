@@ -19,7 +19,7 @@ func queryBlock(a AttentionOperands) int64 {
 	if a.Bidirectional {
 		return most // nothing is masked
 	}
-	keys, heads := a.Q.Dim(2), a.Q.Dim(1)*a.Q.Dim(3)
+	keys, heads := max(1, a.Q.Dim(2)), max(1, a.Q.Dim(1)*a.Q.Dim(3)) // 0 of tensors that failed
 	if a.Window != 0 {
 		keys = min(keys, a.Window+most)
 	}
@@ -142,7 +142,7 @@ func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
 // x [size, n, heads, batch] and s [keys, n, heads, batch] → [size, keys, kv heads, batch].
 func (s stock) keysGrad(c *ggml.Context, x, y *ggml.Tensor, groups int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
-		return c.Reshape(t, t.Dim(0), t.Dim(1)*t.Dim(2)/groups, groups, t.Dim(3))
+		return c.Reshape(t, t.Dim(0), t.Dim(1)*t.Dim(2)/max(1, groups), groups, t.Dim(3))
 	}
 	return s.outerProducts(c, rows(x), rows(y))
 }

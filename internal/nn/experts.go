@@ -180,7 +180,7 @@ func (t *Tape) Flatten(x *Value) *Value {
 
 // Unflatten is x [m, used·n] as [m, used, n].
 func (t *Tape) Unflatten(x *Value, used int64) *Value {
-	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), used, x.T.Dim(1)/used))
+	return t.reshape(x, t.C.Reshape(x.T, x.T.Dim(0), used, x.T.Dim(1)/max(1, used)))
 }
 
 // Dot is the product of each column of x [m, n] with w [m] → [1, n].

@@ -69,7 +69,7 @@ func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 	}
 	if w.Type() != ggml.F32 {
 		// Row numbers are exact in F32 up to 2²⁴; a vocabulary has fewer tokens, and experts rows.
-		shape, n := w.Shape(), w.NumElements()/w.Dim(0)
+		shape, n := w.Shape(), w.NumElements()/max(1, w.Dim(0))
 		rows := c.Cast(c.Arange(0, float32(n), 1), ggml.I32)
 		w = c.Reshape(c.GetRows(c.Reshape(w, w.Dim(0), n), rows), shape...)
 	}

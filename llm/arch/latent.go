@@ -37,7 +37,11 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		rotated, position = t.Join(own, rotated), t.Join(keys, position)
 	}
 	y := l.attend(p, t, rotated, position, t.Pad(values, int64(l.HeadSize)))
-	y, _ = l.split(t, t.Heads(y, heads), int(values.T.Dim(0)))
+	size := l.ValueSize
+	if l.Absorbed {
+		size = l.KVRank
+	}
+	y, _ = l.split(t, t.Heads(y, heads), size)
 	if l.Absorbed {
 		y = l.eachHead(p, t, y, "attn_v_b", l.KVRank, l.ValueSize)
 	}
