@@ -175,16 +175,23 @@ func TestCancelRemoteCompute(t *testing.T) {
 			for range 60 { // seconds
 				y = c.MulMat(x, y)
 			}
-			ctx, cancel := context.WithCancelCause(t.Context())
 			cause := errors.New("enough")
-			time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-			begin := time.Now()
-			require.ErrorIs(t, compute(ctx, c.NewGraph(y)), cause)
-			heard := time.Since(begin)
-			got, err := ggml.Read[float32](x) // when the server is done
-			require.NoError(t, err)
-			require.Zero(t, got[0])
-			require.Greater(t, time.Since(begin), 2*heard, "it was heard long before the end")
+			// A machine that is busy may not have sent the graph when its context ends.
+			for wait := 20 * time.Millisecond; ; wait *= 2 {
+				require.Less(t, wait, 2*time.Second, "it is never heard long before the end")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				timer := time.AfterFunc(wait, func() { cancel(cause) })
+				begin := time.Now()
+				require.ErrorIs(t, compute(ctx, c.NewGraph(y)), cause)
+				heard := time.Since(begin)
+				timer.Stop()
+				got, err := ggml.Read[float32](x) // when the server is done
+				require.NoError(t, err)
+				require.Zero(t, got[0])
+				if time.Since(begin) > 2*heard {
+					break
+				}
+			}
 		})
 	}
 }
@@ -332,6 +339,7 @@ func TestRPCServerMemory(t *testing.T) {
 	require.NoError(t, first.Close())
 	require.EqualValues(t, limit/2, free())
 	require.NoError(t, second.Close())
-	require.EqualValues(t, limit, free())
+	// The client leaves with its last buffer, and asks by another connection, which may be answered before it has left.
+	require.Eventually(t, func() bool { return free() == limit }, 20*time.Second, time.Millisecond)
 	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "clients cannot have -1 bytes of memory; 0 is all")
 }
