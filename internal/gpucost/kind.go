@@ -38,16 +38,6 @@ func ShapeOf(c arch.Config, rank int) Shape {
 	return Shape{Vocab: int64(c.Vocab), Heads: int64(c.Heads), KVHeads: int64(c.KVHeads), Rank: int64(rank)}
 }
 
-// PerToken are the operations of training adapters that no way of computing saves: two for each weight of a matrix that
-// multiplies, forwards and back, and those of attention to the tokens before.
-func PerToken(c arch.Config, context int) float64 {
-	matrices := c.NumActiveParameters()
-	if !c.Tied {
-		matrices -= int64(c.Vocab) * int64(c.Embd) // only looked up
-	}
-	return 4*float64(matrices) + 6*float64(context)*float64(c.Heads*c.HeadSize*c.Layers)
-}
-
 // kinds finds out what the nodes of a graph are for.
 type kinds struct {
 	Shape

@@ -431,6 +431,17 @@ func (c Config) NumActiveParameters() int64 {
 	})
 }
 
+// AdapterFLOPs are the floating-point operations by which a token of samples of a length trains adapters, without those that
+// some way of computing saves: two for each weight of a matrix that multiplies, forwards and back, and those of attention to
+// the tokens before.
+func (c Config) AdapterFLOPs(length int) float64 {
+	matrices := c.NumActiveParameters()
+	if !c.Tied {
+		matrices -= int64(c.Vocab) * int64(c.Embd) // only looked up
+	}
+	return 4*float64(matrices) + 6*float64(length)*float64(c.Heads*c.HeadSize*c.Layers)
+}
+
 // count adds up what weights count that each model has.
 func (c Config) count(of func(w *Weight) int64) (n int64) {
 	a, err := Resolve(c)

@@ -116,7 +116,7 @@ func planSection(s cudaStep, card gpucost.Card) string {
 	launches := s.asked.launches()
 	speed := func(s cudaStep) (rate string, share float64) {
 		perSecond := float64(s.tokens()) / card.Predict(s.work, launches).Seconds()
-		return grouped(rounded(perSecond)), 100 * perSecond * gpucost.PerToken(s.model, s.context) / card.BF16
+		return grouped(rounded(perSecond)), 100 * perSecond * s.model.AdapterFLOPs(s.context) / card.BF16
 	}
 	rate, share := speed(s)
 	fmt.Fprintf(&b, "Of a step of %s in %s at %s on the %s: %s launches, %s GB, %.0f ms; %s tokens/s are %.0f %% of its product in BF16.\n\n", s.model.Name, s.typeName(), s.shape(),

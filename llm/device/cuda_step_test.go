@@ -176,7 +176,7 @@ func cudaPage(steps []cudaStep) string {
 				continue
 			}
 			rate := float64(s.tokens()) / c.Predict(s.work, s.asked.launches()).Seconds()
-			row += fmt.Sprintf(" %s, %.0f %% |", grouped(rounded(rate)), 100*rate*gpucost.PerToken(s.model, s.context)/c.BF16)
+			row += fmt.Sprintf(" %s, %.0f %% |", grouped(rounded(rate)), 100*rate*s.model.AdapterFLOPs(s.context)/c.BF16)
 		}
 		line("%s", row)
 	}
@@ -190,7 +190,7 @@ func cudaPage(steps []cudaStep) string {
 	line("%s launches | all |\n%s---:|---:|", header, rule)
 	for _, s := range steps {
 		p := card.Predict(s.work, s.asked.launches())
-		row := fmt.Sprintf("| %s, %v, %s | %.1f |", s.model.Name, s.typeName(), s.shape(), 1000*gpucost.PerToken(s.model, s.context)*float64(s.tokens())/card.BF16)
+		row := fmt.Sprintf("| %s, %v, %s | %.1f |", s.model.Name, s.typeName(), s.shape(), 1000*s.model.AdapterFLOPs(s.context)*float64(s.tokens())/card.BF16)
 		for _, seconds := range p.ByKind {
 			row += fmt.Sprintf(" %.1f |", 1000*seconds)
 		}

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-
-	"github.com/goggml/ggml/internal/gpucost"
 )
 
 //go:embed torch.py
@@ -79,7 +77,7 @@ func measureTorch(ctx context.Context, o *options, emit func(row ...string)) err
 			}
 			speed, share := float64(ask.Context*ask.Rows)/got.Seconds, ""
 			if o.bf16 > 0 {
-				share = fmt.Sprintf("%.1f", 100*speed*gpucost.PerToken(s, length)/o.bf16)
+				share = fmt.Sprintf("%.1f", 100*speed*s.AdapterFLOPs(length)/o.bf16)
 			}
 			emit(size, "LoRA by PEFT", shape, fmt.Sprintf("%.0f tokens/s", speed), share, fmt.Sprintf("%.1f", got.Memory/1e9))
 		}

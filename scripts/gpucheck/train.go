@@ -53,7 +53,7 @@ func (o *options) measureTraining(ctx context.Context, d *ggml.Device, size, bas
 		rate := float64(length*rows) / s.seconds
 		share, predicted := "", ""
 		if o.bf16 > 0 {
-			share = fmt.Sprintf("%.1f", 100*rate*gpucost.PerToken(m.Config(), length)/o.bf16)
+			share = fmt.Sprintf("%.1f", 100*rate*m.Config().AdapterFLOPs(length)/o.bf16)
 			predicted = fmt.Sprintf("%.0f", float64(length*rows)/o.predict(s.work))
 		}
 		emit(append(cells, fmt.Sprintf("%.0f", rate), share, predicted, fmt.Sprintf("%.1f", float64(free-s.free)/1e9), fmt.Sprintf("%.4f", s.loss))...)
