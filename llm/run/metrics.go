@@ -35,6 +35,14 @@ type Measured struct {
 	Memory          uint64  `json:"memory,omitempty"` // resident set size of the process, bytes
 }
 
+// ParseLine reads a line of the metrics.
+func ParseLine(text []byte) (l Line, err error) {
+	if err = json.Unmarshal(text, &l); err == nil && (l.Loss == nil && l.EvalLoss == nil || l.Step < 0) {
+		err = errors.New("it is of no step, and of no evaluation")
+	}
+	return l, err
+}
+
 func stepLine(m train.StepMetrics) Line {
 	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
 }
@@ -116,8 +124,7 @@ func readMeasured(path string) map[lineKey]Measured {
 	}
 	found := map[lineKey]Measured{}
 	for line := range bytes.Lines(text) {
-		var l Line
-		if json.Unmarshal(line, &l) == nil && (l.Loss != nil || l.EvalLoss != nil) {
+		if l, err := ParseLine(line); err == nil {
 			found[l.key()] = l.Measured
 		}
 	}

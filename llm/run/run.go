@@ -2,7 +2,7 @@ package run
 
 import (
 	"bufio"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +124,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Metrics reads the figures of the steps and evaluations so far. A line that is being written is not there yet.
+// Metrics reads the figures of the steps and evaluations so far. A line that is being written is not there yet; one that is
+// broken is an error, and those behind it follow.
 func (r *Run) Metrics() iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if r == nil {
@@ -135,25 +136,50 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 			yield(Line{}, fmt.Errorf("%s has no history", r.Path))
 			return
 		}
-		file, err := os.Open(r.file(r.Manifest.Metrics))
+		file, err := openRegular(r.MetricsPath())
 		if err != nil {
 			yield(Line{}, err)
 			return
 		}
 		defer file.Close()
-		for lines := json.NewDecoder(bufio.NewReader(file)); ; {
-			var line Line
-			if err := lines.Decode(&line); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+		for lines, n := bufio.NewReader(file), 1; ; n++ {
+			text, err := lines.ReadBytes('\n')
+			switch {
+			case err == io.EOF:
 				return
-			} else if err != nil {
-				yield(Line{}, fmt.Errorf("%s: %w", file.Name(), err))
+			case err != nil:
+				yield(Line{}, err)
 				return
 			}
-			if !yield(line, nil) {
+			line, err := ParseLine(text)
+			if err != nil {
+				err = fmt.Errorf("%s:%d: %w", file.Name(), n, err)
+			}
+			if !yield(line, err) {
 				return
 			}
 		}
 	}
+}
+
+// MetricsPath is the file of the figures, "" where the run writes none.
+func (r *Run) MetricsPath() string {
+	if r == nil || r.Manifest.Metrics == "" {
+		return ""
+	}
+	return r.file(r.Manifest.Metrics)
+}
+
+// openRegular opens a file that ends: a pipe would be waited for.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
 }
 
 // Progress is how far a run has come.
@@ -165,21 +191,27 @@ type Progress struct {
 	BestStep  int
 }
 
-// Progress reads the history of the run.
-func (r *Run) Progress() (p Progress, err error) {
-	for line, err := range r.Metrics() {
-		if err != nil {
-			return p, err
-		}
-		p.Step = max(p.Step, line.Step)
-		if line.Loss != nil {
-			p.Loss = *line.Loss
-		}
-		if line.EvalLoss != nil && (!p.Evaluated || *line.EvalLoss < p.BestLoss) {
-			p.Evaluated, p.BestLoss, p.BestStep = true, *line.EvalLoss, line.Step
-		}
+// Add adds a line of the history.
+func (p *Progress) Add(line Line) {
+	p.Step = max(p.Step, line.Step)
+	if line.Loss != nil {
+		p.Loss = *line.Loss
 	}
-	return p, nil
+	if line.EvalLoss != nil && (!p.Evaluated || *line.EvalLoss < p.BestLoss) {
+		p.Evaluated, p.BestLoss, p.BestStep = true, *line.EvalLoss, line.Step
+	}
+}
+
+// Progress reads the history of the run. Lines that are broken are in the error, and the others count.
+func (r *Run) Progress() (p Progress, err error) {
+	for line, fault := range r.Metrics() {
+		if fault != nil {
+			err = cmp.Or(err, fault)
+			continue
+		}
+		p.Add(line)
+	}
+	return p, err
 }
 
 // Time is when the run was begun or continued last.

@@ -40,14 +40,13 @@ func (r *Run) Summary() Summary {
 	if model := r.Paths("model-base"); len(model) > 0 {
 		s.Model = model[0]
 	}
-	if p, err := r.Progress(); err == nil {
-		s.Step = p.Step
-		if p.Step > 0 {
-			s.Loss = &p.Loss
-		}
-		if p.Evaluated {
-			s.BestLoss, s.BestStep = &p.BestLoss, p.BestStep
-		}
+	p, _ := r.Progress() // as far as it can be read
+	s.Step = p.Step
+	if p.Step > 0 {
+		s.Loss = &p.Loss
+	}
+	if p.Evaluated {
+		s.BestLoss, s.BestStep = &p.BestLoss, p.BestStep
 	}
 	if at, err := r.Time(); err == nil {
 		s.Time = at.UTC().Format("2006-01-02 15:04")

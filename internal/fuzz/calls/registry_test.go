@@ -207,6 +207,7 @@ var public = registry{
 		{"run.Resume", reflect.ValueOf(run.Resume)},
 		{"run.Create", reflect.ValueOf(run.Create)},
 		{"run.CreateNew", reflect.ValueOf(run.CreateNew)},
+		{"run.ParseLine", reflect.ValueOf(run.ParseLine)},
 		{"run.ReadManifest", reflect.ValueOf(run.ReadManifest)},
 		{"run.Train", reflect.ValueOf(run.Train)},
 		{"run.List", reflect.ValueOf(run.List)},
