@@ -22,7 +22,8 @@ func folderRun(files, folder string, more ...string) *exec.Cmd {
 	c := exec.Command("finetune", append([]string{
 		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "3", "--valid-every", "4",
 		"--run-dir", folder, "--ctx", "16", "--batch", "2", "--grad-acc", "1", "--lora-r", "4", "--adam-iter", "36", "--adam-alpha", "0.02",
-		"--save-every", "3", "--keep-last", "2", "--threads", "1", "--compute-type", "f32",
+		"--save-every", "3", "--keep-last", "2", "--threads", "1", "--compute-type", "f32", "--lora-dropout", "0.1",
+		"--sample-prompt", "the hen", "--sample-predict", "3",
 	}, more...)...)
 	c.Dir = files
 	return c
@@ -100,7 +101,7 @@ func contents(t *testing.T, folder string) map[string]string {
 
 // A run that is killed at any moment, also while it saves, and is then continued by the
 // same command ends in the files of a run that is not: adapters, the best one among them,
-// checkpoints, metrics and loss curve, byte for byte but for the clock, and no others.
+// checkpoints, metrics, samples and loss curve, byte for byte but for the clock, and no others.
 func TestKilledRunEndsAsAnother(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -113,6 +114,7 @@ func TestKilledRunEndsAsAnother(t *testing.T) {
 		require.Contains(t, want, name)
 	}
 	require.Equal(t, 36+10, strings.Count(want["metrics.jsonl"], "\n"), "a line for each step and evaluation")
+	require.Equal(t, 10, strings.Count(want["samples.jsonl"], "\n"), "a sample for each evaluation")
 
 	kills := 20
 	if testing.Short() {

@@ -436,8 +436,8 @@ func TestReportMeasuresAsTheRun(t *testing.T) {
 		defer e.Close()
 		r, err := p.newReport(t.Context(), e, m, adapter, &training.Sets{Valid: valid})
 		require.NoError(t, err)
-		require.NoError(t, r.measure(t.Context()))
-		require.NoError(t, r.measure(t.Context()))
+		require.NoError(t, r.measure(t.Context(), 0))
+		require.NoError(t, r.measure(t.Context(), 1))
 
 		trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, valid, train.Options{
 			Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.AdamW{Epsilon: 1e-8}, Batch: 2, Accumulate: 1, Threads: 1,

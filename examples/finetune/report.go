@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"text/tabwriter"
+	"time"
 
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
@@ -29,6 +28,7 @@ type report struct {
 	sampler *sampler
 	texts   []heldOut
 	samples []string          // before, after
+	sampled *run.Sample       // of the last evaluation of this process
 	isChat  bool              // what is trained went through a chat template
 	trained string            // the data, in words
 	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
@@ -59,10 +59,10 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 	return r, nil
 }
 
-// measure evaluates the model as it is now. The adapter of a new run changes
+// measure evaluates the model as it is now, after so many steps. The adapter of a new run changes
 // nothing yet, because B is zero; that of one that continues does: then the
 // first measurement leaves the adapter out.
-func (r *report) measure(ctx context.Context) error {
+func (r *report) measure(ctx context.Context, step int) error {
 	first := len(r.samples) == 0
 	weights := r.adapter.WithScale(1)
 	if first {
@@ -70,6 +70,10 @@ func (r *report) measure(ctx context.Context) error {
 	}
 	if err := r.evaluate(ctx, weights, first); err != nil {
 		return err
+	}
+	if r.sampled != nil && r.sampled.Step == step {
+		r.samples = append(r.samples, r.sampled.Text)
+		return nil
 	}
 	text, err := r.sample(ctx, weights)
 	r.samples = append(r.samples, text)
@@ -97,7 +101,7 @@ func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before b
 
 // sample is what the model makes of --sample-prompt.
 func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, error) {
-	if r.p.Prompt == "" || !r.p.Group().Writes() {
+	if !r.showsSamples() {
 		return "", nil
 	}
 	n, err := r.sampler.context()
@@ -116,16 +120,37 @@ func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, e
 	return r.sampler.sample(ctx, q)
 }
 
-// writeSamples adds the last sample to those of the folder, if there is a prompt. That of step 0 is the base's, once.
-func (r *report) writeSamples(folder *training.RunFolder, step int) error {
-	if r.p.Prompt == "" || folder.Folder == nil || !r.p.Group().Writes() || step == 0 && isFile(folder.File(run.Samples)) {
+// showsSamples reports whether this process makes samples.
+func (r *report) showsSamples() bool { return r.p.Prompt != "" && r.p.Group().Writes() }
+
+// sampleAfter makes a sample for the folder, if there is one, after an evaluation of the run, and says how long it took. What
+// goes wrong with it is told, and ends nothing.
+func (r *report) sampleAfter(ctx context.Context, folder *training.RunFolder, step int) string {
+	if folder.Folder == nil || !r.showsSamples() {
+		return ""
+	}
+	began := time.Now()
+	text, err := r.sample(ctx, r.adapter.WithScale(1))
+	took := time.Since(began)
+	if err == nil {
+		r.sampled = &run.Sample{Step: step, Prompt: r.p.Prompt, Text: text}
+		err = r.writeSample(folder, *r.sampled, step)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("there is no sample of --sample-prompt: %v", err)
+	}
+	return fmt.Sprintf("sample of --sample-prompt, in %s", seconds(took.Seconds()))
+}
+
+// writeSample adds a sample to those of the folder, if there is one, of a run that has done so many steps.
+func (r *report) writeSample(folder *training.RunFolder, s run.Sample, done int) error {
+	if folder.Folder == nil || !r.showsSamples() {
 		return nil
 	}
-	line, err := json.Marshal(run.Sample{Step: step, Prompt: r.p.Prompt, Text: r.samples[len(r.samples)-1]})
-	if err != nil {
-		return err
-	}
-	return filelink.Append(folder.File(run.Samples), append(line, '\n'))
+	return folder.AddSample(s, done)
 }
 
 func (r *report) print(w io.Writer) error {

@@ -48,7 +48,7 @@ type trainCommand struct {
 
 	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Dashboard dashboardAddress `name:"dashboard" placeholder:"HOST:PORT" help:"Show this run, and those beside it, on a page for a browser while it trains. It can stand alone: any free port, on this machine alone. An address that other machines reach asks for a token, which is printed with it." group:"Report" basic:""`
-	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
+	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show how the model answers this prompt before, at each evaluation and after, or goes on with it where text is trained; by default nothing is shown." group:"Report" basic:""`
 	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for as many as the context has room for." group:"Report"`
 
 	flags []*kong.Flag    // all of the command
@@ -277,17 +277,21 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return err
 	}
-	if err := r.measure(ctx); err != nil {
+	if err := r.measure(ctx, 0); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	if err := r.writeSamples(folder, 0); err != nil {
+	if err := r.writeSample(folder, run.Sample{Prompt: p.Prompt, Text: r.samples[0]}, t.Steps()); err != nil {
 		return err
 	}
-	if err := p.Flags.Run(ctx, p.Log(), t, valid, training.Result{SavedFile: p.result(), Write: p.save(adapter)}); err != nil {
+	result := training.Result{
+		SavedFile: p.result(), Write: p.save(adapter),
+		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
+	}
+	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {
 		return err
 	}
 	t.Close() // whose memory the report may need
-	if err := r.measure(ctx); err != nil {
+	if err := r.measure(ctx, t.Steps()); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.result().LatestPath()))
 	}
 	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
@@ -296,8 +300,10 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if !p.Group().Writes() {
 		return nil
 	}
-	if err := r.writeSamples(folder, t.Steps()); err != nil {
-		return err
+	if t.Steps() > 0 { // after no step it is the base's
+		if err := r.writeSample(folder, run.Sample{Step: t.Steps(), Prompt: p.Prompt, Text: r.samples[1]}, t.Steps()); err != nil {
+			return err
+		}
 	}
 	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), p.describeThreads(), options.ComputeType)
 	if err := r.writeCard(folder, t, compute); err != nil {

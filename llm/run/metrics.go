@@ -192,10 +192,3 @@ func (m *metricsFile) close() error {
 	}
 	return errors.Join(m.named(errors.Join(m.err, m.file.Close())), lost)
 }
-
-// A Sample is what a model made of a prompt after a step, a line of [Samples].
-type Sample struct {
-	Step   int    `json:"step"`
-	Prompt string `json:"prompt"`
-	Text   string `json:"text"`
-}

@@ -19,6 +19,8 @@ import (
 type Result struct {
 	run.SavedFile
 	Write func(path string) error
+	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
+	Evaluated func(step int) string
 }
 
 // Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the
@@ -49,6 +51,12 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		},
 		OnEval: func(e train.Evaluation) {
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
+			if result.Evaluated == nil || e.Step == 0 {
+				return
+			}
+			if text := result.Evaluated(e.Step); text != "" {
+				line.Printf("step %d: %s", e.Step, text)
+			}
 		},
 	})
 	switch err = f.NameFlags(err); {

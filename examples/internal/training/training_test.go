@@ -1,6 +1,7 @@
 package training
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	f := Flags{RunFlags: RunFlags{LossCurve: filepath.Join(t.TempDir(), "none", "curve")}}
 	trainer := newTrainer(t, &f, 2)
 	saved := ""
-	result := Result{f.Result("--out", "result"), func(path string) error { saved = path; return nil }}
+	result := Result{SavedFile: f.Result("--out", "result"), Write: func(path string) error { saved = path; return nil }}
 	err := f.Run(context.Background(), full{}, trainer, nil, result)
 	require.Equal(t, "result", saved)
 	require.ErrorContains(t, err, "the run is complete and its result saved, but: ")
@@ -204,7 +205,7 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 		f := Flags{RunFlags: RunFlags{SaveEvery: 3, ValidEvery: 7}}
 		trainer := newTrainer(t, &f, 9)
 		var at []string
-		result := Result{f.Result("--out", path), func(path string) error {
+		result := Result{SavedFile: f.Result("--out", path), Write: func(path string) error {
 			at = append(at, fmt.Sprintf("%s %d", path, trainer.Steps()))
 			return nil
 		}}
@@ -220,6 +221,20 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 			require.Equal(t, []string{"result 3", "result 6", "result-best 7", "result 7", "result 9"}, at)
 		}
 	}
+}
+
+// A line of progress has the figures of the step, and an evaluation what else is made of it, but for that before the
+// first step.
+func TestProgressOfSteps(t *testing.T) {
+	var log bytes.Buffer
+	f := Flags{RunFlags: RunFlags{ValidEvery: 2}}
+	trainer, at := newTrainer(t, &f, 4), []int(nil)
+	result := Result{SavedFile: f.Result("--out", os.DevNull), Write: func(string) error { return nil }}
+	result.Evaluated = func(step int) string { at = append(at, step); return "made" }
+	require.NoError(t, f.Run(t.Context(), &log, trainer, oneSample(), result))
+	require.Equal(t, []int{2, 4}, at)
+	require.Contains(t, log.String(), "\nstep 2: made\n")
+	require.Regexp(t, `step 4/4  loss [0-9.]+  peak RSS \d+ MiB  mean [0-9.]+  grad [0-9.e-]+  lr [0-9.e+-]+  100%  \(\d+ tok/s\)`, log.String())
 }
 
 // A run that is complete says how it goes on.
@@ -241,7 +256,7 @@ func TestFlagsThatGoOn(t *testing.T) {
 func TestFailureSaysWhatIsLeft(t *testing.T) {
 	f := Flags{RunFlags: RunFlags{SaveEvery: 2}}
 	trainer := newTrainer(t, &f, 9)
-	result := Result{f.Result("--out", "result"), func(string) error {
+	result := Result{SavedFile: f.Result("--out", "result"), Write: func(string) error {
 		if trainer.Steps() > 2 {
 			return syscall.ENOSPC
 		}

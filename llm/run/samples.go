@@ -1,0 +1,67 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/goggml/ggml/internal/filelink"
+)
+
+// A Sample is what a model made of a prompt after a step, a line of [Samples].
+type Sample struct {
+	Step   int    `json:"step"` // 0 is the model before the run
+	Prompt string `json:"prompt"`
+	Text   string `json:"text"`
+}
+
+// Samples reads those of the run, of which a line that is broken is none.
+func (r *Run) Samples() ([]Sample, error) {
+	if r == nil {
+		return nil, errNil
+	}
+	return readSamples(r.file(Samples))
+}
+
+func readSamples(path string) ([]Sample, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []Sample
+	for line := range bytes.Lines(text) {
+		var s Sample
+		if json.Unmarshal(line, &s) == nil && s.Prompt != "" {
+			list = append(list, s)
+		}
+	}
+	return list, err
+}
+
+// AddSample adds a sample of a run that has done so many steps. It takes the place of that of its step, and of those of
+// later steps, which a run that goes on from a checkpoint takes again.
+func (f *Folder) AddSample(s Sample, done int) error {
+	if err := f.checkOpen(); err != nil {
+		return err
+	}
+	list, err := readSamples(f.File(Samples))
+	if err != nil {
+		return err
+	}
+	list = append(slices.DeleteFunc(list, func(other Sample) bool {
+		return other.Step > done || other.Step == s.Step && other.Prompt == s.Prompt
+	}), s)
+	slices.SortStableFunc(list, func(a, b Sample) int { return cmp.Compare(a.Step, b.Step) })
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	for _, s := range list {
+		if err := lines.Encode(s); err != nil {
+			return err
+		}
+	}
+	return filelink.Replace(f.File(Samples), text.Bytes())
+}

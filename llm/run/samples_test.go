@@ -1,0 +1,53 @@
+package run
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Samples are those of a run that went on where a checkpoint was: each step once, in order, and none of a step that is to be
+// taken again.
+func TestAddSample(t *testing.T) {
+	f, err := Create(t.TempDir())
+	require.NoError(t, err)
+	defer f.Close()
+	add := func(step int, prompt, text string, done int) {
+		require.NoError(t, f.AddSample(Sample{step, prompt, text}, done))
+	}
+	samples := func() (list []Sample) {
+		r := Run{Path: f.Path}
+		list, err := r.Samples()
+		require.NoError(t, err)
+		return list
+	}
+	require.Empty(t, samples())
+	add(0, "p", "base", 0)
+	add(4, "p", "four", 4)
+	add(8, "p", "eight", 8)
+	require.Equal(t, []Sample{{0, "p", "base"}, {4, "p", "four"}, {8, "p", "eight"}}, samples())
+
+	// It goes on after step 6, and evaluates again.
+	add(0, "p", "base", 6)
+	require.Equal(t, []Sample{{0, "p", "base"}, {4, "p", "four"}}, samples())
+	add(8, "p", "again", 8)
+	add(8, "p", "again", 8)
+	require.Equal(t, []Sample{{0, "p", "base"}, {4, "p", "four"}, {8, "p", "again"}}, samples())
+
+	// Another prompt has a base of its own.
+	add(0, "q", "other", 8)
+	add(12, "q", "twelve", 12)
+	want := []Sample{{0, "p", "base"}, {0, "q", "other"}, {4, "p", "four"}, {8, "p", "again"}, {12, "q", "twelve"}}
+	require.Equal(t, want, samples())
+
+	// A line that was cut is none.
+	file, err := os.OpenFile(f.File(Samples), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString(`{"step":13,"pro`)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	require.Equal(t, want, samples())
+	add(16, "q", "sixteen", 16)
+	require.Len(t, samples(), 6)
+}
