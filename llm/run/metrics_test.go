@@ -81,3 +81,29 @@ func TestSpeedIsOfTheData(t *testing.T) {
 	require.Equal(t, 3, trainer.History[1].RowTokens)
 	require.Positive(t, mean)
 }
+
+// A broken line is an error that names it, and hides none of the others.
+func TestBrokenMetrics(t *testing.T) {
+	r := &Run{Path: t.TempDir(), Manifest: Manifest{Metrics: Metrics}}
+	text := `{"step":1,"loss":3}` + "\n{\nnull\n" + `{"step":2,"eval_loss":2}` + "\n" + `{"step":4,"loss":1}` + "\n" + `{"step":5,"lo`
+	require.NoError(t, os.WriteFile(r.MetricsPath(), []byte(text), 0o600))
+	var faults []string
+	for line, err := range r.Metrics() {
+		if err != nil {
+			faults = append(faults, err.Error())
+		}
+		require.Equal(t, err == nil, line.Step > 0)
+	}
+	require.Equal(t, []string{
+		r.MetricsPath() + ":2: unexpected end of JSON input",
+		r.MetricsPath() + ":3: it is of no step, and of no evaluation",
+	}, faults)
+	p, err := r.Progress()
+	require.EqualError(t, err, faults[0])
+	require.Equal(t, Progress{Step: 4, Loss: 1, Evaluated: true, BestLoss: 2, BestStep: 2}, p)
+
+	require.NoError(t, os.Remove(r.MetricsPath()))
+	require.NoError(t, os.Mkdir(r.MetricsPath(), 0o700))
+	_, err = r.Progress()
+	require.EqualError(t, err, r.MetricsPath()+" is no regular file")
+}

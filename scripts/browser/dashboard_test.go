@@ -40,23 +40,35 @@ func makeRun(t *testing.T, folder, model string, steps int) string {
 	write("manifest.json", `{"program": "p", "ggml": "0.27", "steps": 40, "metrics": "metrics.jsonl", "adapter": "adapter.gguf"}`)
 	write("config.yaml", fmt.Sprintf("model-base: %q\ntrain-data: [data.jsonl]\n", model))
 	write("commands.txt", "2026-11-26T10:00:00Z  finetune "+hostile+"\n")
-	sample, err := json.Marshal(map[string]any{"step": 0, "prompt": hostile, "text": hostile})
-	require.NoError(t, err)
-	write("samples.jsonl", string(sample)+"\n")
 	write("metrics.jsonl", "")
+	sample(t, folder, 0)
 	train(t, folder, 1, steps)
 	return folder
+}
+
+// add adds a line to a file of a run.
+func add(t *testing.T, folder, name, line string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteString(line + "\n")
+	require.NoError(t, err)
+}
+
+// sample adds a sample after a step.
+func sample(t *testing.T, folder string, step int) {
+	t.Helper()
+	line, err := json.Marshal(map[string]any{"step": step, "prompt": hostile, "text": fmt.Sprint(hostile, step)})
+	require.NoError(t, err)
+	add(t, folder, "samples.jsonl", string(line))
 }
 
 // train adds steps to the metrics of a run.
 func train(t *testing.T, folder string, from, to int) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(folder, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer f.Close()
 	for step := from; step <= to; step++ {
-		_, err := fmt.Fprintf(f, `{"step":%d,"epoch":0.1,"loss":%f,"learning_rate":0.001,"grad_norm":1,"tokens_per_second":100,"memory":1000000}`+"\n", step, 3-float64(step)/40)
-		require.NoError(t, err)
+		add(t, folder, "metrics.jsonl", fmt.Sprintf(`{"step":%d,"epoch":0.1,"loss":%f,"learning_rate":0.001,"grad_norm":1,"tokens_per_second":100,"peak_share":0.4,"memory":1000000}`, step, 3-float64(step)/40))
 	}
 }
 
@@ -163,7 +175,34 @@ func TestInteropDashboard(t *testing.T) {
 	eventually(drawn, "25")
 	run(chromedp.Reload())
 	eventually(step, "25/40")
-	require.Equal(t, "6", eval(`document.querySelectorAll("canvas").length`))
+	require.Equal(t, "6", eval(`document.querySelectorAll("canvas").length`), "nothing was evaluated yet")
+
+	// Samples come with the evaluations, and the last one is shown until another is chosen, which is by keyboard, too.
+	const after = `[...document.querySelectorAll("#samples details")].find(d => d.dataset.key === "samples of first")?.querySelector("output")?.textContent`
+	add(t, first, "metrics.jsonl", `{"step":10,"epoch":0.1,"eval_loss":2,"tokens":9}`)
+	for _, at := range []int{10, 20} {
+		sample(t, first, at)
+		eventually(after, fmt.Sprint("after step ", at))
+	}
+	require.Equal(t, "7", eval(`document.querySelectorAll("canvas").length`))
+	require.Equal(t, "Held-out loss", eval(`document.querySelectorAll("figcaption")[1].textContent`))
+	run(chromedp.Evaluate(`(() => { const d = [...document.querySelectorAll("#samples details")].find(d => d.dataset.key === "samples of first"); d.open = true; d.querySelector("input").focus() })()`, nil), chromedp.KeyEvent(kb.ArrowLeft))
+	eventually(after, "after step 10")
+	sample(t, first, 25)
+	eventually(`[...document.querySelectorAll("#samples input")].map(i => i.max).sort().pop()`, "2")
+	require.Equal(t, "after step 10", eval(after), "what was chosen stays")
+	require.Equal(t, "range", eval(`document.activeElement.type`), "and the focus")
+	run(chromedp.KeyEvent(kb.End))
+	eventually(after, "after step 25")
+
+	// A line that is broken, and a folder that is half written, cost nothing else.
+	add(t, first, "metrics.jsonl", `{"step":26,"los`)
+	half := filepath.Join(folder, "half")
+	require.NoError(t, os.MkdirAll(half, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(half, "manifest.json"), []byte("{"), 0o600))
+	eventually(status+`.startsWith("2 runs; `+half+`")`, "true")
+	require.NoError(t, os.RemoveAll(half))
+	eventually(status, "2 runs")
 
 	// By keyboard, the other run joins.
 	if eval(lines) == "2" {
@@ -171,8 +210,8 @@ func TestInteropDashboard(t *testing.T) {
 		eventually(lines, "4")
 		require.Equal(t, "checkbox", eval(`document.activeElement.type`))
 	}
-	run(chromedp.Focus(`summary`), chromedp.KeyEvent(kb.Enter))
-	eventually(`document.querySelectorAll("details[open]").length`, "1")
+	run(chromedp.Focus(`#about summary`), chromedp.KeyEvent(kb.Enter))
+	eventually(`document.querySelectorAll("#about details[open]").length`, "1")
 	require.Contains(t, eval(`document.body.innerText`), hostile)
 	require.Equal(t, "0", eval(`document.querySelectorAll("img").length`))
 

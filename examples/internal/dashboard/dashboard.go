@@ -37,7 +37,7 @@ func Listen(address, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, runs: &folder{path: path, files: map[string]*version{}, summaries: map[string]summary{}}}
+	s := &Server{listener: l, runs: &folder{path: path, tails: map[string]*tail{}}}
 	if !isLoopback(l.Addr()) {
 		random := make([]byte, 18)
 		if _, err := rand.Read(random); err != nil {

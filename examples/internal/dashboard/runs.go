@@ -1,41 +1,27 @@
 package dashboard
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"io"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/goggml/ggml/examples/internal/runs"
-	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/run"
 )
 
-// folder is where the runs are, and what is known of their files.
+// folder is where the runs are, and what is known of their metrics.
 type folder struct {
 	path string
 
-	mu        sync.Mutex
-	files     map[string]*version // of metrics, by run
-	summaries map[string]summary  // by run
-}
-
-// A summary is that of a run as long as its metrics are the same: reading all of them takes long, and pages ask each second.
-type summary struct {
-	metrics os.FileInfo
-	runs.Summary
-}
-
-// A version counts how often a file was replaced by another one: a run that goes on begins its metrics anew.
-type version struct {
-	info   os.FileInfo
-	number int
+	mu    sync.Mutex
+	tails map[string]*tail // by run
 }
 
 // A row is a run in the list.
@@ -48,69 +34,84 @@ type row struct {
 	Loss     *float64 `json:"loss,omitempty"`
 	BestLoss *float64 `json:"best_loss,omitempty"`
 	Time     string   `json:"time"`
+	Samples  string   `json:"samples"` // changes with them
 }
 
-// nameOf is that of a run in the folder, which may be one itself.
+// nameOf is that of a run in the folder, which may be one itself. Names need not be UTF-8, and JSON is.
 func (f *folder) nameOf(r *runs.Run) string {
 	name, err := filepath.Rel(f.path, r.Path)
 	if err != nil || name == "." {
 		name = filepath.Base(r.Path)
 	}
-	return filepath.ToSlash(name)
+	return strings.ToValidUTF8(filepath.ToSlash(name), "\uFFFD")
 }
 
-// summaryOf summarises a run, if its metrics have changed.
-func (f *folder) summaryOf(name string, r *runs.Run) runs.Summary {
-	info, err := os.Stat(metricsOf(r))
-	if err != nil {
-		return r.Summary()
+func (f *folder) rowOf(r *runs.Run) row {
+	x := row{Name: f.nameOf(r), Steps: r.Manifest.Steps}
+	if model := r.Paths("model-base"); len(model) > 0 {
+		x.Model = filepath.Base(model[0])
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known, ok := f.summaries[name]
-	if !ok || !os.SameFile(known.metrics, info) || known.metrics.Size() != info.Size() || !known.metrics.ModTime().Equal(info.ModTime()) {
-		known = summary{info, r.Summary()}
-		f.summaries[name] = known
+	for _, path := range r.Paths("train-data") {
+		x.Data = append(x.Data, filepath.Base(path))
 	}
-	return known.Summary
-}
-
-func metricsOf(r *runs.Run) string { return filelink.FromFolder(r.Path, r.Manifest.Metrics) }
-
-func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
-	rows := []row{}
-	list, _ := runs.List(f.path) // what cannot be opened is none
-	for _, r := range list {
-		name := f.nameOf(r)
-		s := f.summaryOf(name, r)
-		var data []string
-		for _, path := range s.Data {
-			data = append(data, filepath.Base(path))
+	if at, err := r.Time(); err == nil {
+		x.Time = at.UTC().Format("2006-01-02 15:04")
+	}
+	if info, err := os.Stat(filepath.Join(r.Path, run.Samples)); err == nil {
+		x.Samples = fmt.Sprintf("%d %d", info.ModTime().UnixNano(), info.Size())
+	}
+	if t, err := f.tailOf(r); err == nil {
+		p := t.progress
+		if x.Step = p.Step; p.Step > 0 {
+			x.Loss = &p.Loss
 		}
-		rows = append(rows, row{name, filepath.Base(s.Model), data, s.Step, s.Steps, s.Loss, s.BestLoss, s.Time})
+		if p.Evaluated {
+			x.BestLoss = &p.BestLoss
+		}
 	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
-	writeJSON(w, rows)
+	return x
+}
+
+// list gives the runs, and what is wrong with folders that look like one.
+func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
+	answer := struct {
+		Runs   []row    `json:"runs"`
+		Faults []string `json:"faults"`
+	}{Runs: []row{}, Faults: []string{}}
+	list, err := runs.List(f.path)
+	for _, r := range list {
+		answer.Runs = append(answer.Runs, f.rowOf(r))
+	}
+	if err != nil {
+		answer.Faults = strings.Split(err.Error(), "\n")
+	}
+	slices.SortStableFunc(answer.Runs, func(a, b row) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
+	writeJSON(w, answer)
 }
 
 // named is the run that a request names, nil after an answer that says that there is none.
-func (f *folder) named(w http.ResponseWriter, r *http.Request) (string, *runs.Run) {
+func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	name := r.URL.Query().Get("name")
 	path := f.path
 	if !run.Is(path) {
 		path = filepath.Join(path, filepath.FromSlash(name))
 	}
-	found, err := runs.Open(path)
-	if err != nil || !filepath.IsLocal(filepath.FromSlash(name)) || f.nameOf(found) != name {
-		http.Error(w, "there is no such run", http.StatusNotFound)
-		return "", nil
+	if found, err := runs.Open(path); err == nil && filepath.IsLocal(filepath.FromSlash(name)) && f.nameOf(found) == name {
+		return found
 	}
-	return name, found
+	if strings.ContainsRune(name, '\uFFFD') { // as nameOf writes what is not UTF-8
+		list, _ := runs.List(f.path)
+		if i := slices.IndexFunc(list, func(r *runs.Run) bool { return f.nameOf(r) == name }); i >= 0 {
+			return list[i]
+		}
+	}
+	http.Error(w, "there is no such run", http.StatusNotFound)
+	return nil
 }
 
 // describe gives the settings of a run and the commands that it was made by.
 func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
-	_, of := f.named(w, r)
+	of := f.named(w, r)
 	if of == nil {
 		return
 	}
@@ -127,70 +128,57 @@ func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 	}{text(run.Config), text(run.Commands), of.Manifest.Program, of.Manifest.GGML, of.Manifest.Files})
 }
 
-// metrics gives the lines of the metrics behind those that the page has: it says by version and from which these are.
+// metrics gives lines of the metrics behind those that the page has, and says by version and from which these are. There are
+// more until next is from.
 func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
-	name, of := f.named(w, r)
+	of := f.named(w, r)
 	if of == nil {
 		return
 	}
-	file, err := os.Open(metricsOf(of))
+	t, err := f.tailOf(of)
 	if err != nil {
 		http.Error(w, "the run has no metrics yet", http.StatusNotFound)
 		return
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		http.Error(w, "the metrics are in no file", http.StatusNotFound)
-		return
-	}
-	number := f.versionOf(name, info)
 	from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
-	if was, err := strconv.Atoi(r.URL.Query().Get("version")); err != nil || was != number || from < 0 || from > info.Size() {
+	if was, err := strconv.Atoi(r.URL.Query().Get("version")); err != nil || was != t.number || from < 0 || from > t.read {
 		from = 0
 	}
-	// What is there now, up to the last whole line.
-	text, err := io.ReadAll(io.NewSectionReader(file, from, info.Size()-from))
+	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
+	w.Header().Set("Metrics-Version", strconv.Itoa(t.number))
+	w.Header().Set("Metrics-From", strconv.FormatInt(from, 10))
+	var lines []run.Line
+	next, err := readLines(of.MetricsPath(), from, min(t.read, from+chunk), func(l run.Line) { lines = append(lines, l) })
 	if err != nil {
 		http.Error(w, "the metrics cannot be read", http.StatusInternalServerError)
 		return
 	}
-	text = text[:bytes.LastIndexByte(text, '\n')+1]
-	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
-	w.Header().Set("Metrics-Version", strconv.Itoa(number))
-	w.Header().Set("Metrics-From", strconv.FormatInt(from, 10))
-	w.Header().Set("Metrics-Next", strconv.FormatInt(from+int64(len(text)), 10))
-	_, _ = w.Write(text)
-}
-
-// versionOf counts a file that is another one than that of the last request.
-func (f *folder) versionOf(name string, info os.FileInfo) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v := f.files[name]
-	if v == nil {
-		v = &version{}
-		f.files[name] = v
-	}
-	if v.info == nil || !os.SameFile(v.info, info) || info.Size() < v.info.Size() {
-		v.number++
-	}
-	v.info = info
-	return v.number
+	w.Header().Set("Metrics-Next", strconv.FormatInt(next, 10))
+	writeLines(w, lines)
 }
 
 // samples gives what the model made of the prompt of the run.
 func (f *folder) samples(w http.ResponseWriter, r *http.Request) {
-	_, of := f.named(w, r)
+	of := f.named(w, r)
 	if of == nil {
 		return
 	}
-	text, _ := os.ReadFile(filepath.Join(of.Path, run.Samples)) // which a run without a prompt has not
+	list, _ := of.Samples() // which a run without a prompt has not
 	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
-	_, _ = w.Write(text[:bytes.LastIndexByte(text, '\n')+1])
+	writeLines(w, list)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	_ = json.NewEncoder(w).Encode(value) // to a browser that may have gone
+}
+
+// writeLines writes values that have been read, so that the page gets no line that is broken.
+func writeLines[T any](w http.ResponseWriter, list []T) {
+	lines := json.NewEncoder(w)
+	for _, value := range list {
+		if lines.Encode(value) != nil {
+			return
+		}
+	}
 }

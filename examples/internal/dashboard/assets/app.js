@@ -7,16 +7,19 @@ const charts = [
   { title: "Learning rate", key: "learning_rate" },
   { title: "Norm of the gradient", key: "grad_norm" },
   { title: "Tokens a second", key: "tokens_per_second" },
+  { title: "Share of the measured peak, %", key: "peak_share", scale: 100 },
   { title: "Memory, GB", key: "memory", scale: 1e-9 },
 ];
 const light = ["#1f6fd1", "#c2410c", "#15803d", "#9333ea", "#b91c1c", "#0f766e"];
 const dark = ["#6cb0ff", "#fb923c", "#4ade80", "#c084fc", "#f87171", "#2dd4bf"];
 const wait = 1000, smoothing = 0.9;
-const listEvery = 5; // waits: the server reads the whole history of a run for its line in the list
+const listEvery = 5; // waits
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
-const runs = new Map(); // by name: { row, lines, version, next, shown, about }
+const runs = new Map(); // by name: { row, lines, version, next, shown, color, at }
 let order = [];         // of names, as the server lists them
+let faults = [];        // what is wrong with folders that look like runs
+let seen = 0;           // runs, by which they have colours
 let drawn = "";         // what the charts have
 
 const $ = (id) => document.getElementById(id);
@@ -29,21 +32,24 @@ function element(name, text, attributes = {}) {
   return e;
 }
 
+// get gives what the program answers, null where it has no such thing; it fails where nothing answers.
 async function get(path) {
   const answer = await fetch(path, { cache: "no-store" });
-  if (!answer.ok) throw new Error(await answer.text());
-  return answer;
+  return answer.ok ? answer : null;
 }
 
 const query = (o) => new URLSearchParams(o).toString();
-const color = (name) => (scheme.matches ? dark : light)[order.indexOf(name) % light.length];
+const color = (name) => (scheme.matches ? dark : light)[runs.get(name).color % light.length];
 const shown = () => order.filter((name) => runs.get(name).shown);
 
 async function readRuns() {
-  const rows = await (await get("runs.json")).json();
-  order = rows.map((row) => row.name);
-  for (const row of rows) {
-    if (!runs.has(row.name)) runs.set(row.name, { lines: [], version: 0, next: 0, shown: remembered(row.name) ?? row === rows[0] });
+  const list = await (await get("runs.json")).json();
+  faults = list.faults;
+  order = list.runs.map((row) => row.name);
+  for (const row of list.runs) {
+    if (!runs.has(row.name)) {
+      runs.set(row.name, { lines: [], version: 0, next: 0, shown: remembered(row.name) ?? row === list.runs[0], color: seen++, at: new Map() });
+    }
     runs.get(row.name).row = row;
   }
   for (const name of [...runs.keys()]) if (!order.includes(name)) runs.delete(name);
@@ -61,19 +67,20 @@ function remember() {
   history.replaceState(null, "", "#" + chosen);
 }
 
+// readMetrics reads what is new of a run, by as many answers as it takes, and reports whether there is any.
 async function readMetrics(name) {
   const run = runs.get(name);
-  let answer;
-  try {
-    answer = await get("metrics.jsonl?" + query({ name, version: run.version, from: run.next }));
-  } catch (e) {
-    return; // it has none yet
+  for (let isNew = false; ; isNew = true) {
+    const answer = await get("metrics.jsonl?" + query({ name, version: run.version, from: run.next }));
+    if (!answer) return isNew; // it has none yet
+    const text = await answer.text();
+    const version = answer.headers.get("Metrics-Version"), next = answer.headers.get("Metrics-Next");
+    if (answer.headers.get("Metrics-From") === "0") run.lines = [];
+    for (const line of text.split("\n")) if (line) run.lines.push(JSON.parse(line));
+    if (version === run.version && next === run.next) return isNew;
+    run.version = version;
+    run.next = next;
   }
-  const text = await answer.text();
-  if (answer.headers.get("Metrics-From") === "0") run.lines = [];
-  run.version = answer.headers.get("Metrics-Version");
-  run.next = answer.headers.get("Metrics-Next");
-  for (const line of text.split("\n")) if (line) run.lines.push(JSON.parse(line));
 }
 
 const digits = (x) => (x === undefined || x === null ? "–" : x.toFixed(4));
@@ -130,10 +137,12 @@ function table(chart, names) {
   return { data: uPlot.join(tables.length ? tables : [[[], []]]), series };
 }
 
+const drawnKey = () => JSON.stringify([shown(), scheme.matches]);
+
 function drawCharts() {
   const names = shown();
-  const key = JSON.stringify([names, scheme.matches]);
-  const box = $("charts");
+  const key = drawnKey();
+  const box = $("charts"); // a chart without a point is not there
   if (key !== drawn) { // others than before: anew
     for (const chart of charts) if (chart.plot) { chart.plot.destroy(); chart.plot = null; }
     box.replaceChildren();
@@ -144,9 +153,10 @@ function drawCharts() {
   for (const chart of charts) {
     const { data, series } = table(chart, names);
     if (chart.plot) { chart.plot.setData(data); continue; }
+    if (!data[0].length) continue;
     const figure = element("figure");
     figure.append(element("figcaption", chart.title));
-    box.append(figure);
+    box.insertBefore(figure, charts.slice(charts.indexOf(chart) + 1).find((c) => c.plot)?.figure ?? null);
     chart.figure = figure;
     const legend = { ...axis, size: 64, values: (_, splits) => splits.map(short) };
     chart.plot = new uPlot({ ...sizeOf(figure), series, scales: { x: { time: false } }, axes: [axis, legend] }, data, figure);
@@ -168,30 +178,64 @@ new ResizeObserver(() => {
   for (const chart of charts) if (chart.plot) chart.plot.setSize(sizeOf(chart.figure));
 }).observe($("charts"));
 
+// drawText shows samples and settings of the runs.
 async function drawText() {
-  const samples = $("samples"), about = $("about");
-  const open = new Set([...document.querySelectorAll("details[open]")].map((d) => d.dataset.key));
-  const list = [], settings = [];
+  const samples = [], settings = [];
   for (const name of shown()) {
-    const run = runs.get(name);
-    const lines = (await (await get("samples.jsonl?" + query({ name }))).text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
-    if (lines.length) list.push(details(open, "samples of " + name, lines.map((s) => ["step " + s.step, s.prompt + "\n" + s.text])));
-    const info = await (await get("run.json?" + query({ name }))).json();
-    settings.push(details(open, "settings of " + name, [["config.yaml", info.config], ["commands", info.commands], ["made by", info.program + ", ggml " + info.ggml],
-      ["files", (info.files || []).map((f) => [f.flag, f.path, f.bytes + " bytes", f.sha256].join("  ")).join("\n")]]));
-    run.described = run.row.step;
+    const lines = await get("samples.jsonl?" + query({ name })), about = await get("run.json?" + query({ name }));
+    if (!lines || !about) continue; // it is gone
+    const list = (await lines.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    if (list.length) samples.push(details("samples of " + name, samplesOf(runs.get(name), list)));
+    const info = await about.json();
+    settings.push(details("settings of " + name, texts([["config.yaml", info.config], ["commands", info.commands], ["made by", info.program + ", ggml " + info.ggml],
+      ["files", (info.files || []).map((f) => [f.flag, f.path, f.bytes + " bytes", f.sha256].join("  ")).join("\n")]])));
   }
-  samples.replaceChildren(...list);
-  about.replaceChildren(...settings);
+  replace($("samples"), samples);
+  replace($("about"), settings);
 }
 
-function details(open, title, parts) {
-  const d = element("details");
-  d.dataset.key = title;
-  d.open = open.has(title);
-  d.append(element("summary", title));
-  for (const [name, text] of parts) if (text) d.append(element("h3", name), element("pre", text));
+// replace puts parts in the place of those before, of which some are open, and one may have the focus.
+function replace(box, parts) {
+  const open = new Set([...box.querySelectorAll("details[open]")].map((d) => d.dataset.key));
+  const focused = box.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  for (const d of parts) d.open = open.has(d.dataset.key);
+  box.replaceChildren(...parts);
+  if (focused !== undefined) [...box.querySelectorAll("[data-key]")].find((e) => e.dataset.key === focused && e.tagName !== "DETAILS")?.focus();
+}
+
+function details(title, parts) {
+  const d = element("details", undefined, { "data-key": title });
+  d.append(element("summary", title, { "data-key": title }), ...parts);
   return d;
+}
+
+const texts = (parts) => parts.filter(([, text]) => text).flatMap(([name, text]) => [element("h3", name), element("pre", text)]);
+
+// samplesOf shows of each prompt what the base made of it, and what the model made after a step that is chosen: the last one,
+// as long as nobody chooses another.
+function samplesOf(run, lines) {
+  return [...new Set(lines.map((s) => s.prompt))].flatMap((prompt) => {
+    const all = lines.filter((s) => s.prompt === prompt), later = all.filter((s) => s.step > 0);
+    const parts = texts([["prompt", prompt], ["before", all.find((s) => s.step === 0)?.text]]);
+    if (!later.length) return parts;
+    const text = element("pre"), after = element("output"), label = element("label", undefined, { class: "step" });
+    const last = later.length - 1, chosen = later.findIndex((s) => s.step === run.at.get(prompt));
+    const slider = element("input", undefined, { type: "range", min: 0, max: last, "data-key": "step of " + run.row.name + ": " + prompt });
+    slider.value = chosen < 0 ? last : chosen;
+    const show = () => {
+      const s = later[slider.value];
+      after.textContent = "after step " + s.step;
+      slider.setAttribute("aria-valuetext", "step " + s.step);
+      text.textContent = s.text;
+    };
+    slider.addEventListener("input", () => {
+      if (+slider.value === last) run.at.delete(prompt); else run.at.set(prompt, later[slider.value].step);
+      show();
+    });
+    show();
+    label.append(after, slider);
+    return [...parts, label, text];
+  });
 }
 
 let busy = false, described = "", ticks = 0;
@@ -202,12 +246,13 @@ async function tick() {
   const status = $("status");
   try {
     if (ticks++ % listEvery === 0) await readRuns();
-    for (const name of shown()) await readMetrics(name);
+    let isNew = false;
+    for (const name of shown()) isNew = await readMetrics(name) || isNew;
     drawRuns();
-    drawCharts();
-    const key = JSON.stringify(shown().map((name) => [name, runs.get(name).version, runs.get(name).row.step === runs.get(name).row.steps]));
+    if (isNew || drawn !== drawnKey()) drawCharts();
+    const key = JSON.stringify(shown().map((name) => [name, runs.get(name).version, runs.get(name).row.step === runs.get(name).row.steps, runs.get(name).row.samples]));
     if (key !== described) { await drawText(); described = key; }
-    status.textContent = order.length ? order.length + (order.length === 1 ? " run" : " runs") : "there is no run in this folder yet";
+    status.textContent = [order.length ? order.length + (order.length === 1 ? " run" : " runs") : "there is no run in this folder yet", ...faults].join("; ");
     status.classList.remove("lost");
   } catch (e) {
     ticks = 0; // begin by the list again

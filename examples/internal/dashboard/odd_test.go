@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Of a file with broken lines the others are shown, and nothing that is no line of it.
+func TestBrokenLines(t *testing.T) {
+	folder := t.TempDir()
+	run := filepath.Join(folder, "run")
+	makeRun(t, run, 0)
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(run, name), []byte(text), 0o600))
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("root:x:0\n"), 0o600))
+	_, get := serve(t, DefaultAddress, folder)
+	const good = `{"step":1,"epoch":0,"loss":3}` + "\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":             {"", ""},
+		"cut":                 {good + `{"step":2,"lo` + "\n" + `{"step":3,"loss":1}` + "\n" + `{"step":4`, good + `{"step":3,"epoch":0,"loss":1}` + "\n"},
+		"other JSON":          {"null\n[]\n7\n\"a\"\n{}\n\n" + good, good},
+		"other types":         {`{"step":"2","loss":1}` + "\n" + `{"step":2,"loss":"<b>"}` + "\n" + `{"step":2,"loss":1e999}` + "\n" + good, good},
+		"no step":             {`{"step":-2,"loss":1}` + "\n" + good, good},
+		"bytes":               {"\x00\xff\n" + good, good},
+		"longer than a chunk": {good + strings.Repeat("x", 2*chunk+9) + "\n" + `{"step":2,"loss":1}` + "\n", good + `{"step":2,"epoch":0,"loss":1}` + "\n"},
+		"no newline in it":    {good + strings.Repeat("x", 2*chunk+9), good},
+	} {
+		require.NoError(t, os.RemoveAll(filepath.Join(run, "metrics.jsonl")))
+		write("metrics.jsonl", c.text)
+		got, version, from := "", "", "0"
+		for {
+			r, text := get("/metrics.jsonl?name=run&version=" + version + "&from=" + from)
+			got += text
+			if r.Header.Get("Metrics-Next") == from {
+				break
+			}
+			version, from = r.Header.Get("Metrics-Version"), r.Header.Get("Metrics-Next")
+		}
+		require.Equal(t, c.want, got, name)
+		rows, faults := list(t, get)
+		require.Empty(t, faults, name)
+		require.Equal(t, strings.Count(c.want, "\n") > 0, rows[0].Loss != nil, name)
+	}
+
+	write("samples.jsonl", `{"step":0,"prompt":"p","text":"t"}`+"\n{\n"+`{"step":1,"prompt":7}`+"\n"+`{"step":2,"prompt":"p","text":"<b>"}`)
+	_, text := get("/samples.jsonl?name=run")
+	require.Equal(t, `{"step":0,"prompt":"p","text":"t"}`+"\n"+`{"step":2,"prompt":"p","text":"\u003cb\u003e"}`+"\n", text)
+
+	write("manifest.json", fmt.Sprintf(`{"metrics": %q}`, secret))
+	_, text = get("/metrics.jsonl?name=run")
+	require.Empty(t, text, "a file that is no history is not shown")
+}
+
+// Folders that look like a run and are none are told, and the others are shown.
+func TestOddFolders(t *testing.T) {
+	folder := t.TempDir()
+	_, get := serve(t, DefaultAddress, folder)
+	rows, faults := list(t, get)
+	require.Empty(t, rows)
+	require.Empty(t, faults)
+
+	makeRun(t, filepath.Join(folder, "good"), 2)
+	for name, manifest := range map[string]string{"half": `{"program": "p", "st`, "empty": "", "list": "[]"} {
+		makeRun(t, filepath.Join(folder, name), 2)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name, "manifest.json"), []byte(manifest), 0o600))
+	}
+	makeRun(t, filepath.Join(folder, "config"), 2)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "config", "config.yaml"), []byte("a: [\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "nothing", "below"), 0o700))
+	names := []string{"good", "with\nlines", "with #?&%20 +", "<script>", "-", "日本語"}
+	if runtime.GOOS == "linux" { // where names are bytes
+		names = append(names, "not\xffUTF-8")
+	}
+	for _, name := range names[1:] {
+		makeRun(t, filepath.Join(folder, name), 3)
+	}
+	rows, faults = list(t, get)
+	require.Len(t, faults, 4)
+	for _, name := range []string{"half", "empty", "list", "config"} {
+		require.Contains(t, strings.Join(faults, "\n"), filepath.Join(folder, name)+string(filepath.Separator))
+	}
+	require.Len(t, rows, len(names))
+	for _, r := range rows {
+		require.NotZero(t, r.Step, r.Name)
+		for _, file := range []string{"metrics.jsonl", "run.json", "samples.jsonl"} {
+			answer, _ := get("/" + file + "?name=" + url.QueryEscape(r.Name))
+			require.Equal(t, 200, answer.StatusCode, "%s of %q", file, r.Name)
+		}
+	}
+	require.NoError(t, os.RemoveAll(folder))
+	rows, faults = list(t, get)
+	require.Empty(t, rows)
+	require.Len(t, faults, 1)
+}

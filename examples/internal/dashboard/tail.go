@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"bytes"
+	"io"
+	"os"
+
+	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/llm/run"
+)
+
+// A tail is how far the metrics of a run have been read: a page asks each second, and reads what is new.
+type tail struct {
+	info     os.FileInfo
+	number   int   // counts files that were replaced by another one, as a run that goes on begins its metrics anew
+	read     int64 // bytes, of whole lines
+	progress run.Progress
+}
+
+// tailOf reads what is new in the metrics of a run.
+func (f *folder) tailOf(r *runs.Run) (tail, error) {
+	path := r.MetricsPath()
+	info, err := os.Stat(path)
+	if err != nil {
+		return tail{}, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would be waited for
+		return tail{}, os.ErrInvalid
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tails[r.Path]
+	if t == nil {
+		t = &tail{}
+		f.tails[r.Path] = t
+	}
+	if t.info == nil || !os.SameFile(t.info, info) || info.Size() < t.read {
+		*t = tail{number: t.number + 1}
+	}
+	t.info = info
+	for t.read < info.Size() {
+		next, err := readLines(path, t.read, min(info.Size(), t.read+chunk), t.progress.Add)
+		if err != nil {
+			return tail{}, err
+		}
+		if next == t.read {
+			break
+		}
+		t.read = next
+	}
+	return *t, nil
+}
+
+// chunk is how much of a file is read at once.
+const chunk = 4 << 20
+
+// readLines reads the whole lines of metrics in a part of a file, without those that are broken, and gives the end of the last.
+func readLines(path string, from, to int64, add func(run.Line)) (next int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return from, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, from, to-from))
+	if err != nil {
+		return from, err
+	}
+	end := bytes.LastIndexByte(text, '\n') + 1
+	if end == 0 && len(text) == chunk { // of a line that is too long for one
+		end = len(text)
+	}
+	for line := range bytes.Lines(text[:end]) {
+		if l, err := run.ParseLine(line); err == nil {
+			add(l)
+		}
+	}
+	return from + int64(end), nil
+}
