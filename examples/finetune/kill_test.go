@@ -76,7 +76,7 @@ func temporaryIn(folder string) string {
 
 // clockFields are what metrics.jsonl has of the clock and of the process: they are others
 // in each run.
-var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]+|,"memory":\d+`)
+var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]+|,"peak_share":[^,}]+|,"memory":\d+`)
 
 // contents are the files of a folder but those that name the command line, an end of it, or the time.
 // Of metrics.jsonl all is compared but clockFields.

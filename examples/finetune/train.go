@@ -240,6 +240,10 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
+	peak, err := p.peakTokens(ctx, e, m.Config(), trained, options) // in memory that the trainer has later
+	if err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
 	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.WithScale(1)}, trained, options)
 	if err != nil {
 		return err
@@ -284,7 +288,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(adapter),
+		SavedFile: p.result(), Write: p.save(adapter), PeakTokens: peak,
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {

@@ -70,6 +70,9 @@ func (e *eventFile) add(l Line) {
 		scalar("train/epoch", &l.Epoch)
 		scalar("train/tokens_per_second", &l.TokensPerSecond)
 		scalar("train/memory_bytes", &memory)
+		if l.PeakShare > 0 {
+			scalar("train/peak_share", &l.PeakShare)
+		}
 	}
 	at, err := time.Parse(time.RFC3339, l.Time)
 	if err != nil {

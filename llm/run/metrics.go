@@ -32,7 +32,8 @@ type Line struct {
 type Measured struct {
 	Time            string  `json:"time,omitempty"` // when the step or the evaluation was done, UTC
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	Memory          uint64  `json:"memory,omitempty"` // resident set size of the process, bytes
+	PeakShare       float64 `json:"peak_share,omitempty"` // that this was of what the machine can reach at most
+	Memory          uint64  `json:"memory,omitempty"`     // resident set size of the process, bytes
 }
 
 // ParseLine reads a line of the metrics.
@@ -65,17 +66,18 @@ func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 // A metricsFile gets a line for each step and evaluation as they come.
 type metricsFile struct {
 	File
-	file   *os.File
-	err    error // the first
-	events eventFile
+	file       *os.File
+	err        error // the first
+	events     eventFile
+	peakTokens float64 // a second; 0 where it is not known
 }
 
 // openMetrics begins the file with the steps and evaluations that a run has from its
 // checkpoint: what was there of later ones is of steps that are taken again. The file
 // replaces that of before at once, and keeps what was measured; a pipe or a device gets
 // what is new. Without a path none is opened. TensorBoard's events go into a folder, if there is one.
-func openMetrics(f File, events string, t *train.Trainer) (*metricsFile, error) {
-	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}}
+func openMetrics(f File, events string, peakTokens float64, t *train.Trainer) (*metricsFile, error) {
+	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}, peakTokens: peakTokens}
 	if f.Path == "" {
 		return m, nil
 	}
@@ -158,6 +160,9 @@ func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
 	line.Measured = Measured{
 		Time:            time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 		TokensPerSecond: math.Round(10*tokensPerSecond) / 10, Memory: rss.Now(),
+	}
+	if m.peakTokens > 0 {
+		line.PeakShare = math.Round(1e4*tokensPerSecond/m.peakTokens) / 1e4
 	}
 	m.add(line)
 	m.events.add(line)

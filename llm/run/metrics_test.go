@@ -50,6 +50,7 @@ func TestMetricsAreMeasured(t *testing.T) {
 			require.NotContains(t, line, "tokens_per_second")
 		}
 	}
+	require.NotContains(t, lines[1], "peak_share")
 	require.Equal(t, lines, run(), "nothing is left to do, and the lines are those of before")
 
 	require.NoError(t, os.Remove(path))
@@ -60,6 +61,24 @@ func TestMetricsAreMeasured(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, []byte("no JSON\n{}\n"), 0o600))
 	require.Equal(t, again, run(), "what is no line of metrics says nothing")
+}
+
+// Steps have the share of the speed that the machine can reach, where that is known.
+func TestMetricsHaveTheShareOfThePeak(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	_, err := Train(t.Context(), newTrainer(t, 3), Options{
+		Result: SavedFile{File: File{Path: os.DevNull}}, Write: func(string) error { return nil },
+		Valid: oneSample(), Metrics: File{Path: path}, PeakTokens: 10,
+	})
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		l, err := ParseLine([]byte(line))
+		require.NoError(t, err)
+		require.InDelta(t, l.TokensPerSecond/10, l.PeakShare, 0.006, line)
+		require.Equal(t, l.Loss != nil, l.PeakShare > 0, line)
+	}
 }
 
 // The speed is that of the tokens of rows, without padding: 3 of 4 here.

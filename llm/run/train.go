@@ -33,6 +33,10 @@ type Options struct {
 	Metrics File   // a line of JSON for each step and evaluation, see [Line]
 	Events  string // folder for the same as event files of TensorBoard, one of each start; "" for none
 
+	// PeakTokens is how many tokens a second would be trained at the speed of large products, see
+	// PeakFLOPS of [github.com/goggml/ggml/llm/device.Engine]: metrics have the share of it that a step reached. 0 is unknown.
+	PeakTokens float64
+
 	// MaxTokens and MaxDuration are those of [train.RunOptions].
 	MaxTokens   *int
 	MaxDuration *time.Duration
@@ -89,7 +93,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	if err := o.begin(t); err != nil {
 		return Outcome{}, err
 	}
-	metrics, err := openMetrics(o.Metrics, o.Events, t)
+	metrics, err := openMetrics(o.Metrics, o.Events, o.PeakTokens, t)
 	if err != nil {
 		return Outcome{}, err
 	}

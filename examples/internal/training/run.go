@@ -19,6 +19,8 @@ import (
 type Result struct {
 	run.SavedFile
 	Write func(path string) error
+	// PeakTokens is that of [run.Options].
+	PeakTokens float64
 	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
 	Evaluated func(step int) string
 }
@@ -42,12 +44,15 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
-		MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
+		PeakTokens: result.PeakTokens, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
 			rate = tokensPerSecond
 			smooth.add(m.Loss)
-			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss),
-				fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
+			more := []string{fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate)}
+			if result.PeakTokens > 0 {
+				more = append(more, fmt.Sprintf("%.0f %% of peak", 100*tokensPerSecond/result.PeakTokens))
+			}
+			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), more...)
 		},
 		OnEval: func(e train.Evaluation) {
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)

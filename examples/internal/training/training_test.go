@@ -223,18 +223,24 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 	}
 }
 
-// A line of progress has the figures of the step, and an evaluation what else is made of it, but for that before the
-// first step.
+// A line of progress has the share of the peak where that is known, and an evaluation what else is made of it, but for that
+// before the first step.
 func TestProgressOfSteps(t *testing.T) {
 	var log bytes.Buffer
 	f := Flags{RunFlags: RunFlags{ValidEvery: 2}}
 	trainer, at := newTrainer(t, &f, 4), []int(nil)
-	result := Result{SavedFile: f.Result("--out", os.DevNull), Write: func(string) error { return nil }}
+	result := Result{SavedFile: f.Result("--out", os.DevNull), Write: func(string) error { return nil }, PeakTokens: 1e9}
 	result.Evaluated = func(step int) string { at = append(at, step); return "made" }
 	require.NoError(t, f.Run(t.Context(), &log, trainer, oneSample(), result))
 	require.Equal(t, []int{2, 4}, at)
 	require.Contains(t, log.String(), "\nstep 2: made\n")
-	require.Regexp(t, `step 4/4  loss [0-9.]+  peak RSS \d+ MiB  mean [0-9.]+  grad [0-9.e-]+  lr [0-9.e+-]+  100%  \(\d+ tok/s\)`, log.String())
+	require.Regexp(t, `step 4/4  loss [0-9.]+  peak RSS \d+ MiB  mean [0-9.]+  grad [0-9.e-]+  lr [0-9.e+-]+  0 % of peak 100%  \(\d+ tok/s\)`, log.String())
+
+	log.Reset()
+	result.PeakTokens, result.Evaluated = 0, func(int) string { return "" }
+	require.NoError(t, f.Run(t.Context(), &log, newTrainer(t, &f, 4), oneSample(), result))
+	require.NotContains(t, log.String(), "peak 100%")
+	require.NotContains(t, log.String(), "made")
 }
 
 // A run that is complete says how it goes on.

@@ -1,0 +1,131 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// PeakFLOPS measures how many floating-point operations a second the training of a model of some layers can reach at most:
+// those of large products with frozen weights of a type, by the ops of the devices that the layout has the layers on. It takes
+// less than a second for each, and memory that is free again afterwards.
+func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (float64, error) {
+	if most := 1 << 16; layers < 1 || layers > most {
+		return 0, fmt.Errorf("a model of %d layers is impossible; it has 1 to %d", layers, most)
+	}
+	lowerings, err := e.Lowerings(Use{Compute: compute})
+	if err != nil {
+		return 0, err
+	}
+	peaks, seconds := map[int]float64{}, 0.0 // of a layer's operations, each a part of one
+	for layer := range layers {
+		i := e.place(layer)
+		if peaks[i] == 0 {
+			if peaks[i], err = peakOf(ctx, e.backends[i], lowerings(layer), compute); err != nil {
+				return 0, fmt.Errorf("the products of %s: %w", e.places.devices[i].Name(), err)
+			}
+		}
+		seconds += 1 / peaks[i] / float64(layers)
+	}
+	return 1 / seconds, nil
+}
+
+// Products for a peak: as large as those of training, but no larger than it takes to time them.
+const (
+	smallestPeak, largestPeak = 1024, 4096 // dimensions
+	shortestPeak              = 5 * time.Millisecond
+	peakBudget                = 200 * time.Millisecond // for a size
+	peakProducts              = 4                      // at a time
+)
+
+func peakOf(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.Type) (best float64, err error) {
+	for n := int64(smallestPeak); n <= largestPeak; n *= 2 {
+		took, err := timeProducts(ctx, b, l, compute, n)
+		if err != nil {
+			return 0, err
+		}
+		best = max(best, peakProducts*2*math.Pow(float64(n), 3)/took.Seconds())
+		if took > shortestPeak {
+			break
+		}
+	}
+	return best, nil
+}
+
+// timeProducts is the shortest time of some products of matrices of a size, after one that warms up.
+func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.Type, n int64) (time.Duration, error) {
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	w, x := leaves.NewTensor(compute, n, n), leaves.NewTensor(ggml.F32, n, n)
+	input := l.Cast(c, x)
+	var sum *ggml.Tensor // of an element of each, by which their memory is free again
+	for range peakProducts {
+		y := c.View(l.MatMul(c, false, nn.Product{W: w, X: input}), []int64{1}, nil, 0)
+		if sum != nil {
+			y = c.Add(sum, y)
+		}
+		sum = y
+	}
+	g := c.NewGraph(sum)
+	buffers, err := leaves.Allocate(b.BufferType())
+	if err != nil {
+		return 0, err
+	}
+	defer buffers.Close()
+	for _, t := range []*ggml.Tensor{w, x} {
+		if err := fillRandom(t); err != nil {
+			return 0, err
+		}
+	}
+	allocator, err := ggml.NewGraphAllocator(b.BufferType())
+	if err != nil {
+		return 0, err
+	}
+	defer allocator.Close()
+	if err := allocator.Allocate(g); err != nil {
+		return 0, err
+	}
+	shortest := time.Duration(math.MaxInt64)
+	result := make([]byte, 4)
+	for i, begun := 0, time.Now(); i < 2 || i < 5 && time.Since(begun) < peakBudget; i++ {
+		began := time.Now()
+		if err := b.Compute(ctx, g); err != nil {
+			return 0, err
+		}
+		if _, err := sum.ReadAt(result, 0); err != nil { // which servers compute before they answer
+			return 0, err
+		}
+		if i > 0 {
+			shortest = min(shortest, time.Since(began))
+		}
+	}
+	return shortest, nil
+}
+
+// fillRandom writes a few random rows again and again: devices take less power, and more clock, for zeros.
+func fillRandom(t *ggml.Tensor) error {
+	const rows = 64
+	rng := rand.New(rand.NewPCG(1, 1))
+	values := make([]float32, rows*t.Dim(0))
+	for i := range values {
+		values[i] = float32(rng.NormFloat64())
+	}
+	raw := make([]byte, rows*t.Type().RowSize(t.Dim(0)))
+	if err := ggml.Quantize(raw, t.Type(), values, ggml.QuantizeOptions{RowLen: int(t.Dim(0))}); err != nil {
+		return err
+	}
+	return writeAgain(t, raw)
+}
+
+func writeAgain(t *ggml.Tensor, raw []byte) error {
+	whole := slices.Repeat(raw, int(t.NumBytes())/len(raw))
+	_, err := t.WriteAt(whole, 0)
+	return err
+}

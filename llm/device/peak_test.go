@@ -1,0 +1,31 @@
+package device_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// The peak of a device is that of some machine, by the op sets of the CPU and of devices.
+func TestPeakFLOPS(t *testing.T) {
+	ctx, d := t.Context(), remote(t)
+	e := newEngine(t, device.Options{})
+	for _, e := range []*device.Engine{e, newEngine(t, device.Options{Layout: device.On(d)})} {
+		p, err := e.PeakFLOPS(ctx, e.ComputeType(), 2)
+		require.NoError(t, err)
+		require.Greater(t, p, 1e8)
+		require.Less(t, p, 1e16)
+	}
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	_, err := e.PeakFLOPS(stopped, ggml.F32, 2)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = e.PeakFLOPS(ctx, ggml.Q4_0, 2)
+	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16 or f16")
+	_, err = e.PeakFLOPS(ctx, ggml.F32, 0)
+	require.EqualError(t, err, "a model of 0 layers is impossible; it has 1 to 65536")
+}
