@@ -115,8 +115,8 @@ func (x *inspector) findLong(add addFinding) {
 		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
 }
 
-// findTemplate tells of a template that is not the model's, and of its tokens that the vocabulary lacks: the models of some
-// lack those of their own.
+// findTemplate tells of a template that is not the model's, and of its tokens that the vocabulary lacks: some models lack
+// those of their own template, and have learnt it so.
 func (x *inspector) findTemplate(add addFinding) {
 	if x.encoder == nil || x.NotesOf(Rendered) == nil {
 		return
@@ -130,7 +130,8 @@ func (x *inspector) findTemplate(add addFinding) {
 		missing = append(missing, fmt.Sprintf("%q", n.What))
 	}
 	if missing != nil {
-		add(missingTokens, isOther, 0, "the chat template writes "+strings.Join(missing, ", ")+", of which the vocabulary has no token: they are read as several")
+		isOwn := !isOther && x.t.ChatTemplate() != ""
+		add(missingTokens, !isOwn, 0, "the chat template writes "+strings.Join(missing, ", ")+", of which the vocabulary has no token: they are read as several")
 	}
 }
 

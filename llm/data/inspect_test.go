@@ -61,7 +61,7 @@ func TestInspectFindsFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		template string // of the model; ChatML if ""
+		template string // of the model, which may have none; ChatML if ""
 		given    string // by the options
 		planted  string // records behind sound ones
 		options  InspectOptions
@@ -80,6 +80,7 @@ func TestInspectFindsFaults(t *testing.T) {
 		{name: "no BOS", template: "{{ bos_token }}" + chatML, given: chatML, want: "missing-bos other-template", text: "without BOS"},
 		{name: "another template", given: turns("<|im_end|>"), template: chatML, want: "other-template", text: "Template is it"},
 		{name: "a template with tokens that there are not", given: strings.ReplaceAll(chatML, "im_start", "header"), want: "other-template missing-tokens", text: `"<|header|>"`},
+		{name: "tokens that a base without a template lacks", template: "none", given: strings.ReplaceAll(chatML, "im_start", "header"), want: "missing-tokens", text: `"<|header|>"`},
 		{name: "users after each other", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "A"}]}` + "\n", want: "role-order", text: "user after user"},
 		{name: "the assistant first", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B"}]}` + "\n", want: "role-order", text: "assistant first"},
 		{name: "a user last", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}]}` + "\n", want: "role-order", text: "user last"},
@@ -97,8 +98,11 @@ func TestInspectFindsFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			template := c.template
-			if template == "" {
+			switch template {
+			case "":
 				template = chatML
+			case "none":
+				template = ""
 			}
 			if c.given != "" {
 				c.options.Encode.Template = parse(t, c.given)
@@ -174,7 +178,10 @@ func TestInspectText(t *testing.T) {
 func TestMojibake(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain": "", "Spaß“": "", "né…”": "", "“AMANHÃ” é": "", "25 °C «Å»": "", "привет": "", "日本語": "", "Ñandú ¿qué?": "", "Â": "", "l’été à Âge": "",
+		"«AMANHû, «AMANHÃ»": "", "«СССР» и «ВАС…» Рёбра С»": "", "Їжак їсть ґрунт, «ГЄ»": "", "Ђорђе, џеп, ћуприја": "", "MĂRŢIŞOR «APĂ» APĂ…": "", "2σ√π ≥ x√2, ¬Ω": "",
+		"«Éa», ‚Ärger‘, „Über“": "", "╔══╗ ╔╗╔╗": "", "CÂŞTIG CÂŞTIG": "", "Þórður ætlaði": "", "NGUYỄN VĂN Ánh, Ăn": "", "İSTANBUL’DA Ğ": "",
 		"CafÃ©": "Ã©", "25Â°C": "Â°", "itâ€™s": "â€™", "ðŸ˜€": "ðŸ˜€", "Ð¿Ñ€Ð¸": "Ð¸", "æ—¥æœ¬èªž": "èªž", "a\ufffd": "\ufffd",
+		"cafï¿½": "ï¿½", "РџСЂРёРІРµС‚": "Рё", "вЂњquotesвЂќ": "вЂњ", "CafГ©": "Г©", "CafĂ©": "Ă©", "ZaĹĽĂłĹ‚Ä‡": "Ĺ‚", "Caf√©": "√©", "it‚Äôs": "‚Äô", "Ð´Ð° ": "",
 	} {
 		require.Equal(t, want, mojibake(text), text)
 	}
