@@ -54,10 +54,11 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	return a, nil
 }
 
-// Having returns the architecture of a model that has not all optional weights, but those of these names.
+// Having returns the architecture of a model that has not all optional weights, but those of these names; nil
+// are none.
 func (a *Architecture) Having(has func(name string) bool) *Architecture {
 	of := *a.get()
-	of.weights = slices.DeleteFunc(slices.Clone(of.weights), func(w *Weight) bool { return w.Optional && !has(w.Name) })
+	of.weights = slices.DeleteFunc(slices.Clone(of.weights), func(w *Weight) bool { return w.Optional && (has == nil || !has(w.Name)) })
 	of.byName = map[string]*Weight{}
 	for _, w := range of.weights {
 		of.byName[w.Name] = w

@@ -225,15 +225,17 @@ func (x *inspector) encode(e Example) (Sample, error) {
 	return s, nil
 }
 
-// Histogram counts lengths in at most n intervals of the same width, the first from 0.
+// Histogram counts lengths in at most n intervals of the same width, the first from 0; more than 1,000 are
+// not made.
 func Histogram(lengths []int, n int) (counts []int, width int) {
 	if len(lengths) == 0 || n < 1 {
 		return nil, 0
 	}
-	width = slices.Max(lengths)/n + 1
-	counts = make([]int, slices.Max(lengths)/width+1)
+	longest := max(0, slices.Max(lengths))
+	width = longest/min(n, 1000) + 1
+	counts = make([]int, longest/width+1)
 	for _, length := range lengths {
-		counts[length/width]++
+		counts[max(0, length)/width]++
 	}
 	return counts, width
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -191,6 +192,10 @@ func TestHistogram(t *testing.T) {
 	counts, width := Histogram([]int{1, 9, 10, 35}, 4)
 	require.Equal(t, 9, width)
 	require.Equal(t, []int{1, 2, 0, 1}, counts)
+	counts, width = Histogram([]int{-4, 1 << 40}, math.MaxInt)
+	require.Equal(t, []int{1, 1}, []int{counts[0], counts[len(counts)-1]})
+	require.Less(t, len(counts), 1002)
+	require.Greater(t, width, 1<<30)
 	counts, _ = Histogram(nil, 4)
 	require.Nil(t, counts)
 }

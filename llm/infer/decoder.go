@@ -41,8 +41,7 @@ func (o *SessionOptions) states() state.Options {
 // maxSlots bounds the sequences of a batch.
 const maxSlots = 1 << 16
 
-func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
-	o.Sequences = slots
+func newDecoder(m *model.Model, o SessionOptions) (*decoder, error) {
 	d, err := o.decoder(m)
 	if err != nil {
 		return nil, err
@@ -58,6 +57,12 @@ func newDecoder(m *model.Model, slots int, o SessionOptions) (*decoder, error) {
 func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
+	}
+	if o.Sequences == 0 {
+		o.Sequences = 1
+	}
+	if o.Sequences < 1 || o.Sequences > maxSlots {
+		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, maxSlots)
 	}
 	if o.Context == 0 {
 		o.Context = m.Config().Context

@@ -10,7 +10,6 @@ import (
 // of the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] tells of other
 // layouts.
 func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
-	o.Sequences = max(1, o.Sequences)
 	d, err := o.decoder(m)
 	if err == nil {
 		err = m.AddDemand(to, o.Adapters)

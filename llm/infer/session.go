@@ -63,17 +63,11 @@ type Session struct {
 // NewSession makes room for sequences. It builds the graph of one token, and so reports
 // what is wrong with the adapters.
 func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
-	if o.Sequences == 0 {
-		o.Sequences = 1
-	}
-	if o.Sequences < 1 || o.Sequences > maxSlots {
-		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, maxSlots)
-	}
-	d, err := newDecoder(m, o.Sequences, o)
+	d, err := newDecoder(m, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{d: d, slots: make([]*Sequence, o.Sequences)}, nil
+	return &Session{d: d, slots: make([]*Sequence, max(1, o.Sequences))}, nil
 }
 
 // Close frees the session with its sequences. It never fails.

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -240,6 +241,9 @@ func TestNewSessionErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := infer.NewSession(m, c.o)
 			require.ErrorContains(t, err, c.err)
+			if c.name != "memory" && c.name != "threads" { // of which a demand has none
+				require.ErrorContains(t, infer.AddDemand(device.NewDemand(), m, c.o), c.err)
+			}
 		})
 	}
 }

@@ -16,7 +16,7 @@ func TestStockGraph(t *testing.T) {
 	require.NoError(t, err)
 	defer e.Close()
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q8_0)
-	d, err := newDecoder(m, 2, SessionOptions{Engine: e, Adapters: llmtest.NewLoRASetup(t, m, 4, 1).Adapters})
+	d, err := newDecoder(m, SessionOptions{Sequences: 2, Engine: e, Adapters: llmtest.NewLoRASetup(t, m, 4, 1).Adapters})
 	require.NoError(t, err)
 	defer d.close()
 	for _, tokens := range []int{1, 40} {

@@ -203,20 +203,25 @@ func NewIn(l device.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed u
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
-	a = a.Having(func(string) bool { return false })
+	a = a.Having(nil)
 	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
+	made := false
+	defer func() {
+		if !made { // also when the layout's function panics
+			m.Close()
+		}
+	}()
 	for _, w := range a.Weights() {
 		m.memory.Add(w.Layer, w.Kind, m.ctx.NewTensor(ggml.F32, w.Shape...).SetName(w.Name))
 	}
 	m.index()
 	if err := m.memory.Allocate(); err != nil {
-		m.Close()
 		return nil, err
 	}
 	if err := m.randomise(seed); err != nil {
-		m.Close()
 		return nil, err
 	}
+	made = true
 	return m, nil
 }
 
