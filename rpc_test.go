@@ -320,7 +320,7 @@ func requireServerSurvives(t *testing.T, endpoint string) {
 // A client has as much memory of a server as that allows, and as it has not allocated yet.
 func TestRPCServerMemory(t *testing.T) {
 	const limit = 1 << 20
-	s := optest.StartSmallRPCServer(t, limit)
+	s := optest.StartRPCServerWith(t, optest.ServerOptions{Memory: limit})
 	r, err := ggml.AddRPCServer(s.Endpoint)
 	require.NoError(t, err)
 	defer r.Unload()

@@ -86,3 +86,11 @@ void baseline_free(struct baseline_program *p) {
 	ggml_free(p->ctx);
 	free(p);
 }
+
+typedef void (*start_server)(const char *endpoint, const char *cache, size_t threads, size_t n, ggml_backend_dev_t *devices);
+
+void baseline_serve_rpc(const char *endpoint, int threads) {
+	ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+	start_server start = (start_server)ggml_backend_reg_get_proc_address(ggml_backend_reg_by_name("RPC"), "ggml_backend_rpc_start_server");
+	start(endpoint, NULL, threads, 1, &cpu);
+}

@@ -9,6 +9,7 @@ package baseline
 // #cgo darwin pkg-config: ggml
 // #cgo darwin LDFLAGS: -lggml-base
 // #include "baseline.h"
+// #include <stdlib.h>
 import "C"
 
 import "unsafe"
@@ -35,6 +36,13 @@ func (p Program) Compute(n int) { C.baseline_compute(p.p, C.int(n)) }
 
 // Close frees the program.
 func (p Program) Close() { C.baseline_free(p.p) }
+
+// ServeRPC serves the CPU by ggml's own server, until the process ends. The plugins must be loaded.
+func ServeRPC(endpoint string, threads int) {
+	s := C.CString(endpoint)
+	defer C.free(unsafe.Pointer(s))
+	C.baseline_serve_rpc(s, C.int(threads))
+}
 
 // Copy copies the bytes of src to dst by memcpy. Neither is nil.
 func Copy(dst, src []float32) {

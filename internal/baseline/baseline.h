@@ -12,4 +12,6 @@ struct baseline_program *baseline_new(int blocks, int64_t size, int64_t columns)
 void baseline_compute(struct baseline_program *program, int times);
 void baseline_free(struct baseline_program *program);
 
+void baseline_serve_rpc(const char *endpoint, int threads);
+
 #endif

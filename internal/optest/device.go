@@ -62,7 +62,7 @@ func Devices(t testing.TB) []*Device {
 
 // remote starts a server and gives its device, which other tests do not see.
 func remote(t testing.TB) *ggml.Device {
-	devices.server = newRPCServer(t, 0)
+	devices.server = newRPCServer(t, ServerOptions{})
 	r, err := ggml.AddRPCServer(devices.server.Endpoint)
 	require.NoError(t, err)
 	device := r.Devices()[0]

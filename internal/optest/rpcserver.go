@@ -2,27 +2,36 @@ package optest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/baseline"
 	"github.com/goggml/ggml/internal/testutil"
 )
 
 // serverEnv makes the test binary an RPC server: one that dies is a process of its own.
 const serverEnv = "GOGGML_TEST_RPC_SERVER"
 
-// memoryEnv is how many bytes a client of it can have, if there is a limit.
-const memoryEnv = "GOGGML_TEST_RPC_MEMORY"
+// optionsEnv are its options, as JSON.
+const optionsEnv = "GOGGML_TEST_RPC_OPTIONS"
+
+// ServerOptions are those of a server of tests.
+type ServerOptions struct {
+	Threads int   // 0 for one
+	Memory  int64 // bytes that clients can have; 0 for all
+	Stock   bool  // it is ggml's own
+}
 
 // logEnv has it say what it refuses.
 const logEnv = "GOGGML_TEST_RPC_LOG"
@@ -59,33 +68,48 @@ func serveIfAsked() {
 	if os.Getenv(logEnv) == "" {
 		ggml.SetLogger(nil)
 	}
-	memory, _ := strconv.ParseInt(os.Getenv(memoryEnv), 10, 64)
-	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: 1, Memory: memory}))
+	var o ServerOptions
+	err := json.Unmarshal([]byte(os.Getenv(optionsEnv)), &o)
+	if err == nil && o.Stock {
+		err = serveStock(endpoint, o)
+	} else if err == nil {
+		err = ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: max(1, o.Threads), Memory: o.Memory})
+	}
+	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+// serveStock returns when the server does not start.
+func serveStock(endpoint string, o ServerOptions) error {
+	if err := ggml.LoadBackends(); err != nil {
+		return err
+	}
+	baseline.ServeRPC(endpoint, max(1, o.Threads))
+	return errors.New("ggml's server has ended")
 }
 
 // An RPCServer is a server in a process of its own.
 type RPCServer struct {
 	Endpoint string
-	memory   int64
+	options  ServerOptions
 	process  *exec.Cmd
 	stdin    io.Closer
 	ended    chan struct{} // closed when the process has ended
 }
 
 // StartRPCServer starts a server, which runs until the test ends.
-func StartRPCServer(t testing.TB) *RPCServer { return StartSmallRPCServer(t, 0) }
+func StartRPCServer(t testing.TB) *RPCServer { return StartRPCServerWith(t, ServerOptions{}) }
 
-// StartSmallRPCServer is StartRPCServer of a server of which a client can have so many bytes, 0 for all.
-func StartSmallRPCServer(t testing.TB, memory int64) *RPCServer {
-	s := newRPCServer(t, memory)
+// StartRPCServerWith is StartRPCServer with options.
+func StartRPCServerWith(t testing.TB, o ServerOptions) *RPCServer {
+	s := newRPCServer(t, o)
 	t.Cleanup(s.Kill)
 	return s
 }
 
 // newRPCServer starts a server on a free port, and adds it.
-func newRPCServer(t testing.TB, memory int64) *RPCServer {
-	s := &RPCServer{memory: memory}
+func newRPCServer(t testing.TB, o ServerOptions) *RPCServer {
+	s := &RPCServer{options: o}
 	for range 5 { // another program may take the port
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -105,8 +129,10 @@ func newRPCServer(t testing.TB, memory int64) *RPCServer {
 func (s *RPCServer) Start(t testing.TB) {
 	self, err := os.Executable()
 	require.NoError(t, err)
+	options, err := json.Marshal(s.options)
+	require.NoError(t, err)
 	s.process = exec.Command(self)
-	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint, fmt.Sprint(memoryEnv, "=", s.memory))
+	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint, optionsEnv+"="+string(options))
 	s.stdin, err = s.process.StdinPipe()
 	require.NoError(t, err)
 	s.process.Stderr = os.Stderr

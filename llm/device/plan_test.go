@@ -22,7 +22,7 @@ import (
 // small is a device of which a client can have so many bytes.
 func small(t *testing.T, memory int64) *ggml.Device {
 	t.Helper()
-	r, err := ggml.AddRPCServer(optest.StartSmallRPCServer(t, memory).Endpoint)
+	r, err := ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Memory: memory}).Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	return r.Devices()[0]
