@@ -1,0 +1,130 @@
+package device_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// The same client beside a server of ServeRPC and beside ggml's own on loopback, in turn: the goal is a ratio of at least
+// 0.95.
+func BenchmarkServer(b *testing.B) {
+	for _, c := range []arch.Config{benchmodel.Small(), benchmodel.Medium()} {
+		path, err := benchmodel.File("../../build/bench", c.Name, c, ggml.Q8_0)
+		require.NoError(b, err)
+		for _, w := range []struct {
+			name   string
+			tokens int // of a sample
+			begin  func(b *testing.B, path string, layout device.Layout) (sample func())
+		}{{"load", 0, beginLoading}, {"prefill", 256, beginPrefill}, {"decode", 32, beginDecode}, {"train", 256, beginTraining}} {
+			b.Run("model="+c.Name+"/work="+w.name, func(b *testing.B) {
+				testutil.Once(b, func() {
+					var samplers []func() time.Duration
+					for _, stock := range []bool{false, true} {
+						s := optest.StartRPCServerWith(b, optest.ServerOptions{Threads: runtime.NumCPU(), Stock: stock})
+						r, err := ggml.AddRPCServer(s.Endpoint)
+						require.NoError(b, err)
+						b.Cleanup(func() { require.NoError(b, r.Unload()) })
+						sample := w.begin(b, path, device.On(r.Devices()[0]))
+						samplers = append(samplers, func() time.Duration {
+							began := time.Now()
+							sample()
+							return time.Since(began)
+						})
+					}
+					_, budget := testutil.BenchTime(b)
+					turns := testutil.InTurn(testutil.Rounds(), budget, samplers...)
+					if w.tokens > 0 {
+						b.ReportMetric(float64(w.tokens)/turns.Median(0).Seconds(), "tok/s")
+					}
+					b.ReportMetric(turns.Ratio(1, 0), "×ggml")
+				})
+			})
+		}
+	}
+}
+
+func beginLoading(b *testing.B, path string, layout device.Layout) func() {
+	return func() {
+		m, err := model.Load(path, model.LoadOptions{Layout: layout})
+		require.NoError(b, err)
+		require.NoError(b, m.Close())
+	}
+}
+
+func loadAt(b *testing.B, path string, layout device.Layout) *model.Model {
+	m, err := model.Load(path, model.LoadOptions{Layout: layout})
+	require.NoError(b, err)
+	b.Cleanup(func() { m.Close() })
+	return m
+}
+
+func beginSession(b *testing.B, path string, layout device.Layout) (*infer.Session, *model.Model) {
+	m := loadAt(b, path, layout)
+	s, err := infer.NewSession(m, infer.SessionOptions{Engine: newEngine(b, device.Options{Layout: layout})})
+	require.NoError(b, err)
+	b.Cleanup(func() { s.Close() })
+	return s, m
+}
+
+func beginPrefill(b *testing.B, path string, layout device.Layout) func() {
+	s, m := beginSession(b, path, layout)
+	tokens := llmtest.RandomTokens(1, 256, m.Config().Vocab)
+	return func() {
+		q, err := s.NewSequence()
+		require.NoError(b, err)
+		_, err = q.Decode(b.Context(), tokens)
+		require.NoError(b, err)
+		require.NoError(b, q.Close())
+	}
+}
+
+func beginDecode(b *testing.B, path string, layout device.Layout) func() {
+	s, m := beginSession(b, path, layout)
+	tokens := llmtest.RandomTokens(1, 32, m.Config().Vocab)
+	return func() {
+		q, err := s.NewSequence()
+		require.NoError(b, err)
+		for i := range tokens {
+			_, err = q.Decode(b.Context(), tokens[i:i+1])
+			require.NoError(b, err)
+		}
+		require.NoError(b, q.Close())
+	}
+}
+
+func beginTraining(b *testing.B, path string, layout device.Layout) func() {
+	m := loadAt(b, path, layout)
+	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
+	require.NoError(b, err)
+	b.Cleanup(func() { a.Close() })
+	var samples []data.Sample
+	for i := range 8 {
+		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 129, m.Config().Vocab)})
+	}
+	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(128, samples), train.Options{
+		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1,
+		Engine: newEngine(b, device.Options{Layout: layout}),
+	})
+	require.NoError(b, err)
+	b.Cleanup(func() { t.Close() })
+	return func() {
+		_, err := t.Step(b.Context())
+		require.NoError(b, err)
+	}
+}
