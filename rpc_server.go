@@ -28,7 +28,8 @@ type RPCServerOptions struct {
 	CacheDir  string
 	CacheSize int64
 
-	// Idle is how long a client may say nothing while another one waits; 0 stands for ten minutes.
+	// Idle is how long a client may say nothing while another one waits, or needs memory that is not there; 0 stands for
+	// ten minutes.
 	Idle time.Duration
 	// Grace is how long computations go on when the server stops; 0 stands for a minute.
 	Grace time.Duration
@@ -279,13 +280,8 @@ func (s *rpcServer) admit(session *rpcSession) error {
 	defer s.mu.Unlock()
 	defer func() { s.waiting-- }()
 	for err == nil && len(s.sessions) >= s.options.Clients && !s.stopped {
-		s.evict()
-		timer := time.AfterFunc(200*time.Millisecond, s.left.Broadcast)
-		s.left.Wait()
-		timer.Stop()
-		if hungUp(session.conn) {
-			err = errRPCEnd
-		}
+		s.evict("waits")
+		err = s.awaitLeft(session)
 	}
 	if err == nil && s.stopped {
 		err = errRPCStop
@@ -296,8 +292,41 @@ func (s *rpcServer) admit(session *rpcSession) error {
 	return err
 }
 
-// evict ends the session that has been idle for longest, if that is too long.
-func (s *rpcServer) evict() {
+// awaitLeft waits for a while, until a session has ended; it fails when the client of another one, which waits, has gone.
+func (s *rpcServer) awaitLeft(session *rpcSession) error {
+	timer := time.AfterFunc(200*time.Millisecond, s.left.Broadcast)
+	defer timer.Stop()
+	s.left.Wait()
+	if hungUp(session.conn) {
+		return errRPCEnd
+	}
+	return nil
+}
+
+// take reserves memory of a device for a session. Where there is not as much, sessions end that have been idle for too
+// long.
+func (s *rpcServer) take(session *rpcSession, d *rpcDevice, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !d.take(n) {
+		if _, total := d.memory(); total > 0 && n > total {
+			return false
+		}
+		idlest := s.evict("needs memory")
+		if idlest == nil {
+			return false
+		}
+		for s.sessions[idlest] {
+			if s.awaitLeft(session) != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// evict ends the session that has been idle for longest, if that is too long; nil where there is none.
+func (s *rpcServer) evict(another string) *rpcSession {
 	var idlest *rpcSession
 	longest := s.options.Idle
 	for session := range s.sessions {
@@ -306,8 +335,9 @@ func (s *rpcServer) evict() {
 		}
 	}
 	if idlest != nil {
-		idlest.end(fmt.Errorf("it has said nothing for %v, and another client waits", longest.Round(time.Second)))
+		idlest.end(fmt.Errorf("it has said nothing for %v, and another client %s", longest.Round(time.Second), another))
 	}
+	return idlest
 }
 
 func (s *rpcServer) leave(session *rpcSession) {

@@ -356,7 +356,7 @@ func (s *rpcSession) allocBuffer(body []byte) error {
 		return err
 	}
 	size := binary.LittleEndian.Uint64(body[4:])
-	if size > maxRPCBuffer || s.last >= maxRPCBuffers || !d.take(int64(size)) {
+	if size > maxRPCBuffer || s.last >= maxRPCBuffers || !s.server.take(s, d, int64(size)) {
 		return s.replyNumbers(0, 0)
 	}
 	kind := d.BufferType()

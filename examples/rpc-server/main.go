@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,18 +22,19 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/device"
 )
 
 type program struct {
 	Listen     string        `name:"listen" basic:"" short:"l" default:"127.0.0.1:50052" placeholder:"IP:PORT" help:"IPv4 address and port." group:"Network"`
 	AnyAddress bool          `name:"any-address" basic:"" help:"Allow an address that is no loopback one. There is no password and no encryption: every program that reaches it computes on the devices, so it is for a private network." group:"Network"`
 	Clients    int           `name:"clients" range:"[1,4096]" default:"16" help:"Programs served at once; others wait." group:"Network"`
-	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may ask for nothing while another one waits." group:"Network"`
+	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may ask for nothing while another one waits, or needs memory that is not there." group:"Network"`
 	Grace      time.Duration `name:"grace" placeholder:"TIME" default:"1m" help:"How long a computation in flight may go on when the server is stopped; a second interrupt ends it at once." group:"Network"`
 
 	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU where there is none. An unknown name lists those of this machine." group:"Devices"`
 	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
-	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all, of the CPU what the system has left at the start." group:"Devices"`
 
 	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights there, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
 	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: what was not used for longest goes. 0 is any size." group:"Cache"`
@@ -71,10 +73,14 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	if err := p.checkCache(); err != nil {
 		return err
 	}
+	memory := int64(p.Memory) << 20
+	if memory == 0 {
+		memory = hostMemory(devices)
+	}
 	ggml.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
 	fmt.Fprintf(log, "rpc-server: %s, on %s\n", describe(devices), p.Listen)
 	err = ggml.ServeRPC(ctx, p.Listen, ggml.RPCServerOptions{
-		Threads: p.Threads, Memory: int64(p.Memory) << 20, Clients: p.Clients, Idle: p.Idle, Grace: p.Grace,
+		Threads: p.Threads, Memory: memory, Clients: p.Clients, Idle: p.Idle, Grace: p.Grace,
 		CacheDir: p.Cache, CacheSize: int64(p.CacheSize) << 20, AnyAddress: p.AnyAddress,
 	}, devices...)
 	return cli.Interrupted(ctx, err, "no program is served any more")
@@ -93,6 +99,15 @@ func (p *program) checkCache() error {
 		return fmt.Errorf("--cache %s: it is no folder", p.Cache)
 	}
 	return nil
+}
+
+// hostMemory is what each of the devices can have of the memory that the system has now, if all are CPUs; 0, for all that
+// they report, otherwise. A CPU reports all memory that there is, and a program that takes it ends the server.
+func hostMemory(devices []*ggml.Device) int64 {
+	if slices.ContainsFunc(devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU }) {
+		return 0
+	}
+	return device.AvailableHostMemory() / int64(len(devices))
 }
 
 func describe(devices []*ggml.Device) string {

@@ -77,6 +77,9 @@ func TestServer(t *testing.T) {
 		buffers.Close()
 		c.Close()
 	}
+	cpu, err := ggml.DeviceByType(ggml.CPU)
+	require.NoError(t, err)
+	require.Less(t, remote.Devices()[0].Properties().MemoryTotal, cpu.Properties().MemoryTotal, "what the system has left")
 	interrupt(t, server, out)()
 	require.Regexp(t, `rpc-server: CPU .*, CPU .*, on 127`, out.String())
 	require.Contains(t, out.String(), "a client is served")

@@ -13,7 +13,7 @@ import (
 // What is known to end ggml's own server, or to give a client its memory (llama.cpp's threads of these numbers), is
 // refused, and other clients are served on.
 func TestKnownHoles(t *testing.T) {
-	s := start(t)
+	s := start(t, usual)
 	const size = 4096
 	for name, send := range map[string]func(c *client, p place){
 		"25289: the address of a function as a parameter": func(c *client, p place) {
@@ -164,7 +164,7 @@ func withType(t rpcwire.Tensor, typ uint32) rpcwire.Tensor {
 
 // Row numbers that a graph computes are looked at before they are used, and good ones are used.
 func TestComputedRows(t *testing.T) {
-	s := start(t)
+	s := start(t, usual)
 	c := s.dial(t)
 	p := c.alloc(4096)
 	x, rows := p.tensor(1, ggml.F32, 0, 2), p.tensor(3, ggml.F32, 256, 1, 3)

@@ -29,7 +29,7 @@ var (
 // Changed messages of recorded sessions end no server, reach no memory that is not the client's, and keep no other
 // client from being served.
 func TestMessages(t *testing.T) {
-	s := start(t)
+	s := start(t, usual)
 	list := corpus(t, s)
 	var all []message
 	for _, recorded := range list {
@@ -139,7 +139,7 @@ func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration)
 
 // A client that computes for long keeps no other one from being served, and is heard when it leaves.
 func TestLongComputation(t *testing.T) {
-	s := start(t)
+	s := start(t, usual)
 	c := s.dial(t)
 	const n = 1024
 	p := c.alloc(8 * n * n)

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,14 @@ import (
 	"github.com/goggml/ggml/internal/testutil"
 )
 
-// serverEnv makes the test binary a server at this endpoint.
-const serverEnv = "GOGGML_FUZZ_RPC_SERVER"
+// serverEnv makes the test binary a server at this endpoint, and optionsEnv are its options, as JSON.
+const (
+	serverEnv  = "GOGGML_FUZZ_RPC_SERVER"
+	optionsEnv = "GOGGML_FUZZ_RPC_OPTIONS"
+)
+
+// usual are the options of servers that are to survive what clients send.
+var usual = ggml.RPCServerOptions{Threads: 2, Memory: 1 << 30, Clients: 64, Grace: time.Second}
 
 func TestMain(m *testing.M) {
 	if endpoint := os.Getenv(serverEnv); endpoint != "" {
@@ -42,7 +49,11 @@ func serve(endpoint string) {
 	}()
 	ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	testhook.RPCMemory = guarded
-	err := ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 2, Memory: 1 << 30, Clients: 64, Grace: time.Second})
+	var o ggml.RPCServerOptions
+	err := json.Unmarshal([]byte(os.Getenv(optionsEnv)), &o)
+	if err == nil {
+		err = ggml.ServeRPC(ctx, endpoint, o)
+	}
 	if !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -73,8 +84,10 @@ type server struct {
 }
 
 // start starts a server, which has to survive the test.
-func start(t *testing.T) *server {
+func start(t *testing.T, o ggml.RPCServerOptions) *server {
 	t.Helper()
+	options, err := json.Marshal(o)
+	require.NoError(t, err)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &server{endpoint: l.Addr().String(), ended: make(chan error, 1)}
@@ -82,7 +95,7 @@ func start(t *testing.T) *server {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s.process = exec.Command(self)
-	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint)
+	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint, optionsEnv+"="+string(options))
 	s.process.Stderr = &s.log
 	s.stdin, err = s.process.StdinPipe()
 	require.NoError(t, err)
