@@ -89,7 +89,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err := p.Prepare(p.Log()); err != nil {
 		return err
 	}
-	devices, err := p.Choose()
+	devices, err := p.Choose(nil)
 	if err != nil {
 		return err
 	}

@@ -96,10 +96,11 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	p.DescribeGroup(p.Log())
-	devices, err := p.Choose()
+	devices, err := p.Choose(p.Group())
 	if err != nil {
 		return err
 	}
+	devices.DescribeShares(p.Log(), p.Group())
 	s, err := p.open(device.Layout{})
 	if err != nil {
 		return err

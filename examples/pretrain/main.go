@@ -81,10 +81,11 @@ func (p *program) train(ctx context.Context) error {
 		return err
 	}
 	p.DescribeGroup(p.Log())
-	devices, err := p.Choose()
+	devices, err := p.Choose(p.Group())
 	if err != nil {
 		return err
 	}
+	devices.DescribeShares(p.Log(), p.Group())
 	locks, err := p.TakeOutputs(nil, []cli.File{training.LatestFile(p.result())})
 	if err != nil {
 		return err

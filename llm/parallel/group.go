@@ -154,31 +154,30 @@ func (g *Group) Processes() []Process {
 	return g.processes
 }
 
-// here are the processes of the group on the machine of this one, itself among them, and the processors
-// that they may run on.
-func (g *Group) here() (n, processors int) {
+// Local are the processes of the group on the machine of this one, itself among them, by rank.
+func (g *Group) Local() (list []Process) {
 	for _, p := range g.Processes() {
 		if p.Host == g.processes[g.Rank()].Host {
-			n++
-			processors += p.Processors
+			list = append(list, p)
 		}
 	}
-	return n, processors
+	return list
 }
 
-// Neighbours are how many processes of the group there are on the machine of this one, itself
-// among them.
-func (g *Group) Neighbours() int {
-	n, _ := g.here()
-	return max(1, n)
+// localProcessors counts those that the processes of the machine may run on.
+func (g *Group) localProcessors() (n int) {
+	for _, p := range g.Local() {
+		n += p.Processors
+	}
+	return n
 }
 
 // Threads is how many threads suit this process: its share of the processors that it may run on, where
 // those of the machine have more than there are.
 func (g *Group) Threads() int {
 	own := ggml.DefaultThreads()
-	if n, processors := g.here(); n > 0 && processors > g.processes[g.Rank()].Machine {
-		own = max(1, own/n)
+	if list := g.Local(); len(list) > 0 && g.localProcessors() > list[0].Machine {
+		own = max(1, own/len(list))
 	}
 	return own
 }
@@ -189,8 +188,7 @@ func (g *Group) Idle() int {
 	if g.isAlone() {
 		return 0
 	}
-	_, processors := g.here()
-	return max(0, g.processes[g.Rank()].Machine-processors)
+	return max(0, g.processes[g.Rank()].Machine-g.localProcessors())
 }
 
 // Sum replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get

@@ -148,8 +148,8 @@ func (t *Trainer) CheckGroup(ctx context.Context) error {
 	return agreeOn(ctx, t.group, err, list...)
 }
 
-// sharedSettings are all that decide a run, but for whether layers are recomputed, which the memory of
-// each process decides, and for what is trained, as it is now.
+// sharedSettings are all that decide a run, but for whether layers are recomputed and weights kept for products, which
+// the devices and the memory of each process decide, and for what is trained, as it is now.
 func (t *Trainer) sharedSettings() ([]shared, error) {
 	fixed, err := t.fixedSettings()
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *Trainer) sharedSettings() ([]shared, error) {
 	for _, s := range slices.Concat(t.originSettings(), fixed, free) {
 		x := shared{name: s.words, value: s.value}
 		switch {
-		case s.id == idCheckpointing:
+		case s.id == idCheckpointing, s.id == idCopies:
 			continue
 		case s.keys == originKeys:
 			x.kind = explainShared

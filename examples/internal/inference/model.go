@@ -83,7 +83,7 @@ func (f *ModelFlags) open(o model.LoadOptions, demand func(to *device.Demand, m 
 	if err != nil {
 		return nil, err
 	}
-	devices, err := f.Choose()
+	devices, err := f.Choose(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,15 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // DeviceFlags say on which devices a model lies, for kong.
 type DeviceFlags struct {
-	Device    []string `name:"device" basic:"" placeholder:"NAME,…" help:"What holds the layers of the model and computes them, in their order: devices such as CUDA0 or Vulkan0, and what they have no room for is on the CPU; auto for the GPUs, or the CPU where there is none that has all that is needed. By default the devices of --rpc, or else the CPU. An unknown name lists those of this machine." group:"Computing"`
+	Device    []string `name:"device" basic:"" placeholder:"NAME,…" help:"What holds the layers of the model and computes them, in their order: devices such as CUDA0 or Vulkan0, and what they have no room for is on the CPU; auto for the GPUs, or the CPU where there is none that has all that is needed. By default the devices of --rpc, or else the CPU. Processes of one machine that train together share them. An unknown name lists those of this machine." group:"Computing"`
 	GPULayers int      `name:"n-gpu-layers" aliases:"gpu-layers,ngl" range:"[-1,)" default:"-1" unset:"-1" placeholder:"N" help:"Layers on devices other than the CPU, counted from the last, and the output with them: by default, and with -1, as many as fit. More than 0 means --device auto where no device is named." group:"Computing"`
 	Split     []string `name:"split" aliases:"tensor-split" placeholder:"N,…" help:"Proportions of the layers on the devices of --device, such as 3,1; by default those of their free memory." group:"Computing"`
-	RPC       []string `name:"rpc" placeholder:"HOST:PORT" help:"Server whose devices take part (rpc-server, or llama.cpp's), as RPC0 and so on. Can be given several times, or with commas." group:"Computing"`
+	RPC       []string `name:"rpc" placeholder:"HOST:PORT" help:"Server whose devices take part (rpc-server, or llama.cpp's), as RPC0 and so on. Can be given several times, or with commas; processes that train together share the servers." group:"Computing"`
 }
 
 // auto is the name that stands for the GPUs.
@@ -26,14 +27,15 @@ const auto = "auto"
 // A Choice is the devices that flags name.
 type Choice struct {
 	flags   *DeviceFlags
-	devices []*ggml.Device // nil for the CPU alone
+	devices []*ggml.Device // of this process; nil for the CPU alone
 	split   []float64      // of them; nil for none
 	isAuto  bool           // the program chose them
+	local   []string       // of this machine, which its processes share
 }
 
-// Choose finds the devices.
-func (f *DeviceFlags) Choose() (*Choice, error) {
-	remote, err := f.connect()
+// Choose finds the devices. Processes of a group share servers, and the devices of their machine.
+func (f *DeviceFlags) Choose(group *parallel.Group) (*Choice, error) {
+	remote, err := connect(own(f.RPC, group.Processes(), group))
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +60,13 @@ func (f *DeviceFlags) Choose() (*Choice, error) {
 	if f.GPULayers == 0 {
 		c.devices = nil
 	}
+	c.share(remote, group)
 	return c, c.check()
 }
 
-// connect adds the servers of --rpc.
-func (f *DeviceFlags) connect() (devices []*ggml.Device, err error) {
-	for _, endpoint := range f.RPC {
+// connect adds servers.
+func connect(endpoints []string) (devices []*ggml.Device, err error) {
+	for _, endpoint := range endpoints {
 		server, err := ggml.AddRPCServer(endpoint)
 		if err != nil {
 			return nil, fmt.Errorf("--rpc %s: %w", endpoint, err)
@@ -141,17 +144,16 @@ func (c *Choice) check() error {
 	case len(c.devices) == 0:
 		return errors.New("--split: the model is on the CPU alone; name devices by --device, or leave it out")
 	case len(f.Split) != len(c.devices):
-		return fmt.Errorf("--split %s has %s for %s (%s); give one for each", split, cli.Count(len(f.Split), "part"), cli.Count(len(c.devices), "device"), c.names())
+		return fmt.Errorf("--split %s has %s for %s (%s); give one for each", split, cli.Count(len(f.Split), "part"), cli.Count(len(c.devices), "device"), strings.Join(names(c.devices), ", "))
 	}
 	return nil
 }
 
-func (c *Choice) names() string {
-	var names []string
-	for _, d := range c.devices {
-		names = append(names, d.Name())
+func names(devices []*ggml.Device) (list []string) {
+	for _, d := range devices {
+		list = append(list, d.Name())
 	}
-	return strings.Join(names, ", ")
+	return list
 }
 
 // IsCPU reports whether the CPU has all, and so no layout need be planned.

@@ -1,0 +1,61 @@
+package placement
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/parallel"
+)
+
+// part is what the process at i of n has of a list: neighbours, and as many as the others or one more. Where there are
+// fewer than processes, several have the same.
+func part[T any](list []T, i, n int) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	from := i * len(list) / n
+	return list[from:max(from+1, (i+1)*len(list)/n)]
+}
+
+// own is the part of a list that this process has of those that share it: all where it is alone.
+func own[T any](list []T, among []parallel.Process, group *parallel.Group) []T {
+	for i, p := range among {
+		if p.Rank == group.Rank() {
+			return part(list, i, len(among))
+		}
+	}
+	return list
+}
+
+// share leaves of the devices those of this process. Remote ones are its own already, by their servers; those of its
+// machine, other than the CPU, the processes there share.
+func (c *Choice) share(remote []*ggml.Device, group *parallel.Group) {
+	var local []*ggml.Device
+	for _, d := range c.devices {
+		if d.Type() != ggml.CPU && !slices.Contains(remote, d) {
+			local = append(local, d)
+		}
+	}
+	mine := own(local, group.Local(), group)
+	c.devices = slices.DeleteFunc(c.devices, func(d *ggml.Device) bool { return slices.Contains(local, d) && !slices.Contains(mine, d) })
+	c.local = names(local)
+}
+
+// DescribeShares says what each process has, where several share servers or devices.
+func (c *Choice) DescribeShares(w io.Writer, group *parallel.Group) {
+	describe := func(what string, list []string, among []parallel.Process) {
+		if len(list) == 0 || len(among) < 2 {
+			return
+		}
+		var parts []string
+		for i, p := range among {
+			parts = append(parts, fmt.Sprintf("rank %d has %s", p.Rank, strings.Join(part(list, i, len(among)), ", ")))
+		}
+		fmt.Fprintf(w, "%s: %s\n", what, strings.Join(parts, "; "))
+	}
+	describe("servers", c.flags.RPC, group.Processes())
+	describe("devices of this machine", c.local, group.Local())
+}
