@@ -19,6 +19,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -37,8 +39,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
+// stallEnv is for how long a server may not answer the program, which is a minute otherwise.
+const stallEnv = "GOGGML_TEST_RPC_STALL"
+
 func TestMain(m *testing.M) {
-	clitest.Main(m, map[string]func(){"finetune": main})
+	clitest.Main(m, map[string]func(){"finetune": func() {
+		testhook.RPCStall, _ = time.ParseDuration(os.Getenv(stallEnv))
+		main()
+	}})
 }
 
 func TestScripts(t *testing.T) { clitest.RunScripts(t, scripts(t)) }

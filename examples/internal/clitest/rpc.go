@@ -2,15 +2,19 @@ package clitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
 )
@@ -39,32 +43,55 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 {
 		memory = args[1]
 	}
-	self, err := os.Executable()
+	endpoint, _, stop, err := startServer(memory)
 	ts.Check(err)
+	ts.Defer(stop)
+	ts.Setenv(args[0], endpoint)
+}
+
+// StartServer starts a server for the rest of a test, which may end it.
+func StartServer(t *testing.T) (endpoint string, process *exec.Cmd) {
+	t.Helper()
+	endpoint, process, stop, err := startServer("0")
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	return endpoint, process
+}
+
+func startServer(memory string) (endpoint string, process *exec.Cmd, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, nil, err
+	}
 	for range 5 { // another program may take the port
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		ts.Check(err)
+		if err != nil {
+			return "", nil, nil, err
+		}
 		endpoint := l.Addr().String()
-		ts.Check(l.Close())
+		l.Close()
 		server := &exec.Cmd{Path: self, Args: []string{serverProgram, endpoint, memory}}
 		stdin, err := server.StdinPipe()
-		ts.Check(err)
-		ts.Check(server.Start())
+		if err != nil {
+			return "", nil, nil, err
+		}
+		if err := server.Start(); err != nil {
+			return "", nil, nil, err
+		}
 		ended := make(chan struct{})
 		go func() {
 			server.Wait()
 			close(ended)
 		}()
-		ts.Defer(func() {
-			stdin.Close()
-			<-ended
-		})
 		if listens(endpoint, ended) {
-			ts.Setenv(args[0], endpoint)
-			return
+			return endpoint, server, func() {
+				stdin.Close()
+				server.Process.Signal(syscall.SIGCONT) // where a test has stopped it
+				<-ended
+			}, nil
 		}
 	}
-	ts.Fatalf("no server comes up")
+	return "", nil, nil, errors.New("no server comes up")
 }
 
 // listens waits until a server listens, or has ended.

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/clitest"
+)
+
+// A lender is a server in a process of its own, behind a proxy.
+type lender struct {
+	*exec.Cmd
+	address  string // of the server itself
+	endpoint string // of the proxy
+	carried  atomic.Int64
+
+	after int64 // bytes that clients send before the fault; 0 for none
+	fault func(s *lender, client net.Conn)
+	once  sync.Once
+}
+
+// lend starts a server. Once clients have sent so many bytes it has the fault, of which each of their connections hears,
+// when what they have asked for whole is answered.
+func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *lender {
+	t.Helper()
+	s := &lender{after: after, fault: fault}
+	s.address, s.Cmd = clitest.StartServer(t)
+	s.endpoint = s.proxy(t)
+	return s
+}
+
+// proxy makes another endpoint of the server.
+func (s *lender) proxy(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.forward(client)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func (s *lender) forward(client net.Conn) {
+	defer client.Close()
+	if s.isFaulty() {
+		s.fault(s, client)
+		return
+	}
+	server, err := net.Dial("tcp4", s.address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		buffer := make([]byte, 16<<10)
+		for !s.isFaulty() {
+			n, err := client.Read(buffer)
+			s.carried.Add(int64(n))
+			if _, failed := server.Write(buffer[:n]); err != nil || failed != nil {
+				break
+			}
+		}
+		if s.isFaulty() {
+			s.fault(s, nil)
+		}
+		server.(*net.TCPConn).CloseWrite()
+	}()
+	io.Copy(client, server)
+	if s.isFaulty() {
+		s.fault(s, client)
+	}
+}
+
+func (s *lender) isFaulty() bool { return s.after > 0 && s.carried.Load() >= s.after }
+
+// Faults of servers: what they do once, and to each connection.
+var faults = map[string]struct {
+	does func(s *lender, client net.Conn)
+	says string
+}{
+	"killed":  {func(s *lender, _ net.Conn) { s.signal(syscall.SIGKILL) }, "it has closed the connection"},
+	"stopped": {func(s *lender, client net.Conn) { s.signal(syscall.SIGSTOP); hold(client) }, "it has not answered for 2s"},
+	"stalls":  {func(_ *lender, client net.Conn) { hold(client) }, "it has not answered for 2s"},
+	"garbage": {func(_ *lender, client net.Conn) {
+		if client != nil {
+			fmt.Fprint(client, strings.Repeat("and now for something else", 1000))
+			hold(client)
+		}
+	}, "it answers in a way that this package does not know"},
+}
+
+func (s *lender) signal(sig syscall.Signal) {
+	s.once.Do(func() { _ = s.Process.Signal(sig) })
+}
+
+// hold reads what a client sends, and answers nothing.
+func hold(client net.Conn) {
+	if client != nil {
+		_, _ = io.Copy(io.Discard, client)
+	}
+}
+
+// remoteRun is a run in a folder, on a server.
+func remoteRun(files, folder, endpoint string) *exec.Cmd {
+	c := folderRun(files, folder, "--rpc", endpoint)
+	c.Env = append(os.Environ(), stallEnv+"=2s")
+	return c
+}
+
+// requireFailure demands that a program ends with an exit code that is not 0, what it says, and no more memory than some.
+func requireFailure(t *testing.T, c *exec.Cmd, memory int64, says ...string) {
+	t.Helper()
+	out, err := c.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, string(out))
+	require.Equal(t, 1, exit.ExitCode(), string(out))
+	for _, text := range says {
+		require.Contains(t, string(out), text)
+	}
+	require.Less(t, peak(c), memory, "bytes of memory")
+}
+
+// peak is the most memory that a process has had, in bytes.
+func peak(c *exec.Cmd) int64 { return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10 }
+
+// A server that is lost in the midst of a run, whatever way, is an error that names it; the same command goes on from
+// the last checkpoint, with another server, to the files of a run that nothing has disturbed.
+func TestServerIsLost(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	whole := lend(t, 0, nil)
+	undisturbed := remoteRun(files, "whole", whole.endpoint)
+	out, err := undisturbed.CombinedOutput()
+	require.NoError(t, err, string(out))
+	want, all := contents(t, filepath.Join(files, "whole")), whole.carried.Load()
+	for what, f := range faults {
+		for when, after := range map[string]int64{"training": all * 2 / 3, "loading": 20_000} {
+			if when == "loading" && (testing.Short() || what != "killed") {
+				continue
+			}
+			t.Run(what+" "+when, func(t *testing.T) {
+				t.Parallel()
+				folder := what + "-" + when
+				s := lend(t, after, f.does)
+				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, "finetune: ", "RPC server "+s.endpoint, f.says)
+				require.Equal(t, when == "training", isFile(filepath.Join(files, folder, "checkpoint.gguf")))
+				out, err := remoteRun(files, folder, whole.address).CombinedOutput()
+				require.NoError(t, err, string(out))
+				require.Equal(t, when == "training", strings.Contains(string(out), "continuing from"), string(out))
+				got := contents(t, filepath.Join(files, folder))
+				require.ElementsMatch(t, keys(want), keys(got))
+				for name := range want {
+					require.Equal(t, want[name], got[name], name)
+				}
+			})
+		}
+	}
+}
+
+func keys(m map[string]string) (list []string) {
+	for name := range maps.Keys(m) {
+		list = append(list, name)
+	}
+	return list
+}
+
+// What is no server of the protocol ends the program with its name, before anything is written, in bounded memory.
+func TestServerIsNone(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	hello := func(major, minor byte) []byte {
+		return append([]byte{28, 0, 0, 0, 0, 0, 0, 0, major, minor, 0, 0}, make([]byte, 24)...)
+	}
+	for what, c := range map[string]struct {
+		answers [][]byte // to one request after the other; nil for none any more
+		says    string
+	}{
+		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
+		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is no RPC server of ggml with protocol 8.0"},
+		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
+		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
+		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
+		"one that leaves":  {[][]byte{hello(8, 0)}, "it has closed the connection"},
+		"one that stalls":  {[][]byte{hello(8, 0), nil}, "it has not answered for 2s"},
+		"a refused port":   {nil, "connect: connection refused"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			if c.answers == nil {
+				require.NoError(t, l.Close())
+			}
+			go answer(l, c.answers)
+			endpoint := l.Addr().String()
+			began := time.Now()
+			folder := strings.ReplaceAll(what, " ", "-")
+			run := remoteRun(files, folder, endpoint)
+			requireFailure(t, run, 256<<20, "finetune: --rpc "+endpoint+": ggml: RPC server "+endpoint+": server is gone: "+c.says)
+			require.Less(t, time.Since(began), time.Minute)
+			require.False(t, isFile(filepath.Join(files, folder, "adapter.gguf")))
+		})
+	}
+}
+
+// answer gives each client the answers, one for each of its requests.
+func answer(l net.Listener, answers [][]byte) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer client.Close()
+			for _, a := range answers {
+				if _, err := client.Read(make([]byte, 1<<10)); err != nil {
+					return
+				}
+				if a == nil {
+					hold(client)
+				}
+				_, _ = client.Write(a)
+			}
+		}()
+	}
+}
+
+// Processes share servers: each has its layers on those of its own, and all train what one does.
+func TestProcessesShareServers(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	s := lend(t, 0, nil)
+	servers := []string{s.endpoint, s.proxy(t), s.proxy(t)}
+	words := sharedRun("one", "--rpc", s.address)
+	one := exec.Command(words[0], words[1:]...)
+	one.Dir = files
+	out, err := one.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for name, launcher := range launchers(t) {
+		t.Run(name, func(t *testing.T) {
+			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--rpc", strings.Join(servers, ","))...)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Contains(t, string(out), fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
+			require.Contains(t, string(out), "devices: all of the model is on RPC0\n")
+			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name))
+		})
+	}
+}
