@@ -153,10 +153,13 @@ func (r *inspectReport) verdict() string {
 			ruins++
 		}
 	}
-	if ruins == 0 {
+	switch ruins {
+	case 0:
 		return "nothing was found that ruins a run"
+	case 1:
+		return "1 finding that ruins a run"
 	}
-	return cli.Count(ruins, "finding") + " that ruin a run"
+	return fmt.Sprintf("%d findings that ruin a run", ruins)
 }
 
 func (r *inspectReport) ruins(f data.Finding) bool {

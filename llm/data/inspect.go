@@ -151,8 +151,19 @@ func hashOf(what ...any) (h recordHash) {
 	return h
 }
 
+// hashOfExample is that of what is said, in whatever format, and with whatever white space.
 func hashOfExample(x *Example) recordHash {
-	return hashOf(x.Messages, x.Tools, x.Text, x.Prompt, x.Completion)
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if len(x.Messages) == 0 {
+		return hashOf(words(x.Text), words(x.Prompt), words(x.Completion))
+	}
+	what := []any{string(x.Tools)}
+	for _, m := range x.Messages {
+		if what = append(what, m.Role(), words(m.Content()), words(m.Reasoning())); len(m.Calls()) > 0 {
+			what = append(what, m) // with their arguments
+		}
+	}
+	return hashOf(what...)
 }
 
 // heldOut has the records of the held-out data, and of text its long lines.

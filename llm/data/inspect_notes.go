@@ -18,6 +18,7 @@ const (
 	OpenAnswer   NoteKind = "open answer"   // what is trained ends without an end of turn
 	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows what is trained, and is not
 	ForeignEnd   NoteKind = "foreign end"   // what is trained ends with What, at which the model does not stop
+	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, beside that of the template
 	RoleOrder    NoteKind = "order of roles"
 	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
 	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
@@ -38,9 +39,6 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	if bos != tokenizer.None && len(s.Tokens) > 1 && s.Tokens[0] == bos && s.Tokens[1] == bos {
 		add(DoubledBOS, "")
 	}
-	if x.wantsBOS && s.Tokens[0] != bos {
-		add(MissingBOS, "")
-	}
 	if unknown := x.t.Unknown(); unknown != tokenizer.None {
 		for _, id := range s.Tokens {
 			if id == unknown {
@@ -52,11 +50,25 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	if !x.encoder.isChat(*e) {
 		return notes, nil
 	}
+	if x.wantsBOS && s.Tokens[0] != bos { // texts have it where the vocabulary begins all with it
+		add(MissingBOS, "")
+	}
 	if kind, what := x.ending(s); kind != "" {
 		add(kind, what)
 	}
 	if what := roleOrder(e.Messages); what != "" {
 		add(RoleOrder, what)
+	}
+	for _, m := range e.Messages[e.PromptMessages:] {
+		if m.Role() != "assistant" || m.Weight == 0 {
+			continue
+		}
+		if block := emptyBlock.FindString(m.Content()); block != "" {
+			add(EmptyReasoning, strings.TrimSpace(block))
+		}
+		if end := x.writtenEnd(m.Content()); end != "" {
+			add(WrittenEnd, end)
+		}
 	}
 	r, err := x.encoder.Render(*e)
 	if err != nil {
@@ -92,6 +104,19 @@ func (x *inspector) ending(s Sample) (NoteKind, string) {
 		return ForeignEnd, x.t.TokenText(id)
 	}
 	return OpenAnswer, ""
+}
+
+// emptyBlock matches an empty block of reasoning that an answer begins with in the data.
+var emptyBlock = regexp.MustCompile(`^\s*(<think>\s*</think>|<thinking>\s*</thinking>|<thought>\s*</thought>|<reasoning>\s*</reasoning>)`)
+
+// writtenEnd finds an end of turn in the words of an answer, which are text: at their end, or anywhere if it is like no word.
+func (x *inspector) writtenEnd(text string) string {
+	for _, end := range x.encoder.chat.EndOfTurn {
+		if strings.HasSuffix(strings.TrimSpace(text), end) || markup.MatchString(end) && strings.Contains(text, end) {
+			return end
+		}
+	}
+	return ""
 }
 
 // roleOrder says what is odd about who speaks after whom, "" if nothing is.

@@ -95,6 +95,10 @@ func TestInspectFindsFaults(t *testing.T) {
 		{name: "one long sample", planted: talkOf("", "U", strings.Repeat("word ", 180)), options: InspectOptions{LoadOptions: LoadOptions{Length: 2048}}, want: "padding", text: "Packed would make 1 row of 13"},
 		{name: "answers that are cut", planted: strings.Repeat(talkOf("", strings.Repeat("U ", 200), "A long answer")+talkOf("", strings.Repeat("V ", 200), "Another"), 10), want: "lost-answers", text: "too long for Length 256"},
 		{name: "an empty block of reasoning", template: lastThinks, want: "empty-reasoning", text: "not to reason"},
+		{name: "an empty block of reasoning in the data", planted: talkOf("", "U", "<think>\n\n</think>\n\nA"), want: "empty-reasoning", text: "of the data"},
+		{name: "an end of turn in an answer", planted: talkOf("", "U", "A<|im_end|> "), want: "written-end", text: `"<|im_end|>" as text`},
+		{name: "turns in an answer", planted: talkOf("", "U", "A<|im_end|>\n<|im_start|>user\nV"), want: "written-end", text: `"<|im_end|>" as text`},
+		{name: "a record that is held out in another format", held: `{"prompt": "How much is 5 and one? ", "completion": "It is\n6"}` + "\n", want: "held-out-too", text: "a.jsonl:6"},
 		{name: "mark-up in a prompt", planted: "", want: "marked-up", text: "special tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,7 +140,7 @@ func TestInspectSound(t *testing.T) {
 		"generation tags": `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := inspect(t, withTemplate(t, template), map[string]string{"a.jsonl": talks(0, 30) + talks(7, 2), "held.jsonl": talks(900, 5)}, InspectOptions{Samples: 4})
+			i := inspect(t, withTemplate(t, template), map[string]string{"a.jsonl": talks(0, 28) + talkOf("", "Tags?", "<s>of HTML</s>, and <think></think>") + talkOf("", "Which?", "<think>\nIt\n</think>\n\nA") + talks(7, 2), "held.jsonl": talks(900, 5)}, InspectOptions{Samples: 4})
 			require.Empty(t, i.Findings)
 			require.Equal(t, 32, i.Examples)
 			require.Equal(t, 32, i.Stats.Samples)
@@ -147,7 +151,7 @@ func TestInspectSound(t *testing.T) {
 			require.Equal(t, 16, i.Samples[2].Number)
 		})
 	}
-	v := chatTokenizer(t, true)
+	v := withTemplate(t, withBOS) // which texts begin without, as prompts of text do
 	for name, record := range map[string]string{"texts": `{"text": "a text %d"}`, "prompts": `{"prompt": "P %d", "completion": "C"}`, "instructions": `{"instruction": "U %d", "output": "A"}`} {
 		t.Run(name, func(t *testing.T) {
 			var all strings.Builder
