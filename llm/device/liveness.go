@@ -2,6 +2,7 @@ package device
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -28,7 +29,9 @@ type liveNode struct {
 	isView  bool
 	inPlace bool  // its result may be written over an operand
 	sources []int // blocks
+	whole   []int // those of them that it reads as they were made, and not a view of
 	owner   int   // in Demand.held, of the weight with which it computes or to which it writes; −1 for none
+	onCPU   bool  // wherever that lies
 }
 
 // aligned is what a size takes of most devices.
@@ -67,6 +70,9 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 		for _, source := range t.Sources() {
 			b := blockOf(source)
 			n.sources = append(n.sources, b)
+			if !source.IsView() {
+				n.whole = append(n.whole, b)
+			}
 			if uses := l.blocks[b].uses; len(uses) == 0 || uses[len(uses)-1] != number {
 				l.blocks[b].uses = append(uses, number)
 			}
@@ -77,6 +83,11 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 			}
 			written[t.Key()] = written[t.Key()] || n.isView && written[source.Key()]
 		}
+		if n.onCPU = isOfProcess(t); n.onCPU && t.IsView() {
+			if b := l.blocks[n.block]; b.node >= 0 {
+				l.nodes[b.node].onCPU = true // which it changes in place
+			}
+		}
 		written[t.Key()] = written[t.Key()] || !n.isView && t.Op() != "none" // as parameters are
 		n.inPlace = slices.Contains(inPlace, t.Op())
 		l.nodes = append(l.nodes, n)
@@ -84,13 +95,16 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 	}
 	for i, n := range l.nodes {
 		own := &l.blocks[n.block]
-		over := slices.IndexFunc(n.sources, func(b int) bool { return l.blocks[b].size == own.size && l.blocks[b].last() == i })
+		over := slices.IndexFunc(n.whole, func(b int) bool { return l.blocks[b].size == own.size && l.blocks[b].last() == i })
 		if own.node == i && n.inPlace && over >= 0 {
-			own.over = n.sources[over]
+			own.over = n.whole[over]
 		}
 	}
 	return l
 }
+
+// isOfProcess reports whether a function of this process computes a node, which the scheduler gives to the CPU alone.
+func isOfProcess(t *ggml.Tensor) bool { return strings.Contains(t.OpCode().String(), "custom") }
 
 // views are ops that compute nothing.
 var views = []string{"view", "reshape", "permute", "transpose"}
@@ -120,23 +134,6 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 	}
 	first, last, begins := make([]int, devices), make([]int, devices), l.begins(at)
 	for i, b := range l.blocks {
-		end := len(l.nodes)
-		if len(b.uses) > 0 {
-			end = b.last() + 1
-		}
-		own := &allocators[home[i]]
-		switch {
-		case b.owner >= 0:
-		case b.node >= 0:
-			life := lifetime{from: b.node, order: b.node, to: end, size: b.size, over: -1}
-			if o := b.over; o >= 0 {
-				life.over = lives[o][home[i]]
-			}
-			lives[i][home[i]] = own.add(life)
-		default:
-			own.add(lifetime{from: 0, order: -1, to: len(l.nodes), size: b.size, over: -1})
-		}
-		// Others that read it have a copy from when they begin with what needs it.
 		for d := range devices {
 			first[d] = -1
 		}
@@ -147,6 +144,31 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 			}
 			last[d] = n
 		}
+		own := &allocators[home[i]]
+		switch {
+		case b.owner >= 0:
+		case b.node >= 0:
+			life := lifetime{from: b.node, order: b.node, size: b.size, over: -1}
+			for d := range devices { // up to where others have copied it
+				switch {
+				case first[d] < 0:
+				case d == home[i]:
+					life.to = max(life.to, last[d]+1)
+				default:
+					life.to = max(life.to, begins[first[d]]+1)
+				}
+			}
+			if len(b.uses) == 0 {
+				life.to = len(l.nodes)
+			}
+			if o := b.over; o >= 0 {
+				life.over = lives[o][home[i]]
+			}
+			lives[i][home[i]] = own.add(life)
+		default:
+			own.add(lifetime{from: 0, order: -1, to: len(l.nodes), size: b.size, over: -1})
+		}
+		// Others that read it have a copy from when they begin with what needs it.
 		for d := range devices {
 			if d != home[i] && first[d] >= 0 {
 				lives[i][d] = allocators[d].add(lifetime{from: begins[first[d]], order: -1, to: last[d] + 1, size: b.size, over: -1})
@@ -186,7 +208,10 @@ func (l *liveness) assign(held []int, devices int) []int {
 	at := make([]int, len(l.nodes))
 	for i, n := range l.nodes {
 		at[i] = -1
-		if n.owner >= 0 {
+		switch {
+		case n.onCPU:
+			at[i] = cpu
+		case n.owner >= 0:
 			at[i] = held[n.owner]
 		}
 	}
