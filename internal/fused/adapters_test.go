@@ -59,7 +59,7 @@ func randomInput(width, tokens int64) []float32 {
 // products are those of matrices with x, with their adapters.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
-	f, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(), nn.AdaptersOf(adapters))
+	f, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))
 	require.NoError(t, err)
 	defer f.Close()
 	lowering, err := nn.CPU(kernels.FastestType())
@@ -204,7 +204,7 @@ func TestAdaptersKeepTheirType(t *testing.T) {
 	other := s.Adapters[name][0]
 	p := roundedAdapters(t, model.Adapters{name: s.Adapters["blk.1.ffn_down.weight"]}, ggml.F16)[name][0]
 	types := func(pairs ...model.LoRAPair) []ggml.Type {
-		f, err := fused.Ops{}.Fuse(nil, s.Model.MatrixGroups(), nn.AdaptersOf(model.Adapters{name: pairs}))
+		f, err := fused.Ops{}.Fuse(nil, s.Model.MatrixGroups(nil), nn.AdaptersOf(model.Adapters{name: pairs}))
 		require.NoError(t, err)
 		defer f.Close()
 		return fused.Types(f, name)

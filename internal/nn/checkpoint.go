@@ -6,7 +6,7 @@ import "github.com/goggml/ggml"
 func (t *Tape) KeepInputs(layers ...int) {
 	t.store = activationStore{}
 	for _, i := range layers {
-		l := t.On(i).Lowering
+		l := t.On(i, "").Lowering
 		if t.store[l] == nil {
 			t.store[l] = &residuals{}
 		}

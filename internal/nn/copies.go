@@ -16,9 +16,11 @@ type Copies interface {
 	FoldedTransposed(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
 }
 
-// hasCopies reports whether there may be copies of a matrix: it is frozen, and products with it are
-// not exact.
-func (t *Tape) hasCopies(m Matrix) bool { return t.Copies != nil && !m.Exact && !t.Trains(m.W) }
+// hasCopies reports whether there may be copies of a matrix: the lowering takes them, it is frozen, and
+// products with it are not exact.
+func (t *Tape) hasCopies(m Matrix) bool {
+	return t.Copies != nil && t.Lowering.TakesCopies && !m.Exact && !t.Trains(m.W)
+}
 
 // product is that of a matrix, or its copy, with x.
 func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {

@@ -11,6 +11,7 @@ import (
 // adapters of three dimensions: Scale_id · W_id·x + Σ s·B_id·(A_id·x) + Bias_id, as llama.cpp has
 // them.
 func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
+	t = t.of(m)
 	c, adapters := t.C, t.Adapters.On(m)
 	y := &Value{T: t.Lowering.MatMulID(c, m.W, x.T, ids), needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
 	var scale *ggml.Tensor // [1, used, n]

@@ -43,6 +43,8 @@ func (a Adapters) On(m Matrix) []LoRAPair {
 // Scale · W·x.
 type Matrix struct {
 	Name                              string // of W, by which adapters find it
+	Layer                             int    // with Kind where it lies, which decides by which ops it is multiplied
+	Kind                              string // see [Lowerings]; "" is where the tape is
 	W, Scale, Bias, OutScale, OutBias *ggml.Tensor
 	NoLoRA                            bool // no adapter changes the product
 	Exact                             bool // products are in F32 whatever the compute type
@@ -51,6 +53,18 @@ type Matrix struct {
 // Linear multiplies matrices with the same x [n_in, n] → [n_out, n] each, with bias and
 // adapters: OutScale · (Scale · W·x + Bias + Σ s·B·(A·x)) + OutBias.
 func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
+	var list []*Value
+	for n := 0; n < len(matrices); {
+		on, from := t.of(matrices[n]), n
+		for n++; n < len(matrices) && t.of(matrices[n]).Lowering == on.Lowering; n++ {
+		}
+		list = append(list, on.linears(x, matrices[from:n])...)
+	}
+	return list
+}
+
+// linears is Linear of matrices of one lowering.
+func (t *Tape) linears(x *Value, matrices []Matrix) []*Value {
 	if f := t.Lowering.Fused; f != nil {
 		return f.Linear(t, x, matrices...)
 	}
@@ -173,6 +187,7 @@ func (t *Tape) accumulateBias(bias, dy *ggml.Tensor) {
 // Embed looks up tokens [n] in the embedding w [n_embd, n_vocab] → [n_embd, n], with
 // the adapters of its name.
 func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix) *Value {
+	t = t.of(m)
 	x := &Value{T: t.C.GetRows(m.W, tokens), needsGrad: t.Trains(m.W)}
 	t.record(x, func(dx *ggml.Tensor) {
 		t.accumulate(m.W, func() *ggml.Tensor { return t.Lowering.ScatterAdd(t.C, dx, tokens, m.W) })

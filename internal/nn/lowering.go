@@ -8,7 +8,7 @@ import "github.com/goggml/ggml"
 //	l := nn.Stock()
 //	l.Name, l.AttentionOps = "flash", flash{}
 //
-// It is chosen, for a use and a layer, by the engine of package
+// It is chosen, for a use and by where weights lie, by the engine of package
 // [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are those
 // of ggml: a matrix W is [n_in, n_out], x is [n_in, n].
 type Lowering struct {
@@ -24,6 +24,10 @@ type Lowering struct {
 	OptimizerOps
 	// JoinsInputs makes few inputs of many: a device waits for each that it copies.
 	JoinsInputs bool
+	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
+	TakesCopies bool
+	// AdamWResults is how many results as large as a parameter its AdamWStep has.
+	AdamWResults int64
 	// Keep is the form in which checkpoints keep their inputs.
 	Keep KeepForm
 	// Supports reports whether the device has an op, for those that have another form; nil is all.
@@ -34,8 +38,9 @@ type Lowering struct {
 	Fused FusedOps
 }
 
-// Lowerings gives the lowering of each layer of a run, [NoLayer] that of embedding and head.
-type Lowerings func(layer int) *Lowering
+// Lowerings gives the lowering of what is computed with a kind of weight of a layer, [NoLayer] for
+// embedding and head: that of the device that holds it. The kind "" is what lies with no matrix in particular.
+type Lowerings func(layer int, kind string) *Lowering
 
 // NoLayer is what lies before and after the layers.
 const NoLayer = -1

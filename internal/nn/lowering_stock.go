@@ -19,7 +19,7 @@ func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
 		Name: "stock", LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, AttentionOps: s, GateOps: s, NormOps: s,
-		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true,
+		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }
 

@@ -57,15 +57,27 @@ func (t *Tape) Trains(w *ggml.Tensor) bool {
 	return ok
 }
 
-// On is the same tape with the lowering of a layer.
-func (t *Tape) On(layer int) *Tape {
+// On is the same tape with the lowering of a kind of weight of a layer, see [Lowerings].
+func (t *Tape) On(layer int, kind string) *Tape {
 	if t.Layers == nil {
+		return t
+	}
+	of := t.Layers(layer, kind)
+	if of == t.Lowering {
 		return t
 	}
 	t.recorded() // which both share
 	on := *t
-	on.Lowering = t.Layers(layer)
+	on.Lowering = of
 	return &on
+}
+
+// of is the same tape with the lowering of a matrix.
+func (t *Tape) of(m Matrix) *Tape {
+	if m.Kind == "" {
+		return t
+	}
+	return t.On(m.Layer, m.Kind)
 }
 
 // fork is a tape of the same graph with steps of its own.

@@ -52,11 +52,11 @@ func TestLayersShareAValue(t *testing.T) {
 		grad := w.Cont(w.Fill(embd, 0))
 		g := w.NewGraph(grad)
 		tape := &nn.Tape{C: w.Context, Graph: g, Lowering: cpu, Grads: map[*ggml.Tensor]*ggml.Tensor{embd: grad}}
-		tape.Layers = func(layer int) *nn.Lowering { return layers[layer] }
+		tape.Layers = func(layer int, _ string) *nn.Lowering { return layers[layer] }
 		x := tape.Embed(w.Cast(w.Arange(0, tokens, 1), ggml.I32), nn.Matrix{W: embd})
 		var sum *nn.Value
 		for i := range layers {
-			y := tape.On(i).Linear(x, nn.Matrix{W: matrix(uint64(3+i), width)})[0]
+			y := tape.On(i, "").Linear(x, nn.Matrix{W: matrix(uint64(3+i), width)})[0]
 			if sum != nil {
 				y = tape.Add(sum, y)
 			}

@@ -56,9 +56,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 		p := b.in(b.blocks[layer])
 		p.Layer, p.embedded = layer, embedded
 		if checkpoint {
-			return t.On(p.block).Checkpoint(x, p.pass)
+			return t.On(p.block, "").Checkpoint(x, p.pass)
 		}
-		return p.pass(t.On(p.block), x)
+		return p.pass(t.On(p.block, ""), x)
 	}
 	if course := b.spec().course; course != nil {
 		x = course(b, t, x, pass)
@@ -90,6 +90,7 @@ func (b *Builder) in(block int) Place {
 // embed looks up the tokens, and what is learned for their positions.
 func (b *Builder) embed(t *nn.Tape) *nn.Value {
 	s, place := b.spec(), b.outside()
+	t = t.On(place.block, tokenEmbd)
 	x := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), b.embedding()), b.config.EmbdScale)
 	if b.NEFTune != 0 {
 		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
@@ -160,7 +161,7 @@ func (b *Builder) embedding() nn.Matrix {
 	c := b.config
 	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: b.spec().modules.embedding(), Count: int64(c.Vocab)}}}
 	p := b.outside()
-	return nn.Matrix{Name: p.name(w), W: p.weight(w)}
+	return p.matrixOf(w)
 }
 
 // MatrixOptions are what matrices of products differ in.
@@ -188,7 +189,8 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
 	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Rows: o.Rows}
 	w.Name = p.name(w)
-	m := nn.Matrix{Name: w.Name, W: p.weight(w), NoLoRA: o.NoLoRA}
+	m := p.matrixOf(w)
+	m.NoLoRA = o.NoLoRA
 	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
 	case Scale:
 		m.Scale = s
@@ -201,6 +203,11 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 		m.Bias = bias
 	}
 	return m
+}
+
+// matrixOf asks for a matrix alone.
+func (p Place) matrixOf(w Weight) nn.Matrix {
+	return nn.Matrix{Name: p.name(w), W: p.weight(w), Layer: p.block, Kind: w.Kind}
 }
 
 // layerPrefix begins the names of what stock llama.cpp reads for each layer, and not for its block.

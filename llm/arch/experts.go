@@ -66,6 +66,7 @@ func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // compute adds up what the experts of each token make, by weights.
 func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, weights *nn.Value) *nn.Value {
+	t = t.On(p.block, e.kind("ffn_down"))
 	embd, width := x.T.Dim(0), int64(e.Width)
 	in := t.Columns(x)
 	if e.Router.BeforeExperts {
@@ -181,9 +182,12 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Mul(y, t.Sigmoid(t.Dot(x, gate)))
 }
 
+// kind is that of the experts' matrices.
+func (e Experts) kind(of string) string { return of + cmp.Or(e.Kinds, "_exps") }
+
 // matrix asks for those [in, out, experts] of all experts.
 func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
-	return e.Router.matrix(p, kind+cmp.Or(e.Kinds, "_exps"), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
+	return e.Router.matrix(p, e.kind(kind), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
 }
 
 // matrix asks for the matrices [in, out, experts] of which it chooses some.
@@ -191,7 +195,8 @@ func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.
 	experts := int64(r.Experts)
 	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
-	m := nn.Matrix{Name: w.Name, W: p.weight(w), NoLoRA: o.NoLoRA}
+	m := p.matrixOf(w)
+	m.NoLoRA = o.NoLoRA
 	p.weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
 	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + kind + ".scale"}
 	if o.NoScale {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/nn"
 )
 
 // A Demand is what a run needs of the memory of devices, in whatever layout: what it holds, and the
@@ -77,30 +76,19 @@ func (d *Demand) Engine(l Layout) (*Engine, error) {
 	if d.IsCPU() {
 		return New(Options{Layout: l, Threads: 1})
 	}
-	there, err := New(Options{Layout: asked, OpSet: Stock, Threads: 1})
+	there, err := New(Options{Layout: asked, Threads: 1})
 	if err != nil {
 		return nil, err
 	}
-	lowerings := map[Use]nn.Lowerings{}
-	e, err := New(Options{Layout: l, OpSet: Stock, Threads: 1, Layers: func(layer int, u Use, stock *nn.Lowering) *nn.Lowering {
-		if lowerings[u] == nil {
-			of, err := there.Lowerings(u)
-			if d.layout == nil {
-				of, err = there.everywhere(u)
-			}
-			if err != nil {
-				d.err = err
-				return stock
-			}
-			lowerings[u] = of
-		}
-		return lowerings[u](layer)
-	}})
+	e, err := New(Options{Layout: l, Threads: 1})
 	if err != nil {
 		there.Close()
 		return nil, err
 	}
-	e.there = there
+	e.there, e.planned = there, there.Lowerings
+	if d.layout == nil {
+		e.planned = there.everywhere
+	}
 	return e, nil
 }
 

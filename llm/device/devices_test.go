@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ import (
 
 // remote is a device with memory of its own that every machine has: the CPU behind an RPC
 // server.
-func remote(t *testing.T) *ggml.Device {
+func remote(t testing.TB) *ggml.Device {
 	t.Helper()
 	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func remote(t *testing.T) *ggml.Device {
 	return r.Devices()[0]
 }
 
-func loadOn(t *testing.T, m *model.Model, l device.Layout) *model.Model {
+func loadOn(t testing.TB, m *model.Model, l device.Layout) *model.Model {
 	t.Helper()
 	on, err := model.Load(m.Path, model.LoadOptions{Layout: l})
 	require.NoError(t, err)
@@ -153,7 +154,7 @@ func loweringName(t *testing.T, e *device.Engine) string {
 	t.Helper()
 	of, err := e.Lowerings(device.Use{})
 	require.NoError(t, err)
-	return of(nn.NoLayer).Name
+	return of(nn.NoLayer, "").Name
 }
 
 func TestLoweringOfDevice(t *testing.T) {
@@ -170,6 +171,36 @@ func TestLoweringOfDevice(t *testing.T) {
 	} {
 		_, err := device.New(c.o)
 		require.EqualError(t, err, c.says)
+	}
+}
+
+// Each weight has the lowering of the device that holds it: on the CPU that of kernels, unless another is asked for.
+func TestLoweringsByPlace(t *testing.T) {
+	d := remote(t)
+	l := device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
+		if layer == 0 || strings.HasSuffix(kind, "_exps") || kind == "token_embd" {
+			return 1
+		}
+		return 0
+	}}
+	for _, phase := range []device.Phase{device.Training, device.Prefill, device.Decode} {
+		of, err := newEngine(t, device.Options{Layout: l}).Lowerings(device.Use{Phase: phase})
+		require.NoError(t, err)
+		stock, err := newEngine(t, device.Options{Layout: l, OpSet: device.Stock}).Lowerings(device.Use{Phase: phase})
+		require.NoError(t, err)
+		for _, c := range []struct {
+			layer int
+			kind  string
+			want  string
+		}{
+			{0, "", "cpu"}, {0, "attn_q", "cpu"}, {1, "", "stock"}, {1, "ffn_gate_inp", "stock"}, {1, "ffn_up_exps", "cpu"},
+			{nn.NoLayer, "", "stock"}, {nn.NoLayer, "output", "stock"}, {nn.NoLayer, "token_embd", "cpu"},
+		} {
+			require.Equal(t, c.want, of(c.layer, c.kind).Name, "%v", c)
+			require.Equal(t, "stock", stock(c.layer, c.kind).Name, "%v", c)
+			require.Equal(t, c.want == "stock", of(c.layer, c.kind).TakesCopies, "%v", c)
+		}
+		require.Same(t, of(0, ""), of(1, "ffn_down_exps"), "the lowering is of the device")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Layout  Layout // that of the models
 	Threads int    // of the CPU; 0 stands for [ggml.DefaultThreads]
-	OpSet   OpSet  // "" is that of the device
+	OpSet   OpSet  // "" is that of each device
 	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
 	// is taken where it gives nil, and for all where Layers is nil.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
@@ -27,12 +27,13 @@ type Options struct {
 // a device has no op for on the CPU. Close it after use. It is used by one goroutine.
 type Engine struct {
 	places   places
-	lowering OpSet
+	ops      OpSet // of Options
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
-	there    *Engine // by whose ops it builds graphs, see [Demand.Engine]
+	there    *Engine                           // by whose ops it builds graphs, see [Demand.Engine]
+	planned  func(u Use) (nn.Lowerings, error) // those of there
 	closed   bool
 }
 
@@ -42,10 +43,10 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{places: places, layers: o.Layers, optional: map[int]nn.OptionalOps{}}
-	if e.lowering, err = o.opSet(); err != nil {
+	if err := o.checkOpSet(); err != nil {
 		return nil, err
 	}
+	e := &Engine{places: places, ops: o.OpSet, layers: o.Layers, optional: map[int]nn.OptionalOps{}}
 	if err := e.open(o.Threads); err != nil {
 		e.Close()
 		return nil, err

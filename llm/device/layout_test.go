@@ -106,7 +106,7 @@ func TestLayoutsTrain(t *testing.T) {
 			on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
 			for i, o := range graphs {
 				_, got := gradients(t, on, e, o, "blk.0.ffn_norm.weight")
-				requireSameGradients(t, want[i], got, 1e-8)
+				requireSameGradients(t, want[i], got, 1e-7) // by kernels the CPU computes GELU, and looks nothing up
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
 			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), model.KeptAll))

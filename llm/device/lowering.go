@@ -19,24 +19,38 @@ type OpSet string
 
 // The op sets.
 const (
-	Kernels OpSet = "cpu"   // this project's kernels; on the CPU alone
+	Kernels OpSet = "cpu"   // this project's kernels; of the CPU
 	Stock   OpSet = "stock" // ops that every device of ggml has
 )
 
-// opSet chooses by the devices. Nothing else asks which they are.
-func (o Options) opSet() (OpSet, error) {
-	onCPU := o.Layout.IsCPU()
+// checkOpSet says what is wrong with the op set for the layout.
+func (o Options) checkOpSet() error {
 	switch {
-	case o.OpSet == "" && onCPU:
-		return Kernels, nil
-	case o.OpSet == "":
-		return Stock, nil
-	case o.OpSet == Kernels && !onCPU:
-		return "", fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Layout, Stock)
-	case o.OpSet != Kernels && o.OpSet != Stock:
-		return "", fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
+	case o.OpSet == Kernels && !o.Layout.IsCPU():
+		return fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", Kernels, o.Layout, Stock)
+	case o.OpSet != "" && o.OpSet != Kernels && o.OpSet != Stock:
+		return fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
 	}
-	return o.OpSet, nil
+	return nil
+}
+
+// opSetOf chooses by the device. Nothing else asks which it is.
+func opSetOf(d *ggml.Device) OpSet {
+	if isNotCPU(d) {
+		return Stock
+	}
+	return Kernels
+}
+
+// opSet is that of a device of the engine.
+func (e *Engine) opSet(i int) OpSet { return cmp.Or(e.ops, opSetOf(e.places.devices[i])) }
+
+// usesStock reports whether a device computes by stock's ops: any that is not the CPU does.
+func (e *Engine) usesStock() bool {
+	if e.there != nil {
+		return e.there.usesStock()
+	}
+	return e.opSet(0) == Stock
 }
 
 // A Use is what graphs are for, by which their lowering differs.
@@ -57,34 +71,41 @@ const (
 	Decode         // one
 )
 
-// Lowerings gives the lowering of each layer for a use.
+// Lowerings gives for a use the lowering of the device that holds a weight, for what is computed with it.
 func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}
-	devices, err := e.lowering.of(u, e)
+	if e.there != nil {
+		return e.planned(u)
+	}
+	devices, err := e.ofDevices(u)
 	if err != nil {
 		return nil, err
 	}
-	layers := map[int]*nn.Lowering{}
-	return func(layer int) *nn.Lowering {
-		of := devices[e.place(layer)]
+	type place struct{ layer, device int }
+	replaced := map[place]*nn.Lowering{}
+	return func(layer int, kind string) *nn.Lowering {
+		at := place{layer, e.place(layer, kind)}
+		of := devices[at.device]
 		if e.layers == nil {
 			return of
 		}
-		if layers[layer] == nil {
-			layers[layer] = cmp.Or(e.layers(layer, u, of), of)
+		if replaced[at] == nil {
+			replaced[at] = cmp.Or(e.layers(layer, u, of), of)
 		}
-		return layers[layer]
+		return replaced[at]
 	}, nil
 }
 
-// place is the index of the device that computes a layer, but for what the layout has elsewhere: its
-// experts, say.
-func (e *Engine) place(layer int) int {
-	kind := "attn_output"
-	if layer == nn.NoLayer {
+// place is the index of the device that holds a kind of weight; "" is most of a layer, or of what lies
+// outside of them.
+func (e *Engine) place(layer int, kind string) int {
+	switch {
+	case kind == "" && layer == nn.NoLayer:
 		kind = "output"
+	case kind == "":
+		kind = "attn_output"
 	}
 	i, err := e.places.index(layer, kind)
 	if err != nil { // which what is made with the layout returns
@@ -93,31 +114,42 @@ func (e *Engine) place(layer int) int {
 	return i
 }
 
-// of are the lowerings of the devices that a name means.
-func (l OpSet) of(u Use, e *Engine) ([]*nn.Lowering, error) {
+// ofDevices are the lowerings of the devices that hold weights: of all, or where the layout puts nothing elsewhere of
+// the first.
+func (e *Engine) ofDevices(u Use) ([]*nn.Lowering, error) {
 	list := make([]*nn.Lowering, len(e.places.devices))
-	if l == Kernels {
-		cpu, err := l.kernels(u)
-		list[0] = cpu
-		return list, err
+	if e.places.Of == nil {
+		list = list[:1]
 	}
 	for i := range list {
-		of, err := nn.Stock(), error(nil)
-		if u.Phase == Training {
-			var has nn.OptionalOps
-			if has, err = e.optionalOps(i); err == nil {
-				of, err = nn.StockTraining(u.Compute, has)
-			}
+		of := e.stock
+		if e.opSet(i) == Kernels {
+			of = e.kernels
 		}
+		var err error
+		if list[i], err = of(u, i); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// stock is the lowering of a device by stock's ops.
+func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
+	of := nn.Stock()
+	if u.Phase == Training {
+		has, err := e.optionalOps(i)
 		if err != nil {
 			return nil, err
 		}
-		if d := e.places.devices[i]; isNotCPU(d) {
-			of.Supports = d.SupportsOp
+		if of, err = nn.StockTraining(u.Compute, has); err != nil {
+			return nil, err
 		}
-		list[i] = of
 	}
-	return list, nil
+	if d := e.places.devices[i]; isNotCPU(d) {
+		of.Supports = d.SupportsOp
+	}
+	return of, nil
 }
 
 // everywhere is a lowering by ops that all devices have.
@@ -143,20 +175,29 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	of.Supports = func(op *ggml.Tensor) bool {
 		return !slices.ContainsFunc(others, func(d *ggml.Device) bool { return !d.SupportsOp(op) })
 	}
-	return func(int) *nn.Lowering { return of }, nil
+	return func(int, string) *nn.Lowering { return of }, nil
 }
 
-// kernels is the lowering of the CPU alone.
-func (l OpSet) kernels(u Use) (*nn.Lowering, error) {
+// kernels is the lowering of the CPU by kernels. Beside devices it multiplies in F32 where it lacks their type, which
+// rounds less; and checkpoints compress nothing, because what they would write into has no place in a scheduler's graph.
+func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
+	alone := len(e.places.devices) == 1
 	if u.Phase == Training {
-		return nn.CPU(u.Compute)
+		if !alone && u.Compute == ggml.BF16 && !kernels.HasBF16() {
+			u.Compute = ggml.F32
+		}
+		cpu, err := nn.CPU(u.Compute)
+		if err == nil && !alone && cpu.Keep == nn.KeepCompressed {
+			cpu.Keep = nn.KeepExact
+		}
+		return cpu, err
 	}
 	if _, err := kernels.GEMMLibrary(); err != nil {
 		return nil, err
 	}
 	cpu, err := nn.CPU(kernels.FastestType())
 	if err == nil {
-		cpu.Repacking, cpu.ExpertOps = l.repacking(), nn.CPUExperts(kernels.FastestType())
+		cpu.Repacking, cpu.ExpertOps = Kernels.repacking(), nn.CPUExperts(kernels.FastestType())
 	}
 	return cpu, err
 }
@@ -188,17 +229,24 @@ func (l OpSet) repacking() nn.RepackingOps {
 	return nil
 }
 
-// RepackingOf are the ops by which sessions prepare the weights of a layout; nil if they take them
-// as they are.
-func RepackingOf(of Layout) nn.RepackingOps {
-	l, _ := Options{Layout: of}.opSet() // which a layout alone cannot get wrong
-	return l.repacking()
+// RepackingOf are the ops by which sessions prepare a kind of weight of a layout; nil if they take it
+// as it is.
+func RepackingOf(of Layout, layer int, kind string) nn.RepackingOps {
+	p, err := of.places()
+	if err != nil {
+		return nil
+	}
+	i, err := p.index(layer, kind)
+	if err != nil {
+		return nil
+	}
+	return opSetOf(p.devices[i]).repacking()
 }
 
 // ComputeType is the type of products with frozen weights in which the engine trains fastest: on
 // devices BF16 where all of them multiply it.
 func (e *Engine) ComputeType() ggml.Type {
-	if e.lowering == Kernels {
+	if !e.usesStock() {
 		return kernels.FastestType()
 	}
 	typ := ggml.F32
@@ -224,18 +272,18 @@ func multipliesBF16(d *ggml.Device) bool {
 
 // TakesCopies reports whether training is faster with copies of weights in the compute type, kept
 // on the device: the CPU's kernels convert as they multiply.
-func (e *Engine) TakesCopies() bool { return e.lowering == Stock }
+func (e *Engine) TakesCopies() bool { return e.usesStock() }
 
 // ScalesLoss reports whether training computes the gradients of a loss that is scaled up: some
 // devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
-func (e *Engine) ScalesLoss() bool { return e.lowering == Stock }
+func (e *Engine) ScalesLoss() bool { return e.usesStock() }
 
 // CheckComputeType says what the engine lacks to train with products in a type.
 func (e *Engine) CheckComputeType(t ggml.Type) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
 	}
-	switch cpu := e.lowering == Kernels; {
+	switch cpu := !e.usesStock(); {
 	case t == ggml.F16 && !cpu:
 		return fmt.Errorf("it is of the CPU, and not of %v; use f32 or bf16", e.Layout())
 	case t == ggml.F16 && !kernels.HasF16Accumulation():
@@ -243,7 +291,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	case t == ggml.BF16 && cpu && !kernels.HasBF16():
 		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
 	}
-	_, err := e.lowering.of(Use{Compute: t}, e)
+	_, err := e.ofDevices(Use{Compute: t})
 	return err
 }
 
@@ -252,7 +300,7 @@ func (e *Engine) Multiplier() (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
 	}
-	if e.lowering == Stock {
+	if e.usesStock() {
 		return e.Layout().String(), nil
 	}
 	library, err := kernels.GEMMLibrary()

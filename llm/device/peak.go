@@ -25,9 +25,9 @@ func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (
 	}
 	peaks, seconds := map[int]float64{}, 0.0 // of a layer's operations, each a part of one
 	for layer := range layers {
-		i := e.place(layer)
+		i := e.place(layer, "")
 		if peaks[i] == 0 {
-			if peaks[i], err = peakOf(ctx, e.backends[i], lowerings(layer), compute); err != nil {
+			if peaks[i], err = peakOf(ctx, e.backends[i], lowerings(layer, ""), compute); err != nil {
 				return 0, fmt.Errorf("the products of %s: %w", e.places.devices[i].Name(), err)
 			}
 		}

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"maps"
 
 	"github.com/goggml/ggml"
@@ -38,26 +39,28 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 		return nil, err
 	}
 	whole := map[*nn.Lowering]*nn.Lowering{}
-	for layer := nn.NoLayer; layer < m.Config().Layers; layer++ {
-		bare := of(layer)
-		if whole[bare] != nil {
+	for _, w := range m.Architecture().Weights() {
+		bare := of(w.Layer, w.Kind)
+		if whole[bare] != nil || bare.Repacking == nil {
 			continue
 		}
 		own := *bare
-		if own.Repacking != nil {
-			if own.Fused, err = l.fuse(m, own.Repacking, adapters); err != nil {
-				return nil, err
-			}
+		if own.Fused, err = l.fuse(m, own.Repacking, of, adapters); err != nil {
+			return nil, err
 		}
 		whole[bare] = &own
 	}
-	return func(layer int) *nn.Lowering { return whole[of(layer)] }, nil
+	return func(layer int, kind string) *nn.Lowering {
+		bare := of(layer, kind)
+		return cmp.Or(whole[bare], bare)
+	}, nil
 }
 
-// fuse prepares products once for all graphs.
-func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, adapters nn.Adapters) (nn.FusedOps, error) {
+// fuse prepares the products of lowerings once for all graphs.
+func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, of nn.Lowerings, adapters nn.Adapters) (nn.FusedOps, error) {
 	if l.fused[by] == nil {
-		f, err := by.Fuse(m.RepackedMatrices(), m.MatrixGroups(), ofProducts(m, adapters))
+		groups := m.MatrixGroups(func(w *arch.Weight) bool { return of(w.Layer, w.Kind).Repacking == by })
+		f, err := by.Fuse(m.RepackedMatrices(), groups, ofProducts(m, adapters))
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +85,7 @@ func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
 	if tokens == 1 {
 		of = l.decode
 	}
-	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer), Layers: of, Adapters: l.adapters}
+	return &nn.Tape{C: c, Graph: g, Lowering: of(nn.NoLayer, ""), Layers: of, Adapters: l.adapters}
 }
 
 func (l *lowering) close() {

@@ -115,7 +115,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed,
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
-	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
+	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
 	l.build(t, o)
 	err = c.Err()
 	if err == nil && len(o.Milestones) > 0 {

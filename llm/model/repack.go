@@ -13,43 +13,55 @@ var availableMemory = device.AvailableHostMemory
 // resident chooses the experts: sessions multiply them as they are in the file, and a fifth faster in large pages. A
 // file that is larger than the memory stays mapped.
 func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
-	if !o.Repack || device.RepackingOf(o.Layout) == nil {
+	if !o.Repack {
 		return nil
 	}
 	size := int64(0)
 	for t := range m.gguf.Tensors() {
-		size += t.Size
+		if isRepacked(o.Layout)(m.arch.Weight(t.Name)) {
+			size += t.Size
+		}
 	}
-	if size > availableMemory() {
+	if size == 0 || size > availableMemory() {
 		return nil
 	}
 	return func(t ggml.GGUFTensor) bool { return m.arch.Weight(t.Name).Role == arch.ExpertMatrices }
 }
 
+// isRepacked reports whether sessions prepare a weight of a layout.
+func isRepacked(l device.Layout) func(w *arch.Weight) bool {
+	return func(w *arch.Weight) bool { return device.RepackingOf(l, w.Layer, w.Kind) != nil }
+}
+
 // repack copies the matrices as sessions on the device multiply them fastest.
 func (m *Model) repack(o LoadOptions) error {
-	repacking := device.RepackingOf(o.Layout)
-	if repacking == nil {
+	groups := m.MatrixGroups(isRepacked(o.Layout))
+	if len(groups) == 0 {
 		return nil
 	}
+	first := m.arch.Weight(groups[0].Matrices[0].Name())
 	var err error
-	m.repacked, err = repacking.Repack(m.gguf, m.MatrixGroups(), o.Sequences)
+	m.repacked, err = device.RepackingOf(o.Layout, first.Layer, first.Kind).Repack(m.gguf, groups, o.Sequences)
 	return err
 }
 
 // RepackedMatrices are the copies of matrices, nil when sessions compute with the weights as they are.
 func (m *Model) RepackedMatrices() nn.Repacked { return m.repacked }
 
-// MatrixGroups are the matrices of linear layers. Queries, keys and values may lie in one: of
-// the feed-forward network's the results would lie so far apart that a prompt took 8 % longer.
-func (m *Model) MatrixGroups() []nn.MatrixGroup {
+// MatrixGroups are the matrices of linear layers for which a function is true, nil for all. Queries, keys and values may lie in
+// one: of the feed-forward network's the results would lie so far apart that a prompt took 8 % longer.
+func (m *Model) MatrixGroups(of func(w *arch.Weight) bool) []nn.MatrixGroup {
 	var list []nn.MatrixGroup
 	for _, weights := range m.arch.Groups() {
 		g := nn.MatrixGroup{Together: weights[0].Kind == "attn_q"}
 		for _, w := range weights {
-			g.Matrices = append(g.Matrices, m.weights[w.Name])
+			if of == nil || of(w) {
+				g.Matrices = append(g.Matrices, m.weights[w.Name])
+			}
 		}
-		list = append(list, g)
+		if len(g.Matrices) > 0 {
+			list = append(list, g)
+		}
 	}
 	return list
 }

@@ -96,7 +96,7 @@ func (o *optimizer) build(tokens int64) error {
 	if err != nil {
 		return err
 	}
-	c, lowering := o.graphCtx, lowerings(nn.NoLayer)
+	c, lowering := o.graphCtx, lowerings(nn.NoLayer, "")
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
@@ -105,23 +105,52 @@ func (o *optimizer) build(tokens int64) error {
 		return err
 	}
 	o.divide()
-	gradients := nn.Gradients{Runs: o.gradients()}
-	for _, p := range o.params {
-		gradients.Each = append(gradients.Each, o.grad[p.Tensor])
-	}
 	status, settings := lowering.GateStep(c, nn.GateOperands{
-		Squares: lowering.SumSquares(c, gradients), Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
+		Squares: o.sumSquares(c, lowerings), Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
 	})
 	nodes := []*ggml.Tensor{c.Copy(status, c.View(o.report, []int64{2}, nil, tokens*o.report.Stride(0)))}
 	for _, r := range o.runs {
 		step := nn.AdamWOperands{Param: o.parameters(r), Grad: r.grad, M: r.first, V: r.second, Settings: settings[r.group]}
-		nodes = append(nodes, lowering.AdamWStep(c, step)...)
+		nodes = append(nodes, o.loweringOf(r.members[0], lowerings).AdamWStep(c, step)...)
 	}
 	if o.update.Workspace, err = o.engine.NewWorkspace(); err != nil {
 		return err
 	}
 	o.update.Graph = c.NewGraph().Expand(nodes...)
 	return o.update.Workspace.Allocate(o.update.Graph)
+}
+
+// loweringOf is that of what a parameter belongs to.
+func (o *optimizer) loweringOf(i int, of nn.Lowerings) *nn.Lowering {
+	w := o.params[i].weight
+	return of(w.Layer, w.Kind)
+}
+
+// sumSquares adds up the squares of all gradients, those of each lowering by its ops.
+func (o *optimizer) sumSquares(c *ggml.Context, of nn.Lowerings) *ggml.Tensor {
+	var list []*nn.Lowering
+	gradients := map[*nn.Lowering]*nn.Gradients{}
+	by := func(i int) *nn.Gradients {
+		l := o.loweringOf(i, of)
+		if gradients[l] == nil {
+			gradients[l] = &nn.Gradients{}
+			list = append(list, l)
+		}
+		return gradients[l]
+	}
+	for i, p := range o.params {
+		g := by(i)
+		g.Each = append(g.Each, o.grad[p.Tensor])
+	}
+	for _, r := range o.runs {
+		g := by(r.members[0])
+		g.Runs = append(g.Runs, r.grad)
+	}
+	sum := list[0].SumSquares(c, *gradients[list[0]])
+	for _, l := range list[1:] {
+		sum = c.Add(sum, l.SumSquares(c, *gradients[l]))
+	}
+	return sum
 }
 
 // clear sets gradients and moments to zero, as they are before the first step.
@@ -196,15 +225,6 @@ func (o *optimizer) divide() {
 			o.grad[o.params[i].Tensor], o.first[i], o.second[i] = grads[j], first[j], second[j]
 		}
 	}
-}
-
-// gradients are those of the runs, which have those of all parameters.
-func (o *optimizer) gradients() []*ggml.Tensor {
-	var list []*ggml.Tensor
-	for _, r := range o.runs {
-		list = append(list, r.grad)
-	}
-	return list
 }
 
 // sizes are those of all that it has allocated.

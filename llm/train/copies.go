@@ -30,7 +30,7 @@ func (t *Trainer) buildWithCopies() error {
 	}
 	fits := slices.Clone(kept)
 	for i, available := range availableMemory(t.engine) {
-		for fits[i] > model.KeptNone && need[i]+t.copies.SizesOf(fits[i])[i] > available/5*4 {
+		for fits[i] > model.KeptNone && !hasRoom(t.copies.SizesOf(fits[i])[i], available/5*4-need[i]) {
 			fits[i]--
 		}
 	}
@@ -39,6 +39,9 @@ func (t *Trainer) buildWithCopies() error {
 	}
 	return t.keepCopies(fits)
 }
+
+// hasRoom reports whether there are copies, and memory for them.
+func hasRoom(copies, room int64) bool { return copies > 0 && copies <= room }
 
 // keepCopies builds the graph of a step with so much on each device.
 func (t *Trainer) keepCopies(kept []model.Kept) error {

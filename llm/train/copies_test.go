@@ -157,7 +157,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	require.EqualError(t, err, "the CPU's kernels multiply weights as they are, and take no copies")
 }
 
-// Over devices each keeps what it has memory for, and the run computes the same.
+// Of devices each keeps what it has memory for, and the run computes the same.
 func TestWeightCopiesOverDevices(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -178,8 +178,8 @@ func TestWeightCopiesOverDevices(t *testing.T) {
 	}{
 		{[]int64{0, 0}, []model.Kept{model.KeptNone, model.KeptNone}},
 		{[]int64{plenty, 0}, []model.Kept{model.KeptAll, model.KeptNone}},
-		{[]int64{0, plenty}, []model.Kept{model.KeptNone, model.KeptAll}},
-		{[]int64{plenty, plenty}, []model.Kept{model.KeptAll, model.KeptAll}},
+		{[]int64{0, plenty}, []model.Kept{model.KeptNone, model.KeptNone}}, // the CPU's kernels take none
+		{[]int64{plenty, plenty}, []model.Kept{model.KeptAll, model.KeptNone}},
 	} {
 		withAvailable(t, c.available...)
 		r := newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 8, Alpha: 4, Targets: []string{lora.AllLinear}})

@@ -51,7 +51,9 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	}
 	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
 	if !to.IsCPU() {
-		t.opt.addRunsDemand(to)
+		if err := t.opt.addRunsDemand(to); err != nil {
+			return err
+		}
 	}
 	to.Part(copiesPart)
 	if t.copies != nil {
@@ -67,20 +69,25 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	return to.Check()
 }
 
-// addRunsDemand adds what updates need of devices, where parameters of adapters lie in runs: two results as large as one.
-func (o *optimizer) addRunsDemand(to *device.Demand) {
+// addRunsDemand adds what updates need of devices, where parameters of adapters lie in runs: results as large as one.
+func (o *optimizer) addRunsDemand(to *device.Demand) error {
+	lowerings, err := o.engine.Lowerings(device.Use{})
+	if err != nil {
+		return err
+	}
 	var all int64
 	for _, p := range o.params {
 		if p.isAdapter() {
 			all += p.NumElements()
 		}
 	}
-	for _, p := range o.params {
-		if p.isAdapter() {
+	for i, p := range o.params {
+		if results := o.loweringOf(i, lowerings).AdamWResults; p.isAdapter() && results > 0 {
 			n := p.NumElements() * min(all, runElements) / all
-			to.Hold(p.weight.Layer, p.weight.Kind, o.stateCtx.NewTensor(ggml.F32, 2*max(1, n)))
+			to.Hold(p.weight.Layer, p.weight.Kind, o.stateCtx.NewTensor(ggml.F32, results*max(1, n)))
 		}
 	}
+	return nil
 }
 
 // isAdapter reports whether the parameter belongs to a weight, and is not it.

@@ -242,7 +242,8 @@ func TestMemoryOfDevices(t *testing.T) {
 	defer m.Close()
 
 	o := runOptions()
-	o.Checkpointing = CheckpointingOff
+	none := model.KeptNone
+	o.Checkpointing, o.WeightCopies = CheckpointingOff, &none // by which it is decided whether layers are recomputed
 	r := autoRun(t, m, o)
 	need, err := r.need()
 	require.NoError(t, err)
