@@ -1,10 +1,13 @@
-"""Keeps, of a library with CUDA code for many architectures, the machine code for one, which is made of its PTX if need be.
+"""Keeps, of a library with CUDA code for many architectures, what one needs: the machine code for it, or else PTX, of which
+the driver makes it as it is used.
 
-    python3 native.py LIBRARY OUTPUT ARCHITECTURE PTXAS FOLDER
+    python3 reduce.py LIBRARY OUTPUT ARCHITECTURE [PTXAS FOLDER]
+
+With a compiler of PTX it is machine code always. The folder keeps what that has made.
 
 Code lies in the section .nv_fatbin: containers ("fatbins"), one for each source file, of entries, which are PTX or ELF for
 an architecture. Each is filled again, in its place, with the one entry that is kept; the rest becomes zeros, of which a
-packed file has nothing. The folder keeps what the compiler of PTX has made.
+packed file has nothing.
 """
 
 import os
@@ -13,8 +16,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-import lz4.block
 
 CONTAINER = 0xBA55ED50
 PTX, ELF = 1, 2
@@ -46,9 +47,14 @@ class Entry:
     def head(self):
         return bytearray(self.data[self.at:self.at + self.header])
 
+    def whole(self):
+        return bytes(self.data[self.at:self.at + self.size])
+
     def content(self):
         start = self.at + self.header
         if self.flags & LZ4:
+            import lz4.block  # which only those need who compile
+
             return lz4.block.decompress(self.data[start:start + self.packed], uncompressed_size=self.unpacked)
         return self.data[start:start + self.stored]
 
@@ -70,47 +76,61 @@ def containers(data):
         at = stop
 
 
-def machine_code(number, entries, architecture, ptxas, folder):
-    """An entry of machine code for the architecture, with its header."""
+def code_for(architecture, number, entries):
+    """The entry that an architecture runs as it is, or the newest PTX for it."""
     for e in entries:
         if e.kind == ELF and e.architecture == architecture:
-            return bytes(e.data[e.at:e.at + e.size])
+            return e
     usable = [e for e in entries if e.kind == PTX and e.architecture <= architecture]
-    templates = [e for e in entries if e.kind == ELF]
-    if not usable or not templates:
-        raise SystemExit(f"container {number} has no code for {architecture}")
-    made = folder / f"{architecture}-{number:03d}.cubin"
+    if not usable:
+        sys.exit(f"container {number} has no code for {architecture}")
+    return max(usable, key=lambda e: e.architecture)
+
+
+def compiled(entry, template, architecture, ptxas, made):
+    """An entry of the machine code of PTX, with a header."""
     if not made.exists():
         source, new = made.with_suffix(".ptx"), made.with_suffix(".new")
-        source.write_bytes(bytes(max(usable, key=lambda e: e.architecture).content()).rstrip(b"\0"))
+        source.write_bytes(bytes(entry.content()).rstrip(b"\0"))
         subprocess.run([ptxas, f"-arch=sm_{architecture}", "-o", new, source], check=True)
         source.unlink()
         new.rename(made)
     code = made.read_bytes()
     code += bytes(-len(code) % 8)
-    head = templates[0].head()
+    head = template.head()
     struct.pack_into("<Q", head, 8, len(code))
     struct.pack_into("<I", head, 28, architecture)
     return bytes(head) + code
 
 
 def main():
-    library, output, architecture, ptxas, folder = sys.argv[1:]
-    architecture, folder = int(architecture), Path(folder)
+    library, output, architecture, *compiler = sys.argv[1:]
+    architecture = int(architecture)
     data = bytearray(Path(library).read_bytes())
     all_of_them = list(containers(data))
+
+    def kept(number):
+        entries = all_of_them[number][3]
+        entry = code_for(architecture, number, entries)
+        if entry.kind == ELF or not compiler:
+            return entry.kind, entry.whole()
+        template = next(e for e in entries if e.kind == ELF)
+        ptxas, folder = compiler
+        return ELF, compiled(entry, template, architecture, ptxas, Path(folder) / f"{architecture}-{number:03d}.cubin")
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        codes = list(pool.map(lambda x: machine_code(x[0], x[1][3], architecture, ptxas, folder), enumerate(all_of_them)))
-    for (at, start, stop, _), code in zip(all_of_them, codes):
+        codes = list(pool.map(kept, range(len(all_of_them))))
+    for (at, start, stop, _), (_, code) in zip(all_of_them, codes):
         if len(code) > stop - start:
             sys.exit("the code for one architecture is longer than that for all")
         data[start:stop] = code + bytes(stop - start - len(code))
         struct.pack_into("<Q", data, at + 8, len(code))
-    for _, _, _, entries in containers(data):
-        if [(e.kind, e.architecture) for e in entries] != [(ELF, architecture)]:
+    for (_, _, _, entries), (kind, _) in zip(containers(data), codes):
+        if [e.kind for e in entries] != [kind] or entries[0].architecture > architecture:
             sys.exit("what was written is not what was meant")
     Path(output).write_bytes(data)
-    print(f"{len(codes)} modules, {sum(map(len, codes)) / 1e6:.1f} MB of code for {architecture}")
+    ptx = sum(kind == PTX for kind, _ in codes)
+    print(f"{len(codes) - ptx} modules of machine code and {ptx} of PTX for {architecture}, {sum(len(code) for _, code in codes) / 1e6:.1f} MB")
 
 
 main()
