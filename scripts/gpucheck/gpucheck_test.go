@@ -122,6 +122,20 @@ func TestMeasure(t *testing.T) {
 	require.Regexp(t, `^tiny\|F32\|prefill\|\d+\|–\|\ntiny\|F32\|decode\|\d+\|–\|\n$`, generation)
 }
 
+// llama-bench takes GPUs by their names, and the processor as none of them.
+func TestLlamaBench(t *testing.T) {
+	folder := t.TempDir()
+	const program = "#!/bin/sh\ncase $* in *'-dev none'*) echo '[{\"n_prompt\": 512, \"avg_ts\": 3}, {\"n_prompt\": 0, \"avg_ts\": 2}]' ;; *) exit 1 ;; esac\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "llama-bench"), []byte(program), 0o700))
+	cpu, err := ggml.DeviceByName("CPU")
+	require.NoError(t, err)
+	o, err := parse([]string{"-programs", folder})
+	require.NoError(t, err)
+	prefill, decode, err := o.llamaBench(t.Context(), cpu, "model.gguf")
+	require.NoError(t, err)
+	require.Equal(t, []float64{3, 2}, []float64{prefill, decode})
+}
+
 // A part in its own process on Vulkan's software driver, which compiles for long: make vulkan.
 func TestVulkan(t *testing.T) {
 	if devices, err := ggml.VulkanDevices(); err != nil || len(devices) == 0 {
