@@ -28,6 +28,7 @@ type cudaStep struct {
 	model         arch.Config
 	base          ggml.Type
 	context, rows int
+	kept          *model.Kept // of frozen weights; nil is as much as fits
 	asked         calls
 	peak          int64 // bytes of the device
 	work          []gpucost.Work
@@ -48,8 +49,7 @@ func TestCUDAStep(t *testing.T) {
 				e := newEngine(t, device.Options{Layout: device.On(s.Device)})
 				m, err := model.Load(hollowModel(t, c, base), model.LoadOptions{Layout: e.Layout()})
 				require.NoError(t, err)
-				a, err := lora.New(m, lora.Options{Rank: cudaRank, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
-				require.NoError(t, err)
+				a := newCUDAAdapter(t, m)
 				for _, shape := range [][2]int{{512, 1}, {512, 8}, {4096, 1}} {
 					step := cudaStep{model: c, base: base, context: shape[0], rows: shape[1]}
 					s.take(t, e, m, a, &step)
@@ -71,6 +71,38 @@ func TestCUDAStep(t *testing.T) {
 	}
 }
 
+// A step takes no more of CUDA's memory than is planned for it, and a plan is not far above that.
+func TestCUDAPeak(t *testing.T) {
+	s := newStandIn(t)
+	for _, base := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
+		for _, kept := range []model.Kept{model.KeptNone, model.KeptAll} {
+			t.Run(fmt.Sprint(base, " ", kept), func(t *testing.T) {
+				step := cudaStep{model: benchmodel.Large(), base: base, context: 512, rows: 8, kept: &kept}
+				path := hollowModel(t, step.model, base)
+				mapped, err := model.Load(path, model.LoadOptions{})
+				require.NoError(t, err)
+				planned, demand := newCUDAAdapter(t, mapped), device.NewDemand(s.Device)
+				require.NoError(t, train.AddDemand(demand, mapped, train.Trainables{Adapters: planned.WithScale(1)}, step.data(), step.options(nil)))
+				need, err := demand.In(device.On(s.Device))
+				require.NoError(t, err)
+				require.NoError(t, errors.Join(planned.Close(), mapped.Close()))
+
+				s.calls(t)
+				before := s.used
+				e := newEngine(t, device.Options{Layout: device.On(s.Device)})
+				m, err := model.Load(path, model.LoadOptions{Layout: e.Layout()})
+				require.NoError(t, err)
+				a := newCUDAAdapter(t, m)
+				s.take(t, e, m, a, &step)
+				require.NoError(t, errors.Join(a.Close(), m.Close(), e.Close()))
+				t.Logf("%.2f GB of %.2f GB planned", float64(step.peak-before)/1e9, float64(need[0])/1e9)
+				require.LessOrEqual(t, step.peak-before, need[0])
+				require.Greater(t, step.peak-before, need[0]/5*4)
+			})
+		}
+	}
+}
+
 // errTaken ends a step whose calls have been seen. As nothing computes, it would look for what made its results so.
 var errTaken = errors.New("taken")
 
@@ -78,16 +110,7 @@ var errTaken = errors.New("taken")
 func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter, step *cudaStep) {
 	s.calls(t)
 	s.peak = s.used
-	rng := rand.New(rand.NewPCG(1, 1))
-	tokens := make([]int32, step.context+1)
-	for i := range tokens {
-		tokens[i] = int32(rng.IntN(m.Config().Vocab))
-	}
-	rows := data.New(step.context, slices.Repeat([]data.Sample{{Tokens: tokens}}, 2*step.rows))
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
-		Schedule: train.Schedule{Peak: 1e-4, Steps: 2}, AdamW: train.DefaultAdamW(), Batch: step.rows, Accumulate: 1, Seed: 1,
-		Engine: e, ComputeType: ggml.BF16,
-	})
+	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, step.data(), step.options(e))
 	require.NoError(t, err)
 	defer tr.Close()
 	testhook.Submitting = func(graphs ...any) {
@@ -108,6 +131,31 @@ func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.A
 	}()
 	_, err = tr.Step(t.Context())
 	require.NoError(t, err)
+}
+
+// data are the rows of two steps.
+func (s cudaStep) data() *data.Dataset {
+	rng := rand.New(rand.NewPCG(1, 1))
+	tokens := make([]int32, s.context+1)
+	for i := range tokens {
+		tokens[i] = int32(rng.IntN(s.model.Vocab))
+	}
+	return data.New(s.context, slices.Repeat([]data.Sample{{Tokens: tokens}}, 2*s.rows))
+}
+
+func (s cudaStep) options(e *device.Engine) train.Options {
+	return train.Options{
+		Schedule: train.Schedule{Peak: 1e-4, Steps: 2}, AdamW: train.DefaultAdamW(), Batch: s.rows, Accumulate: 1, Seed: 1,
+		Engine: e, ComputeType: ggml.BF16, WeightCopies: s.kept,
+	}
+}
+
+// newCUDAAdapter is the one of a step.
+func newCUDAAdapter(t *testing.T, m *model.Model) *lora.Adapter {
+	t.Helper()
+	a, err := lora.New(m, lora.Options{Rank: cudaRank, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
+	require.NoError(t, err)
+	return a
 }
 
 func (s cudaStep) require(t *testing.T) {
