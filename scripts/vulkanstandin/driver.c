@@ -188,7 +188,9 @@ int32_t vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version) {
 	return negotiate != NULL ? negotiate(version) : 0;
 }
 
-function vk_icdGetInstanceProcAddr(void *instance, const char *name) { return replaced(name, find(instance, name)); }
+function vk_icdGetInstanceProcAddr(void *instance, const char *name) {
+	return find != NULL ? replaced(name, find(instance, name)) : NULL;
+}
 
 function vk_icdGetPhysicalDeviceProcAddr(void *instance, const char *name) {
 	return find_physical != NULL ? replaced(name, find_physical(instance, name)) : NULL;
