@@ -186,7 +186,7 @@ func TestInteropDashboard(t *testing.T) {
 	}
 	require.Equal(t, "7", eval(`document.querySelectorAll("canvas").length`))
 	require.Equal(t, "Held-out loss", eval(`document.querySelectorAll("figcaption")[1].textContent`))
-	run(chromedp.Evaluate(`(() => { const d = [...document.querySelectorAll("#samples details")].find(d => d.dataset.key === "samples of first"); d.open = true; d.querySelector("input").focus() })()`, nil), chromedp.KeyEvent(kb.ArrowLeft))
+	run(chromedp.Evaluate(`(() => { const d = [...document.querySelectorAll("#samples details")].find(d => d.dataset.key === "samples of first"); d.querySelector("input").focus() })()`, nil), chromedp.KeyEvent(kb.ArrowLeft))
 	eventually(after, "after step 10")
 	sample(t, first, 25)
 	eventually(`[...document.querySelectorAll("#samples input")].map(i => i.max).sort().pop()`, "2")

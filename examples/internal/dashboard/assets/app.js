@@ -14,6 +14,7 @@ const light = ["#1f6fd1", "#c2410c", "#15803d", "#9333ea", "#b91c1c", "#0f766e"]
 const dark = ["#6cb0ff", "#fb923c", "#4ade80", "#c084fc", "#f87171", "#2dd4bf"];
 const wait = 1000, smoothing = 0.9;
 const listEvery = 5; // waits
+const wholeSteps = Array.from({ length: 24 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3)); // between ticks
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const runs = new Map(); // by name: { row, lines, version, next, shown, color, at }
@@ -159,7 +160,7 @@ function drawCharts() {
     box.insertBefore(figure, charts.slice(charts.indexOf(chart) + 1).find((c) => c.plot)?.figure ?? null);
     chart.figure = figure;
     const legend = { ...axis, size: 64, values: (_, splits) => splits.map(short) };
-    chart.plot = new uPlot({ ...sizeOf(figure), series, scales: { x: { time: false } }, axes: [axis, legend] }, data, figure);
+    chart.plot = new uPlot({ ...sizeOf(figure), series, scales: { x: { time: false } }, axes: [{ ...axis, incrs: wholeSteps }, legend] }, data, figure);
   }
 }
 
@@ -185,7 +186,7 @@ async function drawText() {
     const lines = await get("samples.jsonl?" + query({ name })), about = await get("run.json?" + query({ name }));
     if (!lines || !about) continue; // it is gone
     const list = (await lines.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
-    if (list.length) samples.push(details("samples of " + name, samplesOf(runs.get(name), list)));
+    if (list.length) samples.push(details("samples of " + name, samplesOf(runs.get(name), list), true));
     const info = await about.json();
     settings.push(details("settings of " + name, texts([["config.yaml", info.config], ["commands", info.commands], ["made by", info.program + ", ggml " + info.ggml],
       ["files", (info.files || []).map((f) => [f.flag, f.path, f.bytes + " bytes", f.sha256].join("  ")).join("\n")]])));
@@ -194,17 +195,18 @@ async function drawText() {
   replace($("about"), settings);
 }
 
-// replace puts parts in the place of those before, of which some are open, and one may have the focus.
+// replace puts parts in the place of those before: they are open as these were, and what had the focus has it.
 function replace(box, parts) {
-  const open = new Set([...box.querySelectorAll("details[open]")].map((d) => d.dataset.key));
+  const before = new Map([...box.querySelectorAll("details")].map((d) => [d.dataset.key, d.open]));
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  for (const d of parts) d.open = open.has(d.dataset.key);
+  for (const d of parts) d.open = before.get(d.dataset.key) ?? d.open;
   box.replaceChildren(...parts);
   if (focused !== undefined) [...box.querySelectorAll("[data-key]")].find((e) => e.dataset.key === focused && e.tagName !== "DETAILS")?.focus();
 }
 
-function details(title, parts) {
+function details(title, parts, open = false) {
   const d = element("details", undefined, { "data-key": title });
+  d.open = open;
   d.append(element("summary", title, { "data-key": title }), ...parts);
   return d;
 }
