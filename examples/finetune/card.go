@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -41,6 +42,7 @@ type card struct {
 	Program, GGML     string
 	Use               string
 	Commands          int  // that began the run or continued it
+	Changed           bool // they are not all the same
 	Repeats           bool // config.yaml alone makes the run again
 	SHA256            string
 }
@@ -48,7 +50,7 @@ type card struct {
 // cardMark tells a card from a README.md that somebody wrote, which stays as it is.
 const cardMark = "<!-- Written by finetune at the end of the run. Without this line it stays as it is. -->"
 
-// Paths are relative to the folder, in which the commands work.
+// Commands work in the folder, also where that is copied to: paths are relative for what is in it, absolute for what is not.
 var cardText = template.Must(template.New("card").Funcs(template.FuncMap{
 	"base":    filepath.Base,
 	"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
@@ -112,12 +114,20 @@ Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](
 | {{.Name}} | {{cell (base .Path)}} | {{.Bytes}} | ` + "`{{.SHA256}}`" + ` |
 {{- end}}
 
-{{if .Repeats}}The same program on the same files and the same kind of processor makes the same adapter, byte for byte; on another kind it is equal but for rounding.
-{{- if gt .Commands 1}} The run was begun and continued by {{.Commands}} commands ([commands.txt](commands.txt)): config.yaml has the settings of the last, and if they changed on the way, a repeated run ends elsewhere.{{end}}
+{{if .Repeats}}{{if .Changed}}The run was begun and continued by {{.Commands}} commands with different flags ([commands.txt](commands.txt)): config.yaml has the settings of the last, and a run that has them from its beginning may end elsewhere.
+
+` + "```sh\nfinetune --config config.yaml --run-dir repeated\n```" + `
+{{else}}The same program on the same files and the same kind of processor makes the same adapter, byte for byte; on another kind it is equal but for rounding.
 
 ` + "```sh\nfinetune --config config.yaml --run-dir repeated\necho '{{.SHA256}}  repeated/{{.Adapter}}' | sha256sum -c\n```" + `
-{{else}}Data that came by a pipe is not there any more, or files of the run have a place outside of the folder, which a repeated run would overwrite.
+{{end}}{{else}}Data that came by a pipe is not there any more, or files of the run have a place outside of the folder, which a repeated run would overwrite.
 {{end}}`))
+
+// commandStart is the time with which a line of commands.txt begins; one command can have several lines.
+var commandStart = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[0-9:]+Z  `)
+
+// stdin stands for data that comes by a pipe.
+const stdin = "-"
 
 // Path, Before and After are those of the table.
 func (h heldOut) Path() string             { return h.path }
@@ -171,13 +181,14 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	if r.p.LossCurve != "" {
 		c.Curve = filelink.ToFolder(folder.Path, r.p.LossCurve) + ".svg"
 	}
-	commands, err := os.ReadFile(folder.File(run.Commands))
+	text, err := os.ReadFile(folder.File(run.Commands))
 	if err != nil {
 		return nil, err
 	}
-	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) &&
-		!slices.ContainsFunc(manifest.Files, func(f run.Input) bool { return f.Path == "-" })
-	c.Commands = bytes.Count(commands, []byte("\n"))
+	read := slices.Concat(r.p.TrainData, []string{r.p.ValidData}, r.p.EvalData)
+	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) && !slices.Contains(read, stdin)
+	commands := commandStart.Split(string(text), -1)[1:] // behind the first time, and each further one
+	c.Commands, c.Changed = len(commands), len(slices.Compact(commands)) > 1
 	sums, err := data.HashFiles(r.p.result().LatestPath())
 	if err != nil {
 		return nil, err
@@ -187,16 +198,13 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	return c, err
 }
 
-// within is the report as its commands are in the folder of the run.
+// within is the report with commands as they are in the folder of the run.
 func (r *report) within(folder *training.RunFolder) *report {
 	there := func(path string) string {
-		base, err1 := filepath.Abs(folder.Path)
-		absolute, err2 := filepath.Abs(path)
-		relative, err := filepath.Rel(base, absolute)
-		if path == "" || errors.Join(err1, err2, err) != nil {
+		if path == "" {
 			return path
 		}
-		return relative
+		return filelink.ToFolder(folder.Path, path)
 	}
 	p, c := *r.p, *r
 	p.ModelBase, p.LoRAOut, p.ChatTemplate, p.RunDir = there(p.ModelBase), there(p.LoRAOut), there(p.ChatTemplate), "."
