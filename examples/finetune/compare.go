@@ -220,8 +220,12 @@ func (c *compared) verdict() string {
 	case c.High < 0:
 		conclusion = "A is better"
 	}
-	return fmt.Sprintf("%s: the loss of B is %.4f below that of A, with %.4g %% confidence %.4f to %.4f (%s): %s",
-		filepath.Base(c.Data), c.Difference, 100*c.Confidence, c.Low, c.High, cli.Count(c.Samples, "sample"), conclusion)
+	difference, low, high, side := c.Difference, c.Low, c.High, "below"
+	if difference < 0 {
+		difference, low, high, side = -difference, -high, -low, "above"
+	}
+	return fmt.Sprintf("%s: the loss of B is %.4f %s that of A, with %.4g %% confidence %.4f to %.4f (%s): %s",
+		filepath.Base(c.Data), difference, side, 100*c.Confidence, low, high, cli.Count(c.Samples, "sample"), conclusion)
 }
 
 func (c *compareCommand) print(out io.Writer, list []compared) error {
