@@ -2,6 +2,7 @@ package chat
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/goggml/ggml/internal/jinja"
 )
@@ -65,13 +66,16 @@ func countWords(s string) int {
 	return n
 }
 
+// isUnseen reports whether a character shows nothing: white space, what joins or directs others, or control.
+func isUnseen(r rune) bool { return jinja.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Cc) }
+
 // hasWords reports whether v is a number or a truth, a text with more than white space, or has such a value or a key.
 func hasWords(v jinja.Value) bool {
 	switch v := v.(type) {
 	case nil:
 		return false
 	case jinja.Text:
-		return strings.TrimFunc(v.String(), jinja.IsSpace) != ""
+		return strings.TrimFunc(v.String(), isUnseen) != ""
 	case *jinja.Sequence:
 		for _, item := range v.Items {
 			if hasWords(item) {

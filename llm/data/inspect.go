@@ -59,7 +59,8 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 		return nil, err
 	}
 	d, err := x.read(ctx)
-	if err != nil && x.broken.Total() == 0 {
+	hasNone := x.Stats.Examples > 0 && x.Stats.Samples == 0 // which is a finding
+	if err != nil && x.broken.Total() == 0 && !hasNone {
 		return nil, err
 	}
 	if err == nil {
@@ -70,6 +71,9 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 	}
 	x.Turns = int(x.turns.Load())
 	x.find(d)
+	if hasNone && !x.Ruined() {
+		x.Findings = append(x.Findings, Finding{noTraining, true, x.Stats.Examples, Warning{[]any{err.Error()}}})
+	}
 	return &x.Inspection, nil
 }
 

@@ -87,6 +87,7 @@ func TestInspectFindsFaults(t *testing.T) {
 		{name: "a user last", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}]}` + "\n", want: "role-order", text: "user last"},
 		{name: "a system in the middle", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "system", "content": "S"}, {"role": "assistant", "content": "A"}]}` + "\n", want: "role-order", text: "system after user"},
 		{name: "an empty answer", planted: talkOf("", "U", " "), want: "empty-answer", text: "1 record, first"},
+		{name: "an answer of which nothing is seen", planted: talkOf("", "U", "\u200b\n"), want: "empty-answer", text: "1 record, first"},
 		{name: "a record that is held out", held: talks(3, 1) + talks(400, 3), want: "held-out-too", text: "a.jsonl:4"},
 		{name: "Latin-1", planted: talkOf("", "Wie heiÃŸt du? CafÃ© au lait", "Ich heiÃŸe so"), want: "mojibake", text: `"Ã©"`},
 		{name: "quotes in Windows-1252", planted: talkOf("", "U", "Itâ€™s good"), want: "mojibake", text: `"â€™"`},
@@ -94,6 +95,8 @@ func TestInspectFindsFaults(t *testing.T) {
 		{name: "lost characters", planted: talkOf("", "U", "caf\ufffd"), want: "mojibake", text: "lost"},
 		{name: "one long sample", planted: talkOf("", "U", strings.Repeat("word ", 180)), options: InspectOptions{LoadOptions: LoadOptions{Length: 2048}}, want: "padding", text: "Packed would make 1 row of 13"},
 		{name: "answers that are cut", planted: strings.Repeat(talkOf("", strings.Repeat("U ", 200), "A long answer")+talkOf("", strings.Repeat("V ", 200), "Another"), 10), want: "lost-answers", text: "too long for Length 256"},
+		{name: "questions that leave no room for an answer", planted: strings.Repeat(talkOf("", strings.Repeat("U ", 400), "A"), 20), want: "lost-answers", text: "32 records, of which 20 lose"},
+		{name: "nothing but these", planted: "alone" + strings.Repeat(talkOf("", strings.Repeat("U ", 400), "A"), 3), want: "lost-answers", text: "3 records, of which 3 lose"},
 		{name: "an empty block of reasoning", template: lastThinks, want: "empty-reasoning", text: "not to reason"},
 		{name: "an empty block of reasoning in the data", planted: talkOf("", "U", "<think>\n\n</think>\n\nA"), want: "empty-reasoning", text: "of the data"},
 		{name: "an end of turn in an answer", planted: talkOf("", "U", "A<|im_end|> "), want: "written-end", text: `"<|im_end|>" as text`},
@@ -113,6 +116,9 @@ func TestInspectFindsFaults(t *testing.T) {
 				c.options.Encode.Template = parse(t, c.given)
 			}
 			files := map[string]string{"a.jsonl": talks(0, sound) + c.planted}
+			if alone, is := strings.CutPrefix(c.planted, "alone"); is {
+				files["a.jsonl"] = alone
+			}
 			if c.name == "mark-up in a prompt" {
 				files["a.jsonl"] = `{"prompt": "<|im_start|>user\nU<|im_end|>", "completion": "A"}` + "\n"
 			}
@@ -186,7 +192,7 @@ func TestMojibake(t *testing.T) {
 		"«AMANHû, «AMANHÃ»": "", "«СССР» и «ВАС…» Рёбра С»": "", "Їжак їсть ґрунт, «ГЄ»": "", "Ђорђе, џеп, ћуприја": "", "MĂRŢIŞOR «APĂ» APĂ…": "", "2σ√π ≥ x√2, ¬Ω": "",
 		"«Éa», ‚Ärger‘, „Über“": "", "╔══╗ ╔╗╔╗": "", "CÂŞTIG CÂŞTIG": "", "Þórður ætlaði": "", "NGUYỄN VĂN Ánh, Ăn": "", "İSTANBUL’DA Ğ": "",
 		"CafÃ©": "Ã©", "25Â°C": "Â°", "itâ€™s": "â€™", "ðŸ˜€": "ðŸ˜€", "Ð¿Ñ€Ð¸": "Ð¸", "æ—¥æœ¬èªž": "èªž", "a\ufffd": "\ufffd",
-		"cafï¿½": "ï¿½", "РџСЂРёРІРµС‚": "Рё", "вЂњquotesвЂќ": "вЂњ", "CafГ©": "Г©", "CafĂ©": "Ă©", "ZaĹĽĂłĹ‚Ä‡": "Ĺ‚", "Caf√©": "√©", "it‚Äôs": "‚Äô", "Ð´Ð° ": "",
+		"锟斤拷锟": "锟斤拷", "cafï¿½": "ï¿½", "РџСЂРёРІРµС‚": "Рё", "вЂњquotesвЂќ": "вЂњ", "CafГ©": "Г©", "CafĂ©": "Ă©", "ZaĹĽĂłĹ‚Ä‡": "Ĺ‚", "Caf√©": "√©", "it‚Äôs": "‚Äô", "Ð´Ð° ": "",
 	} {
 		require.Equal(t, want, mojibake(text), text)
 	}

@@ -36,6 +36,10 @@ func mojibake(text string) string {
 	if isASCII(text) {
 		return ""
 	}
+	const lostTwice = "锟斤拷" // two marks of lost characters, read by GBK
+	if strings.Contains(text, lostTwice) {
+		return lostTwice
+	}
 	runes := []rune(text)
 	for _, p := range codePages {
 		if found := p.mojibake(runes); found != "" {
@@ -70,6 +74,9 @@ func (p codePage) mojibake(runes []rune) string {
 // garbled counts the characters from i on that are the bytes of one in UTF-8, 0 if they are not. They clearly are where these
 // are of the letters of the West, of typographic signs, of emoji, or of the mark of a lost character.
 func (p codePage) garbled(runes []rune, i int) (n int, isClear bool) {
+	if runes[i] < utf8.RuneSelf || p[runes[i]] < 0xc2 { // which begins none
+		return 0, false
+	}
 	var buffer [utf8.UTFMax]byte
 	bytes := buffer[:0]
 	for _, r := range runes[i:min(len(runes), i+utf8.UTFMax)] {
