@@ -44,6 +44,9 @@ func ServeRPC(endpoint string, threads int) {
 	C.baseline_serve_rpc(s, C.int(threads))
 }
 
+// Allocate allocates n bytes where ggml wants buffers; nobody frees them.
+func Allocate(n int) unsafe.Pointer { return C.aligned_alloc(32, C.size_t(n)) }
+
 // Copy copies the bytes of src to dst by memcpy. Neither is nil.
 func Copy(dst, src []float32) {
 	C.memcpy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), C.size_t(4*min(len(dst), len(src))))

@@ -14,11 +14,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/baseline"
 	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/internal/testutil"
@@ -28,6 +31,7 @@ import (
 const (
 	serverEnv  = "GOGGML_FUZZ_RPC_SERVER"
 	optionsEnv = "GOGGML_FUZZ_RPC_OPTIONS"
+	memoryEnv  = "GOGGML_FUZZ_RPC_MEMORY" // plain for buffers without guard pages, short for ones that have less than they say
 )
 
 // usual are the options of servers that are to survive what clients send.
@@ -48,7 +52,7 @@ func serve(endpoint string) {
 		stop(io.EOF)
 	}()
 	ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	testhook.RPCMemory = guarded
+	testhook.RPCMemory = map[string]func(int64) ([]byte, func(), error){"": guarded, "short": short}[os.Getenv(memoryEnv)]
 	var o ggml.RPCServerOptions
 	err := json.Unmarshal([]byte(os.Getenv(optionsEnv)), &o)
 	if err == nil {
@@ -74,6 +78,11 @@ func guarded(size int64) (memory []byte, free func(), err error) {
 	return all[begin : begin+size], func() { unix.Munmap(all) }, nil
 }
 
+// short is memory that lacks its last bytes.
+func short(size int64) (memory []byte, free func(), err error) {
+	return unsafe.Slice((*byte)(baseline.Allocate(int(size-32))), size), func() {}, nil
+}
+
 // A server is a process.
 type server struct {
 	endpoint string
@@ -83,8 +92,24 @@ type server struct {
 	log      testutil.Log
 }
 
-// start starts a server, which has to survive the test.
+// start starts a server, which has to survive the test, and to keep within its memory.
 func start(t *testing.T, o ggml.RPCServerOptions) *server {
+	t.Helper()
+	var s *server
+	t.Cleanup(func() { // when it has ended
+		if s == nil {
+			return
+		}
+		if list := badAccesses(s.log.String()); len(list) > 0 {
+			t.Errorf("%d bad accesses:\n%s", len(list), strings.Join(list[:min(len(list), 10)], ""))
+		}
+	})
+	s = startIn(t, "plain", o)
+	return s
+}
+
+// startIn starts a server, of which buffers have such memory if it is checked.
+func startIn(t *testing.T, memory string, o ggml.RPCServerOptions) *server {
 	t.Helper()
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
@@ -94,25 +119,22 @@ func start(t *testing.T, o ggml.RPCServerOptions) *server {
 	require.NoError(t, l.Close())
 	self, err := os.Executable()
 	require.NoError(t, err)
-	s.process = exec.Command(self)
+	words := append(strings.Fields(*under), self)
+	s.process = exec.Command(words[0], words[1:]...)
 	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint, optionsEnv+"="+string(options))
+	if *under != "" {
+		s.process.Env = append(s.process.Env, memoryEnv+"="+memory)
+	}
 	s.process.Stderr = &s.log
 	s.stdin, err = s.process.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, s.process.Start())
 	go func() { s.ended <- s.process.Wait() }()
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp4", s.endpoint)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, 60*time.Second, 20*time.Millisecond, "%v", s.log.String)
 	t.Cleanup(func() {
 		s.stdin.Close()
 		select {
 		case err := <-s.ended:
-			require.NoError(t, err, tail(s.log.String()))
+			assert.NoError(t, err)
 		case <-time.After(60 * time.Second):
 			s.process.Process.Kill()
 			t.Error("the server does not stop")
@@ -129,7 +151,40 @@ func start(t *testing.T, o ggml.RPCServerOptions) *server {
 			}
 		}
 	})
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp4", s.endpoint)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil || len(s.ended) > 0
+	}, 2*time.Minute, 20*time.Millisecond, "the server does not start")
+	require.Empty(t, s.ended, "the server has ended")
 	return s
+}
+
+// says waits until the server has said a text.
+func (s *server) says(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), text) }, time.Minute, 10*time.Millisecond, text)
+}
+
+// badAccesses are those that valgrind has seen. Go moves between stacks within memory that valgrind takes for one stack:
+// what is "in a rw- anonymous segment" is Go's, and not meant.
+func badAccesses(log string) (list []string) {
+	var found strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.HasPrefix(line, "==") {
+			continue
+		}
+		found.WriteString(line)
+		if strings.HasSuffix(line, "== \n") {
+			if text := found.String(); strings.Contains(text, "Invalid ") && !strings.Contains(text, "is in a rw- anonymous segment") {
+				list = append(list, text)
+			}
+			found.Reset()
+		}
+	}
+	return list
 }
 
 func tail(s string) string { return s[max(0, len(s)-4000):] }
