@@ -71,6 +71,13 @@ var pages = []page{
 		},
 		sections: []section{architectureStepSection, architectureSessionSection},
 	},
+	{
+		name: "rpc", file: "rpc.md", title: "An RPC server beside ggml's own",
+		text: "Made by `make bench BENCH='-page rpc'`: a client and a server on one machine, by loopback; see [the other benchmarks](README.md) for " +
+			"what needs no server.",
+		suites:   []suite{{"server", "llm/device", "^BenchmarkServer$", 3 * time.Minute, time.Minute}},
+		sections: []section{serverSection},
+	},
 }
 
 // Sections of the pages.
@@ -227,6 +234,19 @@ var (
 		text: "As [beside stock llama.cpp](README.md#generation-beside-stock-llamacpp), with a KV cache in F16: the ratio is ours to stock's on the same file, " +
 			"and what it is for llama stands first.",
 		views: []view{stockTable("StockArchitecture", key{"1", "model"}, key{"2", "weights"}, key{"3", ""})},
+	}
+
+	serverSection = section{
+		title: "The same client and two servers",
+		text: "All layers of models in Q8_0 on a server that computes on all cores; prefill of 256 tokens, decode of 32, steps of LoRA of rank 8 on 2 samples " +
+			"of 128 tokens. The server of `rpc-server` and ggml's own take turns; the ratio is the speed of the former to that of the latter, the median " +
+			"of those of each turn.",
+		views: []view{
+			table{from: []string{"Server"}, rows: []key{{"model", "model"}, {"work", "work"}}, columns: []column{
+				{head: "tokens/s", unit: "tok/s", format: "%.1f"},
+				{head: "speed × that of ggml's", unit: "×ggml", format: "%.2f"},
+			}},
+		},
 	}
 
 	peftSection = section{
