@@ -29,15 +29,21 @@ func TestScalingModel(t *testing.T) {
 	out, err := exec.Command("go", "test", "-c", "-o", program, "../../llm/parallel").CombinedOutput()
 	require.NoError(t, err, string(out))
 	launcher := launchers(t)["openmpi"]
-	measure := func(c *exec.Cmd, unit string) float64 {
+	measure := func(c *exec.Cmd, units ...string) (values []float64) {
 		c.Env = append(c.Env, "GOGGML_BENCH_FOLDER="+folder, "GOGGML_BENCH_SAMPLES="+strconv.Itoa(samples), "GOGGML_BENCH_TOKENS=32")
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, string(out))
-		m := regexp.MustCompile(`([0-9.]+) ` + unit + `\b`).FindSubmatch(out)
-		require.NotNil(t, m, string(out))
-		x, err := strconv.ParseFloat(string(m[1]), 64)
-		require.NoError(t, err)
-		return x
+		for _, unit := range units {
+			m := regexp.MustCompile(`([0-9.]+) ` + unit + `\b`).FindSubmatch(out)
+			require.NotNil(t, m, string(out))
+			x, err := strconv.ParseFloat(string(m[1]), 64)
+			require.NoError(t, err)
+			values = append(values, x)
+		}
+		return values
+	}
+	least := func(c *exec.Cmd, of string) time.Duration {
+		return time.Duration(milliseconds * measure(c, "least-ms/"+of)[0])
 	}
 	bench := func(name string) []string {
 		return []string{program, "-test.run", "-", "-test.bench", name, "-test.benchtime", "5x"}
@@ -56,19 +62,23 @@ func TestScalingModel(t *testing.T) {
 	}
 	for processes := 2; processes <= 3; processes++ {
 		const bytes = 50_462_720
-		took := time.Duration(milliseconds * measure(over(processes, bench("Sum/1.1B")), "least-ms/sum"))
+		took := least(over(processes, bench("Sum/1.1B")), "sum")
 		compare("a sum of 50 MB over "+strconv.Itoa(processes)+" machines", took, cable.AllReduce(bytes, processes))
 	}
 	const bytes = 4_784_128
-	memory := parallel.Network{Bandwidth: bytes / (measure(locally(2, bench("Sum/28M")), "least-ms/sum") / 1e3)}
-	one := time.Duration(milliseconds * measure(mpirun(program, t.TempDir(), bench("Step/28M")[1:]...), "least-ms/step"))
+	memory := parallel.Network{Bandwidth: bytes / least(locally(2, bench("Sum/28M")), "sum").Seconds()}
+	one := least(mpirun(program, t.TempDir(), bench("Step/28M")[1:]...), "step")
 	t.Logf("a step of one process: %v", one)
 	for processes := 2; processes <= 3; processes++ {
 		oversubscription := max(1, float64(processes)/float64(runtime.NumCPU())) // processes to a processor
 		load := parallel.Workload{Step: time.Duration(oversubscription * float64(one)), Samples: samples, Batch: 1, Gradients: bytes}
-		took := time.Duration(milliseconds * measure(locally(processes, bench("Step/28M")), "least-ms/step"))
+		took := least(locally(processes, bench("Step/28M")), "step")
 		compare("a step of "+strconv.Itoa(processes)+" processes", took, load.Data(processes, memory))
-		took = time.Duration(milliseconds * measure(over(processes, bench("Step/28M")), "least-ms/step"))
+		took = least(over(processes, bench("Step/28M")), "step")
 		compare("a step of "+strconv.Itoa(processes)+" machines", took, load.Data(processes, cable))
+	}
+	for where, c := range map[string]*exec.Cmd{"processes": locally(2, bench("Step/1.1B")), "machines": over(2, bench("Step/1.1B"))} {
+		m := measure(c, "ns/op", "waiting-ms/step")
+		t.Logf("a step of 1.1 billion parameters of two %s: %.0f ms, of which %.0f ms, %.1f %%, wait for sums", where, m[0]/1e6, m[1], 100*m[1]*1e6/m[0])
 	}
 }
