@@ -29,19 +29,24 @@ func (e *Engine) AvailableMemory() Sizes {
 func freeMemory(devices []*ggml.Device) Sizes {
 	var sizes Sizes
 	for _, d := range devices {
-		p := d.Properties()
-		if p.MemoryTotal == 0 {
-			p.MemoryFree = math.MaxInt64
-		}
-		sizes = append(sizes, p.MemoryFree)
+		sizes = append(sizes, FreeMemory(d))
 	}
 	return sizes
 }
 
+// FreeMemory is what a device other than the CPU reports, and any amount where it reports none.
+func FreeMemory(d *ggml.Device) int64 {
+	p := d.Properties()
+	if p.MemoryTotal == 0 {
+		return math.MaxInt64
+	}
+	return p.MemoryFree
+}
+
 // AvailableHostMemory is how many bytes the system can still give programs. On Linux it is
 // MemAvailable, which counts what is only cached from files, mapped models too; and no more
-// than the control groups of the process leave, as those of a container. Elsewhere it is
-// what ggml reports: all memory that there is.
+// than the control groups of the process leave, as those of a container, nor its limits, such as
+// those of ulimit. Elsewhere it is what ggml reports: all memory that there is.
 func AvailableHostMemory() int64 {
 	if n, ok := linuxAvailable(os.DirFS("/")); ok {
 		return n
@@ -58,7 +63,20 @@ func linuxAvailable(root fs.FS) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return min(kB<<10, groupAvailable(root)), true
+	return min(kB<<10, groupAvailable(root), limitAvailable(root)), true
+}
+
+// limitAvailable is what the limits of the process leave, of its data and of its address space.
+func limitAvailable(root fs.FS) int64 {
+	least := int64(math.MaxInt64)
+	for limit, used := range map[string]string{"Max data size": "VmData:", "Max address space": "VmSize:"} {
+		most, limited := field(root, "proc/self/limits", limit)
+		kB, known := field(root, "proc/self/status", used)
+		if limited && known { // "unlimited" is no number
+			least = min(least, max(0, most-kB<<10))
+		}
+	}
+	return least
 }
 
 // groupAvailable is what the control groups (version 2) of the process leave: each one's
@@ -99,18 +117,11 @@ func field(root fs.FS, file, name string) (int64, bool) {
 		return 0, false
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		if name != "" {
-			if len(words) == 0 || words[0] != name {
-				continue
-			}
-			words = words[1:]
+		rest, found := strings.CutPrefix(lines.Text(), name)
+		if words := strings.Fields(rest); found && len(words) > 0 && (name == "" || rest != strings.TrimLeft(rest, " \t")) {
+			n, err := strconv.ParseInt(words[0], 10, 64)
+			return n, err == nil
 		}
-		if len(words) == 0 {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(words[0], 10, 64)
-		return n, err == nil
 	}
 	return 0, false
 }

@@ -22,6 +22,10 @@ func TestLinuxAvailable(t *testing.T) {
 		"more than its limit":  {map[string]string{"sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "1100\n"}, 0},
 		"groups within groups": {map[string]string{"proc/self/cgroup": "1:cpu:/old\n0::/a/b\n", "sys/fs/cgroup/a/memory.max": "1000", "sys/fs/cgroup/a/memory.current": "900", "sys/fs/cgroup/a/b/memory.max": "500", "sys/fs/cgroup/a/b/memory.current": "100"}, 100},
 		"the innermost":        {map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/memory.max": "1000", "sys/fs/cgroup/a/memory.current": "100", "sys/fs/cgroup/a/b/memory.max": "500", "sys/fs/cgroup/a/b/memory.current": "200"}, 300},
+		"limit of data":        {map[string]string{"proc/self/limits": limits("unlimited", "3000"), "proc/self/status": "VmSize:\t  9 kB\nVmData:\t  2 kB\n"}, 3000 - 2048},
+		"of all addresses":     {map[string]string{"proc/self/limits": limits("40000", "30000"), "proc/self/status": "VmSize:\t  30 kB\nVmData:\t  2 kB\n"}, 40000 - 30<<10},
+		"more than its data":   {map[string]string{"proc/self/limits": limits("unlimited", "3000"), "proc/self/status": "VmData:\t  3 kB\n"}, 0},
+		"no limits":            {map[string]string{"proc/self/limits": limits("unlimited", "unlimited"), "proc/self/status": "VmSize:\t  9 kB\nVmData:\t  2 kB\n"}, 8000 << 10},
 		"group of a host":      {map[string]string{"proc/self/cgroup": "0::/../x\n"}, 8000 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,6 +40,13 @@ func TestLinuxAvailable(t *testing.T) {
 	}
 	_, ok := linuxAvailable(fstest.MapFS{})
 	require.False(t, ok)
+}
+
+// limits are those of a process as Linux shows them, of its address space and of its data.
+func limits(space, data string) string {
+	return "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max data size             " + data + "            unlimited            bytes     \n" +
+		"Max address space         " + space + "            unlimited            bytes     \n"
 }
 
 func TestAvailableMemory(t *testing.T) {
