@@ -201,6 +201,13 @@ func init() {
 		}
 		C.goggml_refuse_as(C.CString(backend))
 	}
+	testhook.Lack = func(ops ...string) {
+		if len(ops) == 0 {
+			C.goggml_lack(nil)
+			return
+		}
+		C.goggml_lack(C.CString(" " + strings.Join(ops, "  ") + " "))
+	}
 }
 
 // SupportsOp reports whether the device computes the tensor's op on its types

@@ -2,6 +2,7 @@
 
 #include "refusals.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // A product of quantised weights whose other operand is to keep more than 8 bits. What the setting looks like in the op
@@ -34,6 +35,20 @@ static const char *goggml_refused_as;
 
 void goggml_refuse_as(const char *backend) { goggml_refused_as = backend; }
 
+static const char *goggml_lacking; // names of ops with spaces around them
+
+void goggml_lack(const char *ops) { goggml_lacking = ops; }
+
+// Reports whether a device is to lack an op, as one of another kind does.
+static bool goggml_is_lacking(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	if (goggml_lacking == NULL || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) {
+		return false;
+	}
+	char word[64];
+	snprintf(word, sizeof word, " %s ", ggml_op_desc(node));
+	return strstr(goggml_lacking, word) != NULL;
+}
+
 // Reports whether the device is of one of the backends.
 static bool goggml_is_of(ggml_backend_dev_t device, const char *const backends[3]) {
 	ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(device);
@@ -50,6 +65,9 @@ static bool goggml_is_of(ggml_backend_dev_t device, const char *const backends[3
 }
 
 const char *goggml_refusal(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	if (goggml_is_lacking(device, node)) {
+		return "does not have it";
+	}
 	for (size_t i = 0; i < sizeof goggml_refused / sizeof *goggml_refused; i++) {
 		if (goggml_refused[i].dies(node) && goggml_is_of(device, goggml_refused[i].backends)) {
 			return goggml_refused[i].why;

@@ -18,4 +18,8 @@ struct ggml_tensor *goggml_graph_next_refused(struct ggml_cgraph *graph, ggml_ba
 // memory stays the caller's.
 void goggml_refuse_as(const char *backend);
 
+// For tests: ops that devices other than the CPU's lack, each with a space before and behind it; NULL for none. The
+// memory stays the caller's.
+void goggml_lack(const char *ops);
+
 #endif

@@ -17,6 +17,9 @@ var Unchecked bool
 // RefuseAs makes devices other than the CPU refuse what those of a backend refuse; "" ends it.
 var RefuseAs func(backend string)
 
+// Lack makes devices other than the CPU lack ops by their names in ggml, such as ROPE; none ends it.
+var Lack func(ops ...string)
+
 // Async makes new backends ones that work asynchronously, as some devices do.
 var Async bool
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/internal/testutil"
 )
 
@@ -27,6 +28,9 @@ func Main(m *testing.M, programs map[string]func()) {
 		os.Exit(standIn(name, os.Args[1:]))
 	}
 	programs[serverProgram] = serveRPC
+	if ops := strings.Fields(os.Getenv("GOGGML_TEST_LACK")); ops != nil {
+		testhook.Lack(ops...) // of devices that the programs have
+	}
 	_, isProgram := programs[name]
 	if !isProgram && signal.Ignored(os.Interrupt) {
 		interrupts := make(chan os.Signal, 1)
