@@ -215,6 +215,34 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 // checkpoint that it continues.
 func (t *Trainer) Changes() []Difference { return slices.Clone(t.changes) }
 
+// A Summary is what a checkpoint says of its run.
+type Summary struct {
+	Steps    int               // that are done
+	Settings map[string]string // as text, by the ID of their [Setting]
+}
+
+// Summarize reads what a checkpoint says of its run.
+func Summarize(checkpoint string) (Summary, error) {
+	g, err := openCheckpoint(checkpoint)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer g.Close()
+	steps, err := ggml.GGUFValue[uint32](g, keyStep)
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w; %s", checkpoint, err, remedy)
+	}
+	s := Summary{Steps: int(steps), Settings: map[string]string{}}
+	for key, value := range g.Keys() {
+		for _, keys := range []string{fixedKeys, freeKeys} {
+			if id, is := strings.CutPrefix(key, keys); is {
+				s.Settings[id] = fmt.Sprint(value)
+			}
+		}
+	}
+	return s, nil
+}
+
 // openCheckpoint opens a file that is whole.
 func openCheckpoint(path string) (*ggml.GGUF, error) {
 	g, err := ggml.OpenGGUF(path)

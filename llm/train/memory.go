@@ -48,11 +48,12 @@ type MemoryEstimate struct {
 	Copies      device.Sizes // of frozen weights, see [Options]
 	Step        device.Sizes // results of a step
 	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
+	Program     device.Sizes // what is no tensor, see [Prospect]
 }
 
 // Total is the sum, of each device.
 func (e MemoryEstimate) Total() device.Sizes {
-	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations)
+	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations).Plus(e.Program)
 }
 
 // EstimateMemory says how much memory a run takes in a layout that [New] would begin, with evaluations

@@ -2,7 +2,6 @@ package train
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -21,6 +20,9 @@ type Prospect struct {
 	// Available is the memory of the devices of the layout before anything lies there, of the CPU as the last, see
 	// [device.Engine.AvailableMemory].
 	Available device.Sizes
+	// Program is what the process takes of the CPU's memory besides, and is a part of Available: itself, its libraries, a
+	// vocabulary.
+	Program int64
 }
 
 // Steps is how many steps the run has.
@@ -44,7 +46,12 @@ func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
 func (p Prospect) estimate(c Checkpointing) (MemoryEstimate, error) {
 	o := p.Options
 	o.Checkpointing = c
-	return EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
+	e, err := EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
+	if err == nil && p.Program > 0 {
+		e.Program = make(device.Sizes, len(e.Weights))
+		e.Program[len(e.Program)-1] = p.Program
+	}
+	return e, err
 }
 
 // Fits reports whether devices with so much memory have room for all.
@@ -65,32 +72,37 @@ func within(need, available device.Sizes) bool {
 // of the CPU's memory nothing is taken by then.
 func (e MemoryEstimate) leavesRoom(available device.Sizes) bool {
 	held := e.Weights.Plus(e.Adapters).Plus(e.Optimizer)
-	cpu := len(held) - 1
+	cpu, program := len(held)-1, e.Program.Total()
 	for i, n := range e.Step {
 		switch {
 		case i >= len(available):
 			return false
 		case i < cpu && n > (available[i]-held[i])/5*4:
 			return false
-		case i == cpu && n+held[i] > available[i]/5*4:
+		case i == cpu && n+held[i] > (available[i]-program)/5*4:
 			return false
 		}
 	}
 	return true
 }
 
-// MostPlannedRows is how many rows of a batch [Prospect.LargestBatch] says at most: larger ones are hardly faster, and their
-// graphs large.
-const MostPlannedRows = 256
+// Larger batches are hardly faster, and their graphs large.
+const mostPlannedRows, mostPlannedTokens = 256, 16384
+
+// plannedRows is how many rows of a batch are planned at most.
+func (p Prospect) plannedRows() int {
+	return min(mostPlannedRows, max(1, mostPlannedTokens/max(1, p.Data.LongestRow())))
+}
 
 // LargestBatch is the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing where it is left to
-// the run; 0 for none. It is at most MostPlannedRows, and what has rows in the whole run.
-func (p Prospect) LargestBatch() (int, error) {
-	most := min(MostPlannedRows, MaxStepRows/max(1, p.Options.Accumulate))
+// the run; 0 for none. Batches that nothing gains by are not looked at: where more may fit, the second result is true.
+func (p Prospect) LargestBatch() (n int, more bool, err error) {
+	planned, most := p.plannedRows(), MaxStepRows/max(1, p.Options.Accumulate)
 	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {
 		most = max(1, e*p.Data.Len())
 	}
-	return p.largest(most, func(p *Prospect, n int) { p.Options.Batch = n })
+	n, err = p.largest(min(planned, most), func(p *Prospect, n int) { p.Options.Batch = n })
+	return n, n == planned && planned < most, err
 }
 
 // LongestSample is the longest sample of the trained and of the evaluated data with which the run fits, to a sixteenth, at
@@ -99,19 +111,13 @@ func (p Prospect) LongestSample() (int, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return 0, err
 	}
-	rows, packed, evaluated := max(1, p.Options.Batch), p.Data.IsPacked(), p.Evaluated
 	most := p.Model.Config().Context
 	unit := max(1, most/64)
 	n, err := p.largest(most/unit, func(p *Prospect, n int) {
-		full := func(rows int) *data.Dataset {
-			return data.New(n*unit, slices.Repeat([]data.Sample{{Tokens: make([]int32, n*unit+1)}}, rows))
-		}
-		p.Data, p.Evaluated = full(rows), nil
-		if packed {
-			p.Data, _ = p.Data.Packed(0) // samples of this length are always packed
-		}
-		for _, d := range evaluated {
-			p.Evaluated = append(p.Evaluated, full(min(rows, d.Len())))
+		evaluated := p.Evaluated
+		*p = p.withLength(n * unit)
+		for i, d := range evaluated {
+			p.Evaluated[i] = fullRows(n*unit, min(max(1, p.Options.Batch), d.Len()))
 		}
 	})
 	return n * unit, err

@@ -1,0 +1,137 @@
+package train
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// wayOf is a fit in words.
+func wayOf(f *Fit) string {
+	return fmt.Sprintf("%d×%d of %d, %v", f.Batch, f.Accumulate, f.Length, f.Checkpointing)
+}
+
+// Of what fits, a run keeps all results rather than recompute them, has the largest batch of which a number makes a step,
+// and cuts samples where a single one does not fit.
+func TestFit(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		p := prospectOf(t, "llama", plenty)
+		p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 3, 1
+		p.Data = data.New(48, fewTokens(24, 48))
+		if packed {
+			var err error
+			p.Data, err = data.New(48, fewTokens(24, 48)).Packed(0)
+			require.NoError(t, err)
+		}
+		need := func(c Checkpointing, batch, length int) int64 {
+			q := p
+			if length < p.Data.Length {
+				q = p.withLength(length)
+			}
+			q.Options.Batch, q.Options.Accumulate = batch, 12/batch
+			e, err := q.estimate(c)
+			require.NoError(t, err)
+			return e.Total().Total()
+		}
+		for _, c := range []struct {
+			available int64
+			o         FitOptions
+			want      string
+		}{
+			{plenty, FitOptions{}, "12×1 of 48, off"},
+			{plenty, FitOptions{MostBatch: 5}, "4×3 of 48, off"},
+			{need(CheckpointingOff, 12, 48), FitOptions{}, "12×1 of 48, off"},
+			{need(CheckpointingOff, 12, 48) - 1, FitOptions{}, "6×2 of 48, off"},
+			{need(CheckpointingOff, 4, 48) - 1, FitOptions{}, "3×4 of 48, off"},
+			{need(CheckpointingOff, 1, 48), FitOptions{}, "1×12 of 48, off"},
+			{need(CheckpointingOn, 1, 48), FitOptions{}, "1×12 of 48, on"},
+			{need(CheckpointingOn, 1, 48) - 1, FitOptions{}, "1×12 of 40, on"},
+			{need(CheckpointingOn, 1, 8), FitOptions{}, "1×12 of 8, on"},
+		} {
+			p.Available = device.Sizes{c.available}
+			f, err := p.Fit(c.o)
+			require.NoError(t, err, c.want)
+			require.Equal(t, c.want, wayOf(f), "packed %v, of %d", packed, c.available)
+			require.True(t, f.Memory.Fits(p.Available))
+			require.Equal(t, 12, f.Batch*f.Accumulate)
+		}
+
+		p.Available = device.Sizes{need(CheckpointingOn, 1, 8) - 1}
+		_, err := p.Fit(FitOptions{})
+		var none *FitError
+		require.ErrorAs(t, err, &none)
+		require.Equal(t, "1×12 of 8, on", wayOf(&none.Fit))
+		require.Equal(t, p.Available[0]+1, none.Need)
+		require.Equal(t, fmt.Sprintf("the run takes at least %s of CPU, which has %s", device.Bytes(none.Need), device.Bytes(none.Available)), err.Error())
+		_, err = p.Fit(FitOptions{KeepLength: true})
+		require.ErrorAs(t, err, &none)
+		require.Equal(t, need(CheckpointingOn, 1, 48), none.Need)
+
+		p.Options.Checkpointing = CheckpointingOff
+		_, err = p.Fit(FitOptions{KeepLength: true})
+		require.ErrorAs(t, err, &none)
+		require.Equal(t, need(CheckpointingOff, 1, 48), none.Need)
+	}
+	_, err := Prospect{}.Fit(FitOptions{})
+	require.Error(t, err)
+	_, err = Prospect{Model: prospectOf(t, "llama", 0).Model}.Fit(FitOptions{})
+	require.Error(t, err)
+}
+
+// The program counts of the CPU's memory, and a fit makes a run that has as much.
+func TestFitWithProgram(t *testing.T) {
+	p := prospectOf(t, "gemma3", plenty)
+	p.Options.Schedule.Steps = 1
+	e, err := p.estimate(CheckpointingOff)
+	require.NoError(t, err)
+	p.Options.Accumulate = 1
+	p.Available = e.Total()
+	f, err := p.Fit(FitOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "2×1 of 24, off", wayOf(f))
+	p.Options.Batch, p.Options.Accumulate = f.Batch, f.Accumulate
+	require.InEpsilon(t, p.taken(t, f.Checkpointing).Total(), f.Memory.Total().Total(), 0.05)
+	p.Program = 1000
+	f, err = p.Fit(FitOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "1×2 of 24, off", wayOf(f))
+	require.Equal(t, device.Sizes{1000}, f.Memory.Program)
+}
+
+// Layouts are asked for by each way, and one that has all layers on devices comes first.
+func TestFitOverDevices(t *testing.T) {
+	p := prospectOf(t, "llama", plenty)
+	p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 1, 1
+	var asked []string
+	lay := func(whole func(*Prospect) bool) func(*Prospect) (bool, error) {
+		return func(p *Prospect) (bool, error) {
+			asked = append(asked, fmt.Sprintf("%d %v", p.Options.Batch, p.Options.Checkpointing))
+			return whole(p), nil
+		}
+	}
+	f, err := p.Fit(FitOptions{Lay: lay(func(p *Prospect) bool { return p.Options.Batch <= 2 && p.Options.Checkpointing == CheckpointingOn })})
+	require.NoError(t, err)
+	require.Equal(t, "2×2 of 24, on", wayOf(f))
+	require.Contains(t, asked, "1 off")
+	f, err = p.Fit(FitOptions{Lay: lay(func(*Prospect) bool { return false })})
+	require.NoError(t, err)
+	require.Equal(t, "1×4 of 24, on", wayOf(f), "what takes least, where some layers stay on the CPU in any case")
+	f, err = p.Fit(FitOptions{Lay: func(p *Prospect) (bool, error) {
+		if p.Data.Length > 8 {
+			return false, &device.ShortageError{}
+		}
+		return true, nil
+	}})
+	require.NoError(t, err)
+	require.Equal(t, "1×4 of 8, on", wayOf(f))
+	broken := &model.BatchSizeError{Batch: 1}
+	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, broken }})
+	require.ErrorIs(t, err, broken)
+	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, fmt.Errorf("no such device") }})
+	require.EqualError(t, err, "no such device")
+}
