@@ -74,6 +74,8 @@ func wrongValues(f *kong.Flag) map[string]string {
 		return map[string]string{"no-such-value": "must be one of"}
 	}
 	switch kind := numberKind(f); {
+	case f.Target.Type() == reflect.TypeFor[cli.Size]():
+		return map[string]string{"plenty": "expected a size such as 6GiB", "800": "has no unit"}
 	case f.IsBool() && kind == reflect.String:
 		return map[string]string{"maybe": "expected HOST:PORT"}
 	case f.IsBool():
@@ -212,6 +214,8 @@ func goodValues(t *testing.T, f *kong.Flag) []string {
 	switch {
 	case f.Enum != "":
 		return f.EnumSlice()
+	case f.Target.Type() == reflect.TypeFor[cli.Size]():
+		return []string{"6GiB", "auto"}
 	case f.IsBool():
 		return []string{"true", "false"}
 	case strings.HasSuffix(f.Target.Type().String(), "time.Duration"):

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,18 +32,23 @@ type planCommand struct {
 
 // A runPlan is what a run would take. Sizes are in bytes, times in seconds.
 type runPlan struct {
-	Devices       []plannedDevice `json:"devices"`
-	Missing       []missingOps    `json:"missing_ops"`
-	Fits          bool            `json:"fits"`
-	Checkpointing bool            `json:"gradient_checkpointing"`
-	LargestBatch  int             `json:"largest_batch"`
-	LongestSample int             `json:"longest_ctx"`
+	Devices       []plannedDevice         `json:"devices"`
+	Missing       []placement.DeviceLacks `json:"missing_ops"`
+	Fits          bool                    `json:"fits"`
+	Checkpointing bool                    `json:"gradient_checkpointing"`
+	LargestBatch  int                     `json:"largest_batch"`
+	LongestSample int                     `json:"longest_ctx"`
+
+	Batch   int `json:"batch"`
+	GradAcc int `json:"grad_acc"`
+	Ctx     int `json:"ctx"`
 
 	Samples       int   `json:"samples"`
 	Rows          int   `json:"rows"`
 	Tokens        int   `json:"tokens"`
 	RowsOfStep    int   `json:"rows_a_step"`
 	Steps         int   `json:"steps"`
+	Done          int   `json:"steps_done"` // of a run that goes on
 	Parameters    int64 `json:"adapter_parameters"`
 	AdapterBytes  int64 `json:"adapter_bytes"`
 	RunFilesBytes int64 `json:"run_files_bytes"`
@@ -51,8 +57,9 @@ type runPlan struct {
 	RunSeconds  float64 `json:"run_seconds,omitempty"`
 	noTime      string  // why it was not
 
-	batch, ctx int // of the flags
-	isPacked   bool
+	missing  string // as a table
+	isPacked bool
+	more     bool // than LargestBatch may fit
 }
 
 // A plannedDevice is the memory of a device, by what takes it.
@@ -63,14 +70,9 @@ type plannedDevice struct {
 	Optimizer   int64  `json:"gradients_and_moments"`
 	Step        int64  `json:"results_of_a_step"`
 	Evaluations int64  `json:"evaluations"`
+	Program     int64  `json:"program"`
 	All         int64  `json:"all"`
 	Available   int64  `json:"available"`
-}
-
-// missingOps are the ops of the run that a device lacks.
-type missingOps struct {
-	Device string   `json:"device"`
-	Ops    []string `json:"ops"`
 }
 
 // Run writes the plan. It fails where the run does not fit.
@@ -89,6 +91,10 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err := p.Prepare(p.Log()); err != nil {
 		return err
 	}
+	done, err := p.lookIntoFolder()
+	if err != nil {
+		return err
+	}
 	devices, err := p.Choose(nil)
 	if err != nil {
 		return err
@@ -98,7 +104,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 		return err
 	}
 	defer func() { s.Close() }()
-	sets, err := p.loadData(ctx, s.model)
+	sets, err := p.loadToFit(ctx, devices, s)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
@@ -111,6 +117,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err != nil {
 		return err
 	}
+	plan.Done = min(done, plan.Steps)
 	switch {
 	case probe == 0:
 		plan.noTime = "not measured"
@@ -137,46 +144,58 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	return cmp.Or(err, plan.check())
 }
 
+// lookIntoFolder takes tokens and the checkpoint of the run that --run-dir holds, if there is one, and says how many steps
+// it has done. Nothing is written there but tokens that its cache lacks.
+func (p *trainCommand) lookIntoFolder() (done int, err error) {
+	if p.RunDir != "" && run.Is(p.RunDir) {
+		p.CheckpointIn = cmp.Or(p.CheckpointIn, filepath.Join(p.RunDir, run.Checkpoint))
+		p.CacheDir = cmp.Or(p.CacheDir, filepath.Join(p.RunDir, run.Cache))
+	}
+	if !isFile(p.CheckpointIn) {
+		return 0, nil
+	}
+	summary, err := train.Summarize(p.CheckpointIn)
+	if err != nil {
+		return 0, fmt.Errorf("--checkpoint-in: %w", err)
+	}
+	return summary.Steps, nil
+}
+
 // planMemory says all that needs no step.
 func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, device.Layout, error) {
-	trained := train.Trainables{Adapters: s.adapter.WithScale(1)}
 	l, err := p.layout(devices, s, sets, o)
 	if err != nil {
 		return nil, l, err
 	}
-	e, err := device.New(device.Options{Layout: l, Threads: p.ThreadCount()})
-	if err != nil {
+	prospect := train.Prospect{Layout: l}
+	if err := p.describeProspect(&prospect, s, sets, o); err != nil {
 		return nil, l, err
 	}
-	defer e.Close()
-	if o.ComputeType, err = p.computeType(e); err != nil {
-		return nil, l, err
-	}
-	prospect := train.Prospect{Layout: l, Model: s.model, Trained: trained, Data: sets.Train, Options: o, Available: e.AvailableMemory()}
-	if sets.Valid != nil {
-		prospect.Evaluated = []*data.Dataset{sets.Valid}
-	}
+	o = prospect.Options
 	memory, checkpointing, err := prospect.Memory()
 	if err != nil {
 		return nil, l, p.NameFlags(err)
 	}
 	d := sets.Train
 	plan := &runPlan{
-		Fits: memory.Fits(prospect.Available), Checkpointing: checkpointing == train.CheckpointingOn, Missing: []missingOps{},
+		Fits: memory.Fits(prospect.Available), Checkpointing: checkpointing == train.CheckpointingOn,
 		Samples: d.NumSamples(), Rows: d.Len(), Tokens: d.NumTokens(), RowsOfStep: o.Batch * o.Accumulate, Steps: prospect.Steps(),
-		Parameters: s.adapter.NumParameters(), batch: p.Batch, ctx: p.Ctx, isPacked: d.IsPacked(),
+		Parameters: s.adapter.NumParameters(), Batch: p.Batch, GradAcc: p.GradAcc, Ctx: p.Ctx, isPacked: d.IsPacked(),
 	}
 	total := memory.Total()
-	for i, d := range e.Devices() {
+	for i, name := range devicesOf(l) {
 		plan.Devices = append(plan.Devices, plannedDevice{
-			Name: d.Name(), Weights: memory.Weights[i], Adapter: memory.Adapters[i], Optimizer: memory.Optimizer[i], Step: memory.Step[i],
+			Name: name, Weights: memory.Weights[i], Adapter: memory.Adapters[i], Optimizer: memory.Optimizer[i], Step: memory.Step[i],
 			Evaluations: memory.Evaluations[i], All: total[i], Available: prospect.Available[i],
 		})
 	}
-	if plan.Missing, err = missing(devices, prospect); err != nil {
+	plan.Devices[len(plan.Devices)-1].Program = prospect.Program
+	missing, err := missing(devices, prospect)
+	if err != nil {
 		return nil, l, err
 	}
-	if plan.LargestBatch, err = prospect.LargestBatch(); err != nil {
+	plan.Missing, plan.missing = missing.Devices, missing.String()
+	if plan.LargestBatch, plan.more, err = prospect.LargestBatch(); err != nil {
 		return nil, l, err
 	}
 	if plan.LongestSample, err = prospect.LongestSample(); err != nil {
@@ -187,21 +206,14 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 }
 
 // missing are the ops of the run that the devices lack which flags name.
-func missing(devices *placement.Choice, p train.Prospect) ([]missingOps, error) {
-	list := []missingOps{}
-	if devices.IsCPU() {
-		return list, nil
-	}
+func missing(devices *placement.Choice, p train.Prospect) (placement.MissingOps, error) {
 	demand := device.NewDemand(devices.Devices()...)
-	if err := train.AddDemand(demand, p.Model, p.Trained, p.Data, p.Options, p.Evaluated...); err != nil {
-		return nil, err
-	}
-	for _, d := range devices.Devices() {
-		if ops := demand.Lacks(d); len(ops) > 0 {
-			list = append(list, missingOps{d.Name(), ops})
+	if !devices.IsCPU() {
+		if err := train.AddDemand(demand, p.Model, p.Trained, p.Data, p.Options, p.Evaluated...); err != nil {
+			return placement.MissingOps{}, err
 		}
 	}
-	return list, nil
+	return devices.Missing(demand), nil
 }
 
 // planFiles adds the sizes of the adapter, and of all saves that stay.
@@ -267,7 +279,7 @@ func (p *trainCommand) probe(ctx context.Context, plan *runPlan, s *subject, d *
 		case err != nil || n > probed:
 			rows := float64(d.NumTokens()-d.NumSamples()) / float64(d.Len()) // tokens that are predicted
 			plan.StepSeconds = took.Seconds() / float64(tokens) * rows * float64(min(plan.RowsOfStep, max(1, p.Epochs)*d.Len()))
-			plan.RunSeconds = plan.StepSeconds * float64(plan.Steps)
+			plan.RunSeconds = plan.StepSeconds * float64(plan.Steps-plan.Done)
 			if p.MaxTime != nil {
 				plan.RunSeconds = min(plan.RunSeconds, p.MaxTime.Seconds())
 			}
@@ -290,11 +302,11 @@ func (r *runPlan) check() error {
 		}
 		remedy := "a smaller model, or fewer layers on the device"
 		switch {
-		case r.LargestBatch > 0 && r.LargestBatch < r.batch:
+		case r.LargestBatch > 0 && r.LargestBatch < r.Batch:
 			remedy = fmt.Sprintf("--batch %d fits, with a larger --grad-acc for as many samples a step", r.LargestBatch)
-		case r.LargestBatch >= r.batch:
+		case r.LargestBatch >= r.Batch:
 			remedy = "--use-checkpointing fits"
-		case r.LongestSample > 0 && r.LongestSample < r.ctx:
+		case r.LongestSample > 0 && r.LongestSample < r.Ctx:
 			remedy = fmt.Sprintf("--ctx %d fits", r.LongestSample)
 		}
 		return fmt.Errorf("the run does not fit: it takes %s of %s, which has %s available; %s", device.Bytes(d.All), d.Name, device.Bytes(d.Available), remedy)
@@ -321,40 +333,41 @@ func (r *runPlan) write(w io.Writer) error {
 		{"gradients and moments", func(d plannedDevice) int64 { return d.Optimizer }},
 		{"results of a step", func(d plannedDevice) int64 { return d.Step }},
 		{"evaluations", func(d plannedDevice) int64 { return d.Evaluations }},
+		{"program", func(d plannedDevice) int64 { return d.Program }},
 		{"all", func(d plannedDevice) int64 { return d.All }},
 		{"available", func(d plannedDevice) int64 { return d.Available }},
 	} {
 		row(part.name, func(d plannedDevice) string { return device.Bytes(part.of(d)) })
 	}
 	b.WriteByte('\n')
-	if len(r.Missing) > 0 {
-		fmt.Fprintf(&b, "%-24s %s\n", "missing on", "ops, which the CPU computes, with copies to and from it; a newer plugin may have them")
-		for _, m := range r.Missing {
-			fmt.Fprintf(&b, "%-24s %s\n", m.Device, strings.Join(m.Ops, ", "))
-		}
-		b.WriteByte('\n')
+	if r.missing != "" {
+		b.WriteString(r.missing + "\n")
 	}
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-24s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("fits", "%s, %s", map[bool]string{true: "yes", false: "no"}[r.Fits], map[bool]string{true: "with gradient checkpointing", false: "without gradient checkpointing"}[r.Checkpointing])
 	more := ""
-	if r.LargestBatch == train.MostPlannedRows {
+	if r.more {
 		more = " or more"
 	}
-	line("largest that fits", "--batch %d%s, or with --batch %d --ctx %d", r.LargestBatch, more, r.batch, r.LongestSample)
+	line("largest that fits", "--batch %d%s, or with --batch %d --ctx %d", r.LargestBatch, more, r.Batch, r.LongestSample)
 	if r.isPacked {
 		line("data", "%s of %s in %s", cli.Count(r.Samples, "sample"), cli.Count(r.Tokens, "token"), cli.Count(r.Rows, "row"))
 	} else {
 		line("data", "%s of %s", cli.Count(r.Samples, "sample"), cli.Count(r.Tokens, "token"))
 	}
-	line("run", "%s of %s", cli.Count(r.Steps, "step"), cli.Count(r.RowsOfStep, "row"))
+	done := ""
+	if r.Done > 0 {
+		done = fmt.Sprintf(", of which %d are done: the run goes on", r.Done)
+	}
+	line("run", "%s of %s%s", cli.Count(r.Steps, "step"), cli.Count(r.RowsOfStep, "row"), done)
 	line("adapter", "%s, %s", cli.Count(int(r.Parameters), "parameter"), device.Bytes(r.AdapterBytes))
 	line("files of the run", "%s, without the cache of tokens", device.Bytes(r.RunFilesBytes))
 	if r.noTime != "" {
 		line("time", "%s", r.noTime)
 	} else {
-		line("time", "%s a step, %s for all steps; evaluations come on top", seconds(r.StepSeconds), seconds(r.RunSeconds))
+		line("time", "%s a step, %s for all %s; evaluations come on top", seconds(r.StepSeconds), seconds(r.RunSeconds), map[bool]string{true: "that are left", false: "steps"}[r.Done > 0])
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -43,8 +43,9 @@ type trainCommand struct {
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds one, which would go on, is refused." group:"Run"`
 
 	modelFlags
-	ComputeType string `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and on other devices bf16 where they multiply it." group:"Computing"`
-	NoRepack    bool   `name:"no-repack" setting:"weight copies" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory." group:"Computing"`
+	ComputeType string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes what is fastest on the CPU, and on other devices bf16 where they multiply it." group:"Computing"`
+	Fit         cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take of each device, such as 6GiB, or auto for four fifths of what is free: of the CPU's that of the process, with the weights that are mapped. What --batch times --grad-acc says stays the samples of a step, and how many of them are computed at a time is chosen, at most --batch where that is given; layers are recomputed where that lets it fit, and samples cut to fewer tokens where a single one does not fit and --ctx is not given. What was chosen is said, and stays as the run goes on; by default nothing is." group:"Computing" basic:""`
+	NoRepack    bool     `name:"no-repack" setting:"weight copies" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory." group:"Computing"`
 
 	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Dashboard dashboardAddress `name:"dashboard" placeholder:"HOST:PORT" help:"Show this run, and those beside it, on a page for a browser while it trains. It can stand alone: any free port, on this machine alone. An address that other machines reach asks for a token, which is printed with it." group:"Report" basic:""`
@@ -53,6 +54,8 @@ type trainCommand struct {
 
 	flags []*kong.Flag    // all of the command
 	given map[string]bool // those on the command line or in the file of --config
+
+	keepsLength bool // samples are as long as --ctx says, whatever --fit says
 }
 
 // Run trains, or says what that would take.
@@ -115,7 +118,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	if err := folder.Check(&p.Flags, p.inputs()); err != nil {
 		return err
 	}
-	sets, err := p.loadData(ctx, s.model)
+	sets, err := p.loadToFit(ctx, devices, s)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
@@ -191,6 +194,7 @@ func (p *trainCommand) flagsInEffect() []*kong.Flag {
 func (p *trainCommand) resolved(rows, steps int, computeType ggml.Type) map[string]cli.Resolved {
 	resolved := p.Flags.Resolved(rows, steps)
 	maps.Copy(resolved, p.adapterFlags.resolved())
+	resolved["fit"] = cli.Resolved{} // by what it has chosen
 	resolved["compute-type"] = cli.Resolved{Value: strings.ToLower(computeType.String())}
 	return resolved
 }

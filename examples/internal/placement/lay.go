@@ -43,6 +43,38 @@ func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand
 	return found.plan.Layout, nil
 }
 
+// Plan finds the layout without saying it, and reports whether all layers lie whole on devices.
+func (c *Choice) Plan(m *model.Model, add func(*device.Demand) error) (device.Layout, bool, error) {
+	if c.IsCPU() {
+		return device.Layout{}, true, nil
+	}
+	demand := device.NewDemand(c.Devices()...)
+	if err := add(demand); err != nil {
+		return device.Layout{}, false, err
+	}
+	found, err := c.find(m, demand)
+	if err != nil || found.plan == nil {
+		return device.Layout{}, false, err
+	}
+	return found.plan.Layout, found.plan.IsWhole(), nil
+}
+
+// Limit lets layers have so much memory of each device, if it has that.
+func (c *Choice) Limit(bytes int64) { c.most = bytes }
+
+// free is what layers may have of devices; nil is what these report.
+func (c *Choice) free(devices []*ggml.Device) (sizes device.Sizes) {
+	if c.most == 0 {
+		return nil
+	}
+	for _, d := range devices {
+		if d.Type() != ggml.CPU {
+			sizes = append(sizes, min(c.most, device.FreeMemory(d)))
+		}
+	}
+	return sizes
+}
+
 // A finding is a plan, nil for the CPU alone, and what there is to say besides.
 type finding struct {
 	plan  *device.Plan
@@ -52,21 +84,12 @@ type finding struct {
 func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
 	planner := device.Planner{
 		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split, Experts: m.Architecture().Experts(),
-		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In,
+		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In, Free: c.free(c.devices),
 	}
 	found := &finding{}
-	var able []*ggml.Device
-	for _, d := range c.Devices() {
-		ops := demand.Lacks(d)
-		switch {
-		case len(ops) == 0:
-			able = append(able, d)
-		case c.isAuto:
-			found.notes = append(found.notes, fmt.Sprintf("%s is left alone: it has no %s", d.Name(), strings.Join(ops, ", ")))
-		default:
-			found.notes = append(found.notes, fmt.Sprintf("%s has no %s: the CPU computes that", d.Name(), strings.Join(ops, ", ")))
-		}
-	}
+	missing := c.Missing(demand)
+	found.notes = missing.lines()
+	able := slices.DeleteFunc(c.Devices(), func(d *ggml.Device) bool { return missing.of(d) != nil })
 	if !c.isAuto {
 		var err error
 		found.plan, err = planner.Plan()
@@ -85,7 +108,7 @@ func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Dev
 		return fmt.Errorf("--split: %s; name by --device those that it is for", strings.Join(found.notes, "; "))
 	}
 	for _, n := range slices.Compact([]int{1, all}) {
-		planner.Devices = able[:n]
+		planner.Devices, planner.Free = able[:n], c.free(able[:n])
 		if planner.Split != nil && n < all {
 			continue
 		}

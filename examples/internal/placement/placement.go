@@ -31,6 +31,7 @@ type Choice struct {
 	split   []float64      // of them; nil for none
 	isAuto  bool           // the program chose them
 	local   []string       // of this machine, which its processes share
+	most    int64          // bytes of each, see Limit; 0 for all
 }
 
 // Choose finds the devices. Processes of a group share servers, and the devices of their machine.

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A way is what --fit chooses: how the samples of a step are computed.
+type way struct {
+	batch, accumulate, ctx int
+	recomputes             bool
+}
+
+const (
+	wayFormat   = "--batch %d --grad-acc %d --ctx %d %s"
+	recomputing = "--use-checkpointing"
+	keeping     = "--no-checkpointing"
+)
+
+// String is the flags that say it.
+func (w way) String() string {
+	return fmt.Sprintf(wayFormat, w.batch, w.accumulate, w.ctx, map[bool]string{true: recomputing, false: keeping}[w.recomputes])
+}
+
+// parseWay reads what String writes.
+func parseWay(text string) (w way, err error) {
+	var checkpointing string
+	_, err = fmt.Sscanf(text, wayFormat, &w.batch, &w.accumulate, &w.ctx, &checkpointing)
+	w.recomputes = checkpointing == recomputing
+	return w, err
+}
+
+// take sets the flags of a way.
+func (p *trainCommand) take(w way) {
+	p.Batch, p.GradAcc, p.Ctx, p.Checkpointing, p.NoCheckpoint = w.batch, w.accumulate, w.ctx, w.recomputes, !w.recomputes
+}
+
+// loadToFit reads the data, and lets --fit choose how the run is computed. Of several processes the first one chooses.
+func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice, s *subject) (*training.Sets, error) {
+	if p.Fit == "" {
+		return p.loadData(ctx, s.model)
+	}
+	if p.Fit.IsAuto() && p.Group().Size() > 1 {
+		return nil, errors.New("--fit auto: the processes would share the memory that one of them finds; say by --fit SIZE what each may take")
+	}
+	p.keepsLength = p.given["ctx"] && p.Ctx > 0
+	if !p.Fit.IsAuto() {
+		devices.Limit(p.Fit.Bytes())
+		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all that is left
+	}
+	began, err := p.wayOfCheckpoint()
+	if err != nil {
+		return nil, err
+	}
+	isDecided, err := p.agree(ctx, &began)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := p.loadData(ctx, s.model)
+	if err != nil {
+		return nil, err
+	}
+	asked := p.Ctx
+	var chosen *way
+	switch {
+	case isDecided:
+		return sets, p.checkFit(devices, s, sets)
+	case p.Group().Writes():
+		chosen, err = p.choose(devices, s, sets)
+	}
+	if err == nil {
+		_, err = p.agree(ctx, &chosen)
+	}
+	if err != nil || p.Ctx == asked {
+		return sets, err
+	}
+	sets.Close()
+	p.ShowSample = false // it has been shown
+	return p.loadData(ctx, s.model)
+}
+
+// wayOfCheckpoint is the one of the run that goes on, nil of one that begins. A run that asks for other steps or samples is
+// refused for that, as without --fit.
+func (p *trainCommand) wayOfCheckpoint() (*way, error) {
+	if !p.Group().Writes() || !isFile(p.CheckpointIn) {
+		return nil, nil
+	}
+	summary, err := train.Summarize(p.CheckpointIn)
+	if err != nil {
+		return nil, fmt.Errorf("--checkpoint-in: %w", err)
+	}
+	w := &way{recomputes: summary.Settings["gradient checkpointing"] == train.CheckpointingOn.String()}
+	for id, to := range map[string]*int{"batch": &w.batch, "gradient accumulation": &w.accumulate, "sample length": &w.ctx} {
+		if _, err := fmt.Sscan(summary.Settings[id], to); err != nil {
+			return nil, fmt.Errorf("--checkpoint-in: the %s of %s: %w", id, p.CheckpointIn, err)
+		}
+	}
+	began := *w
+	if w.batch*w.accumulate != p.Batch*p.GradAcc {
+		w.batch, w.accumulate = p.Batch, p.GradAcc
+	}
+	if p.keepsLength {
+		w.ctx = p.Ctx
+	}
+	if p.Checkpointing || p.NoCheckpoint {
+		w.recomputes = p.Checkpointing
+	}
+	if *w == began {
+		fmt.Fprintf(p.Log(), "--fit %s: the run goes on as it began: %v\n", p.Fit, w)
+	}
+	return w, nil
+}
+
+// checkFit demands that a run fits which goes on.
+func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *training.Sets) error {
+	prospect, lay, err := p.prospectToFit(devices, s, sets)
+	if err != nil {
+		return err
+	}
+	if lay != nil {
+		if _, err := lay(&prospect); err != nil {
+			return fmt.Errorf("--fit %s: %w", p.Fit, err)
+		}
+	}
+	memory, _, err := prospect.Memory()
+	if err != nil {
+		return p.NameFlags(err)
+	}
+	if !memory.Fits(prospect.Available) {
+		remedy := "give it more"
+		if !p.Checkpointing {
+			remedy += ", or --use-checkpointing"
+		}
+		return fmt.Errorf("--fit %s: the run goes on as it began, and takes %s; %s",
+			p.Fit, sizesOf(prospect.Layout, memory.Total()), remedy)
+	}
+	return nil
+}
+
+// agree takes the way of the first process in all of them, if it has one.
+func (p *trainCommand) agree(ctx context.Context, own **way) (bool, error) {
+	text := ""
+	if *own != nil {
+		text = (*own).String()
+	}
+	text, err := p.Group().Text(ctx, text)
+	if err != nil || text == "" {
+		return false, err
+	}
+	w, err := parseWay(text)
+	if err == nil {
+		p.take(w)
+	}
+	return true, err
+}
+
+// prospectToFit is the run as the flags have it, and what lays it over devices other than the CPU, if there are any.
+func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets *training.Sets) (of train.Prospect, lay func(*train.Prospect) (bool, error), err error) {
+	o, err := p.options(sets.Train)
+	if err != nil {
+		return of, nil, err
+	}
+	if err := p.describeProspect(&of, s, sets, o); err != nil || devices.IsCPU() {
+		return of, nil, err
+	}
+	sampler, err := p.newSampler(s.model, sets.IsChat)
+	return of, func(of *train.Prospect) (whole bool, err error) {
+		of.Layout, whole, err = devices.Plan(s.model, func(to *device.Demand) error {
+			o := of.Options
+			o.ComputeType = ggml.F32 // another takes hardly more
+			if err := train.AddDemand(to, of.Model, of.Trained, of.Data, o, of.Evaluated...); err != nil {
+				return err
+			}
+			return sampler.addDemand(to, of.Trained.Adapters)
+		})
+		if err == nil {
+			err = p.describeDevices(of)
+		}
+		return whole, err
+	}, err
+}
+
+// choose finds the way that fits, and says it.
+func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *training.Sets) (*way, error) {
+	prospect, lay, err := p.prospectToFit(devices, s, sets)
+	if err != nil {
+		return nil, err
+	}
+	search := train.FitOptions{KeepLength: p.keepsLength, Lay: lay}
+	if p.given["batch"] {
+		search.MostBatch = p.Batch
+	}
+	fit, err := prospect.Fit(search)
+	debug.FreeOSMemory() // that of the graphs which were looked at
+	if err != nil {
+		return nil, p.explainFit(err, search)
+	}
+	w := &way{fit.Batch, fit.Accumulate, fit.Length, fit.Checkpointing == train.CheckpointingOn}
+	fmt.Fprintf(p.Log(), "--fit %s: %v, which takes %s\n", p.Fit, w, sizesOf(fit.Layout, fit.Memory.Total()))
+	if fit.Length < p.Ctx {
+		fmt.Fprintf(p.Log(), "--fit %s: samples have %d tokens at most, and not %d, of which a single sample does not fit; --ctx %d keeps them, and needs more memory\n",
+			p.Fit, fit.Length, p.Ctx, p.Ctx)
+	}
+	return w, nil
+}
+
+// explainFit says of a run that does not fit what it needs and what needs less.
+func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
+	var none *train.FitError
+	if !errors.As(err, &none) {
+		return fmt.Errorf("--fit %s: %w", p.Fit, p.NameFlags(err))
+	}
+	least := way{none.Fit.Batch, none.Fit.Accumulate, none.Fit.Length, none.Fit.Checkpointing == train.CheckpointingOn}
+	remedy := "a smaller type of the base or --last-layers need less"
+	switch {
+	case !least.recomputes:
+		remedy = "without " + keeping + " it needs less"
+	case search.KeepLength:
+		remedy = "a smaller --ctx needs less, and without it samples are cut to what fits"
+	}
+	need, has := none.Need, none.Available
+	if !p.Fit.IsAuto() {
+		need, has = need*unsure/(unsure-1), min(p.Fit.Bytes(), has*unsure/(unsure-1)+unsure)
+	}
+	const unit = 1 << 20
+	return fmt.Errorf("--fit %s: the run needs %d MiB of %s at least (%v), and has %s; %s", p.Fit, need/unit+1, none.Device, least, device.Bytes(has), remedy)
+}
+
+// sizesOf says sizes with the devices that they are of.
+func sizesOf(l device.Layout, sizes device.Sizes) string {
+	var list []string
+	for i, name := range devicesOf(l) {
+		list = append(list, fmt.Sprintf("%s of %s", device.Bytes(sizes[i]), name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// devicesOf are the names of a layout's devices, and of the CPU as the last.
+func devicesOf(l device.Layout) (names []string) {
+	for _, d := range l.Devices {
+		if d.Type() != ggml.CPU {
+			names = append(names, d.Name())
+		}
+	}
+	return append(names, "CPU")
+}
+
+// describeProspect describes the run as the flags have it, in the layout that the prospect has.
+func (p *trainCommand) describeProspect(to *train.Prospect, s *subject, sets *training.Sets, o train.Options) error {
+	to.Model, to.Trained, to.Data, to.Options = s.model, train.Trainables{Adapters: s.adapter.WithScale(1)}, sets.Train, o
+	if sets.Valid != nil {
+		to.Evaluated = []*data.Dataset{sets.Valid}
+	}
+	to.Program = max(0, int64(rss.Now())-4*s.adapter.NumParameters()) + atWork
+	return p.describeDevices(to)
+}
+
+// describeDevices adds what depends on the devices of the layout.
+func (p *trainCommand) describeDevices(to *train.Prospect) error {
+	e, err := device.New(device.Options{Layout: to.Layout, Threads: p.ThreadCount()})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if to.Options.ComputeType, err = p.computeType(e); err != nil {
+		return err
+	}
+	to.Available = e.AvailableMemory()
+	cpu := len(to.Available) - 1
+	to.Available[cpu] += int64(rss.Now())
+	for i, n := range to.Available {
+		switch {
+		case p.Fit.IsAuto():
+			to.Available[i] = n / 5 * 4
+		case p.Fit != "":
+			to.Available[i] = min(n, p.Fit.Bytes()/unsure*(unsure-1))
+		}
+	}
+	return nil
+}
+
+// unsure is the part of --fit SIZE that is left free, a twentieth: estimates are as good as that.
+const unsure = 20
+
+// atWork is what steps bring into the memory of the process that is no tensor: code, libraries, and buffers of products.
+const atWork = 42 << 20

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/benchmodel"
+)
+
+// A run stays within the memory of --fit: in four sizes, each with another way to compute the same steps, in a control group
+// with that limit where the system lets one be made, without swap. Losses are those of a run without it but for rounding;
+// samples that are too long to fit are cut, which it says.
+func TestFitStaysWithin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a model of 28 M parameters five times")
+	}
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	words, err := benchmodel.Vocabulary(benchmodel.Small().Vocab)
+	require.NoError(t, err)
+	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
+	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
+	train := func(name string, more ...string) []string {
+		return append([]string{
+			"finetune", "train", "--model-base", in("base.gguf"), "--train-data", in("text.txt"), "--run-dir", in(name), "--batch", "8", "--grad-acc", "1",
+			"--lora-r", "8", "--adam-iter", "2", "--compute-type", "f32", "--valid-split", "0.1", "--valid-samples", "2", "--threads", "2",
+		}, more...)
+	}
+	whole, _ := watch(t, train("whole", "--ctx", "128", "--batch", "1", "--grad-acc", "8"))
+	losses, ways := stepLosses(t, in("whole")), map[string]bool{}
+	require.NotContains(t, whole, "--fit")
+	for _, c := range []struct {
+		fit   string
+		bytes int64
+		more  []string
+		want  string // the way, as an expression
+	}{
+		{"520MiB", 520 << 20, []string{"--ctx", "128"}, `--batch 8 --grad-acc 1 --ctx 128 --no-checkpointing`},
+		{"240MiB", 240 << 20, []string{"--ctx", "128"}, `--batch [124] --grad-acc [248] --ctx 128 --(no|use)-checkpointing`},
+		{"180MiB", 180 << 20, []string{"--ctx", "128"}, `--batch [1248] --grad-acc [1248] --ctx 128 --(no|use)-checkpointing`},
+		{"170MiB", 170 << 20, []string{"--batch", "1", "--adam-iter", "1"}, `--batch 1 --grad-acc 1 --ctx \d{2,4} --use-checkpointing`},
+	} {
+		t.Run("fit="+c.fit, func(t *testing.T) {
+			said, peak := watch(t, withinGroup(t, c.bytes, train(c.fit, append(c.more, "--fit", c.fit)...)))
+			t.Logf("peak %.1f MiB\n%s", mib(peak), said)
+			require.LessOrEqual(t, peak, c.bytes)
+			way := regexp.MustCompile(`(?m)^--fit ` + c.fit + `: (` + c.want + `), which takes .* of CPU$`).FindStringSubmatch(said)
+			require.NotNil(t, way, "%s, and not %s", said, c.want)
+			require.False(t, ways[way[1]], "each size has a way of its own")
+			ways[way[1]] = true
+			if c.more[0] == "--ctx" {
+				require.InDeltaSlice(t, losses, stepLosses(t, in(c.fit)), 1e-3)
+			} else {
+				require.Regexp(t, `(?m)^--fit 170MiB: samples have \d+ tokens at most, and not 2048, of which a single sample does not fit; --ctx 2048 keeps them, and needs more memory$`, said)
+			}
+		})
+	}
+}
+
+// stepLosses are those of the steps of a run.
+func stepLosses(t *testing.T, folder string) (losses []float64) {
+	t.Helper()
+	for _, line := range metricsOf(t, folder) {
+		if loss, is := line["loss"].(float64); is {
+			losses = append(losses, loss)
+		}
+	}
+	require.NotEmpty(t, losses)
+	return losses
+}
+
+// watch runs a command, and gives what it says and the largest memory of its process.
+func watch(t *testing.T, args []string) (said string, peak int64) {
+	t.Helper()
+	var out bytes.Buffer
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdout, c.Stderr = &out, &out
+	require.NoError(t, c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			require.NoError(t, err, out.String())
+			return out.String(), peak
+		case <-time.After(5 * time.Millisecond):
+			peak = max(peak, peakOf(c.Process.Pid))
+		}
+	}
+}
+
+// withinGroup is a command in a control group that may have so much memory; where none can be made, it is the command alone.
+func withinGroup(t *testing.T, most int64, args []string) []string {
+	t.Helper()
+	for _, group := range []struct{ folder, limit string }{
+		{"/sys/fs/cgroup", "memory.max"},                   // version 2
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, // version 1
+	} {
+		folder := filepath.Join(group.folder, fmt.Sprintf("goggml-fit-%d", os.Getpid()))
+		if os.Mkdir(folder, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { os.Remove(folder) })
+		if !isFile(filepath.Join(folder, "cgroup.procs")) { // the folder of the versions
+			continue
+		}
+		if os.WriteFile(filepath.Join(folder, group.limit), []byte(strconv.FormatInt(most, 10)), 0o644) != nil {
+			continue
+		}
+		swap := filepath.Join(folder, "memory.swap.max")
+		if isFile(swap) {
+			require.NoError(t, os.WriteFile(swap, []byte("0"), 0o644))
+		}
+		t.Logf("limited by %s", filepath.Join(folder, group.limit))
+		return append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(folder, "cgroup.procs")}, args...)
+	}
+	return args
+}
