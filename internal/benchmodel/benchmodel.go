@@ -9,9 +9,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // Small has 28 million parameters.
@@ -122,6 +124,47 @@ func withRoPE(name string, c arch.Config, mode ggml.RoPEMode) arch.Config {
 	return c
 }
 
+// Vocabulary has so many tokens, of which some of [Text] are spread over all of them.
+func Vocabulary(tokens int) (tokenizer.KeyValues, error) {
+	c, err := tokenizer.TrainBPE(slices.Values([]string{Text(1, 20_000)}), tokenizer.TrainOptions{VocabSize: min(tokens, 4096)})
+	if err != nil {
+		return nil, err
+	}
+	trained, apart := c.Tokens, tokens/len(c.Tokens)
+	c.Tokens, c.Types = make([]string, tokens), make([]tokenizer.TokenType, tokens)
+	for i := range c.Tokens {
+		c.Tokens[i], c.Types[i] = fmt.Sprintf("unused%d", i), tokenizer.Unused
+		if n := i / apart; i%apart == 0 && n < len(trained) {
+			c.Tokens[i], c.Types[i] = trained[n], tokenizer.Normal
+		}
+	}
+	for _, id := range []*tokenizer.ID{&c.BOS, &c.EOS, &c.EOT, &c.Unknown, &c.Padding} {
+		if *id >= 0 {
+			*id *= tokenizer.ID(apart)
+			c.Types[*id] = tokenizer.Control
+		}
+	}
+	t, err := tokenizer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return t.KeyValues(), nil
+}
+
+// Text is so many words of three thousand.
+func Text(seed uint64, words int) string {
+	rng, text := rand.New(rand.NewPCG(seed, 1)), make([]byte, 0, 8*words)
+	for range words {
+		n := rng.IntN(3000)
+		for range 2 + n%4 {
+			text = append(text, "bdfgklmnprstvz"[n%14], "aeiou"[n/14%5])
+			n = n*7/5 + 11
+		}
+		text = append(text, ' ')
+	}
+	return string(text)
+}
+
 // File makes a model of the shape with its matrices in the type, unless the
 // folder has it from before, and returns its path. It takes little memory,
 // whatever the size of the model.
@@ -136,8 +179,8 @@ func File(folder, name string, c arch.Config, t ggml.Type) (string, error) {
 	return path, Write(path, c, t)
 }
 
-// Write writes a model of the shape with its matrices in the type.
-func Write(path string, c arch.Config, t ggml.Type) error {
+// Write writes a model of the shape with its matrices in the type, and with further keys.
+func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) error {
 	g, err := ggml.NewGGUF()
 	if err != nil {
 		return err
@@ -145,6 +188,11 @@ func Write(path string, c arch.Config, t ggml.Type) error {
 	defer g.Close()
 	if err := c.WriteKeys(g); err != nil {
 		return err
+	}
+	for _, kv := range keys {
+		if err := g.Set(kv.Key, kv.Value); err != nil {
+			return err
+		}
 	}
 	a, err := arch.Resolve(c)
 	if err != nil {

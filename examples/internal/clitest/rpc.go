@@ -50,9 +50,12 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // StartServer starts a server for the rest of a test, which may end it.
-func StartServer(t *testing.T) (endpoint string, process *exec.Cmd) {
+func StartServer(t *testing.T) (endpoint string, process *exec.Cmd) { return StartSmallServer(t, "0") }
+
+// StartSmallServer starts one of which programs can have so many bytes, 0 for all.
+func StartSmallServer(t *testing.T, memory string) (endpoint string, process *exec.Cmd) {
 	t.Helper()
-	endpoint, process, stop, err := startServer("0")
+	endpoint, process, stop, err := startServer(memory)
 	require.NoError(t, err)
 	t.Cleanup(stop)
 	return endpoint, process
