@@ -176,6 +176,15 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	if err != nil {
 		return nil, l, p.NameFlags(err)
 	}
+	sampler, err := p.newSampler(s.model, sets.IsChat)
+	if err != nil {
+		return nil, l, err
+	}
+	samples, err := sampler.memory(l, prospect.Trained.Adapters)
+	if err != nil {
+		return nil, l, err
+	}
+	memory.Evaluations = memory.Evaluations.Plus(samples)
 	d := sets.Train
 	plan := &runPlan{
 		Fits: memory.Fits(prospect.Available), Checkpointing: checkpointing == train.CheckpointingOn,

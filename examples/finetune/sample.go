@@ -88,6 +88,16 @@ func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
 	return infer.AddDemand(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
 }
 
+// memory is what samples take of each device of a layout, beside the steps and what these have there.
+func (s *sampler) memory(l device.Layout, adapters model.Adapters) (device.Sizes, error) {
+	demand := device.NewDemandIn(l)
+	if err := s.addDemand(demand, adapters); err != nil {
+		return nil, err
+	}
+	parts, err := demand.Parts(l)
+	return parts[infer.SessionsPart], err
+}
+
 // sample gives the text of a sequence that is empty.
 func (s *sampler) sample(ctx context.Context, q *infer.Sequence) (string, error) {
 	topP := float32(0.9)

@@ -6,6 +6,9 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
+// SessionsPart names what [AddDemand] adds beside the model and its adapters, for [device.Demand.Parts].
+const SessionsPart = "sessions"
+
 // AddDemand adds to a demand what a session needs: the model with its adapters, the KV cache, and the results
 // of the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] tells of other
 // layouts.
@@ -25,7 +28,7 @@ func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
 	if d.lowering, err = newLowering(m, d.engine, nn.AdaptersOf(o.Adapters)); err != nil {
 		return err
 	}
-	to.Part("sessions")
+	to.Part(SessionsPart)
 	if d.states, err = layOutStates(m.Architecture(), o.states(), to.Hold); err != nil {
 		return err
 	}
