@@ -160,34 +160,48 @@ func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.Sessi
 		}
 		all, next = append(all, row), append(next, infer.StepInput{Sequence: q, Token: int32(i)})
 	}
-	for range 3 {
+	for j := range 3 {
 		reads := testhook.Reads.Load()
 		require.NoError(t, s.Step(ctx, next))
 		require.EqualValues(t, 1, testhook.Reads.Load()-reads)
 		for i := range next {
 			all = append(all, slices.Clone(next[i].Logits))
-			next[i].Token = int32(greediest(next[i].Logits))
+			next[i].Token = prompt[i+7*j] // not the likeliest, which rounding may change
 		}
 	}
 	return slices.Concat(all...)
 }
 
-// Sessions on a device have the logits of the CPU in caches of every type, with quantised weights too.
-func cachesAlike(t *testing.T, d *ggml.Device, tolerance float64) {
+// Sessions on a device have the logits of a model on the CPU in caches of every type, with quantised weights too; one
+// bound is of floats, and the other of what has 8 bits and less.
+func cachesAlike(t *testing.T, d *ggml.Device, of func(testing.TB, *model.Model) *model.Model, exact, rounded float64) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q4_K} {
 		m := wideHeads(t, typ)
-		on := loadOn(t, m, device.On(d))
+		on, reference := loadOn(t, m, device.On(d)), of(t, m)
 		for _, cache := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0} {
 			o := infer.SessionOptions{CacheType: cache, Sequences: 2}
-			want := sessionLogits(t, m, device.Options{OpSet: device.Stock}, o)
-			require.Less(t, refmath.NMSE(sessionLogits(t, on, device.Options{Layout: device.On(d)}, o), want), tolerance, "weights %v, cache %v", typ, cache)
+			want := sessionLogits(t, reference, device.Options{OpSet: device.Stock}, o)
+			e := refmath.NMSE(sessionLogits(t, on, device.Options{Layout: device.On(d)}, o), want)
+			t.Logf("weights %v, cache %v: %.1e", typ, cache, e)
+			bound := exact
+			if typ != ggml.F32 || cache == ggml.Q8_0 {
+				bound = rounded
+			}
+			require.Less(t, e, bound, "weights %v, cache %v", typ, cache)
 		}
 	}
 }
 
-func TestCachesOnDevices(t *testing.T) { cachesAlike(t, remote(t), 1e-10) }
+func TestCachesOnDevices(t *testing.T) {
+	same := func(_ testing.TB, m *model.Model) *model.Model { return m }
+	cachesAlike(t, remote(t), same, 1e-10, 1e-10)
+}
 
-func TestVulkanCaches(t *testing.T) { cachesAlike(t, vulkan(t), 1e-4) }
+// The CPU rounds operands of products with quantised weights to 8 bits, which Vulkan does otherwise or not: it is held to
+// the weights in F32.
+func TestVulkanCaches(t *testing.T) {
+	cachesAlike(t, vulkan(t), llmtest.Dequantised, vulkanLogits, vulkanRounded)
+}
 
 // beyondWindows are logits that go on beyond the windows that a session keeps, or where it keeps all.
 func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []float32 {
