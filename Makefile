@@ -11,7 +11,7 @@ packages = ./... ./examples/... ./scripts/...
 # systems with an older C library; nothing elsewhere.
 setup = export GOFLAGS="$$($(GO) env GOFLAGS) -buildvcs=false -mod=readonly" GOWORK="$(CURDIR)/go.work" && eval "$$(scripts/env)"
 
-.PHONY: help vendor finetune check test machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan gpu-check darwin clean distclean
+.PHONY: help vendor finetune check test machines fuzz fuzz-rpc lint tidy api consumer bench interop peft real vulkan vulkan-short gpu-check darwin clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -89,11 +89,19 @@ real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp,
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropReal -v ./internal/interop
 
-vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/; minutes, half of which compile shaders the first time
+vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/: half an hour, the first time with some minutes for compiling shaders
 	@scripts/vulkan
-	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 30m -run Vulkan -v ./llm/device ./scripts/gpucheck
+	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 90m -run Vulkan -v ./llm/device ./scripts/gpucheck && \
+		$(GO) test -count=1 -timeout 30m -run TestScripts/vulkan ./examples/finetune ./examples/generate ./examples/pretrain
 
-gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it (scripts/cuda-step writes its page). On a GPU: scripts/gpu-check
+# Most of it compiles shaders, which so is not done as well as it can be.
+vulkan-short: vendor ## a part of make vulkan, in a minute or two: ops, training, generation, and layers over two devices, the CPU and a remote one
+	@scripts/vulkan
+	@$(setup) && eval "$$(scripts/env --software-vulkan)" && GALLIVM_PERF=nopt $(GO) test -count=1 -short -timeout 20m -run 'Vulkan(Nodes|Plans|Trains)' ./llm/device
+
+gpu-check: vulkan ## check what needs no GPU of what runs on one: make vulkan; stock llama.cpp with adapters trained there; then the CUDA plugin (130 MB, fetched into build/) on a stand-in for the driver, which shows what a step asks of it (scripts/cuda-step writes its page). On a GPU: scripts/gpu-check
+	@scripts/llamacpp
+	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -tags interop -count=1 -timeout 30m -run InteropVulkan -v ./internal/interop
 	@scripts/cuda-standin
 	@$(setup) && export GOGGML_CUDA_TRACE="$(CURDIR)/build/cuda/trace" GOGGML_CUDA_LOST="$(CURDIR)/build/cuda/lost" && \
 		rm -f "$$GOGGML_CUDA_TRACE" "$$GOGGML_CUDA_LOST" && \
