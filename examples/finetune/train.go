@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -286,6 +287,8 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // malloc keeps what is freed for the thread that had it: samples would leave some with each
+	defer runtime.UnlockOSThread()
 	if err := r.measure(ctx, 0); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
