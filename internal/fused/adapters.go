@@ -67,12 +67,12 @@ func (f *adapters) add(groups []nn.MatrixGroup, of nn.Adapters) error {
 }
 
 // addGroup makes the tensors of the matrices that share an input.
-func (f *adapters) addGroup(matrices []*ggml.Tensor, of nn.Adapters) ([]loraData, error) {
+func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, error) {
 	var stacks []stackedPairs
-	for _, w := range matrices {
-		s, err := stack(w, of[w.Name()])
+	for _, m := range matrices {
+		s, err := stack(m, of[m.Name])
 		if err != nil {
-			return nil, fmt.Errorf("an adapter of %s: %w", w.Name(), err)
+			return nil, fmt.Errorf("an adapter of %s: %w", m.Name, err)
 		}
 		if len(s.as) > 0 {
 			stacks = append(stacks, s)
@@ -87,22 +87,22 @@ func (f *adapters) addGroup(matrices []*ggml.Tensor, of nn.Adapters) ([]loraData
 	}
 	var data []loraData
 	var rows []float32
-	width := matrices[0].Dim(0)
+	width := matrices[0].W.Dim(0)
 	for _, s := range stacks {
 		bType := typ
 		if !holds(bType, s.bs) { // not with the scale
 			bType = ggml.F32
 		}
-		b := f.ctx.NewTensor(bType, s.w.Dim(1), int64(len(s.as))/width).SetName(s.w.Name() + ".b")
-		f.pairs[s.w.Name()] = pair{row: int64(len(rows)) / width, b: b}
+		b := f.ctx.NewTensor(bType, s.of.W.Dim(1), int64(len(s.as))/width).SetName(s.of.Name + ".b")
+		f.pairs[s.of.Name] = pair{row: int64(len(rows)) / width, b: b}
 		data = append(data, loraData{b, kernels.PackLoRA(s.bs, int(b.Dim(0)))})
 		rows = append(rows, s.as...)
 	}
-	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(matrices[0].Name() + ".a")
+	a := f.ctx.NewTensor(typ, width, int64(len(rows))/width).SetName(matrices[0].Name + ".a")
 	for _, s := range stacks {
-		p := f.pairs[s.w.Name()]
+		p := f.pairs[s.of.Name]
 		p.a = a
-		f.pairs[s.w.Name()] = p
+		f.pairs[s.of.Name] = p
 	}
 	return append(data, loraData{a, rows}), nil
 }
@@ -110,13 +110,13 @@ func (f *adapters) addGroup(matrices []*ggml.Tensor, of nn.Adapters) ([]loraData
 // stackedPairs are the pairs of a matrix [n_in, n_out] put together to one: the rows of
 // the A, and, transposed, those of the scaled B.
 type stackedPairs struct {
-	w      *ggml.Tensor
+	of     nn.Matrix
 	as, bs []float32
 	typ    ggml.Type
 }
 
-func stack(w *ggml.Tensor, list []nn.LoRAPair) (stackedPairs, error) {
-	s, out := stackedPairs{w: w}, int(w.Dim(1))
+func stack(m nn.Matrix, list []nn.LoRAPair) (stackedPairs, error) {
+	s, out := stackedPairs{of: m}, int(m.W.Dim(1))
 	for _, p := range list {
 		if p.Scale == 0 {
 			continue

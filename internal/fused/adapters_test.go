@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -194,6 +195,26 @@ func roundedChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	identity := arena.Tensor("identity", unit, rank, rank)
 	require.EqualValues(t, len(x)/int(in), len(h)/int(rank))
 	return lowRankChange(t, model.LoRAPair{A: identity, B: p.B, Scale: p.Scale}, roundedTo(p.Type, narrow))
+}
+
+// Adapters are found by the names that matrices have in the file, whatever tensors are called since.
+func TestAdaptersOfRenamedMatrices(t *testing.T) {
+	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 4, 2)
+	decoded := func(m *model.Model) []float32 {
+		session, err := infer.NewSession(m, infer.SessionOptions{Threads: 2, Adapters: s.Adapters})
+		require.NoError(t, err)
+		defer session.Close()
+		q, err := session.NewSequence()
+		require.NoError(t, err)
+		logits, err := q.Decode(t.Context(), []int32{1, 2, 3})
+		require.NoError(t, err)
+		return logits
+	}
+	want := decoded(s.Model)
+	for w := range s.Model.Weights() {
+		w.SetName("renamed")
+	}
+	require.Equal(t, want, decoded(s.Model))
 }
 
 // Adapters stay in the type of their file as far as they have its values: not after more

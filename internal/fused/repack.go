@@ -25,7 +25,7 @@ type repacked struct {
 type repackedMatrix struct {
 	w        *ggml.Tensor // [n_in, Σ n_out]
 	rowMajor bool         // as in the file, in larger pages
-	parts    []*ggml.Tensor
+	parts    []nn.Matrix
 }
 
 // of is the copy of just these matrices, nil when there is none.
@@ -34,7 +34,7 @@ func (p *repacked) of(matrices []nn.Matrix) *repackedMatrix {
 		return nil
 	}
 	m := p.matrices[matrices[0].Name]
-	same := func(part *ggml.Tensor, matrix nn.Matrix) bool { return part.Name() == matrix.Name }
+	same := func(part, matrix nn.Matrix) bool { return part.Name == matrix.Name }
 	if m == nil || !slices.EqualFunc(m.parts, matrices, same) {
 		return nil
 	}
@@ -123,30 +123,31 @@ func (p *repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGro
 
 // repackable divides what a layout takes of the matrices of one input: those whose products are
 // used together in one, if they have the same type, else each by itself.
-func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]*ggml.Tensor {
-	var taken [][]*ggml.Tensor
+func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]nn.Matrix {
+	var taken [][]nn.Matrix
 	together := g.Together
-	for _, w := range g.Matrices {
-		together = together && w.Type() == g.Matrices[0].Type()
-		if p.matrices[w.Name()] == nil && (bt.IsHost() || packs(bt, w, sequences)) {
-			taken = append(taken, []*ggml.Tensor{w})
+	for _, m := range g.Matrices {
+		together = together && m.W.Type() == g.Matrices[0].W.Type()
+		if p.matrices[m.Name] == nil && (bt.IsHost() || packs(bt, m.W, sequences)) {
+			taken = append(taken, []nn.Matrix{m})
 		}
 	}
 	if together && len(taken) == len(g.Matrices) {
-		return [][]*ggml.Tensor{g.Matrices}
+		return [][]nn.Matrix{g.Matrices}
 	}
 	return taken
 }
 
 // add makes the copy of matrices, without values.
-func (p *repacked) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *repackedMatrix {
+func (p *repacked) add(c *ggml.Context, parts []nn.Matrix, rowMajor bool) *repackedMatrix {
 	var rows int64
-	for _, w := range parts {
-		rows += w.Dim(1)
+	for _, part := range parts {
+		rows += part.W.Dim(1)
 	}
-	m := &repackedMatrix{c.NewTensor(parts[0].Type(), parts[0].Dim(0), rows).SetName(parts[0].Name()), rowMajor, parts}
-	for _, w := range parts {
-		p.matrices[w.Name()] = m
+	first := parts[0]
+	m := &repackedMatrix{c.NewTensor(first.W.Type(), first.W.Dim(0), rows).SetName(first.Name), rowMajor, parts}
+	for _, part := range parts {
+		p.matrices[part.Name] = m
 	}
 	return m
 }
@@ -154,15 +155,15 @@ func (p *repacked) add(c *ggml.Context, parts []*ggml.Tensor, rowMajor bool) *re
 // read appends the parts' data to a slice, which grows at most once.
 func (m *repackedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
 	data = slices.Grow(data, int(m.w.NumBytes()))
-	for _, w := range m.parts {
-		r, err := file.TensorData(w.Name())
+	for _, part := range m.parts {
+		r, err := file.TensorData(part.Name)
 		if err != nil {
 			return nil, err
 		}
 		n := len(data)
 		data = data[:n+int(r.Size())]
 		if _, err := io.ReadFull(r, data[n:]); err != nil {
-			return nil, fmt.Errorf("%s: tensor %s: %w", file.Name(), w.Name(), err)
+			return nil, fmt.Errorf("%s: tensor %s: %w", file.Name(), part.Name, err)
 		}
 	}
 	return data, nil

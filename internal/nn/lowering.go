@@ -191,9 +191,9 @@ type OptimizerOps interface {
 	AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor
 }
 
-// A MatrixGroup are matrices [n_in, n_out] that multiply the same input.
+// A MatrixGroup are matrices [n_in, n_out] that multiply the same input, of which W and the name in files are known.
 type MatrixGroup struct {
-	Matrices []*ggml.Tensor
+	Matrices []Matrix
 	Together bool // their products are used together, so they may lie in one
 }
 

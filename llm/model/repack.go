@@ -39,7 +39,7 @@ func (m *Model) repack(o LoadOptions) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	first := m.arch.Weight(groups[0].Matrices[0].Name())
+	first := groups[0].Matrices[0]
 	var err error
 	m.repacked, err = device.RepackingOf(o.Layout, first.Layer, first.Kind).Repack(m.gguf, groups, o.Sequences)
 	return err
@@ -56,7 +56,7 @@ func (m *Model) MatrixGroups(of func(w *arch.Weight) bool) []nn.MatrixGroup {
 		g := nn.MatrixGroup{Together: weights[0].Kind == "attn_q"}
 		for _, w := range weights {
 			if of == nil || of(w) {
-				g.Matrices = append(g.Matrices, m.weights[w.Name])
+				g.Matrices = append(g.Matrices, nn.Matrix{Name: w.Name, W: m.weights[w.Name], Layer: w.Layer, Kind: w.Kind})
 			}
 		}
 		if len(g.Matrices) > 0 {
