@@ -239,7 +239,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	}
 	defer e.Close()
 	options.Engine = e
-	multiplier, err := e.Multiplier()
+	multiplier, err := e.Multiplier(m.Sizes())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -201,6 +203,28 @@ func TestLoweringsByPlace(t *testing.T) {
 			require.Equal(t, c.want == "stock", of(c.layer, c.kind).TakesCopies, "%v", c)
 		}
 		require.Same(t, of(0, ""), of(1, "ffn_down_exps"), "the lowering is of the device")
+	}
+}
+
+func TestMultiplier(t *testing.T) {
+	d := remote(t)
+	library, err := kernels.GEMMLibrary()
+	require.NoError(t, err)
+	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+	for _, c := range []struct {
+		o       device.Options
+		weights device.Sizes
+		want    string
+	}{
+		{device.Options{}, device.Sizes{5}, library},
+		{device.Options{OpSet: device.Stock}, device.Sizes{5}, "CPU"},
+		{device.Options{Layout: device.On(d)}, device.Sizes{5, 0}, d.Name()},
+		{device.Options{Layout: device.On(d)}, device.Sizes{5, 5}, d.Name() + ", on the CPU by " + library},
+		{device.Options{Layout: device.On(d), OpSet: device.Stock}, device.Sizes{5, 5}, d.Name() + ", CPU"},
+	} {
+		got, err := newEngine(t, c.o).Multiplier(c.weights)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
 	}
 }
 

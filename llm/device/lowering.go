@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
@@ -295,14 +296,29 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	return err
 }
 
-// Multiplier names what computes large products: a GEMM library, or the device.
-func (e *Engine) Multiplier() (string, error) {
+// Multiplier names what computes large products of a model whose weights take so much of each device: devices, and on
+// the CPU a GEMM library.
+func (e *Engine) Multiplier(weights Sizes) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
 	}
-	if e.usesStock() {
-		return e.Layout().String(), nil
+	var names []string
+	for i, d := range e.places.devices {
+		switch {
+		case i < len(weights) && weights[i] == 0:
+		case e.opSet(i) == Stock:
+			names = append(names, d.Name())
+		default:
+			library, err := kernels.GEMMLibrary()
+			if err != nil {
+				return "", err
+			}
+			library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+			if len(names) > 0 {
+				library = "on the CPU by " + library
+			}
+			names = append(names, library)
+		}
 	}
-	library, err := kernels.GEMMLibrary()
-	return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"), err
+	return strings.Join(names, ", "), nil
 }
