@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// The peak is measured for a run that takes longer than that, in tokens of its model.
+func TestPeakTokens(t *testing.T) {
+	e, err := device.New(device.Options{Threads: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	config := arch.Config{
+		Arch: "llama", Vocab: 32000, Context: 64, Embd: 2048, FF: 8192, Layers: 2, Heads: 16, KVHeads: 16, HeadSize: 128, RMSEps: 1e-5, Tied: true,
+		RoPE: ggml.RoPE{Dims: 128, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1},
+	}
+	p, o := &trainCommand{}, train.Options{Batch: 1, Accumulate: 1, Epochs: 1, ComputeType: ggml.F32}
+	peak := func(ctx context.Context, samples int) (float64, error) {
+		d := data.New(64, slices.Repeat([]data.Sample{{Tokens: make([]int32, 65)}}, samples))
+		return p.peakTokens(ctx, e, config, d, o)
+	}
+	short, err := peak(t.Context(), 1)
+	require.NoError(t, err)
+	require.Zero(t, short)
+	long, err := peak(t.Context(), 50)
+	require.NoError(t, err)
+	require.Greater(t, long*config.AdapterFLOPs(65), 1e8)
+	require.Less(t, long*config.AdapterFLOPs(65), 1e15)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = peak(stopped, 50)
+	require.ErrorIs(t, err, context.Canceled)
+}
