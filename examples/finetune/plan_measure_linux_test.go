@@ -35,10 +35,8 @@ type plannedRun struct {
 
 func (r plannedRun) String() string {
 	words := []string{r.config.Name, r.base.String(), fmt.Sprintf("%d×%d", r.batch, r.ctx)}
-	for word, is := range map[string]bool{"packed": r.packed} {
-		if is {
-			words = append(words, word)
-		}
+	if r.packed {
+		words = append(words, "packed")
 	}
 	words = append(words, map[bool]string{true: "kept", false: "checkpointed"}[r.keeps])
 	if r.isRemote {
@@ -75,12 +73,15 @@ func TestPlanAgainstRuns(t *testing.T) {
 	if folder == "" {
 		t.Skip("it needs an idle machine; GOGGML_PLAN=FOLDER, for models, asks for it")
 	}
-	looksAtTime := os.Getenv("GOGGML_PLAN_TIME") != "0"
+	looksAtTime, steps, probe := os.Getenv("GOGGML_PLAN_TIME") != "0", 6, defaultProbe.String()
+	if !looksAtTime {
+		steps, probe = 2, "0s"
+	}
 	text := filepath.Join(t.TempDir(), "text.txt")
 	require.NoError(t, os.WriteFile(text, []byte(benchmodel.Text(2, 40_000)), 0o600))
 	for _, r := range plannedRuns() {
 		t.Run(r.String(), func(t *testing.T) {
-			m := measurePlanned(t, folder, text, r, 6)
+			m := measurePlanned(t, folder, text, r, steps, probe)
 			t.Logf("| %s | %.1f | %.1f | %+.1f %% | %.2f | %.2f | %+.0f %% | %.1f |", r, mib(m.planned), mib(m.peak), 100*(float64(m.planned)/float64(m.peak)-1),
 				m.plannedStep, m.step, 100*(m.plannedStep/m.step-1), m.took.Seconds())
 			assert.InEpsilon(t, m.peak, m.planned, 0.05, "memory")
@@ -101,7 +102,7 @@ type measuredPlan struct {
 	took              time.Duration // to plan
 }
 
-func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int) (m measuredPlan) {
+func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, probe string) (m measuredPlan) {
 	t.Helper()
 	base := filepath.Join(folder, fmt.Sprintf("%s-%v-words.gguf", r.config.Name, r.base))
 	if !isFile(base) {
@@ -127,7 +128,7 @@ func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int) 
 		far = server.Devices()[0]
 		args = append(args, "--rpc", endpoint, "--no-repack")
 	}
-	c := exec.Command("finetune", append([]string{"plan", "--json"}, args...)...)
+	c := exec.Command("finetune", append([]string{"plan", "--json", "--probe", probe}, args...)...)
 	var errors bytes.Buffer
 	c.Stderr = &errors
 	began := time.Now()
