@@ -92,7 +92,7 @@ real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp,
 vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/: half an hour, the first time with some minutes for compiling shaders
 	@scripts/vulkan
 	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 90m -run Vulkan -v ./llm/device ./scripts/gpucheck && \
-		$(GO) test -count=1 -timeout 30m -run TestScripts/vulkan ./examples/finetune ./examples/generate ./examples/pretrain
+		$(GO) test -count=1 -timeout 30m -run 'TestScripts/vulkan|TestProcessesShareVulkan' ./examples/finetune ./examples/generate ./examples/pretrain
 
 # Most of it compiles shaders, which so is not done as well as it can be.
 vulkan-short: vendor ## a part of make vulkan, in a minute or two: ops, training, generation, and layers over two devices, the CPU and a remote one

@@ -264,7 +264,32 @@ func TestProcessesShareServers(t *testing.T) {
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
 			require.Contains(t, string(out), "devices: all of the model is on RPC0\n")
-			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name))
+			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), sameAdapter)
+		})
+	}
+}
+
+// Processes of a machine share its GPUs: one each where there are as many.
+func TestProcessesShareVulkan(t *testing.T) {
+	for _, name := range []string{"Vulkan0", "Vulkan1"} {
+		if _, err := ggml.DeviceByName(name); err != nil {
+			t.Skip("there are no two Vulkan devices; make vulkan has them: ", err)
+		}
+	}
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	words := sharedRun("one", "--device", "Vulkan0")
+	one := exec.Command(words[0], words[1:]...)
+	one.Dir = files
+	out, err := one.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for name, launcher := range launchers(t) {
+		t.Run(name, func(t *testing.T) {
+			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--device", "Vulkan0,Vulkan1")...)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Contains(t, string(out), "devices of this machine: rank 0 has Vulkan0; rank 1 has Vulkan1\n")
+			require.Contains(t, string(out), "devices: all of the model is on Vulkan0\n")
+			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), 10*sameAdapter) // their sums are in other orders
 		})
 	}
 }
