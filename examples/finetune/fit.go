@@ -47,7 +47,12 @@ func (p *trainCommand) take(w way) {
 }
 
 // loadToFit reads the data, and lets --fit choose how the run is computed. Of several processes the first one chooses.
-func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice, s *subject) (*training.Sets, error) {
+func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice, s *subject) (sets *training.Sets, err error) {
+	defer func() {
+		if err != nil && sets != nil {
+			sets.Close()
+		}
+	}()
 	if p.Fit == "" {
 		return p.loadData(ctx, s.model)
 	}
@@ -67,8 +72,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	if err != nil {
 		return nil, err
 	}
-	sets, err := p.loadData(ctx, s.model)
-	if err != nil {
+	if sets, err = p.loadData(ctx, s.model); err != nil {
 		return nil, err
 	}
 	asked := p.Ctx

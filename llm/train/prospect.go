@@ -87,7 +87,7 @@ func (e MemoryEstimate) leavesRoom(available device.Sizes) bool {
 }
 
 // Larger batches are hardly faster, and their graphs large.
-const mostPlannedRows, mostPlannedTokens = 256, 16384
+const mostPlannedRows, mostPlannedTokens = 256, 8192
 
 // plannedRows is how many rows of a batch are planned at most.
 func (p Prospect) plannedRows() int {
