@@ -175,10 +175,16 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 	if err != nil {
 		return of, nil, err
 	}
-	if err := p.describeProspect(&of, s, sets, o); err != nil || devices.IsCPU() {
+	sampler, err := p.newSampler(s.model, sets.IsChat)
+	if err == nil {
+		err = p.describeProspect(&of, s, sets, o)
+	}
+	if err == nil {
+		err = sampler.reserve(&of)
+	}
+	if err != nil || devices.IsCPU() {
 		return of, nil, err
 	}
-	sampler, err := p.newSampler(s.model, sets.IsChat)
 	return of, func(of *train.Prospect) (whole bool, err error) {
 		of.Layout, whole, err = devices.Plan(s.model, func(to *device.Demand) error {
 			o := of.Options
@@ -191,8 +197,20 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 		if err == nil {
 			err = p.describeDevices(of)
 		}
+		if err == nil {
+			err = sampler.reserve(of)
+		}
 		return whole, err
-	}, err
+	}, nil
+}
+
+// reserve takes what samples need out of the memory that there is for steps.
+func (s *sampler) reserve(of *train.Prospect) error {
+	samples, err := s.memory(of.Layout, of.Trained.Adapters)
+	for i, n := range samples {
+		of.Available[i] -= n
+	}
+	return err
 }
 
 // choose finds the way that fits, and says it.
