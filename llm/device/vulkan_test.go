@@ -80,10 +80,8 @@ func TestVulkanTrains(t *testing.T) {
 func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMetrics {
 	t.Helper()
 	o := trainOptions(newEngine(t, on), train.CheckpointingOff)
-	o.Accumulate = 1
-	if m.Config().Embd > 100 {
-		o.Schedule.Peak /= 3 // wide ones learn all by heart otherwise, and losses of next to nothing are compared
-	}
+	// Of steeper steps, and losses of what is learnt by heart, operands in F16 alone are a thousandth.
+	o.Accumulate, o.Schedule.Peak = 1, 0.001
 	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)
 	defer tr.Close()
