@@ -51,7 +51,7 @@ func (e *Engine) usesStock() bool {
 	if e.there != nil {
 		return e.there.usesStock()
 	}
-	return e.opSet(0) == Stock
+	return len(e.places.devices) > 0 && e.opSet(0) == Stock
 }
 
 // A Use is what graphs are for, by which their lowering differs.
