@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,7 +133,7 @@ func (o *options) start(ctx context.Context, p part, args []string, row func([]s
 		return err
 	}
 	if err := c.Start(); err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
