@@ -73,9 +73,19 @@ func (w *watch) run() {
 			return
 		}
 		if w.leaving != nil && w.allLeft() {
-			w.leaving <- callError("MPI_Finalize", C.goggml_mpi_finalize())
+			w.end()
 			return
 		}
+	}
+}
+
+// end leaves the library. MPICH 4 may wait there for ever: over UCX a process waits for what another one, which waits for
+// it elsewhere, no longer reads. All have said by then that they leave, so that nothing is lost when this one goes.
+func (w *watch) end() {
+	timer := time.AfterFunc(w.Silence, func() { w.leaving <- nil })
+	err := callError("MPI_Finalize", C.goggml_mpi_finalize())
+	if timer.Stop() {
+		w.leaving <- err
 	}
 }
 
