@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"csrc", "internal/computethread", "internal/counted", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/mapped", "internal/mpi", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
 	{"."},
 	{"kernels"},
-	{"internal/fused", "internal/nn", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
+	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
 	{"llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/parallel", "llm/safetensors", "llm/sample", "llm/train"},
 	{"llm/run"},

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/operands"
 )
 
 // PeakFLOPS measures how many floating-point operations a second the training of a model of some layers can reach at most:
@@ -80,7 +79,7 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	}
 	defer buffers.Close()
 	for _, t := range []*ggml.Tensor{w, x} {
-		if err := fillRandom(t); err != nil {
+		if err := operands.Fill(t); err != nil {
 			return 0, err
 		}
 	}
@@ -107,25 +106,4 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 		}
 	}
 	return shortest, nil
-}
-
-// fillRandom writes a few random rows again and again: devices take less power, and more clock, for zeros.
-func fillRandom(t *ggml.Tensor) error {
-	const rows = 64
-	rng := rand.New(rand.NewPCG(1, 1))
-	values := make([]float32, rows*t.Dim(0))
-	for i := range values {
-		values[i] = float32(rng.NormFloat64())
-	}
-	raw := make([]byte, rows*t.Type().RowSize(t.Dim(0)))
-	if err := ggml.Quantize(raw, t.Type(), values, ggml.QuantizeOptions{RowLen: int(t.Dim(0))}); err != nil {
-		return err
-	}
-	return writeAgain(t, raw)
-}
-
-func writeAgain(t *ggml.Tensor, raw []byte) error {
-	whole := slices.Repeat(raw, int(t.NumBytes())/len(raw))
-	_, err := t.WriteAt(whole, 0)
-	return err
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/operands"
 )
 
 // measureCard measures products of a size in each type, and a copy. That in BF16 is the ceiling of the other parts.
@@ -57,11 +57,11 @@ func measureCard(ctx context.Context, o *options, emit func(row ...string)) erro
 const repeats = 8
 
 // timeOf is the time of an op on random operands, the median of some computations.
-func timeOf(ctx context.Context, b *ggml.Backend, operands func(c *ggml.Context) []*ggml.Tensor, op func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (seconds float64, err error) {
+func timeOf(ctx context.Context, b *ggml.Backend, leavesOf func(c *ggml.Context) []*ggml.Tensor, op func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (seconds float64, err error) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
 	defer c.Close()
-	x := operands(leaves)
+	x := leavesOf(leaves)
 	var nodes []*ggml.Tensor
 	for range repeats {
 		nodes = append(nodes, op(c, x))
@@ -79,7 +79,7 @@ func timeOf(ctx context.Context, b *ggml.Backend, operands func(c *ggml.Context)
 	}
 	defer buffers.Close()
 	for _, t := range x {
-		if err := fill(t); err != nil {
+		if err := operands.Fill(t); err != nil {
 			return 0, err
 		}
 	}
@@ -107,24 +107,4 @@ func timeOf(ctx context.Context, b *ggml.Backend, operands func(c *ggml.Context)
 	}
 	slices.Sort(times)
 	return times[len(times)/2], nil
-}
-
-// fill writes some random rows again and again.
-func fill(t *ggml.Tensor) error {
-	rng, row := rand.New(rand.NewPCG(1, 1)), t.Dim(0)
-	rows := min(t.Dim(1), 64)
-	values := make([]float32, rows*row)
-	for i := range values {
-		values[i] = float32(rng.NormFloat64())
-	}
-	raw := make([]byte, rows*t.Type().RowSize(row))
-	if err := ggml.Quantize(raw, t.Type(), values, ggml.QuantizeOptions{RowLen: int(row)}); err != nil {
-		return err
-	}
-	for at := int64(0); at < t.NumBytes(); at += int64(len(raw)) {
-		if _, err := t.WriteAt(raw[:min(int64(len(raw)), t.NumBytes()-at)], at); err != nil {
-			return err
-		}
-	}
-	return nil
 }

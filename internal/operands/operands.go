@@ -1,0 +1,28 @@
+// Package operands fills tensors on which ops are timed.
+package operands
+
+import (
+	"math/rand/v2"
+
+	"github.com/goggml/ggml"
+)
+
+// Fill writes some random rows again and again: devices take less power, and more clock, for zeros.
+func Fill(t *ggml.Tensor) error {
+	rng, row := rand.New(rand.NewPCG(1, 1)), t.Dim(0)
+	rows := min(t.Dim(1), 64)
+	values := make([]float32, rows*row)
+	for i := range values {
+		values[i] = float32(rng.NormFloat64())
+	}
+	raw := make([]byte, rows*t.Type().RowSize(row))
+	if err := ggml.Quantize(raw, t.Type(), values, ggml.QuantizeOptions{RowLen: int(row)}); err != nil {
+		return err
+	}
+	for at := int64(0); at < t.NumBytes(); at += int64(len(raw)) {
+		if _, err := t.WriteAt(raw[:min(int64(len(raw)), t.NumBytes()-at)], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
