@@ -33,6 +33,11 @@ func (w way) String() string {
 	return fmt.Sprintf(wayFormat, w.batch, w.accumulate, w.ctx, map[bool]string{true: recomputing, false: keeping}[w.recomputes])
 }
 
+// wayOf is that of a fit.
+func wayOf(f train.Fit) *way {
+	return &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
+}
+
 // parseWay reads what String writes.
 func parseWay(text string) (w way, err error) {
 	var checkpointing string
@@ -228,7 +233,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 	if err != nil {
 		return nil, p.explainFit(err, search)
 	}
-	w := &way{fit.Batch, fit.Accumulate, fit.Length, fit.Checkpointing == train.CheckpointingOn}
+	w := wayOf(*fit)
 	fmt.Fprintf(p.Log(), "--fit %s: %v, which takes %s\n", p.Fit, w, sizesOf(fit.Layout, fit.Memory.Total()))
 	if fit.Length < p.Ctx {
 		fmt.Fprintf(p.Log(), "--fit %s: samples have %d tokens at most, and not %d, of which a single sample does not fit; --ctx %d keeps them, and needs more memory\n",
@@ -243,7 +248,7 @@ func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 	if !errors.As(err, &none) {
 		return fmt.Errorf("--fit %s: %w", p.Fit, p.NameFlags(err))
 	}
-	least := way{none.Fit.Batch, none.Fit.Accumulate, none.Fit.Length, none.Fit.Checkpointing == train.CheckpointingOn}
+	least := wayOf(none.Fit)
 	remedy := "a smaller type of the base or --last-layers need less"
 	switch {
 	case !least.recomputes:
