@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 // What an interface is recognised by, and its handles. Those of Open MPI are addresses of its
 // symbols; those of MPICH, and of all that keep to its interface, are numbers; those of the standard
@@ -180,3 +181,5 @@ void goggml_mpi_error(int code, char *text, size_t size) {
 	((int (*)(int, char *, int *))mpi.error_string)(code, whole, &length);
 	snprintf(text, size, "%s", whole);
 }
+
+void goggml_mpi_pause(long nanoseconds) { nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL); }

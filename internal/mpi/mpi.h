@@ -27,3 +27,6 @@ int goggml_mpi_receive(char *byte, int from, goggml_mpi_handle *request);
 int goggml_mpi_test(goggml_mpi_handle *request, int *done);
 int goggml_mpi_finalize(void);
 void goggml_mpi_error(int code, char *text, size_t size);
+
+// Gives up the processor for so long.
+void goggml_mpi_pause(long nanoseconds);

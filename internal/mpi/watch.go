@@ -91,21 +91,31 @@ func (w *watch) end() {
 
 // take waits for something to do, for as long as it may.
 func (w *watch) take() {
-	wait := idle
 	if len(w.underWay) > 0 || w.leaving != nil {
-		wait = poll
+		select {
+		case s := <-w.begun:
+			w.begin(s)
+		case w.leaving = <-w.leave:
+		default:
+			C.goggml_mpi_pause(C.long(poll)) // a timer of Go's takes a millisecond where nothing else runs
+		}
+		return
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	select {
 	case s := <-w.begun:
-		if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
-			w.fail(err)
-		}
-		w.underWay = append(w.underWay, s)
+		w.begin(s)
 	case w.leaving = <-w.leave:
 	case <-timer.C:
 	}
+}
+
+func (w *watch) begin(s *sum) {
+	if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
+		w.fail(err)
+	}
+	w.underWay = append(w.underWay, s)
 }
 
 // giveUp ends what cannot be done any more.

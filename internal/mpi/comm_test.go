@@ -1,0 +1,55 @@
+package mpi
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// start joins the other process of testdata/mpi_abi.c.
+func start(t *testing.T, o Options) *Comm {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "libmpi_abi.so")
+	out, err := exec.Command(cmp.Or(os.Getenv("CC"), "cc"), "-shared", "-fPIC", "-o", path, "testdata/mpi_abi.c").CombinedOutput()
+	require.NoError(t, err, string(out))
+	t.Setenv(LibraryVariable, path)
+	c, err := Start(Launch{Size: 2, variable: "PMI_SIZE"}, o)
+	require.NoError(t, err)
+	require.Equal(t, []any{0, 2, "Test 1.0"}, []any{c.Rank, c.Size, c.Library})
+	return c
+}
+
+// A library that does not return from MPI_Finalize keeps nobody.
+func TestFinalizeThatHangs(t *testing.T) {
+	t.Setenv("MPI_FINALIZE", "hang")
+	c := start(t, Options{Silence: 100 * time.Millisecond})
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for the library")
+	}
+}
+
+// Sums go on as long as somebody asks for them: a message of many pieces takes as many looks, between which there is
+// far less than a millisecond. A busy machine disturbs some of them.
+func TestSumIsLookedAfter(t *testing.T) {
+	c := start(t, Options{})
+	defer c.Close()
+	least := time.Hour
+	for range 10 {
+		x := []float64{1, 2}
+		began := time.Now()
+		require.NoError(t, c.SumDoubles(x)) // of 100 looks
+		least = min(least, time.Since(began))
+		require.Equal(t, []float64{1, 2}, x)
+	}
+	require.Less(t, least, 50*time.Millisecond)
+}
