@@ -157,7 +157,7 @@ func (n *network) read(from int) {
 		default: // dropped: the queue is full
 		}
 		if ahead := time.Until(free); ahead > 5*time.Millisecond { // as the sender's own queue
-			time.Sleep(ahead - 4*time.Millisecond)
+			sleep(ahead - 4*time.Millisecond)
 		}
 	}
 }
@@ -166,11 +166,18 @@ func (n *network) read(from int) {
 func (n *network) deliver(to int) {
 	for p := range n.queues[to] {
 		if wait := time.Until(p.at); wait > 0 {
-			time.Sleep(wait)
+			sleep(wait)
 		}
 		if _, err := n.devices[to].Write(p.data); err != nil && os.IsTimeout(err) {
 			return
 		}
+	}
+}
+
+// sleep is as long as it is asked to be: a timer of Go's, in a process that does nothing else, goes in milliseconds.
+func sleep(d time.Duration) {
+	remaining := syscall.NsecToTimespec(int64(d))
+	for syscall.Nanosleep(&remaining, &remaining) == syscall.EINTR {
 	}
 }
 
