@@ -20,6 +20,7 @@ type Group struct {
 	comm      *mpi.Comm
 	processes []Process
 	sums      int64 // bytes of gradients that were summed
+	underWay  int   // of these sums
 	waited    time.Duration
 }
 
@@ -204,6 +205,9 @@ func (g *Group) Sum(ctx context.Context, x []float64) error {
 	if ctx.Err() != nil {
 		all[0] = 1
 	}
+	if g.underWay > 0 {
+		defer g.waiting(time.Now())
+	}
 	if err := g.comm.SumDoubles(all); err != nil {
 		return g.lost(err)
 	}
@@ -245,18 +249,23 @@ func (g *Group) SumGrads(_ context.Context, grads []*ggml.Tensor) (wait func() e
 		parts, from = append(parts, p), to
 		g.sums += bytes
 	}
+	g.underWay++
 	return func() error {
-		began, err := time.Now(), readErr
+		defer g.waiting(time.Now())
+		g.underWay--
+		err := readErr
 		for _, p := range parts {
 			err = errors.Join(err, p.wait())
 		}
-		g.waited += time.Since(began)
 		if e := g.comm.Err(); e != nil {
 			return g.lost(e)
 		}
 		return err
 	}
 }
+
+// waiting counts the time since then as that of waiting for gradients.
+func (g *Group) waiting(began time.Time) { g.waited += time.Since(began) }
 
 // A part of gradients is summed at a time.
 type part struct {

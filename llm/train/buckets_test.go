@@ -81,7 +81,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 // gradientsOf are the loss and the gradients of a step, which is not made.
 func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]float32) {
 	t.Helper()
-	s, err := tr.planStep()
+	s, err := tr.planStep(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, tr.accumulate(context.Background(), s))
 	grads = map[string][]float32{}

@@ -131,7 +131,7 @@ func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d
 
 func (e *Evaluator) evaluateRows(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
 	err := d.Check(e.m.Config().Vocab)
-	if err := agreeOn(ctx, g, err, shared{name: "the number of held-out rows", value: d.Len()}); err != nil {
+	if err := agreeOn(ctx, g, err, nil, shared{name: "the number of held-out rows", value: d.Len()}); err != nil {
 		return nil, err
 	}
 	rows := make([]RowEvaluation, d.Len())

@@ -24,8 +24,8 @@ type Group interface {
 	Sum(ctx context.Context, x []float64) error
 	// SumGrads begins to replace the elements of F32 tensors by their sums over all ranks, which
 	// are equal on all: it has read them when it returns, and what it returns waits for the sums,
-	// and writes them. Others may have begun by then, and are waited for in their order. A rank
-	// begins and waits whatever has happened to it, and tells the others in the call of Sum that follows.
+	// and writes them. Others may have begun by then, and are waited for in their order, calls of Sum
+	// between. A rank begins and waits whatever has happened to it, and tells the others in a call of Sum.
 	SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
 }
 

@@ -24,9 +24,9 @@ const (
 	explainShared            // the value decides nothing, and explains why a fingerprint after it differs
 )
 
-// agreeOn demands that shared quantities are the same on all ranks, of which one may come with an
-// error, as in [agree]. They are compared by one number, and told where that differs.
-func agreeOn(ctx context.Context, g Group, err error, list ...shared) error {
+// agreeOn is [agree] that demands shared quantities to be the same on all ranks. They are compared by one number,
+// and told where that differs.
+func agreeOn(ctx context.Context, g Group, err error, sums []float64, list ...shared) error {
 	if g.Size() == 1 {
 		return err
 	}
@@ -41,10 +41,14 @@ func agreeOn(ctx context.Context, g Group, err error, list ...shared) error {
 			fmt.Fprintf(digest, "%q %q ", x.name, texts[i].Value)
 		}
 	}
-	all := make([]float64, g.Size())
+	all := append(make([]float64, g.Size()), sums...)
 	all[g.Rank()] = float64(digest.Sum64() >> 11) // which a float64 holds exactly
-	if err := agree(ctx, g, err, all); err != nil || !slices.ContainsFunc(all, func(x float64) bool { return x != all[0] }) {
+	if err := agree(ctx, g, err, all); err != nil {
 		return err
+	}
+	copy(sums, all[g.Size():])
+	if digests := all[:g.Size()]; !slices.ContainsFunc(digests, func(x float64) bool { return x != digests[0] }) {
+		return nil
 	}
 	lists, err := exchange(ctx, g, texts)
 	if err != nil {
@@ -145,7 +149,7 @@ func (t *Trainer) CheckGroup(ctx context.Context) error {
 		return nil
 	}
 	list, err := t.sharedSettings()
-	return agreeOn(ctx, t.group, err, list...)
+	return agreeOn(ctx, t.group, err, nil, list...)
 }
 
 // sharedSettings are all that decide a run, but for whether layers are recomputed and weights kept for products, which

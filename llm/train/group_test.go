@@ -385,3 +385,50 @@ func TestLocalGroup(t *testing.T) {
 		require.Equal(t, []float32{3, 3}, got)
 	}
 }
+
+// A calledGroup notes its calls.
+type calledGroup struct {
+	Group
+	calls *[]string
+}
+
+func (g calledGroup) note(call string) { *g.calls = append(*g.calls, call) }
+
+func (g calledGroup) Sum(ctx context.Context, x []float64) error {
+	g.note("sum")
+	return g.Group.Sum(ctx, x)
+}
+
+func (g calledGroup) SumGrads(ctx context.Context, grads []*ggml.Tensor) func() error {
+	g.note("begin")
+	wait := g.Group.SumGrads(ctx, grads)
+	return func() error {
+		g.note("wait")
+		return wait()
+	}
+}
+
+// A step waits for the network as seldom as it can: its ranks agree on it beside the sums of their gradients, and once
+// more on its end.
+func TestCallsOfStep(t *testing.T) {
+	runs := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)
+	calls := make([][]string, len(runs))
+	for rank, r := range runs {
+		r.group = calledGroup{r.group, &calls[rank]}
+		r.reduction.group = r.group
+	}
+	for range 2 {
+		requireAll(t, together(runs, func(_ int, r *loraRun) error {
+			_, err := r.Step(context.Background())
+			return err
+		}), nil)
+	}
+	want := []string{
+		"sum", // about the scale of the loss, before the first step
+		"begin", "sum", "wait", "sum",
+		"begin", "sum", "wait", "sum",
+	}
+	for _, list := range calls {
+		require.Equal(t, want, list)
+	}
+}

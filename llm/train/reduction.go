@@ -98,8 +98,8 @@ func (r *reduction) advance() {
 	}
 }
 
-// end adds up what is left, whatever has happened to it, and waits for the sums.
-func (r *reduction) end(ctx context.Context) (err error) {
+// end begins with what is left, whatever has happened to it. What it returns waits for the sums.
+func (r *reduction) end(ctx context.Context) (wait func() error) {
 	if !r.running { // this process had no batch
 		r.begin(ctx)
 	}
@@ -108,10 +108,12 @@ func (r *reduction) end(ctx context.Context) (err error) {
 	}
 	r.advance()
 	r.running = false
-	for _, wait := range r.waits {
-		if e := wait(); err == nil {
-			err = e
+	return func() (err error) {
+		for _, wait := range r.waits {
+			if e := wait(); err == nil {
+				err = e
+			}
 		}
+		return err
 	}
-	return err
 }

@@ -96,7 +96,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	if err := t.CheckGroup(ctx); err != nil {
 		return err
 	}
-	if err := agreeOn(ctx, t.group, nil, o.shared()...); err != nil {
+	if err := agreeOn(ctx, t.group, nil, nil, o.shared()...); err != nil {
 		return err
 	}
 	first, begin := t.step, time.Now()

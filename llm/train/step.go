@@ -26,12 +26,15 @@ type step struct {
 }
 
 // planStep plans the next step.
-func (t *Trainer) planStep() (*step, error) {
+func (t *Trainer) planStep(ctx context.Context) (*step, error) {
+	if err := t.agreeOnScale(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := t.nextRows()
 	if err != nil {
 		return nil, err
 	}
-	s := &step{rows: rows, scale: 1, metrics: StepMetrics{
+	s := &step{rows: rows, metrics: StepMetrics{
 		Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1),
 		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
 	}}
@@ -54,6 +57,7 @@ func (t *Trainer) planStep() (*step, error) {
 	if s.weight == 0 {
 		return nil, fmt.Errorf("step %d: no token of its rows is trained; check the data and its masks", s.metrics.Step)
 	}
+	s.scale = t.lossScale(s.weight, s.largest)
 	return s, nil
 }
 
@@ -92,7 +96,7 @@ func (t *Trainer) batches(s *step) []model.Batch {
 // batch; several add up their losses and gradients before. An error leaves the parameters as they
 // are.
 func (t *Trainer) compute(ctx context.Context) (*step, error) {
-	s, err := t.planStep()
+	s, err := t.planStep(ctx)
 	if t.group.Size() > 1 {
 		err = t.computeShared(ctx, s, err)
 	} else if err == nil {
@@ -115,9 +119,6 @@ func (t *Trainer) updates() []device.Work {
 // accumulate adds up losses and gradients of the batches of a step; the last one takes the updates,
 // where there are some, into its submission, and lets a group begin to add up gradients.
 func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
-	if err := t.scaleLoss(ctx, s); err != nil {
-		return err
-	}
 	batches := t.batches(s)
 	for i, b := range batches {
 		var then []device.Work
@@ -142,28 +143,33 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Wor
 }
 
 // computeShared computes the share of a process in a step that it has planned, or failed to, and
-// with the others the step.
+// with the others the step. They agree on all that it is while the gradients are added up: each of their
+// calls takes as long as the network is late.
 func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
-	planned := StepMetrics{}
+	if err == nil {
+		err = t.accumulate(ctx, s)
+	}
+	wait := t.reduction.end(ctx)
+	var own StepMetrics
 	if s != nil {
-		planned = s.metrics
+		own = s.metrics
 	}
-	if err := agreeOn(ctx, t.group, err, append(t.shared(),
-		shared{name: "the number of tokens of the step", value: planned.RowTokens}, shared{name: "the learning rate", value: planned.LearningRate})...); err != nil {
+	loss := []float64{own.Loss}
+	err = agreeOn(ctx, t.group, err, loss, append(t.shared(),
+		shared{name: "the number of tokens of the step", value: own.RowTokens}, shared{name: "the learning rate", value: own.LearningRate})...)
+	waitErr := wait()
+	if err != nil {
 		return err
 	}
-	err = t.accumulate(ctx, s)
-	sums := []float64{s.metrics.Loss}
-	if waitErr := t.reduction.end(ctx); err == nil && waitErr != nil {
-		err = groupError(waitErr)
-	}
-	if err := agree(ctx, t.group, err, sums); err != nil {
-		return err
-	}
-	s.metrics.Loss = sums[0]
+	s.metrics.Loss = loss[0]
 	// From here on it cannot be interrupted: the others go on.
 	ctx = context.WithoutCancel(ctx)
-	if err = t.opt.prepare(s, nil); err == nil {
+	if waitErr != nil {
+		err = groupError(waitErr)
+	} else {
+		err = t.opt.prepare(s, nil)
+	}
+	if err == nil {
 		updates := t.updates()
 		err = updates[0].Workspace.ComputeThen(ctx, updates[0].Graph, updates[1:]...)
 	}
