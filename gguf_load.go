@@ -68,7 +68,6 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 	if err != nil {
 		return nil, fileError(g.name, "cannot be loaded", err)
 	}
-	buffers.SetUsage(UsageWeights)
 	undo.keep()
 	return buffers, nil
 }
@@ -191,6 +190,7 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 			return all, err
 		}
 	}
+	all.SetUsage(UsageWeights)
 	l.progress(l.total)
 	return all, nil
 }
@@ -234,10 +234,12 @@ func (l *ggufLoader) read() (*Buffers, error) {
 		return nil, err
 	}
 	l.made = all
+	all.SetUsage(UsageWeights) // for ggml's RPC client, which asks a server for weights by their hash
+	whole := bt.repacks() || l.device.isRPC()
 	chunk := make([]byte, chunkSize)
 	for i, t := range l.tensors {
-		if bt.repacks() {
-			chunk = make([]byte, l.infos[i].Size) // written as a whole
+		if size := l.infos[i].Size; whole && size > int64(len(chunk)) {
+			chunk = make([]byte, size)
 		}
 		if err := l.fill(t, l.infos[i], l.places[i], chunk); err != nil {
 			return all, err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -126,7 +128,22 @@ func TestStopWaits(t *testing.T) {
 	wait()
 }
 
-// Weights are sent once: the next client finds them in the cache, by their hash.
+// fileOf opens a file of weights.
+func fileOf(t *testing.T, values []float32) *ggml.GGUF {
+	t.Helper()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	defer g.Close()
+	info := ggml.GGUFTensor{Name: "weights", Type: ggml.F32, Shape: []int64{int64(len(values))}}
+	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, values) }))
+	path := filepath.Join(t.TempDir(), "weights.gguf")
+	require.NoError(t, g.WriteFile(path))
+	file, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	return file
+}
+
+// Weights of a file are sent once: the next client finds them in the cache, by their hash.
 func TestCache(t *testing.T) {
 	folder := t.TempDir()
 	_, out, remote := start(t, "--cache", folder, "--cache-size", "30")
@@ -136,14 +153,14 @@ func TestCache(t *testing.T) {
 		values[0] = first
 		c := ggml.NewContext()
 		defer c.Close()
-		x := c.NewTensor(ggml.F32, n)
-		buffers, err := c.Allocate(remote.Devices()[0].BufferType())
+		file := fileOf(t, values)
+		defer file.Close()
+		buffers, err := file.Load(c, remote.Devices()[0], ggml.LoadOptions{})
 		require.NoError(t, err)
-		buffers.SetUsage(ggml.UsageWeights) // of other data ggml's client sends all
-		require.NoError(t, ggml.Write(x, values))
+		x, _ := c.Tensor("weights")
 		got, err := ggml.Read[float32](x)
 		require.NoError(t, err)
-		require.Equal(t, first, got[0])
+		require.Equal(t, values, got)
 		buffers.Close()
 	}
 	files := func() []string {
