@@ -199,6 +199,7 @@ func (c *rpcCache) copy(file io.Reader, hash uint64, r *rpcRegion, size int64) b
 		n := min(size-at, rpcPiece)
 		if r.buffer.isHost {
 			room = r.host(at, n)
+			faultIn(room)
 		} else {
 			room = rpcRoom(room, n)
 		}

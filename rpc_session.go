@@ -522,6 +522,7 @@ func (s *rpcSession) receive(r *rpcRegion, at, n int64, seen func([]byte) error)
 			room = rpcRoom(room, piece)
 		} else {
 			room = r.host(at, piece)
+			faultIn(room)
 		}
 		if err := s.read(room); err != nil {
 			return err

@@ -42,6 +42,9 @@ var (
 	CheckBuildTags func(backendOfTag map[string]string) error
 )
 
+// FaultIn is a function of package ggml, on Linux.
+var FaultIn func(memory []byte)
+
 // System is where drivers of GPUs are looked for, and PluginFolders changes where their plugins are.
 var (
 	System        fs.FS = os.DirFS("/")

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package ggml
+
+func faultIn([]byte) {} // its memory comes by page faults
