@@ -41,7 +41,9 @@ const (
 	defaultSilence = 6 * time.Second
 	beat           = 500 * time.Millisecond // between signs of life
 	idle           = 50 * time.Millisecond  // between looks at them
-	poll           = 50 * time.Microsecond  // between looks at a sum
+	leastPoll      = 50 * time.Microsecond  // between looks at sums
+	mostPoll       = 500 * time.Microsecond
+	pollShare      = 16 // of the time that they have taken, after which there is a look
 )
 
 // Start joins the processes of a launch.

@@ -47,9 +47,9 @@ func TestSumIsLookedAfter(t *testing.T) {
 	for range 10 {
 		x := []float64{1, 2}
 		began := time.Now()
-		require.NoError(t, c.SumDoubles(x)) // of 100 looks
+		require.NoError(t, c.SumDoubles(x)) // of 20 looks
 		least = min(least, time.Since(began))
 		require.Equal(t, []float64{1, 2}, x)
 	}
-	require.Less(t, least, 50*time.Millisecond)
+	require.Less(t, least, 10*time.Millisecond)
 }

@@ -18,6 +18,7 @@ type watch struct {
 	underWay []*sum
 	leaving  chan error // gets the result; nil before Close
 	last     time.Time  // look at the peers
+	moved    time.Time  // when a sum has begun or ended
 }
 
 // A peer is a process that is heard from.
@@ -97,7 +98,7 @@ func (w *watch) take() {
 			w.begin(s)
 		case w.leaving = <-w.leave:
 		default:
-			C.goggml_mpi_pause(C.long(poll)) // a timer of Go's takes a millisecond where nothing else runs
+			C.goggml_mpi_pause(C.long(w.poll())) // a timer of Go's takes a millisecond where nothing else runs
 		}
 		return
 	}
@@ -115,7 +116,13 @@ func (w *watch) begin(s *sum) {
 	if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
 		w.fail(err)
 	}
-	w.underWay = append(w.underWay, s)
+	w.underWay, w.moved = append(w.underWay, s), time.Now()
+}
+
+// poll is how long to wait before the next look at sums: the longer they have taken the longer, for each look takes time
+// of a processor that the processes they wait for may want.
+func (w *watch) poll() time.Duration {
+	return min(max(leastPoll, time.Since(w.moved)/pollShare), mostPoll)
 }
 
 // giveUp ends what cannot be done any more.
@@ -154,21 +161,16 @@ func (w *watch) look() error {
 	return nil
 }
 
-// test ends the sums that are over.
+// test ends the sums that are over, in the order in which they have begun: a test lets the library go on with all.
 func (w *watch) test() error {
-	rest := w.underWay[:0]
-	for _, s := range w.underWay {
-		done, err := isDone("MPI_Iallreduce", &s.request)
-		if err != nil {
+	for len(w.underWay) > 0 {
+		s := w.underWay[0]
+		if done, err := isDone("MPI_Iallreduce", &s.request); !done || err != nil {
 			return err
 		}
-		if done {
-			s.done <- nil
-		} else {
-			rest = append(rest, s)
-		}
+		s.done <- nil
+		w.underWay, w.moved = w.underWay[1:], time.Now()
 	}
-	w.underWay = rest
 	return nil
 }
 
