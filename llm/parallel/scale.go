@@ -9,6 +9,9 @@ import (
 type Network struct {
 	Bandwidth float64       // bytes a second, of the cable
 	Latency   time.Duration // one way
+	// Load is the share of the processors of a machine that a sum takes while it travels: 0 where they have nothing
+	// else to do, as beside a GPU that computes.
+	Load float64
 }
 
 // goodput is what headers of Ethernet, IP and TCP leave of a cable.
@@ -17,14 +20,23 @@ const goodput = 0.94
 // travel is how long bytes take to leave a machine.
 func (n Network) travel(bytes float64) time.Duration { return seconds(bytes / (goodput * n.Bandwidth)) }
 
-// AllReduce is how long machines take to add up bytes that each has: in a ring, where each sends and receives almost
-// twice the bytes.
+// handshake is how often a message of many bytes crosses a network: MPI asks whether it may send, and is told to.
+const handshake = 3
+
+// ring is how long bytes that each of some machines has travel while these add them up, where each sends and receives
+// almost twice as many, and how long its messages are late.
+func (n Network) ring(bytes float64, machines int) (travel, late time.Duration) {
+	steps := 2 * float64(machines-1)
+	return n.travel(steps / float64(machines) * bytes), time.Duration(steps) * handshake * n.Latency
+}
+
+// AllReduce is how long machines take to add up bytes that each has.
 func (n Network) AllReduce(bytes float64, machines int) time.Duration {
 	if machines < 2 {
 		return 0
 	}
-	steps := 2 * float64(machines-1)
-	return n.travel(steps/float64(machines)*bytes) + time.Duration(steps)*n.Latency
+	travel, late := n.ring(bytes, machines)
+	return travel + late
 }
 
 // agree is how long they take to add up a few numbers, by halves.
@@ -48,20 +60,20 @@ const (
 	lastShare     = 1. / 4
 )
 
-// agreements of a step: on what it is, on its loss, on its end.
-const agreements = 3
-
 // Data is how long a step takes on machines that share its samples. The sum of the gradients goes on while the rest of
-// the last backward pass is computed, but for the last part.
+// the last backward pass is computed, but for the last part: as far as it finds processors, and it delays what it takes
+// them from. At the end the machines agree that all are there.
 func (w Workload) Data(machines int, n Network) time.Duration {
 	if machines < 2 {
 		return w.Step
 	}
 	share := math.Ceil(float64(w.Samples) / float64(machines))
 	compute := share / float64(w.Samples) * float64(w.Step)
-	beside := min(share, float64(w.Batch)) / share * compute * backwardShare * (1 - lastShare)
-	sum := float64(n.AllReduce(w.Gradients, machines))
-	return time.Duration(compute+max(lastShare*sum, sum-beside)) + agreements*n.agree(machines)
+	beside := min(share, float64(w.Batch)) / share * compute * backwardShare * (1 - lastShare) * (1 - n.Load)
+	bytes, late := n.ring(w.Gradients, machines)
+	travel := float64(bytes)
+	wait := max(lastShare*travel, travel-beside)
+	return time.Duration(compute+n.Load*(travel-wait)+wait) + late + n.agree(machines)
 }
 
 // Layers is how long a step takes on machines that share the layers of the model: one after the other computes, and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -57,7 +58,8 @@ func (l leaving) Run() int {
 //
 // A step has GOGGML_BENCH_SAMPLES samples of GOGGML_BENCH_TOKENS tokens, 12 of 64 by default, which are computed
 // one at a time by a thread of each process. The model is made in GOGGML_BENCH_FOLDER, or in the system's folder
-// for temporary files.
+// for temporary files. With GOGGML_BENCH_ALONE each process computes whole
+// steps, which all begin together.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []arch.Config{benchmodel.Small(), benchmodel.Medium(), benchmodel.Large()} {
 		b.Run(c.Name, func(b *testing.B) { benchmarkStep(b, c) })
@@ -84,9 +86,13 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16, Init: lora.InitKaiming})
 	require.NoError(b, err)
 	defer a.Close()
+	shared := group
+	if os.Getenv("GOGGML_BENCH_ALONE") != "" {
+		shared = nil
+	}
 	samples, tokens := setting("GOGGML_BENCH_SAMPLES", 12), setting("GOGGML_BENCH_TOKENS", 64)
 	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, randomTokens(c.Vocab, tokens, samples), train.Options{
-		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: samples, Threads: 1, Group: group,
+		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: samples, Threads: 1, Group: shared,
 		Checkpointing: train.CheckpointingOff,
 	})
 	require.NoError(b, err)
@@ -94,6 +100,9 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 	step := func() {
 		_, err := t.Step(b.Context())
 		require.NoError(b, err)
+		if shared != group {
+			require.NoError(b, group.Sum(b.Context(), []float64{0}))
+		}
 	}
 	step() // which makes graphs
 	_, before := group.Traffic()
@@ -109,7 +118,8 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 	b.ReportMetric(4*float64(a.NumParameters())/1e6, "MB/step")
 }
 
-// BenchmarkSum is of the gradients of adapters of rank 16, in the parts that a step has.
+// BenchmarkSum is of the gradients of adapters of rank 16, in the parts that a step has. It reports what share of the
+// processors of the machine was busy meanwhile, where Linux says so, and nothing else runs.
 func BenchmarkSum(b *testing.B) {
 	for name, bytes := range map[string]int64{"28M": 4_784_128, "0.3B": 27_918_336, "1.1B": 50_462_720} {
 		b.Run(name, func(b *testing.B) {
@@ -126,6 +136,7 @@ func BenchmarkSum(b *testing.B) {
 			require.NoError(b, err)
 			defer memory.Close()
 			least := time.Duration(1 << 62)
+			began, busy := time.Now(), busyTime()
 			for b.Loop() {
 				require.NoError(b, group.Sum(b.Context(), []float64{0})) // they begin together
 				began := time.Now()
@@ -138,9 +149,24 @@ func BenchmarkSum(b *testing.B) {
 				}
 				least = min(least, time.Since(began))
 			}
+			b.ReportMetric((busyTime()-busy).Seconds()/time.Since(began).Seconds()/float64(runtime.NumCPU()), "load")
 			b.ReportMetric(least.Seconds()*1e3, "least-ms/sum")
 		})
 	}
+}
+
+// busyTime is how long the processors of this machine have done something, added up.
+func busyTime() time.Duration {
+	const ticks = 100 // a second
+	var user, nice, system, idle, wait, interrupts, soft int64
+	text, err := os.ReadFile("/proc/stat")
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &interrupts, &soft)
+	}
+	if err != nil {
+		return 0
+	}
+	return time.Duration(user+nice+system+interrupts+soft) * time.Second / ticks
 }
 
 func setting(name string, otherwise int) int {
