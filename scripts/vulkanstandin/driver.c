@@ -4,7 +4,7 @@
 //   GOGGML_VULKAN_REFUSE=BYTES   it has less than it says, and refuses what goes beyond that
 //   GOGGML_VULKAN_LOST=FILE      it is lost as long as the file is there
 //
-// All are asked for at each call. DRIVER is the path of the other one. Types are those of Vulkan's ABI, of which only what
+// Who asks whether a computation has ended waits for a moment. All are asked for at each call. DRIVER is the path of the other one. Types are those of Vulkan's ABI, of which only what
 // is looked at is named here.
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OUT_OF_DEVICE_MEMORY = -2, INITIALIZATION_FAILED = -3, DEVICE_LOST = -4 };
+enum { NOT_READY = 1, TIMEOUT = 2, OUT_OF_DEVICE_MEMORY = -2, INITIALIZATION_FAILED = -3, DEVICE_LOST = -4 };
 enum { MEMORY_BUDGET_PROPERTIES = 1000237000 }; // a type of structure
 
 typedef struct { uint32_t flags, heap; } memory_type;
@@ -35,7 +35,7 @@ static function (*find)(void *instance, const char *name);
 static function (*find_physical)(void *instance, const char *name);
 static function (*find_of_device)(void *device, const char *name);
 static struct {
-	function memory_properties, memory_properties2, allocate, release, submit, submit2, wait, wait_semaphores, idle, queue_idle;
+	function memory_properties, memory_properties2, allocate, release, submit, submit2, status, wait, wait_semaphores, idle, queue_idle;
 } real;
 
 static uint64_t number(const char *variable) {
@@ -128,6 +128,13 @@ static int32_t wait_for_fences(void *device, uint32_t n, const uint64_t *fences,
 	return is_lost() ? DEVICE_LOST : ((int32_t (*)(void *, uint32_t, const uint64_t *, uint32_t, uint64_t))real.wait)(device, n, fences, all, timeout);
 }
 
+// ggml asks for it in a loop, which would take the processor from the thread that computes.
+static int32_t fence_status(void *device, uint64_t fence) {
+	const uint64_t moment = 1000000; // ns
+	int32_t result = wait_for_fences(device, 1, &fence, 1, moment);
+	return result == TIMEOUT ? NOT_READY : result;
+}
+
 static int32_t wait_semaphores(void *device, const void *info, uint64_t timeout) {
 	return is_lost() ? DEVICE_LOST : ((int32_t (*)(void *, const void *, uint64_t))real.wait_semaphores)(device, info, timeout);
 }
@@ -147,6 +154,7 @@ static const struct { const char *name; function *real, ours; } taken_over[] = {
 	{"vkQueueSubmit", &real.submit, (function)submit},
 	{"vkQueueSubmit2", &real.submit2, (function)submit2},
 	{"vkQueueSubmit2KHR", &real.submit2, (function)submit2},
+	{"vkGetFenceStatus", &real.status, (function)fence_status},
 	{"vkWaitForFences", &real.wait, (function)wait_for_fences},
 	{"vkWaitSemaphores", &real.wait_semaphores, (function)wait_semaphores},
 	{"vkWaitSemaphoresKHR", &real.wait_semaphores, (function)wait_semaphores},
