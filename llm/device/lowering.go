@@ -180,7 +180,8 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 }
 
 // kernels is the lowering of the CPU by kernels. Beside devices it multiplies in F32 where it lacks their type, which
-// rounds less; and checkpoints compress nothing, because what they would write into has no place in a scheduler's graph.
+// rounds less; and checkpoints compress nothing, because the scheduler restores an input by the device whose layer comes
+// before in the backward pass, in memory of that, which is scarcer.
 func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	alone := len(e.places.devices) == 1
 	if u.Phase == Training {
