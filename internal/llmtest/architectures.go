@@ -156,9 +156,9 @@ func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 		a.widen = 8
 	}
 	a.keys = maps.Clone(a.keys)
-	for used, count := range map[string]string{"expert_used_count": "expert_count", "expert_group_used_count": "expert_group_count"} {
-		if n, ok := a.keys[count]; ok {
-			a.keys[used] = n
+	for key := range a.keys {
+		if n, ok := a.keys[strings.Replace(key, "used_count", "count", 1)]; ok {
+			a.keys[key] = n
 		}
 	}
 	return a.write(t, name, only(typ))
