@@ -123,15 +123,16 @@ func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing tr
 	return tr
 }
 
-func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance float64) {
+// requireSameLosses demands losses that differ by no more than a share of them, and gives the largest.
+func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance float64) (worst float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
-	worst := 0.0
 	for i, p := range want {
 		require.InEpsilon(t, p.Loss, got[i].Loss, tolerance, "step %d", p.Step)
 		worst = max(worst, math.Abs(p.Loss-got[i].Loss)/p.Loss)
 	}
 	t.Logf("losses from %.4f to %.4f differ by at most %.1e", want[0].Loss, want[len(want)-1].Loss, worst)
+	return worst
 }
 
 // Both lowerings train alike, and go on with each other's checkpoints.
