@@ -4,8 +4,8 @@
 //   GOGGML_VULKAN_REFUSE=BYTES   it has less than it says, and refuses what goes beyond that
 //   GOGGML_VULKAN_LOST=FILE      it is lost as long as the file is there
 //
-// Who asks whether a computation has ended waits for a moment. All are asked for at each call. DRIVER is the path of the other one. Types are those of Vulkan's ABI, of which only what
-// is looked at is named here.
+// All are asked for at each call. DRIVER is the path of the other one. Who asks whether a computation has ended waits for
+// a moment. Types are those of Vulkan's ABI, of which only what is looked at is named here.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
