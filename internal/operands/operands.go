@@ -1,4 +1,4 @@
-// Package operands fills tensors on which ops are timed.
+// Package operands times ops, on tensors that it fills.
 package operands
 
 import (

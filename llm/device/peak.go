@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/goggml/ggml"
@@ -57,7 +58,7 @@ func peakOf(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.T
 	return best, nil
 }
 
-// timeProducts is the shortest time of some products of matrices of a size, after one that warms up.
+// timeProducts is the shortest time of some products of matrices of a size.
 func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.Type, n int64) (time.Duration, error) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
@@ -73,37 +74,9 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 		sum = y
 	}
 	g := c.NewGraph(sum)
-	buffers, err := leaves.Allocate(b.BufferType())
+	times, err := operands.Times(ctx, b, leaves, g, sum, peakBudget)
 	if err != nil {
 		return 0, err
 	}
-	defer buffers.Close()
-	for _, t := range []*ggml.Tensor{w, x} {
-		if err := operands.Fill(t); err != nil {
-			return 0, err
-		}
-	}
-	allocator, err := ggml.NewGraphAllocator(b.BufferType())
-	if err != nil {
-		return 0, err
-	}
-	defer allocator.Close()
-	if err := allocator.Allocate(g); err != nil {
-		return 0, err
-	}
-	shortest := time.Duration(math.MaxInt64)
-	result := make([]byte, 4)
-	for i, begun := 0, time.Now(); i < 2 || i < 5 && time.Since(begun) < peakBudget; i++ {
-		began := time.Now()
-		if err := b.Compute(ctx, g); err != nil {
-			return 0, err
-		}
-		if _, err := sum.ReadAt(result, 0); err != nil { // which servers compute before they answer
-			return 0, err
-		}
-		if i > 0 {
-			shortest = min(shortest, time.Since(began))
-		}
-	}
-	return shortest, nil
+	return slices.Min(times), nil
 }

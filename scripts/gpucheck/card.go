@@ -73,38 +73,10 @@ func timeOf(ctx context.Context, b *ggml.Backend, leavesOf func(c *ggml.Context)
 	if !b.Device().SupportsOp(nodes[0]) {
 		return 0, fmt.Errorf("the device has no %s of these types", nodes[0].Op())
 	}
-	buffers, err := leaves.Allocate(b.BufferType())
+	times, err := operands.Times(ctx, b, leaves, g, nodes[repeats-1], time.Minute)
 	if err != nil {
 		return 0, err
-	}
-	defer buffers.Close()
-	for _, t := range x {
-		if err := operands.Fill(t); err != nil {
-			return 0, err
-		}
-	}
-	allocator, err := ggml.NewGraphAllocator(b.BufferType())
-	if err != nil {
-		return 0, err
-	}
-	defer allocator.Close()
-	if err := allocator.Allocate(g); err != nil {
-		return 0, err
-	}
-	var times []float64
-	result := make([]byte, 4)
-	for i := range 6 {
-		began := time.Now()
-		if err := b.Compute(ctx, g); err != nil {
-			return 0, err
-		}
-		if _, err := nodes[repeats-1].ReadAt(result, 0); err != nil { // which servers compute before they answer
-			return 0, err
-		}
-		if i > 0 { // the first one compiles
-			times = append(times, time.Since(began).Seconds()/repeats)
-		}
 	}
 	slices.Sort(times)
-	return times[len(times)/2], nil
+	return times[len(times)/2].Seconds() / repeats, nil
 }
