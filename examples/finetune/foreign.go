@@ -85,6 +85,7 @@ var foreignOptimizer = []cli.Foreign{
 	})},
 	{Names: words("lr-schedule"), Read: lrSchedule},
 	{Names: words("random-state random-seed data-seed"), Flag: "seed", Read: renamedAll("seed")},
+	{Names: words("auto-find-batch-size"), Bool: true, Flag: "fit", Read: whenTrue("fit", "auto")},
 	{Names: words("use-gradient-checkpointing"), Flag: "use-checkpointing", Read: renamed("use-checkpointing", map[string]string{"unsloth": "true", "true": "true", "false": "false"})},
 	{Names: words("clear-cache-threshold activation-offloading use-liger-kernel enable-liger-kernel torch-compile tf32 full-determinism"), Help: "They change nothing here.",
 		Read: changesNothing("graphs are static and kernels fused")},

@@ -107,6 +107,8 @@ func TestForeignMeanings(t *testing.T) {
 		{"--neftune-noise-alpha 5", func(p *trainCommand) any { return p.NEFTune }, float32(5)},
 		{"--cutoff_len 1024", func(p *trainCommand) any { return p.Ctx }, 1024},
 		{"--max_seq_length 512", func(p *trainCommand) any { return p.Ctx }, 512},
+		{"--auto_find_batch_size", func(p *trainCommand) any { return p.Fit }, cli.Size("auto")},
+		{"--auto_find_batch_size False", func(p *trainCommand) any { return p.Fit }, cli.Size("")},
 		{"--gradient-checkpointing", func(p *trainCommand) any { return p.Checkpointing }, true},
 		{"--use_gradient_checkpointing unsloth", func(p *trainCommand) any { return p.Checkpointing }, true},
 		{"--use_gradient_checkpointing False", func(p *trainCommand) any { return p.Checkpointing }, false},
