@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // The peak is measured for a run that takes longer than that, in tokens of its model.
-func TestPeakTokens(t *testing.T) {
+func TestMeasurePeak(t *testing.T) {
 	e, err := device.New(device.Options{Threads: 1})
 	require.NoError(t, err)
 	defer e.Close()
@@ -26,7 +27,11 @@ func TestPeakTokens(t *testing.T) {
 	p, o := &trainCommand{}, train.Options{Batch: 1, Accumulate: 1, Epochs: 1, ComputeType: ggml.F32}
 	peak := func(ctx context.Context, samples int) (float64, error) {
 		d := data.New(64, slices.Repeat([]data.Sample{{Tokens: make([]int32, 65)}}, samples))
-		return p.peakTokens(ctx, e, config, d, o)
+		k, err := p.measurePeak(ctx, e, config, d, o)
+		if err != nil {
+			return 0, err
+		}
+		return k.at(0), nil
 	}
 	short, err := peak(t.Context(), 1)
 	require.NoError(t, err)
@@ -39,4 +44,23 @@ func TestPeakTokens(t *testing.T) {
 	stop()
 	_, err = peak(stopped, 50)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A peak that a step exceeds is measured again, and not known where that gives less than the step reached.
+func TestPeakThatWasTooLow(t *testing.T) {
+	again, fault, measured := 300., error(nil), 0
+	k := &measuredPeak{tokens: 100, measure: func() (float64, error) {
+		measured++
+		return again, fault
+	}}
+	require.Equal(t, 100., k.at(100))
+	require.Zero(t, measured)
+	require.Equal(t, 300., k.at(205))
+	require.Equal(t, 1, measured)
+	require.Zero(t, k.at(301), "still slower than the step")
+	require.Zero(t, k.at(1))
+	require.Equal(t, 2, measured)
+	k.tokens, fault = 100, errors.New("no memory")
+	require.Zero(t, k.at(101))
+	require.Zero(t, new(measuredPeak).at(1))
 }

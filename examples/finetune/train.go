@@ -246,7 +246,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
-	peak, err := p.peakTokens(ctx, e, m.Config(), trained, options) // in memory that the trainer has later
+	peak, err := p.measurePeak(ctx, e, m.Config(), trained, options) // in memory that the trainer has later
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
@@ -296,7 +296,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(adapter), PeakTokens: peak,
+		SavedFile: p.result(), Write: p.save(adapter), Peak: peak.at,
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {

@@ -66,18 +66,18 @@ func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 // A metricsFile gets a line for each step and evaluation as they come.
 type metricsFile struct {
 	File
-	file       *os.File
-	err        error // the first
-	events     eventFile
-	peakTokens float64 // a second; 0 where it is not known
+	file   *os.File
+	err    error // the first
+	events eventFile
+	peak   func(reached float64) float64 // of Options
 }
 
 // openMetrics begins the file with the steps and evaluations that a run has from its
 // checkpoint: what was there of later ones is of steps that are taken again. The file
 // replaces that of before at once, and keeps what was measured; a pipe or a device gets
 // what is new. Without a path none is opened. TensorBoard's events go into a folder, if there is one.
-func openMetrics(f File, events string, peakTokens float64, t *train.Trainer) (*metricsFile, error) {
-	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}, peakTokens: peakTokens}
+func openMetrics(f File, events string, peak func(reached float64) float64, t *train.Trainer) (*metricsFile, error) {
+	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}, peak: peak}
 	if f.Path == "" {
 		return m, nil
 	}
@@ -161,8 +161,10 @@ func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
 		Time:            time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
 		TokensPerSecond: math.Round(10*tokensPerSecond) / 10, Memory: rss.Now(),
 	}
-	if m.peakTokens > 0 {
-		line.PeakShare = math.Round(1e4*tokensPerSecond/m.peakTokens) / 1e4
+	if m.peak != nil && tokensPerSecond > 0 {
+		if peak := m.peak(tokensPerSecond); peak > 0 {
+			line.PeakShare = math.Round(1e4*tokensPerSecond/peak) / 1e4
+		}
 	}
 	m.add(line)
 	m.events.add(line)

@@ -33,9 +33,11 @@ type Options struct {
 	Metrics File   // a line of JSON for each step and evaluation, see [Line]
 	Events  string // folder for the same as event files of TensorBoard, one of each start; "" for none
 
-	// PeakTokens is how many tokens a second would be trained at the speed of large products, see
-	// PeakFLOPS of [github.com/goggml/ggml/llm/device.Engine]: metrics have the share of it that a step reached. 0 is unknown.
-	PeakTokens float64
+	// Peak tells how many tokens a second would be trained at the speed of large products, see PeakFLOPS of
+	// [github.com/goggml/ggml/llm/device.Engine]: metrics have the share of it that a step reached. It is asked after each
+	// step, with the tokens a second of that, which may show that the machine was busy when it was measured. 0 is unknown, and
+	// nil always so.
+	Peak func(reached float64) float64
 
 	// MaxTokens and MaxDuration are those of [train.RunOptions].
 	MaxTokens   *int
@@ -93,7 +95,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	if err := o.begin(t); err != nil {
 		return Outcome{}, err
 	}
-	metrics, err := openMetrics(o.Metrics, o.Events, o.PeakTokens, t)
+	metrics, err := openMetrics(o.Metrics, o.Events, o.Peak, t)
 	if err != nil {
 		return Outcome{}, err
 	}

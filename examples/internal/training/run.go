@@ -19,8 +19,8 @@ import (
 type Result struct {
 	run.SavedFile
 	Write func(path string) error
-	// PeakTokens is that of [run.Options].
-	PeakTokens float64
+	// Peak is that of [run.Options].
+	Peak func(reached float64) float64
 	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
 	Evaluated func(step int) string
 }
@@ -39,18 +39,24 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		}
 		f.warnOfWarmup(w, steps)
 	}
-	before := t.Steps()
+	before, peak := t.Steps(), 0.
 	f.processes.began = time.Now()
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
-		PeakTokens: result.PeakTokens, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
+		Peak: result.Peak, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
 			rate = tokensPerSecond
 			smooth.add(m.Loss)
 			more := []string{fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate)}
-			if result.PeakTokens > 0 {
-				more = append(more, fmt.Sprintf("%.0f %% of peak", 100*tokensPerSecond/result.PeakTokens))
+			if result.Peak != nil {
+				was := peak
+				if peak = result.Peak(tokensPerSecond); was > 0 && peak != was {
+					line.Printf("%s", newPeak(peak))
+				}
+			}
+			if peak > 0 {
+				more = append(more, fmt.Sprintf("%.0f %% of peak", 100*tokensPerSecond/peak))
 			}
 			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), more...)
 		},
@@ -86,6 +92,15 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		shown = fmt.Errorf("the run is complete and its result saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
+}
+
+// newPeak says why shares of the peak are others from here on.
+func newPeak(tokens float64) string {
+	const why = "the machine was busy when its peak was measured, as steps are faster"
+	if tokens == 0 {
+		return why + ": shares of it are not shown any more"
+	}
+	return fmt.Sprintf("%s: measured again, it is %.0f tokens/s of this model", why, tokens)
 }
 
 // smoothed is a mean in which a value counts nine tenths of the one after it: batches differ, and what matters is where

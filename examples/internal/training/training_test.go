@@ -229,7 +229,7 @@ func TestProgressOfSteps(t *testing.T) {
 	var log bytes.Buffer
 	f := Flags{RunFlags: RunFlags{ValidEvery: 2}}
 	trainer, at := newTrainer(t, &f, 4), []int(nil)
-	result := Result{SavedFile: f.Result("--out", os.DevNull), Write: func(string) error { return nil }, PeakTokens: 1e9}
+	result := Result{SavedFile: f.Result("--out", os.DevNull), Write: func(string) error { return nil }, Peak: func(float64) float64 { return 1e9 }}
 	result.Evaluated = func(step int) string { at = append(at, step); return "made" }
 	require.NoError(t, f.Run(t.Context(), &log, trainer, oneSample(), result))
 	require.Equal(t, []int{2, 4}, at)
@@ -237,7 +237,20 @@ func TestProgressOfSteps(t *testing.T) {
 	require.Regexp(t, `step 4/4  loss [0-9.]+  peak RSS \d+ MiB  mean [0-9.]+  grad [0-9.e-]+  lr [0-9.e+-]+  0 % of peak 100%  \(\d+ tok/s\)`, log.String())
 
 	log.Reset()
-	result.PeakTokens, result.Evaluated = 0, func(int) string { return "" }
+	peaks := []float64{1e9, 2e9, 0, 0}
+	result.Peak = func(float64) float64 {
+		peak := peaks[0]
+		peaks = peaks[1:]
+		return peak
+	}
+	require.NoError(t, f.Run(t.Context(), &log, newTrainer(t, &f, 4), nil, result))
+	const why = "the machine was busy when its peak was measured, as steps are faster: "
+	require.Contains(t, log.String(), why+"measured again, it is 2000000000 tokens/s of this model\n")
+	require.Contains(t, log.String(), why+"shares of it are not shown any more\n")
+	require.NotContains(t, log.String(), "peak 100%")
+
+	log.Reset()
+	result.Peak, result.Evaluated = nil, func(int) string { return "" }
 	require.NoError(t, f.Run(t.Context(), &log, newTrainer(t, &f, 4), oneSample(), result))
 	require.NotContains(t, log.String(), "peak 100%")
 	require.NotContains(t, log.String(), "made")
