@@ -157,19 +157,22 @@ func makeFiles(folder string) error {
 	if err := writeModel(filepath.Join(folder, "untied.gguf"), vocabulary, 288, 1, false); err != nil {
 		return err
 	}
-	if err := writeModelOf("llada", filepath.Join(folder, "diffusion.gguf"), vocabulary, 288, 1, true); err != nil {
+	if err := writeModelOf("llada", 2, filepath.Join(folder, "diffusion.gguf"), vocabulary, 288, 1, true); err != nil {
+		return err
+	}
+	if err := writeModelOf("llama", 7, filepath.Join(folder, "deep.gguf"), vocabulary, 288, 1, true); err != nil {
 		return err
 	}
 	return writeModel(filepath.Join(folder, "no-words.gguf"), nil, 288, 1, true)
 }
 
 func writeModel(path string, t *tokenizer.Tokenizer, vocab int, seed uint64, tied bool) error {
-	return writeModelOf("llama", path, t, vocab, seed, tied)
+	return writeModelOf("llama", 2, path, t, vocab, seed, tied)
 }
 
-func writeModelOf(name, path string, t *tokenizer.Tokenizer, vocab int, seed uint64, tied bool) error {
+func writeModelOf(name string, layers int, path string, t *tokenizer.Tokenizer, vocab int, seed uint64, tied bool) error {
 	m, err := model.New(arch.Config{
-		Arch: name, Name: "Tiny", Vocab: vocab, Context: 48, Embd: 32, FF: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8,
+		Arch: name, Name: "Tiny", Vocab: vocab, Context: 48, Embd: 32, FF: 64, Layers: layers, Heads: 4, KVHeads: 2, HeadSize: 8,
 		RMSEps: 1e-5, Tied: tied,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 48, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
 	}, t, seed)

@@ -14,7 +14,6 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
@@ -55,11 +54,20 @@ type runPlan struct {
 
 	StepSeconds float64 `json:"step_seconds,omitempty"` // 0 where it was not measured
 	RunSeconds  float64 `json:"run_seconds,omitempty"`
+	Timed       timed   `json:"timed,omitzero"`
 	noTime      string  // why it was not
 
 	missing  string // as a table
 	isPacked bool
 	more     bool // than LargestBatch may fit
+}
+
+// timed is what was computed to find the time of a step.
+type timed struct {
+	Layers   int `json:"layers"` // of the model
+	OfLayers int `json:"of_layers"`
+	Rows     int `json:"rows"` // of a batch
+	OfRows   int `json:"of_rows"`
 }
 
 // A plannedDevice is the memory of a device, by what takes it.
@@ -113,7 +121,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err != nil {
 		return err
 	}
-	plan, layout, err := p.planMemory(devices, s, sets, options)
+	plan, prospect, err := p.planMemory(devices, s, sets, options)
 	if err != nil {
 		return err
 	}
@@ -124,15 +132,10 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	case !plan.Fits:
 		plan.noTime = "not measured: the run does not fit"
 	default:
-		if !layout.IsCPU() {
-			s.Close()
-			again, err := p.open(layout)
-			if err != nil {
-				return err
-			}
-			s = again
+		if s, err = p.spreadToProbe(s, prospect); err != nil {
+			return err
 		}
-		if err := p.probe(ctx, plan, s, sets.Train, options, probe); err != nil {
+		if err := p.probe(ctx, plan, prospect, probe); err != nil {
 			return cli.Interrupted(ctx, err, "nothing is lost")
 		}
 	}
@@ -162,27 +165,27 @@ func (p *trainCommand) lookIntoFolder() (done int, err error) {
 }
 
 // planMemory says all that needs no step.
-func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, device.Layout, error) {
+func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, *train.Prospect, error) {
 	l, err := p.layout(devices, s, sets, o)
 	if err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
-	prospect := train.Prospect{Layout: l}
-	if err := p.describeProspect(&prospect, s, sets, o); err != nil {
-		return nil, l, err
+	prospect := &train.Prospect{Layout: l}
+	if err := p.describeProspect(prospect, s, sets, o); err != nil {
+		return nil, nil, err
 	}
 	o = prospect.Options
 	memory, checkpointing, err := prospect.Memory()
 	if err != nil {
-		return nil, l, p.NameFlags(err)
+		return nil, nil, p.NameFlags(err)
 	}
 	sampler, err := p.newSampler(s.model, sets.IsChat)
 	if err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
 	samples, err := sampler.memory(l, prospect.Trained.Adapters)
 	if err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
 	memory.Evaluations = memory.Evaluations.Plus(samples)
 	d := sets.Train
@@ -199,19 +202,20 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 		})
 	}
 	plan.Devices[len(plan.Devices)-1].Program = prospect.Program
-	missing, err := missing(devices, prospect)
+	missing, err := missing(devices, *prospect)
 	if err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
 	plan.Missing, plan.missing = missing.Devices, missing.String()
 	if plan.LargestBatch, plan.more, err = prospect.LargestBatch(); err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
 	if plan.LongestSample, err = prospect.LongestSample(); err != nil {
-		return nil, l, err
+		return nil, nil, err
 	}
 	p.planFiles(plan, sets.Valid != nil)
-	return plan, l, nil
+	prospect.Options.Checkpointing = checkpointing
+	return plan, prospect, nil
 }
 
 // missing are the ops of the run that the devices lack which flags name.
@@ -251,53 +255,47 @@ func (p *trainCommand) planFiles(plan *runPlan, hasValid bool) {
 	}
 }
 
-// probed is how many batches are measured at most.
-const probed = 16
+// spreadToProbe opens the model and the adapter anew where devices are to have layers, of which those lie there that are
+// measured.
+func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*subject, error) {
+	if prospect.Layout.IsCPU() {
+		return s, nil
+	}
+	l, err := prospect.ProbeLayout()
+	if err != nil {
+		return s, err
+	}
+	s.Close()
+	again, err := p.open(l)
+	if err != nil {
+		return s, err
+	}
+	prospect.Model, prospect.Trained.Adapters = again.model, again.adapter.WithScale(1)
+	return again, nil
+}
 
-// probe measures steps of one batch, of which the first warms up, for as long as it says at most.
-func (p *trainCommand) probe(ctx context.Context, plan *runPlan, s *subject, d *data.Dataset, o train.Options, long time.Duration) error {
-	e, err := device.New(device.Options{Layout: s.model.Layout(), Threads: p.ThreadCount()})
+// probe measures steps for so long.
+func (p *trainCommand) probe(ctx context.Context, plan *runPlan, prospect *train.Prospect, long time.Duration) error {
+	e, err := device.New(device.Options{Layout: prospect.Model.Layout(), Threads: p.ThreadCount()})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	o.Engine = e
-	if o.ComputeType, err = p.computeType(e); err != nil {
-		return err
+	prospect.Options.Engine = e
+	took, err := prospect.StepTime(ctx, long)
+	if errors.Is(err, train.ErrNotMeasured) {
+		plan.noTime = fmt.Sprintf("not measured: %v than %v; a longer --probe measures it", err, long)
+		return nil
 	}
-	o.Batch = min(o.Batch, max(1, o.Epochs)*d.Len())
-	o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin = 1, 0, 1<<20, nil
-	t, err := p.NewTrainer(s.model, train.Trainables{Adapters: s.adapter.WithScale(1)}, d, o)
 	if err != nil {
-		return err
+		return p.NameFlags(err)
 	}
-	defer t.Close()
-	within, stop := context.WithTimeout(ctx, long)
-	defer stop()
-	var took time.Duration
-	tokens := 0
-	for n := 0; ; n++ {
-		began := time.Now()
-		m, err := t.Step(within)
-		switch {
-		case err != nil && (within.Err() == nil || ctx.Err() != nil):
-			return err
-		case err != nil && tokens == 0:
-			plan.noTime = fmt.Sprintf("not measured: two batches take longer than %v; a longer --probe measures it", long)
-			return nil
-		case err != nil || n > probed:
-			rows := float64(d.NumTokens()-d.NumSamples()) / float64(d.Len()) // tokens that are predicted
-			plan.StepSeconds = took.Seconds() / float64(tokens) * rows * float64(min(plan.RowsOfStep, max(1, p.Epochs)*d.Len()))
-			plan.RunSeconds = plan.StepSeconds * float64(plan.Steps-plan.Done)
-			if p.MaxTime != nil {
-				plan.RunSeconds = min(plan.RunSeconds, p.MaxTime.Seconds())
-			}
-			return nil
-		case n > 0:
-			took += time.Since(began)
-			tokens += m.RowTokens
-		}
+	plan.StepSeconds, plan.Timed = took.Seconds, timed{took.Layers, took.OfLayers, took.Rows, took.OfRows}
+	plan.RunSeconds = plan.StepSeconds * float64(plan.Steps-plan.Done)
+	if p.MaxTime != nil {
+		plan.RunSeconds = min(plan.RunSeconds, p.MaxTime.Seconds())
 	}
+	return nil
 }
 
 // check says that the run does not fit, and what to do.
@@ -373,13 +371,32 @@ func (r *runPlan) write(w io.Writer) error {
 	line("run", "%s of %s%s", cli.Count(r.Steps, "step"), cli.Count(r.RowsOfStep, "row"), done)
 	line("adapter", "%s, %s", cli.Count(int(r.Parameters), "parameter"), device.Bytes(r.AdapterBytes))
 	line("files of the run", "%s, without the cache of tokens", device.Bytes(r.RunFilesBytes))
-	if r.noTime != "" {
-		line("time", "%s", r.noTime)
-	} else {
-		line("time", "%s a step, %s for all %s; evaluations come on top", seconds(r.StepSeconds), seconds(r.RunSeconds), map[bool]string{true: "that are left", false: "steps"}[r.Done > 0])
-	}
+	line("time", "%s", r.time())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// time is that of a step and of all, and by what it is told.
+func (r *runPlan) time() string {
+	if r.noTime != "" {
+		return r.noTime
+	}
+	var of []string
+	if t := r.Timed; t.Layers < t.OfLayers {
+		of = append(of, fmt.Sprintf("%d of %d layers", t.Layers, t.OfLayers))
+	}
+	if t := r.Timed; t.Rows < t.OfRows {
+		of = append(of, fmt.Sprintf("%d of %d rows of a batch", t.Rows, t.OfRows))
+	}
+	steps := "steps"
+	if r.Done > 0 {
+		steps = "that are left"
+	}
+	text := fmt.Sprintf("%s a step, %s for all %s", seconds(r.StepSeconds), seconds(r.RunSeconds), steps)
+	if len(of) > 0 {
+		text = fmt.Sprintf("about %s, by %s", text, strings.Join(of, " and "))
+	}
+	return text + "; evaluations come on top"
 }
 
 // seconds writes a time with about three digits.

@@ -82,8 +82,8 @@ func TestPlanAgainstRuns(t *testing.T) {
 	for _, r := range plannedRuns() {
 		t.Run(r.String(), func(t *testing.T) {
 			m := measurePlanned(t, folder, text, r, steps, probe)
-			t.Logf("| %s | %.1f | %.1f | %+.1f %% | %.2f | %.2f | %+.0f %% | %.1f |", r, mib(m.planned), mib(m.peak), 100*(float64(m.planned)/float64(m.peak)-1),
-				m.plannedStep, m.step, 100*(m.plannedStep/m.step-1), m.took.Seconds())
+			t.Logf("| %s | %.1f | %.1f | %+.1f %% | %.2f | %.2f | %+.0f %% | %d of %d layers, %d of %d rows | %.1f |", r, mib(m.planned), mib(m.peak), 100*(float64(m.planned)/float64(m.peak)-1),
+				m.plannedStep, m.step, 100*(m.plannedStep/m.step-1), m.timed.Layers, m.timed.OfLayers, m.timed.Rows, m.timed.OfRows, m.took.Seconds())
 			assert.InEpsilon(t, m.peak, m.planned, 0.05, "memory")
 			if looksAtTime {
 				assert.InEpsilon(t, m.step, m.plannedStep, 0.15, "time of a step")
@@ -99,6 +99,7 @@ func mib(n int64) float64 { return float64(n) / (1 << 20) }
 type measuredPlan struct {
 	planned, peak     int64 // bytes of the device that has the model
 	plannedStep, step float64
+	timed             timed
 	took              time.Duration // to plan
 }
 
@@ -137,7 +138,7 @@ func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, 
 	require.NoError(t, err, errors.String())
 	var plan runPlan
 	require.NoError(t, json.Unmarshal(out, &plan))
-	m.planned, m.plannedStep = plan.Devices[0].All, plan.StepSeconds
+	m.planned, m.plannedStep, m.timed = plan.Devices[0].All, plan.StepSeconds, plan.Timed
 
 	metrics := filepath.Join(where, "metrics.jsonl")
 	c = exec.Command("finetune", append([]string{"train", "--lora-out", filepath.Join(where, "a.gguf"), "--metrics", metrics}, args...)...)

@@ -36,6 +36,11 @@ type Builder struct {
 	// Keep is the number of tokens at the end that the last layer goes on with
 	// once it has their keys and values; 0 is all. Not in training.
 	Keep int64
+
+	// Only are the layers that the graph has: the others pass what they see on. nil is all.
+	Only []int
+	// Watch is called by the computation at each [Passage] of a layer; nil for none.
+	Watch func(layer int, at Passage)
 }
 
 const (
@@ -53,12 +58,18 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	x := b.embed(t)
 	embedded := x
 	pass := func(x *nn.Value, layer int) *nn.Value {
+		if !b.passes(layer) {
+			return x
+		}
 		p := b.in(b.blocks[layer])
 		p.Layer, p.embedded = layer, embedded
-		if checkpoint {
-			return t.On(p.block, "").Checkpoint(x, p.pass)
+		x = b.watch(t, x, layer, Enters, LeavesBack)
+		if t := t.On(p.block, ""); checkpoint {
+			x = t.Checkpoint(x, p.pass)
+		} else {
+			x = p.pass(t, x)
 		}
-		return p.pass(t.On(p.block, ""), x)
+		return b.watch(t, x, layer, Leaves, EntersBack)
 	}
 	if course := b.spec().course; course != nil {
 		x = course(b, t, x, pass)

@@ -32,6 +32,10 @@ type TrainGraphOptions struct {
 	Grads map[*ggml.Tensor]*ggml.Tensor
 	// Milestones are told of while the backward pass goes on.
 	Milestones []Milestone
+	// Layers are those that the graph has, of which the others pass on what they see: a few take less time than all. nil is
+	// all. Watch is called by the computation at each passage of a layer, and waited for; nil for none.
+	Layers []int
+	Watch  func(layer int, at arch.Passage)
 	// Losses are where the graph writes the loss of each token, for graphs that go on from
 	// there: F32, contiguous, with an element for each token or more. nil is memory of the graph.
 	Losses *ggml.Tensor
@@ -153,6 +157,11 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
 		return fmt.Errorf("the losses of %d tokens are written to %v; that must be contiguous F32, with an element for each", o.Length*o.Batch, x)
 	}
+	for _, i := range o.Layers {
+		if n := m.Config().Layers; i < 0 || i >= n {
+			return fmt.Errorf("the graph is to have layer %d; the model has %d, counted from 0", i, n)
+		}
+	}
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return err
 	}
@@ -172,10 +181,11 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	b := &arch.Builder{
 		Architecture: l.m.Architecture(), Source: l.m.Weight,
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
+		Only: o.Layers, Watch: o.Watch,
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {
-		t.KeepInputs(l.m.Architecture().Blocks()...)
+		t.KeepInputs(b.PassedBlocks()...)
 		b.Chunk = int64(cmp.Or(o.FeedForwardChunk, 176))
 		chunk = cmp.Or(o.LogitsChunk, 128)
 	}

@@ -126,6 +126,7 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), model.TrainGraphOptions{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Milestones: t.reduction.milestones(),
+		Layers: t.options.layers, Watch: t.options.watch,
 	})
 	if err != nil {
 		return err

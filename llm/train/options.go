@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -63,6 +64,10 @@ type Options struct {
 	// memory for on each device, once layers lie there and steps are as Checkpointing has them. The
 	// CPU's kernels need none.
 	WeightCopies *model.Kept
+
+	// layers are those that steps compute, of which watch is told, to measure them; nil is all, and nobody.
+	layers []int
+	watch  func(layer int, at arch.Passage)
 }
 
 // MaxStepRows is how many rows a step can have: it reads all of them at once.

@@ -1,0 +1,40 @@
+package arch
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// A Passage is a point of a computation at which it comes to a layer or leaves it, on its way forward or back.
+type Passage int
+
+// The passages, in the order of a computation. There is no way back through layers of which nothing is trained, nor before;
+// and it ends without a LeavesBack in the first layer that has something trained.
+const (
+	Enters Passage = iota
+	Leaves
+	EntersBack
+	LeavesBack
+)
+
+// passes reports whether the graph has the layer.
+func (b *Builder) passes(layer int) bool { return b.Only == nil || slices.Contains(b.Only, layer) }
+
+// PassedBlocks are the [Architecture.Blocks] of the layers that the graph has.
+func (b *Builder) PassedBlocks() (list []int) {
+	for layer, block := range b.blocks {
+		if b.passes(layer) {
+			list = append(list, block)
+		}
+	}
+	return list
+}
+
+// watch lets Watch know of a passage at x, and of the one back.
+func (b *Builder) watch(t *nn.Tape, x *nn.Value, layer int, forward, back Passage) *nn.Value {
+	if b.Watch == nil {
+		return x
+	}
+	return t.Watch(x, func() { b.Watch(layer, forward) }, func() { b.Watch(layer, back) })
+}

@@ -1,0 +1,40 @@
+package device_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A step on a device is measured by a few layers, and no others are sent there.
+func TestStepTimeOnDevice(t *testing.T) {
+	c := llmtest.TinyConfig(false)
+	c.Layers = 12
+	m := llmtest.TinyModel(t, c, ggml.F32)
+	p := train.Prospect{
+		Layout: device.On(remote(t)), Model: m, Trained: train.Trainables{Adapters: newAdapter(t, m).WithScale(1)},
+		Data: data.New(8, []data.Sample{{Tokens: llmtest.RandomTokens(1, 9, c.Vocab)}}),
+		Options: train.Options{
+			Schedule: train.Schedule{Peak: 1e-3, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 3, Checkpointing: train.CheckpointingOn,
+		},
+	}
+	l, err := p.ProbeLayout()
+	require.NoError(t, err)
+	p.Model = loadOn(t, m, l)
+	p.Trained.Adapters = newAdapter(t, p.Model).WithScale(1)
+	whole, some := loadOn(t, m, p.Layout).Sizes(), p.Model.Sizes()
+	require.Zero(t, whole[1])
+	require.Less(t, some[0], whole[0]/2)
+	took, err := p.StepTime(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.Positive(t, took.Seconds)
+	took.Seconds = 0
+	require.Equal(t, train.StepTime{Layers: 2, OfLayers: 12, Rows: 2, OfRows: 2}, took)
+}

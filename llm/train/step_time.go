@@ -1,0 +1,334 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+)
+
+// A StepTime is how long a step of a run takes.
+type StepTime struct {
+	Seconds float64
+	// Layers and Rows are how many of the model's and of a batch's were computed to find it: the others take as long as
+	// those like them.
+	Layers, OfLayers, Rows, OfRows int
+}
+
+// ErrNotMeasured is a time that is too short for a step of a few layers and one row.
+var ErrNotMeasured = errors.New("a step of a few layers and one row takes longer")
+
+// mostMeasured is how many steps are measured at most.
+const mostMeasured = 16
+
+// StepTime measures steps for so long, and says how long those of the run take, with rows of mean length. Where steps of all
+// layers take longer, or where devices are to have some, those of a few are measured, which tell what is like them from the
+// rest of a step: one of each kind, and one more. They are of the rows of a batch, or where these take longer, too, of one.
+// The model and what is trained lie in the [Prospect.ProbeLayout]; what is trained is changed.
+func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime, error) {
+	ends := time.Now().Add(within)
+	probe, err := p.newProbe()
+	if err != nil {
+		return StepTime{}, err
+	}
+	limited, stop := context.WithDeadline(ctx, ends)
+	defer stop()
+	best, err := probe.measure(limited, probe.sample, 1, 1)
+	if err != nil {
+		return StepTime{}, err
+	}
+	if limited.Err() == nil {
+		layers, rows := probe.most(best, time.Until(ends))
+		more, err := probe.measure(limited, layers, rows, mostMeasured)
+		if err != nil {
+			return StepTime{}, err
+		}
+		if more.isWarm {
+			best = more
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return StepTime{}, ctx.Err()
+	case best.steps == 0:
+		return StepTime{}, ErrNotMeasured
+	}
+	return StepTime{
+		Seconds: probe.secondsOfStep(best), Layers: len(best.layers), OfLayers: len(probe.layers), Rows: best.rows, OfRows: probe.batch,
+	}, nil
+}
+
+// ProbeLayout is where the model is to lie for [Prospect.StepTime]: as in the layout of the prospect, but on devices those
+// layers alone that are measured. The others stay on the CPU, mapped, so that little is loaded.
+func (p Prospect) ProbeLayout() (device.Layout, error) {
+	if p.Layout.IsCPU() {
+		return p.Layout, nil
+	}
+	probe, err := p.newProbe()
+	if err != nil {
+		return device.Layout{}, err
+	}
+	cpu := slices.IndexFunc(p.Layout.Devices, func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
+	if cpu < 0 {
+		cpu = len(p.Layout.Devices)
+	}
+	measured := map[int]bool{}
+	for _, layer := range probe.sample {
+		measured[p.Model.Architecture().Blocks()[layer]] = true
+	}
+	return device.Layout{Devices: p.Layout.Devices, Of: func(block int, kind string) int {
+		if block >= 0 && !measured[block] {
+			return cpu
+		}
+		return placeOf(p.Layout, block, kind)
+	}}, nil
+}
+
+// placeOf is the index of the device that holds a kind of weight.
+func placeOf(l device.Layout, block int, kind string) int {
+	if l.Of == nil {
+		return 0
+	}
+	return l.Of(block, kind)
+}
+
+// A probe measures steps of a run.
+type probe struct {
+	Prospect
+	batch  int // rows
+	layers []probedLayer
+	sample []int // of the layers
+}
+
+// A probedLayer is what the time of a layer depends on.
+type probedLayer struct {
+	kind      string  // all of it, in words
+	size      float64 // of what a token is multiplied with, by which those are compared whose kind is not measured
+	isTrained bool    // in part
+}
+
+func (p Prospect) newProbe() (*probe, error) {
+	if err := p.Model.CheckOpen(); err != nil {
+		return nil, err
+	}
+	if err := p.Options.validate(); err != nil {
+		return nil, err
+	}
+	params, err := p.Trained.params(p.Model, 0)
+	if err != nil {
+		return nil, err
+	}
+	if p.Options.Checkpointing == CheckpointingAuto {
+		if _, p.Options.Checkpointing, err = p.Memory(); err != nil {
+			return nil, err
+		}
+	}
+	b := &probe{Prospect: p, batch: p.Options.Batch, layers: probedLayers(p.Model.Architecture(), p.Layout, params)}
+	if e := p.Options.Epochs; e > 0 {
+		b.batch = min(b.batch, e*p.Data.Len())
+	}
+	b.sample = sampleOf(b.layers)
+	return b, nil
+}
+
+// probedLayers are those of a model. Layers before the first that has something trained have no backward pass.
+func probedLayers(a *arch.Architecture, l device.Layout, params []parameter) []probedLayer {
+	ofBlock := make([]probedLayer, a.NumBlocks())
+	for _, w := range a.Weights() {
+		if w.Layer < 0 {
+			continue
+		}
+		of := &ofBlock[w.Layer]
+		of.kind += fmt.Sprintf(" %s on %d,", w.Kind, placeOf(l, w.Layer, w.Kind))
+		if n := float64(w.NumElements()); w.Role == arch.ExpertMatrices {
+			of.size += n / float64(w.Shape[2]) * float64(w.Used)
+		} else {
+			of.size += n
+		}
+	}
+	for _, p := range params {
+		if p.weight.Layer >= 0 {
+			of := &ofBlock[p.weight.Layer]
+			of.kind, of.isTrained = of.kind+fmt.Sprintf(" %s trained %v,", p.weight.Kind, p.Shape()), true
+		}
+	}
+	list, back := make([]probedLayer, len(a.Layers())), false
+	for i, layer := range a.Layers() {
+		list[i] = ofBlock[a.Blocks()[i]]
+		back = back || list[i].isTrained
+		list[i].kind += fmt.Sprintf(" back %v, %#v", back, layer)
+	}
+	return list
+}
+
+// mostSampled is how many layers there are in a sample at most. Where there are more kinds, layers of the others are compared
+// with those by their size.
+const mostSampled = 6
+
+// sampleOf chooses a layer of each kind, first of those that have something trained, then of the most frequent; and another
+// of the kind of the first that has a backward pass, which the watch sees no end of.
+func sampleOf(layers []probedLayer) []int {
+	kinds := map[string][]int{}
+	for i, l := range layers {
+		kinds[l.kind] = append(kinds[l.kind], i)
+	}
+	sample, first := []int(nil), len(layers)
+	for _, of := range slices.SortedFunc(maps.Values(kinds), func(a, b []int) int {
+		if x, y := layers[a[0]].isTrained, layers[b[0]].isTrained; x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a[0], b[0]))
+	}) {
+		i := of[len(of)/2]
+		if len(sample) == mostSampled-1 {
+			break
+		}
+		if sample = append(sample, i); layers[i].isTrained {
+			first = min(first, i)
+		}
+	}
+	if first < len(layers) {
+		if of := kinds[layers[first].kind]; len(of) > 1 {
+			sample = append(sample, of[0])
+		}
+	}
+	slices.Sort(sample)
+	return sample
+}
+
+// most are the layers and rows of which steps can be measured in the time that is left, as others have shown.
+func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows int) {
+	fits := func(batch time.Duration) bool { return 2.2*float64(batch) <= float64(left) } // the first one takes longer
+	all := make([]int, len(b.layers))
+	for i := range all {
+		all[i] = i
+	}
+	isThere := b.Layout.IsCPU() || len(b.sample) == len(all)
+	switch n := time.Duration(b.batch); {
+	case isThere && fits(n*few.whole()):
+		return all, b.batch
+	case fits(n * few.took):
+		return b.sample, b.batch
+	}
+	return b.sample, 1
+}
+
+// measure measures so many steps of some layers and rows, after one that warms up, or as many as ctx lets it: where there is
+// no other, the one that warms up.
+func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
+	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]time.Duration{}}
+	passed := passages{}
+	o := b.Options
+	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
+	o.layers = layers
+	if len(layers) < len(b.layers) {
+		o.watch = passed.at
+	}
+	t, err := New(b.Model, b.Trained, b.Data, o)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	for i := range 1 + steps {
+		began := time.Now()
+		s, err := t.Step(ctx)
+		took := time.Since(began)
+		switch {
+		case ctx.Err() != nil:
+			return m, nil
+		case err != nil:
+			return nil, err
+		case i == 1:
+			m.warm()
+		}
+		m.add(took, s.RowTokens, passed)
+	}
+	return m, nil
+}
+
+// secondsOfStep is how long a step of the run takes by those that were measured.
+func (b *probe) secondsOfStep(m *measuredSteps) float64 {
+	rows := b.Options.perStep()
+	if e := b.Options.Epochs; e > 0 {
+		rows = min(rows, e*b.Data.Len())
+	}
+	tokens := float64(b.Data.NumTokens()) / float64(b.Data.Len()) * float64(rows)
+	return m.whole().Seconds() / float64(m.tokens) * tokens
+}
+
+// passages are when a step has passed its layers.
+type passages map[int]*[arch.LeavesBack + 1]time.Time
+
+func (p passages) at(layer int, at arch.Passage) {
+	if p[layer] == nil {
+		p[layer] = &[arch.LeavesBack + 1]time.Time{}
+	}
+	p[layer][at] = time.Now()
+}
+
+// measuredSteps are steps of some layers of a model.
+type measuredSteps struct {
+	of     []probedLayer // of the model
+	layers []int         // of them
+	rows   int           // of a batch, which is a step
+	isWarm bool          // the first one is not among them
+
+	steps, tokens int
+	took          time.Duration
+	inLayers      map[int]time.Duration
+}
+
+// warm forgets the first step.
+func (m *measuredSteps) warm() {
+	m.isWarm, m.steps, m.tokens, m.took = true, 0, 0, 0
+	clear(m.inLayers)
+}
+
+// add adds a step. The layer whose way back has no end that is told is left out.
+func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
+	m.steps, m.tokens, m.took = m.steps+1, m.tokens+tokens, m.took+took
+	for layer, at := range passed {
+		forward, back := at[arch.Leaves].Sub(at[arch.Enters]), time.Duration(0)
+		if !at[arch.EntersBack].IsZero() {
+			if at[arch.LeavesBack].IsZero() {
+				continue
+			}
+			back = at[arch.LeavesBack].Sub(at[arch.EntersBack])
+		}
+		m.inLayers[layer] += forward + back
+	}
+}
+
+// whole is how long the steps would have taken with all layers.
+func (m *measuredSteps) whole() time.Duration {
+	whole := m.took
+	for i := range m.of {
+		if !slices.Contains(m.layers, i) {
+			whole += m.timeOf(i)
+		}
+	}
+	return whole
+}
+
+// timeOf is how long the steps would have taken for a layer: as for the mean of its kind, or by its size.
+func (m *measuredSteps) timeOf(layer int) time.Duration {
+	var same, all, size float64
+	n := 0
+	for i, took := range m.inLayers {
+		if m.of[i].kind == m.of[layer].kind {
+			same, n = same+float64(took), n+1
+		}
+		all, size = all+float64(took), size+m.of[i].size
+	}
+	if n > 0 {
+		return time.Duration(same / float64(n))
+	}
+	return time.Duration(all / size * m.of[layer].size)
+}

@@ -1,0 +1,176 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// counted are the steps of some layers on a clock that counts the nodes of their graph.
+func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
+	t.Helper()
+	type passage struct {
+		layer int
+		at    arch.Passage
+	}
+	var order []passage
+	o := b.Options
+	o.layers, o.watch = layers, func(layer int, at arch.Passage) { order = append(order, passage{layer, at}) }
+	tr, err := New(b.Model, b.Trained, b.Data, o)
+	require.NoError(t, err)
+	defer tr.Close()
+	_, err = tr.Step(t.Context())
+	require.NoError(t, err)
+	clock, passed := time.Time{}.Add(1), passages{}
+	for node := range tr.loss.graphs[0].Graph.Nodes() {
+		switch node.Op() {
+		case "custom":
+		case "view":
+			continue
+		default:
+			clock = clock.Add(1)
+			continue
+		}
+		at := order[0]
+		passed.at(at.layer, at.at)
+		passed[at.layer][at.at], order = clock, order[1:]
+	}
+	require.Empty(t, order)
+	m := &measuredSteps{of: b.layers, layers: layers, inLayers: map[int]time.Duration{}}
+	m.add(time.Hour, 5, passages{layers[0]: {}})
+	m.warm()
+	m.add(clock.Sub(time.Time{}), 1, passed)
+	return m
+}
+
+// deeper is a prospect of a model with more layers than one for tests, if there can be one of its architecture.
+func deeper(t *testing.T, name string) Prospect {
+	t.Helper()
+	p := prospectOf(t, name, plenty)
+	c := p.Model.Config()
+	n := c.Layers
+	c.Layers *= 5
+	for _, list := range []*[]int{&c.HeadsAt, &c.KVHeadsAt, &c.FFs, &c.ExpertFFs} {
+		*list = append([]int(nil), slices.Repeat(*list, 5)...)
+	}
+	for _, list := range []*[]bool{&c.LocalLayers, &c.RoPELayers} {
+		*list = append([]bool(nil), slices.Repeat(*list, 5)...)
+	}
+	m, err := model.New(c, nil, 1)
+	if err != nil {
+		return p
+	}
+	t.Cleanup(func() { m.Close() })
+	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4, LastLayers: ptr(c.Layers - n)})
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close() })
+	p.Model, p.Trained.Adapters = m, a.WithScale(1)
+	return p
+}
+
+func ptr[T any](x T) *T { return &x }
+
+// A step of all layers is told by one of a few, whose layers do as much as those like them: on a clock that counts nodes. It
+// is told exactly where there is one of each kind, but where layers share their weights, whose gradients the first one does
+// not add to others.
+func TestStepOfFewLayers(t *testing.T) {
+	exact := 0
+	for _, name := range llmtest.DistinctArchitectures() {
+		p := deeper(t, name)
+		if CheckModel(p.Model) != nil {
+			continue
+		}
+		for _, c := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
+			t.Run(fmt.Sprintf("%s/%v", name, c), func(t *testing.T) {
+				p.Options.Checkpointing, p.Options.Accumulate = c, 1
+				b, err := p.newProbe()
+				require.NoError(t, err)
+				all, kinds, sampled := make([]int, len(b.layers)), map[string]bool{}, map[string]bool{}
+				for i, l := range b.layers {
+					all[i], kinds[l.kind] = i, true
+				}
+				for _, i := range b.sample {
+					sampled[b.layers[i].kind] = true
+				}
+				whole, few := b.counted(t, all).whole(), b.counted(t, b.sample).whole()
+				switch a := p.Model.Architecture(); {
+				case a.NumBlocks() < len(all):
+					require.InEpsilon(t, whole, few, 0.05)
+				case len(sampled) < len(kinds):
+					require.InEpsilon(t, whole, few, 0.2, "layers of %d kinds by those of %d", len(kinds), len(sampled))
+				default:
+					require.Equal(t, whole, few)
+					exact++
+				}
+			})
+		}
+	}
+	require.Greater(t, exact, 100)
+}
+
+// Where there is time for them, steps of all layers and rows are measured; and where there is none, that is what is said.
+func TestStepTime(t *testing.T) {
+	p := prospectOf(t, "llama", plenty)
+	took, err := p.StepTime(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.Positive(t, took.Seconds)
+	took.Seconds = 0
+	require.Equal(t, StepTime{Layers: 2, OfLayers: 2, Rows: 2, OfRows: 2}, took)
+	l, err := p.ProbeLayout()
+	require.NoError(t, err)
+	require.True(t, l.IsCPU())
+
+	_, err = p.StepTime(t.Context(), 0)
+	require.ErrorIs(t, err, ErrNotMeasured)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = p.StepTime(stopped, time.Hour)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Prospect{}.StepTime(t.Context(), time.Hour)
+	require.Error(t, err)
+}
+
+// What is measured is as much as there is time for: all, a few layers of all rows of a batch, or of one.
+func TestMostThatIsMeasured(t *testing.T) {
+	b := &probe{batch: 4, layers: slices.Repeat([]probedLayer{{kind: "all"}}, 10), sample: []int{3, 6}}
+	few := &measuredSteps{of: b.layers, layers: b.sample, rows: 1, steps: 1, tokens: 8, took: 3 * time.Second, inLayers: map[int]time.Duration{6: time.Second}}
+	require.Equal(t, 11*time.Second, few.whole())
+	for left, want := range map[time.Duration][2]int{97 * time.Second: {10, 4}, 96 * time.Second: {2, 4}, 27 * time.Second: {2, 4}, 26 * time.Second: {2, 1}} {
+		layers, rows := b.most(few, left)
+		require.Equal(t, want, [2]int{len(layers), rows}, "%v", left)
+	}
+	// A step has twelve rows of sixteen tokens on average, or as many as there are.
+	b.Data, b.Options = data.New(24, []data.Sample{{Tokens: make([]int32, 9)}, {Tokens: make([]int32, 25)}}), Options{Batch: 4, Accumulate: 3}
+	require.InDelta(t, 12*2*11, b.secondsOfStep(few), 1e-9)
+	b.Options.Epochs = 4
+	require.InDelta(t, 8*2*11, b.secondsOfStep(few), 1e-9)
+}
+
+// A sample has a layer of each kind, if these are few, and another one of that of which the first is not told.
+func TestSampleOf(t *testing.T) {
+	for kinds, want := range map[string][]int{
+		"aaaaaa":                 {0, 3},
+		"a":                      {0},
+		"ab":                     {0, 1},
+		"bbaaaa":                 {0, 1, 4},
+		"ffffffaa":               {3, 6, 7}, // of which those before are not trained
+		"ababababab":             {0, 4, 5},
+		"abcdefghijklmnopqrstuv": {0, 1, 2, 3, 4},
+	} {
+		var layers []probedLayer
+		for _, kind := range kinds {
+			layers = append(layers, probedLayer{kind: string(kind), isTrained: kind != 'f' || len(kinds) > 20})
+		}
+		require.Equal(t, want, sampleOf(layers), kinds)
+	}
+}
