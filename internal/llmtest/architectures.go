@@ -62,9 +62,18 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// DistinctArchitectures lists those that have all parts between them, for tests that take long.
+// DistinctArchitectures lists those of [TestedArchitectures] that have all their parts between them, for tests that take long.
 func DistinctArchitectures() []string {
-	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].like != "" })
+	return slices.DeleteFunc(TestedArchitectures(), func(name string) bool { return tinyArchs[name].like != "" })
+}
+
+// TestedArchitectures are those that a test of each goes through: all, and with -short some that have the kinds of layers
+// between them.
+func TestedArchitectures() []string {
+	if !testing.Short() {
+		return Architectures()
+	}
+	return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
 }
 
 // FewArchitectures are some that have the kinds of parts between them, for tests of what is around

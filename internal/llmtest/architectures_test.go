@@ -12,7 +12,7 @@ import (
 
 // Of each architecture there is a model whose rows hold whole blocks of every type.
 func TestWideArchFile(t *testing.T) {
-	for _, name := range llmtest.Architectures() {
+	for _, name := range llmtest.TestedArchitectures() {
 		t.Run(name, func(t *testing.T) {
 			m, err := model.Load(llmtest.WideArchFile(t, name, ggml.F32), model.LoadOptions{})
 			require.NoError(t, err)

@@ -239,7 +239,13 @@ func computesAll(t *testing.T, m *model.Model, l device.Layout) {
 // differing are models whose ops differ most.
 var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
 
-func TestNodes(t *testing.T) { testNodes(t, remote(t), cpuNodes, differing) }
+func TestNodes(t *testing.T) {
+	names := differing
+	if testing.Short() {
+		names = []string{"gemma3", "gpt-oss"}
+	}
+	testNodes(t, remote(t), cpuNodes, names)
+}
 
 // Those of all architectures; with -short, of some.
 func TestVulkanNodes(t *testing.T) {

@@ -24,21 +24,21 @@ import (
 )
 
 // Over servers, with the CPU and without, a run of a hundred steps has the losses of the CPU by stock ops, and the same
-// tokens after it: with the CPU's part by the same ops, and by kernels.
+// tokens after it: with the CPU's part by the same ops, and by kernels. With -short it has a quarter of the steps.
 func TestHundredSteps(t *testing.T) {
 	a, b := remote(t), remote(t)
+	names, steps := planned(t), 25
+	if !testing.Short() {
+		names, steps = append(names, "phi3"), 100
+	}
 	trainer := func(m *model.Model, e *device.Engine) *train.Trainer {
 		o := trainOptions(e, train.CheckpointingOff)
-		o.Schedule.Steps = 100
+		o.Schedule.Steps = steps
 		tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
 		require.NoError(t, err)
 		t.Cleanup(func() { tr.Close() })
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 		return tr
-	}
-	names := planned(t)
-	if !testing.Short() {
-		names = append(names, "phi3")
 	}
 	for _, name := range names {
 		m := llmtest.ArchModel(t, name, ggml.F32)

@@ -16,7 +16,6 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -66,7 +65,7 @@ func requirePortable(t *testing.T, g *ggml.Graph) {
 }
 
 func TestStockTrainingGraph(t *testing.T) {
-	for _, name := range arch.Architectures() {
+	for _, name := range llmtest.TestedArchitectures() {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			e := newEngine(t, device.Options{OpSet: device.Stock})

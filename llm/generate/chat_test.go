@@ -99,7 +99,7 @@ func dialogue(contents ...string) *chat.Conversation {
 // With what is kept of earlier turns a chat answers as one that computes all anew, token
 // by token, in all architectures, those with windows too.
 func TestChatKeepsTheCache(t *testing.T) {
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			m := llmtest.ArchModel(t, arch, ggml.F32)
 			m.Tokenizer = letters(t, nil)

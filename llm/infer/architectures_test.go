@@ -28,7 +28,7 @@ const (
 // RoPE reach out.
 func TestArchitecturesAgainstReference(t *testing.T) {
 	require.Equal(t, arch.Architectures(), llmtest.Architectures())
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			bound := 1e-11
@@ -48,7 +48,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 // what they multiply to 8 bits: but for chance, by values next to the border between two.
 func TestQuantisedArchitecturesAgainstReference(t *testing.T) {
 	const chance = 2 // the most that was seen is 1.5
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			file := llmtest.AllExpertsFile(t, arch, ggml.Q8_0)

@@ -48,7 +48,7 @@ func exactEmbedding(states [][]float64, o infer.EmbedOptions) []float64 {
 // of their graphs in float64: of texts of several lengths, in one pass or several, beside a
 // sequence or not.
 func TestEmbedAgainstReference(t *testing.T) {
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			bound := 1e-11

@@ -58,7 +58,11 @@ func float64s(rows [][]float32) (list [][]float64) {
 // With dropout and NEFTune the loss and the gradients are those of the graph in float64,
 // and of llama's float64 model, with the same masks and noise, by both lowerings, with checkpoints and chunks, and packed.
 func TestNoiseGradients(t *testing.T) {
-	forEach(t, llmtest.FewArchitectures(), []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
+	names := llmtest.FewArchitectures()
+	if testing.Short() {
+		names = []string{"gemma3", "gpt-oss", "llama", "phi3", "qwen3moe"}
+	}
+	forEach(t, names, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch, sequences := llmtest.NewBatch(m.Config().Vocab, archLength)
 		batch.Noise = noise(2)

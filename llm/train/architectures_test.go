@@ -21,7 +21,7 @@ import (
 func TestArchitecturesLearn(t *testing.T) {
 	const steps = 20
 	require.Equal(t, arch.Architectures(), llmtest.Architectures())
-	for _, arch := range llmtest.Architectures() {
+	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			quantised := llmtest.ArchModel(t, arch, ggml.Q8_0)
