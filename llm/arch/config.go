@@ -320,10 +320,10 @@ func (c Config) listFaults() (faults []string) {
 		name   string
 		length int
 	}{
-		{"attention.head_count", len(c.HeadsAt)}, {"attention.head_count_kv", len(c.KVHeadsAt)}, {"feed_forward_length", len(c.FFs)}, {"expert_feed_forward_length", len(c.ExpertFFs)},
-		{"attention.sliding_window_pattern", len(c.LocalLayers)}, {"attention.rope_pattern", len(c.RoPELayers)},
+		{"attention.head_count", entries(c.HeadsAt)}, {"attention.head_count_kv", entries(c.KVHeadsAt)}, {"feed_forward_length", entries(c.FFs)}, {"expert_feed_forward_length", entries(c.ExpertFFs)},
+		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)},
 	} {
-		if list.length != 0 && list.length != c.Layers {
+		if list.length != none && list.length != c.Layers {
 			faults = append(faults, fmt.Sprintf("%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers))
 		}
 	}
@@ -344,6 +344,16 @@ func (c Config) listFaults() (faults []string) {
 		}
 	}
 	return faults
+}
+
+// none is the length of a list that is not there, which an empty one is not.
+const none = -1
+
+func entries[T any](list []T) int {
+	if list == nil {
+		return none
+	}
+	return len(list)
 }
 
 // ropeMode is that of files with these hyper-parameters.

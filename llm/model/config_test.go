@@ -278,7 +278,7 @@ func TestNoVocabulary(t *testing.T) {
 	require.Equal(t, "no_vocab", kind)
 }
 
-// Numbers that are not finite, or too large, make no model.
+// Numbers that are not finite, or too large, make no model, and neither do lists that say nothing of layers.
 func TestConfigIsFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for want, change := range map[string]func(c *arch.Config){
@@ -291,6 +291,8 @@ func TestConfigIsFinite(t *testing.T) {
 		"llama.logit_scale is NaN":                       func(c *arch.Config) { c.LogitScale = nan },
 		"YaRN has betas NaN and 1":                       func(c *arch.Config) { c.RoPE.BetaFast = nan },
 		"4294967294 elements; 16777216 are the most":     func(c *arch.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
+		"llama.attention.head_count has 0 values":        func(c *arch.Config) { c.HeadsAt = []int{} },
+		"llama.attention.rope_pattern has 0 values":      func(c *arch.Config) { c.RoPELayers = []bool{} },
 	} {
 		c := llmtest.TinyConfig(true)
 		change(&c)
