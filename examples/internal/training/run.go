@@ -51,8 +51,8 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			more := []string{fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate)}
 			if result.Peak != nil {
 				was := peak
-				if peak = result.Peak(tokensPerSecond); was > 0 && peak != was {
-					line.Printf("%s", newPeak(peak))
+				if peak = result.Peak(tokensPerSecond); was > 0 && peak == 0 {
+					line.Printf("the machine was busy when its peak was measured, as steps are faster: shares of it are not shown any more")
 				}
 			}
 			if peak > 0 {
@@ -92,15 +92,6 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		shown = fmt.Errorf("the run is complete and its result saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
-}
-
-// newPeak says why shares of the peak are others from here on.
-func newPeak(tokens float64) string {
-	const why = "the machine was busy when its peak was measured, as steps are faster"
-	if tokens == 0 {
-		return why + ": shares of it are not shown any more"
-	}
-	return fmt.Sprintf("%s: measured again, it is %.0f tokens/s of this model", why, tokens)
 }
 
 // smoothed is a mean in which a value counts nine tenths of the one after it: batches differ, and what matters is where

@@ -237,16 +237,14 @@ func TestProgressOfSteps(t *testing.T) {
 	require.Regexp(t, `step 4/4  loss [0-9.]+  peak RSS \d+ MiB  mean [0-9.]+  grad [0-9.e-]+  lr [0-9.e+-]+  0 % of peak 100%  \(\d+ tok/s\)`, log.String())
 
 	log.Reset()
-	peaks := []float64{1e9, 2e9, 0, 0}
+	peaks := []float64{1e9, 1e9, 0, 0}
 	result.Peak = func(float64) float64 {
 		peak := peaks[0]
 		peaks = peaks[1:]
 		return peak
 	}
 	require.NoError(t, f.Run(t.Context(), &log, newTrainer(t, &f, 4), nil, result))
-	const why = "the machine was busy when its peak was measured, as steps are faster: "
-	require.Contains(t, log.String(), why+"measured again, it is 2000000000 tokens/s of this model\n")
-	require.Contains(t, log.String(), why+"shares of it are not shown any more\n")
+	require.Contains(t, log.String(), "the machine was busy when its peak was measured, as steps are faster: shares of it are not shown any more\n")
 	require.NotContains(t, log.String(), "peak 100%")
 
 	log.Reset()
