@@ -372,6 +372,9 @@ func (s *rpcSession) allocBuffer(body []byte) error {
 		memory: C.ggml_backend_buffer_get_base(b.b), isHost: b.IsHost(),
 	}
 	s.buffers[s.last] = buf
+	if err := buf.empty(); err != nil {
+		return err
+	}
 	return s.replyNumbers(s.last, size)
 }
 
@@ -389,6 +392,14 @@ func newRPCBuffer(kind *BufferType, size int64) (*Buffer, error) {
 		return nil, guardError(r.error)
 	}
 	return newBuffer(C.ggml_backend_buffer_t(r.value), free)
+}
+
+// empty clears what the client is not to see: memory that others have given back.
+func (b *rpcBuffer) empty() error {
+	if b.isHost && discard(unsafe.Slice((*byte)(b.memory), b.size)) {
+		return nil
+	}
+	return b.b.Clear(0)
 }
 
 // maxRPCBuffers is how many buffers a client allocates in all: each has addresses of its own.

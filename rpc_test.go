@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -342,4 +343,26 @@ func TestRPCServerMemory(t *testing.T) {
 	// The client leaves with its last buffer, and asks by another connection, which may be answered before it has left.
 	require.Eventually(t, func() bool { return free() == limit }, 20*time.Second, time.Millisecond)
 	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "clients cannot have -1 bytes of memory; 0 is all")
+}
+
+// A client finds nothing in its memory that another one has left there.
+func TestRPCMemoryIsEmpty(t *testing.T) {
+	s := optest.StartRPCServer(t)
+	for _, n := range []int64{1, 1000, 50_001, 500_001, 5_000_001} {
+		for _, value := range []float32{1, 2} {
+			r, err := ggml.AddRPCServer(s.Endpoint)
+			require.NoError(t, err)
+			c := ggml.NewContext()
+			x := c.NewTensor(ggml.F32, n)
+			buffers, err := c.Allocate(r.Devices()[0].BufferType())
+			require.NoError(t, err)
+			got, err := ggml.Read[float32](x)
+			require.NoError(t, err)
+			require.Equal(t, make([]float32, n), got)
+			require.NoError(t, ggml.Write(x, slices.Repeat([]float32{value}, int(n))))
+			require.NoError(t, buffers.Close())
+			c.Close()
+			r.Unload()
+		}
+	}
 }
