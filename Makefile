@@ -89,7 +89,7 @@ real: vendor ## compare a real chat model, fetched by pip, with stock llama.cpp,
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropReal -v ./internal/interop
 
-vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/: half an hour, the first time with some minutes for compiling shaders
+vulkan: vendor ## train and generate on Vulkan, by Mesa's software driver, fetched from the distribution's packages into ggml/: forty minutes, the first time with some minutes for compiling shaders
 	@scripts/vulkan
 	@$(setup) && eval "$$(scripts/env --software-vulkan)" && $(GO) test -count=1 -timeout 90m -run Vulkan -v ./llm/device ./scripts/gpucheck && \
 		$(GO) test -count=1 -timeout 30m -run 'TestScripts/vulkan|TestProcessesShareVulkan' ./examples/finetune ./examples/generate ./examples/pretrain
