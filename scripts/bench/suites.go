@@ -240,7 +240,7 @@ var (
 		title: "The same client and two servers",
 		text: "All layers of models in Q8_0 on a server that computes on all cores; prefill of 256 tokens, decode of 32, steps of LoRA of rank 8 on 2 samples " +
 			"of 128 tokens. The server of `rpc-server` and ggml's own take turns; the ratio is the speed of the former to that of the latter, the median " +
-			"of those of each turn. Loading is the exception: memory of the former is in huge pages, which the system clears, and which make computing faster.",
+			"of those of each turn. Loads differ by more than that from turn to turn: most of their time is the system's, for memory.",
 		views: []view{
 			table{from: []string{"Server"}, rows: []key{{"model", "model"}, {"work", "work"}}, columns: []column{
 				{head: "tokens/s", unit: "tok/s", format: "%.1f"},
