@@ -247,8 +247,9 @@ func endlessRun(folder string, more ...string) []string {
 	return sharedRun(folder, append([]string{"--adam-iter", "1000000", "--epochs", "1000000", "--save-every", "5", "--valid-every", "0"}, more...)...)
 }
 
-// launcherSays is what launchers say of a process that was killed: Open MPI its rank, MPICH its number.
-const launcherSays = `rank %d with PID|PID %d RUNNING`
+// launcherSays is what launchers say of a process that was killed: Open MPI its rank, MPICH the number of the first of its
+// processes that it finds ended, which it may have killed itself by then.
+const launcherSays = `rank %[1]d with PID|PID \d+ RUNNING`
 
 // A process that dies, whatever it does then, or that stops, ends all within ten seconds, with its name
 // and an exit status that is not 0, and the run goes on from its checkpoint.
