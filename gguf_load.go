@@ -235,17 +235,31 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	}
 	l.made = all
 	all.SetUsage(UsageWeights) // for ggml's RPC client, which asks a server for weights by their hash
-	whole := bt.repacks() || l.device.isRPC()
-	chunk := make([]byte, chunkSize)
+	var most int64
+	for i := range l.tensors {
+		most = max(most, l.pieceOf(bt, l.infos[i].Size))
+	}
+	room := make([]byte, most)
 	for i, t := range l.tensors {
-		if size := l.infos[i].Size; whole && size > int64(len(chunk)) {
-			chunk = make([]byte, size)
-		}
-		if err := l.fill(t, l.infos[i], l.places[i], chunk); err != nil {
+		if err := l.fill(t, l.infos[i], l.places[i], room[:l.pieceOf(bt, l.infos[i].Size)]); err != nil {
 			return all, err
 		}
 	}
 	return all, nil
+}
+
+// pieceOf is how much of a tensor is written at a time: all of what is repacked, and of what goes to a server as little as
+// ggml's client still asks for by its hash.
+func (l *ggufLoader) pieceOf(bt *BufferType, size int64) int64 {
+	const hashed = 10<<20 + 1
+	switch {
+	case bt.repacks():
+		return size
+	case l.device.isRPC() && size >= hashed:
+		pieces := size / hashed
+		return (size + pieces - 1) / pieces
+	}
+	return min(size, chunkSize)
 }
 
 func (l *ggufLoader) fill(t *Tensor, info GGUFTensor, place ggufData, chunk []byte) error {

@@ -155,7 +155,7 @@ func TestLoadsWithoutCopies(t *testing.T) {
 		t.Skip("the system does not tell how much memory is resident")
 	}
 	c := benchmodel.Large()
-	c.Layers = 2
+	c.Layers = 12
 	path := hollowModel(t, c, ggml.Q4_K)
 	var most uint64
 	before := rss.Now()
