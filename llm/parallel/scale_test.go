@@ -10,7 +10,7 @@ import (
 func TestAllReduce(t *testing.T) {
 	n := Network{Bandwidth: 125e6 / 0.94, Latency: time.Millisecond}
 	require.Zero(t, n.AllReduce(50e6, 1))
-	require.InDelta(t, 0.406, n.AllReduce(50e6, 2).Seconds(), 1e-6, "each sends all of it, in two halves, and each three times late")
+	require.InDelta(t, 0.406, n.AllReduce(50e6, 2).Seconds(), 1e-6, "each sends all of it in two messages, and each crosses the network three times")
 	require.InDelta(t, 2*50e6/125e6*63/64+126*3e-3, n.AllReduce(50e6, 64).Seconds(), 1e-6)
 }
 
