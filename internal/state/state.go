@@ -2,10 +2,14 @@
 // values, or whatever else a part goes on from.
 package state
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
 
-// A State is what sequences keep of one part, each in a slot of its own. It is used by one
-// goroutine.
+	"github.com/goggml/ggml"
+)
+
+// A State is one kind of thing that sequences keep of a part, each in a slot of its own. It is used by
+// one goroutine.
 type State interface {
 	// Prepare readies a slot for a pass after which its sequence ends at a position, and which
 	// may look at what lies before another.
@@ -18,6 +22,33 @@ type State interface {
 	// Copy makes the sequence of a slot the beginning of another one's, up to the nearest
 	// position at or before n that the state can restore.
 	Copy(dst, src, n int) (at int, err error)
+}
+
+// A Tree is the states of a part: of its own, any number of any kinds, and of the parts that it consists of.
+// A nil tree keeps nothing.
+type Tree struct {
+	Own   []State
+	Parts []*Tree
+}
+
+// Part returns the tree of a part of the part, nil if that keeps nothing.
+func (t *Tree) Part(i int) *Tree {
+	if t == nil {
+		return nil
+	}
+	return t.Parts[i]
+}
+
+// All returns the states of the tree, those of parts last.
+func (t *Tree) All() []State {
+	if t == nil {
+		return nil
+	}
+	all := slices.Clone(t.Own)
+	for _, part := range t.Parts {
+		all = append(all, part.All()...)
+	}
+	return all
 }
 
 // Options are what a state is made for.

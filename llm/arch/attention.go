@@ -68,9 +68,7 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // output multiplies what the heads gather [size·heads, n].
 func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value {
-	if p.Keep > 0 && p.IsLast() {
-		y = t.Last(y, p.Keep)
-	}
+	y = p.Kept(t, y)
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*size), embd, MatrixOptions{
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
@@ -110,7 +108,7 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
-	if kept := p.State(); kept != nil {
+	if kept := p.State(0); kept != nil {
 		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
 	}
 	return t.Attend(q, k, v, o)
@@ -138,17 +136,17 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 	if !a.Sinks {
 		return nil
 	}
-	return p.weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
+	return p.Weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
 }
 
 func (a Attention) window() nn.Window { return nn.Window{Size: a.Window, Chunked: a.Chunked} }
 
-// NewState makes a cache of keys and values. What sees the tokens after it cannot be kept.
-func (a Attention) NewState(o state.Options) (state.State, error) {
+// NewStates makes a cache of keys and values, unless tokens see those after them.
+func (a Attention) NewStates(o state.Options) (*state.Tree, error) {
 	if a.Bidirectional {
 		return nil, nil
 	}
-	return state.NewKV(o, a.HeadSize, a.KVHeads, a.window())
+	return ownStates(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
 }
 
 // project returns the products of x: queries, keys, values, and the gate if there is one.
@@ -198,7 +196,7 @@ func (a Attention) ropeFactors(p Place) *ggml.Tensor {
 		return nil
 	}
 	factors := func(kind string) *ggml.Tensor {
-		return p.outside().weight(Weight{Kind: kind, Shape: []int64{int64(a.RoPE.Dims / 2)}, Role: RoPEFreqs, Optional: true})
+		return p.outside().Weight(Weight{Kind: kind, Shape: []int64{int64(a.RoPE.Dims / 2)}, Role: RoPEFreqs, Optional: true})
 	}
 	all, short, long := factors("rope_freqs"), factors("rope_factors_short"), factors("rope_factors_long")
 	switch {

@@ -19,7 +19,7 @@ type Builder struct {
 	Source func(name string) *ggml.Tensor
 	// States are what sequences keep, see [Architecture.NewStates], and Pass those that the
 	// graph continues; nil in a graph of whole sequences.
-	States [][]state.State
+	States []*state.Tree
 	Pass   state.Pass
 
 	NumTokens int64   // of the batch
@@ -63,6 +63,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 		}
 		p := b.in(b.blocks[layer])
 		p.Layer, p.embedded = layer, embedded
+		if b.States != nil {
+			p.states = b.States[layer]
+		}
 		x = b.watch(t, x, layer, Enters, LeavesBack)
 		if t := t.On(p.block, ""); checkpoint {
 			x = t.Checkpoint(x, p.pass)
@@ -78,17 +81,16 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 			x = pass(x, i)
 		}
 	}
-	if b.Keep > 0 && b.Keep < x.T.Dim(1) { // no part of the last layer could do with less
-		x = t.Last(x, b.Keep)
-	}
+	last := b.outside()
+	last.Layer = len(b.layers) - 1
+	x = last.Kept(t, x) // where no part of the last layer did with less
 	return b.outside().Norm(t, cmp.Or(b.spec().outputNorm, outputNorm), x)
 }
 
 // pass computes the layer.
 func (p Place) pass(t *nn.Tape, x *nn.Value) *nn.Value {
 	for i, r := range p.layers[p.Layer] {
-		p.residual = i
-		x = r.build(p, t, x)
+		x = r.build(p.Part(i), t, x)
 	}
 	return x
 }
@@ -137,7 +139,7 @@ func (b *Builder) askUnused() {
 	s := b.spec()
 	if s.unused != nil {
 		for _, w := range s.unused(&b.config) {
-			b.outside().weight(w)
+			b.outside().Weight(w)
 		}
 	}
 	if s.unusedInLayers == nil {
@@ -147,7 +149,7 @@ func (b *Builder) askUnused() {
 		p := b.in(i)
 		for _, w := range s.unusedInLayers(&b.config) {
 			w.Name = p.prefix + w.Name
-			p.weight(w)
+			p.Weight(w)
 		}
 	}
 }
@@ -197,12 +199,12 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case o.OutScale:
 		role = OutScale
 	}
-	p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
+	p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
 	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Rows: o.Rows}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	m.NoLoRA = o.NoLoRA
-	switch s := p.weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
+	switch s := p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
 	case Scale:
 		m.Scale = s
 	case OutScale:
@@ -218,7 +220,7 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 
 // matrixOf asks for a matrix alone.
 func (p Place) matrixOf(w Weight) nn.Matrix {
-	return nn.Matrix{Name: p.name(w), W: p.weight(w), Layer: p.block, Kind: w.Kind}
+	return nn.Matrix{Name: p.name(w), W: p.Weight(w), Layer: p.block, Kind: w.Kind}
 }
 
 // layerPrefix begins the names of what stock llama.cpp reads for each layer, and not for its block.
@@ -236,11 +238,11 @@ func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
 	if there == Never {
 		return nil
 	}
-	return p.weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: there == Maybe})
+	return p.Weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: there == Maybe})
 }
 
-// weight asks for a weight of the place.
-func (p Place) weight(w Weight) *ggml.Tensor {
+// Weight asks for a weight of the place, nil if an optional one is absent.
+func (p Place) Weight(w Weight) *ggml.Tensor {
 	w.Name, w.Layer = p.name(w), p.block
 	p.note(w)
 	return p.Source(w.Name)

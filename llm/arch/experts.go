@@ -154,7 +154,7 @@ func (r Router) choiceBias(p Place) *ggml.Tensor {
 	if !slices.Contains(p.spec().unsuffixed, w.Kind) {
 		w.Name += ".bias"
 	}
-	return p.weight(w)
+	return p.Weight(w)
 }
 
 // inGroups are scores [experts, n] of which those outside of the chosen groups are as low as can be.
@@ -178,7 +178,7 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !e.SharedGate {
 		return y
 	}
-	gate := p.weight(Weight{Kind: "ffn_gate_inp_shexp", Shape: []int64{int64(p.config.Embd)}, Role: Gate})
+	gate := p.Weight(Weight{Kind: "ffn_gate_inp_shexp", Shape: []int64{int64(p.config.Embd)}, Role: Gate})
 	return t.Mul(y, t.Sigmoid(t.Dot(x, gate)))
 }
 
@@ -197,16 +197,16 @@ func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	m.NoLoRA = o.NoLoRA
-	p.weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
+	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
 	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + kind + ".scale"}
 	if o.NoScale {
 		scale.Role = Unused
 	}
-	if x := p.weight(scale); !o.NoScale {
+	if x := p.Weight(scale); !o.NoScale {
 		m.Scale = x
 	}
 	if o.Bias != Never {
-		m.Bias = p.weight(Weight{Kind: kind, Shape: []int64{out, experts}, Role: Bias, Optional: o.Bias == Maybe})
+		m.Bias = p.Weight(Weight{Kind: kind, Shape: []int64{out, experts}, Role: Bias, Optional: o.Bias == Maybe})
 	}
 	return m
 }

@@ -73,7 +73,7 @@ func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !f.ActScales {
 		return x
 	}
-	s := p.weight(Weight{Kind: "ffn.act", Name: p.prefix + "ffn.act.scales", Shape: []int64{int64(f.Width)}, Role: Scale, Optional: true})
+	s := p.Weight(Weight{Kind: "ffn.act", Name: p.prefix + "ffn.act.scales", Shape: []int64{int64(f.Width)}, Role: Scale, Optional: true})
 	if s == nil {
 		return x
 	}

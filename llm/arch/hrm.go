@@ -57,7 +57,7 @@ func hrmBlocks(c *Config) (blocks []int) {
 func hrmCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	c, last := b.config, len(b.layers)
 	low := func(high *nn.Value) *nn.Value {
-		return t.AddWeight(high, b.outside().weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))
+		return t.AddWeight(high, b.outside().Weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))
 	}
 	high, sum, layer := x, low(x), 0
 	stack := func(x *nn.Value) *nn.Value {

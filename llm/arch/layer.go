@@ -24,59 +24,88 @@ type Residual struct {
 // them, and is a value that does not change: what it has of sizes it had when it was made.
 type Part interface {
 	// Forward returns what the part makes of x [n_embd, n], of the same shape. It may be of
-	// the last tokens alone if it is [Place.IsLast] and the builder keeps these only.
+	// the last tokens alone, see [Place.Kept].
 	Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
 }
 
-// A Stateful part is one of which sequences keep something from pass to pass. In its Forward
-// [Place.State] is that, or nil in a graph of whole sequences.
+// A Stateful part is one of which sequences keep something from pass to pass: states of its own, which its
+// Forward has by [Place.State], and those of the parts that it consists of, whose place is [Place.Part].
 type Stateful interface {
 	Part
-	// NewState makes what sequences keep.
-	NewState(o state.Options) (state.State, error)
+	// NewStates makes what sequences keep, nil if that is nothing.
+	NewStates(o state.Options) (*state.Tree, error)
 }
 
-// NewStates makes what sequences keep of the residuals of each layer: nil where it is nothing. The
-// options may depend on the block of its weights.
-func (a *Architecture) NewStates(options func(block int) state.Options) ([][]state.State, error) {
-	list := make([][]state.State, len(a.layers))
+// NewStates makes the states of each layer, a part of the tree for each of its residuals. The options may
+// depend on the block that has the layer's weights.
+func (a *Architecture) NewStates(options func(block int) state.Options) ([]*state.Tree, error) {
+	list := make([]*state.Tree, len(a.layers))
 	for i, layer := range a.layers {
-		list[i] = make([]state.State, len(layer))
-		for j, r := range layer {
-			part, ok := r.Part.(Stateful)
-			if !ok {
-				continue
-			}
-			var err error
-			if list[i][j], err = part.NewState(options(a.blocks[i])); err != nil {
-				return nil, err
-			}
+		var err error
+		if list[i], err = newStates(options(a.blocks[i]), layer); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
 }
 
+// newStates makes the states of residuals.
+func newStates(o state.Options, residuals []Residual) (*state.Tree, error) {
+	tree := &state.Tree{Parts: make([]*state.Tree, len(residuals))}
+	for i, r := range residuals {
+		part, ok := r.Part.(Stateful)
+		if !ok {
+			continue
+		}
+		var err error
+		if tree.Parts[i], err = part.NewStates(o); err != nil {
+			return nil, err
+		}
+	}
+	return tree, nil
+}
+
+// ownStates is a tree of states of a part without parts.
+func ownStates[S state.State](s S, err error) (*state.Tree, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &state.Tree{Own: []state.State{s}}, nil
+}
+
 // A Place is where in a graph something is built: in a layer, or outside of them.
 type Place struct {
 	*Builder
-	Layer    int // -1 outside
-	block    int // of the file, that has the weights of the layer; -1 outside
-	residual int
-	embedded *nn.Value // what the first layer sees
+	Layer    int         // -1 outside
+	block    int         // of the file, that has the weights of the layer; -1 outside
+	states   *state.Tree // of the layer, or of the part
+	embedded *nn.Value   // what the first layer sees
 	// Prefixes of the names of its weights in files, and of the paths of its modules.
 	prefix, modules string
 }
 
-// State is what sequences keep of the part; nil in a graph of whole sequences.
-func (p Place) State() state.State {
-	if p.States == nil {
-		return nil
-	}
-	return p.States[p.Layer][p.residual]
+// Part is the place of a part of the part, numbered as its states are.
+func (p Place) Part(i int) Place {
+	p.states = p.states.Part(i)
+	return p
 }
 
-// IsLast reports whether it is in the last layer.
-func (p Place) IsLast() bool { return p.Layer == len(p.layers)-1 }
+// State returns one of the part's own states, by its number; nil in a graph of whole sequences.
+func (p Place) State(i int) state.State {
+	if p.states == nil {
+		return nil
+	}
+	return p.states.Own[i]
+}
+
+// Kept is what a part goes on with of x [m, n] once it has looked at all tokens: of the last layer, the
+// tokens at the end whose logits are wanted.
+func (p Place) Kept(t *nn.Tape, x *nn.Value) *nn.Value {
+	if p.Layer < len(p.layers)-1 || p.Keep == 0 || p.Keep >= x.T.Dim(1) {
+		return x
+	}
+	return t.Last(x, p.Keep)
+}
 
 func (b *Builder) outside() Place { return Place{Builder: b, Layer: -1, block: -1} }
 

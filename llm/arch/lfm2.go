@@ -62,22 +62,19 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual, Rows: []Rows{p.rows(kind, out, 0)}})
 	}
 	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
-	kernel := p.weight(Weight{Kind: "shortconv.conv", Shape: []int64{int64(s.Length), embd}, Role: Kernel})
+	kernel := p.Weight(Weight{Kind: "shortconv.conv", Shape: []int64{int64(s.Length), embd}, Role: Kernel})
 	in, gate := t.Mul(parts[0], parts[2]), parts[1]
 	var y *nn.Value
-	if kept := p.State(); kept != nil {
+	if kept := p.State(0); kept != nil {
 		y = t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, in), kernel)
 	} else {
 		y = t.ShortConv(in, kernel)
 	}
-	y = t.Mul(y, gate)
-	if p.Keep > 0 && p.IsLast() {
-		y = t.Last(y, p.Keep)
-	}
+	y = p.Kept(t, t.Mul(y, gate))
 	return t.Linear(y, matrix("shortconv.out_proj", embd, true))[0]
 }
 
-// NewState keeps what is convolved.
-func (s ShortConv) NewState(o state.Options) (state.State, error) {
-	return state.NewRecent(o, s.Width, s.Length-1)
+// NewStates makes a state of what is convolved.
+func (s ShortConv) NewStates(o state.Options) (*state.Tree, error) {
+	return ownStates(state.NewRecent(o, s.Width, s.Length-1))
 }

@@ -27,7 +27,7 @@ func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value
 	n.Groups = p.config.NormGroups
 	s, shape := p.spec().norm, []int64{x.T.Dim(0)}
 	if !s.bare {
-		n.Weight = p.weight(Weight{Kind: kind, Shape: shape, Role: Norm})
+		n.Weight = p.Weight(Weight{Kind: kind, Shape: shape, Role: Norm})
 	}
 	n.Bias = p.bias(kind, shape[0], s.bias)
 	return t.Norm(x, n)

@@ -5,15 +5,14 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// Parallel is residuals that see the same x and are added together (arXiv 2204.02311). One of
-// them has a state at most.
+// Parallel is residuals that see the same x and are added together (arXiv 2204.02311).
 type Parallel []Residual
 
 // Forward returns the sum of what each would add.
 func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
-	for _, r := range s {
-		y := r.apart(p, t, x)
+	for i, r := range s {
+		y := r.apart(p.Part(i), t, x)
 		if sum != nil {
 			y = t.Add(lastOf(t, sum, y), lastOf(t, y, sum))
 		}
@@ -22,15 +21,8 @@ func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// NewState makes that of the one that has a state.
-func (s Parallel) NewState(o state.Options) (state.State, error) {
-	for _, r := range s {
-		if part, ok := r.Part.(Stateful); ok {
-			return part.NewState(o)
-		}
-	}
-	return nil, nil
-}
+// NewStates makes the states of each.
+func (s Parallel) NewStates(o state.Options) (*state.Tree, error) { return newStates(o, s) }
 
 // apart is the branch of one of several: what computes it in chunks overwrites the gradient, which
 // others share.
@@ -54,14 +46,14 @@ func ownNorms(_ *Config, _ int, attention, network Residual) Layer {
 	return Layer{{Part: Parallel{attention, network}}}
 }
 
-// A Stack is residuals one after the other, which together are one. One of them has a state at most.
+// A Stack is residuals one after the other, which together are one.
 type Stack []Residual
 
 // Forward returns the sum of what they add to x.
 func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
-	for _, r := range s {
-		y := r.apart(p, t, x)
+	for i, r := range s {
+		y := r.apart(p.Part(i), t, x)
 		x = t.Add(lastOf(t, x, y), y)
 		if sum != nil {
 			y = t.Add(lastOf(t, sum, y), y)
@@ -71,5 +63,5 @@ func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// NewState makes that of the one that has a state.
-func (s Stack) NewState(o state.Options) (state.State, error) { return Parallel(s).NewState(o) }
+// NewStates makes the states of each.
+func (s Stack) NewStates(o state.Options) (*state.Tree, error) { return newStates(o, s) }

@@ -40,7 +40,7 @@ func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value
 	case HeadGroups:
 		n.Groups = int(shape[0]) / a.HeadSize
 	}
-	n.Weight = p.weight(Weight{Kind: kind, Shape: shape, Role: Norm, Optional: s.qkNormThere == Maybe})
+	n.Weight = p.Weight(Weight{Kind: kind, Shape: shape, Role: Norm, Optional: s.qkNormThere == Maybe})
 	n.Bias = p.bias(kind, shape[0], s.qkNormBias)
 	if s.qkNormThere == Maybe && p.Source(p.prefix+"attn_q_norm.weight") == nil {
 		return x // as in stock llama.cpp, whatever there is of keys

@@ -45,13 +45,13 @@ type RoutedEarly struct{ Attention, Experts Residual }
 func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	e := r.Experts.Part.(Experts)
 	logits := e.Router.logits(p, t, x)
-	y := r.Attention.branch(p, t, x)
+	y := r.Attention.branch(p.Part(0), t, x)
 	x = t.Add(lastOf(t, x, y), y)
 	ids, weights := e.Router.choose(p, t, lastOf(t, logits, y))
 	return t.Add(y, e.compute(p, t, p.Norm(t, r.Experts.Before, x), ids, weights))
 }
 
-// NewState makes that of attention.
-func (r RoutedEarly) NewState(o state.Options) (state.State, error) {
-	return r.Attention.Part.(Stateful).NewState(o)
+// NewStates makes the states of attention.
+func (r RoutedEarly) NewStates(o state.Options) (*state.Tree, error) {
+	return newStates(o, []Residual{r.Attention})
 }

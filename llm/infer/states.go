@@ -2,7 +2,6 @@ package infer
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/state"
@@ -20,7 +19,7 @@ type states struct {
 	slots, length int
 	ctx           *ggml.Context
 	memory        *device.Memory
-	byLayer       [][]state.State // of each residual; nil where it keeps nothing
+	byLayer       []*state.Tree
 	all           []state.State
 }
 
@@ -54,7 +53,9 @@ func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kin
 		s.close()
 		return nil, err
 	}
-	s.all = slices.DeleteFunc(slices.Concat(s.byLayer...), func(x state.State) bool { return x == nil })
+	for _, tree := range s.byLayer {
+		s.all = append(s.all, tree.All()...)
+	}
 	return s, nil
 }
 

@@ -24,26 +24,36 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What follows is a trial of kinds of models that no row of the table has: a part with a state
-// that cannot be cut anywhere, and layers of different widths. Nothing outside of this file knows
-// of it.
+// What follows is a trial of kinds of models that no row of the table has: a part with two states of different
+// kinds, one of which cannot be cut anywhere, beside attention in one residual; and layers of different widths.
+// Nothing outside of this file knows of it.
 
-// A runningMean is a matrix times the mean of all vectors so far.
+// A runningMean is a matrix times the mean of all vectors so far, each convolved with those before it.
 type runningMean struct{}
+
+const taps = 3 // of the convolution
 
 func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	width := x.T.Dim(0)
+	kernel := p.Weight(arch.Weight{Kind: "mean_conv", Shape: []int64{taps, width}, Role: arch.Kernel})
 	m := p.Matrix("mean", width, width, arch.MatrixOptions{
 		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
 	})
-	if kept := p.State(); kept != nil {
-		return t.Linear(kept.(*sums).mean(t, p.Pass, x), m)[0]
+	if p.State(0) != nil {
+		x = t.ConvolveValid(p.State(0).(*state.Recent).Before(t, p.Pass, x), kernel)
+		return t.Linear(p.Kept(t, p.State(1).(*sums).mean(t, p.Pass, x)), m)[0]
 	}
-	return t.Linear(meanOfSample(t, x), m)[0]
+	return t.Linear(meanOfSample(t, t.ShortConv(x, kernel)), m)[0]
 }
 
-func (runningMean) NewState(o state.Options) (state.State, error) {
-	return &sums{x: o.NewTensor(ggml.F32, int64(llmtest.TinyConfig(false).Embd), int64(o.Slots)), known: make([][]snapshot, o.Slots)}, nil
+func (runningMean) NewStates(o state.Options) (*state.Tree, error) {
+	width := llmtest.TinyConfig(false).Embd
+	recent, err := state.NewRecent(o, width, taps-1)
+	if err != nil {
+		return nil, err
+	}
+	mean := &sums{x: o.NewTensor(ggml.F32, int64(width), int64(o.Slots)), known: make([][]snapshot, o.Slots)}
+	return &state.Tree{Own: []state.State{recent, mean}}, nil
 }
 
 // meanOfSample is the mean of x [m, n] over the tokens of each one's sample up to itself.
@@ -134,7 +144,7 @@ func (s *sums) Copy(dst, src, n int) (at int, err error) {
 	return last.at, err
 }
 
-// trialModel has three layers: one of attention and a narrow feed-forward network, one with a
+// trialModel has three layers: one of attention and a narrow feed-forward network, one of attention beside a
 // running mean, one of attention with fewer heads and a wide network.
 func trialModel(t *testing.T) *model.Model {
 	t.Helper()
@@ -149,7 +159,7 @@ func trialModel(t *testing.T) *model.Model {
 		network.Width = 32 * (i + 1)
 		layers[i][1].Part = network
 	}
-	layers[1][0].Part = runningMean{}
+	layers[1][0] = arch.Residual{Part: arch.Parallel{{Before: "mean_norm", Part: runningMean{}}, layers[1][0]}}
 	attention := layers[2][0].Part.(arch.Attention)
 	attention.Heads, attention.KVHeads = 2, 1
 	layers[2][0].Part = attention
