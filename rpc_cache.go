@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goggml/ggml/internal/filelink"
 )
 
@@ -22,20 +24,21 @@ type rpcCache struct {
 	folder string
 	limit  int64 // bytes; 0 for none
 
-	mu sync.Mutex // of what makes room
+	mu sync.Mutex // makes room for one entry at a time
 }
 
-// newRPCCache opens a folder, which exists.
+// newRPCCache opens a folder, and makes it if it is absent.
 func newRPCCache(folder string, limit int64) (*rpcCache, error) {
-	if info, err := os.Stat(folder); err != nil {
-		return nil, fmt.Errorf("the folder of the cache: %w", err)
-	} else if !info.IsDir() {
+	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("the cache %s is no folder", folder)
+	}
+	if err := filelink.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("the folder of the cache: %w", err)
 	}
 	c := &rpcCache{folder: folder, limit: limit}
 	begun, _ := filepath.Glob(filepath.Join(folder, "*"+rpcBegun))
 	for _, path := range begun { // by a server that was killed
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
 	}
@@ -71,8 +74,11 @@ type rpcEntry struct {
 	hash  uint64
 }
 
-// begin begins an entry of n bytes.
+// begin begins an entry of n bytes. Its file has all of them at once, so that entries which are written at the same time
+// count in full.
 func (c *rpcCache) begin(n int64) *rpcEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.makeRoom(n) {
 		return nil
 	}
@@ -81,7 +87,13 @@ func (c *rpcCache) begin(n int64) *rpcEntry {
 		c.warn(err)
 		return nil
 	}
-	return &rpcEntry{cache: c, file: file, hash: fnvOffset}
+	e := &rpcEntry{cache: c, file: file, hash: fnvOffset}
+	if err := file.Truncate(n); err != nil {
+		c.warn(err)
+		e.abandon()
+		return nil
+	}
+	return e
 }
 
 func (c *rpcCache) warn(err error) {
@@ -126,7 +138,7 @@ func (e *rpcEntry) abandon() {
 	e.file = nil
 }
 
-// makeRoom removes what was not used for longest, until n more bytes fit; it reports whether they do.
+// makeRoom removes what was not used for longest, until n more bytes fit; it reports whether they do. The caller holds mu.
 func (c *rpcCache) makeRoom(n int64) bool {
 	if c.limit == 0 {
 		return true
@@ -134,8 +146,6 @@ func (c *rpcCache) makeRoom(n int64) bool {
 	if n > c.limit {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	type file struct {
 		path string
 		size int64
@@ -169,30 +179,32 @@ func isRPCEntry(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// load puts the data of a hash into a region, if there is such, of room bytes at most, and unharmed.
-func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) bool {
+// load puts the data of a hash into a region of room bytes, and reports whether it is there, unharmed. The client sees
+// nothing of a file that has other data.
+func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) (found bool, err error) {
 	path := c.path(hash)
-	file, err := os.Open(path)
+	// A pipe would be waited for, and a link leads out of the folder.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return false
+		return false, nil
 	}
 	defer file.Close()
 	info, err := file.Stat()
-	if err != nil || info.Size() > room {
-		return false
+	if err != nil || !info.Mode().IsRegular() || info.Size() > room {
+		return false, nil
 	}
-	if !c.copy(file, hash, r, info.Size()) {
+	if !copyEntry(file, hash, r, info.Size()) {
 		logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
 		os.Remove(path)
-		return false
+		return false, r.fill(0, info.Size())
 	}
 	now := time.Now()
 	os.Chtimes(path, now, now)
-	return true
+	return true, nil
 }
 
-// copy reads a file into a region. Where it fails the client writes there next.
-func (c *rpcCache) copy(file io.Reader, hash uint64, r *rpcRegion, size int64) bool {
+// copyEntry reads a file into a region, and reports whether it has the hash.
+func copyEntry(file io.Reader, hash uint64, r *rpcRegion, size int64) bool {
 	var room []byte
 	sum := uint64(fnvOffset)
 	for at := int64(0); at < size; {

@@ -135,8 +135,8 @@ func (s *rpcSession) backend(device int) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Type() == CPU || d.Type() == Accelerator {
-		if err := b.SetThreads(s.server.threads); err != nil && d.Type() == CPU {
+	if d.Type() == CPU {
+		if err := b.SetThreads(s.server.threads); err != nil {
 			b.Close()
 			return nil, err
 		}

@@ -21,8 +21,8 @@ type RPCServerOptions struct {
 	Memory  int64 // bytes of each device that clients can have together; 0 for all
 	Clients int   // at once, others wait; 0 stands for 16
 
-	// CacheDir is a folder where data of more than 10 MiB is kept, by its hash, for the next client that has the same,
-	// which does not send it then; "" for none. The hash is ggml's, of 64 bits and no secret: clients that share a cache
+	// CacheDir is a folder, made if it is absent, where data of more than 10 MiB is kept, by its hash, for the next client
+	// that has the same, which does not send it then; "" for none. The hash is ggml's, of 64 bits and no secret: clients that share a cache
 	// trust each other. CacheSize is the most bytes that it takes, of which what was not used for longest goes; 0 for any
 	// number.
 	CacheDir  string
@@ -171,6 +171,9 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		if d == nil {
 			return nil, errors.New("a device is nil")
 		}
+		if d.Type() == Accelerator {
+			return nil, fmt.Errorf("%s works beside the CPU, and computes few ops; clients need a device that computes all", d.Name())
+		}
 		s.devices = append(s.devices, &rpcDevice{Device: d, index: i, limit: o.Memory})
 	}
 	if o.CacheDir != "" {
@@ -192,18 +195,9 @@ func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	defer listener.Close()
 	var clients sync.WaitGroup
-	var failure error
 	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			if err == nil {
-				conn.Close()
-			}
-			failure = context.Cause(ctx)
-			break
-		}
+		conn, err := accept(ctx, listener)
 		if err != nil {
-			failure = err
 			break
 		}
 		clients.Add(1)
@@ -228,7 +222,29 @@ func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
 		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which ends what it has
 		}
 	}
-	return failure
+	return context.Cause(ctx)
+}
+
+// accept waits for a connection until the context ends. Where the system has none to give, as for want of files, it
+// tries again, later each time.
+func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				conn.Close()
+			}
+			return nil, context.Cause(ctx)
+		}
+		if err == nil {
+			return conn, nil
+		}
+		logger().Warn("ggml: RPC server: it can take no client, and tries again", "error", err, "wait", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
 }
 
 // maxRPCWaiting bounds connections that have no session.

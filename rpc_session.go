@@ -516,6 +516,14 @@ func (r *rpcRegion) toDevice(data []byte, at int64) error {
 	return guardError(C.goggml_tensor_set(r.tensor(), unsafe.Pointer(&data[0]), C.size_t(r.offset+at), C.size_t(len(data))))
 }
 
+// fill sets the first n bytes of the part.
+func (r *rpcRegion) fill(value byte, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	return guardError(C.goggml_tensor_memset(r.tensor(), C.uint8_t(value), C.size_t(r.offset), C.size_t(n)))
+}
+
 // rpcRoom is room for n bytes, that of before if it is large enough.
 func rpcRoom(room []byte, n int64) []byte {
 	if int64(cap(room)) < n {
@@ -614,11 +622,17 @@ func (s *rpcSession) setTensorHash(body []byte) error {
 	if err != nil {
 		return err
 	}
-	var found byte
-	if s.server.cache != nil && s.server.cache.load(binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), &r, room) {
-		found = 1
+	if s.server.cache == nil {
+		return s.reply([]byte{0})
 	}
-	return s.reply([]byte{found})
+	found, err := s.server.cache.load(binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), &r, room)
+	if err != nil {
+		return err
+	}
+	if found {
+		return s.reply([]byte{1})
+	}
+	return s.reply([]byte{0})
 }
 
 // rpcRows is a rectangle of bytes in a part of a tensor.
@@ -702,13 +716,10 @@ func (s *rpcSession) memsetTensor(body []byte) error {
 		return err
 	}
 	n, value := binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), body[rpcwire.TensorSize+16]
-	switch {
-	case n > uint64(room):
+	if n > uint64(room) {
 		return fmt.Errorf("%d bytes of %d", n, room)
-	case n == 0:
-		return nil
 	}
-	return guardError(C.goggml_tensor_memset(r.tensor(), C.uint8_t(value), C.size_t(r.offset), C.size_t(n)))
+	return r.fill(value, int64(n))
 }
 
 // copyTensor copies between tensors of one layout.

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,6 +21,8 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/placement"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/device"
 )
 
@@ -36,7 +37,7 @@ type program struct {
 	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
 	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all, of the CPU what the system has left at the start." group:"Devices"`
 
-	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights there, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
+	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights in this folder, which is made if it is absent, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
 	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: what was not used for longest goes. 0 is any size." group:"Cache"`
 }
 
@@ -70,7 +71,7 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	default:
 		fmt.Fprintf(log, "rpc-server: every program that reaches %s uses the devices: keep it in a private network\n", p.Listen)
 	}
-	if err := p.checkCache(); err != nil {
+	if err := p.makeCache(); err != nil {
 		return err
 	}
 	memory := int64(p.Memory) << 20
@@ -86,17 +87,16 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	return cli.Interrupted(ctx, err, "no program is served any more")
 }
 
-func (p *program) checkCache() error {
+// makeCache makes the folder of the cache, if there is one.
+func (p *program) makeCache() error {
 	if p.Cache == "" {
 		return nil
 	}
-	switch info, err := os.Stat(p.Cache); {
-	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("--cache %s: there is no such folder; make it before", p.Cache)
-	case err != nil:
-		return fmt.Errorf("--cache %s: %w", p.Cache, err)
-	case !info.IsDir():
+	if info, err := os.Stat(p.Cache); err == nil && !info.IsDir() {
 		return fmt.Errorf("--cache %s: it is no folder", p.Cache)
+	}
+	if err := filelink.MkdirAll(p.Cache, 0o755); err != nil {
+		return fmt.Errorf("--cache %s: %w", p.Cache, filelink.SystemError(err))
 	}
 	return nil
 }
@@ -123,9 +123,9 @@ func describe(devices []*ggml.Device) string {
 func choose(names []string) ([]*ggml.Device, error) {
 	var devices []*ggml.Device
 	for _, name := range names {
-		d, err := ggml.DeviceByName(strings.TrimSpace(name))
+		d, err := placement.Find(strings.TrimSpace(name))
 		if err != nil {
-			return nil, fmt.Errorf("--device: %w", err)
+			return nil, err
 		}
 		devices = append(devices, d)
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true})
+	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true, Condition: clitest.Condition})
 }
 
 // start starts the program, and adds it to the servers of this process.

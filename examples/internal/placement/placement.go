@@ -93,40 +93,48 @@ func gpus() (list []*ggml.Device, err error) {
 	return list, err
 }
 
-// named finds devices that can hold layers. Accelerators cannot: they compute some products for the CPU, as BLAS
-// does.
+// named finds devices that can hold layers.
 func named(names []string) (list []*ggml.Device, err error) {
+	for i, name := range names {
+		name = strings.TrimSpace(name)
+		d, err := Find(name)
+		switch {
+		case strings.EqualFold(name, auto):
+			return nil, fmt.Errorf("--device %s: auto stands alone", strings.Join(names, ","))
+		case err != nil:
+			return nil, err
+		case slices.Contains(list, d):
+			return nil, fmt.Errorf("--device %s: %s is there twice", strings.Join(names, ","), d.Name())
+		case d.Type() == ggml.CPU && i > 0 && i < len(names)-1:
+			return nil, fmt.Errorf("--device %s: the CPU gets the first layers or the last ones; name it first or last", strings.Join(names, ","))
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Find finds a device that can hold layers, by the name that --device gives. Accelerators cannot: they compute some
+// products for the CPU, as BLAS does.
+func Find(name string) (*ggml.Device, error) {
 	devices, err := ggml.Devices()
 	if err != nil {
 		return nil, err
 	}
+	fault := "there is none of this name"
 	var known []string
 	for _, d := range devices {
-		if d.Type() != ggml.Accelerator {
+		named, accelerator := strings.EqualFold(d.Name(), name), d.Type() == ggml.Accelerator
+		switch {
+		case named && !accelerator:
+			return d, nil
+		case named:
+			fault = "it works beside the CPU and holds no model"
+		case !accelerator:
 			known = append(known, d.Name())
 		}
 	}
 	slices.Sort(known)
-	for i, name := range names {
-		name = strings.TrimSpace(name)
-		fault := "there is none of this name"
-		at := slices.IndexFunc(devices, func(d *ggml.Device) bool { return strings.EqualFold(d.Name(), name) })
-		switch {
-		case at >= 0 && devices[at].Type() == ggml.Accelerator:
-			fault = "it works beside the CPU and holds no model"
-		case at >= 0 && slices.Contains(list, devices[at]):
-			return nil, fmt.Errorf("--device %s: %s is there twice", strings.Join(names, ","), devices[at].Name())
-		case at >= 0 && devices[at].Type() == ggml.CPU && i > 0 && i < len(names)-1:
-			return nil, fmt.Errorf("--device %s: the CPU gets the first layers or the last ones; name it first or last", strings.Join(names, ","))
-		case strings.EqualFold(name, auto):
-			return nil, fmt.Errorf("--device %s: auto stands alone", strings.Join(names, ","))
-		case at >= 0:
-			list = append(list, devices[at])
-			continue
-		}
-		return nil, fmt.Errorf("--device %s: %s; the devices of this machine are %s", name, fault, strings.Join(known, ", "))
-	}
-	return list, nil
+	return nil, fmt.Errorf("--device %s: %s; the devices of this machine are %s", name, fault, strings.Join(known, ", "))
 }
 
 // check demands flags that have something to say.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ import (
 const (
 	serverEnv  = "GOGGML_FUZZ_RPC_SERVER"
 	optionsEnv = "GOGGML_FUZZ_RPC_OPTIONS"
+	filesEnv   = "GOGGML_FUZZ_RPC_FILES"  // how many files it can have open
 	memoryEnv  = "GOGGML_FUZZ_RPC_MEMORY" // plain for buffers without guard pages, short for ones that have less than they say
 )
 
@@ -53,6 +55,9 @@ func serve(endpoint string) {
 	}()
 	ggml.SetLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	testhook.RPCMemory = map[string]func(int64) ([]byte, func(), error){"": guarded, "short": short}[os.Getenv(memoryEnv)]
+	if n, err := strconv.ParseUint(os.Getenv(filesEnv), 10, 64); err == nil {
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+	}
 	var o ggml.RPCServerOptions
 	err := json.Unmarshal([]byte(os.Getenv(optionsEnv)), &o)
 	if err == nil {

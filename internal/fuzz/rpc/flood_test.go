@@ -1,0 +1,28 @@
+package rpc
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A server without a file for another client serves on, and takes clients again when it has one.
+func TestFlood(t *testing.T) {
+	t.Setenv(filesEnv, "32")
+	s := start(t, usual)
+	first := s.dial(t)
+	var flood []net.Conn
+	for range 64 {
+		conn, err := net.DialTimeout("tcp4", s.endpoint, time.Minute)
+		require.NoError(t, err)
+		flood = append(flood, conn)
+	}
+	s.says(t, "it can take no client, and tries again")
+	first.served()
+	for _, conn := range flood {
+		conn.Close()
+	}
+	s.dial(t).served()
+}
