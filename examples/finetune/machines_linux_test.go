@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -324,22 +323,54 @@ func TestProcessesDiffer(t *testing.T) {
 				t.Parallel()
 				words := append([]string{"-np", "1"}, sharedRun(name+what)...)
 				words = append(append(words, ":", "-np", "1"), replaceFlags(sharedRun(name+what), c.more...)...)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				run := mpirun(launcher, files, words...)
-				r := startRun(t, run)
-				select {
-				case err := <-r.ended:
-					require.Error(t, err, r.output())
-				case <-ctx.Done():
-					_ = r.Process.Kill()
-					t.Fatalf("it goes on\n%s", r.output())
-				}
-				require.Regexp(t, c.want, r.output())
-				require.Equal(t, 1, strings.Count(r.output(), "finetune: "), "it is told once\n%s", r.output())
+				output := requireEnd(t, mpirun(launcher, files, words...))
+				require.Regexp(t, c.want, output)
+				require.Equal(t, 1, strings.Count(output, "finetune: "), "it is told once\n%s", output)
 			})
 		}
 	}
+}
+
+// A process that refuses its flags, does something else, or runs another program, ends all, with the reason.
+func TestProcessDoesNotJoin(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	const missing = `finetune: a launcher has started 2 processes \(\w+\), and they have not all joined within 2s: one of them runs another program, ` +
+		`has ended, or is cut off by the network; start this program, of one version, in all of them\n`
+	for name, launcher := range launchers(t) {
+		for what, c := range map[string]struct {
+			second []string // words of the second process
+			join   string
+			want   string
+		}{
+			"refused flag":  {[]string{"finetune", "--batch", "x"}, "", `finetune: --batch: expected a valid 64 bit int but got "x"; it must be at least 1 and at most 65536\n`},
+			"missing flag":  {[]string{"finetune", "--batch", "1"}, "", `finetune: error: missing flags: --model-base=FILE`},
+			"another task":  {[]string{"finetune", "ls"}, "", `finetune: a launcher has started 2 processes \(\w+\), and all would do the same: only training is shared out; start one, without mpirun\n`},
+			"ended program": {[]string{"true"}, "2s", missing},
+			"program":       {[]string{"sleep", "1000"}, "2s", missing},
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				run := mpirun(launcher, files, slices.Concat([]string{"-np", "1"}, endlessRun(name+what), []string{":", "-np", "1"}, c.second)...)
+				run.Env = append(run.Env, joinEnv+"="+c.join)
+				require.Regexp(t, c.want, requireEnd(t, run))
+			})
+		}
+	}
+}
+
+// requireEnd demands that a command ends by itself, with a failure, and returns its output.
+func requireEnd(t *testing.T, c *exec.Cmd) string {
+	t.Helper()
+	r := startRun(t, c)
+	select {
+	case err := <-r.ended:
+		require.Error(t, err, r.output())
+	case <-time.After(time.Minute):
+		_ = r.Process.Kill()
+		t.Fatalf("it goes on\n%s", r.output())
+	}
+	return r.output()
 }
 
 // replaceFlags gives flags in a command line other values.

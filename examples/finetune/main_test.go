@@ -42,9 +42,13 @@ import (
 // stallEnv is for how long a server may not answer the program, which is a minute otherwise.
 const stallEnv = "GOGGML_TEST_RPC_STALL"
 
+// joinEnv is for how long the processes of a launcher may take to join, which is half a minute otherwise.
+const joinEnv = "GOGGML_TEST_MPI_JOIN"
+
 func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"finetune": func() {
 		testhook.RPCStall, _ = time.ParseDuration(os.Getenv(stallEnv))
+		testhook.MPIJoin, _ = time.ParseDuration(os.Getenv(joinEnv))
 		main()
 	}})
 }

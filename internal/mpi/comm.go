@@ -5,13 +5,18 @@ package mpi
 import "C"
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // A Comm is the place of this process among those of a launch. Its sums are begun in the same order
@@ -46,8 +51,15 @@ const (
 	pollShare      = 16 // of the time that they have taken, after which there is a look
 )
 
-// Start joins the processes of a launch.
-func Start(l Launch, o Options) (*Comm, error) {
+// joinTimeout bounds the wait for the other processes to begin. They begin as late as the launcher logs in on the
+// slowest machine.
+const joinTimeout = 30 * time.Second
+
+var started atomic.Bool // a Start: a process joins once
+
+// Start joins the processes of a launch. It fails when they do not all join, or ctx ends: MPI cannot be used again.
+func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
+	started.Store(true)
 	if o.Silence == 0 {
 		o.Silence = defaultSilence
 	}
@@ -55,19 +67,41 @@ func Start(l Launch, o Options) (*Comm, error) {
 		o.Name = func(rank int) string { return fmt.Sprintf("rank %d", rank) }
 	}
 	c := &Comm{begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
-	started := make(chan error)
-	go c.run(l, o, started)
-	if err := <-started; err != nil {
-		return nil, err
+	joined := make(chan error, 1)
+	go c.run(l, o, joined)
+	timeout := cmp.Or(testhook.MPIJoin, joinTimeout)
+	if l.Rank > 0 {
+		timeout += time.Second // rank 0 reports first, if it has joined
 	}
-	return c, nil
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case err := <-joined:
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timer.C:
+		return nil, fmt.Errorf("%w, and they have not all joined within %v: one of them runs another program, has ended, or is cut off by the network; "+
+			"start this program, of one version, in all of them", &launchError{l}, timeout)
+	}
+}
+
+// Fail joins the processes of a launch, unless this one has joined, so that a launcher or the other processes notice the
+// failure by which it ends next: MPICH's launcher ignores the end of a process that has not joined.
+func Fail() {
+	if l, several := Launched(os.Getenv); several && !started.Load() {
+		_, _ = Start(context.Background(), l, Options{})
+	}
 }
 
 // run is the thread of the library.
-func (c *Comm) run(l Launch, o Options, started chan<- error) {
+func (c *Comm) run(l Launch, o Options, joined chan<- error) {
 	runtime.LockOSThread() // and never unlocked: it ends with the goroutine
 	err := c.start(l)
-	started <- err
+	joined <- err
 	if err == nil {
 		w := newWatch(c, o)
 		w.run()

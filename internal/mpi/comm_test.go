@@ -2,6 +2,8 @@ package mpi
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,24 +11,49 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
 
-// start joins the other process of testdata/mpi_abi.c.
-func start(t *testing.T, o Options) *Comm {
+// useLibrary has Start load testdata/mpi_abi.c, in which there is one other process.
+func useLibrary(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libmpi_abi.so")
 	out, err := exec.Command(cmp.Or(os.Getenv("CC"), "cc"), "-shared", "-fPIC", "-o", path, "testdata/mpi_abi.c").CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Setenv(LibraryVariable, path)
-	c, err := Start(Launch{Size: 2, variable: "PMI_SIZE"}, o)
+}
+
+// start joins the other process of testdata/mpi_abi.c.
+func start(t *testing.T, o Options) *Comm {
+	t.Helper()
+	useLibrary(t)
+	c, err := Start(t.Context(), Launch{Size: 2, variable: "PMI_SIZE"}, o)
 	require.NoError(t, err)
 	require.Equal(t, []any{0, 2, "Test 1.0"}, []any{c.Rank, c.Size, c.Library})
 	return c
 }
 
+// A process that never joins keeps nobody; nor does an interrupt meanwhile.
+func TestJoinThatHangs(t *testing.T) {
+	useLibrary(t)
+	t.Setenv("MPI_HANG", "MPI_Init_thread")
+	testhook.MPIJoin = 50 * time.Millisecond
+	defer func() { testhook.MPIJoin = 0 }()
+	l := Launch{Size: 2, variable: "PMI_SIZE"}
+	_, err := Start(t.Context(), l, Options{})
+	require.EqualError(t, err, "a launcher has started 2 processes (PMI_SIZE), and they have not all joined within 50ms: one of them runs another program, "+
+		"has ended, or is cut off by the network; start this program, of one version, in all of them")
+	testhook.MPIJoin = time.Hour
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("interrupted"))
+	defer cancel()
+	_, err = Start(ctx, l, Options{})
+	require.EqualError(t, err, "interrupted")
+}
+
 // A library that does not return from MPI_Finalize keeps nobody.
 func TestFinalizeThatHangs(t *testing.T) {
-	t.Setenv("MPI_FINALIZE", "hang")
+	t.Setenv("MPI_HANG", "MPI_Finalize")
 	c := start(t, Options{Silence: 100 * time.Millisecond})
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close() }()

@@ -51,7 +51,7 @@ func Join(ctx context.Context) (context.Context, *Group, error) {
 		return ctx, nil, nil
 	}
 	var names atomic.Pointer[[]Process]
-	comm, err := mpi.Start(l, mpi.Options{Name: func(rank int) string {
+	comm, err := mpi.Start(ctx, l, mpi.Options{Name: func(rank int) string {
 		if list := names.Load(); list != nil {
 			return (*list)[rank].String()
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/mpi"
@@ -56,21 +57,33 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.Context, out io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
 		if l, several := mpi.Launched(os.Getenv); several {
-			err := fmt.Errorf("%v, and all would do the same: only training is shared out; start one, without mpirun", l)
 			if l.Rank > 0 {
-				return Silent(err)
+				mpi.Fail()
+				time.Sleep(ToldAfter)
 			}
-			return err
+			return fmt.Errorf("%v, and all would do the same: only training is shared out; start one, without mpirun", l)
 		}
 		return run(ctx, out)
 	}
 }
+
+// ToldAfter is the time for which a process waits with a failure that another process may report: the launcher ends all
+// once one has ended.
+const ToldAfter = time.Second
 
 // end ends the process of a program as its error says.
 func end(name string, err error) {
 	status, silent := outcome(err)
 	if !silent {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+	}
+	exit(status)
+}
+
+// exit ends the process, and with a failure the others that a launcher has started with it.
+func exit(status int) {
+	if status != 0 {
+		mpi.Fail()
 	}
 	os.Exit(status)
 }

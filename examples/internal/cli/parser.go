@@ -28,7 +28,7 @@ func (p *Parser) exit(status int) {
 	if status == 0 {
 		end(p.Model.Name, p.out.err)
 	}
-	os.Exit(status)
+	exit(status)
 }
 
 // Parse reads the command line into the fields of flags, as package kong does, and ends
@@ -55,9 +55,9 @@ func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		if parsed != nil {
-			os.Exit(1)
+			exit(1)
 		}
-		os.Exit(notParsed)
+		exit(notParsed)
 	}
 	return parsed
 }

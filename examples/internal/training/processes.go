@@ -34,7 +34,7 @@ func (f *Flags) Join(ctx context.Context, result *string) (context.Context, erro
 	if f.quiet {
 		*result, f.CheckpointOut, f.CheckpointIn, f.Metrics, f.LossCurve = "", "", "", "", ""
 	}
-	return ctx, err
+	return ctx, cli.Interrupted(ctx, err, "nothing was trained yet")
 }
 
 // Leave leaves the group at the end of the program, whose error is err, and returns what this process
@@ -51,7 +51,7 @@ func (f *Flags) Leave(err error) error {
 	isShared := errors.As(err, &shared)
 	isTold := isShared || errors.Is(err, train.ErrDiverged) || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, context.Canceled)
 	if isTold && !group.Writes() || isShared && shared.Elsewhere {
-		time.Sleep(toldAfter)
+		time.Sleep(cli.ToldAfter)
 	}
 	switch {
 	case group.Writes():
@@ -61,10 +61,6 @@ func (f *Flags) Leave(err error) error {
 	}
 	return fmt.Errorf("%s: %w", group.Processes()[group.Rank()], err)
 }
-
-// toldAfter is how long a process goes on to be there whose error another one tells: the end of one is the
-// end of all, by the launcher, and of what it has not written yet.
-const toldAfter = time.Second
 
 // Log is where the program says what it does.
 func (f *DataFlags) Log() io.Writer {

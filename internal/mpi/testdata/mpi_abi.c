@@ -1,6 +1,6 @@
 // An MPI of the standard interface for one process, rank 0 of two: the other one says what this one says, and adds
-// nothing. A sum is over when it has been asked for often enough, as one is that comes in many pieces. MPI_Finalize never
-// returns where MPI_FINALIZE says "hang".
+// nothing. A sum is over when it has been asked for often enough, as one is that comes in many pieces. MPI_Init_thread and
+// MPI_Finalize never return where the variable MPI_HANG names them.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,14 @@ int MPI_Get_library_version(char *text, int *length) {
 	return 0;
 }
 
+static void hang(const char *function) {
+	while (getenv("MPI_HANG") != NULL && strcmp(getenv("MPI_HANG"), function) == 0) {
+		pause();
+	}
+}
+
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+	hang("MPI_Init_thread");
 	*provided = required;
 	return 0;
 }
@@ -78,8 +85,6 @@ int MPI_Error_string(int code, char *text, int *length) {
 }
 
 int MPI_Finalize(void) {
-	while (getenv("MPI_FINALIZE") != NULL && strcmp(getenv("MPI_FINALIZE"), "hang") == 0) {
-		pause();
-	}
+	hang("MPI_Finalize");
 	return 0;
 }
