@@ -25,13 +25,13 @@ type State interface {
 }
 
 // A Tree is the states of a part: of its own, any number of any kinds, and of the parts that it consists of.
-// A nil tree keeps nothing.
+// A nil tree is that of a graph of whole sequences.
 type Tree struct {
 	Own   []State
 	Parts []*Tree
 }
 
-// Part returns the tree of a part of the part, nil if that keeps nothing.
+// Part returns the tree of a part of the part.
 func (t *Tree) Part(i int) *Tree {
 	if t == nil {
 		return nil
@@ -41,9 +41,6 @@ func (t *Tree) Part(i int) *Tree {
 
 // All returns the states of the tree, those of parts last.
 func (t *Tree) All() []State {
-	if t == nil {
-		return nil
-	}
 	all := slices.Clone(t.Own)
 	for _, part := range t.Parts {
 		all = append(all, part.All()...)

@@ -46,6 +46,9 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if faults := c.partFaults(layers); len(faults) > 0 {
+		return nil, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
+	}
 	a := &Architecture{config: c, layers: layers, blocks: c.blocks(), byName: map[string]*Weight{}}
 	if err := a.takeInventory(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)

@@ -142,11 +142,42 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 func (a Attention) window() nn.Window { return nn.Window{Size: a.Window, Chunked: a.Chunked} }
 
 // NewStates makes a cache of keys and values, unless tokens see those after them.
-func (a Attention) NewStates(o state.Options) (*state.Tree, error) {
+func (a Attention) NewStates(o state.Options) ([]state.State, error) {
 	if a.Bidirectional {
 		return nil, nil
 	}
-	return ownStates(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
+	return oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
+}
+
+// Check demands heads, and that these share keys and values.
+func (a Attention) Check(c Config) (faults []string) {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"attention.head_count", a.Heads}, {"attention.head_count_kv", a.KVHeads}, {"attention.key_length", a.HeadSize}} {
+		if n.value <= 0 {
+			faults = append(faults, fmt.Sprintf("%s is %d", c.key(n.name), n.value))
+		}
+	}
+	if len(faults) == 0 && a.Heads%a.KVHeads != 0 {
+		faults = append(faults, fmt.Sprintf("%s: %d heads cannot share %d KV heads", c.key("attention.head_count_kv"), a.Heads, a.KVHeads))
+	}
+	if dims := a.RoPE.Dims; dims <= 0 || dims%2 != 0 || dims > a.HeadSize {
+		faults = append(faults, fmt.Sprintf("%s: RoPE rotates %d of %d elements of a head", c.key("rope.dimension_count"), dims, a.HeadSize))
+	}
+	return faults
+}
+
+// MixingFLOPs are those of products of queries with keys, and of weights with values.
+func (a Attention) MixingFLOPs(length int) float64 {
+	seen := float64(length) / 2 // keys, on average
+	if a.Bidirectional {
+		seen = float64(length)
+	}
+	if w := float64(a.Window); w > 0 && w < float64(length) {
+		seen = w - w*w/float64(length)/2
+	}
+	return 4 * float64(a.Heads*a.HeadSize) * seen
 }
 
 // project returns the products of x: queries, keys, values, and the gate if there is one.

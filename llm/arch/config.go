@@ -143,6 +143,9 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	if len(m.faults) == 0 {
 		m.faults = c.faults()
 	}
+	if len(m.faults) == 0 {
+		m.faults = c.partFaults(s.layers(c))
+	}
 	if len(m.faults) > 0 {
 		return Config{}, fmt.Errorf("%s: %w: %s", g.Name(), ErrUnsupported, strings.Join(m.faults, "; "))
 	}
@@ -185,7 +188,7 @@ const maxExperts = 1024
 // matrices do not overflow.
 const maxWidth = 1 << 24
 
-// faults lists what contradicts itself, by the keys of files.
+// faults lists what contradicts itself, by the keys of files; partFaults lists what parts of layers demand.
 func (c Config) faults() []string {
 	var faults []string
 	check := func(ok bool, format string, args ...any) {
@@ -193,15 +196,16 @@ func (c Config) faults() []string {
 			faults = append(faults, fmt.Sprintf(format, args...))
 		}
 	}
-	key := func(name string) string { return c.Arch + "." + name }
+	key := c.key
 	for _, n := range []struct {
 		name  string
+		least int // parts may demand more
 		value int
 	}{
-		{"vocab_size", c.Vocab}, {"context_length", c.Context}, {"embedding_length", c.Embd}, {"feed_forward_length", c.FF},
-		{"block_count", c.Layers}, {"attention.head_count", c.Heads}, {"attention.head_count_kv", c.KVHeads}, {"attention.key_length", c.HeadSize},
+		{"vocab_size", 1, c.Vocab}, {"context_length", 1, c.Context}, {"embedding_length", 1, c.Embd}, {"feed_forward_length", 0, c.FF},
+		{"block_count", 1, c.Layers}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
 	} {
-		check(n.value > 0 && n.value <= math.MaxInt32, "%s is %d", key(n.name), n.value)
+		check(n.value >= n.least && n.value <= math.MaxInt32, "%s is %d", key(n.name), n.value)
 	}
 	check(c.Layers <= maxLayers, "there are %d layers; %d are the most", c.Layers, maxLayers)
 	if len(faults) > 0 {
@@ -210,9 +214,7 @@ func (c Config) faults() []string {
 	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * c.HeadSize, c.KVHeads * c.HeadSize} {
 		check(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
 	}
-	check(c.HeadsAt != nil || c.KVHeadsAt != nil || c.Heads%c.KVHeads == 0, "%s: %d heads cannot share %d KV heads", key("attention.head_count_kv"), c.Heads, c.KVHeads)
 	r := c.RoPE
-	check(r.Dims > 0 && r.Dims%2 == 0 && r.Dims <= c.HeadSize, "%s: RoPE rotates %d of %d elements of a head", key("rope.dimension_count"), r.Dims, c.HeadSize)
 	check(positive(r.FreqBase), "%s is %v", key("rope.freq_base"), r.FreqBase)
 	check(positive(r.FreqScale), "%s is %v", key("rope.scaling.factor"), 1/r.FreqScale)
 	check(r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "%s is %d", key("rope.scaling.original_context_length"), r.TrainedCtx)
@@ -288,6 +290,24 @@ func (c Config) faults() []string {
 	return append(faults, c.listFaults()...)
 }
 
+// partFaults lists what is wrong with the parts of layers, each fault once.
+func (c Config) partFaults(layers []Layer) (faults []string) {
+	for _, l := range layers {
+		parts(l, func(p Part) {
+			part, ok := p.(Checked)
+			if !ok {
+				return
+			}
+			for _, fault := range part.Check(c) {
+				if !slices.Contains(faults, fault) {
+					faults = append(faults, fault)
+				}
+			}
+		})
+	}
+	return faults
+}
+
 // latentFaults lists what is wrong with sizes of latent attention.
 func (c Config) latentFaults() (faults []string) {
 	if !c.hasKey("attention.kv_lora_rank") {
@@ -332,9 +352,8 @@ func (c Config) listFaults() (faults []string) {
 	}
 	for i := range c.Layers {
 		heads, kv, width := at(c.HeadsAt, i, c.Heads), at(c.KVHeadsAt, i, c.KVHeads), at(c.FFs, i, c.FF)
-		ok := heads >= 0 && heads <= c.Heads && kv >= 0 && kv <= c.KVHeads && width >= 0 && width <= c.FF
-		if ok && kv > 0 && heads%kv == 0 && heads > 0 && width > 0 || ok && c.spec().perLayer && (kv == 0 || heads%kv == 0) {
-			continue
+		if heads >= 0 && heads <= c.Heads && kv >= 0 && kv <= c.KVHeads && width >= 0 && width <= c.FF {
+			continue // parts may demand more
 		}
 		faults = append(faults, fmt.Sprintf("layer %d has %d heads, %d KV heads and %d elements of the feed-forward layer", i, heads, kv, width))
 	}
@@ -363,6 +382,9 @@ func (c Config) ropeMode() ggml.RoPEMode {
 	}
 	return c.spec().rope
 }
+
+// key is the name in files of a key of the architecture.
+func (c Config) key(name string) string { return c.Arch + "." + name }
 
 // has reports whether the model has a tensor that others lack.
 func (c Config) has(kind string) bool { return slices.Contains(c.Has, kind) }
@@ -424,44 +446,4 @@ func (c Config) check() error {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
 	}
 	return nil
-}
-
-// NumParameters counts the elements of the weights, without optional ones; 0 for a config that
-// [Config.Validate] refuses.
-func (c Config) NumParameters() int64 { return c.count((*Weight).NumElements) }
-
-// NumActiveParameters is that of the parameters that a token is computed with: of experts those that
-// are chosen.
-func (c Config) NumActiveParameters() int64 {
-	return c.count(func(w *Weight) int64 {
-		if w.Role == ExpertMatrices {
-			return w.NumElements() / w.Shape[2] * int64(w.Used)
-		}
-		return w.NumElements()
-	})
-}
-
-// AdapterFLOPs are the floating-point operations by which a token of samples of a length trains adapters, without those that
-// some way of computing saves: two for each weight of a matrix that multiplies, forwards and back, and those of attention to
-// the tokens before.
-func (c Config) AdapterFLOPs(length int) float64 {
-	matrices := c.NumActiveParameters()
-	if !c.Tied {
-		matrices -= int64(c.Vocab) * int64(c.Embd) // only looked up
-	}
-	return 4*float64(matrices) + 6*float64(length)*float64(c.Heads*c.HeadSize*c.Layers)
-}
-
-// count adds up what weights count that each model has.
-func (c Config) count(of func(w *Weight) int64) (n int64) {
-	a, err := Resolve(c)
-	if err != nil {
-		return 0
-	}
-	for _, w := range a.Weights() {
-		if !w.Optional {
-			n += of(w)
-		}
-	}
-	return n
 }

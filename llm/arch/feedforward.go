@@ -50,6 +50,14 @@ func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(y, f.matrix(p, "ffn_down", int64(f.Width), embd, true, f.rows(p, "ffn_down", embd)))[0]
 }
 
+// Check demands a width.
+func (f FeedForward) Check(c Config) (faults []string) {
+	if f.Width <= 0 {
+		faults = append(faults, fmt.Sprintf("%s is %d", c.key("feed_forward_length"), f.Width))
+	}
+	return faults
+}
+
 // activated is what goes into the last matrix.
 func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, width := int64(p.config.Embd), int64(f.Width)

@@ -28,12 +28,34 @@ type Part interface {
 	Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
 }
 
-// A Stateful part is one of which sequences keep something from pass to pass: states of its own, which its
-// Forward has by [Place.State], and those of the parts that it consists of, whose place is [Place.Part].
+// What follows are interfaces that a part may have beside Forward.
+
+// A Composite part consists of residuals, whose places are [Place.Part] by their numbers.
+type Composite interface{ Residuals() []Residual }
+
+// A Stateful part is one of which sequences keep something from pass to pass. Its Forward has the states by
+// their numbers, from [Place.State].
 type Stateful interface {
-	Part
-	// NewStates makes what sequences keep, nil if that is nothing.
-	NewStates(o state.Options) (*state.Tree, error)
+	NewStates(o state.Options) ([]state.State, error)
+}
+
+// A Checked part finds what is wrong with its sizes, by the keys of files with such hyper-parameters.
+type Checked interface {
+	Check(c Config) (faults []string)
+}
+
+// A Mixing part has operations between tokens, which no weight counts: MixingFLOPs are those of a token
+// forwards, on average over a sample of a length.
+type Mixing interface{ MixingFLOPs(length int) float64 }
+
+// parts calls f for each part of residuals, and for the parts that these consist of.
+func parts(residuals []Residual, f func(Part)) {
+	for _, r := range residuals {
+		f(r.Part)
+		if c, ok := r.Part.(Composite); ok {
+			parts(c.Residuals(), f)
+		}
+	}
 }
 
 // NewStates makes the states of each layer, a part of the tree for each of its residuals. The options may
@@ -50,28 +72,27 @@ func (a *Architecture) NewStates(options func(block int) state.Options) ([]*stat
 }
 
 // newStates makes the states of residuals.
-func newStates(o state.Options, residuals []Residual) (*state.Tree, error) {
-	tree := &state.Tree{Parts: make([]*state.Tree, len(residuals))}
+func newStates(o state.Options, residuals []Residual) (tree *state.Tree, err error) {
+	tree = &state.Tree{Parts: make([]*state.Tree, len(residuals))}
 	for i, r := range residuals {
-		part, ok := r.Part.(Stateful)
-		if !ok {
-			continue
+		of := &state.Tree{}
+		if c, ok := r.Part.(Composite); ok {
+			if of, err = newStates(o, c.Residuals()); err != nil {
+				return nil, err
+			}
 		}
-		var err error
-		if tree.Parts[i], err = part.NewStates(o); err != nil {
-			return nil, err
+		if s, ok := r.Part.(Stateful); ok {
+			if of.Own, err = s.NewStates(o); err != nil {
+				return nil, err
+			}
 		}
+		tree.Parts[i] = of
 	}
 	return tree, nil
 }
 
-// ownStates is a tree of states of a part without parts.
-func ownStates[S state.State](s S, err error) (*state.Tree, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &state.Tree{Own: []state.State{s}}, nil
-}
+// oneState is the list of the only state of a part.
+func oneState[S state.State](s S, err error) ([]state.State, error) { return []state.State{s}, err }
 
 // A Place is where in a graph something is built: in a layer, or outside of them.
 type Place struct {
@@ -92,7 +113,7 @@ func (p Place) Part(i int) Place {
 
 // State returns one of the part's own states, by its number; nil in a graph of whole sequences.
 func (p Place) State(i int) state.State {
-	if p.states == nil {
+	if p.states == nil || i >= len(p.states.Own) {
 		return nil
 	}
 	return p.states.Own[i]

@@ -75,6 +75,6 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // NewStates makes a state of what is convolved.
-func (s ShortConv) NewStates(o state.Options) (*state.Tree, error) {
-	return ownStates(state.NewRecent(o, s.Width, s.Length-1))
+func (s ShortConv) NewStates(o state.Options) ([]state.State, error) {
+	return oneState(state.NewRecent(o, s.Width, s.Length-1))
 }

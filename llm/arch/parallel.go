@@ -1,9 +1,6 @@
 package arch
 
-import (
-	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/state"
-)
+import "github.com/goggml/ggml/internal/nn"
 
 // Parallel is residuals that see the same x and are added together (arXiv 2204.02311).
 type Parallel []Residual
@@ -21,8 +18,8 @@ func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// NewStates makes the states of each.
-func (s Parallel) NewStates(o state.Options) (*state.Tree, error) { return newStates(o, s) }
+// Residuals are those of the sum.
+func (s Parallel) Residuals() []Residual { return s }
 
 // apart is the branch of one of several: what computes it in chunks overwrites the gradient, which
 // others share.
@@ -63,5 +60,5 @@ func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// NewStates makes the states of each.
-func (s Stack) NewStates(o state.Options) (*state.Tree, error) { return newStates(o, s) }
+// Residuals are those of the stack.
+func (s Stack) Residuals() []Residual { return s }

@@ -3,7 +3,6 @@ package arch
 import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/state"
 )
 
 func init() {
@@ -48,10 +47,8 @@ func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := r.Attention.branch(p.Part(0), t, x)
 	x = t.Add(lastOf(t, x, y), y)
 	ids, weights := e.Router.choose(p, t, lastOf(t, logits, y))
-	return t.Add(y, e.compute(p, t, p.Norm(t, r.Experts.Before, x), ids, weights))
+	return t.Add(y, e.compute(p.Part(1), t, p.Norm(t, r.Experts.Before, x), ids, weights))
 }
 
-// NewStates makes the states of attention.
-func (r RoutedEarly) NewStates(o state.Options) (*state.Tree, error) {
-	return newStates(o, []Residual{r.Attention})
-}
+// Residuals are both.
+func (r RoutedEarly) Residuals() []Residual { return []Residual{r.Attention, r.Experts} }

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"math/rand/v2"
 	"strings"
 
 	"github.com/goggml/ggml"
@@ -73,6 +74,8 @@ type Weight struct {
 	KeepType bool // it is not converted where matrices are
 	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
 	Used     int  // of matrices of experts, how many a token is computed with
+	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
+	Init func(rng *rand.Rand, values []float32)
 	// Rows of a matrix that can be adapted, one below the other: more than one where it
 	// holds what others have in several. Matrices of experts have none: transformers has these
 	// otherwise than as modules.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -35,7 +36,7 @@ const taps = 3 // of the convolution
 
 func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	width := x.T.Dim(0)
-	kernel := p.Weight(arch.Weight{Kind: "mean_conv", Shape: []int64{taps, width}, Role: arch.Kernel})
+	kernel := p.Weight(arch.Weight{Kind: "mean_conv", Shape: []int64{taps, width}, Role: arch.Kernel, Init: average})
 	m := p.Matrix("mean", width, width, arch.MatrixOptions{
 		Residual: true, Rows: []arch.Rows{{Name: "mean", Module: fmt.Sprintf("layers.%d.mean", p.Layer), Count: width}},
 	})
@@ -46,14 +47,21 @@ func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(meanOfSample(t, t.ShortConv(x, kernel)), m)[0]
 }
 
-func (runningMean) NewStates(o state.Options) (*state.Tree, error) {
+// average is a convolution of as much of each tap.
+func average(_ *rand.Rand, kernel []float32) {
+	for i := range kernel {
+		kernel[i] = 1. / taps
+	}
+}
+
+func (runningMean) NewStates(o state.Options) ([]state.State, error) {
 	width := llmtest.TinyConfig(false).Embd
 	recent, err := state.NewRecent(o, width, taps-1)
 	if err != nil {
 		return nil, err
 	}
 	mean := &sums{x: o.NewTensor(ggml.F32, int64(width), int64(o.Slots)), known: make([][]snapshot, o.Slots)}
-	return &state.Tree{Own: []state.State{recent, mean}}, nil
+	return []state.State{recent, mean}, nil
 }
 
 // meanOfSample is the mean of x [m, n] over the tokens of each one's sample up to itself.
@@ -168,6 +176,9 @@ func trialModel(t *testing.T) *model.Model {
 	m, err := model.NewOf(a, nil, 3)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
+	kernel, err := ggml.Read[float32](m.Weight("blk.1.mean_conv.weight"))
+	require.NoError(t, err)
+	require.InDeltaSlice(t, slices.Repeat([]float32{1. / taps}, len(kernel)), kernel, 0)
 	llmtest.RandomMatrices(t, m)
 	require.Equal(t, []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "mean"}, a.Linears())
 	require.Equal(t, []int64{64, 96}, a.Weight("blk.2.ffn_up.weight").Shape)

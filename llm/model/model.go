@@ -233,22 +233,33 @@ func (m *Model) randomise(seed uint64) error {
 			continue
 		}
 		values := make([]float32, w.NumElements())
-		sigma := 0.02
-		if declared.Residual {
-			sigma /= math.Sqrt(float64(2 * m.arch.Config().Layers))
+		initial := declared.Init
+		if initial == nil {
+			initial = m.usual(declared)
 		}
-		for i := range values {
-			if declared.Role == arch.Norm {
-				values[i] = 1
-			} else {
-				values[i] = float32(sigma * rng.NormFloat64())
-			}
-		}
+		initial(rng, values)
 		if err := ggml.Write(w, values); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// usual is the initialisation of a weight that has none of its own.
+func (m *Model) usual(w *arch.Weight) func(rng *rand.Rand, values []float32) {
+	sigma := 0.02
+	if w.Residual {
+		sigma /= math.Sqrt(float64(2 * m.arch.Config().Layers))
+	}
+	return func(rng *rand.Rand, values []float32) {
+		for i := range values {
+			if w.Role == arch.Norm {
+				values[i] = 1
+			} else {
+				values[i] = float32(sigma * rng.NormFloat64())
+			}
+		}
+	}
 }
 
 // Architecture is what the model is made of.
