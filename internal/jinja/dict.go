@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"math/big"
+	"slices"
 )
 
 // Dict is a dictionary of Python's: it keeps the order in which keys were set.
@@ -79,15 +80,15 @@ func (d *Dict) Get(k string) (Value, bool) {
 // Set gives a key a value.
 func (d *Dict) Set(k string, v Value) { d.setItem(NewText(k), v) }
 
-// Delete removes a key.
-func (d *Dict) Delete(k string) {
-	delete(d.values, k)
-	for i, key := range d.keys {
-		if t, ok := key.(Text); ok && t.s == k {
-			d.keys = append(d.keys[:i:i], d.keys[i+1:]...)
-			return
-		}
+// Delete removes keys.
+func (d *Dict) Delete(names ...string) {
+	for _, name := range names {
+		delete(d.values, name)
 	}
+	d.keys = slices.DeleteFunc(slices.Clone(d.keys), func(k Value) bool {
+		_, left := d.item(k)
+		return !left
+	})
 }
 
 // Len is the number of entries.

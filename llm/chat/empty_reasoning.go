@@ -44,11 +44,12 @@ func (r *Rendered) EmptyReasoning() []Span {
 		return nil
 	}
 	var out []Span
+	chunks := r.chunks()
 	for i, m := range r.conversation.Messages {
 		if !m.isAssistant() {
 			continue
 		}
-		for _, chunk := range r.turnChunks(i) {
+		for _, chunk := range turnChunks(i, chunks[i]) {
 			begin, word, _ := r.edges(i, chunk)
 			if at := pattern.FindAllStringIndex(r.Text[begin:word], -1); at != nil {
 				last := at[len(at)-1]
@@ -96,29 +97,45 @@ func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange 
 	if r.options.EmptyReasoning == AsPrompted {
 		return turns
 	}
+	var blocks []byteRange
 	for _, block := range r.EmptyReasoning() {
 		if block.Message < first {
 			continue
 		}
-		if r.options.EmptyReasoning == TrainEmpty {
-			turns = append(without(turns, byteRange{block.From, block.To}), byteRange{block.From, block.To})
-			continue
+		from := block.From
+		if r.options.EmptyReasoning == MaskEmpty { // what separates the block goes with it
+			from = len(strings.TrimRightFunc(r.Text[:from], jinja.IsSpace))
 		}
-		before := strings.TrimRightFunc(r.Text[:block.From], jinja.IsSpace) // what separates the block goes with it
-		turns = without(turns, byteRange{len(before), block.To})
+		blocks = append(blocks, byteRange{from, block.To})
 	}
-	slices.SortFunc(turns, func(a, b byteRange) int { return a.from - b.from })
+	byPlace := func(a, b byteRange) int { return a.from - b.from }
+	slices.SortFunc(blocks, byPlace)
+	turns = without(turns, blocks)
+	if r.options.EmptyReasoning == TrainEmpty {
+		turns = append(turns, blocks...)
+		slices.SortFunc(turns, byPlace)
+	}
 	return turns
 }
 
-// without gives ranges without the bytes of another.
-func without(ranges []byteRange, hole byteRange) []byteRange {
+// without gives ranges without the bytes of holes. Both are in order.
+func without(ranges, holes []byteRange) []byteRange {
 	var out []byteRange
 	for _, x := range ranges {
-		for _, part := range []byteRange{{x.from, min(x.to, hole.from)}, {max(x.from, hole.to), x.to}} {
-			if part.from < part.to {
-				out = append(out, part)
+		for len(holes) > 0 && holes[0].to <= x.from {
+			holes = holes[1:]
+		}
+		for _, hole := range holes {
+			if hole.from >= x.to {
+				break
 			}
+			if x.from < hole.from {
+				out = append(out, byteRange{x.from, hole.from})
+			}
+			x.from = max(x.from, hole.to)
+		}
+		if x.from < x.to {
+			out = append(out, x)
 		}
 	}
 	return out

@@ -32,8 +32,7 @@ type Span struct {
 // writes it, or it is a variable such as bos_token, or a role of one word, of which templates make tokens (<|user|>). In
 // the words of a message special tokens are text.
 func (r *Rendered) IsMarkup(from, to int) bool {
-	first := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].To > from })
-	for _, s := range r.Spans[first:] {
+	for _, s := range r.Spans[r.spanAt(from):] {
 		if s.From >= to {
 			break
 		}
@@ -42,6 +41,11 @@ func (r *Rendered) IsMarkup(from, to int) bool {
 		}
 	}
 	return true
+}
+
+// spanAt is the index of the first span that ends behind a byte.
+func (r *Rendered) spanAt(at int) int {
+	return sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].To > at })
 }
 
 func (r *Rendered) isMarkup(s Span) bool {

@@ -63,10 +63,10 @@ func (r *Rendered) Trained(mode Mode) []Range {
 func (r *Rendered) weighted(ranges []byteRange) []Range {
 	var out []Range
 	for _, chunk := range ranges {
-		for _, span := range r.Spans {
+		for _, span := range r.Spans[r.spanAt(chunk.from):] {
 			from, to := max(chunk.from, span.From), min(chunk.to, span.To)
 			if from >= to {
-				continue
+				break
 			}
 			weight := 1.0
 			if span.Message >= 0 {
@@ -92,6 +92,7 @@ func (r *Rendered) turns(first int) []byteRange {
 	}
 	var turns []byteRange
 	var marks *turnMarkup
+	chunks := r.chunks()
 	for i := first; i < len(r.conversation.Messages); i++ {
 		if !r.conversation.Messages[i].isAssistant() {
 			continue
@@ -99,7 +100,7 @@ func (r *Rendered) turns(first int) []byteRange {
 		if marks == nil {
 			marks = r.turnMarkup()
 		}
-		turns = append(turns, r.turn(i, marks)...)
+		turns = append(turns, r.turn(i, chunks[i], marks)...)
 	}
 	slices.SortFunc(turns, func(a, b byteRange) int { return a.from - b.from })
 	return turns
@@ -110,8 +111,11 @@ func (r *Rendered) tagged(first int) []byteRange {
 	var out []byteRange
 	for _, g := range r.generated {
 		message := -1
-		for _, span := range r.Spans {
-			if span.Message >= 0 && span.To > g.from && span.From < g.to {
+		for _, span := range r.Spans[r.spanAt(g.from):] {
+			if span.From >= g.to {
+				break
+			}
+			if span.Message >= 0 {
 				message = span.Message
 				break
 			}

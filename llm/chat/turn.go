@@ -3,6 +3,7 @@ package chat
 import (
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -12,27 +13,32 @@ import (
 // isWord reports whether a span is of message i's own words.
 func (s Span) isWord(i int) bool { return s.Message == i && !s.Source.isFrame() }
 
-// chunks are the parts of the text without anything of another message in which message i's bytes lie, as ranges of
-// spans.
-func (r *Rendered) chunks(i int) [][]Span {
-	var chunks [][]Span
+// chunks are, for each message, the parts of the text in which its bytes lie and nothing of another message does, as
+// ranges of spans.
+func (r *Rendered) chunks() map[int][][]Span {
+	chunks := map[int][][]Span{}
 	from, to := -1, -1 // of spans
 	flush := func() {
 		if from >= 0 {
-			chunks = append(chunks, r.Spans[from:to])
+			i := r.Spans[from].Message
+			chunks[i] = append(chunks[i], r.Spans[from:to])
 		}
 		from = -1
 	}
 	for n, span := range r.Spans {
-		switch {
-		case span.Message == i:
-			if from < 0 {
-				from = n
-			}
-			to = n + 1
-		case span.Message >= 0 || !span.Source.isFrame():
+		if span.Message < 0 && span.Source.isFrame() {
+			continue
+		}
+		if from >= 0 && span.Message != r.Spans[from].Message {
 			flush()
 		}
+		if span.Message < 0 {
+			continue
+		}
+		if from < 0 {
+			from = n
+		}
+		to = n + 1
 	}
 	flush()
 	return chunks
@@ -52,10 +58,10 @@ func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 	return kept
 }
 
-// turnChunks are the chunks of message i that are its turn: of several, those that have words, and mark-up around. Others
-// are quoted by another turn.
-func (r *Rendered) turnChunks(i int) [][]Span {
-	chunks := prefer(r.chunks(i), func(s Span) bool { return s.isWord(i) })
+// turnChunks gives, of the chunks of message i, those that are its turn: of several, those that have words, and mark-up
+// around. Others are quoted by another turn.
+func turnChunks(i int, chunks [][]Span) [][]Span {
+	chunks = prefer(chunks, func(s Span) bool { return s.isWord(i) })
 	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Source == Markup })
 }
 
@@ -80,10 +86,10 @@ func hasMarkup(chunk []Span, i int) bool {
 	return slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i })
 }
 
-// turn gives the trained bytes of message i.
-func (r *Rendered) turn(i int, marks *turnMarkup) []byteRange {
+// turn gives the trained bytes of message i, which lies in chunks.
+func (r *Rendered) turn(i int, chunks [][]Span, marks *turnMarkup) []byteRange {
 	var out []byteRange
-	for _, chunk := range r.turnChunks(i) {
+	for _, chunk := range turnChunks(i, chunks) {
 		begin, firstWord, lastWord := r.edges(i, chunk)
 		end := chunk[len(chunk)-1].To
 		if lastWord >= 0 && !hasMarkup(chunk, i) { // the template does not say whose the mark-up behind is, either
@@ -187,19 +193,20 @@ func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 
 // wordsEnd is where the last words of somebody end that begin before a byte.
 func (r *Rendered) wordsEnd(at int) int {
-	end := 0
-	for _, span := range r.Spans {
-		if span.From < at && !span.Source.isFrame() {
-			end = span.To
+	before := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].From >= at })
+	for _, span := range slices.Backward(r.Spans[:before]) {
+		if !span.Source.isFrame() {
+			return span.To
 		}
 	}
-	return end
+	return 0
 }
 
 // nextWord is where the next words of somebody begin, from a byte on.
 func (r *Rendered) nextWord(at int) int {
-	for _, span := range r.Spans {
-		if span.From >= at && !span.Source.isFrame() {
+	from := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].From >= at })
+	for _, span := range r.Spans[from:] {
+		if !span.Source.isFrame() {
 			return span.From
 		}
 	}

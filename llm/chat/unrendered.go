@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -28,28 +29,37 @@ func (r *Rendered) Unrendered() []Given {
 			out = append(out, u.Given)
 		}
 	}
-	if len(keys) == 0 || r.isSameWithout(keys...) {
-		return append(out, keys...)
+	return append(out, r.unusedOf(keys)...)
+}
+
+// unusedOf gives the keys without which the text is the same. It halves the list, so that a conversation of many keys, of which
+// few change the text, is rendered a few times.
+func (r *Rendered) unusedOf(keys []Given) []Given {
+	switch {
+	case len(keys) == 0 || r.isSameWithout(keys):
+		return keys
+	case len(keys) == 1:
+		return nil
 	}
-	for _, key := range keys {
-		if r.isSameWithout(key) {
-			out = append(out, key)
-		}
-	}
-	return out
+	half := len(keys) / 2
+	return slices.Concat(r.unusedOf(keys[:half]), r.unusedOf(keys[half:]))
 }
 
 // isKey reports whether the unit is a key that templates may ask for without writing it, and that need not be a text.
 func (u *unit) isKey() bool { return u.Message >= 0 && (u.Source == Field || u.Source == Role) }
 
 // isSameWithout reports whether the text is the same without keys of messages.
-func (r *Rendered) isSameWithout(keys ...Given) bool {
+func (r *Rendered) isSameWithout(keys []Given) bool {
 	c := *r.conversation
-	c.Messages = append([]Message(nil), c.Messages...)
+	c.Messages = slices.Clone(c.Messages)
+	names := map[int][]string{} // of the keys of each message
 	for _, key := range keys {
-		m := &c.Messages[key.Message]
+		names[key.Message] = append(names[key.Message], key.Path)
+	}
+	for i := range names {
+		m := &c.Messages[i]
 		m.fields = m.fields.Clone()
-		m.fields.Delete(key.Path)
+		m.fields.Delete(names[i]...)
 	}
 	without, err := r.template.Render(&c, r.options)
 	return err == nil && without.Text == r.Text

@@ -47,6 +47,7 @@ type losses struct {
 	x       *Example
 	refused []string // with where each is
 	notes   []Note
+	called  map[int]bool // tools, once they are asked for
 }
 
 func (l *losses) refuse(what, path string) {
@@ -59,7 +60,10 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	note := func(kind NoteKind, what string) { l.notes = append(l.notes, Note{Kind: kind, What: what}) }
 	switch g.Source {
 	case chat.Tools:
-		if l.calls(g.Index) {
+		if l.called == nil {
+			l.called = l.x.calledTools()
+		}
+		if l.called[g.Index] {
 			l.refuse(calledTools, l.x.key("tools")+strings.TrimPrefix(g.Path, "tools"))
 		} else {
 			note(LeftOut, otherTools)
@@ -97,23 +101,26 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	}
 }
 
-// calls reports whether the assistant calls tool i.
-func (l *losses) calls(i int) bool {
+// calledTools are the numbers of the tools that the assistant calls.
+func (x *Example) calledTools() map[int]bool {
 	var tools []struct {
 		Name     string
 		Function struct{ Name string }
 	}
-	if json.Unmarshal(l.x.Tools, &tools) != nil || i >= len(tools) {
-		return false
+	called := map[int]bool{}
+	if json.Unmarshal(x.Tools, &tools) != nil {
+		return called
 	}
-	for _, m := range l.x.Messages {
+	names := map[string]bool{}
+	for _, m := range x.Messages {
 		for _, name := range m.Calls() {
-			if name == tools[i].Name || name == tools[i].Function.Name {
-				return true
-			}
+			names[name] = true
 		}
 	}
-	return false
+	for i, tool := range tools {
+		called[i] = names[tool.Name] || names[tool.Function.Name]
+	}
+	return called
 }
 
 // key is what the data calls a key.

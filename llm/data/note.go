@@ -2,6 +2,7 @@ package data
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -42,11 +43,15 @@ const (
 
 // addNotes counts the notes on one more example.
 func addNotes(counts []NoteCount, notes []Note) []NoteCount {
-	for i, note := range notes {
-		isSame := func(n Note) bool { return n.Kind == note.Kind && n.What == note.What }
-		if slices.ContainsFunc(notes[:i], isSame) {
-			continue // it is counted once for each example
+	type what struct{ kind, what string }
+	known := map[what]bool{} // each is counted once for an example
+	for _, note := range notes {
+		key := what{string(note.Kind), note.What}
+		if known[key] {
+			continue
 		}
+		known[key] = true
+		isSame := func(n Note) bool { return n.Kind == note.Kind && n.What == note.What }
 		find := func() int { return slices.IndexFunc(counts, func(c NoteCount) bool { return isSame(c.Note) }) }
 		at := find()
 		if at < 0 && note.Kind == UnusedKey && len(counts) >= maxNotes {
@@ -82,10 +87,9 @@ func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
 		}
 	}
 	for _, block := range r.EmptyReasoning() {
-		for _, t := range trained {
-			if t.From < block.To && t.To > block.From {
-				notes = append(notes, Note{Kind: EmptyReasoning, What: strings.TrimSpace(r.Text[block.From:block.To])})
-			}
+		at := sort.Search(len(trained), func(i int) bool { return trained[i].To > block.From })
+		if at < len(trained) && trained[at].From < block.To {
+			notes = append(notes, Note{Kind: EmptyReasoning, What: strings.TrimSpace(r.Text[block.From:block.To])})
 		}
 	}
 	return notes

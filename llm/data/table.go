@@ -32,10 +32,12 @@ func (r *reader) table(f *file, separator rune) error {
 		return r.badRow(f, err)
 	}
 	keys := slices.Clone(header)
-	for i, key := range keys {
-		if slices.Contains(keys[:i], key) && key != "" {
+	known := map[string]bool{}
+	for _, key := range keys {
+		if known[key] && key != "" {
 			return &Error{File: f.name, Line: 1, Kind: Unreadable, Reason: "the first row, which names the keys, has " + quoted(key) + " twice", Remedy: "give each column a name of its own"}
 		}
+		known[key] = true
 	}
 	for {
 		limit.left = r.o.MaxRecordBytes
