@@ -26,7 +26,7 @@ import (
 // compareCommand measures two models on the same held-out data, sample by sample.
 type compareCommand struct {
 	runs.Pair
-	Config     cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Data"`
+	Config     cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as that of a run; the command line overrules it." group:"Data"`
 	Confidence float64        `name:"confidence" basic:"" range:"(0,1)" default:"0.95" help:"How often an interval like the one of the difference has the true one in it." group:"Report"`
 	heldOutFlags
 	Model string `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" placeholder:"FILE" help:"GGUF model that adapters are of; by default that of each run." group:"Model"`

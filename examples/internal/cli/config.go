@@ -22,20 +22,22 @@ import (
 // Relative paths begin in the working directory. In a file that says of itself that it is
 // of the run in its own folder (run-dir: .) they begin in that folder, wherever it is moved.
 //
-// The keys of other programs are read where the command knows them, see [Foreign].
+// The keys of other programs are read where a command knows them, see [Foreign]. Keys that
+// other commands of the program have are ignored: a run's file is for training, and other
+// commands take it too. Keys that training does not have either are told.
 type ConfigFile string
 
 // BeforeResolve reads the file for the flags that the command line does not have. Kong
 // calls it.
 func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
-	words := vocabulary{flags: ctx.Flags()}
+	var node *kong.Node
 	for _, p := range ctx.Path {
-		if node := p.Node(); node != nil {
-			words.foreign = foreignFlags(node) // of the last, with those before it
+		if n := p.Node(); n != nil {
+			node = n // the command, behind the program
 		}
 	}
-	config, err := readConfig(path, words)
+	config, err := readConfig(path, vocabulariesFrom(ctx.Model.Node, node))
 	if err != nil {
 		return fmt.Errorf("--%s: %w", trace.Flag.Name, err)
 	}
@@ -48,7 +50,7 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 // A config is the mapping in a YAML file.
 type config struct {
-	vocabulary
+	words    []vocabulary // of the command, then of the default one, then of the others
 	path     string
 	folder   string // in which relative paths begin; "" for the working directory
 	settings map[*kong.Flag]*setting
@@ -64,13 +66,13 @@ type setting struct {
 	value any // a text, or a list of such
 }
 
-// readConfig demands that each key stands for a flag.
-func readConfig(path string, words vocabulary) (*config, error) {
+// readConfig demands that each key stands for a flag of a command.
+func readConfig(path string, words []vocabulary) (*config, error) {
 	mapping, err := readMapping(path)
 	if err != nil {
 		return nil, err
 	}
-	c := &config{vocabulary: words, path: path, settings: map[*kong.Flag]*setting{}}
+	c := &config{words: words, path: path, settings: map[*kong.Flag]*setting{}}
 	c.mapping("", mapping)
 	for f, s := range c.settings {
 		if run, single := s.value.(string); single && f.Name == runFolder {
@@ -79,6 +81,9 @@ func readConfig(path string, words vocabulary) (*config, error) {
 	}
 	for _, f := range c.order {
 		s := c.settings[f]
+		if !slices.Contains(words[0].flags, f) {
+			continue
+		}
 		if c.folder != "" && isFile(f) {
 			s.value = eachPath(s.value, func(path string) string { return filelink.FromFolder(c.folder, path) })
 		}
@@ -130,22 +135,40 @@ func (c *config) mapping(prefix string, mapping *yaml.Node) {
 	for pair := range slices.Chunk(mapping.Content, 2) {
 		key, value := pair[0], pair[1]
 		name := prefix + flagName(key.Value)
-		switch foreign := c.foreignFlag(name); {
+		of := c.knows(name)
+		switch {
 		case value.Tag == "!!null": // not set
-		case foreign != nil:
-			c.translate(foreign, key, value)
+		case of != nil && of.foreignFlag(name) != nil:
+			c.translate(of, of.foreignFlag(name), key, value)
 		case value.Kind == yaml.MappingNode && c.hasSection(name+"."):
 			c.mapping(name+".", value)
 		case value.Kind == yaml.MappingNode && slices.Contains(sections, name):
 			c.mapping("", value)
-		case c.flag(name) == nil:
-			c.faults = append(c.faults, c.unknown(fmt.Sprintf("%s:%d: there is no flag ", c.path, key.Line), name))
+		case of == nil:
+			all := vocabulary{}
+			for _, v := range c.words {
+				all.flags, all.foreign = append(all.flags, v.flags...), append(all.foreign, v.foreign...)
+			}
+			c.faults = append(c.faults, all.unknown(fmt.Sprintf("%s:%d: there is no flag ", c.path, key.Line), name))
 		default:
+			if of != &c.words[0] && of != &c.words[1] {
+				c.notes = append(c.notes, fmt.Sprintf("%s:%d: %s changes nothing here: it is a flag of %s", c.path, key.Line, key.Value, of.command))
+			}
 			if values, ok := c.values(key.Value, value); ok {
-				c.set(c.flag(name), &setting{key, value.Line, values})
+				c.set(of.flag(name), &setting{key, value.Line, values})
 			}
 		}
 	}
+}
+
+// knows gives the first vocabulary with a name, nil for none.
+func (c *config) knows(name string) *vocabulary {
+	for i := range c.words {
+		if v := &c.words[i]; v.foreignFlag(name) != nil || v.flag(name) != nil {
+			return v
+		}
+	}
+	return nil
 }
 
 // sections are mappings in files of other programs whose keys are flags all the same.
@@ -153,13 +176,15 @@ var sections = []string{"model", "data", "training", "lora", "logging"}
 
 // hasSection reports whether foreign flags are keys of a mapping.
 func (c *config) hasSection(prefix string) bool {
-	return slices.ContainsFunc(c.foreign, func(f Foreign) bool {
-		return slices.ContainsFunc(f.Names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	return slices.ContainsFunc(c.words, func(v vocabulary) bool {
+		return slices.ContainsFunc(v.foreign, func(f Foreign) bool {
+			return slices.ContainsFunc(f.Names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+		})
 	})
 }
 
-// translate reads a key that is a flag of another program.
-func (c *config) translate(f *Foreign, key, node *yaml.Node) {
+// translate reads a key that is a flag of another program, which a command knows.
+func (c *config) translate(of *vocabulary, f *Foreign, key, node *yaml.Node) {
 	v := Value{List: scalars(node)}
 	if node.Kind == yaml.MappingNode {
 		v.Map = map[string][]string{}
@@ -171,11 +196,11 @@ func (c *config) translate(f *Foreign, key, node *yaml.Node) {
 	if err != nil {
 		c.fault(key.Line, "%s: %w", strings.TrimSpace(key.Value+" "+v.String()), err)
 	}
-	if meaning.Note != "" {
+	if meaning.Note != "" && of == &c.words[0] {
 		c.notes = append(c.notes, fmt.Sprintf("%s:%d: %s %v: %s", c.path, key.Line, key.Value, v, meaning.Note))
 	}
 	for _, s := range meaning.Settings {
-		flag := c.flag(s.Flag)
+		flag := c.knows(s.Flag).flag(s.Flag)
 		set := &setting{key: key, line: node.Line, value: s.Values[0]}
 		if flag.IsSlice() {
 			set.value = list(s.Values)

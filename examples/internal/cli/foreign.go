@@ -58,6 +58,7 @@ func foreignFlags(node *kong.Node) (list []Foreign) {
 
 // A vocabulary has the flags of a command and those of other programs that it knows.
 type vocabulary struct {
+	command string
 	flags   []*kong.Flag
 	foreign []Foreign
 }

@@ -141,11 +141,27 @@ func (p *Parser) selected(args []string) (*kong.Node, error) {
 
 // vocabularyOf has the flags of a command, with those of the program.
 func vocabularyOf(node *kong.Node) vocabulary {
-	v := vocabulary{foreign: foreignFlags(node)}
+	v := vocabulary{command: node.Name, foreign: foreignFlags(node)}
 	for ; node != nil; node = node.Parent {
 		v.flags = append(v.flags, node.Flags...)
 	}
 	return v
+}
+
+// vocabulariesFrom has the flags of a command, then those of the default command, then of all others.
+func vocabulariesFrom(app, node *kong.Node) []vocabulary {
+	list := []vocabulary{vocabularyOf(node)}
+	first := app.DefaultCmd
+	if first == nil {
+		first = node
+	}
+	list = append(list, vocabularyOf(first))
+	for _, child := range app.Children {
+		if child != node && child != first {
+			list = append(list, vocabularyOf(child))
+		}
+	}
+	return list
 }
 
 // isYAML reports whether an argument names a file of flags.

@@ -33,6 +33,9 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 			folders = append(folders, ctx.Value(p).String())
 		}
 	}
+	if len(folders) == 0 {
+		folders = runOfConfig(ctx)
+	}
 	switch {
 	case len(folders) == 0:
 		folders = runsOfAdapters(ctx)
@@ -93,6 +96,27 @@ func (s *Source) Validate(ctx *kong.Context) error {
 	}
 	needed[len(needed)-1] += " (or the folder of a run)"
 	return fmt.Errorf("missing flags: %s", strings.Join(append(needed, required...), ", "))
+}
+
+// runOfConfig is the folder that the configuration file of a run names, which is there once the run has begun.
+func runOfConfig(ctx *kong.Context) []string {
+	for _, p := range ctx.Path {
+		if p.Flag == nil {
+			continue
+		}
+		file, ok := ctx.FlagValue(p.Flag).(cli.ConfigFile)
+		if !ok {
+			continue
+		}
+		settings, err := cli.ReadSettings(string(file))
+		if err != nil {
+			return nil // which the flag itself tells
+		}
+		if of := settings.Values("run-dir"); len(of) == 1 && run.Is(settings.Path(of[0])) {
+			return []string{settings.Path(of[0])}
+		}
+	}
+	return nil
 }
 
 // runsOfAdapters are the runs whose adapters the command line names.
