@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // ErrKeyNotFound is a key that a GGUF file does not have.
@@ -146,7 +148,7 @@ func OpenGGUF(path string) (*GGUF, error) {
 // OpenGGUFPart is OpenGGUF of one file of a split model by itself: with the keys
 // and tensors that it has, to change and replace it. C: gguf_init_from_file.
 func OpenGGUFPart(path string) (*GGUF, error) {
-	file, info, err := openRegular(path)
+	file, info, err := filelink.Open(path)
 	if err != nil {
 		return nil, fileError(path, "cannot be opened", err)
 	}
@@ -157,22 +159,6 @@ func OpenGGUFPart(path string) (*GGUF, error) {
 	}
 	g.core.files = append(g.core.files, file)
 	return g, nil
-}
-
-// openRegular opens a regular file: who opens a pipe waits for its writer, and neither
-// can be read at any place, nor can a device.
-func openRegular(path string) (*os.File, os.FileInfo, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case info.IsDir():
-		return nil, nil, errors.New("it is a folder; name the file in it")
-	case !info.Mode().IsRegular():
-		return nil, nil, errors.New("it is a pipe or a device; name a regular file")
-	}
-	file, err := os.Open(path)
-	return file, info, err
 }
 
 // ReadGGUF reads the header of a file of size bytes; of a split model of that

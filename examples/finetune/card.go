@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -140,7 +139,7 @@ func (r *report) writeCard(folder *training.RunFolder, t *train.Trainer, compute
 		return nil
 	}
 	path := folder.File(run.Card)
-	before, err := os.ReadFile(path)
+	before, err := filelink.Read(path, filelink.MaxText)
 	switch {
 	case err == nil && !bytes.Contains(before, []byte(cardMark)):
 		return nil
@@ -181,7 +180,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	if r.p.LossCurve != "" {
 		c.Curve = filelink.ToFolder(folder.Path, r.p.LossCurve) + ".svg"
 	}
-	text, err := os.ReadFile(folder.File(run.Commands))
+	text, err := filelink.Read(folder.File(run.Commands), filelink.MaxText)
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 const (
@@ -64,7 +64,7 @@ func readSet(folder, prefix string) (*set, error) {
 
 // readIDX reads the bytes of an IDX file whose items have the given sizes.
 func readIDX(path string, item ...int) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := filelink.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (o PrepareOptions) cacheKey() string {
 
 // cached opens the file at the path, if there is a whole one.
 func (o PrepareOptions) cached(path string) (preparedFile, bool) {
-	file, err := os.Open(path)
+	file, _, err := filelink.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return preparedFile{}, false
 	}

@@ -3,12 +3,12 @@ package data
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // hashBlock is how much of a file is read at a time: disks are twice as fast as by blocks
@@ -36,18 +36,11 @@ func HashFiles(paths ...string) ([]string, error) {
 }
 
 func hashFile(path string) (string, error) {
-	file, err := os.Open(path)
+	file, info, err := filelink.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file: its contents can be read once only", path)
-	}
 	return hashBlocks(file, min(hashBlock, info.Size()+1))
 }
 

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"regexp"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that
@@ -123,7 +123,7 @@ func (c *peftConfig) alpha(path string, rank int) float32 {
 
 // readPEFTConfig reads a file, and lists what it has that is unsupported, and what is not known.
 func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err error) {
-	raw, err := readLimited(path, 1<<24)
+	raw, err := filelink.Read(path, 1<<24)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -157,18 +157,4 @@ func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	}
 	c.targets = peftTargets{fields["target_modules"], fields["exclude_modules"], fields["layers_to_transform"], fields["target_parameters"]}
 	return nil
-}
-
-// readLimited reads a file that should be small.
-func readLimited(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("%s: is larger than %d bytes", path, most)
-	}
-	return raw, err
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // An Importance says, for each matrix by its name, which columns count most: the mean of
@@ -18,7 +18,7 @@ type Importance map[string][]float32
 
 // ReadImportance reads a file of llama-imatrix, GGUF or the older .dat.
 func ReadImportance(path string) (Importance, error) {
-	file, err := os.Open(path)
+	file, _, err := filelink.Open(path)
 	if err != nil {
 		return nil, err
 	}

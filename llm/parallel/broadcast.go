@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // Text is the text of rank 0, on all.
@@ -67,12 +69,10 @@ func (g *Group) File(ctx context.Context, path string) (copied string, remove fu
 	var file *os.File
 	size := []float64{0}
 	if g.Rank() == 0 {
-		if file, err = os.Open(path); err == nil {
+		var info fs.FileInfo
+		if file, info, err = filelink.Open(path); err == nil {
 			defer file.Close()
-			var info fs.FileInfo
-			if info, err = file.Stat(); err == nil {
-				size[0] = 1 + float64(info.Size())
-			}
+			size[0] = 1 + float64(info.Size())
 		}
 		if path == "" || errors.Is(err, fs.ErrNotExist) {
 			err = nil

@@ -37,7 +37,7 @@ type Input struct {
 // ReadManifest reads that of a folder; there is none in a folder of no run.
 func ReadManifest(folder string) (m Manifest, found bool, err error) {
 	path := filepath.Join(folder, manifest)
-	text, err := os.ReadFile(path)
+	text, err := filelink.Read(path, filelink.MaxText)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && !isFolder(folder) {
 		return m, false, nil
 	}

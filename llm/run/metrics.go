@@ -120,7 +120,7 @@ func (l Line) key() lineKey {
 
 // readMeasured reads what was measured of the lines of a file, as far as there are any.
 func readMeasured(path string) map[lineKey]Measured {
-	text, err := os.ReadFile(path)
+	text, err := filelink.Read(path, filelink.MaxMetrics)
 	if err != nil {
 		return nil
 	}

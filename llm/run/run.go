@@ -21,6 +21,8 @@ type Run struct {
 	Manifest Manifest
 }
 
+const maxLine = 1 << 20 // bytes, of the metrics
+
 var errNil = errors.New("the run is nil")
 
 // A NotRunError is a path that is no folder of a run.
@@ -136,22 +138,31 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 			yield(Line{}, fmt.Errorf("%s has no history", r.Path))
 			return
 		}
-		file, err := openRegular(r.MetricsPath())
+		file, info, err := filelink.Open(r.MetricsPath())
 		if err != nil {
 			yield(Line{}, err)
 			return
 		}
 		defer file.Close()
-		for lines, n := bufio.NewReader(file), 1; ; n++ {
-			text, err := lines.ReadBytes('\n')
+		if info.Size() > filelink.MaxMetrics {
+			yield(Line{}, fmt.Errorf("%s is larger than %d bytes", file.Name(), filelink.MaxMetrics))
+			return
+		}
+		for lines, n := bufio.NewReaderSize(file, maxLine), 1; ; n++ {
+			text, err := readLine(lines)
 			switch {
 			case err == io.EOF:
 				return
-			case err != nil:
+			case err != nil && err != bufio.ErrBufferFull:
 				yield(Line{}, err)
 				return
 			}
-			line, err := ParseLine(text)
+			line := Line{}
+			if err == bufio.ErrBufferFull {
+				err = fmt.Errorf("it is longer than %d bytes", maxLine)
+			} else {
+				line, err = ParseLine(text)
+			}
 			if err != nil {
 				err = fmt.Errorf("%s:%d: %w", file.Name(), n, err)
 			}
@@ -162,24 +173,25 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 	}
 }
 
+// readLine reads a line; of one that is too long the error is [bufio.ErrBufferFull].
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	tooLong := err == bufio.ErrBufferFull
+	for err == bufio.ErrBufferFull {
+		_, err = r.ReadSlice('\n')
+	}
+	if tooLong && err == nil {
+		err = bufio.ErrBufferFull
+	}
+	return line, err
+}
+
 // MetricsPath is the file of the figures, "" where the run writes none.
 func (r *Run) MetricsPath() string {
 	if r == nil || r.Manifest.Metrics == "" {
 		return ""
 	}
 	return r.file(r.Manifest.Metrics)
-}
-
-// openRegular opens a file that ends: a pipe would be waited for.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.Open(path)
 }
 
 // Progress is how far a run has come.
@@ -219,7 +231,7 @@ func (r *Run) Time() (time.Time, error) {
 	if r == nil {
 		return time.Time{}, errNil
 	}
-	text, err := os.ReadFile(filepath.Join(r.Path, Commands))
+	text, err := filelink.Read(filepath.Join(r.Path, Commands), filelink.MaxText)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/goggml/ggml/internal/filelink"
@@ -28,7 +27,7 @@ func (r *Run) Samples() ([]Sample, error) {
 }
 
 func readSamples(path string) ([]Sample, error) {
-	text, err := os.ReadFile(path)
+	text, err := filelink.Read(path, filelink.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -13,11 +13,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A Type is the name of a type of elements, such as "F32".
@@ -69,14 +69,7 @@ type File struct {
 
 // Open reads the header of a file and checks it. Close it after use.
 func Open(path string) (*File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would block
-		return nil, fmt.Errorf("%s: is no regular file", path)
-	}
-	file, err := os.Open(path)
+	file, info, err := filelink.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ func TestOpenFaults(t *testing.T) {
 	_, err := safetensors.Open(filepath.Join(folder, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = safetensors.Open(folder)
-	require.EqualError(t, err, folder+": is no regular file")
+	require.EqualError(t, err, "open "+folder+": it is a folder; name the file in it")
 	// The file is cut after it was opened.
 	path := filepath.Join(folder, "x")
 	require.NoError(t, safetensors.WriteFile(path, []safetensors.Data{{Name: "a", Type: safetensors.F32, Shape: []int64{9}, Values: make([]float32, 9)}}, nil))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -96,7 +95,8 @@ func readConfig(path string, words []vocabulary) (*config, error) {
 
 // readMapping reads the mapping of a file, which is empty in an empty one.
 func readMapping(path string) (*yaml.Node, error) {
-	text, err := os.ReadFile(path)
+	const most = 1 << 20 // bytes, of a file that people write
+	text, err := filelink.Read(path, most)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, filelink.SystemError(err))
 	}

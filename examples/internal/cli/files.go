@@ -94,7 +94,7 @@ func regular(path string) (fs.FileInfo, error) {
 }
 
 func appendFile(w io.Writer, path string) error {
-	file, err := os.Open(path)
+	file, _, err := filelink.Open(path)
 	if err != nil {
 		return err
 	}

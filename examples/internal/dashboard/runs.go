@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/run"
 )
 
@@ -116,7 +117,7 @@ func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text := func(name string) string {
-		b, _ := os.ReadFile(filepath.Join(of.Path, name)) // which an older run may not have
+		b, _ := filelink.Read(filepath.Join(of.Path, name), filelink.MaxText) // which an older run may not have
 		return string(b)
 	}
 	writeJSON(w, struct {
@@ -148,7 +149,12 @@ func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Metrics-Version", strconv.Itoa(t.number))
 	w.Header().Set("Metrics-From", strconv.FormatInt(from, 10))
 	var lines []run.Line
-	next, err := readLines(of.MetricsPath(), from, min(t.read, from+chunk), func(l run.Line) { lines = append(lines, l) })
+	next := from
+	file, _, err := filelink.Open(of.MetricsPath())
+	if err == nil {
+		defer file.Close()
+		next, err = readLines(file, from, min(t.read, from+chunk), func(l run.Line) { lines = append(lines, l) })
+	}
 	if err != nil {
 		http.Error(w, "the metrics cannot be read", http.StatusInternalServerError)
 		return

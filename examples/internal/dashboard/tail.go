@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/goggml/ggml/examples/internal/runs"
+	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/run"
 )
 
@@ -20,11 +21,12 @@ type tail struct {
 // tailOf reads what is new in the metrics of a run.
 func (f *folder) tailOf(r *runs.Run) (tail, error) {
 	path := r.MetricsPath()
-	info, err := os.Stat(path)
+	file, info, err := filelink.Open(path)
 	if err != nil {
 		return tail{}, err
 	}
-	if !info.Mode().IsRegular() { // a pipe would be waited for
+	defer file.Close()
+	if info.Size() > filelink.MaxMetrics {
 		return tail{}, os.ErrInvalid
 	}
 	f.mu.Lock()
@@ -39,7 +41,7 @@ func (f *folder) tailOf(r *runs.Run) (tail, error) {
 	}
 	t.info = info
 	for t.read < info.Size() {
-		next, err := readLines(path, t.read, min(info.Size(), t.read+chunk), t.progress.Add)
+		next, err := readLines(file, t.read, min(info.Size(), t.read+chunk), t.progress.Add)
 		if err != nil {
 			return tail{}, err
 		}
@@ -55,12 +57,7 @@ func (f *folder) tailOf(r *runs.Run) (tail, error) {
 const chunk = 4 << 20
 
 // readLines reads the whole lines of metrics in a part of a file, without those that are broken, and gives the end of the last.
-func readLines(path string, from, to int64, add func(run.Line)) (next int64, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return from, err
-	}
-	defer file.Close()
+func readLines(file io.ReaderAt, from, to int64, add func(run.Line)) (next int64, err error) {
 	text, err := io.ReadAll(io.NewSectionReader(file, from, to-from))
 	if err != nil {
 		return from, err

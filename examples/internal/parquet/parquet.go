@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // Records reads the rows of a file, each as a JSON object with the columns in the order of the file. Structs are objects,
@@ -29,15 +31,11 @@ func Records(path string) iter.Seq2[[]byte, error] {
 var errStopped = errors.New("stopped")
 
 func read(path string, yield func([]byte, error) bool) error {
-	f, err := os.Open(path)
+	f, info, err := filelink.Open(path)
 	if err != nil {
 		return cause(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return cause(err)
-	}
 	file, err := open(f, info.Size())
 	if err != nil {
 		return err

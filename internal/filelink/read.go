@@ -1,0 +1,73 @@
+package filelink
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Errors of files that cannot be read at any place, or do not end.
+var (
+	errFolder    = errors.New("it is a folder; name the file in it")
+	errIrregular = errors.New("it is a pipe or a device; name a regular file")
+)
+
+// The folder of a run may come from anywhere: files of it that are larger are not read.
+const (
+	MaxText    = 16 << 20 // bytes of each file but the metrics
+	MaxMetrics = 1 << 30
+)
+
+// Open opens a regular file, and nothing else: opening a pipe would wait for its writer, and a device need not end.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	if info, err := os.Stat(path); err == nil { // opening a device can change it
+		if err := checkRegular(path, info); err != nil {
+			return nil, nil, err
+		}
+	}
+	// Without waiting, if a pipe has taken the place of the file.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = checkRegular(path, info)
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func checkRegular(path string, info fs.FileInfo) error {
+	err := errIrregular
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		err = errFolder
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// Read reads a regular file of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	file, info, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var text []byte
+	if info.Size() <= most {
+		text, err = io.ReadAll(io.LimitReader(file, most+1))
+	}
+	if err == nil && max(info.Size(), int64(len(text))) > most {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %d bytes", most)}
+	}
+	return text, err
+}
