@@ -1,0 +1,42 @@
+package state
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+)
+
+// Snapshots are spread over the whole of a long sequence, close together at its end.
+func TestRecurrentSnapshots(t *testing.T) {
+	c := ggml.NewContext()
+	defer c.Close()
+	r := NewRecurrent(Options{NewTensor: func(typ ggml.Type, shape ...int64) *ggml.Tensor { return c.NewTensor(typ, shape...) }, Slots: 1}, 4, 8)
+	for end := 1; end <= 4096; end++ {
+		s := r.slots[0]
+		if next := s.next(); end > 1 {
+			require.NotEqual(t, s.current, next, "a pass overwrites what it reads")
+		}
+		require.NoError(t, r.Commit(0, end))
+		if end < 16 {
+			continue
+		}
+		ends := slices.Sorted(slices.Values(r.slots[0].ends))
+		require.Equal(t, end, ends[len(ends)-1])
+		require.GreaterOrEqual(t, ends[len(ends)-2], end-4, ends)
+		require.Positive(t, ends[0])
+		for i := range ends[1:] {
+			require.LessOrEqual(t, ends[i+1]-ends[i], (end-ends[i])*9/10+2, ends)
+		}
+	}
+	at, err := r.Rewind(0, 4000)
+	require.NoError(t, err)
+	require.LessOrEqual(t, at, 4000)
+	require.Greater(t, at, 3000)
+	require.False(t, slices.ContainsFunc(r.slots[0].ends, func(end int) bool { return end > at }))
+	at, err = r.Rewind(0, 0)
+	require.NoError(t, err)
+	require.Zero(t, at)
+}
