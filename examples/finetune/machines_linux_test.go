@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/run"
 )
 
 // launchers are those of `make machines`, or else that of the system, by the name of what they are of.
@@ -44,13 +45,15 @@ func launchers(t *testing.T) map[string]string {
 	return found
 }
 
-// mpirun is a command of a launcher, in a folder. It takes more processes than there are processors.
+// mpirun is a command of a launcher, in a folder. It takes more processes than there are processors, and root may
+// start it, as in containers: Open MPI forbids both unless asked.
 func mpirun(launcher, folder string, args ...string) *exec.Cmd {
 	c := exec.Command(launcher, args...)
 	c.Dir = folder
 	c.Env = append(os.Environ(),
 		"OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
-		"PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "PRTE_MCA_hwloc_default_binding_policy=none")
+		"PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", "PRTE_MCA_hwloc_default_binding_policy=none",
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	return c
 }
@@ -290,12 +293,22 @@ func TestLostProcess(t *testing.T) {
 				}
 				t.Logf("all ended after %.1f s", time.Since(began).Seconds())
 				require.Regexp(t, fmt.Sprintf(c.says, c.rank, pid, other), r.output())
+				requireReleased(t, filepath.Join(files, folder))
 				out, err := exec.Command("sh", "-c", fmt.Sprintf("cd %s && exec \"$@\"", files), "sh", "finetune", "--config", folder+"/config.yaml", "--run-dir", folder, "--max-tokens", "0").CombinedOutput()
 				require.NoError(t, err, string(out))
 				require.Contains(t, string(out), "continuing from")
 			})
 		}
 	}
+}
+
+// requireReleased waits until no process writes a run: launchers end before a process that they have killed is gone.
+func requireReleased(t *testing.T, folder string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		f, err := run.Create(folder)
+		return err == nil && f.Close() == nil
+	}, time.Minute, 10*time.Millisecond, folder)
 }
 
 // Processes that would not train the same end all with what differs, and of which rank.
