@@ -33,9 +33,12 @@ homes = sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
 	grep -rl -f - --include='*_test.go' --exclude-dir=build . | sed 's,/[^/]*$$,,' | sort -u
 
 # Lint has vetted all. A process under the race detector waits a second before it ends, and the tests start hundreds.
+# Both halves run, whichever fails.
 test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential
-	@$(setup) && sequential=$$($(sequential)) && $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) && \
-		GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages)
+	@$(setup) && sequential=$$($(sequential)) && status=0 && \
+		{ $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) || status=$$?; } && \
+		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages) || status=$$?; } && \
+		exit $$status
 
 machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both
 	@scripts/machines

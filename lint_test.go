@@ -6,6 +6,7 @@ import (
 	"go/doc"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -175,6 +176,27 @@ func TestSequentialNames(t *testing.T) {
 		if name = strings.TrimSpace(name); name != "" && name[0] != '#' {
 			assert.True(t, tests[name], "scripts/sequential: there is no %s", name)
 		}
+	}
+}
+
+// make test runs both halves, whichever fails, and fails where one does.
+func TestBothHalvesOfTheTests(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	stub := filepath.Join(t.TempDir(), "go")
+	require.NoError(t, os.WriteFile(stub, []byte(`#!/bin/sh
+case " $* " in
+*" -race "*) echo second; [ "$FAILS" != second ] ;;
+*" test "*) echo first; [ "$FAILS" != first ] ;;
+esac
+`), 0o700))
+	for _, fails := range []string{"", "first", "second"} {
+		c := exec.Command("make", "-s", "--old-file=vendor", "--old-file=lint", "test", "GO="+stub)
+		c.Env = append(os.Environ(), "FAILS="+fails, "MAKEFLAGS=", "MAKELEVEL=")
+		out, err := c.Output()
+		require.Equal(t, "first\nsecond\n", string(out), fails)
+		require.Equal(t, fails == "", err == nil, fails)
 	}
 }
 
