@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -153,6 +154,24 @@ func TestGenerators(t *testing.T) {
 	for _, name := range opNames {
 		_, ok := opOf(name)
 		require.True(t, ok, "there is no op %s any more", name)
+	}
+}
+
+// Generators make arguments in any state of a program, also after an op of it has failed.
+func TestGeneratorsInFailedPrograms(t *testing.T) {
+	m, err := NewMachine()
+	require.NoError(t, err)
+	defer m.Close()
+	for seed := range uint64(40) {
+		p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), machine: m, used: map[string]bool{}}
+		p.open()
+		if seed%2 == 0 {
+			p.c.Add(nil, nil)
+		}
+		for _, i := range p.Perm(len(opNames)) {
+			require.NotPanics(t, func() { generators[opNames[i]](p) }, "%s, seed %d", opNames[i], seed)
+		}
+		p.close()
 	}
 }
 

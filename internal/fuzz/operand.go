@@ -60,7 +60,7 @@ func (p *program) shape() [4]int64 {
 
 // size draws a number from 1 to most.
 func (p *program) size(most int64) int64 {
-	most = max(1, most) // the sizes of a failed op are 0
+	most = max(1, most) // half of 1 is 0
 	if p.simple && most == p.width {
 		return most
 	}
@@ -187,12 +187,13 @@ func dims(t *ggml.Tensor) (ne [4]int64) {
 }
 
 // placed makes a leaf and, but for contiguous, a view of it. Quantised types get
-// whole blocks.
+// whole blocks. Generators divide by sizes: they get no view of a context that
+// has failed, whose sizes are 0.
 func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 	block := t.BlockSize()
 	ne[0] = (ne[0] + block - 1) / block * block
 	c := p.leaves
-	if l != contiguous && p.IntN(2) == 0 {
+	if l != contiguous && p.IntN(2) == 0 && p.c.Err() == nil {
 		c = p.c
 	}
 	switch l {
@@ -274,7 +275,7 @@ func (p *program) ids(n int64, t ggml.Type, ne ...int64) *ggml.Tensor {
 		}
 	}
 	count := int(x.NumElements())
-	distinct := p.Perm(int(min(max(1, n), 1<<16))) // 0 rows are those of a tensor that was refused
+	distinct := p.Perm(int(min(n, 1<<16)))
 	for i := range count {
 		write(i, int64(distinct[i%len(distinct)]))
 	}
