@@ -56,9 +56,9 @@ func TestComputeThen(t *testing.T) {
 	require.Equal(t, []float32{3, 103}, []float32{valueOf(t, x), valueOf(t, sum)})
 
 	var cancel context.CancelCauseFunc
-	slow, _ := chain(t, 20, 32, func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
+	slow, _ := chain(t, 2000, 32, func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
 		cancel(stop)
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // it need not notice at once, but before all nodes have taken seconds
 		return nil
 	})
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(slow))

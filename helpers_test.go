@@ -239,7 +239,9 @@ func callerOf(f any) string {
 // raceDetector reports whether the tests run under it.
 var raceDetector bool
 
-func within(t *testing.T, limit time.Duration, f func()) {
+// ends demands that a function does.
+func ends(t *testing.T, f func()) {
+	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -247,7 +249,7 @@ func within(t *testing.T, limit time.Duration, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(limit):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "it does not end")
 	}
 }

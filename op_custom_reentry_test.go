@@ -3,7 +3,6 @@ package ggml_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +46,7 @@ func newReentry(t *testing.T, threads int) *reentry {
 // busy demands that the call of the function inside of compute fails at once.
 func (r *reentry) busy(t *testing.T, compute func() error, call func() error) {
 	r.call, r.result = call, nil
-	within(t, 20*time.Second, func() { require.NoError(t, compute()) })
+	ends(t, func() { require.NoError(t, compute()) })
 	require.ErrorIs(t, r.result, ggml.ErrBusy)
 	require.ErrorContains(t, r.result, "use it after the computation")
 }
@@ -161,7 +160,7 @@ func TestCustomReentryScheduler(t *testing.T) {
 		require.False(t, optest.Finds(s.TensorBackend(y)))
 		return nil
 	}
-	within(t, 20*time.Second, func() { require.NoError(t, s.Compute(ctx, g)) })
+	ends(t, func() { require.NoError(t, s.Compute(ctx, g)) })
 
 	// The callbacks of a scheduler are such functions, too.
 	r.call = nil
@@ -175,7 +174,7 @@ func TestCustomReentryScheduler(t *testing.T) {
 		})
 	}
 	require.NoError(t, s.SetEvalCallback(nil, nil))
-	within(t, 20*time.Second, func() {
+	ends(t, func() {
 		compare := func(int, *ggml.Tensor, *ggml.Tensor) error {
 			require.ErrorIs(t, r.backend.SetThreads(1), ggml.ErrBusy)
 			return nil
@@ -214,7 +213,7 @@ func TestCustomReentryOptimizer(t *testing.T) {
 	require.NoError(t, err)
 	defer o.Close()
 	require.NoError(t, o.Allocate(false))
-	within(t, 20*time.Second, func() { require.NoError(t, o.Eval(result)) })
+	ends(t, func() { require.NoError(t, o.Eval(result)) })
 	require.Equal(t, 1, calls)
 	require.EqualValues(t, 2, result.NumSamples())
 }
@@ -226,7 +225,7 @@ func TestCustomReentryNested(t *testing.T) {
 	outer, inner := newReentry(t, 3), newReentry(t, 2)
 	inner.call = func() error { return outer.backend.SetThreads(1) }
 	outer.call = func() error { return inner.backend.Compute(ctx, inner.graph) }
-	within(t, 20*time.Second, func() { require.NoError(t, outer.backend.Compute(ctx, outer.graph)) })
+	ends(t, func() { require.NoError(t, outer.backend.Compute(ctx, outer.graph)) })
 	require.NoError(t, outer.result)
 	require.ErrorIs(t, inner.result, ggml.ErrBusy)
 
@@ -236,7 +235,7 @@ func TestCustomReentryNested(t *testing.T) {
 		go func() { done <- outer.backend.SetThreads(2) }()
 		return inner.backend.SetThreads(1)
 	}
-	within(t, 20*time.Second, func() { require.NoError(t, outer.backend.Compute(ctx, outer.graph)) })
+	ends(t, func() { require.NoError(t, outer.backend.Compute(ctx, outer.graph)) })
 	require.NoError(t, outer.result)
 	require.NoError(t, <-done)
 }
@@ -256,5 +255,5 @@ func TestCustomThreadsShareBackend(t *testing.T) {
 	require.NoError(t, err)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(x, make([]float32, 8)))
-	within(t, 20*time.Second, func() { require.NoError(t, b.Compute(ctx, c.NewGraph(y))) })
+	ends(t, func() { require.NoError(t, b.Compute(ctx, c.NewGraph(y))) })
 }

@@ -239,8 +239,9 @@ func (r *lostRun) process(t *testing.T, rank int) int {
 		if m := find.FindStringSubmatch(r.output()); m != nil {
 			pid, _ = strconv.Atoi(m[1])
 		}
-		return pid > 0
-	}, time.Minute, 5*time.Millisecond, r.output())
+		return pid > 0 || len(r.ended) > 0
+	}, time.Minute, 5*time.Millisecond)
+	require.Positive(t, pid, r.output())
 	return pid
 }
 

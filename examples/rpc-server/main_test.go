@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +46,7 @@ func start(t *testing.T, flags ...string) (*exec.Cmd, *testutil.Log, *ggml.Regis
 	require.Eventually(t, func() bool {
 		remote, err = ggml.AddRPCServer(endpoint)
 		return err == nil
-	}, 20*time.Second, 50*time.Millisecond, out)
+	}, time.Minute, 50*time.Millisecond, out)
 	t.Cleanup(func() { require.NoError(t, remote.Unload()) })
 	return server, out, remote
 }
@@ -113,9 +117,9 @@ func TestStopWaits(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	require.NoError(t, a.Allocate(g))
-	computed := make(chan error, 1)
+	idle, computed := processorTime(t, server), make(chan error, 1)
 	go func() { computed <- b.Compute(context.Background(), g) }()
-	time.Sleep(100 * time.Millisecond)
+	require.Eventually(t, func() bool { return processorTime(t, server) >= idle+5 || len(computed) > 0 }, time.Minute, time.Millisecond, "it computes")
 	wait := interrupt(t, server, out)
 	require.NoError(t, <-computed)
 	for n := range g.Nodes() {
@@ -126,6 +130,19 @@ func TestStopWaits(t *testing.T) {
 		}
 	}
 	wait()
+}
+
+// processorTime is what a process has taken of the processors, in ticks of 10 ms.
+func processorTime(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+	if err != nil {
+		t.Skip("this system does not tell: ", err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):])) // which ends the name of the program
+	user, err := strconv.Atoi(fields[12])
+	require.NoError(t, err)
+	return user
 }
 
 // fileOf opens a file of weights.
@@ -170,7 +187,7 @@ func TestCache(t *testing.T) {
 	}
 	data := regexp.MustCompile(`has left.* received=(\d{3,}) `)
 	left := func(n int) string { // the bytes that the last of n clients with data has sent
-		require.Eventually(t, func() bool { return len(data.FindAllString(out.String(), -1)) >= n }, 20*time.Second, 20*time.Millisecond, out)
+		require.Eventually(t, func() bool { return len(data.FindAllString(out.String(), -1)) >= n }, time.Minute, 20*time.Millisecond, out)
 		return data.FindAllStringSubmatch(out.String(), -1)[n-1][1]
 	}
 	send(1)

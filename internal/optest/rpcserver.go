@@ -148,7 +148,7 @@ func (s *RPCServer) Start(t testing.TB) {
 // Answers tries until the server, which may be slow to start, answers; or until it has
 // ended, as where its port is taken.
 func (s *RPCServer) Answers(ask func() error) bool {
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; {
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if ask() == nil {
 			return true
 		}

@@ -55,7 +55,7 @@ func TestJobEndsWithParent(t *testing.T) {
 	_, err = io.WriteString(stdin, "1\n")
 	require.NoError(t, err)
 	require.NoError(t, stdin.Close())
-	watchdog := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+	watchdog := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
 	defer watchdog.Stop()
 	require.EqualError(t, c.Wait(), "exit status 1")
 }

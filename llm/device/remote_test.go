@@ -76,13 +76,15 @@ func TestHundredSteps(t *testing.T) {
 	}
 }
 
-// ending are ways in which a server ends: it is killed, or stopped and says nothing any more.
+// ending are ways in which a server ends: it is killed, or stopped and says nothing any more. Where it may not answer for
+// less long than usual, stall says so.
 var ending = map[string]struct {
 	signal syscall.Signal
+	stall  time.Duration
 	says   string
 }{
-	"killed":  {syscall.SIGKILL, "it has closed the connection"},
-	"stopped": {syscall.SIGSTOP, "it has not answered for 1s"},
+	"killed":  {syscall.SIGKILL, 0, "it has closed the connection"},
+	"stopped": {syscall.SIGSTOP, time.Second, "it has not answered for 1s"},
 }
 
 // requireGone demands the error of a server that is gone, with its name.
@@ -114,7 +116,7 @@ func TestServerEndsInTraining(t *testing.T) {
 	require.NoError(t, whole.Run(context.Background(), train.RunOptions{}))
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
-			d, s := frail(t)
+			d, s := frail(t, c.stall)
 			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
 			tr := newTrainer(t, on, e, train.CheckpointingOff)
 			for range 5 {
@@ -149,7 +151,7 @@ func TestServerEndsInGeneration(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
-			d, s := frail(t)
+			d, s := frail(t, c.stall)
 			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
 			session, err := infer.NewSession(on, infer.SessionOptions{Engine: e})
 			require.NoError(t, err)
@@ -170,7 +172,7 @@ func TestServerEndsInLoading(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
-			testhook.RPCStall = time.Second
+			testhook.RPCStall = c.stall
 			defer func() { testhook.RPCStall = 0 }()
 			s := optest.StartRPCServer(t)
 			var ended atomic.Int64
@@ -190,10 +192,10 @@ func TestServerEndsInLoading(t *testing.T) {
 	}
 }
 
-// frail is a device of a server that a test ends, and that may not answer for a second.
-func frail(t *testing.T) (*ggml.Device, *optest.RPCServer) {
+// frail is a device of a server that a test ends, and that may not answer for so long.
+func frail(t *testing.T, stall time.Duration) (*ggml.Device, *optest.RPCServer) {
 	t.Helper()
-	testhook.RPCStall = time.Second
+	testhook.RPCStall = stall
 	defer func() { testhook.RPCStall = 0 }()
 	s := optest.StartRPCServer(t)
 	r, err := ggml.AddRPCServer(s.Endpoint)

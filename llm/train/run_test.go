@@ -146,8 +146,8 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, whole.History, tr.History)
 
 	tr = start()
-	require.NoError(t, tr.Run(ctx, train.RunOptions{MaxDuration: testutil.Ptr(time.Millisecond), OnStep: func(train.StepMetrics) { time.Sleep(2 * time.Millisecond) }}))
-	require.Equal(t, "the limit of 1ms is reached", tr.Ended())
+	require.NoError(t, tr.Run(ctx, train.RunOptions{MaxDuration: testutil.Ptr(100 * time.Millisecond), OnStep: func(train.StepMetrics) { time.Sleep(100 * time.Millisecond) }}))
+	require.Equal(t, "the limit of 100ms is reached", tr.Ended())
 	require.Equal(t, 1, tr.Steps())
 
 	// What is left of a budget may be nothing.

@@ -15,10 +15,11 @@ type clock struct {
 	suiteBegun       time.Time
 	expected, actual time.Duration // of the suites that are done
 	later            time.Duration // expected of those after this one
+	now              func() time.Time
 }
 
 func newClock(quick bool, chosen []suite) *clock {
-	c := &clock{quick: quick, begun: time.Now(), of: len(chosen)}
+	c := &clock{quick: quick, begun: time.Now(), of: len(chosen), now: time.Now}
 	for _, s := range chosen {
 		c.later += c.expect(s)
 	}
@@ -34,13 +35,13 @@ func (c *clock) expect(s suite) time.Duration {
 
 func (c *clock) begin(s suite) {
 	c.number++
-	c.suite, c.suiteBegun = s, time.Now()
+	c.suite, c.suiteBegun = s, c.now()
 	c.later -= c.expect(s)
 }
 
 func (c *clock) end(s suite) {
 	c.expected += c.expect(s)
-	c.actual += time.Since(c.suiteBegun)
+	c.actual += c.now().Sub(c.suiteBegun)
 }
 
 // left is the time to go.
@@ -50,11 +51,11 @@ func (c *clock) left() time.Duration {
 		pace = c.actual.Seconds() / c.expected.Seconds()
 	}
 	scaled := func(d time.Duration) time.Duration { return time.Duration(pace * float64(d)) }
-	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-time.Since(c.suiteBegun))
+	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-c.now().Sub(c.suiteBegun))
 }
 
 // String is such as "bench: 2/5 scaling, 3m10s, about 12m0s to go".
 func (c *clock) String() string {
 	return fmt.Sprintf("bench: %d/%d %s, %v, about %v to go", c.number, c.of, c.suite.name,
-		time.Since(c.begun).Round(time.Second), c.left().Round(10*time.Second))
+		c.now().Sub(c.begun).Round(time.Second), c.left().Round(10*time.Second))
 }

@@ -99,7 +99,7 @@ func startServer(memory string) (endpoint string, process *exec.Cmd, stop func()
 
 // listens waits until a server listens, or has ended.
 func listens(endpoint string, ended <-chan struct{}) bool {
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; {
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if c, err := net.Dial("tcp4", endpoint); err == nil {
 			c.Close()
 			return true

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,16 @@ import (
 
 // live makes a line on a terminal of a width.
 func live(buf *bytes.Buffer, total int64, width int) *Line {
-	return newLine(buf, Options{Total: total, Unit: "tok"}, func() int { return width })
+	return after(50*time.Millisecond, newLine(buf, Options{Total: total, Unit: "tok"}, func() int { return width }))
+}
+
+// plain makes a line on no terminal.
+func plain(w io.Writer, o Options) *Line { return after(50*time.Millisecond, New(w, o)) }
+
+// after stops the clock of a line at a time after its begin.
+func after(d time.Duration, p *Line) *Line {
+	p.now = func() time.Time { return p.began.Add(d) }
+	return p
 }
 
 // screen interprets what a terminal of endless width would show: carriage
@@ -59,8 +67,7 @@ func screen(output string) []string {
 
 func TestPlainLines(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, Options{Total: 4000, Unit: "tok"})
-	p.now = func() time.Time { return p.began.Add(400 * time.Millisecond) }
+	p := after(400*time.Millisecond, New(&buf, Options{Total: 4000, Unit: "tok"}))
 	for step := int64(1); step <= 40; step++ {
 		p.Update(100*step, fmt.Sprintf("step %d/40  loss 3.5", step), "lr 1.0e-03")
 	}
@@ -94,7 +101,7 @@ func TestSilentAndInterrupted(t *testing.T) {
 	require.NoError(t, New(&buf, Options{Total: 0, Unit: "tok"}).Close())
 	require.Empty(t, buf.String(), "no Update, no line")
 
-	p := New(&buf, Options{Total: 10, Unit: "tok"})
+	p := plain(&buf, Options{Total: 10, Unit: "tok"})
 	p.interval = 0
 	p.Update(5, "step 1")
 	p.interval = time.Hour
@@ -106,13 +113,13 @@ func TestSilentAndInterrupted(t *testing.T) {
 // Brief work that is over before a plain line is due has none; on a terminal it has a bar.
 func TestBrief(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, Options{Total: 10, Unit: "B", Brief: true})
+	p := plain(&buf, Options{Total: 10, Unit: "B", Brief: true})
 	p.Update(5, "reading")
 	p.Update(10, "reading")
 	require.NoError(t, p.Close())
 	require.Empty(t, buf.String())
 
-	p = New(&buf, Options{Total: 10, Unit: "B", Brief: true})
+	p = plain(&buf, Options{Total: 10, Unit: "B", Brief: true})
 	p.interval = 0
 	p.Update(5, "reading")
 	p.Update(10, "reading")
@@ -129,13 +136,12 @@ func TestBrief(t *testing.T) {
 // done now.
 func TestWorkThatGoesOn(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, Options{Total: 112, Done: 87, Unit: "part"})
-	p.now = func() time.Time { return p.began.Add(10 * time.Second) }
+	p := after(10*time.Second, New(&buf, Options{Total: 112, Done: 87, Unit: "part"}))
 	p.Update(107, "step 107/112")
 	require.Regexp(t, `^step 107/112  RSS \d+ MiB  95%  \(2 part/s\) \[10s:2s\]\n$`, buf.String())
 
 	buf.Reset()
-	p = New(&buf, Options{Total: 112, Done: 87, Unit: "tok", Rate: func() float64 { return 1600 }})
+	p = plain(&buf, Options{Total: 112, Done: 87, Unit: "tok", Rate: func() float64 { return 1600 }})
 	p.interval = 0
 	p.Update(87, "step 87/112")
 	p.Complete()
@@ -144,7 +150,7 @@ func TestWorkThatGoesOn(t *testing.T) {
 	require.Regexp(t, `^step 87/112  RSS \d+ MiB  77%  \(1600 tok/s\) \[0s:\?\]\nstep 87/112  peak RSS \d+ MiB 100%  \(1600 tok/s\) \[0s\]\nended after step 87 of 112\n$`, buf.String())
 
 	buf.Reset()
-	p = New(&buf, Options{Total: 112, Done: 112, Unit: "tok"})
+	p = plain(&buf, Options{Total: 112, Done: 112, Unit: "tok"})
 	p.Complete()
 	require.NoError(t, p.Close())
 	require.Empty(t, buf.String())
@@ -152,7 +158,7 @@ func TestWorkThatGoesOn(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, Options{Total: 3_000_000, Unit: "B"})
+	p := plain(&buf, Options{Total: 3_000_000, Unit: "B"})
 	p.interval = 0
 	p.Update(1_500_000, "merging")
 	require.Regexp(t, `^merging  RSS \d+ MiB  50%  \(1\.5/3\.0 MB, [0-9.]+ .?B/s\) \[0s:0s\]\n$`, buf.String())
@@ -161,21 +167,10 @@ func TestBytes(t *testing.T) {
 // The rate and the time left are those of the unit.
 func TestRate(t *testing.T) {
 	var buf bytes.Buffer
-	p := New(&buf, Options{Total: 1_000_000, Unit: "tok"})
-	begun := time.Now()
-	time.Sleep(50 * time.Millisecond)
+	p := plain(&buf, Options{Total: 1_000_000, Unit: "tok"})
 	p.interval = 0
 	p.Update(1000, "")
-	rate := 1000 / time.Since(begun).Seconds()
-	match := regexp.MustCompile(`\((\d+) tok/s\) \[0s:(\S+)\]`).FindStringSubmatch(buf.String())
-	require.NotNil(t, match, buf.String())
-	shown, err := strconv.ParseFloat(match[1], 64)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, shown, rate-1)
-	require.LessOrEqual(t, shown, 1000/0.05)
-	left, err := time.ParseDuration(match[2])
-	require.NoError(t, err)
-	require.InDelta(t, 999_000/shown, left.Seconds(), 1.1)
+	require.Contains(t, buf.String(), "(20000 tok/s) [0s:49s]")
 }
 
 func TestLiveLine(t *testing.T) {

@@ -186,7 +186,7 @@ func closeAll(p *pool, number uint64, goroutines int, hang time.Duration) *findi
 		if len(ggml.OpenObjects()) == 0 && runtime.NumGoroutine() <= goroutines {
 			break
 		}
-		time.Sleep(hang / 5 / naps)
+		time.Sleep(hang / naps)
 	}
 	left := ggml.OpenObjects()
 	for kind, n := range dropped.take() {
