@@ -200,6 +200,30 @@ esac
 	}
 }
 
+// What sets up an apt of the scripts' own leaves their variables alone: scripts/memcheck has options, too.
+func TestAptKeepsVariables(t *testing.T) {
+	if _, err := os.Stat("/etc/os-release"); err != nil {
+		t.Skip(err)
+	}
+	folder := t.TempDir()
+	for name, script := range map[string]string{
+		"apt-get":    `case "$*" in *--print-uris*) echo "'http://example.invalid/debian/dists/stable/InRelease' x" ;; esac`,
+		"apt-config": "", "dpkg": "echo amd64",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	}
+	names := "uri components options suite key sources"
+	c := exec.Command("sh", "-euc", `root=$PWD work=$0; . scripts/lib.sh; mkdir "$work/lists"
+		for name in $1; do eval "$name=mine"; done
+		apt_ggml
+		for name in $1; do eval "[ \"\$$name\" = mine ]" || echo "$name is another"; done
+		[ "$APT_CONFIG" = "$work/apt.conf" ] && grep -c '^deb' "$work/sources.list"`, folder, names)
+	c.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Regexp(t, `^\d+\n$`, string(out))
+}
+
 // The tests are outside of the package: one inside would have it, and all between it and the tests, compiled twice.
 func TestTestsAreOutside(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")

@@ -107,6 +107,13 @@ host_suites() {
 # Of the host's settings only those for the network (proxies and the like) are taken over. With $nonfree set, what is not
 # free is known too.
 apt_private() {
+	apt_configure "$@" || exit
+	APT_CONFIG=$work/apt.conf
+	export APT_CONFIG
+}
+
+# apt_configure makes what apt_private describes. It is a subshell: its callers have variables of the same names.
+apt_configure() (
 	uri=$(mirror)
 	[ -n "$uri" ] || die "cannot tell the package mirror of this system from apt's sources" \
 		"check /etc/apt/sources.list and /etc/apt/sources.list.d, then run 'apt-get update'"
@@ -147,24 +154,22 @@ apt_private() {
 	export APT_CONFIG
 	retry apt-get -q update || die "the package lists of $uri ($(suites)) could not be fetched" \
 		"check the network connection and apt's proxy settings ('apt-get update' must work), then run it again"
-}
+)
 
 # apt_ggml [PLUGIN...] sets up apt_private with the suites that have the newest ggml, and its plugins for these kinds of
 # GPU. Debian's plugin for CUDA is of the same ggml in sid alone.
 apt_ggml() {
 	. /etc/os-release
 	VERSION_CODENAME=${VERSION_CODENAME:-}
-	sources= nonfree=
-	if [ "$ID" = debian ] && [ -n "${VERSION_ID:-}" ] && [ "${VERSION_ID%%.*}" -le 13 ]; then
-		sources="trixie trixie-backports"
+	nonfree=
+	case " $* " in *" cuda "*) nonfree=yes ;; esac
+	set --
+	if [ "$ID" = debian ] && [ "$nonfree" ]; then
+		set -- sid
+	elif [ "$ID" = debian ] && [ -n "${VERSION_ID:-}" ] && [ "${VERSION_ID%%.*}" -le 13 ]; then
+		set -- trixie trixie-backports
 	fi
-	case " $* " in *" cuda "*)
-		nonfree=yes
-		if [ "$ID" = debian ]; then sources=sid; fi
-		;;
-	esac
-	# shellcheck disable=SC2086 # a list
-	apt_private $sources
+	apt_private "$@"
 }
 
 # candidate PACKAGE prints the version of what it packages: of 1:0.27.0-1~bpo13+1, say, 0.27.0.
