@@ -89,7 +89,7 @@ var foreignOptimizer = []cli.Foreign{
 	{Names: words("use-gradient-checkpointing"), Flag: "use-checkpointing", Read: renamed("use-checkpointing", map[string]string{"unsloth": "true", "true": "true", "false": "false"})},
 	{Names: words("clear-cache-threshold activation-offloading use-liger-kernel enable-liger-kernel torch-compile tf32 full-determinism"), Help: "They change nothing here.",
 		Read: changesNothing("graphs are static and kernels fused")},
-	{Names: words("ddp-timeout"), Help: "One process trains.", Read: changesNothing("one process trains")},
+	{Names: words("ddp-timeout"), Help: "A process that is lost is noticed within seconds.", Read: changesNothing("a process that is lost is noticed within seconds")},
 	{Names: words("per-device-eval-batch-size eval-accumulation-steps"), Help: "Held-out samples are evaluated in batches of --batch.", Read: changesNothing("held-out samples are evaluated in batches of --batch, which changes no figure")},
 }
 
@@ -129,7 +129,7 @@ var foreignRefused = []cli.Foreign{
 	{Names: words("wandb wandb-project project-name run-name"), Help: "Not written to: --metrics and --loss-curve write files.", Read: refused("no service is written to; --run-dir has metrics.jsonl and the loss curve")},
 	{Names: words("hub-path hub-token hub-model-id hf-token"), Help: "Nothing is up- or downloaded.", Read: refused("nothing is up- or downloaded; leave it out")},
 	{Names: words("save-path quantization"), Help: "finetune merge makes whole models.", Read: refused("the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE makes one model of it and the base")},
-	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "One process trains, on one device.", Read: refused("one process trains, on one device; leave it out")},
+	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "mpirun starts processes, --device names devices.", Read: refused("mpirun -np N finetune … trains on N processes, --device on several devices; leave it out")},
 	{Names: words("beta dpo-loss-type pref-beta pref-loss pref-ftx reference-model-path"), Help: "Preferences are not trained yet.", Read: refused("preferences (DPO and its kin) are not trained yet")},
 	{Names: words("test-batches"), Help: "finetune eval measures, by its --samples.", Read: changesNothing("finetune eval --data FILE measures, by its --samples")},
 	{Names: words("lora-r-pattern exclude-modules modules-to-save additional-target"), Help: "--rank-of leaves matrices out; whole ones are not saved.", Read: refused("--rank-of NAME=0 leaves matrices out; an adapter of llama.cpp holds no whole matrices")},

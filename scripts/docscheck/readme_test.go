@@ -35,6 +35,18 @@ func TestREADMELength(t *testing.T) {
 	require.Greater(t, length, maxWords/3)
 }
 
+// The front page names what tries all, and what tests all; what it says is not there has no page.
+func TestREADMEIsTrue(t *testing.T) {
+	readme := read(t, filepath.Join(root, "README.md"))
+	for _, target := range []string{"finetune", "test", "fuzz"} {
+		assert.Contains(t, readme, "`make "+target+"`")
+	}
+	_, limits, _ := strings.Cut(readme, "## Limits")
+	limits, _, _ = strings.Cut(limits, "\n## ")
+	require.Contains(t, limits, "not on Windows")
+	assert.NotContains(t, limits, "machines", "docs/machines.md is how several train")
+}
+
 // figure is a measurement: a number with its unit, or a cell of a table of them.
 var figure = regexp.MustCompile(`\d[\d.,]* ?(?:×|times|GB|MB|min|minutes|tokens/s|%)(?:[^\pL]|$)`)
 
