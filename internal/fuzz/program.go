@@ -148,14 +148,7 @@ func (p *program) args(o op) []reflect.Value {
 	if p.IntN(16) == 0 {
 		return p.wildArgs(o)
 	}
-	var args []reflect.Value
-	for i, a := range generators[o.name](p) {
-		if a == nil { // a nil function, or whatever has that type
-			args = append(args, reflect.Zero(argType(o, i)))
-			continue
-		}
-		args = append(args, reflect.ValueOf(a))
-	}
+	args := p.arguments(o)
 	if p.IntN(8) == 0 && len(args) > 0 {
 		args = settable(args)
 		x := args[p.IntN(len(args))]
@@ -163,6 +156,18 @@ func (p *program) args(o op) []reflect.Value {
 			x = x.Field(p.IntN(x.NumField()))
 		}
 		x.Set(p.wild(x.Type()))
+	}
+	return args
+}
+
+// arguments draws arguments that an op takes.
+func (p *program) arguments(o op) (args []reflect.Value) {
+	for i, a := range generators[o.name](p) {
+		if a == nil { // a nil function, or whatever has that type
+			args = append(args, reflect.Zero(argType(o, i)))
+			continue
+		}
+		args = append(args, reflect.ValueOf(a))
 	}
 	return args
 }

@@ -63,13 +63,7 @@ func (s *sweeper) draw(op string, seed uint64) *trial {
 	t.op, _ = opOf(op)
 	p := t.program
 	p.width, p.flat = sweepWidth, seed >= 1000
-	for i, a := range generators[op](p) {
-		if a == nil {
-			t.args = append(t.args, reflect.Zero(argType(t.op, i)))
-			continue
-		}
-		t.args = append(t.args, reflect.ValueOf(a))
-	}
+	t.args = p.arguments(t.op)
 	p.invoke(p.trial, t.op, t.args)
 	if p.trial.Err() != nil || p.leaves.Err() != nil {
 		p.close()

@@ -37,6 +37,7 @@ func TestMessages(t *testing.T) {
 		all = append(all, recorded...)
 	}
 	var sent, refused, next atomic.Int64
+	taken := &tally{graphs: map[ggml.OpCode]int{}}
 	stop, canary := make(chan struct{}), make(chan time.Duration)
 	go func() { canary <- s.watch(t, stop) }()
 	var workers sync.WaitGroup
@@ -46,7 +47,7 @@ func TestMessages(t *testing.T) {
 			defer workers.Done()
 			for sent.Load() < *messages && !t.Failed() {
 				seed := *first + uint64(next.Add(1)-1)
-				n, end, err := s.pester(seed, list, all)
+				n, end, err := s.pester(seed, list, all, taken)
 				sent.Add(n)
 				refused.Add(end)
 				if err != nil {
@@ -58,17 +59,35 @@ func TestMessages(t *testing.T) {
 	workers.Wait()
 	close(stop)
 	t.Logf("%d messages of %d clients, %d refused; another client waited for %v at most", sent.Load(), next.Load(), refused.Load(), <-canary)
+	t.Log("graphs that were computed, by op: ", taken)
 }
 
 // pester sends changed messages until one is refused, or there were some.
-func (s *server) pester(seed uint64, list []session, all []message) (sent, refused int64, err error) {
+func (s *server) pester(seed uint64, list []session, all []message, taken *tally) (sent, refused int64, err error) {
 	r := mutator{rand.New(rand.NewPCG(seed, 0)), all}
 	recorded := list[r.IntN(len(list))]
-	conn, err := net.Dial("tcp4", s.endpoint)
+	conn, err := s.join(recorded)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer conn.Close()
+	for range 12 {
+		m := r.message(recorded)
+		sent++
+		if isAccepted, err := try(conn, m); err != nil || !isAccepted {
+			return sent, 1, err
+		}
+		taken.add(m)
+	}
+	return sent, 0, nil
+}
+
+// join makes a client with the buffers of a recorded one.
+func (s *server) join(recorded session) (net.Conn, error) {
+	conn, err := net.Dial("tcp4", s.endpoint)
+	if err != nil {
+		return nil, err
+	}
 	go func() { // a message and its reply may both be larger than what is under way
 		setup := message{rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)}.bytes()
 		for _, m := range recorded.allocations() {
@@ -78,22 +97,24 @@ func (s *server) pester(seed uint64, list []session, all []message) (sent, refus
 	}()
 	for range 1 + len(recorded.allocations()) {
 		if _, err := readReply(conn); err != nil {
-			return 0, 0, fmt.Errorf("a client that does no harm: %w", err)
+			conn.Close()
+			return nil, fmt.Errorf("a client that does no harm: %w", err)
 		}
 	}
-	for range 12 {
-		m := r.message(recorded)
-		sent++
-		go conn.Write(append(m.bytes(), message{rpcwire.DeviceCount, nil}.bytes()...))
-		for range repliesTo(m) {
-			if _, err := readReply(conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				return sent, refused, fmt.Errorf("no answer to %v of %d bytes", m.command, len(m.body))
-			} else if err != nil {
-				return sent, 1, nil
-			}
+	return conn, nil
+}
+
+// try sends a message, and reports whether it is accepted.
+func try(conn net.Conn, m message) (isAccepted bool, err error) {
+	go conn.Write(append(m.bytes(), message{rpcwire.DeviceCount, nil}.bytes()...))
+	for range repliesTo(m) {
+		if _, err := readReply(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			return false, fmt.Errorf("no answer to %v of %d bytes", m.command, len(m.body))
+		} else if err != nil {
+			return false, nil
 		}
 	}
-	return sent, 0, nil
+	return true, nil
 }
 
 // repliesTo counts the replies to a message, and to what is asked after it.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
@@ -17,6 +18,9 @@ type mutator struct {
 
 // message is one of the session, changed.
 func (r mutator) message(s session) message {
+	if graphs := s.graphs(); r.IntN(2) == 0 {
+		return r.gently(graphs[r.IntN(len(graphs))])
+	}
 	m := s[r.IntN(len(s))]
 	m.body = slices.Clone(m.body)
 	if g, err := rpcwire.DecodeGraph(m.body); m.command == rpcwire.GraphCompute && err == nil && r.IntN(8) > 0 {
@@ -30,6 +34,52 @@ func (r mutator) message(s session) message {
 		m = r.bytes(m)
 	}
 	return m
+}
+
+// gently changes a graph such that it may still be computed: most other changes end in a check.
+func (r mutator) gently(m message) message {
+	g, err := rpcwire.DecodeGraph(m.body)
+	if err != nil || len(g.Tensors) == 0 {
+		return m
+	}
+	t := &g.Tensors[r.IntN(len(g.Tensors))]
+	switch r.IntN(4) {
+	case 0: // other data
+		t.Data += 32 * (r.Uint64N(16) - 8)
+	case 1:
+		t.Params[r.IntN(5)] ^= 1 << r.IntN(32)
+	default:
+		r.resize(g)
+	}
+	m.body = g.Append(nil)
+	return m
+}
+
+// resize replaces a size by another one wherever a graph has it. Tensors without gaps stay so.
+func (r mutator) resize(g *rpcwire.Graph) {
+	old := g.Tensors[r.IntN(len(g.Tensors))].Ne[r.IntN(4)]
+	size := 1 + r.Uint32N(2*old)
+	for i := range g.Tensors {
+		t := &g.Tensors[i]
+		isDense := t.Nb == strides(t)
+		for j, n := range t.Ne {
+			if n == old {
+				t.Ne[j] = size
+			}
+		}
+		if isDense {
+			t.Nb = strides(t)
+		}
+	}
+}
+
+// strides returns the strides that a tensor has without gaps.
+func strides(t *rpcwire.Tensor) (nb [4]uint32) {
+	of := ggml.Type(t.Type)
+	nb[0] = uint32(of.BlockBytes())
+	nb[1] = t.Ne[0] / uint32(of.BlockSize()) * nb[0]
+	nb[2], nb[3] = t.Ne[1]*nb[1], t.Ne[2]*t.Ne[1]*nb[1]
+	return nb
 }
 
 // bytes changes some, whatever they mean.

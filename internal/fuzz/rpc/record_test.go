@@ -46,6 +46,16 @@ func (s session) allocations() (list []message) {
 	return list
 }
 
+// graphs are its messages with a graph.
+func (s session) graphs() (list []message) {
+	for _, m := range s {
+		if m.command == rpcwire.GraphCompute {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // A recorder stands before a server, and keeps what is sent.
 type recorder struct {
 	listener net.Listener
@@ -123,7 +133,7 @@ func (r *recorder) sessions() (list []session) {
 	return list
 }
 
-// corpus records a client that computes many ops, and ones that train a model and generate with it.
+// corpus records a client that computes each op, and ones that train a model and generate with it.
 func corpus(t *testing.T, s *server) []session {
 	r := record(t, s)
 	remote, err := ggml.AddRPCServer(r.listener.Addr().String())
@@ -131,6 +141,7 @@ func corpus(t *testing.T, s *server) []session {
 	d := remote.Devices()[0]
 	require.NoError(t, remote.Unload())
 	manyOps(t, d)
+	eachOp(t, d)
 	for _, name := range []string{"llama", "qwen3moe"} {
 		trainAndGenerate(t, d, name)
 	}
@@ -139,7 +150,7 @@ func corpus(t *testing.T, s *server) []session {
 	return list
 }
 
-// manyOps computes a graph for each of them, so that each is a message.
+// manyOps computes a graph for each of them, some of quantised operands, and makes the other requests there are.
 func manyOps(t *testing.T, d *ggml.Device) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

@@ -1,0 +1,56 @@
+package fuzz
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/goggml/ggml"
+)
+
+// Calls are calls of all ops of package ggml with operands that they take.
+type Calls struct {
+	Leaves, Context *ggml.Context // of the operands, without memory, and of what the ops make
+	Results         []*ggml.Tensor
+	program         *program
+}
+
+// NewCalls makes the calls of a seed.
+func NewCalls(m *Machine, seed uint64) (*Calls, error) {
+	p := &program{Rand: rand.New(rand.NewPCG(seed, 11)), machine: m, used: map[string]bool{}, simple: true, flat: true}
+	p.open()
+	p.width = sweepWidth
+	c := &Calls{Leaves: p.leaves, Context: p.c, program: p}
+	for _, name := range opNames {
+		if kernelFunctions[name] != nil {
+			continue
+		}
+		results := p.accepted(name)
+		if results == nil {
+			c.Close()
+			return nil, fmt.Errorf("no arguments for %s", name)
+		}
+		c.Results = append(c.Results, results...)
+	}
+	return c, nil
+}
+
+// accepted makes a call of an op, nil where it takes none of many operands.
+func (p *program) accepted(name string) []*ggml.Tensor {
+	o, _ := opOf(name)
+	for range 100 {
+		args := p.arguments(o)
+		p.invoke(p.trial, o, args)
+		if p.trial.Err() == nil && p.leaves.Err() == nil {
+			return p.invoke(p.c, o, args)
+		}
+		p.trial.Close()
+		p.trial = ggml.NewContext()
+	}
+	return nil
+}
+
+// Write gives the operands that have memory their data.
+func (c *Calls) Write() error { return c.program.write() }
+
+// Close closes the contexts.
+func (c *Calls) Close() { c.program.close() }

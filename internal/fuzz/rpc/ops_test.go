@@ -1,0 +1,135 @@
+package rpc
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fuzz"
+	"github.com/goggml/ggml/internal/rpcwire"
+)
+
+// rpcOps are the ops that a server computes for clients, as its source has them.
+func rpcOps(t *testing.T) (ops []ggml.OpCode) {
+	t.Helper()
+	source, err := os.ReadFile("../../../rpc_ops.go")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^\tC\.GGML_OP_(\w+):`).FindAllStringSubmatch(string(source), -1) {
+		ops = append(ops, ggml.OpCode(opNamed(strings.ToLower(m[1]))))
+	}
+	require.Greater(t, len(ops), 80)
+	return ops
+}
+
+// eachOp computes a graph for each call of an op that a server computes, so that each is a message.
+func eachOp(t *testing.T, d *ggml.Device) {
+	m, err := fuzz.NewMachine()
+	require.NoError(t, err)
+	defer m.Close()
+	calls, err := fuzz.NewCalls(m, 1)
+	require.NoError(t, err)
+	defer calls.Close()
+	buffers, err := calls.Leaves.Allocate(d.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	require.NoError(t, calls.Write())
+	b, err := d.NewBackend()
+	require.NoError(t, err)
+	defer b.Close()
+	a, err := ggml.NewGraphAllocator(d.BufferType())
+	require.NoError(t, err)
+	defer a.Close()
+	known := rpcOps(t)
+	for _, z := range calls.Results {
+		if !slices.Contains(known, z.OpCode()) {
+			continue
+		}
+		g := calls.Context.NewGraph(z)
+		require.NoError(t, a.Allocate(g), z.Op())
+		require.NoError(t, b.Compute(t.Context(), g), z.Op())
+	}
+}
+
+// A tally counts the graphs that a server has computed, by the ops in them.
+type tally struct {
+	sync.Mutex
+	graphs map[ggml.OpCode]int
+}
+
+func (y *tally) add(m message) {
+	y.Lock()
+	defer y.Unlock()
+	for _, op := range m.ops() {
+		y.graphs[op]++
+	}
+}
+
+// String lists the ops, the rarest first.
+func (y *tally) String() string {
+	ops := slices.SortedFunc(maps.Keys(y.graphs), func(a, b ggml.OpCode) int { return cmp.Or(y.graphs[a]-y.graphs[b], int(a-b)) })
+	var list []string
+	for _, op := range ops {
+		list = append(list, fmt.Sprint(op, " ", y.graphs[op]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// ops lists the ops of the nodes of a graph.
+func (m message) ops() (list []ggml.OpCode) {
+	g, err := rpcwire.DecodeGraph(m.body)
+	if m.command != rpcwire.GraphCompute || err != nil {
+		return nil
+	}
+	for _, t := range g.Tensors {
+		if op := ggml.OpCode(t.Op); slices.Contains(g.Nodes, t.ID) && !slices.Contains(list, op) {
+			list = append(list, op)
+		}
+	}
+	return list
+}
+
+// A server accepts changed messages with each op that it computes: the changes reach what is behind its checks.
+func TestEachOpIsAccepted(t *testing.T) {
+	s := start(t, usual)
+	list := corpus(t, s)
+	for _, op := range rpcOps(t) {
+		tries := 0
+		for isAccepted := false; !isAccepted; tries++ {
+			require.Less(t, tries, 1000, "no changed message with %v is accepted", op)
+			isAccepted = s.takes(t, uint64(tries), list, op)
+		}
+		t.Logf("%v: accepted at try %d", op, tries)
+	}
+}
+
+// takes sends a message with an op, gently changed, and reports whether the server computes it.
+func (s *server) takes(t *testing.T, seed uint64, list []session, op ggml.OpCode) bool {
+	t.Helper()
+	r := mutator{rand.New(rand.NewPCG(seed, uint64(op))), nil}
+	recorded := list[r.IntN(len(list))]
+	with := slices.DeleteFunc(recorded.graphs(), func(m message) bool { return !slices.Contains(m.ops(), op) })
+	if len(with) == 0 {
+		return false
+	}
+	conn, err := s.join(recorded)
+	require.NoError(t, err)
+	defer conn.Close()
+	m := with[r.IntN(len(with))]
+	changed := r.gently(m)
+	if string(changed.body) == string(m.body) {
+		return false
+	}
+	isAccepted, err := try(conn, changed)
+	require.NoError(t, err)
+	return isAccepted
+}
