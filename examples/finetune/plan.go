@@ -354,11 +354,7 @@ func (r *runPlan) write(w io.Writer) error {
 		fmt.Fprintf(&b, "%-24s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("fits", "%s, %s", map[bool]string{true: "yes", false: "no"}[r.Fits], map[bool]string{true: "with gradient checkpointing", false: "without gradient checkpointing"}[r.Checkpointing])
-	more := ""
-	if r.more {
-		more = " or more"
-	}
-	line("largest that fits", "--batch %d%s, or with --batch %d --ctx %d", r.LargestBatch, more, r.Batch, r.LongestSample)
+	line("largest that fits", "%s", r.largest())
 	if r.isPacked {
 		line("data", "%s of %s in %s", cli.Count(r.Samples, "sample"), cli.Count(r.Tokens, "token"), cli.Count(r.Rows, "row"))
 	} else {
@@ -374,6 +370,21 @@ func (r *runPlan) write(w io.Writer) error {
 	line("time", "%s", r.time())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// largest is the batch and the length with which the run fits, by the flags for them.
+func (r *runPlan) largest() string {
+	var list []string
+	if r.LargestBatch > 0 {
+		list = append(list, fmt.Sprintf("--batch %d%s", r.LargestBatch, map[bool]string{true: " or more"}[r.more]))
+	}
+	if r.LongestSample > 0 {
+		list = append(list, fmt.Sprintf("--batch %d --ctx %d", r.Batch, r.LongestSample))
+	}
+	if len(list) == 0 {
+		return fmt.Sprintf("no --batch with samples of this length, and no --ctx with --batch %d", r.Batch)
+	}
+	return strings.Join(list, ", or with ")
 }
 
 // time is that of a step and of all, and by what it is told.

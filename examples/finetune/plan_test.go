@@ -20,3 +20,18 @@ func TestPlannedTime(t *testing.T) {
 		require.Equal(t, want, r.time())
 	}
 }
+
+// What does not fit has no flag of 0.
+func TestLargestOfPlan(t *testing.T) {
+	for _, c := range []struct {
+		plan runPlan
+		want string
+	}{
+		{runPlan{Batch: 2, LargestBatch: 4, LongestSample: 64, more: true}, "--batch 4 or more, or with --batch 2 --ctx 64"},
+		{runPlan{Batch: 2, LargestBatch: 1}, "--batch 1"},
+		{runPlan{Batch: 2, LongestSample: 8}, "--batch 2 --ctx 8"},
+		{runPlan{Batch: 2}, "no --batch with samples of this length, and no --ctx with --batch 2"},
+	} {
+		require.Equal(t, c.want, c.plan.largest())
+	}
+}

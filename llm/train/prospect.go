@@ -95,32 +95,61 @@ func (p Prospect) plannedRows() int {
 }
 
 // LargestBatch is the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing where it is left to
-// the run; 0 for none. Batches that nothing gains by are not looked at: where more may fit, the second result is true.
+// the run; 0 for none. It is at least Options.Batch where the run fits as it is. Batches that nothing gains by are not looked
+// at: where more may fit, the second result is true.
 func (p Prospect) LargestBatch() (n int, more bool, err error) {
 	planned, most := p.plannedRows(), MaxStepRows/max(1, p.Options.Accumulate)
 	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {
 		most = max(1, e*p.Data.Len())
 	}
 	n, err = p.largest(min(planned, most), func(p *Prospect, n int) { p.Options.Batch = n })
-	return n, n == planned && planned < most, err
+	more = n == planned && planned < most
+	if err == nil && n < p.Options.Batch {
+		n, err = p.atLeast(n, p.Options.Batch)
+	}
+	return n, more, err
 }
 
 // LongestSample is the longest sample of the trained and of the evaluated data with which the run fits, to a sixteenth, at
-// most that for which the model is made; 0 for none.
+// most that for which the model is made; 0 for none. It is at least Data.Length where the run fits as it is.
 func (p Prospect) LongestSample() (int, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return 0, err
 	}
-	most := p.Model.Config().Context
-	unit := max(1, most/64)
-	n, err := p.largest(most/unit, func(p *Prospect, n int) {
-		evaluated := p.Evaluated
-		*p = p.withLength(n * unit)
-		for i, d := range evaluated {
-			p.Evaluated[i] = fullRows(n*unit, min(max(1, p.Options.Batch), d.Len()))
+	longest := 0
+	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // what is short is looked for in shorter steps
+		unit := max(1, most/64)
+		n, err := p.largest(most/unit, func(p *Prospect, n int) {
+			evaluated := p.Evaluated
+			*p = p.withLength(n * unit)
+			for i, d := range evaluated {
+				p.Evaluated[i] = fullRows(n*unit, min(max(1, p.Options.Batch), d.Len()))
+			}
+		})
+		if err != nil {
+			return 0, err
 		}
-	})
-	return n * unit, err
+		longest = n * unit
+	}
+	if longest < p.Data.Length {
+		return p.atLeast(longest, p.Data.Length)
+	}
+	return longest, nil
+}
+
+// atLeast gives own, which the prospect has, where the run fits as it is, and otherwise n.
+func (p Prospect) atLeast(n, own int) (int, error) {
+	e, _, err := p.Memory()
+	var tooLarge *model.BatchSizeError
+	switch {
+	case errors.As(err, &tooLarge):
+		return n, nil
+	case err != nil:
+		return 0, err
+	case e.Fits(p.Available):
+		return own, nil
+	}
+	return n, nil
 }
 
 // largest is a number up to most with which a run fits that is made of it. What a run takes grows with it by a line, as
