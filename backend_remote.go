@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
 // A server computes a graph to its end, whoever asked for it: there is no message that stops it. So that a context that
@@ -16,7 +18,7 @@ import (
 const patience = 200 * time.Millisecond
 
 // abandonable runs f, which computes on the backends. Where one is of a server, it returns when ctx ends; what uses the
-// graph or the backends next waits until f has ended.
+// graph or the backends next waits until f has ended, for which the server has as long then as for any other answer.
 func abandonable(ctx context.Context, backends []*Backend, f func() error) error {
 	if ctx == nil || ctx.Done() == nil || calling() != nil || !isRemote(backends) {
 		return f()
@@ -28,11 +30,32 @@ func abandonable(ctx context.Context, backends []*Backend, f func() error) error
 		return caller.blamed(err)
 	case <-ctx.Done():
 	}
+	calm := hurry(backends)
 	select {
 	case err := <-done:
+		calm()
 		return caller.blamed(err)
 	case <-time.After(patience):
+		go func() {
+			<-done
+			calm()
+		}()
 		return context.Cause(ctx)
+	}
+}
+
+// hurry hurries the servers of the backends until calm.
+func hurry(backends []*Backend) (calm func()) {
+	var all []func()
+	for _, d := range sortedDevices(backends) {
+		if r := rpcrelay.ByAddress(C.GoString(C.ggml_backend_dev_description(d))); r != nil {
+			all = append(all, r.Hurry())
+		}
+	}
+	return func() {
+		for _, calm := range all {
+			calm()
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ import (
 // the data pass through this process once more, and a port on loopback.
 //
 // A server computes a graph to its end. A Compute whose context ends returns, though: what uses its backend or graph next
-// waits for the server.
+// waits for the server, for a minute at most.
 // C: ggml_backend_rpc_add_server, ggml_backend_rpc_reg, ggml_backend_register.
 func AddRPCServer(endpoint string) (*Registry, error) {
 	host, port, err := net.SplitHostPort(endpoint)

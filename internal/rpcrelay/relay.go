@@ -36,6 +36,7 @@ type Relay struct {
 	failure  atomic.Pointer[error] // of the last connection
 	several  atomic.Bool           // the server answers several connections at once
 	stall    time.Duration         // for how long it may not answer
+	patience
 }
 
 // handshakeTimeout also ends the wait for a server that has another client: it
@@ -259,11 +260,12 @@ func (c *connection) read(p []byte) error {
 	return c.transfer(p, c.server.SetReadDeadline, func(p []byte) (int, error) { return io.ReadFull(c.server, p) })
 }
 
-// transfer reads or writes p, for as long as the server makes progress, or is at a graph and lives.
+// transfer reads or writes p, for as long as the server makes progress, or is at a graph and lives, until it is hurried.
 func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([]byte) (int, error)) error {
+	defer c.relay.wait()()
 	stall := c.relay.stall
 	for alive := time.Now(); ; {
-		deadline(time.Now().Add(stall / 6))
+		deadline(c.relay.before(time.Now().Add(stall / 6)))
 		n, err := f(p)
 		if err == nil {
 			return nil
@@ -273,6 +275,9 @@ func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([
 		}
 		switch {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case n > 0:
+		case c.computing && c.relay.isOver():
 			return err
 		case c.computing && c.relay.lives(stall/6):
 			alive = time.Now()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -306,6 +307,49 @@ func TestStallInGraph(t *testing.T) {
 	var reply [16]byte
 	_, err = io.ReadFull(c, reply[:])
 	require.NoError(t, err, "the client goes on")
+}
+
+// A server at a graph that is mute on its connection, and lives on others, is waited for until it is hurried, and for as
+// long as any other answer then.
+func TestHurry(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			readRequest(c)
+			c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+			go io.Copy(io.Discard, c)
+		}
+	}()
+	r := start(t, l.Addr().String())
+	r.stall = 300 * time.Millisecond
+	wait := func() Wait {
+		list := Waits()
+		return list[slices.IndexFunc(list, func(w Wait) bool { return w.Endpoint == r.Endpoint })]
+	}
+	c := dial(t, r)
+	for _, cmd := range []command{rpcwire.GraphCompute, rpcwire.GetTensor} {
+		_, err = c.Write(append([]byte{byte(cmd)}, message(append(make([]byte, 304), number(8)...))...))
+		require.NoError(t, err)
+	}
+	r.Hurry()() // of a computation that has ended
+	require.Eventually(t, func() bool { return wait().Current > time.Second }, 20*time.Second, time.Millisecond)
+	require.NoError(t, r.Err(), "it lives")
+	require.Zero(t, wait().Left)
+	hurried := time.Now()
+	calm := r.Hurry()
+	r.Hurry()() // of another one
+	require.Eventually(t, func() bool { return r.Err() != nil }, 20*time.Second, time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(hurried), r.stall)
+	require.EqualError(t, r.Err(), "it has not answered for 300ms")
+	require.Greater(t, wait().Total, time.Second)
+	calm()
+	require.False(t, r.isOver())
 }
 
 func TestRefusedHandshake(t *testing.T) {
