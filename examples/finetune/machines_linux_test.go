@@ -345,6 +345,18 @@ func TestProcessesDiffer(t *testing.T) {
 	}
 }
 
+// A step of fewer samples than there are processes leaves some with nothing to do, which is said with the remedy.
+func TestIdleProcesses(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	for name, launcher := range launchers(t) {
+		out, err := mpirun(launcher, files, append([]string{"-np", "4"}, replaceFlags(sharedRun(name), "--batch", "2", "--adam-iter", "1")...)...).CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Equal(t, 1, strings.Count(string(out), "warning: a step has 2 samples for 4 processes, and the others compute nothing: "+
+			"--batch times --grad-acc is to be at least 4, or mpirun's -np at most 2\n"), string(out))
+	}
+}
+
 // A process that refuses its flags, does something else, or runs another program, ends all, with the reason.
 func TestProcessDoesNotJoin(t *testing.T) {
 	files := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,8 @@ type lender struct {
 	endpoint string // of the proxy
 	carried  atomic.Int64
 
-	after int64 // bytes that clients send before the fault; 0 for none
+	after atomic.Int64 // bytes that clients send before the fault; 0 for none
+	mute  bool         // the fault leaves later connections alone
 	fault func(s *lender, client net.Conn)
 	once  sync.Once
 }
@@ -37,7 +39,8 @@ type lender struct {
 // when what they have asked for whole is answered.
 func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *lender {
 	t.Helper()
-	s := &lender{after: after, fault: fault}
+	s := &lender{fault: fault}
+	s.after.Store(after)
 	s.address, s.Cmd = clitest.StartServer(t)
 	s.endpoint = s.proxy(t)
 	return s
@@ -63,7 +66,8 @@ func (s *lender) proxy(t *testing.T) string {
 
 func (s *lender) forward(client net.Conn) {
 	defer client.Close()
-	if s.isFaulty() {
+	begun := s.isFaulty()
+	if begun && !s.mute {
 		s.fault(s, client)
 		return
 	}
@@ -74,25 +78,28 @@ func (s *lender) forward(client net.Conn) {
 	defer server.Close()
 	go func() {
 		buffer := make([]byte, 16<<10)
-		for !s.isFaulty() {
+		for s.isFaulty() == begun {
 			n, err := client.Read(buffer)
 			s.carried.Add(int64(n))
 			if _, failed := server.Write(buffer[:n]); err != nil || failed != nil {
 				break
 			}
 		}
-		if s.isFaulty() {
+		if s.isFaulty() && !begun {
 			s.fault(s, nil)
 		}
 		server.(*net.TCPConn).CloseWrite()
 	}()
 	io.Copy(client, server)
-	if s.isFaulty() {
+	if s.isFaulty() && !begun {
 		s.fault(s, client)
 	}
 }
 
-func (s *lender) isFaulty() bool { return s.after > 0 && s.carried.Load() >= s.after }
+func (s *lender) isFaulty() bool {
+	after := s.after.Load()
+	return after > 0 && s.carried.Load() >= after
+}
 
 // Faults of servers: what they do once, and to each connection.
 var faults = map[string]struct {
@@ -176,6 +183,34 @@ func TestServerIsLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A server that is mute on the connection with the graph, and alive on others, is waited for; an interrupt says so, and
+// ends the wait, within the time that any other answer may take.
+func TestServerIsMute(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	s := lend(t, 0, func(_ *lender, client net.Conn) { hold(client) })
+	s.mute = true
+	r := startRun(t, remoteRun(files, "mute", s.endpoint))
+	isSaid := func(format string, args ...any) func() bool {
+		return func() bool { return regexp.MustCompile(fmt.Sprintf(format, args...)).MatchString(r.output()) }
+	}
+	require.Eventually(t, func() bool { return isFile(filepath.Join(files, "mute", "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+	s.after.Store(s.carried.Load() + 1)
+	// Longer than what is not at a graph may take.
+	require.Eventually(t, isSaid(`waiting for RPC server %s: no answer for [3-9]s; an interrupt ends the run within 2s\n`, s.endpoint), time.Minute, time.Millisecond, r.output())
+	require.NoError(t, r.Process.Signal(os.Interrupt))
+	select {
+	case err := <-r.ended:
+		require.Error(t, err)
+	case <-time.After(time.Minute):
+		_ = r.Process.Kill()
+		t.Fatalf("it goes on\n%s", r.output())
+	}
+	require.Regexp(t, fmt.Sprintf(`interrupted: RPC server %s has not answered for \d+s, and is waited for [01]s more at most; a second interrupt ends the program at once\n`, s.endpoint), r.output())
+	require.Contains(t, r.output(), "RPC server "+s.endpoint)
+	require.Contains(t, r.output(), "it has not answered for 2s")
 }
 
 func keys(m map[string]string) (list []string) {
@@ -264,6 +299,7 @@ func TestProcessesShareServers(t *testing.T) {
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
 			require.Contains(t, string(out), "devices: all of the model is on RPC0\n")
+			require.Regexp(t, `servers: waiting for `+servers[0]+` took [0-9.]+ ms a step, [0-9.e+]+ % of the time\n`, string(out))
 			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), sameAdapter)
 		})
 	}

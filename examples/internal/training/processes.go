@@ -111,15 +111,24 @@ func (f *Flags) DescribeGroup(w io.Writer) {
 	if idle := g.Idle(); idle > 0 && f.Threads == 0 {
 		fmt.Fprintf(w, "of this machine %s idle: the launcher binds the processes to others; mpirun's option bind-to none gives them all\n", cli.Count(idle, "processor"))
 	}
+	if samples := f.Batch * f.GradAcc; samples < g.Size() {
+		fmt.Fprintf(w, "warning: a step has %s for %d processes, and the others compute nothing: --batch times --grad-acc is to be at least %d, or mpirun's -np at most %d\n",
+			cli.Count(samples, "sample"), g.Size(), g.Size(), samples)
+	}
 }
 
 // traffic says what steps have cost the group, "" without one.
-func (f *Flags) traffic(steps int) string {
-	bytes, waited := f.Group().Traffic()
+func (f *Flags) traffic(ctx context.Context, steps int) string {
+	group := f.Group()
+	bytes, waited := group.Traffic()
 	if bytes == 0 || steps == 0 {
 		return ""
 	}
-	took := time.Since(f.processes.began)
-	return fmt.Sprintf("gradients: %.3g MB a step; waiting for their sums took %.1f ms a step, %.2g %% of the time",
-		float64(bytes)/float64(steps)/1e6, waited.Seconds()*1e3/float64(steps), 100*waited.Seconds()/took.Seconds())
+	text := fmt.Sprintf("gradients: %.3g MB a step; waiting for their sums took %s", float64(bytes)/float64(steps)/1e6, perStep(waited, steps, time.Since(f.processes.began)))
+	all := make([]float64, group.Size())
+	all[group.Rank()] = waited.Seconds() * 1e3 / float64(steps)
+	if group.Sum(ctx, all) == nil {
+		text += slowest(group.Processes(), all)
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/progress"
+	"github.com/goggml/ggml/internal/rpcrelay"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
@@ -41,6 +42,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	}
 	before, peak := t.Steps(), 0.
 	f.processes.began = time.Now()
+	servers, stopWatching := rpcrelay.Waits(), watchServers(line.Printf)
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
@@ -70,16 +72,17 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			}
 		},
 	})
+	stopWatching()
 	switch err = f.NameFlags(err); {
 	case out.Stopped:
 		err = errors.Join(fmt.Errorf("%w; %s", cli.Cause(ctx), f.hint(out, result.SavedFile)), out.Lost)
 	case out.Complete:
 		line.Complete()
-		if text := f.traffic(t.Steps() - before); text != "" {
-			line.Printf("%s", text)
-		}
-		if text := f.ended(out); text != "" {
-			line.Printf("%s", text)
+		steps := t.Steps() - before
+		for _, text := range []string{f.traffic(ctx, steps), serverWaits(servers, steps, time.Since(f.processes.began)), f.ended(out)} {
+			if text != "" {
+				line.Printf("%s", text)
+			}
 		}
 	case out.Saved > 0:
 		err = fmt.Errorf("%w; %s is the result of step %d", err, result.LatestPath(), out.Saved)
