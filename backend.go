@@ -8,13 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/goggml/ggml/internal/computethread"
+	"github.com/goggml/ggml/internal/limits"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -414,11 +414,9 @@ func (d *Device) newWithThreads(threads int) (*Backend, error) {
 }
 
 // DefaultThreads is the number of threads that suits this machine: its
-// physical cores, as far as the process may use them. More is slower.
+// physical cores, as far as the process may use them by its affinity, by
+// GOMAXPROCS and by the quota of a container, rounded to the nearest number.
+// More is slower.
 func DefaultThreads() int {
-	n := runtime.GOMAXPROCS(0)
-	if cores := physicalCores(); cores > 0 {
-		n = min(n, cores)
-	}
-	return max(1, min(n, C.GGML_MAX_N_THREADS))
+	return min(limits.Cores(), C.GGML_MAX_N_THREADS)
 }

@@ -34,7 +34,7 @@ type compareCommand struct {
 
 	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"Tokens of a sample, at most; by default those of the run, or 2048, or what the model was trained on if that is less." group:"Computing"`
 	placement.DeviceFlags
-	Threads int  `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Threads int  `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing"`
 	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
 }
 

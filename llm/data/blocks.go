@@ -2,15 +2,16 @@ package data
 
 import (
 	"io"
-	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/goggml/ggml/internal/limits"
 )
 
 // eachBlock reads size bytes of a file from an offset on, in blocks, and calls do with each,
 // on all processors. The last block may be shorter.
 func eachBlock(file io.ReaderAt, offset, size, blockSize int64, do func(i int, block []byte) error) error {
-	workers := runtime.GOMAXPROCS(0)
+	workers := limits.Processors()
 	var group errgroup.Group
 	for worker := range workers {
 		group.Go(func() error {

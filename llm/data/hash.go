@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/limits"
 )
 
 // hashBlock is how much of a file is read at a time: disks are twice as fast as by blocks
@@ -22,7 +22,7 @@ const hashBlock = 4 << 20
 func HashFiles(paths ...string) ([]string, error) {
 	sums := make([]string, len(paths))
 	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(limits.Processors())
 	for i, path := range paths {
 		group.Go(func() (err error) {
 			sums[i], err = hashFile(path)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/internal/limits"
 )
 
 // LongSamples says what becomes of a sample of more than Length predicted tokens.
@@ -211,7 +211,7 @@ type encoding[T any] struct {
 // encodeAll gives the samples of all examples to add, in their order. add is called by the
 // goroutine of the caller.
 func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
-	workers := runtime.GOMAXPROCS(0)
+	workers := limits.Processors()
 	// What is under way is in memory: a few examples for each worker.
 	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
 	var group errgroup.Group

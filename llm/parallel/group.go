@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/limits"
 	"github.com/goggml/ggml/internal/mpi"
 )
 
@@ -29,8 +29,8 @@ type Process struct {
 	Rank       int
 	Host       string
 	PID        int
-	Processors int // that it may run on
-	Machine    int // processors that the machine has
+	Processors int // that it may run on, and that its quota feeds
+	Machine    int // processors that the machine has, and that the quota feeds
 }
 
 // String is "rank 1 on host (process 4242)".
@@ -92,7 +92,7 @@ func (g *Group) introduce() ([]Process, error) {
 	if err != nil {
 		host = "a machine without a name"
 	}
-	own := Process{Rank: g.Rank(), Host: host, PID: os.Getpid(), Processors: runtime.GOMAXPROCS(0), Machine: machineProcessors()}
+	own := Process{Rank: g.Rank(), Host: host, PID: os.Getpid(), Processors: limits.Processors(), Machine: limits.Machine()}
 	const width = 64 + 3
 	all := make([]float64, width*g.Size())
 	mine := all[width*g.Rank():]

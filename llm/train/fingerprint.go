@@ -9,12 +9,12 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/limits"
 )
 
 // hashBlock is how much data one CRC covers.
@@ -51,7 +51,7 @@ func tensorData(x *ggml.Tensor) *io.SectionReader {
 func hashTensors(list []*ggml.Tensor) (string, error) {
 	sums := make([][]byte, len(list))
 	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.SetLimit(limits.Processors())
 	for i, x := range list {
 		group.Go(func() error {
 			h := sha256.New()

@@ -29,7 +29,7 @@ type ModelFlags struct {
 
 	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 is what the model was trained on.}" group:"Computing"`
 	placement.DeviceFlags
-	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing"`
+	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing"`
 }
 
 // SessionFlags are ModelFlags of a model that sessions compute, for kong.

@@ -95,7 +95,7 @@ type RunFlags struct {
 	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else all where the name of an output has --pattern-fn-it in it, and none where it has not." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
 	Seed          int64  `name:"seed" setting:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
-	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core." group:"Computing" basic:""`
+	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing" basic:""`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 }

@@ -1,0 +1,63 @@
+package limits
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// groupMemory is what the control groups of the process leave: of each, its limit less what it
+// uses. Pages cached from files do not count as used, because the kernel drops them first.
+func groupMemory(root fs.FS) int64 {
+	least := int64(math.MaxInt64)
+	for _, g := range groups(root, "memory") {
+		limits, usage, prefix := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_"
+		if g.version2 {
+			limits, usage, prefix = []string{"memory.max", "memory.high"}, "memory.current", ""
+		}
+		used, known := field(root, path.Join(g.folder, usage), "")
+		for _, name := range []string{"active_file", "inactive_file"} {
+			cached, _ := field(root, path.Join(g.folder, "memory.stat"), prefix+name)
+			used -= cached
+		}
+		for _, name := range limits {
+			if limit, limited := field(root, path.Join(g.folder, name), ""); known && limited { // "max" is no number
+				least = min(least, max(0, limit-max(0, used)))
+			}
+		}
+	}
+	return least
+}
+
+// processMemory is what the limits of the process leave, of its data and of its address space.
+func processMemory(root fs.FS) int64 {
+	least := int64(math.MaxInt64)
+	for limit, used := range map[string]string{"Max data size": "VmData:", "Max address space": "VmSize:"} {
+		most, limited := field(root, "proc/self/limits", limit)
+		kB, known := field(root, "proc/self/status", used)
+		if limited && known { // "unlimited" is no number
+			least = min(least, max(0, most-kB<<10))
+		}
+	}
+	return least
+}
+
+// field reads the number after a name that begins a line; without a name, the first one.
+func field(root fs.FS, file, name string) (int64, bool) {
+	data, err := fs.ReadFile(root, file)
+	if err != nil {
+		return 0, false
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		rest, found := strings.CutPrefix(lines.Text(), name)
+		if words := strings.Fields(rest); found && len(words) > 0 && (name == "" || rest != strings.TrimLeft(rest, " \t")) {
+			n, err := strconv.ParseInt(words[0], 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
