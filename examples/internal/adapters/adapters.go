@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/lora"
@@ -21,20 +20,17 @@ type Arg struct {
 }
 
 // Parse takes FILE[=SCALE] apart. What follows the last = belongs to the name when it is
-// no number.
+// no number, or when there is a file of that name.
 func Parse(flag, arg string) (Arg, error) {
-	at := strings.LastIndexByte(arg, '=')
-	if at < 1 {
-		return Arg{flag, arg, 1}, nil
-	}
-	scale, err := strconv.ParseFloat(arg[at+1:], 32)
+	path, number := runs.CutScale(arg)
+	scale, err := strconv.ParseFloat(number, 32)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange): // which a number has that is too large
 		return Arg{flag, arg, 1}, nil
 	case math.IsNaN(scale) || math.IsInf(scale, 0):
 		return Arg{}, fmt.Errorf("%s %s: the scale must be finite", flag, arg)
 	}
-	return Arg{flag, arg[:at], float32(scale)}, nil
+	return Arg{flag, path, float32(scale)}, nil
 }
 
 // ParseAll is Parse of several.

@@ -1,12 +1,16 @@
 package adapters
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 func TestParse(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "lr=2e-4") // which is there, as the others are not
+	require.NoError(t, os.Mkdir(folder, 0o755))
 	for _, c := range []struct {
 		arg, path string
 		scale     float32
@@ -17,6 +21,10 @@ func TestParse(t *testing.T) {
 		{"lr=3/a.gguf", "lr=3/a.gguf", 1},
 		{"lr=3/a.gguf=0", "lr=3/a.gguf", 0},
 		{"=2", "=2", 1},
+		{"a.gguf=", "a.gguf=", 1},
+		{folder, folder, 1},
+		{folder + "=0.5", folder, 0.5},
+		{filepath.Dir(folder) + "/lr=2", filepath.Dir(folder) + "/lr", 2},
 	} {
 		got, err := Parse("--lora", c.arg)
 		require.NoError(t, err)

@@ -151,15 +151,15 @@ func (f *Flags) adapters() ([]adapters.Arg, error) {
 		return nil, err
 	}
 	for _, arg := range f.Scaled {
-		at := strings.LastIndexByte(arg, '=')
-		if at < 1 {
+		path, number := runs.CutScale(arg)
+		if path == arg {
 			return nil, fmt.Errorf("--lora-scaled %s: give it as FILE=SCALE, for example %s=0.5", arg, arg)
 		}
-		scale, err := strconv.ParseFloat(arg[at+1:], 32)
+		scale, err := strconv.ParseFloat(number, 32)
 		if err != nil || scale-scale != 0 {
-			return nil, fmt.Errorf("--lora-scaled %s: the scale %q is no finite number", arg, arg[at+1:])
+			return nil, fmt.Errorf("--lora-scaled %s: the scale %q is no finite number", arg, number)
 		}
-		list = append(list, adapters.Arg{Flag: "--lora-scaled", Path: arg[:at], Scale: float32(scale)})
+		list = append(list, adapters.Arg{Flag: "--lora-scaled", Path: path, Scale: float32(scale)})
 	}
 	if len(list) == 0 && f.Type == "" {
 		return nil, errors.New("there is nothing to do: give an adapter with --lora FILE or --lora-scaled FILE=SCALE, or another --type")

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -130,15 +131,22 @@ func runsOfAdapters(ctx *kong.Context) (folders []string) {
 			list = []string{fmt.Sprint(ctx.FlagValue(p.Flag))}
 		}
 		for _, path := range list {
-			if at := strings.LastIndexByte(path, '='); at > 0 && !run.Is(path) {
-				path = path[:at] // and behind it the scale
-			}
+			path, _ = CutScale(path)
 			if run.Is(path) && !slices.Contains(folders, path) {
 				folders = append(folders, path)
 			}
 		}
 	}
 	return folders
+}
+
+// CutScale takes FILE[=SCALE] apart at the last =. What is there by the whole name is a FILE.
+func CutScale(arg string) (path, scale string) {
+	at := strings.LastIndexByte(arg, '=')
+	if _, err := os.Lstat(arg); at < 1 || err == nil {
+		return arg, ""
+	}
+	return arg[:at], arg[at+1:]
 }
 
 // resolver has values of flags.
