@@ -71,7 +71,7 @@ func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		list = append(list, compared{
-			name, sides[0].result(i), sides[1].result(i), d.Mean, d.Low, d.High, d.Confidence, d.Rows, d.Decided(),
+			name, sides[0].result(i), sides[1].result(i), c.copies[i], d.Mean, d.Low, d.High, d.Confidence, d.Rows, d.Decided(),
 		})
 	}
 	return c.print(out, list)
@@ -150,6 +150,10 @@ func (c *compareCommand) measureSide(ctx context.Context, s *side) error {
 		Model: s.model, LoRA: s.lora, Overrides: c.Overrides, Ctx: c.Ctx, DeviceFlags: c.DeviceFlags, Threads: c.Threads,
 	}
 	return c.measure(ctx, &flags, c.Opened(), func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error {
+		sets, err := c.distinct(sets)
+		if err != nil {
+			return err
+		}
 		for _, d := range sets {
 			hash, err := hashOf(d)
 			if err != nil {
@@ -203,6 +207,7 @@ type compared struct {
 	Data       string   `json:"data"`
 	A          measured `json:"a"`
 	B          measured `json:"b"`
+	Copies     int      `json:"copies"`     // of samples, which count once
 	Difference float64  `json:"difference"` // the loss of A less that of B
 	Low        float64  `json:"low"`
 	High       float64  `json:"high"`
@@ -224,8 +229,12 @@ func (c *compared) verdict() string {
 	if difference < 0 {
 		difference, low, high, side = -difference, -high, -low, "above"
 	}
+	samples := cli.Count(c.Samples, "sample")
+	if c.Copies > 0 {
+		samples += fmt.Sprintf(", each once; %d more are copies", c.Copies)
+	}
 	return fmt.Sprintf("%s: the loss of B is %.4f %s that of A, with %.4g %% confidence %.4f to %.4f (%s): %s",
-		filepath.Base(c.Data), difference, side, 100*c.Confidence, low, high, cli.Count(c.Samples, "sample"), conclusion)
+		filepath.Base(c.Data), difference, side, 100*c.Confidence, low, high, samples, conclusion)
 }
 
 func (c *compareCommand) print(out io.Writer, list []compared) error {

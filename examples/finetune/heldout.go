@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"github.com/goggml/ggml/examples/internal/cli"
@@ -14,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -24,7 +26,8 @@ type heldOutFlags struct {
 	training.TextFlags
 	training.RecordFlags
 
-	names []string // of what load has read
+	names  []string // of what load has read
+	copies []int    // that were left out of each, by distinct
 }
 
 // measure loads a model and the held-out data, and opens an evaluator for them. What the flags leave open is that of runs.
@@ -100,20 +103,37 @@ func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of 
 	return sets, nil
 }
 
-// loadSplit reads what a run held out of its training data.
-func (f *heldOutFlags) loadSplit(ctx context.Context, m *model.Model, read training.DataFlags, run *runs.Run) (*data.Dataset, error) {
-	split, err1 := strconv.ParseFloat(cmp.Or(run.Value("valid-split"), "0"), 64)
-	seed, err2 := strconv.ParseInt(cmp.Or(run.Value("seed"), "0"), 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("%s: %w", run.Path, err)
+// distinct leaves copies out of data sets: a sample counts once, however often it is there.
+func (f *heldOutFlags) distinct(sets []*data.Dataset) (list []*data.Dataset, err error) {
+	f.copies = nil
+	for _, d := range sets {
+		distinct, err := d.Distinct()
+		if err != nil {
+			return nil, err
+		}
+		list, f.copies = append(list, distinct), append(f.copies, d.Len()-distinct.Len())
 	}
-	read.TrainData, read.ValidSplit = run.Paths("train-data"), split
-	d, name, err := read.HeldOut(ctx, source(m), uint64(seed))
+	return list, nil
+}
+
+// loadSplit reads what a run held out of its training data.
+func (f *heldOutFlags) loadSplit(ctx context.Context, m *model.Model, read training.DataFlags, of *runs.Run) (*data.Dataset, error) {
+	split, err1 := strconv.ParseFloat(cmp.Or(of.Value("valid-split"), "0"), 64)
+	seed, err2 := strconv.ParseInt(cmp.Or(of.Value("seed"), "0"), 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("%s: %w", of.Path, err)
+	}
+	read.TrainData, read.ValidSplit = of.Paths("train-data"), split
+	checkpoint := filepath.Join(of.Path, run.Checkpoint)
+	if paths := of.Paths("checkpoint-out"); len(paths) > 0 {
+		checkpoint = paths[0]
+	}
+	d, name, err := read.HeldOut(ctx, source(m), uint64(seed), checkpoint)
 	if err != nil {
 		return nil, err
 	}
 	if d == nil {
-		return nil, fmt.Errorf("the run in %s has no held-out data; name some by --data", run.Path)
+		return nil, fmt.Errorf("the run in %s has no held-out data; name some by --data", of.Path)
 	}
 	f.names = []string{name}
 	return d, nil

@@ -54,6 +54,9 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 		if err != nil {
 			return nil, err
 		}
+		if err := p.WarnShared("--eval-data", data, sets.Train); err != nil {
+			return nil, err
+		}
 		r.texts = append(r.texts, heldOut{path: path, data: data})
 	}
 	return r, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// InspectOptions are those of loading, of which Cache, SkipBroken, HoldOut and Packed change nothing, and what else is looked at.
+// InspectOptions are those of loading, of which Cache, SkipBroken, HoldOut, HoldOutByRow and Packed change nothing, and what else is looked at.
 type InspectOptions struct {
 	LoadOptions
 	Held    []string // sources of held-out data

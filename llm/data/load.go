@@ -27,6 +27,8 @@ type LoadOptions struct {
 	TooLong LongSamples    // what becomes of those that are too long
 	// HoldOut is the part of the rows that is held out, see [Dataset.Split]; 0 is none.
 	HoldOut float64
+	// HoldOutByRow holds them out by [Dataset.SplitByRow], for a run that began so.
+	HoldOutByRow bool
 	// Packed lets several samples share a row, see [Dataset.Packed]; what is held out has one in each.
 	Packed bool
 	// MaxExamples takes so many records, the first ones; 0 takes all.
@@ -59,6 +61,7 @@ type Loaded struct {
 	Stats    Stats
 	Broken   *Broken // what was left out, with LoadOptions.SkipBroken
 	Warnings []Warning
+	Copies   int // of records: samples that have the same tokens as one before
 
 	all     *Dataset     // with what is held out
 	records recordSource // what was loaded, unless it was text
@@ -109,18 +112,36 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 		progress(0, l.Stats, true)
 	}
 	l.Warnings = o.warnings(l.Stats)
-	if err := l.arrange(o); err != nil {
+	err = l.countCopies()
+	if err == nil {
+		err = l.arrange(o)
+	}
+	if err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
+// countCopies counts the copies among records.
+func (l *Loaded) countCopies() error {
+	if l.IsText {
+		return nil
+	}
+	distinct, err := l.all.Distinct()
+	l.Copies = l.all.Len() - distinct.Len()
+	return err
+}
+
 // arrange holds some of the rows out, and fills the others.
 func (l *Loaded) arrange(o LoadOptions) (err error) {
 	l.Data = l.all
 	if o.HoldOut != 0 {
-		if l.Data, l.Held, err = l.all.Split(o.HoldOut); err != nil {
+		split := l.all.Split
+		if o.HoldOutByRow {
+			split = l.all.SplitByRow
+		}
+		if l.Data, l.Held, err = split(o.HoldOut); err != nil {
 			return err
 		}
 	}

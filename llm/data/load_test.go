@@ -3,6 +3,7 @@ package data
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -166,8 +167,21 @@ func TestLoadWarnings(t *testing.T) {
 
 // Rows are held out, and the others are filled.
 func TestLoadSplits(t *testing.T) {
-	in := inFolder(t, map[string]string{"c.jsonl": strings.Repeat(shortTalk, 10)})
+	var ten strings.Builder
+	for i := range 10 {
+		ten.WriteString(strings.Replace(shortTalk, "2 + 2", fmt.Sprint(3+i%7, " + ", i), 1))
+	}
+	in := inFolder(t, map[string]string{"c.jsonl": ten.String(), "copies.jsonl": strings.Repeat(shortTalk, 6) + ten.String()})
 	v := withTemplate(t, chatML)
+	for byRow, want := range map[bool][]int{false: {14, 2, 5}, true: {14, 2, 5}} { // of the rows 0 and 8, the first is a copy
+		d, err := Load(t.Context(), v, []string{in("copies.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.125, HoldOutByRow: byRow})
+		require.NoError(t, err)
+		shared, err := d.Held.Shared(d.Data)
+		require.NoError(t, err)
+		require.Equal(t, byRow, shared > 0)
+		require.Equal(t, want, []int{d.Data.Len(), d.Held.Len(), d.Copies})
+		require.NoError(t, d.Close())
+	}
 	d, err := Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.2, Packed: true})
 	require.NoError(t, err)
 	require.Equal(t, 10, d.Stats.Samples)

@@ -24,26 +24,71 @@ func (d *Dataset) Limit(n int) *Dataset {
 	})
 }
 
-// Split holds a fraction of the rows out, between 0 and 1: rest are the others. The rows
-// that it takes are those of [Dataset.Limit], of all parts of the data, and at least one.
+// Split holds a fraction of the rows out, between 0 and 1: rest are the others. It takes rows at equal distances, as
+// [Dataset.Limit] does, and at least one. Copies, which have the same tokens, stay together: what is held out is in no row of
+// the rest. So there are fewer rows than the fraction where the copies of a row would make them more.
 func (d *Dataset) Split(fraction float64) (rest, held *Dataset, err error) {
+	firsts, err := d.firsts()
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.split(fraction, firsts)
+}
+
+// SplitByRow is Split without regard to copies, as Split was once: a run that began so goes on with the same rows.
+func (d *Dataset) SplitByRow(fraction float64) (rest, held *Dataset, err error) {
+	firsts := make([]int, d.Len())
+	for i := range firsts {
+		firsts[i] = i
+	}
+	return d.split(fraction, firsts)
+}
+
+// split holds rows out, each with its copies: those that have the same first row.
+func (d *Dataset) split(fraction float64, firsts []int) (rest, held *Dataset, err error) {
 	rows := d.Len()
 	n := max(1, int(math.Round(fraction*float64(rows))))
 	if !(fraction > 0 && fraction < 1) || n >= rows {
 		return nil, nil, fmt.Errorf("%v of %s cannot be held out: some have to be, and some to be left; choose another fraction, or add data", fraction, counted.Of(rows, "row"))
 	}
-	rest = d.subset(func(yield func(row int) bool) {
-		for row := range rows {
-			// Limit takes row i·rows/n for each i below n.
-			if i := (row*n + rows - 1) / rows; i < n && i*rows/n == row {
-				continue
-			}
-			if !yield(row) {
-				return
-			}
+	sizes := make([]int, rows) // of copies, at their first row
+	for _, first := range firsts {
+		sizes[first]++
+	}
+	isHeld := make([]bool, rows)
+	fewest, place, taken := 0, 0, 0
+	for row, first := range firsts {
+		size := sizes[row]
+		switch {
+		case row != first:
+			isHeld[row] = isHeld[first]
+			continue
+		case taken < n && place >= taken*rows/n && taken+size <= n:
+			isHeld[row] = true
+			taken += size
+		case size < sizes[fewest]:
+			fewest = row
 		}
-	})
-	return rest, d.Limit(n), nil
+		place += size
+	}
+	if taken == 0 {
+		if sizes[fewest] == rows {
+			return nil, nil, fmt.Errorf("none of %s can be held out: all are copies of one; add data", counted.Of(rows, "row"))
+		}
+		for row, first := range firsts {
+			isHeld[row] = first == fewest
+		}
+	}
+	of := func(held bool) *Dataset {
+		return d.subset(func(yield func(row int) bool) {
+			for row := range rows {
+				if isHeld[row] == held && !yield(row) {
+					return
+				}
+			}
+		})
+	}
+	return of(false), of(true), nil
 }
 
 // subset is a data set of some rows, of the same samples.

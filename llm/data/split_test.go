@@ -1,6 +1,10 @@
 package data_test
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +46,59 @@ func TestSplit(t *testing.T) {
 	})
 	_, _, err := data.New(1, []data.Sample{{Tokens: []int32{1, 2}}}).Split(0.5)
 	require.EqualError(t, err, "0.5 of 1 row cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
+}
+
+// Copies are on one side, as many rows are held out as there can be with their copies, and where there are no copies, the rows are
+// those of SplitByRow.
+func TestSplitKeepsCopiesTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		contents := rapid.SliceOfN(rapid.IntRange(0, 12), 2, 60).Draw(t, "contents")
+		fraction := rapid.Float64Range(0.01, 0.9).Draw(t, "fraction")
+		sizes := map[int]int{}
+		var list []data.Sample
+		for _, c := range contents {
+			sizes[c]++
+			list = append(list, data.Sample{Tokens: []int32{int32(c), 1}})
+		}
+		d := data.New(1, list)
+		wanted := max(1, int(math.Round(fraction*float64(len(list)))))
+		rest, held, err := d.Split(fraction)
+		if len(sizes) == 1 && wanted < len(list) {
+			require.EqualError(t, err, fmt.Sprintf("none of %d rows can be held out: all are copies of one; add data", len(list)))
+		}
+		if err != nil {
+			require.True(t, len(sizes) == 1 || wanted >= len(list))
+			return
+		}
+		shared, err := held.Shared(rest)
+		require.NoError(t, err)
+		require.Zero(t, shared)
+		require.Equal(t, len(list), rest.Len()+held.Len())
+		require.NotZero(t, rest.Len())
+		require.LessOrEqual(t, held.Len(), max(wanted, slices.Min(slices.Collect(maps.Values(sizes)))))
+		distinct, err := d.Distinct()
+		require.NoError(t, err)
+		require.Equal(t, len(sizes), distinct.Len())
+		if distinct.Len() < 2 || fraction*float64(distinct.Len())+0.5 >= float64(distinct.Len()) {
+			return
+		}
+		rest, held, err = distinct.Split(fraction)
+		require.NoError(t, err)
+		rest2, held2, err := distinct.SplitByRow(fraction)
+		require.NoError(t, err)
+		require.Equal(t, []string{rest.Fingerprint(), held.Fingerprint()}, []string{rest2.Fingerprint(), held2.Fingerprint()})
+	})
+}
+
+// A run that began before copies were kept together has the fingerprint of then.
+func TestSplitByRow(t *testing.T) {
+	var list []data.Sample
+	for i := range 12 {
+		list = append(list, data.Sample{Tokens: []int32{int32(i % 5), 1}})
+	}
+	rest, held, err := data.New(1, list).SplitByRow(0.25)
+	require.NoError(t, err)
+	require.Equal(t, []string{"9439c4b9cb85e62aaf4179549260fe31", "6099c6aec42aeccaf4d5b89657d986a9"}, []string{rest.Fingerprint(), held.Fingerprint()})
 }
 
 // Packed rows stay whole.

@@ -25,7 +25,7 @@ const minCompared = 5
 // are paired: what is hard in a row is hard for both, and drops out. The difference is a ratio of sums
 // over rows, whose variance is that of the residuals of the rows (W. G. Cochran, Sampling Techniques,
 // 6.4); its interval is that of Student's t. Rows should be independent of each other: those of one long
-// text are nearly so.
+// text are nearly so, copies are not ([data.Dataset.Distinct]).
 func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	if !(confidence > 0 && confidence < 1) {
 		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)

@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/goggml/ggml"
 )
@@ -30,6 +31,22 @@ func LoadParameters(path string, params []*ggml.Tensor) error {
 		return &MismatchError{path, differences}
 	}
 	return s.write()
+}
+
+// DataOrigin reads what [Options.DataOrigin] said of the data of a checkpoint.
+func DataOrigin(path string) (map[string]string, error) {
+	g, err := ggml.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer g.Close()
+	origin := map[string]string{}
+	for key, value := range g.Keys() {
+		if name, ok := strings.CutPrefix(key, originKeys); ok {
+			origin[name] = fmt.Sprint(value)
+		}
+	}
+	return origin, nil
 }
 
 // readValues reads the values of a tensor, which have to be finite.

@@ -20,7 +20,7 @@ import (
 type DataFlags struct {
 	TrainData    []string `name:"train-data" setting:"data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
-	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none." group:"Data" basic:""`
+	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; -1 for all." group:"Data"`
 	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
 	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on so many records, the first ones; -1 for all." group:"Data"`
@@ -34,6 +34,7 @@ type DataFlags struct {
 	offsetSeed uint64      // of --sample-random-offsets, see Flags.Prepare
 	splits     data.Splits // of TrainData, once it was looked through
 	hashes     data.Hashes
+	splitByRow bool // a run goes on that has held rows out without regard to copies
 	quiet      bool // another process says what is read
 }
 
@@ -144,7 +145,11 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 		return errors.New("--valid-data and --valid-split: one of them says what is held out; leave the other out")
 	case f.ValidSplit > 0:
 		sets.ValidName = "held out"
-		sets.Train, sets.Valid, err = sets.Train.Split(f.ValidSplit)
+		split := sets.Train.Split
+		if f.splitByRow {
+			split = sets.Train.SplitByRow
+		}
+		sets.Train, sets.Valid, err = split(f.ValidSplit)
 		if err != nil {
 			return fmt.Errorf("--valid-split %v: %w", f.ValidSplit, err)
 		}
@@ -160,7 +165,16 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 		return err
 	}
 	sets.Valid, sets.closers = d.Data, append(sets.closers, d)
-	return nil
+	return f.WarnShared("--valid-data", sets.Valid, sets.Train)
+}
+
+// WarnShared tells of samples of held-out data that are in the training data too, which is nil where it is not read.
+func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
+	n, err := held.Shared(trained)
+	if n > 0 {
+		fmt.Fprintf(f.Log(), "%s: warning: %d of %s are in the training data too: their loss says nothing of new data\n", flag, n, cli.Count(held.Len(), "sample"))
+	}
+	return err
 }
 
 // trainFiles are those of --train-data, which is looked through once.
@@ -184,9 +198,9 @@ func (f *DataFlags) hasValid() bool {
 	return f.ValidData != "" || f.ValidSplit > 0 || len(f.validSplits()) > 0
 }
 
-// HeldOut reads what a run of a seed holds out, nil if nothing is, and names it.
-func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64) (held *data.Dataset, name string, err error) {
-	f.offsetSeed = seed
+// HeldOut reads what a run of a seed holds out, nil if nothing is, and names it. The checkpoint of the run may be gone.
+func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64, checkpoint string) (held *data.Dataset, name string, err error) {
+	f.offsetSeed, f.splitByRow = seed, splitsByRow(checkpoint)
 	sets := &Sets{ValidName: f.ValidData}
 	defer func() {
 		if err != nil {
@@ -301,6 +315,7 @@ func describe(w io.Writer, flag string, d *data.Loaded) {
 		what string
 	}{
 		{s.Cut, "too long and cut"}, {s.Split, "too long and split"}, {s.Dropped, "too long and dropped"}, {s.Empty, "without a trained token"},
+		{d.Copies, "repeated"},
 	} {
 		if count.n > 0 {
 			text += fmt.Sprintf("; %d %s", count.n, count.what)

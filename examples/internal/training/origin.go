@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // origin says by flags what the training data was made of and how, once it is read: a
@@ -21,6 +22,9 @@ func (f *DataFlags) origin() (map[string]string, error) {
 		return nil, err
 	}
 	origin := map[string]string{"--packing": fmt.Sprint(f.Packing), "--valid-split": fmt.Sprint(f.ValidSplit)}
+	if !f.splitByRow {
+		origin[copies] = copiesTogether
+	}
 	addFlags(origin, reflect.ValueOf(f.TextFlags))
 	addFlags(origin, reflect.ValueOf(f.RecordFlags))
 	if origin["--train-data"], err = f.contents(splits.Train...); err != nil {
@@ -38,6 +42,15 @@ func (f *DataFlags) origin() (map[string]string, error) {
 		delete(origin, "--template-date")
 	}
 	return origin, nil
+}
+
+// What the origin of data says of the copies of a row, unless --valid-split has held rows out without regard to them.
+const copies, copiesTogether = "copies", "on one side of --valid-split"
+
+// splitsByRow reports whether the run of a checkpoint has held rows out without regard to copies, as all once did.
+func splitsByRow(checkpoint string) bool {
+	origin, err := train.DataOrigin(checkpoint)
+	return err == nil && origin[copies] == ""
 }
 
 // addFlags adds the values of a struct of flags.

@@ -73,15 +73,16 @@ func (f *DataFlags) Log() io.Writer {
 // Share gives all processes what the first one has drawn, or has of its folder.
 func (f *Flags) Share(ctx context.Context) error {
 	const separator = " "
-	text, err := f.Group().Text(ctx, strconv.FormatInt(f.Seed, 10)+separator+f.TemplateDate)
+	text, err := f.Group().Text(ctx, strings.Join([]string{strconv.FormatInt(f.Seed, 10), strconv.FormatBool(splitsByRow(f.CheckpointIn)), f.TemplateDate}, separator))
 	if err != nil {
 		return err
 	}
-	seed, date, _ := strings.Cut(text, separator)
+	seed, text, _ := strings.Cut(text, separator)
+	byRow, date, _ := strings.Cut(text, separator)
 	if f.Seed, err = strconv.ParseInt(seed, 10, 64); err != nil {
 		return err
 	}
-	f.TemplateDate, f.offsetSeed = date, f.RandomSeed()
+	f.TemplateDate, f.offsetSeed, f.splitByRow = date, f.RandomSeed(), byRow == "true"
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package training
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -38,4 +40,22 @@ func TestByFlag(t *testing.T) {
 		"--matrices or --rank (reworded tensor x.lora_a) was 1, is 2", "reworded tensor x was 1, is 2",
 		"--packing was false, is true",
 	}, got)
+}
+
+// A run that began before copies of a row were kept together goes on as it began; a new one, and one whose checkpoint is gone, keeps
+// them together.
+func TestSplitsByRow(t *testing.T) {
+	for name, origin := range map[string]map[string]string{"old": {"--valid-split": "0.2"}, "new": {"--valid-split": "0.2", copies: copiesTogether}} {
+		g, err := ggml.NewGGUF()
+		require.NoError(t, err)
+		for key, value := range origin {
+			require.NoError(t, g.Set("training.data."+key, value))
+		}
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, g.WriteFile(path))
+		require.NoError(t, g.Close())
+		require.Equal(t, name == "old", splitsByRow(path), name)
+	}
+	require.False(t, splitsByRow(filepath.Join(t.TempDir(), "none")))
+	require.False(t, splitsByRow(""))
 }
