@@ -264,8 +264,8 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 	return "the conversation has no message of the assistant"
 }
 
-// encodingVersion counts the ways in which Encode has made other samples of the same.
-const encodingVersion = 2
+// encodingVersion counts the ways in which Encode has made other samples, or notes, of the same.
+const encodingVersion = 3
 
 // Key names all that decides what Encode makes of an example: vocabulary, template and options. The time is in it where
 // the template asks for it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.

@@ -19,7 +19,6 @@ const (
 	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows what is trained, and is not
 	ForeignEnd   NoteKind = "foreign end"   // what is trained ends with What, at which the model does not stop
 	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, beside that of the template
-	RoleOrder    NoteKind = "order of roles"
 	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
 	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
 	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, and is none of the vocabulary
@@ -55,9 +54,6 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	}
 	if kind, what := x.ending(s); kind != "" {
 		add(kind, what)
-	}
-	if what := roleOrder(e.Messages); what != "" {
-		add(RoleOrder, what)
 	}
 	for _, m := range e.Messages[e.PromptMessages:] {
 		if m.Role() != "assistant" || m.Weight == 0 {
@@ -115,29 +111,6 @@ func (x *inspector) writtenEnd(text string) string {
 		if strings.HasSuffix(strings.TrimSpace(text), end) || markup.MatchString(end) && strings.Contains(text, end) {
 			return end
 		}
-	}
-	return ""
-}
-
-// roleOrder says what is odd about who speaks after whom, "" if nothing is.
-func roleOrder(messages []chat.Message) string {
-	before := ""
-	for i, m := range messages {
-		role := m.Role()
-		switch {
-		case (role == "system" || role == "developer") && i > 0 && before != "system" && before != "developer":
-			return role + " after " + before
-		case role == "assistant" && (before == "" || before == "system" || before == "developer"):
-			return "assistant first"
-		case role == before && (role == "user" || role == "assistant"):
-			return role + " after " + before
-		case role == "user" && before == "tool":
-			return "user after tool"
-		}
-		before = role
-	}
-	if before != "assistant" {
-		return before + " last"
 	}
 	return ""
 }

@@ -25,6 +25,7 @@ const (
 	LeftOut        NoteKind = "left out"        // no byte of the text comes from What, which is somebody's words
 	UnusedKey      NoteKind = "unused key"      // nor from the key What, of the record or of a message
 	EmptyAnswer    NoteKind = "empty answer"    // an answer without a word, a reasoning or a tool call is trained
+	RoleOrder      NoteKind = "order of roles"  // of which What is odd
 	MarkedUp       NoteKind = "marked up"       // special tokens of a prompt or its completion are text, because the template makes the turns
 	EmptyReasoning NoteKind = "empty reasoning" // the empty block of reasoning What, of the template, is trained
 )
@@ -81,6 +82,9 @@ func notesAt(notes []Note, x Example) []Note {
 // notesOnAnswers are those on what is trained of a conversation.
 func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
 	notes := []Note{{Kind: Rendered}}
+	if what := roleOrder(x.Messages); what != "" {
+		notes = append(notes, Note{Kind: RoleOrder, What: what})
+	}
 	for _, m := range x.Messages[x.PromptMessages:] {
 		if m.Role() == "assistant" && m.Weight > 0 && m.IsEmpty() {
 			notes = append(notes, Note{Kind: EmptyAnswer})
@@ -93,4 +97,30 @@ func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
 		}
 	}
 	return notes
+}
+
+// roleOrder says what is odd about who speaks after whom, "" if nothing is.
+func roleOrder(messages []chat.Message) string {
+	before, last := "", messages[len(messages)-1].Role()
+	for i, m := range messages {
+		role := m.Role()
+		switch {
+		case (role == "system" || role == "developer") && i > 0 && before != "system" && before != "developer":
+			return role + " after " + before
+		case role == "assistant" && (before == "" || before == "system" || before == "developer"):
+			if last == "user" {
+				return "assistant first and user last, as if they were swapped"
+			}
+			return "assistant first"
+		case role == before && (role == "user" || role == "assistant"):
+			return role + " after " + before
+		case role == "user" && before == "tool":
+			return "user after tool"
+		}
+		before = role
+	}
+	if before != "assistant" {
+		return before + " last"
+	}
+	return ""
 }

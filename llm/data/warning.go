@@ -58,6 +58,9 @@ func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	for _, n := range s.NotesOf(EmptyAnswer) {
 		add("empty answers, of which the end of the turn alone is trained: " + n.place())
 	}
+	if notes := s.NotesOf(RoleOrder); notes != nil {
+		add("the roles are in an odd order: " + listNotes(notes, "%s"))
+	}
 	for _, n := range s.NotesOf(MarkedUp) {
 		add("prompts or completions have special tokens, which are text in a turn that the chat template makes: "+n.place()+"; ",
 			Option{Name: "RawPrompts"}, " trains texts with mark-up of their own")
