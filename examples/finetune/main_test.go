@@ -47,6 +47,7 @@ const joinEnv = "GOGGML_TEST_MPI_JOIN"
 
 func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"finetune": func() {
+		testhook.SaveWaits = []time.Duration{time.Millisecond, time.Millisecond}
 		testhook.RPCStall, _ = time.ParseDuration(os.Getenv(stallEnv))
 		testhook.MPIJoin, _ = time.ParseDuration(os.Getenv(joinEnv))
 		main()

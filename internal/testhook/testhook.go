@@ -38,6 +38,9 @@ var MPIJoin time.Duration
 // Built is called after an op was built, on the goroutine that builds it.
 var Built func()
 
+// SaveWaits are for how long a run waits before it tries a save again.
+var SaveWaits = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
+
 // CheckVersion, MinimumVersion and CheckBuildTags are functions of package ggml.
 var (
 	CheckVersion   func(version string) error

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -49,6 +52,10 @@ type Options struct {
 
 	OnStep func(m train.StepMetrics, tokensPerSecond float64) // after each, with the mean speed so far; may be nil
 	OnEval func(train.Evaluation)                             // after each; may be nil
+
+	// OnRetry is called before a save is tried again that failed because files or room on the disk ran out: others may give
+	// some back. It has the error, and how long the run waits. It may be nil.
+	OnRetry func(err error, wait time.Duration)
 
 	folder *Folder
 }
@@ -104,7 +111,10 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	r.speed.start()
 	err = t.Run(ctx, train.RunOptions{
 		SaveEvery: o.SaveEvery, EvalData: o.Valid, EvalEvery: o.ValidEvery,
-		OnSave: r.save, OnStep: r.step, OnEval: r.evaluated, OnBest: r.saveBest,
+		OnSave: func() error { return r.retry(ctx, r.save) }, OnStep: r.step, OnEval: r.evaluated,
+		OnBest: func(e train.Evaluation) error {
+			return r.retry(ctx, func() error { return r.saveBest(e) })
+		},
 		MaxTokens: o.MaxTokens, MaxDuration: o.MaxDuration,
 	})
 	lost := metrics.close()
@@ -190,6 +200,30 @@ func (r *runner) evaluated(e train.Evaluation) {
 	if r.OnEval != nil {
 		r.OnEval(e)
 	}
+}
+
+// scarce are errors of a system that lacks what others may give back: files, or room on the disk.
+var scarce = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EDQUOT}
+
+// retry saves, and a few times again where the system lacks something. An interrupted run does not wait.
+func (r *runner) retry(ctx context.Context, save func() error) error {
+	for _, wait := range testhook.SaveWaits {
+		err := save()
+		if !slices.ContainsFunc(scarce, func(e error) bool { return errors.Is(err, e) }) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if r.OnRetry != nil {
+			r.OnRetry(err, wait)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return save()
 }
 
 // save writes the result, and then the checkpoint.

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -163,4 +165,44 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 	require.ErrorIs(t, out.Lost, syscall.ENOSPC)
 	require.True(t, out.Complete)
 	require.Equal(t, 2, saved)
+}
+
+// A save that fails because files or room ran out is tried again, a few times; another error ends the run.
+func TestSaveIsTriedAgain(t *testing.T) {
+	waits := testhook.SaveWaits
+	testhook.SaveWaits = []time.Duration{time.Millisecond, 2 * time.Millisecond}
+	t.Cleanup(func() { testhook.SaveWaits = waits })
+	for _, c := range []struct {
+		fault   error
+		fails   int
+		retries []time.Duration
+		want    string
+	}{
+		{syscall.EMFILE, 2, testhook.SaveWaits, ""},
+		{syscall.ENOSPC, 1, testhook.SaveWaits[:1], ""},
+		{syscall.ENOSPC, 9, testhook.SaveWaits, "write result: no space left on device"},
+		{syscall.EIO, 9, nil, "write result: input/output error"},
+	} {
+		trainer := newTrainer(t, 3)
+		var retries []time.Duration
+		fails := c.fails
+		out, err := Train(t.Context(), trainer, Options{
+			Result: SavedFile{File: File{Path: filepath.Join(t.TempDir(), "result")}},
+			Write: func(path string) error {
+				if fails--; fails >= 0 {
+					return &os.PathError{Op: "write", Path: "result", Err: c.fault}
+				}
+				return os.WriteFile(path, nil, 0o600)
+			},
+			OnRetry: func(err error, wait time.Duration) {
+				require.ErrorIs(t, err, c.fault)
+				retries = append(retries, wait)
+			},
+		})
+		require.Equal(t, c.retries, retries)
+		require.Equal(t, c.want == "", out.Complete)
+		if c.want != "" {
+			require.EqualError(t, err, c.want)
+		}
+	}
 }

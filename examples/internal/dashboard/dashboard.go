@@ -26,6 +26,7 @@ const DefaultAddress = "127.0.0.1:0"
 // A Server shows the runs of a folder. Close it, or end the context of Serve.
 type Server struct {
 	listener net.Listener
+	patience time.Duration // with clients that send nothing, or read nothing
 	runs     *folder
 	token    string // of addresses that other machines reach; "" for loopback
 }
@@ -37,7 +38,7 @@ func Listen(address, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, runs: &folder{path: path, tails: map[string]*tail{}}}
+	s := &Server{listener: limit(l, maxConnections), patience: 10 * time.Second, runs: &folder{path: path, tails: map[string]*tail{}}}
 	if !isLoopback(l.Addr()) {
 		random := make([]byte, 18)
 		if _, err := rand.Read(random); err != nil {
@@ -68,7 +69,7 @@ func (s *Server) Close() error { return s.listener.Close() }
 
 // Serve answers until the context ends, which is no error.
 func (s *Server) Serve(ctx context.Context) error {
-	h := &http.Server{Handler: s.guard(s.handler()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	h := &http.Server{Handler: s.guard(s.handler()), ReadTimeout: s.patience, WriteTimeout: 3 * s.patience, IdleTimeout: s.patience, MaxHeaderBytes: 1 << 16}
 	stop := context.AfterFunc(ctx, func() {
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -62,6 +62,9 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			}
 			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), more...)
 		},
+		OnRetry: func(err error, wait time.Duration) {
+			line.Printf("%v; the save is tried again in %v", f.NameFlags(err), wait)
+		},
 		OnEval: func(e train.Evaluation) {
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
 			if result.Evaluated == nil || e.Step == 0 {

@@ -1,0 +1,46 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Clients that send nothing, or read nothing, have a bounded number of connections for a bounded time, and then others are served.
+func TestClientsThatHoldConnections(t *testing.T) {
+	folder := t.TempDir()
+	makeRun(t, filepath.Join(folder, "run"), 20_000)
+	s, err := Listen(DefaultAddress, folder)
+	require.NoError(t, err)
+	s.patience = 200 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	for i := range 3 * maxConnections {
+		c, err := net.Dial("tcp", s.listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		if i%24 != 1 {
+			continue
+		}
+		for range 20 {
+			_, err := fmt.Fprint(c, "GET /metrics.jsonl?name=run HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			require.NoError(t, err)
+		}
+	}
+	r, err := http.Get(s.URL())
+	require.NoError(t, err)
+	r.Body.Close()
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	require.LessOrEqual(t, len(s.listener.(*limited).open), maxConnections)
+}
