@@ -42,6 +42,10 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	if len(c.TrainData) == 0 {
 		return errors.New("missing flags: --train-data=FILE")
 	}
+	inputs := append(c.Files(), cli.File{Flag: "--model-base", Path: c.ModelBase}, cli.File{Flag: "--config", Path: string(c.Config)})
+	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--html", Path: c.HTML}}); err != nil {
+		return err
+	}
 	m, err := model.Load(c.ModelBase, model.LoadOptions{})
 	if err != nil {
 		return cli.ModelError("--model-base", c.ModelBase, err)

@@ -2,8 +2,11 @@ package filelink
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe or a device is
@@ -13,18 +16,37 @@ func IsReplaced(path string) bool {
 	return err != nil || info.Mode().IsRegular()
 }
 
-// Replace writes a file beside, and renames it.
+// Replace writes a file beside, and renames it. What is not replaced is written to, see [IsReplaced].
 func Replace(path string, text []byte) error {
-	path, err := Target(path)
+	if !IsReplaced(path) {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(text)
+		return errors.Join(err, file.Close())
+	}
+	target, err := Target(path)
 	if err != nil {
 		return err
 	}
-	beside := path + ".new"
-	if err := os.WriteFile(beside, text, 0o666); err != nil {
+	// A name of its own length: with more, the one of the path could be too long. What a killed process left goes.
+	folder, name := filepath.Split(target)
+	beside := fmt.Sprintf("%s.%08x.new", folder, crc32.ChecksumIEEE([]byte(name)))
+	os.Remove(beside)
+	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return NameError(err, path)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(beside, target)
+	}
+	if err != nil {
 		os.Remove(beside)
 		return NameError(err, path)
 	}
-	return os.Rename(beside, path)
+	return nil
 }
 
 // Append adds a text to the end of a file, or leaves it as it was.

@@ -6,17 +6,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/llm/run"
 )
 
 // A File is a file that a flag names; the path is "" when the flag is not given.
 type File struct{ Flag, Path string }
 
 // CheckOutputs finds out before the work, not after it, that an output cannot be
-// written, or would replace an input or another output.
-func CheckOutputs(inputs, outputs []File) error {
+// written, or would replace an input, another output, or a file of a run in another
+// folder than its own ones.
+func CheckOutputs(inputs, outputs []File, own ...string) error {
 	others := inputs
 	for _, out := range outputs {
 		if out.Path == "" {
@@ -27,12 +31,34 @@ func CheckOutputs(inputs, outputs []File) error {
 				return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
 			}
 		}
+		if folder, found := runOf(out.Path); found && !slices.ContainsFunc(own, func(f string) bool { return sameFolder(f, folder) }) {
+			return fmt.Errorf("%s %s is a file of the run in %s; give it another name", out.Flag, out.Path, folder)
+		}
 		if err := filelink.CheckWritable(out.Path); err != nil {
 			return fmt.Errorf("%s %s cannot be written: %w", out.Flag, out.Path, err)
 		}
 		others = append(others[:len(others):len(others)], out)
 	}
 	return nil
+}
+
+// ownFile matches the names of files that a run writes into its folder.
+var ownFile = regexp.MustCompile(`^((adapter|checkpoint)(-\d+|-best)?\.gguf|(manifest|config|metrics|samples|commands)\.(json|yaml|jsonl|txt)|loss\.(svg|png)|events\.out\.tfevents\..*)$`)
+
+// runOf is the folder of the run that a path is a file of, if it is of one.
+func runOf(path string) (folder string, found bool) {
+	target, err := filelink.Target(path)
+	if err != nil {
+		return "", false
+	}
+	folder = filepath.Dir(target)
+	return folder, ownFile.MatchString(filepath.Base(target)) && run.Is(folder)
+}
+
+func sameFolder(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // SameFile reports whether two paths lead to one regular file, or would: what does not

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"image/color"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -62,25 +59,12 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 	return nil
 }
 
-// savePicture writes a file that is complete or not there.
 func savePicture(p *plot.Plot, name, format string) error {
-	// A name of its own length: with more the one of the picture could be too long. What a
-	// killed process left is replaced by the next.
-	target, err := filelink.Target(name + format)
+	picture, err := drawPlot(p, format[1:])
 	if err != nil {
 		return err
 	}
-	folder, file := filepath.Split(target)
-	temp := fmt.Sprintf("%s.loss-curve-%08x%s", folder, crc32.ChecksumIEEE([]byte(file)), format)
-	defer os.Remove(temp)
-	picture, err := drawPlot(p, format[1:])
-	if err == nil {
-		err = os.WriteFile(temp, picture, 0o666)
-	}
-	if err != nil {
-		return filelink.NameError(err, name+format)
-	}
-	return os.Rename(temp, target)
+	return filelink.Replace(name+format, picture)
 }
 
 func coordinates[T any](list []T, point func(T) plotter.XY) plotter.XYs {

@@ -388,8 +388,8 @@ func (f *RecordFlags) encoderOptions(s Source) (o data.EncoderOptions, err error
 	return o, nil
 }
 
-// files are the inputs with their flags.
-func (f *DataFlags) files() []cli.File {
+// Files are the inputs with their flags.
+func (f *DataFlags) Files() []cli.File {
 	var list []cli.File
 	splits, err := f.trainFiles()
 	if err != nil {

@@ -124,7 +124,7 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 		return fmt.Errorf("--run-dir: %w", err)
 	}
 	var read []run.Input
-	for _, file := range append(inputs, f.files()...) {
+	for _, file := range append(inputs, f.Files()...) {
 		read = append(read, run.Input{Name: file.Flag, Path: file.Path})
 	}
 	r.inputs, err = r.CheckInputs(before, &f.hashes, read)

@@ -3,6 +3,7 @@ package training
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/run"
@@ -24,18 +25,19 @@ func LatestFile(f run.SavedFile) cli.File { return cli.File{Flag: f.Name, Path: 
 // or that another process is writing it. The files of Flags are taken into account. Other
 // processes have the outputs once the locks are closed.
 func (f *Flags) TakeOutputs(inputs, outputs []cli.File) (*cli.OutputLocks, error) {
-	inputs = append(inputs, f.files()...)
+	inputs = append(inputs, f.Files()...)
 	outputs = append(outputs, cli.File{Flag: "--metrics", Path: f.Metrics})
 	if f.LossCurve != "" {
 		outputs = append(outputs, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".svg"}, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".png"})
 	}
+	own := []string{f.events, filepath.Dir(f.CheckpointIn)} // folders of this run
 	old := cli.File{Flag: "--checkpoint-in", Path: f.CheckpointIn}
-	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs); err != nil {
+	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs, own...); err != nil {
 		return nil, err
 	}
 	// Only the checkpoint may be the file of the one that it continues.
 	checkpoint := LatestFile(f.Checkpoint())
-	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}); err != nil {
+	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}, own...); err != nil {
 		return nil, err
 	}
 	locks, err := cli.LockOutputs(append(outputs, checkpoint))
