@@ -179,10 +179,10 @@ func isRPCEntry(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// load puts the data of a hash into a region of room bytes, and reports whether it is there, unharmed. The client sees
-// nothing of a file that has other data.
-func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) (found bool, err error) {
-	path := c.path(hash)
+// loadCached puts the data of a hash into a region of room bytes, and reports whether the cache has it, unharmed. The
+// client sees nothing of a file that has other data.
+func (s *rpcSession) loadCached(hash uint64, r *rpcRegion, room int64) (found bool, err error) {
+	path := s.server.cache.path(hash)
 	// A pipe would be waited for, and a link leads out of the folder.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -193,7 +193,13 @@ func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) (found bool, err 
 	if err != nil || !info.Mode().IsRegular() || info.Size() > room {
 		return false, nil
 	}
-	if !copyEntry(file, hash, r, info.Size()) {
+	sum := uint64(fnvOffset)
+	err = s.receive(r, 0, info.Size(), func(p []byte) error {
+		_, err := io.ReadFull(file, p)
+		sum = fnv(sum, p)
+		return err
+	}, nil)
+	if err != nil || sum != hash {
 		logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
 		os.Remove(path)
 		return false, r.fill(0, info.Size())
@@ -201,28 +207,4 @@ func (c *rpcCache) load(hash uint64, r *rpcRegion, room int64) (found bool, err 
 	now := time.Now()
 	os.Chtimes(path, now, now)
 	return true, nil
-}
-
-// copyEntry reads a file into a region, and reports whether it has the hash.
-func copyEntry(file io.Reader, hash uint64, r *rpcRegion, size int64) bool {
-	var room []byte
-	sum := uint64(fnvOffset)
-	for at := int64(0); at < size; {
-		n := min(size-at, rpcPiece)
-		if r.buffer.isHost {
-			room = r.host(at, n)
-			faultIn(room)
-		} else {
-			room = rpcRoom(room, n)
-		}
-		if _, err := io.ReadFull(file, room); err != nil {
-			return false
-		}
-		sum = fnv(sum, room)
-		if !r.buffer.isHost && r.toDevice(room, at) != nil {
-			return false
-		}
-		at += n
-	}
-	return sum == hash
 }

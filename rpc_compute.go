@@ -15,29 +15,41 @@ import (
 
 // Graphs are kept for GraphRecompute.
 const (
-	maxRPCGraphs       = 1024    // of a device: by then a client forgets those that it has sent
-	maxRPCGraphTensors = 1 << 20 // of all graphs of a client; each takes some 500 bytes
+	maxRPCGraphs     = 1024      // of a device: by then a client forgets those that it has sent
+	maxRPCGraphBytes = 512 << 20 // of all graphs of a client
 )
 
+// rpcBuildFactor is how much memory building a graph takes for each byte of its message, until it is built.
+const rpcBuildFactor = 4
+
 func (s *rpcSession) graphCompute(size int) error {
-	body := make([]byte, size)
-	if err := s.read(body); err != nil {
+	building := rpcBuildFactor * int64(size)
+	if err := s.charge(building); err != nil {
 		return err
 	}
-	m, err := rpcwire.DecodeGraph(body)
+	uid, g, err := s.receiveGraph(size)
+	s.uncharge(building)
 	if err != nil {
 		return err
 	}
-	g, err := s.newRPCGraph(m)
-	if err != nil {
-		return err
-	}
-	if m.UID == 0 {
-		defer g.close()
+	if uid == 0 {
+		defer s.dismiss(g)
 	} else {
-		s.keep(m.UID, g)
+		s.keep(uid, g)
 	}
 	return s.compute(g)
+}
+
+// receiveGraph reads and builds a graph.
+func (s *rpcSession) receiveGraph(size int) (uid uint64, g *rpcGraph, err error) {
+	m, err := rpcwire.ReadGraph(size, s.read)
+	if err != nil {
+		return 0, nil, err
+	}
+	ctx, stop := s.begin()
+	defer stop()
+	g, err = s.newRPCGraph(ctx, m)
+	return m.UID, g, err
 }
 
 // keep stores a graph by its number, in place of older ones where there are too many.
@@ -53,16 +65,22 @@ func (s *rpcSession) keep(uid uint64, g *rpcGraph) {
 	}
 	graphs[uid] = g
 	g.used = s.clock
-	s.tensors += g.tensors
-	for s.tensors > maxRPCGraphTensors && s.dropOldest(g) {
+	s.kept += g.bytes
+	for s.kept > maxRPCGraphBytes && s.dropOldest(g) {
 	}
 }
 
 func (s *rpcSession) drop(device int, uid uint64) {
 	g := s.graphs[device][uid]
 	delete(s.graphs[device], uid)
-	s.tensors -= g.tensors
-	g.close()
+	s.kept -= g.bytes
+	s.dismiss(g)
+}
+
+// dismiss frees a graph that is not kept.
+func (s *rpcSession) dismiss(g *rpcGraph) {
+	g.c.Close()
+	s.uncharge(g.bytes)
 }
 
 // dropOldest drops the graph, other than one, that was not used for longest; false when there is none.
@@ -99,28 +117,60 @@ func (s *rpcSession) graphRecompute(body []byte) error {
 func (s *rpcSession) compute(g *rpcGraph) error {
 	s.clock++
 	g.used = s.clock
+	s.current = g
+	defer func() { s.current = nil }()
 	b, err := s.backend(g.device)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	defer cancel(nil)
-	defer s.computes()()
-	defer s.watchHangUp(func() { cancel(errRPCEnd) })()
+	ctx, stop := s.begin()
+	defer stop()
 	defer func(begin time.Time) { s.stats.computing += time.Since(begin) }(time.Now())
 	s.stats.graphs++
 	for _, stage := range g.stages {
 		for _, l := range stage.lookups {
-			if err := l.check(); err != nil {
+			if err := s.check(l); err != nil {
 				return err
 			}
 		}
 		if stage.g.g == nil || C.ggml_graph_n_nodes(stage.g.g) == 0 {
 			continue
 		}
+		if err := s.reserveWork(b, g.device, stage.g); err != nil {
+			return err
+		}
 		if err := b.Compute(ctx, stage.g); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// begin begins work that ends early when the client is gone.
+func (s *rpcSession) begin() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	finished, unwatch := s.computes(), s.watchHangUp(func() { cancel(errRPCEnd) })
+	return ctx, func() {
+		unwatch()
+		finished()
+		cancel(nil)
+	}
+}
+
+// reserveWork reserves the memory that the CPU computes a graph in, which its backend keeps.
+func (s *rpcSession) reserveWork(b *Backend, device int, g *Graph) error {
+	if b.device.Type() != CPU {
+		return nil
+	}
+	r := C.goggml_cpu_work_size(b.b, g.g, C.int(b.threads))
+	if err := guardError(r.error); err != nil {
+		return err
+	}
+	if more := int64(r.value) - s.work[device]; more > 0 {
+		if err := s.charge(more); err != nil {
+			return err
+		}
+		s.work[device] += more
 	}
 	return nil
 }
@@ -183,6 +233,7 @@ func (s *rpcSession) close() {
 		delete(s.buffers, number)
 		s.release(b)
 	}
+	s.uncharge(s.objects)
 }
 
 // endsRPC reports whether an error is the end of a session by the client or by the server, and no fault.

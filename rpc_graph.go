@@ -4,6 +4,8 @@ package ggml
 import "C"
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -18,13 +20,14 @@ import (
 // are known, and checked, before they are used.
 type rpcGraph struct {
 	device  int
-	stages  []*rpcStage
-	tensors int
-	used    int64 // when it was, to drop the one that was not for longest
+	c       *Context // of all stages
+	stages  []rpcStage
+	buffers map[*rpcBuffer]bool // in which its tensors lie
+	bytes   int64               // that it takes
+	used    int64               // when it was, to drop the one that was not for longest
 }
 
 type rpcStage struct {
-	c       *Context
 	g       *Graph
 	lookups []rpcLookup // to be checked before it is computed
 }
@@ -33,12 +36,6 @@ type rpcStage struct {
 type rpcLookup struct {
 	ids  *Tensor
 	rows int64
-}
-
-func (g *rpcGraph) close() {
-	for _, s := range g.stages {
-		s.c.Close()
-	}
 }
 
 // An rpcSpan is memory of the server's process.
@@ -55,22 +52,23 @@ func spanOf(t *C.struct_ggml_tensor) rpcSpan {
 // An rpcBuilder makes an rpcGraph of a message.
 type rpcBuilder struct {
 	session *rpcSession
-	device  int
 	m       *rpcwire.Graph
 	index   map[uint64]int // of tensors, by their numbers
 	place   []int          // in the order of nodes, −1 for what is none
+	c       *Context
+	buffers map[*rpcBuffer]bool
+	paid    int64 // bytes that are reserved for the graph
+	objects int64 // bytes that it takes in Go
 
 	// Of the stage:
-	first  int // its first node
-	next   int // the one that is built
-	c      *Context
-	built  []*Tensor // by index, nil where not built yet
-	nodes  []*C.struct_ggml_tensor
-	uses   map[*C.struct_ggml_tensor]int
-	writes []rpcWrite
-	stage  *rpcStage
-
-	attached map[*rpcBuffer]bool // of which the context knows
+	first   int       // its first node
+	next    int       // the one that is built
+	built   []*Tensor // by index, nil where not built yet
+	indices []int     // of what is built
+	nodes   []*C.struct_ggml_tensor
+	uses    map[*C.struct_ggml_tensor]int
+	writes  []rpcWrite
+	lookups []rpcLookup
 }
 
 // An rpcWrite is what a node of the stage writes.
@@ -81,65 +79,104 @@ type rpcWrite struct {
 
 var errPanic = errors.New("a check of the server itself has failed")
 
-// newRPCGraph builds the graph, or says why it is refused.
-func (s *rpcSession) newRPCGraph(m *rpcwire.Graph) (g *rpcGraph, err error) {
-	if int64(m.Device) >= int64(len(s.server.devices)) {
-		return nil, fmt.Errorf("there is no device %d", m.Device)
+// newRPCBuilder makes a builder, whose context the caller closes.
+func (s *rpcSession) newRPCBuilder(m *rpcwire.Graph) *rpcBuilder {
+	b := &rpcBuilder{
+		session: s, m: m, index: make(map[uint64]int, len(m.Tensors)), place: make([]int, len(m.Tensors)), built: make([]*Tensor, len(m.Tensors)),
+		c: NewContext(), buffers: map[*rpcBuffer]bool{}, uses: map[*C.struct_ggml_tensor]int{}, objects: rpcStageBytes,
 	}
-	b := &rpcBuilder{session: s, device: int(m.Device), m: m, index: make(map[uint64]int, len(m.Tensors)), place: make([]int, len(m.Tensors))}
+	b.c.rowsUnchecked = true
 	for i := range m.Tensors {
 		b.index[m.Tensors[i].ID] = i
 		b.place[i] = -1
 	}
-	if len(b.index) != len(m.Tensors) {
-		return nil, errors.New("two tensors have one number")
+	return b
+}
+
+// newRPCGraph builds the graph, or says why it is refused.
+func (s *rpcSession) newRPCGraph(ctx context.Context, m *rpcwire.Graph) (g *rpcGraph, err error) {
+	if int64(m.Device) >= int64(len(s.server.devices)) {
+		return nil, fmt.Errorf("there is no device %d", m.Device)
 	}
-	for i, id := range m.Nodes {
-		at, known := b.index[id]
-		if !known || b.place[at] >= 0 {
-			return nil, fmt.Errorf("node %d is no tensor, or there twice", i)
-		}
-		b.place[at] = i
-	}
-	g = &rpcGraph{device: b.device, tensors: len(m.Tensors)}
+	b := s.newRPCBuilder(m)
+	g = &rpcGraph{device: int(m.Device), c: b.c, buffers: b.buffers}
 	defer func() {
 		if p := recover(); p != nil {
 			// The context may be locked for ever, and is left to the garbage collector.
 			logger().Error("ggml: RPC server: "+errPanic.Error(), "panic", p)
 			g, err = nil, errPanic
-		}
-	}()
-	for b.first < len(m.Nodes) {
-		next, err := b.buildStage()
-		if b.stage != nil {
-			g.stages = append(g.stages, b.stage)
+			return
 		}
 		if err != nil {
-			g.close()
+			g = nil
+			b.c.Close()
+			s.uncharge(b.paid)
+		}
+	}()
+	if err := cmp.Or(b.c.Err(), b.order()); err != nil {
+		return nil, err
+	}
+	if err := b.pay(); err != nil {
+		return nil, err
+	}
+	for b.first < len(m.Nodes) {
+		stage, err := b.buildStage(ctx)
+		if err != nil {
 			return nil, err
 		}
-		b.first = next
+		g.stages = append(g.stages, stage)
 	}
+	g.bytes = b.paid
 	return g, nil
 }
 
-// buildStage builds nodes from the first on, and returns the first of the next stage.
-func (b *rpcBuilder) buildStage() (next int, err error) {
-	b.c = NewContext()
-	b.c.rowsUnchecked = true
-	b.stage = &rpcStage{c: b.c}
-	b.built = make([]*Tensor, len(b.m.Tensors))
-	b.uses, b.nodes, b.writes = map[*C.struct_ggml_tensor]int{}, nil, nil
-	b.attached = map[*rpcBuffer]bool{}
-	if err := b.c.Err(); err != nil {
-		return 0, err
+// order finds the place of each tensor.
+func (b *rpcBuilder) order() error {
+	if len(b.index) != len(b.m.Tensors) {
+		return errors.New("two tensors have one number")
 	}
-	next = b.first
+	for i, id := range b.m.Nodes {
+		at, known := b.index[id]
+		if !known || b.place[at] >= 0 {
+			return fmt.Errorf("node %d is no tensor, or there twice", i)
+		}
+		b.place[at] = i
+	}
+	return nil
+}
+
+// Memory of Go, with garbage: of a graph and each of its stages, and of each lookup and buffer.
+const rpcStageBytes, rpcLookupBytes = 1 << 10, 256
+
+// pay reserves memory for what the graph takes by now, and for the next node with all of its operands.
+func (b *rpcBuilder) pay() error {
+	const ahead = 16 << 10
+	took := b.objects + rpcLookupBytes*int64(len(b.buffers)) + int64(b.c.arena.allocated+b.c.graphs.allocated)
+	if took <= b.paid {
+		return nil
+	}
+	more := took - b.paid + ahead
+	if err := b.session.charge(more); err != nil {
+		return err
+	}
+	b.paid += more
+	return nil
+}
+
+// buildStage builds nodes from the first on, and moves first to that of the next stage.
+func (b *rpcBuilder) buildStage(ctx context.Context) (stage rpcStage, err error) {
+	next := b.first
 	for ; next < len(b.m.Nodes); next++ {
+		if ctx.Err() != nil {
+			return stage, context.Cause(ctx)
+		}
+		if err := b.pay(); err != nil {
+			return stage, err
+		}
 		at := b.index[b.m.Nodes[next]]
 		ends, err := b.node(next, at)
 		if err != nil {
-			return 0, fmt.Errorf("node %d, %s: %w", next, rpcOpName(&b.m.Tensors[at]), err)
+			return stage, fmt.Errorf("node %d, %s: %w", next, rpcOpName(&b.m.Tensors[at]), err)
 		}
 		if ends {
 			break
@@ -152,17 +189,35 @@ func (b *rpcBuilder) buildStage() (next int, err error) {
 	g := &Graph{ctx: b.c}
 	if len(b.nodes) > 0 {
 		if err := g.reserve(len(b.nodes) + len(b.uses)); err != nil {
-			return 0, err
+			return stage, err
 		}
 		if err := guardError(C.goggml_graph_expand(g.g, &b.nodes[0], C.size_t(len(b.nodes)), false)); err != nil {
-			return 0, err
+			return stage, err
 		}
 	}
 	for i := b.first; i < next; i++ {
 		b.flag(b.index[b.m.Nodes[i]])
 	}
-	b.stage.g = g
-	return next, nil
+	stage = rpcStage{g, slices.Clone(b.lookups)}
+	b.objects += rpcStageBytes + rpcLookupBytes*int64(len(b.lookups))
+	b.reset(next)
+	return stage, b.pay()
+}
+
+// reset begins a stage. What is built of others, it builds as leaves.
+func (b *rpcBuilder) reset(first int) {
+	b.first = first
+	for _, at := range b.indices {
+		b.built[at] = nil
+	}
+	b.uses = map[*C.struct_ggml_tensor]int{} // to clear one that has grown takes time
+	b.indices, b.nodes, b.writes, b.lookups = b.indices[:0], b.nodes[:0], b.writes[:0], b.lookups[:0]
+}
+
+// keep notes what is built at an index.
+func (b *rpcBuilder) keep(at int, t *Tensor) {
+	b.built[at] = t
+	b.indices = append(b.indices, at)
 }
 
 // flag sets the flags of a node. A result that another graph reads is an output: it is not fused away.
@@ -225,7 +280,7 @@ func (b *rpcBuilder) node(i, at int) (ends bool, err error) {
 			return ends, err
 		}
 	}
-	b.built[at] = t
+	b.keep(at, t)
 	b.add(t)
 	for _, p := range t.t.src {
 		if p != nil {
@@ -282,7 +337,7 @@ func (b *rpcBuilder) leaf(at int) (*Tensor, error) {
 	if err := b.locate(at, t); err != nil {
 		return nil, err
 	}
-	b.built[at] = t
+	b.keep(at, t)
 	return t, nil
 }
 
@@ -378,10 +433,7 @@ func (b *rpcBuilder) locate(at int, t *Tensor) error {
 	} else if err := buf.holds(t.t, offset); err != nil {
 		return err
 	}
-	if !b.attached[buf] {
-		b.attached[buf] = true
-		b.c.attach(buf.b)
-	}
+	b.buffers[buf] = true
 	t.t.buffer, t.t.data = buf.b.b, buf.at(offset)
 	return nil
 }
@@ -423,6 +475,9 @@ func allowsOverlap(t, p *C.struct_ggml_tensor) bool {
 	return t.data == p.data && t._type == p._type && t.ne == p.ne && t.nb == p.nb
 }
 
+// maxRPCWrites is how many nodes a stage has before a lookup at most: their results are compared with its row numbers.
+const maxRPCWrites = 1 << 14
+
 // lookup sees to it that row numbers are in range when they are used.
 func (b *rpcBuilder) lookup(t *Tensor, index *C.goggml_row_index) (ends bool, err error) {
 	ids := index.ids
@@ -433,6 +488,9 @@ func (b *rpcBuilder) lookup(t *Tensor, index *C.goggml_row_index) (ends bool, er
 	if span.overlaps(spanOf(t.t)) {
 		return false, errors.New("it overwrites its row numbers")
 	}
+	if len(b.writes) > maxRPCWrites {
+		return true, nil
+	}
 	var writers []*C.struct_ggml_tensor
 	for _, w := range b.writes {
 		if w.overlaps(span) {
@@ -441,7 +499,7 @@ func (b *rpcBuilder) lookup(t *Tensor, index *C.goggml_row_index) (ends bool, er
 	}
 	switch {
 	case len(writers) == 0:
-		b.stage.lookups = append(b.stage.lookups, rpcLookup{newTensor(b.c, ids), int64(index.rows)})
+		b.lookups = append(b.lookups, rpcLookup{newTensor(b.c, ids), int64(index.rows)})
 		return false, nil
 	case len(writers) == 1 && writers[0] == C.goggml_origin(ids) && countsRows(writers[0], int64(index.rows)):
 		return false, nil
@@ -458,16 +516,17 @@ func countsRows(t *C.struct_ggml_tensor, rows int64) bool {
 	return false
 }
 
-// check demands that the row numbers are in range, as they are now.
-func (l rpcLookup) check() error {
+// check demands that row numbers are in range, as they are now.
+func (s *rpcSession) check(l rpcLookup) error {
 	t := l.ids.t
-	if t.data == nil || t.buffer == nil {
-		return l.ids.errorf(ErrNotAllocated, "the buffer of the row numbers was freed")
-	}
 	var data unsafe.Pointer
-	if n := int(C.ggml_nbytes(t)); bool(C.ggml_backend_buffer_is_host(t.buffer)) {
+	if n := int64(C.ggml_nbytes(t)); bool(C.ggml_backend_buffer_is_host(t.buffer)) {
 		data = t.data
 	} else {
+		if err := s.charge(n); err != nil {
+			return err
+		}
+		defer s.uncharge(n)
 		values := make([]byte, n)
 		if err := guardError(C.goggml_tensor_get(t, unsafe.Pointer(&values[0]), 0, C.size_t(n))); err != nil {
 			return err
@@ -570,16 +629,11 @@ func (l *rpcLayout) set(p *C.struct_ggml_tensor) {
 
 // allocSize is the room of the first tensor of m, whose operands the others are.
 func (s *rpcSession) allocSize(d *rpcDevice, m *rpcwire.Graph) (int64, error) {
-	b := &rpcBuilder{session: s, device: d.index, m: m, index: map[uint64]int{}, place: make([]int, len(m.Tensors))}
 	for i := range m.Tensors {
-		t := &m.Tensors[i]
-		t.Buffer, t.ViewSource = 0, 0 // only layouts count
-		b.index[t.ID], b.place[i] = i, -1
+		m.Tensors[i].Buffer, m.Tensors[i].ViewSource = 0, 0 // only layouts count
 	}
-	b.c = NewContext()
+	b := s.newRPCBuilder(m)
 	defer b.c.Close()
-	b.c.rowsUnchecked = true
-	b.built = make([]*Tensor, len(m.Tensors))
 	t, err := b.leaf(0)
 	if err != nil {
 		return 0, err

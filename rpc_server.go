@@ -10,16 +10,22 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/goggml/ggml/internal/rpcmemory"
 )
 
 // RPCServerOptions are the settings of [ServeRPC]; the zero value is usual.
 type RPCServerOptions struct {
-	Threads int   // of CPU devices; 0 stands for DefaultThreads
-	Memory  int64 // bytes of each device that clients can have together; 0 for all
-	Clients int   // at once, others wait; 0 stands for 16
+	Threads int // of CPU devices; 0 stands for DefaultThreads
+	Clients int // at once, others wait; 0 stands for 16. Each takes about 100 KiB beside Memory
+
+	// Memory is how many bytes of each device clients can have together; 0 for all. Graphs, messages and all else that the
+	// server keeps for clients count beyond 16 MiB, as memory of the CPU.
+	Memory int64
 
 	// CacheDir is a folder, made if it is absent, where data of more than 10 MiB is kept, by its hash, for the next client
 	// that has the same, which does not send it then; "" for none. The hash is ggml's, of 64 bits and no secret: clients that share a cache
@@ -85,6 +91,7 @@ func serveRPC(ctx context.Context, address netip.AddrPort, o RPCServerOptions, d
 type rpcServer struct {
 	options RPCServerOptions
 	devices []*rpcDevice
+	host    *rpcDevice // whose memory objects take: the first of the devices in host memory, or a CPU beside them
 	threads int
 	cache   *rpcCache // nil for none
 
@@ -99,40 +106,36 @@ type rpcServer struct {
 type rpcDevice struct {
 	*Device
 	index int
-	limit int64 // 0 for all
+	pool  *rpcmemory.Pool
+}
 
-	mu   sync.Mutex
-	used int64
+func newRPCDevice(d *Device, index int, limit int64) *rpcDevice {
+	if limit == 0 {
+		limit = d.Properties().MemoryTotal
+	}
+	return &rpcDevice{d, index, rpcmemory.New(limit, collectRPC)}
+}
+
+// collectRPC gives memory of objects that are dropped back to the system.
+func collectRPC() {
+	debug.FreeOSMemory()
+	C.goggml_trim()
 }
 
 // take reserves memory for a client, unless there is not as much.
-func (d *rpcDevice) take(n int64) bool {
-	free, total := d.memory()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if total > 0 && n > free || d.limit > 0 && n > d.limit-d.used {
-		return false
+func (d *rpcDevice) take(data, objects int64) bool {
+	if data > 0 {
+		if p := d.Properties(); p.MemoryTotal > 0 && data > p.MemoryFree {
+			return false
+		}
 	}
-	d.used += n
-	return true
-}
-
-func (d *rpcDevice) giveBack(n int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.used -= n
+	return d.pool.Take(data, objects)
 }
 
 // memory is what a client can have, and all.
 func (d *rpcDevice) memory() (free, total int64) {
 	p := d.Properties()
-	free, total = p.MemoryFree, p.MemoryTotal
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.limit > 0 {
-		free, total = min(free, d.limit-d.used), min(total, d.limit)
-	}
-	return free, total
+	return min(p.MemoryFree, d.pool.Free()), min(p.MemoryTotal, d.pool.Limit())
 }
 
 func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
@@ -174,7 +177,17 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		if d.Type() == Accelerator {
 			return nil, fmt.Errorf("%s works beside the CPU, and computes few ops; clients need a device that computes all", d.Name())
 		}
-		s.devices = append(s.devices, &rpcDevice{Device: d, index: i, limit: o.Memory})
+		s.devices = append(s.devices, newRPCDevice(d, i, o.Memory))
+		if s.host == nil && d.BufferType().IsHost() {
+			s.host = s.devices[i]
+		}
+	}
+	if s.host == nil {
+		cpu, err := DeviceByType(CPU)
+		if err != nil {
+			return nil, err
+		}
+		s.host = newRPCDevice(cpu, -1, o.Memory)
 	}
 	if o.CacheDir != "" {
 		var err error
@@ -253,9 +266,13 @@ const maxRPCWaiting = 64
 // client serves one connection.
 func (s *rpcServer) client(computing context.Context, conn net.Conn) {
 	defer conn.Close()
+	if !s.enter() {
+		logger().Warn("ggml: RPC server: a client is disconnected", "client", conn.RemoteAddr().String(), "error", "too many clients wait")
+		return
+	}
 	session := &rpcSession{
 		server: s, conn: conn, r: bufio.NewReaderSize(conn, 64<<10), ctx: computing,
-		backends: make([]*Backend, len(s.devices)), buffers: map[uint64]*rpcBuffer{},
+		backends: make([]*Backend, len(s.devices)), work: make([]int64, len(s.devices)), buffers: map[uint64]*rpcBuffer{},
 	}
 	for range s.devices {
 		session.graphs = append(session.graphs, map[uint64]*rpcGraph{})
@@ -279,18 +296,20 @@ func (s *rpcServer) client(computing context.Context, conn net.Conn) {
 	}
 }
 
-// admit does the handshake, and waits for a request, which one that only looks whether the server lives does not have,
-// and until there is room for the session.
-func (s *rpcServer) admit(session *rpcSession) error {
+// enter counts a connection as one that waits, unless too many do.
+func (s *rpcServer) enter() bool {
 	s.mu.Lock()
-	full := s.waiting >= maxRPCWaiting
-	if !full {
-		s.waiting++
+	defer s.mu.Unlock()
+	if s.waiting >= maxRPCWaiting {
+		return false
 	}
-	s.mu.Unlock()
-	if full {
-		return errors.New("too many clients wait")
-	}
+	s.waiting++
+	return true
+}
+
+// admit does the handshake, and waits for a request, which one that only looks whether the server lives does not have,
+// and until there is room for the session. The connection has entered.
+func (s *rpcServer) admit(session *rpcSession) error {
 	err := session.greet()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,11 +340,11 @@ func (s *rpcServer) awaitLeft(session *rpcSession) error {
 
 // take reserves memory of a device for a session. Where there is not as much, sessions end that have been idle for too
 // long.
-func (s *rpcServer) take(session *rpcSession, d *rpcDevice, n int64) bool {
+func (s *rpcServer) take(session *rpcSession, d *rpcDevice, data, objects int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !d.take(n) {
-		if _, total := d.memory(); total > 0 && n > total {
+	for !d.take(data, objects) {
+		if most := d.pool.Limit(); data > most || objects > most+rpcmemory.Reserve {
 			return false
 		}
 		idlest := s.evict("needs memory")

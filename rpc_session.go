@@ -33,8 +33,12 @@ type rpcSession struct {
 	buffers  map[uint64]*rpcBuffer
 	last     uint64                 // number of a buffer
 	graphs   []map[uint64]*rpcGraph // by device and the client's number
-	tensors  int                    // of all graphs
+	kept     int64                  // bytes of them
+	current  *rpcGraph              // that is computed
 	clock    int64                  // counts computations
+	staging  []byte                 // for data between the client and memory of a device; nil before the first
+	work     []int64                // bytes that backends have to compute in, by device
+	objects  int64                  // bytes that are reserved for all that is no data of a tensor
 
 	mu        sync.Mutex
 	idleSince time.Time // zero while it is served
@@ -240,6 +244,26 @@ func (s *rpcSession) greet() error {
 	return nil
 }
 
+// rpcBufferBytes is what a buffer takes beside its data, in the C library and in Go, whose garbage takes as much again.
+const rpcBufferBytes = 2 << 10
+
+// charge reserves memory of the host for objects of the session; graphs that were not used for longest make room.
+func (s *rpcSession) charge(n int64) error {
+	for !s.server.take(s, s.server.host, 0, n) {
+		if !s.dropOldest(s.current) {
+			return fmt.Errorf("it takes %d KiB beside the data of tensors, and the server has %d KiB of memory left for its clients", n>>10, s.server.host.pool.Free()>>10)
+		}
+	}
+	s.objects += n
+	return nil
+}
+
+// uncharge drops objects.
+func (s *rpcSession) uncharge(n int64) {
+	s.objects -= n
+	s.server.host.pool.Drop(0, n)
+}
+
 // serve answers requests until the client leaves, which is no error, or sends what is refused.
 func (s *rpcSession) serve() error {
 	for {
@@ -258,6 +282,8 @@ func (s *rpcSession) serve() error {
 			return s.hasEnded()
 		case err != nil:
 			return fmt.Errorf("a message ends early: %w", err)
+		case hungUp(s.conn): // and has left requests that nobody waits for
+			return nil
 		}
 		command, size := rpcwire.Command(header[0]), binary.LittleEndian.Uint64(header[1:])
 		if err := command.CheckSize(size, maxRPCBuffer); err != nil {
@@ -356,13 +382,18 @@ func (s *rpcSession) allocBuffer(body []byte) error {
 		return err
 	}
 	size := binary.LittleEndian.Uint64(body[4:])
-	if size > maxRPCBuffer || s.last >= maxRPCBuffers || !s.server.take(s, d, int64(size)) {
+	if size > maxRPCBuffer || s.last >= maxRPCBuffers || !s.server.take(s, d, int64(size), 0) {
+		return s.replyNumbers(0, 0)
+	}
+	if s.charge(rpcBufferBytes) != nil {
+		d.pool.Give(int64(size))
 		return s.replyNumbers(0, 0)
 	}
 	kind := d.BufferType()
 	b, err := newRPCBuffer(kind, int64(size))
 	if err != nil {
-		d.giveBack(int64(size))
+		s.uncharge(rpcBufferBytes)
+		d.pool.Give(int64(size))
 		logger().Info("ggml: RPC server: no memory for a client", "client", s.conn.RemoteAddr().String(), "error", err)
 		return s.replyNumbers(0, 0)
 	}
@@ -443,14 +474,28 @@ func (s *rpcSession) freeBuffer(body []byte) error {
 	if err != nil {
 		return err
 	}
+	for device, graphs := range s.graphs {
+		for uid, g := range graphs {
+			if g.buffers[b] {
+				s.drop(device, uid)
+			}
+		}
+	}
 	delete(s.buffers, binary.LittleEndian.Uint64(body))
 	s.release(b)
+	s.uncharge(rpcBufferBytes)
 	return nil
 }
 
+// release frees a buffer. The C library may keep small ones of the host until they are collected.
 func (s *rpcSession) release(b *rpcBuffer) {
+	pool, kept := s.server.devices[b.device].pool, b.isHost && !discard(unsafe.Slice((*byte)(b.memory), b.size))
 	b.b.Close()
-	s.server.devices[b.device].giveBack(b.size)
+	if kept {
+		pool.Drop(b.size, 0)
+	} else {
+		pool.Give(b.size)
+	}
 }
 
 func (s *rpcSession) bufferClear(body []byte) error {
@@ -524,26 +569,29 @@ func (r *rpcRegion) fill(value byte, n int64) error {
 	return guardError(C.goggml_tensor_memset(r.tensor(), C.uint8_t(value), C.size_t(r.offset), C.size_t(n)))
 }
 
-// rpcRoom is room for n bytes, that of before if it is large enough.
-func rpcRoom(room []byte, n int64) []byte {
-	if int64(cap(room)) < n {
-		room = make([]byte, n)
+// stage returns room for n bytes, at most rpcPiece, between the client and the memory of a device.
+func (s *rpcSession) stage(n int64) ([]byte, error) {
+	if s.staging == nil {
+		if err := s.charge(rpcPiece); err != nil {
+			return nil, err
+		}
+		s.staging = make([]byte, rpcPiece)
 	}
-	return room[:n]
+	return s.staging[:n], nil
 }
 
-// receive reads n bytes of the message into the part, from at on; each piece goes through seen, if it is not nil.
-func (s *rpcSession) receive(r *rpcRegion, at, n int64, seen func([]byte) error) error {
-	var room []byte
+// receive fills n bytes of the part, from at on, by read; each piece goes through seen, if it is not nil.
+func (s *rpcSession) receive(r *rpcRegion, at, n int64, read, seen func([]byte) error) error {
 	for n > 0 {
 		piece := min(n, rpcPiece)
-		if !r.buffer.isHost {
-			room = rpcRoom(room, piece)
-		} else {
+		room, err := []byte(nil), error(nil)
+		if r.buffer.isHost {
 			room = r.host(at, piece)
 			faultIn(room)
+		} else if room, err = s.stage(piece); err != nil {
+			return err
 		}
-		if err := s.read(room); err != nil {
+		if err := read(room); err != nil {
 			return err
 		}
 		if !r.buffer.isHost {
@@ -563,13 +611,15 @@ func (s *rpcSession) receive(r *rpcRegion, at, n int64, seen func([]byte) error)
 
 // send writes n bytes of the part, from at on.
 func (s *rpcSession) send(r *rpcRegion, at, n int64) error {
-	var room []byte
 	for n > 0 {
 		piece := min(n, rpcPiece)
+		room, err := []byte(nil), error(nil)
 		if r.buffer.isHost {
 			room = r.host(at, piece)
 		} else {
-			room = rpcRoom(room, piece)
+			if room, err = s.stage(piece); err != nil {
+				return err
+			}
 			if err := guardError(C.goggml_tensor_get(r.tensor(), unsafe.Pointer(&room[0]), C.size_t(r.offset+at), C.size_t(piece))); err != nil {
 				return err
 			}
@@ -605,11 +655,11 @@ func (s *rpcSession) setTensor(size int) error {
 		return fmt.Errorf("%d bytes for %d", n, room)
 	}
 	if s.server.cache == nil || n <= rpcHashThreshold {
-		return s.receive(&r, 0, n, nil)
+		return s.receive(&r, 0, n, s.read, nil)
 	}
 	entry := s.server.cache.begin(n)
 	defer entry.abandon()
-	if err := s.receive(&r, 0, n, entry.write); err != nil {
+	if err := s.receive(&r, 0, n, s.read, entry.write); err != nil {
 		return err
 	}
 	entry.keep()
@@ -625,7 +675,7 @@ func (s *rpcSession) setTensorHash(body []byte) error {
 	if s.server.cache == nil {
 		return s.reply([]byte{0})
 	}
-	found, err := s.server.cache.load(binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), &r, room)
+	found, err := s.loadCached(binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), &r, room)
 	if err != nil {
 		return err
 	}
@@ -668,7 +718,7 @@ func (s *rpcSession) setTensor2D(size int) error {
 		return fmt.Errorf("%d bytes for %d rows of %d", n, rows.rows, rows.width)
 	}
 	for i := range rows.rows {
-		if err := s.receive(&r, i*rows.stride, rows.width, nil); err != nil {
+		if err := s.receive(&r, i*rows.stride, rows.width, s.read, nil); err != nil {
 			return err
 		}
 	}

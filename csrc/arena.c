@@ -44,6 +44,7 @@ struct ggml_context *goggml_arena_room(goggml_arena *arena, size_t bytes) {
 		GGML_ABORT("out of memory: a context of %zu bytes", params.mem_size);
 	}
 	arena->chunks[arena->n_chunks++] = chunk;
+	arena->allocated += params.mem_size;
 	if (arena->next_size < ((size_t)4 << 20)) {
 		arena->next_size *= 2;
 	}

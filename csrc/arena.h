@@ -9,6 +9,7 @@ typedef struct {
 	struct ggml_context **chunks;
 	int n_chunks;
 	size_t next_size; // bytes of the next chunk
+	size_t allocated; // bytes of all
 } goggml_arena;
 
 // Room for the tensors that one op may create.

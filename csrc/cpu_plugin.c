@@ -39,6 +39,11 @@ bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref) {
 	return set != NULL;
 }
 
+goggml_int goggml_cpu_work_size(ggml_backend_t backend, struct ggml_cgraph *graph, int threads) {
+	struct ggml_cplan (*plan)(const struct ggml_cgraph *, int, struct ggml_threadpool *) = goggml_backend_symbol(backend, "ggml_graph_plan");
+	GUARDED(goggml_int, plan != NULL ? (int64_t)plan(graph, threads, NULL).work_size : 0)
+}
+
 bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy) {
 	void (*init)(enum ggml_numa_strategy) = goggml_reg_symbol(reg, "ggml_backend_cpu_numa_init");
 	if (init != NULL) {

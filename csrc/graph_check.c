@@ -36,17 +36,36 @@ static void goggml_check_row_index(const goggml_row_index *index, goggml_check *
 	}
 }
 
-// Reports whether the graph writes into memory that another tensor made.
-static bool goggml_overwrites(struct ggml_cgraph *graph, const struct ggml_tensor *t) {
-	const struct ggml_tensor *root = t->view_src ? t->view_src : t;
-	int n = ggml_graph_n_nodes(graph);
-	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
+// The tensors into whose memory ops of the graph write that did not make it.
+typedef struct {
+	struct ggml_cgraph *graph;
+	bool found;
+	goggml_ptr_table roots;
+} goggml_overwritten;
+
+static void goggml_find_overwritten(goggml_overwritten *overwritten) {
+	int n = ggml_graph_n_nodes(overwritten->graph), count = 0;
+	struct ggml_tensor **nodes = ggml_graph_nodes(overwritten->graph);
 	for (int i = 0; i < n; i++) {
-		if (nodes[i]->view_src == root && !goggml_is_layout_op(nodes[i])) {
-			return true;
+		count += nodes[i]->view_src != NULL && !goggml_is_layout_op(nodes[i]);
+	}
+	overwritten->found = true;
+	if (!goggml_ptr_table_init(&overwritten->roots, (size_t)count)) {
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		if (nodes[i]->view_src != NULL && !goggml_is_layout_op(nodes[i])) {
+			goggml_ptr_table_number(&overwritten->roots, nodes[i]->view_src);
 		}
 	}
-	return false;
+}
+
+// Reports whether a tensor is overwritten, or there is no memory to find out.
+static bool goggml_overwrites(goggml_overwritten *overwritten, const struct ggml_tensor *t) {
+	if (!overwritten->found) {
+		goggml_find_overwritten(overwritten);
+	}
+	return overwritten->roots.slots == NULL || goggml_ptr_table_has(&overwritten->roots, t->view_src ? t->view_src : t);
 }
 
 // The hash of a check_key's support, and the last buffer that went into it with its type.
@@ -65,7 +84,7 @@ static void goggml_hash_memory(goggml_support_hash *support, const struct ggml_t
 }
 
 // Checks the memory and the row indices of a node, and adds it to the hash.
-static void goggml_check_node(struct ggml_cgraph *graph, struct ggml_tensor *node, bool memory, bool row_indices, goggml_support_hash *support, goggml_check *check) {
+static void goggml_check_node(goggml_overwritten *overwritten, struct ggml_tensor *node, bool memory, bool row_indices, goggml_support_hash *support, goggml_check *check) {
 	if (memory && !goggml_has_memory(node)) {
 		check->fault = GOGGML_FAULT_UNALLOCATED;
 		return;
@@ -88,7 +107,7 @@ static void goggml_check_node(struct ggml_cgraph *graph, struct ggml_tensor *nod
 	if (!row_indices || !goggml_row_index_of(node, &index)) {
 		return;
 	}
-	if (goggml_overwrites(graph, index.ids)) {
+	if (goggml_overwrites(overwritten, index.ids)) {
 		check->fault = GOGGML_FAULT_OVERWRITTEN;
 		check->operand = index.ids;
 		return;
@@ -194,10 +213,12 @@ goggml_check goggml_graph_check(struct ggml_cgraph *graph, ggml_backend_dev_t *d
 		return check;
 	}
 	goggml_support_hash support = {.hash = check.key.devices};
+	goggml_overwritten overwritten = {.graph = graph};
 	struct ggml_tensor **nodes = ggml_graph_nodes(graph);
 	for (int i = 0; i < check.key.nodes && check.fault == GOGGML_FAULT_NONE; i++) {
-		goggml_check_node(graph, check.node = nodes[i], memory, row_indices, &support, &check);
+		goggml_check_node(&overwritten, check.node = nodes[i], memory, row_indices, &support, &check);
 	}
+	goggml_ptr_table_free(&overwritten.roots);
 	check.key.support = support.hash;
 	if (check.fault != GOGGML_FAULT_NONE || support.hash == cached->support) {
 		return check;

@@ -13,12 +13,20 @@ bool goggml_ptr_table_init(goggml_ptr_table *table, size_t n) {
 	return table->slots != NULL;
 }
 
-uint32_t goggml_ptr_table_number(goggml_ptr_table *table, const void *key) {
+static struct goggml_ptr_slot *goggml_ptr_table_slot(const goggml_ptr_table *table, const void *key) {
 	size_t i = goggml_hash_mix(0, (uintptr_t)key) & table->mask;
 	while (table->slots[i].key != NULL && table->slots[i].key != key) {
 		i = (i + 1) & table->mask;
 	}
-	struct goggml_ptr_slot *slot = &table->slots[i];
+	return &table->slots[i];
+}
+
+bool goggml_ptr_table_has(const goggml_ptr_table *table, const void *key) {
+	return goggml_ptr_table_slot(table, key)->key != NULL;
+}
+
+uint32_t goggml_ptr_table_number(goggml_ptr_table *table, const void *key) {
+	struct goggml_ptr_slot *slot = goggml_ptr_table_slot(table, key);
 	if (slot->key == NULL) {
 		*slot = (struct goggml_ptr_slot){key, ++table->count};
 	}

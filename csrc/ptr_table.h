@@ -27,6 +27,8 @@ typedef struct {
 bool goggml_ptr_table_init(goggml_ptr_table *table, size_t n);
 // The number of a pointer other than NULL. New ones are numbered from 1 on, in the order in which they come.
 uint32_t goggml_ptr_table_number(goggml_ptr_table *table, const void *key);
+// Reports whether the table has a pointer other than NULL.
+bool goggml_ptr_table_has(const goggml_ptr_table *table, const void *key);
 void goggml_ptr_table_free(goggml_ptr_table *table);
 
 #endif

@@ -25,3 +25,11 @@ goggml_error goggml_event_free(ggml_backend_event_t event) {
 goggml_error goggml_plan_free(ggml_backend_t backend, ggml_backend_graph_plan_t plan) {
 	GUARDED_VOID(ggml_backend_graph_plan_free(backend, plan))
 }
+
+extern int malloc_trim(size_t pad) __attribute__((weak));
+
+void goggml_trim(void) {
+	if (malloc_trim != NULL) {
+		malloc_trim(0);
+	}
+}

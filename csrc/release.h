@@ -11,4 +11,7 @@ goggml_error goggml_sched_free(ggml_backend_sched_t sched);
 goggml_error goggml_event_free(ggml_backend_event_t event);
 goggml_error goggml_plan_free(ggml_backend_t backend, ggml_backend_graph_plan_t plan);
 
+// Gives memory that is free, but still the process's, back to the system, where the C library can.
+void goggml_trim(void);
+
 #endif

@@ -35,7 +35,7 @@ type program struct {
 
 	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU where there is none. An unknown name lists those of this machine." group:"Devices"`
 	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
-	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all, of the CPU what the system has left at the start." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all, of the CPU what the system has left at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
 
 	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights in this folder, which is made if it is absent, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
 	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: what was not used for longest goes. 0 is any size." group:"Cache"`

@@ -104,31 +104,63 @@ var errGraphSize = errors.New("a graph with fewer bytes than its nodes and tenso
 
 // DecodeGraph reads the message of GraphCompute.
 func DecodeGraph(p []byte) (*Graph, error) {
-	if len(p) < GraphSize {
+	return ReadGraph(len(p), func(part []byte) error {
+		p = p[copy(part, p):]
+		return nil
+	})
+}
+
+// ReadGraph reads the message of GraphCompute, of size bytes, by calls of read for one part after the other.
+func ReadGraph(size int, read func(part []byte) error) (*Graph, error) {
+	if size < GraphSize {
 		return nil, errGraphSize
 	}
-	g := &Graph{Device: binary.LittleEndian.Uint32(p), UID: binary.LittleEndian.Uint64(p[4:])}
-	nodes := uint64(binary.LittleEndian.Uint32(p[12:]))
-	p = p[16:]
-	if uint64(len(p)) < 8*nodes+4 {
+	var head [16]byte
+	if err := read(head[:]); err != nil {
+		return nil, err
+	}
+	g := &Graph{Device: binary.LittleEndian.Uint32(head[:]), UID: binary.LittleEndian.Uint64(head[4:])}
+	nodes := int64(binary.LittleEndian.Uint32(head[12:]))
+	rest := int64(size) - GraphSize - 8*nodes // of tensors
+	if rest < 0 || rest%TensorSize != 0 {
 		return nil, errGraphSize
 	}
-	tensors := uint64(binary.LittleEndian.Uint32(p[8*nodes:]))
-	if uint64(len(p)) != 8*nodes+4+TensorSize*tensors {
-		return nil, errGraphSize
-	}
+	tensors := rest / TensorSize
 	if nodes > MaxGraphTensors || tensors > MaxGraphTensors {
 		return nil, fmt.Errorf("a graph of %d nodes and %d tensors; the limit is %d", nodes, tensors, MaxGraphTensors)
 	}
 	g.Nodes, g.Tensors = make([]uint64, nodes), make([]Tensor, tensors)
-	for i := range g.Nodes {
-		g.Nodes[i] = binary.LittleEndian.Uint64(p[8*i:])
+	err := readEach(read, 8, nodes, func(i int64, p []byte) { g.Nodes[i] = binary.LittleEndian.Uint64(p) })
+	if err != nil {
+		return nil, err
 	}
-	p = p[8*nodes+4:]
-	for i := range g.Tensors {
-		g.Tensors[i].Decode(p[TensorSize*i:])
+	if err := read(head[:4]); err != nil {
+		return nil, err
+	}
+	if int64(binary.LittleEndian.Uint32(head[:])) != tensors {
+		return nil, errGraphSize
+	}
+	err = readEach(read, TensorSize, tensors, func(i int64, p []byte) { g.Tensors[i].Decode(p) })
+	if err != nil {
+		return nil, err
 	}
 	return g, nil
+}
+
+// readEach reads n parts of size bytes, about a hundred at a time.
+func readEach(read func([]byte) error, size, n int64, part func(i int64, p []byte)) error {
+	room := make([]byte, min(n, 128)*size)
+	for i := int64(0); i < n; {
+		p := room[:min(n-i, 128)*size]
+		if err := read(p); err != nil {
+			return err
+		}
+		for ; len(p) > 0; p = p[size:] {
+			part(i, p)
+			i++
+		}
+	}
+	return nil
 }
 
 // Append appends the message of GraphCompute.

@@ -38,6 +38,7 @@ func TestMessages(t *testing.T) {
 	}
 	var sent, refused, next atomic.Int64
 	taken := &tally{graphs: map[ggml.OpCode]int{}}
+	var slowest atomic.Int64 // client, in nanoseconds
 	stop, canary := make(chan struct{}), make(chan time.Duration)
 	go func() { canary <- s.watch(t, stop) }()
 	var workers sync.WaitGroup
@@ -47,7 +48,11 @@ func TestMessages(t *testing.T) {
 			defer workers.Done()
 			for sent.Load() < *messages && !t.Failed() {
 				seed := *first + uint64(next.Add(1)-1)
+				begin := time.Now()
 				n, end, err := s.pester(seed, list, all, taken)
+				took := int64(time.Since(begin))
+				for old := slowest.Load(); took > old && !slowest.CompareAndSwap(old, took); old = slowest.Load() {
+				}
 				sent.Add(n)
 				refused.Add(end)
 				if err != nil {
@@ -58,8 +63,10 @@ func TestMessages(t *testing.T) {
 	}
 	workers.Wait()
 	close(stop)
-	t.Logf("%d messages of %d clients, %d refused; another client waited for %v at most", sent.Load(), next.Load(), refused.Load(), <-canary)
+	t.Logf("%d messages of %d clients, %d refused; a client took %v at most, another one waited for %v at most",
+		sent.Load(), next.Load(), refused.Load(), time.Duration(slowest.Load()), <-canary)
 	t.Log("graphs that were computed, by op: ", taken)
+	s.left(t)
 }
 
 // pester sends changed messages until one is refused, or there were some.
@@ -130,6 +137,7 @@ func repliesTo(m message) int {
 // watch is a client that computes, and whose memory nobody else changes; it returns for how long it has waited at most.
 func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration) {
 	c := s.dial(t)
+	defer c.Close()
 	const n = 1 << 10
 	p := c.alloc(8 * n)
 	x, y := p.tensor(1, ggml.F32, 0, n), node(p.tensor(2, ggml.F32, 4*n, n), "sqr", 1)

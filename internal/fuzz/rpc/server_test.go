@@ -36,8 +36,11 @@ const (
 	memoryEnv  = "GOGGML_FUZZ_RPC_MEMORY" // plain for buffers without guard pages, short for ones that have less than they say
 )
 
+// race is whether the race detector watches.
+var race bool
+
 // usual are the options of servers that are to survive what clients send.
-var usual = ggml.RPCServerOptions{Threads: 2, Memory: 1 << 30, Clients: 64, Grace: time.Second}
+var usual = ggml.RPCServerOptions{Threads: 2, Memory: 128 << 20, Clients: 64, Grace: time.Second}
 
 func TestMain(m *testing.M) {
 	if endpoint := os.Getenv(serverEnv); endpoint != "" {
@@ -91,6 +94,7 @@ func short(size int64) (memory []byte, free func(), err error) {
 // A server is a process.
 type server struct {
 	endpoint string
+	memory   int64 // that it lends
 	process  *exec.Cmd
 	stdin    io.Closer
 	ended    chan error
@@ -120,7 +124,7 @@ func startIn(t *testing.T, memory string, o ggml.RPCServerOptions) *server {
 	require.NoError(t, err)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &server{endpoint: l.Addr().String(), ended: make(chan error, 1)}
+	s := &server{endpoint: l.Addr().String(), memory: o.Memory, ended: make(chan error, 1)}
 	require.NoError(t, l.Close())
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -136,6 +140,7 @@ func startIn(t *testing.T, memory string, o ggml.RPCServerOptions) *server {
 	require.NoError(t, s.process.Start())
 	go func() { s.ended <- s.process.Wait() }()
 	t.Cleanup(func() {
+		s.checkMemory(t)
 		s.stdin.Close()
 		select {
 		case err := <-s.ended:

@@ -1,0 +1,5 @@
+//go:build race
+
+package rpc
+
+func init() { race = true }
