@@ -28,7 +28,11 @@ func (c *lsCommand) Run(_ context.Context, out io.Writer) error {
 	}
 	var summaries []runs.Summary
 	for _, r := range list {
-		summaries = append(summaries, r.Summary())
+		s := r.Summary()
+		if s.Broken > 0 {
+			fmt.Fprintf(os.Stderr, "%s: %s cannot be read\n", r.MetricsPath(), cli.Count(s.Broken, "line"))
+		}
+		summaries = append(summaries, s)
 	}
 	if err := c.print(out, summaries); err != nil {
 		return err
@@ -44,7 +48,7 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tbest loss\tdate (UTC)\tadapter")
+	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tstate\tbest loss\tdate (UTC)\tadapter")
 	for _, s := range list {
 		var data []string
 		for _, path := range s.Data {
@@ -54,8 +58,8 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		if s.Adapter != "" {
 			adapter = filepath.Base(s.Adapter)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n", s.Run, filepath.Base(s.Model), strings.Join(data, ", "),
-			s.Step, s.Steps, s.BestText(), cmp.Or(s.Time, "–"), adapter)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", s.Run, filepath.Base(s.Model), strings.Join(data, ", "),
+			s.Step, s.Steps, s.Status, s.BestText(), cmp.Or(s.Time, "–"), adapter)
 	}
 	return table.Flush()
 }

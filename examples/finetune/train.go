@@ -296,7 +296,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(adapter), Peak: peak.at,
+		SavedFile: p.result(), Write: p.save(adapter), Peak: peak.at, Ended: folder.End,
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {

@@ -51,8 +51,12 @@ func Create(path string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Some file systems have no locks.
-	if err := filelock.Lock(file); errors.Is(err, filelock.ErrLocked) {
+	err = filelock.Lock(file)                                            // some file systems have no locks
+	for try := 0; try < 5 && errors.Is(err, filelock.ErrLocked); try++ { // State holds it for a moment
+		time.Sleep(10 * time.Millisecond)
+		err = filelock.Lock(file)
+	}
+	if errors.Is(err, filelock.ErrLocked) {
 		file.Close()
 		return nil, fmt.Errorf("another process is writing the run in %s; wait for its end, or name another folder", path)
 	}

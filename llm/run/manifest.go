@@ -24,6 +24,7 @@ type Manifest struct {
 	Best    string  `json:"best"` // the adapter of the best evaluation, if there is one
 	Metrics string  `json:"metrics"`
 	Files   []Input `json:"files"`
+	State   State   `json:"state,omitempty"` // in which the run ended last; "" while it runs, or where it was killed
 }
 
 // An Input is a file that a run reads.

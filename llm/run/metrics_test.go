@@ -129,13 +129,13 @@ func TestBrokenMetrics(t *testing.T) {
 	}, faults)
 	p, err := r.Progress()
 	require.EqualError(t, err, faults[0])
-	require.Equal(t, Progress{Step: 4, Loss: 1, Evaluated: true, BestLoss: 2, BestStep: 2}, p)
+	require.Equal(t, Progress{Step: 4, Loss: 1, Evaluated: true, BestLoss: 2, BestStep: 2, Broken: 2}, p)
 
 	text = `{"step":1,"loss":3}` + "\n" + strings.Repeat("x", 2*maxLine) + "\n" + `{"step":2,"loss":1}` + "\n"
 	require.NoError(t, os.WriteFile(r.MetricsPath(), []byte(text), 0o600))
 	p, err = r.Progress()
 	require.EqualError(t, err, r.MetricsPath()+":2: it is longer than 1048576 bytes")
-	require.Equal(t, Progress{Step: 2, Loss: 1}, p)
+	require.Equal(t, Progress{Step: 2, Loss: 1, Broken: 1}, p)
 	require.NoError(t, os.Truncate(r.MetricsPath(), 1<<40))
 	_, err = r.Progress()
 	require.EqualError(t, err, r.MetricsPath()+" is larger than 1073741824 bytes")

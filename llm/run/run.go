@@ -164,7 +164,7 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 				line, err = ParseLine(text)
 			}
 			if err != nil {
-				err = fmt.Errorf("%s:%d: %w", file.Name(), n, err)
+				err = &lineError{file.Name(), n, err}
 			}
 			if !yield(line, err) {
 				return
@@ -172,6 +172,16 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 		}
 	}
 }
+
+// A lineError is a line that cannot be read.
+type lineError struct {
+	path string
+	n    int
+	err  error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.path, e.n, e.err) }
+func (e *lineError) Unwrap() error { return e.err }
 
 // readLine reads a line; of one that is too long the error is [bufio.ErrBufferFull].
 func readLine(r *bufio.Reader) ([]byte, error) {
@@ -201,10 +211,17 @@ type Progress struct {
 	Evaluated bool    // whether there is a best evaluation
 	BestLoss  float64 // on held-out data
 	BestStep  int
+	Taken     time.Duration // since the commands that began or continued the run, without the time between them
+	Broken    int           // lines that cannot be read
+
+	// Starts are when these commands began, see [Run.Starts]; without them Taken stays 0.
+	Starts []time.Time
+	last   time.Time
 }
 
 // Add adds a line of the history.
 func (p *Progress) Add(line Line) {
+	p.addTime(line.Time)
 	p.Step = max(p.Step, line.Step)
 	if line.Loss != nil {
 		p.Loss = *line.Loss
@@ -214,11 +231,33 @@ func (p *Progress) Add(line Line) {
 	}
 }
 
+// addTime adds the time since the line before, or since the command that began after it.
+func (p *Progress) addTime(text string) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || !at.After(p.last) {
+		return
+	}
+	from := p.last
+	for _, start := range p.Starts {
+		if start.After(from) && !start.After(at) {
+			from = start
+		}
+	}
+	if !from.IsZero() {
+		p.Taken += at.Sub(from)
+	}
+	p.last = at
+}
+
 // Progress reads the history of the run. Lines that are broken are in the error, and the others count.
 func (r *Run) Progress() (p Progress, err error) {
+	p.Starts = r.Starts()
 	for line, fault := range r.Metrics() {
 		if fault != nil {
 			err = cmp.Or(err, fault)
+			if broken := (*lineError)(nil); errors.As(fault, &broken) {
+				p.Broken++
+			}
 			continue
 		}
 		p.Add(line)
@@ -231,16 +270,33 @@ func (r *Run) Time() (time.Time, error) {
 	if r == nil {
 		return time.Time{}, errNil
 	}
-	text, err := filelink.Read(filepath.Join(r.Path, Commands), filelink.MaxText)
+	path := filepath.Join(r.Path, Commands)
+	text, err := filelink.Read(path, filelink.MaxText)
 	if err != nil {
 		return time.Time{}, err
 	}
-	commands := strings.Split(strings.TrimSpace(string(text)), "\n")
-	for i := len(commands) - 1; i >= 0; i-- { // of several lines, the first has the time
-		when, _, _ := strings.Cut(commands[i], " ")
+	if starts := startsIn(text); len(starts) > 0 {
+		return starts[len(starts)-1], nil
+	}
+	return time.Time{}, fmt.Errorf("%s has no time", path)
+}
+
+// Starts are when the run was begun, and each time that it was continued, as far as the folder says so.
+func (r *Run) Starts() []time.Time {
+	if r == nil {
+		return nil
+	}
+	text, _ := filelink.Read(filepath.Join(r.Path, Commands), filelink.MaxText) // which a run of another program may not have
+	return startsIn(text)
+}
+
+// startsIn are the times of commands: of one of several lines, the first has it.
+func startsIn(commands []byte) (list []time.Time) {
+	for line := range strings.Lines(string(commands)) {
+		when, _, _ := strings.Cut(line, " ")
 		if at, err := time.Parse(time.RFC3339, when); err == nil {
-			return at, nil
+			list = append(list, at)
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s has no time", filepath.Join(r.Path, Commands))
+	return list
 }

@@ -122,6 +122,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 		Steps: t.Steps(), Total: t.TotalSteps(), WasDone: wasDone, Ended: t.Ended(), Saved: r.saved, Complete: err == nil, Lost: lost,
 		Stopped: err == train.ErrStopped, // and nothing else, as errors.Is would allow
 	}
+	lost = errors.Join(lost, o.folder.End(out, err))
 	if err == nil && lost != nil {
 		return out, fmt.Errorf("the run is complete and its result saved, but: %w", lost)
 	}

@@ -45,7 +45,7 @@ func TestTrainInFolder(t *testing.T) {
 	require.Equal(t, Outcome{Steps: 7, Total: 9, Saved: 7, Stopped: true}, out)
 	require.Equal(t, "stopped after step 7 of 9", out.String())
 	require.Equal(t, Manifest{
-		Program: r.Manifest.Program, GGML: r.Manifest.GGML, Steps: 9, Adapter: Adapter, Best: Best, Metrics: Metrics,
+		Program: r.Manifest.Program, GGML: r.Manifest.GGML, Steps: 9, Adapter: Adapter, Best: Best, Metrics: Metrics, State: Stopped,
 		Files: []Input{{"data", input.Path, 4, "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"}},
 	}, r.Manifest)
 	require.NotEmpty(t, r.Manifest.GGML)

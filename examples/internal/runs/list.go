@@ -30,6 +30,9 @@ type Summary struct {
 	Loss     *float64 `json:"loss,omitempty"` // of training, in the last step
 	BestLoss *float64 `json:"best_loss,omitempty"`
 	BestStep int      `json:"best_step,omitempty"`
+	State    string   `json:"state"`  // see [run.State]
+	Status   string   `json:"status"` // the state with the time taken and left
+	Broken   int      `json:"broken_lines,omitempty"`
 	Time     string   `json:"time"`              // of the last command, UTC
 	Adapter  string   `json:"adapter,omitempty"` // "" while there is none
 }
@@ -41,7 +44,7 @@ func (r *Run) Summary() Summary {
 		s.Model = model[0]
 	}
 	p, _ := r.Progress() // as far as it can be read
-	s.Step = p.Step
+	s.Step, s.State, s.Status, s.Broken = p.Step, string(r.State(p)), r.Describe(p), p.Broken
 	if p.Step > 0 {
 		s.Loss = &p.Loss
 	}

@@ -24,6 +24,8 @@ type Result struct {
 	Peak func(reached float64) float64
 	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
 	Evaluated func(step int) string
+	// Ended is told how the run ended; may be nil.
+	Ended func(out run.Outcome, err error) error
 }
 
 // Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the
@@ -76,6 +78,9 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		},
 	})
 	stopWatching()
+	if result.Ended != nil {
+		out.Lost = errors.Join(out.Lost, result.Ended(out, err))
+	}
 	switch err = f.NameFlags(err); {
 	case out.Stopped:
 		err = errors.Join(fmt.Errorf("%w; %s", cli.Cause(ctx), f.hint(out, result.SavedFile)), out.Lost)

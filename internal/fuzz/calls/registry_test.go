@@ -507,6 +507,7 @@ var public = registry{
 		reflect.TypeFor[run.Run](),
 		reflect.TypeFor[run.Sample](),
 		reflect.TypeFor[run.SavedFile](),
+		reflect.TypeFor[run.State](),
 		reflect.TypeFor[safetensors.Data](),
 		reflect.TypeFor[safetensors.File](),
 		reflect.TypeFor[safetensors.Tensor](),

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goggml/ggml/internal/filelock"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// A State says whether a run goes on, or how it ended.
+type State string
+
+// The states of a run.
+const (
+	Running    State = "running"
+	Done       State = "done"
+	EndedEarly State = "ended early" // by what ends a run before its last step, see [train.Trainer.Ended]
+	Stopped    State = "stopped"     // by an interrupt, or killed; the same command goes on
+	Diverged   State = "diverged"    // see [train.ErrDiverged]
+	Failed     State = "failed"      // by another error
+)
+
+// End writes into the manifest how the run ended, by what [Train] returned. A folder that is nil has no manifest.
+func (f *Folder) End(out Outcome, err error) error {
+	if f == nil {
+		return nil
+	}
+	if err := f.checkOpen(); err != nil {
+		return err
+	}
+	m, found, readErr := ReadManifest(f.Path)
+	if readErr != nil || !found {
+		return readErr
+	}
+	switch {
+	case out.Complete && out.Steps < out.Total:
+		m.State = EndedEarly
+	case out.Complete:
+		m.State = Done
+	case out.Stopped:
+		m.State = Stopped
+	case errors.Is(err, train.ErrDiverged):
+		m.State = Diverged
+	default:
+		m.State = Failed
+	}
+	return m.write(f.Path)
+}
+
+// State says whether a process writes the run, or how the run ended. A run of an older version that is not at its last step
+// counts as stopped.
+func (r *Run) State(p Progress) State {
+	switch {
+	case r == nil:
+		return ""
+	case r.Manifest.State != "":
+		return r.Manifest.State
+	case r.isLocked():
+		return Running
+	case p.Step >= r.Manifest.Steps:
+		return Done
+	}
+	return Stopped
+}
+
+// isLocked reports whether a process has the folder.
+func (r *Run) isLocked() bool {
+	path := filepath.Join(r.Path, lock)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(filelock.Lock(file), filelock.ErrLocked)
+}
+
+// Left is about how long the run takes for the steps that it has not done, 0 where that is not known.
+func (r *Run) Left(p Progress) time.Duration {
+	if r == nil || p.Step == 0 || p.Step >= r.Manifest.Steps {
+		return 0
+	}
+	return p.Taken / time.Duration(p.Step) * time.Duration(r.Manifest.Steps-p.Step)
+}
+
+// Describe is the state of the run in words, with the time that it took and has left.
+func (r *Run) Describe(p Progress) string {
+	s := r.State(p)
+	if p.Taken <= 0 {
+		return string(s)
+	}
+	taken := p.Taken.Round(time.Second)
+	switch left := r.Left(p).Round(time.Second); {
+	case s == Running && left > 0:
+		return fmt.Sprintf("%s for %v, about %v left", s, taken, left)
+	case s == Running:
+		return fmt.Sprintf("%s for %v", s, taken)
+	case s == Done:
+		return fmt.Sprintf("%s in %v", s, taken)
+	}
+	return fmt.Sprintf("%s after %v", s, taken)
+}
