@@ -78,6 +78,7 @@ func (p *trainCommand) serveDashboard(ctx context.Context, folder *training.RunF
 	if err != nil {
 		return nil, fmt.Errorf("--dashboard %s: %w", cmp.Or(string(p.Dashboard), dashboard.DefaultAddress), err)
 	}
+	s.Open(filepath.Clean(folder.Path))
 	fmt.Fprintln(os.Stderr, s.Describe())
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -3,8 +3,10 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
 	"encoding/base64"
@@ -13,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,6 +32,7 @@ type Server struct {
 	patience time.Duration // with clients that send nothing, or read nothing
 	runs     *folder
 	token    string // of addresses that other machines reach; "" for loopback
+	run      string // that URL opens with; "" for the newest
 }
 
 // Listen opens the address. One that other machines reach asks for a token, which is in URL: whoever has it sees what is
@@ -55,13 +59,43 @@ func isLoopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// URL is what a browser opens.
+// Open lets URL open the page with the run in a folder.
+func (s *Server) Open(path string) { s.run = s.runs.nameOf(path) }
+
+// URL is what a browser opens. Of an address that stands for all of the machine it has one that other machines reach.
 func (s *Server) URL() string {
-	u := url.URL{Scheme: "http", Host: s.listener.Addr().String(), Path: "/"}
+	u := url.URL{Scheme: "http", Host: reachable(s.listener.Addr(), net.InterfaceAddrs), Path: "/"}
 	if s.token != "" {
 		u.RawQuery = url.Values{"token": {s.token}}.Encode()
 	}
-	return u.String()
+	text := u.String()
+	if s.run != "" {
+		text += "#" + url.Values{"run": {s.run}}.Encode() // as the page itself remembers its choice
+	}
+	return text
+}
+
+// reachable is an address with a port, for an unspecified one that of the first network interface which other machines reach,
+// IPv4 first.
+func reachable(a net.Addr, interfaces func() ([]net.Addr, error)) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return a.String()
+	}
+	list, _ := interfaces()
+	var six string
+	for _, i := range list {
+		network, ok := i.(*net.IPNet)
+		if !ok || !network.IP.IsGlobalUnicast() {
+			continue
+		}
+		host := net.JoinHostPort(network.IP.String(), strconv.Itoa(tcp.Port))
+		if network.IP.To4() != nil {
+			return host
+		}
+		six = cmp.Or(six, host)
+	}
+	return cmp.Or(six, a.String())
 }
 
 // Close stops listening.
@@ -99,6 +133,19 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
+// inlineScript lets the page run its one inline script, by its hash: it adds the slash that relative addresses need, where a
+// proxy shows the page under a prefix without one.
+var inlineScript = func() string {
+	page, err := assets.ReadFile("assets/index.html")
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	_, script, _ := strings.Cut(string(page), "<script>")
+	script, _, _ = strings.Cut(script, "</script>")
+	sum := sha256.Sum256([]byte(script))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}()
+
 const tokenCookie = "dashboard-token"
 
 // guard lets in who has the token, and refuses names that another site has given this address. Nothing of the page comes
@@ -106,7 +153,7 @@ const tokenCookie = "dashboard-token"
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self' "+inlineScript+"; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")

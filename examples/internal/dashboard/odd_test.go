@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // Of a file with broken lines the others are shown, and nothing that is no line of it.
@@ -22,20 +25,21 @@ func TestBrokenLines(t *testing.T) {
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("root:x:0\n"), 0o600))
-	_, get := serve(t, DefaultAddress, folder)
+	var get func(path string) (*http.Response, string)
 	const good = `{"step":1,"epoch":0,"loss":3}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":             {"", ""},
-		"cut":                 {good + `{"step":2,"lo` + "\n" + `{"step":3,"loss":1}` + "\n" + `{"step":4`, good + `{"step":3,"epoch":0,"loss":1}` + "\n"},
-		"other JSON":          {"null\n[]\n7\n\"a\"\n{}\n\n" + good, good},
-		"other types":         {`{"step":"2","loss":1}` + "\n" + `{"step":2,"loss":"<b>"}` + "\n" + `{"step":2,"loss":1e999}` + "\n" + good, good},
-		"no step":             {`{"step":-2,"loss":1}` + "\n" + good, good},
-		"bytes":               {"\x00\xff\n" + good, good},
-		"longer than a chunk": {good + strings.Repeat("x", 2*chunk+9) + "\n" + `{"step":2,"loss":1}` + "\n", good + `{"step":2,"epoch":0,"loss":1}` + "\n"},
-		"no newline in it":    {good + strings.Repeat("x", 2*chunk+9), good},
+		"cut":                 {good + `{"step":2,"lo` + "\n" + `{"step":3,"loss":1}` + "\n" + `{"step":4`, good + "null\n" + `{"step":3,"epoch":0,"loss":1}` + "\n"},
+		"other JSON":          {"null\n[]\n7\n\"a\"\n{}\n\n" + good, strings.Repeat("null\n", 6) + good},
+		"other types":         {`{"step":"2","loss":1}` + "\n" + `{"step":2,"loss":"<b>"}` + "\n" + `{"step":2,"loss":1e999}` + "\n" + good, strings.Repeat("null\n", 3) + good},
+		"no step":             {`{"step":-2,"loss":1}` + "\n" + good, "null\n" + good},
+		"bytes":               {"\x00\xff\n" + good, "null\n" + good},
+		"longer than a chunk": {good + strings.Repeat("x", 2*chunk+9) + "\n" + `{"step":2,"loss":1}` + "\n", good + strings.Repeat("null\n", 3) + `{"step":2,"epoch":0,"loss":1}` + "\n"},
+		"no newline in it":    {good + strings.Repeat("x", 2*chunk+9), good + strings.Repeat("null\n", 2)},
 	} {
 		require.NoError(t, os.RemoveAll(filepath.Join(run, "metrics.jsonl")))
 		write("metrics.jsonl", c.text)
+		_, get = serve(t, DefaultAddress, folder)
 		got, version, from := "", "", "0"
 		for {
 			r, text := get("/metrics.jsonl?name=run&version=" + version + "&from=" + from)
@@ -47,8 +51,12 @@ func TestBrokenLines(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, name)
 		rows, faults := list(t, get)
-		require.Empty(t, faults, name)
-		require.Equal(t, strings.Count(c.want, "\n") > 0, rows[0].Loss != nil, name)
+		if n := strings.Count(c.want, "null"); n > 0 {
+			require.Equal(t, []string{fmt.Sprintf("%s: %s cannot be read", filepath.Join(run, "metrics.jsonl"), counted.Of(n, "line"))}, faults, name)
+		} else {
+			require.Empty(t, faults, name)
+		}
+		require.Equal(t, strings.Contains(c.want, "loss"), rows[0].Loss != nil, name)
 	}
 
 	write("samples.jsonl", `{"step":0,"prompt":"p","text":"t"}`+"\n{\n"+`{"step":1,"prompt":7}`+"\n"+`{"step":2,"prompt":"p","text":"<b>"}`)
@@ -57,7 +65,7 @@ func TestBrokenLines(t *testing.T) {
 
 	write("manifest.json", fmt.Sprintf(`{"metrics": %q}`, secret))
 	_, text = get("/metrics.jsonl?name=run")
-	require.Empty(t, text, "a file that is no history is not shown")
+	require.Equal(t, "null\n", text, "a file that is no history is not shown")
 }
 
 // Folders that look like a run and are none are told, and the others are shown.

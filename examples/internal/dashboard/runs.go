@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/run"
@@ -35,20 +36,23 @@ type row struct {
 	Loss     *float64 `json:"loss,omitempty"`
 	BestLoss *float64 `json:"best_loss,omitempty"`
 	Time     string   `json:"time"`
+	State    string   `json:"state"`
+	Status   string   `json:"status"`  // the state with the time taken and left
 	Samples  string   `json:"samples"` // changes with them
+	Broken   string   `json:"-"`       // what of the metrics cannot be read
 }
 
 // nameOf is that of a run in the folder, which may be one itself. Names need not be UTF-8, and JSON is.
-func (f *folder) nameOf(r *runs.Run) string {
-	name, err := filepath.Rel(f.path, r.Path)
+func (f *folder) nameOf(path string) string {
+	name, err := filepath.Rel(f.path, path)
 	if err != nil || name == "." {
-		name = filepath.Base(r.Path)
+		name = filepath.Base(path)
 	}
 	return strings.ToValidUTF8(filepath.ToSlash(name), "\uFFFD")
 }
 
 func (f *folder) rowOf(r *runs.Run) row {
-	x := row{Name: f.nameOf(r), Steps: r.Manifest.Steps}
+	x := row{Name: f.nameOf(r.Path), Steps: r.Manifest.Steps}
 	if model := r.Paths("model-base"); len(model) > 0 {
 		x.Model = filepath.Base(model[0])
 	}
@@ -69,6 +73,12 @@ func (f *folder) rowOf(r *runs.Run) row {
 		if p.Evaluated {
 			x.BestLoss = &p.BestLoss
 		}
+		if p.Broken > 0 {
+			x.Broken = fmt.Sprintf("%s: %s cannot be read", r.MetricsPath(), cli.Count(p.Broken, "line"))
+		}
+		x.State, x.Status = string(r.State(p)), r.Describe(p)
+	} else {
+		x.State, x.Status = string(r.State(run.Progress{})), r.Describe(run.Progress{})
 	}
 	return x
 }
@@ -81,10 +91,14 @@ func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 	}{Runs: []row{}, Faults: []string{}}
 	list, err := runs.List(f.path)
 	for _, r := range list {
-		answer.Runs = append(answer.Runs, f.rowOf(r))
+		x := f.rowOf(r)
+		answer.Runs = append(answer.Runs, x)
+		if x.Broken != "" {
+			answer.Faults = append(answer.Faults, x.Broken)
+		}
 	}
 	if err != nil {
-		answer.Faults = strings.Split(err.Error(), "\n")
+		answer.Faults = append(answer.Faults, strings.Split(err.Error(), "\n")...)
 	}
 	slices.SortStableFunc(answer.Runs, func(a, b row) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
 	writeJSON(w, answer)
@@ -97,12 +111,12 @@ func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	if !run.Is(path) {
 		path = filepath.Join(path, filepath.FromSlash(name))
 	}
-	if found, err := runs.Open(path); err == nil && filepath.IsLocal(filepath.FromSlash(name)) && f.nameOf(found) == name {
+	if found, err := runs.Open(path); err == nil && filepath.IsLocal(filepath.FromSlash(name)) && f.nameOf(found.Path) == name {
 		return found
 	}
 	if strings.ContainsRune(name, '\uFFFD') { // as nameOf writes what is not UTF-8
 		list, _ := runs.List(f.path)
-		if i := slices.IndexFunc(list, func(r *runs.Run) bool { return f.nameOf(r) == name }); i >= 0 {
+		if i := slices.IndexFunc(list, func(r *runs.Run) bool { return f.nameOf(r.Path) == name }); i >= 0 {
 			return list[i]
 		}
 	}
@@ -129,7 +143,7 @@ func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 	}{text(run.Config), text(run.Commands), of.Manifest.Program, of.Manifest.GGML, of.Manifest.Files})
 }
 
-// metrics gives lines of the metrics behind those that the page has, and says by version and from which these are. There are
+// metrics gives lines of the metrics behind those that the page has, null for broken ones, and says by version and from which these are. There are
 // more until next is from.
 func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	of := f.named(w, r)
@@ -148,12 +162,12 @@ func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
 	w.Header().Set("Metrics-Version", strconv.Itoa(t.number))
 	w.Header().Set("Metrics-From", strconv.FormatInt(from, 10))
-	var lines []run.Line
+	var lines []*run.Line
 	next := from
 	file, _, err := filelink.Open(of.MetricsPath())
 	if err == nil {
 		defer file.Close()
-		next, err = readLines(file, from, min(t.read, from+chunk), func(l run.Line) { lines = append(lines, l) })
+		next, err = readLines(file, from, min(t.read, from+chunk), func(l *run.Line) { lines = append(lines, l) })
 	}
 	if err != nil {
 		http.Error(w, "the metrics cannot be read", http.StatusInternalServerError)

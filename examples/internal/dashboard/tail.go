@@ -39,9 +39,15 @@ func (f *folder) tailOf(r *runs.Run) (tail, error) {
 	if t.info == nil || !os.SameFile(t.info, info) || info.Size() < t.read {
 		*t = tail{number: t.number + 1}
 	}
-	t.info = info
+	t.info, t.progress.Starts = info, r.Starts()
 	for t.read < info.Size() {
-		next, err := readLines(file, t.read, min(info.Size(), t.read+chunk), t.progress.Add)
+		next, err := readLines(file, t.read, min(info.Size(), t.read+chunk), func(l *run.Line) {
+			if l == nil {
+				t.progress.Broken++
+				return
+			}
+			t.progress.Add(*l)
+		})
 		if err != nil {
 			return tail{}, err
 		}
@@ -56,8 +62,8 @@ func (f *folder) tailOf(r *runs.Run) (tail, error) {
 // chunk is how much of a file is read at once.
 const chunk = 4 << 20
 
-// readLines reads the whole lines of metrics in a part of a file, without those that are broken, and gives the end of the last.
-func readLines(file io.ReaderAt, from, to int64, add func(run.Line)) (next int64, err error) {
+// readLines reads the whole lines of metrics in a part of a file, nil for those that are broken, and gives the end of the last.
+func readLines(file io.ReaderAt, from, to int64, add func(*run.Line)) (next int64, err error) {
 	text, err := io.ReadAll(io.NewSectionReader(file, from, to-from))
 	if err != nil {
 		return from, err
@@ -67,9 +73,12 @@ func readLines(file io.ReaderAt, from, to int64, add func(run.Line)) (next int64
 		end = len(text)
 	}
 	for line := range bytes.Lines(text[:end]) {
-		if l, err := run.ParseLine(line); err == nil {
-			add(l)
+		l, err := run.ParseLine(line)
+		if err != nil {
+			add(nil)
+			continue
 		}
+		add(&l)
 	}
 	return from + int64(end), nil
 }

@@ -103,7 +103,7 @@ function drawRuns() {
     const label = element("label");
     label.append(box, dot, name);
     const cell = element("td");
-    cell.append(label);
+    cell.append(label, element("div", row.status + (row.time ? ", begun " + row.time + " UTC" : ""), { class: "state " + row.state.replace(" ", "-") }));
     const line = element("tr");
     line.append(cell, element("td", row.model), element("td", row.step + "/" + row.steps, { class: "n" }), element("td", digits(row.loss), { class: "n" }), element("td", digits(row.best_loss), { class: "n" }));
     return line;
@@ -117,16 +117,24 @@ function table(chart, names) {
   const tables = [], series = [{ label: "step" }];
   for (const name of names) {
     const steps = [], values = [], smoothed = [];
-    let mean = null;
+    let mean = null, isBroken = false;
     for (const line of runs.get(name).lines) {
+      if (line === null) { isBroken = true; continue; }
       const y = line[chart.key];
       if (y === undefined) continue;
+      const last = steps.at(-1);
+      if (isBroken && line.step > last + 1) { // a gap, where lines cannot be read
+        steps.push(last + 1);
+        values.push(null);
+        smoothed.push(null);
+      }
+      isBroken = false;
       steps.push(line.step);
       values.push(y * (chart.scale ?? 1));
       mean = mean === null ? y : smoothing * mean + (1 - smoothing) * y;
       smoothed.push(mean);
     }
-    const style = { label: name, stroke: color(name), spanGaps: true, points: { show: steps.length < 40 } };
+    const style = { label: name, stroke: color(name), spanGaps: false, points: { show: steps.length < 40 } };
     if (!chart.smooth) {
       tables.push([steps, values]);
       series.push({ ...style, width: 2 });
