@@ -81,7 +81,7 @@ var foreignOptimizer = []cli.Foreign{
 	{Names: words("optimizer-config.adamw.weight-decay"), Flag: "adam-decay", Read: renamedAll("adam-decay")},
 	{Names: words("optimizer-config.adam.bias-correction optimizer-config.adamw.bias-correction"), Read: only("the moments are corrected for their bias", "true")},
 	{Names: words("lr-scheduler-type"), Flag: "schedule", Read: renamed("schedule", map[string]string{
-		"cosine": "cosine", "linear": "linear", "constant": "constant", "constant_with_warmup": "constant",
+		"cosine": "cosine-from-0", "linear": "linear-from-0", "constant": "constant-from-0", "constant_with_warmup": "constant-from-0",
 	})},
 	{Names: words("lr-schedule"), Read: lrSchedule},
 	{Names: words("random-state random-seed data-seed"), Flag: "seed", Read: renamedAll("seed")},

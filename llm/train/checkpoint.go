@@ -202,6 +202,8 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		t.record(m)
 	}
 	t.saved = savedCheckpoint{path, s.step}
+	was, err := ggml.GGUFValue[string](g, freeKeys+idAtFloor)
+	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // runs of earlier versions do not say it
 	t.plan()
 	free, err := t.freeSettings()
 	if err != nil {

@@ -96,7 +96,7 @@ func ExampleSchedule() {
 		fmt.Printf("%.2f ", s.At(step))
 	}
 	// Output:
-	// 0.50 1.00 0.87 0.55 0.23 0.10 0.97 0.87 0.72 0.55 0.38 0.23 0.13 0.10
+	// 0.50 1.00 1.00 0.87 0.55 0.23 1.00 0.97 0.87 0.72 0.55 0.38 0.23 0.13
 }
 
 // Stop when the loss of held-out text falls no more, and keep what was best.

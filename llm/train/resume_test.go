@@ -45,7 +45,7 @@ func TestContinueOtherwise(t *testing.T) {
 		}
 		metrics, err := after.Step(ctx)
 		require.NoError(t, err)
-		rate := 0.001 + 0.001*float64(10-metrics.Step)/10
+		rate := 0.001 + 0.001*float64(11-metrics.Step)/10
 		require.InDelta(t, rate, metrics.LearningRate, 1e-15)
 		correction1, correction2 := 1-math.Pow(0.9, float64(metrics.Step)), 1-math.Pow(0.999, float64(metrics.Step))
 		for i, p := range after.opt.params {

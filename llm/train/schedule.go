@@ -3,19 +3,24 @@ package train
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // A Shape is how the learning rate moves after the warm-up.
 type Shape int
 
-// The shapes; the zero value is Cosine.
+// The shapes; the zero value is Cosine. Those from zero are transformers' get_*_schedule_with_warmup exactly: the
+// first step of a warm-up has a rate of 0, where nothing moves.
 const (
 	Cosine   Shape = iota // half a cosine from Peak to Floor
 	Linear                // a straight line from Peak to Floor
 	Constant              // Peak, whatever Floor is
+	CosineFromZero
+	LinearFromZero
+	ConstantFromZero
 )
 
-var shapeNames = []string{"cosine", "linear", "constant"}
+var shapeNames = []string{"cosine", "linear", "constant", "cosine-from-0", "linear-from-0", "constant-from-0"}
 
 // String is the shape in lower case, such as "cosine".
 func (s Shape) String() string {
@@ -32,18 +37,16 @@ func ParseShape(name string) (Shape, error) {
 			return Shape(i), nil
 		}
 	}
-	return 0, fmt.Errorf("there is no schedule %q; it is cosine, linear or constant", name)
+	return 0, fmt.Errorf("there is no schedule %q; schedules are %s", name, strings.Join(shapeNames, ", "))
 }
 
 // A Schedule gives the learning rate of each step: a linear warm-up to Peak, then its
-// Shape, which reaches Floor with the last step. A run of one step has Peak.
-//
-// It is that of transformers' get_*_schedule_with_warmup one step later: no step has a
-// rate of 0 at the start, where nothing would move.
+// Shape, which begins at Peak and would reach Floor with the step after the last. So each step of a run moves
+// something, even if Floor is 0.
 type Schedule struct {
 	Shape  Shape
 	Peak   float64 // learning rate after the warm-up
-	Floor  float64 // learning rate of the last step
+	Floor  float64 // learning rate to which the shape falls
 	Warmup int     // steps
 	Steps  int     // of the whole run; see Options.Epochs
 
@@ -54,6 +57,10 @@ type Schedule struct {
 	Period       int
 	PeriodGrowth float64
 	Restart      bool
+
+	// AtFloor has the shape reach Floor one step earlier, with the last step, as runs of earlier versions did. A run
+	// that is resumed keeps its rule, see [Trainer.LoadCheckpoint].
+	AtFloor bool
 }
 
 // At gives the learning rate of step 1, 2, …; NaN of a schedule that a trainer refuses.
@@ -61,23 +68,31 @@ func (s Schedule) At(step int) float64 {
 	if s.validate() != nil {
 		return math.NaN()
 	}
+	shape := s.Shape % CosineFromZero
 	if step <= s.Warmup {
-		return s.Peak * float64(step) / float64(s.Warmup)
+		risen := step
+		if s.Shape != shape {
+			risen--
+		}
+		return s.Peak * float64(risen) / float64(s.Warmup)
 	}
-	done, length := step-s.Warmup, s.Steps-s.Warmup
+	place, length := step-s.Warmup, s.Steps-s.Warmup // counted from 1
 	switch {
-	case s.Shape == Constant:
+	case shape == Constant:
 		return s.Peak
 	case s.Period > 0 && s.Restart:
-		done, length = s.cycle(done)
+		place, length = s.cycle(place)
 	case s.Period > 0:
 		length = s.Period
 	case s.Steps <= max(1, s.Warmup):
 		return s.Peak
 	}
-	fallen := math.Min(1, float64(done)/float64(length))
+	if !s.AtFloor {
+		place--
+	}
+	fallen := math.Min(1, float64(place)/float64(length))
 	left := (1 + math.Cos(math.Pi*fallen)) / 2
-	if s.Shape == Linear {
+	if shape == Linear {
 		left = 1 - fallen
 	}
 	return s.Floor + (s.Peak-s.Floor)*left
@@ -129,7 +144,7 @@ func (s Schedule) growth() float64 {
 func (s Schedule) validate() error {
 	switch {
 	case s.Shape < 0 || int(s.Shape) >= len(shapeNames):
-		return fmt.Errorf("the shape of the schedule is %d; it is Cosine, Linear or Constant", int(s.Shape))
+		return fmt.Errorf("the shape of the schedule is %d; it is one of the constants Cosine to ConstantFromZero", int(s.Shape))
 	case s.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", s.Warmup)
 	case !positive(s.Peak) || !(s.Floor >= 0) || !finite(s.Floor):

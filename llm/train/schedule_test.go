@@ -17,25 +17,23 @@ func rates(s Schedule, n int) []float64 {
 	return list
 }
 
-// What transformers' schedules gave a PyTorch optimiser with a rate of 1 (version 5.24),
-// without the 0 of its first step.
+// What transformers' schedules gave a PyTorch optimiser with a rate of 1 (version 5.24) in each of its steps.
 func TestScheduleOfTransformers(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    Schedule
 		want []float64
 	}{
-		"get_linear_schedule_with_warmup(3, 11)": {Schedule{Shape: Linear, Peak: 1, Warmup: 3, Steps: 11}, []float64{
-			0.333333333, 0.666666667, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0,
+		"get_linear_schedule_with_warmup(3, 11)": {Schedule{Shape: LinearFromZero, Peak: 1, Warmup: 3, Steps: 11}, []float64{
+			0.0, 0.333333333, 0.666666667, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125,
 		}},
-		"get_cosine_schedule_with_warmup(3, 11)": {Schedule{Peak: 1, Warmup: 3, Steps: 11}, []float64{
-			0.333333333, 0.666666667, 1.0, 0.961939766, 0.853553391, 0.691341716, 0.5, 0.308658284, 0.146446609, 0.038060234, 0.0,
+		"get_cosine_schedule_with_warmup(3, 11)": {Schedule{Shape: CosineFromZero, Peak: 1, Warmup: 3, Steps: 11}, []float64{
+			0.0, 0.333333333, 0.666666667, 1.0, 0.961939766, 0.853553391, 0.691341716, 0.5, 0.308658284, 0.146446609, 0.038060234,
 		}},
-		"get_constant_schedule_with_warmup(3)": {Schedule{Shape: Constant, Peak: 1, Floor: 0.5, Warmup: 3, Steps: 11}, []float64{
-			0.333333333, 0.666666667, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+		"get_constant_schedule_with_warmup(3)": {Schedule{Shape: ConstantFromZero, Peak: 1, Floor: 0.5, Warmup: 3, Steps: 11}, []float64{
+			0.0, 0.333333333, 0.666666667, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
 		}},
-		// Its rate restarts in the step whose rate is Floor here: 1 instead of the fifth 0.
-		"get_cosine_with_hard_restarts_schedule_with_warmup(2, 10, 2)": {Schedule{Peak: 1, Warmup: 2, Steps: 10, Period: 4, Restart: true}, []float64{
-			0.5, 1.0, 0.853553391, 0.5, 0.146446609, 0.0, 0.853553391, 0.5, 0.146446609, 0.0,
+		"get_cosine_with_hard_restarts_schedule_with_warmup(2, 10, 2)": {Schedule{Shape: CosineFromZero, Peak: 1, Warmup: 2, Steps: 10, Period: 4, Restart: true}, []float64{
+			0.0, 0.5, 1.0, 0.853553391, 0.5, 0.146446609, 1.0, 0.853553391, 0.5, 0.146446609,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,10 +41,15 @@ func TestScheduleOfTransformers(t *testing.T) {
 		})
 	}
 	// cosine_with_min_lr with min_lr=0.1 has the warm-up from 0, as here.
-	s := Schedule{Peak: 1, Floor: 0.1, Warmup: 3, Steps: 11}
-	require.InDeltaSlice(t, []float64{
-		0.333333333, 0.666666667, 1.0, 0.96574579, 0.868198052, 0.722207545, 0.55, 0.377792455, 0.231801948, 0.13425421, 0.1,
-	}, rates(s, 11), 1e-9)
+	s := Schedule{Shape: CosineFromZero, Peak: 1, Floor: 0.1, Warmup: 3, Steps: 11}
+	want := []float64{0.0, 0.333333333, 0.666666667, 1.0, 0.96574579, 0.868198052, 0.722207545, 0.55, 0.377792455, 0.231801948, 0.13425421}
+	require.InDeltaSlice(t, want, rates(s, 11), 1e-9)
+	// Other schedules have the same after the warm-up, whose first step moves something.
+	s.Shape = Cosine
+	require.InDeltaSlice(t, append([]float64{0.333333333, 0.666666667, 1.0}, want[3:]...), rates(s, 11), 1e-9)
+	// Runs of earlier versions reached the floor with the last step.
+	s.AtFloor = true
+	require.InDeltaSlice(t, append([]float64{0.333333333, 0.666666667, 1.0}, append(want[4:], 0.1)...), rates(s, 11), 1e-9)
 }
 
 // oldFinetune is the cosine of upstream's program, which counted cycles in a loop.
@@ -64,6 +67,7 @@ func TestScheduleOfOldFinetune(t *testing.T) {
 			Peak: 1, Warmup: rapid.IntRange(0, 5).Draw(t, "warm-up"), Steps: 5000,
 			Period: rapid.IntRange(1, 300).Draw(t, "period"), Restart: rapid.Bool().Draw(t, "restart"),
 			PeriodGrowth: float64(rapid.IntRange(1, 3).Draw(t, "growth")), // whole: the old program cut off the rest
+			AtFloor:      true,
 		}
 		step := rapid.IntRange(s.Warmup+1, s.Steps).Draw(t, "step")
 		require.InDelta(t, oldFinetune(step-s.Warmup, s.Period, s.PeriodGrowth, s.Restart), s.At(step), 1e-9)
@@ -112,7 +116,7 @@ func TestScheduleBounds(t *testing.T) {
 		s := Schedule{
 			Shape: rapid.SampledFrom([]Shape{Cosine, Linear, Constant}).Draw(t, "shape"),
 			Peak:  rapid.Float64Range(1e-6, 1).Draw(t, "peak"), Warmup: rapid.IntRange(0, 20).Draw(t, "warm-up"),
-			Steps: rapid.IntRange(1, 60).Draw(t, "steps"),
+			Steps: rapid.IntRange(1, 60).Draw(t, "steps"), AtFloor: rapid.Bool().Draw(t, "at the floor"),
 		}
 		s.Floor = s.Peak * rapid.Float64Range(0, 1).Draw(t, "floor")
 		if rapid.Bool().Draw(t, "periodic") {
@@ -135,7 +139,9 @@ func TestScheduleBounds(t *testing.T) {
 				require.InDelta(t, s.Peak/float64(s.Warmup), rate-last, 1e-12)
 			case rate > last && step > s.Warmup+1:
 				require.True(t, s.Restart)
-				require.InDelta(t, s.Floor, last, 1e-9, "a cycle ends at the floor")
+				if s.AtFloor {
+					require.InDelta(t, s.Floor, last, 1e-9, "a cycle ends at the floor")
+				}
 			case step > s.Warmup+1:
 				require.LessOrEqual(t, last-rate, (s.Peak-s.Floor)*math.Pi/2/float64(length)+1e-12, "the steepest slope of a cosine")
 			}
@@ -144,8 +150,10 @@ func TestScheduleBounds(t *testing.T) {
 		switch {
 		case s.Shape == Constant && s.Steps > s.Warmup, s.Steps == 1 && s.Warmup == 0 && s.Period == 0:
 			require.Equal(t, s.Peak, last)
-		case s.Steps > s.Warmup && !s.Restart && s.Steps >= s.Warmup+s.Period:
+		case s.Steps > s.Warmup && !s.Restart && (s.AtFloor && s.Steps >= s.Warmup+s.Period || s.Period > 0 && s.Steps > s.Warmup+s.Period):
 			require.InDelta(t, s.Floor, last, 1e-9)
+		case !s.AtFloor && s.Period == 0 && s.Floor < s.Peak:
+			require.Greater(t, last, s.Floor, "the last step moves something")
 		}
 	})
 }
@@ -154,7 +162,7 @@ func TestScheduleErrors(t *testing.T) {
 	good := Schedule{Peak: 1e-3, Steps: 10, Period: 4, PeriodGrowth: 1.1, Restart: true}
 	require.NoError(t, good.validate())
 	for want, change := range map[string]func(s *Schedule){
-		"the shape of the schedule is 3; it is Cosine, Linear or Constant": func(s *Schedule) { s.Shape = 3 },
+		"the shape of the schedule is 6; it is one of the constants Cosine to ConstantFromZero": func(s *Schedule) { s.Shape = 6 },
 		"the warm-up is -1 steps": func(s *Schedule) { s.Warmup = -1 },
 		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite":                    func(s *Schedule) { s.Peak = 0 },
 		"the learning rate falls within -1 steps; it can be 0, for all of the run, to 2147483647":                     func(s *Schedule) { s.Period = -1 },
@@ -169,14 +177,14 @@ func TestScheduleErrors(t *testing.T) {
 }
 
 func TestParseShape(t *testing.T) {
-	for _, s := range []Shape{Cosine, Linear, Constant} {
+	for s := range ConstantFromZero + 1 {
 		got, err := ParseShape(s.String())
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
 	_, err := ParseShape("square")
-	require.EqualError(t, err, `there is no schedule "square"; it is cosine, linear or constant`)
-	require.Equal(t, "Shape(3)", Shape(3).String())
+	require.EqualError(t, err, `there is no schedule "square"; schedules are cosine, linear, constant, cosine-from-0, linear-from-0, constant-from-0`)
+	require.Equal(t, "Shape(6)", Shape(6).String())
 }
 
 // A schedule that a trainer refuses has no rates, and says so at once.

@@ -41,7 +41,7 @@ type settingRow struct {
 const fixedSetting, freeSetting = false, true
 
 // IDs by which settings are found here.
-const idData, idLength, idCheckpointing, idCopies = "data", "sample length", "gradient checkpointing", "weight copies"
+const idData, idLength, idCheckpointing, idCopies, idAtFloor = "data", "sample length", "gradient checkpointing", "weight copies", "floor in the last step"
 
 // settingTable has the settings in the order of checkpoints. Fixed are what is computed and the
 // order of the rows, free are how the parameters move, and how long.
@@ -62,6 +62,7 @@ var settingTable = []settingRow{
 	{"schedule", "schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Shape })},
 	{"period of the schedule", "period of the schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Period })},
 	{"growth of the period", "growth of the period", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.growth() })},
+	{idAtFloor, "floor in the last step", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.AtFloor })},
 	{"restarts", "restarts", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Restart })},
 	{"β₁", "β₁", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta1 })},
 	{"β₂", "β₂", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta2 })},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestSettingIDs(t *testing.T) {
 		"fixed.frozen weights", "fixed.data", "fixed.sample length", "fixed.batch", "fixed.gradient accumulation", "fixed.seed",
 		"fixed.rows grouped by length", "fixed.adapter scale of blk.0.attn_q.weight", "fixed.adapter scale of blk.1.attn_q.weight",
 		"free.steps", "free.learning rate", "free.final learning rate", "free.warm-up", "free.schedule", "free.period of the schedule",
-		"free.growth of the period", "free.restarts", "free.β₁", "free.β₂", "free.ε", "free.weight decay",
+		"free.growth of the period", "free.floor in the last step", "free.restarts", "free.β₁", "free.β₂", "free.ε", "free.weight decay",
 		"free.dimensions from which on weights decay", "free.gradient clip", "free.learning rate of B over that of A", "free.patience",
 		"free.least improvement of an evaluation", "free.steps between losses that are compared", "free.least change of the loss between them",
 		"free.least change of the loss in a step", "free.steps without a new lowest loss", "free.dropout", "free.alpha of NEFTune",
@@ -89,7 +90,7 @@ func TestRewordedSettings(t *testing.T) {
 	o.Schedule.Peak, o.Dropout = 0.02, 0.5
 	other := usualRunWith(t, m, o)
 	require.NoError(t, other.LoadCheckpoint(half))
-	require.Equal(t, []Difference{{"learning rate", "number 9", "0.01", "0.02"}, {"dropout", "number 29", "0", "0.5"}}, other.Changes())
+	require.Equal(t, []Difference{{"learning rate", "number 9", "0.01", "0.02"}, {"dropout", "number 30", "0", "0.5"}}, other.Changes())
 
 	o.Seed, o.Schedule.Steps = 4, 8
 	other = newLoRARun(t, m, data.New(6, randomSamples(8, 6)), o, lora.Options{Rank: 2, Alpha: 8, Targets: []string{"attn_q"}})
@@ -113,4 +114,42 @@ func TestSettings(t *testing.T) {
 		require.Equal(t, strings.Count(s.ID, "*"), strings.Count(s.Words, "*"), s.ID)
 		ids[s.ID], words[s.Words] = true, true
 	}
+}
+
+// A run of an earlier version goes on to the byte as it began: its last step has the floor, and its checkpoints do not say so.
+func TestScheduleOfOldRuns(t *testing.T) {
+	m, folder := tinyLoRAModel(t), t.TempDir()
+	half, whole, again := filepath.Join(folder, "half.gguf"), filepath.Join(folder, "whole.gguf"), filepath.Join(folder, "again.gguf")
+	runTo := func(r *loraRun, steps int, path string) {
+		for r.Steps() < steps {
+			_, err := r.Step(context.Background())
+			require.NoError(t, err)
+		}
+		require.NoError(t, r.SaveCheckpoint(path))
+	}
+	o := runOptions()
+	o.Schedule.AtFloor = true
+	old, table := usualRunWith(t, m, o), settingTable
+	settingTable = slices.DeleteFunc(slices.Clone(table), func(row settingRow) bool { return row.id == idAtFloor })
+	runTo(old, 3, half)
+	settingTable = table
+	runTo(old, 6, whole)
+	require.Zero(t, old.History[5].LearningRate)
+
+	o.Schedule.AtFloor = false
+	resumed := usualRunWith(t, m, o)
+	require.NoError(t, resumed.LoadCheckpoint(half))
+	require.Empty(t, resumed.Changes())
+	runTo(resumed, 6, again)
+	want, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	got, err := os.ReadFile(again)
+	require.NoError(t, err)
+	require.True(t, string(want) == string(got), "checkpoints differ")
+
+	fresh := usualRunWith(t, m, o)
+	runTo(fresh, 6, again)
+	require.Positive(t, fresh.History[5].LearningRate)
+	require.NoError(t, resumed.LoadCheckpoint(again))
+	require.Positive(t, resumed.LearningRate(6), "a run of this version has its own rule")
 }

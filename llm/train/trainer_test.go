@@ -343,8 +343,10 @@ func TestSchedule(t *testing.T) {
 	s := train.Schedule{Peak: 1, Floor: 0.1, Warmup: 4, Steps: 104}
 	require.InDelta(t, 0.25, s.At(1), 1e-12)
 	require.InDelta(t, 1, s.At(4), 1e-12)
-	require.InDelta(t, 0.55, s.At(54), 1e-12)
-	require.InDelta(t, 0.1, s.At(104), 1e-12)
+	require.InDelta(t, 1, s.At(5), 1e-12)
+	require.InDelta(t, 0.55, s.At(55), 1e-12)
+	require.Greater(t, s.At(104), 0.1)
+	require.InDelta(t, 0.1, s.At(105), 1e-12)
 	require.InDelta(t, 0.1, s.At(200), 1e-12)
 	require.InDelta(t, 1, train.Schedule{Peak: 1, Steps: 1, Warmup: 1}.At(1), 1e-12)
 	require.InDelta(t, 1, train.Schedule{Peak: 1, Steps: 1}.At(1), 1e-12)

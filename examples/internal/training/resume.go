@@ -93,5 +93,21 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 	if len(changes) > 0 {
 		fmt.Fprintf(w, "the run goes on with other settings: %s\n", strings.Join(changes, "; "))
 	}
+	if rates := newRates(t); rates != "" {
+		fmt.Fprintln(w, rates)
+	}
 	return nil
+}
+
+// newRates says where the learning rate of a run is that goes on for another number of steps than it was planned, and where
+// it goes; "" for any other run.
+func newRates(t *train.Trainer) string {
+	otherwise := slices.ContainsFunc(t.Changes(), func(d train.Difference) bool { return d.ID == "steps" })
+	next, last := t.Steps()+1, t.TotalSteps()
+	if !otherwise || len(t.History) == 0 || next > last {
+		return ""
+	}
+	was := t.History[len(t.History)-1].LearningRate
+	return fmt.Sprintf("the learning rate was %.3g in step %d, is %.3g in step %d, and will be %.3g in step %d, the last",
+		was, t.Steps(), t.LearningRate(next), next, t.LearningRate(last), last)
 }
