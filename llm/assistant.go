@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
@@ -37,10 +38,11 @@ type Options struct {
 }
 
 // An Assistant answers conversations: a [generate.Chat] with all that this needs. It is not safe for
-// concurrent use.
+// concurrent use: while it answers, another answer is an error.
 type Assistant struct {
-	chat *generate.Chat
-	all  *opened
+	chat   *generate.Chat
+	all    *opened
+	access exclusive.Access
 }
 
 // NewAssistant opens a model that has a chat template, or is given one. Close it.
@@ -59,11 +61,27 @@ func NewAssistant(path string, o Options) (*Assistant, error) {
 // Stream gives the tokens of the model's answer as they come into being, and the reply that they
 // are, see [generate.Chat.Stream].
 func (a *Assistant) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[generate.Token, error], *generate.Reply) {
-	return a.answering().Stream(ctx, talk)
+	tokens, reply := a.answering().Stream(ctx, talk)
+	return func(yield func(generate.Token, error) bool) {
+		if a != nil {
+			if err := a.access.Acquire("Assistant.Stream", "Assistant"); err != nil {
+				yield(generate.Token{ID: -1}, err)
+				return
+			}
+			defer a.access.Release()
+		}
+		tokens(yield)
+	}, reply
 }
 
 // Reply writes the model's answer to w as it comes into being, see [generate.Chat.Reply].
 func (a *Assistant) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (generate.Reply, error) {
+	if a != nil {
+		if err := a.access.Acquire("Assistant.Reply", "Assistant"); err != nil {
+			return generate.Reply{}, err
+		}
+		defer a.access.Release()
+	}
 	return a.answering().Reply(ctx, w, talk)
 }
 
@@ -75,7 +93,7 @@ func (a *Assistant) answering() *generate.Chat {
 	return a.chat
 }
 
-// Close frees the model and all that belongs to it.
+// Close frees the model and all that belongs to it. It fails, and frees nothing, while a token is computed.
 func (a *Assistant) Close() error {
 	if a == nil {
 		return nil
@@ -173,13 +191,16 @@ func (a *opened) chat(o Options) (*generate.Chat, error) {
 	return generate.NewChat(a.model, sequence, sampler, o.Chat)
 }
 
-// Close closes what was opened, the last first.
-func (a *opened) Close() (err error) {
+// Close closes what was opened, the last first. If one is in use, those that it needs stay open.
+func (a *opened) Close() error {
 	if a == nil {
 		return nil
 	}
-	for _, c := range slices.Backward(a.closers) {
-		err = errors.Join(err, c.Close())
+	for i, c := range slices.Backward(a.closers) {
+		if err := c.Close(); err != nil {
+			return err
+		}
+		a.closers = a.closers[:i]
 	}
-	return err
+	return nil
 }

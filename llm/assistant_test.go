@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
@@ -136,6 +138,40 @@ func TestEmbedIsOfSession(t *testing.T) {
 	want, err := generate.Embed(ctx, m, s, texts, o.Embed)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// One assistant in several goroutines gives whole answers or an error, and no answer without some of its words.
+func TestAssistantInUse(t *testing.T) {
+	a, err := llm.NewAssistant("model.gguf", llm.Options{})
+	require.NoError(t, err)
+	defer a.Close()
+	ctx := context.Background()
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
+	const inUse = "another call is using the Assistant, and only one goroutine may at a time; give each goroutine its own, or let them take turns with a mutex"
+	tokens, reply := a.Stream(ctx, talk)
+	for _, err := range tokens { // each token while others ask
+		require.NoError(t, err)
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				got, err := a.Reply(ctx, io.Discard, talk)
+				assert.EqualError(t, err, "Assistant.Reply: "+inUse)
+				assert.Empty(t, got.Content)
+				tokens, _ := a.Stream(ctx, talk)
+				for token, err := range tokens {
+					assert.EqualError(t, err, "Assistant.Stream: "+inUse)
+					assert.Empty(t, token.Text)
+				}
+			}()
+		}
+		wait.Wait()
+	}
+	require.Equal(t, "Because air scatters blue light most.", reply.Content)
+	got, err := a.Reply(ctx, io.Discard, talk)
+	require.NoError(t, err)
+	require.Equal(t, reply.Content, got.Content)
 }
 
 // An assistant goes on with a conversation.

@@ -1,11 +1,17 @@
 package data
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 // Hashes are the SHA-256 of the files that a program reads: each is hashed once, whoever asks, such as [Load] for its cache
 // and who writes down what a run was made of. The zero value is ready for use; nil
-// remembers none. It is used by one goroutine.
+// remembers none. It is safe for concurrent use.
 type Hashes struct{ known map[string]hashedFile }
+
+// hashing is held by each call of Of. It is not a field, so that a Hashes can be copied.
+var hashing sync.Mutex
 
 type hashedFile struct {
 	info os.FileInfo // as it was hashed
@@ -17,6 +23,8 @@ func (h *Hashes) Of(paths ...string) ([]string, error) {
 	if h == nil {
 		h = &Hashes{}
 	}
+	hashing.Lock()
+	defer hashing.Unlock()
 	if h.known == nil {
 		h.known = map[string]hashedFile{}
 	}

@@ -1,9 +1,12 @@
 package data
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"sync"
+)
 
 // A Shuffler visits all rows in each epoch, in an order that depends on the seed
-// and the epoch alone. It is used by one goroutine.
+// and the epoch alone. It is safe for concurrent use.
 type Shuffler struct {
 	Seed uint64
 	N    int // rows
@@ -15,6 +18,7 @@ type Shuffler struct {
 	Bucket func(row int) int
 	Group  int
 
+	mu    sync.Mutex
 	epoch int
 	perm  []uint32
 }
@@ -23,6 +27,8 @@ type Shuffler struct {
 // there are no rows.
 func (s *Shuffler) At(position int) int {
 	epoch := position / s.N
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.perm == nil || epoch != s.epoch {
 		s.epoch = epoch
 		s.perm = s.order(epoch)

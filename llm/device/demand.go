@@ -1,11 +1,13 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 )
 
 // A Demand is what a run needs of the memory of devices, in whatever layout: what it holds, and the
@@ -20,6 +22,7 @@ type Demand struct {
 	owners  map[ggml.TensorKey]int // in held
 	works   []work
 	err     error // of what was added
+	access  exclusive.Access
 }
 
 // held is memory that belongs to a weight.
@@ -97,21 +100,23 @@ func (d *Demand) Check() error {
 	if d == nil {
 		return errors.New("the demand is nil")
 	}
-	return d.err
+	return cmp.Or(d.access.Err(), d.err)
 }
 
 // Part names what is added from now on, for [Demand.Parts].
 func (d *Demand) Part(name string) {
-	if d != nil {
+	if d != nil && d.access.Try("Demand.Part", "Demand") {
 		d.part = name
+		d.access.Release()
 	}
 }
 
 // Hold adds tensors that are of a kind of weight, or belong to it, as [Memory.Add] does.
 func (d *Demand) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
-	if d.Check() != nil {
+	if d.Check() != nil || !d.access.Try("Demand.Hold", "Demand") {
 		return
 	}
+	defer d.access.Release()
 	if d.owners == nil {
 		d.owners = map[ggml.TensorKey]int{}
 	}
@@ -131,12 +136,13 @@ func (d *Demand) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 // Compute adds the results of graphs of what is held, which share memory, one after the other. Those of several calls
 // take it beside each other.
 func (d *Demand) Compute(graphs ...*ggml.Graph) {
+	if d.Check() != nil || !d.access.Try("Demand.Compute", "Demand") {
+		return
+	}
+	defer d.access.Release()
 	w := work{part: d.part}
 	for _, g := range graphs {
-		switch {
-		case d.Check() != nil:
-			return
-		case g == nil:
+		if g == nil {
 			d.err = errors.New("a graph of the demand is nil")
 			return
 		}
@@ -202,6 +208,10 @@ func (d *Demand) in(l Layout) (parts map[string]Sizes, results Sizes, err error)
 	if err := d.Check(); err != nil {
 		return nil, nil, err
 	}
+	if err := d.access.Acquire("Demand.Parts", "Demand"); err != nil {
+		return nil, nil, err
+	}
+	defer d.access.Release()
 	p, err := l.places()
 	if err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/nn"
 )
 
@@ -35,6 +36,7 @@ type Engine struct {
 	there    *Engine                           // by whose ops it builds graphs, see [Demand.Engine]
 	planned  func(u Use) (nn.Lowerings, error) // those of there
 	closed   bool
+	access   exclusive.Access
 }
 
 // New opens an engine.
@@ -152,14 +154,16 @@ func (e *Engine) Memory() Sizes {
 	return e.shared.Sizes()
 }
 
-// Close frees the engine. It never fails.
+// Close frees the engine. It fails only while another call uses it.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil
 	}
+	if err := e.shared.Close(); err != nil {
+		return err
+	}
 	e.closed = true
 	e.there.Close()
-	e.shared.Close()
 	for _, b := range e.backends {
 		b.Close()
 	}

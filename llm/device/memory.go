@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 )
 
 // A Memory holds tensors that stay, each on the device where a layout puts it. Close it after
@@ -20,6 +21,7 @@ type Memory struct {
 	buffers []*ggml.Buffers
 	sizes   Sizes
 	err     error // of a layout that is wrong
+	access  exclusive.Access
 }
 
 func (m *Memory) check() error {
@@ -30,6 +32,14 @@ func (m *Memory) check() error {
 		return fmt.Errorf("the memory is a zero value; NewMemory makes one: %w", ggml.ErrZeroValue)
 	}
 	return m.err
+}
+
+// acquire holds the memory for a call.
+func (m *Memory) acquire(method string) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	return m.access.Acquire(method, "Memory")
 }
 
 // NewMemory takes no memory yet. What is wrong with the layout is an error of Allocate and of
@@ -45,9 +55,10 @@ func NewMemory(l Layout) *Memory {
 // Add lists tensors that Allocate gives memory: of a kind, or belonging to it, as [Layout.Of]
 // has it.
 func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
-	if m.check() != nil {
+	if m.check() != nil || !m.access.Try("Memory.Add", "Memory") {
 		return
 	}
+	defer m.access.Release()
 	var i int
 	if i, m.err = m.places.index(layer, kind); m.err == nil {
 		m.waiting[i] = append(m.waiting[i], tensors...)
@@ -56,9 +67,10 @@ func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
 
 // Allocate gives memory to the tensors that have been added. Ops on them run where they lie.
 func (m *Memory) Allocate() error {
-	if err := m.check(); err != nil {
+	if err := m.acquire("Memory.Allocate"); err != nil {
 		return err
 	}
+	defer m.access.Release()
 	for i, tensors := range m.waiting {
 		m.waiting[i] = nil
 		b, err := m.places.devices[i].BufferType().Allocate(tensors...)
@@ -80,9 +92,10 @@ func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
 // are mapped, unless NoMmap is set, as by [ggml.GGUF.Load], or they are Resident. The place of a
 // tensor is told by its name.
 func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
-	if err := m.check(); err != nil {
+	if err := m.acquire("Memory.Load"); err != nil {
 		return err
 	}
+	defer m.access.Release()
 	if place == nil {
 		return errors.New("the function that tells the places of tensors is nil")
 	}
@@ -146,9 +159,10 @@ func (m *Memory) Sizes() Sizes {
 
 // Clear sets each byte.
 func (m *Memory) Clear(value byte) error {
-	if err := m.check(); err != nil {
+	if err := m.acquire("Memory.Clear"); err != nil {
 		return err
 	}
+	defer m.access.Release()
 	for _, b := range m.buffers {
 		if err := b.Clear(value); err != nil {
 			return err
@@ -157,12 +171,17 @@ func (m *Memory) Clear(value byte) error {
 	return nil
 }
 
-// Close frees the memory. It never fails.
+// Close frees the memory. It fails only while another call uses it.
 func (m *Memory) Close() error {
-	if m != nil {
-		for _, b := range m.buffers {
-			b.Close()
-		}
+	if m == nil {
+		return nil
+	}
+	if err := m.access.Acquire("Memory.Close", "Memory"); err != nil {
+		return err
+	}
+	defer m.access.Release()
+	for _, b := range m.buffers {
+		b.Close()
 	}
 	return nil
 }

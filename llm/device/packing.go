@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 )
 
 // A Packing makes F32 tensors that stay, such as those of adapters. Those of a device lie one after the
@@ -15,6 +16,7 @@ type Packing struct {
 	memory *Memory
 	c      *ggml.Context
 	list   []packed
+	access exclusive.Access
 }
 
 type packed struct {
@@ -28,6 +30,10 @@ func (m *Memory) NewPacking(c *ggml.Context) *Packing { return &Packing{memory: 
 
 // Add lists a tensor that is of a kind, or belongs to it, as [Memory.Add] has it.
 func (p *Packing) Add(layer int, kind string, shape ...int64) {
+	if !p.access.Try("Packing.Add", "Packing") {
+		return
+	}
+	defer p.access.Release()
 	p.list = append(p.list, packed{layer: layer, kind: kind, shape: slices.Clone(shape)})
 }
 
@@ -43,6 +49,10 @@ func (p *Packing) Allocate() ([]*ggml.Tensor, error) {
 	case p.memory == nil && p.c == nil:
 		return nil, fmt.Errorf("the packing is a zero value; NewPacking makes one: %w", ggml.ErrZeroValue)
 	}
+	if err := p.access.Acquire("Packing.Allocate", "Packing"); err != nil {
+		return nil, err
+	}
+	defer p.access.Release()
 	m := p.memory
 	if err := m.check(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -18,6 +19,7 @@ type Workspace struct {
 	scheduler *ggml.Scheduler      // of devices and the CPU
 	size      int                  // the largest graph that the scheduler has room for
 	allocated *ggml.Graph
+	access    *exclusive.Access // of the engine
 }
 
 // NewWorkspace makes a workspace beside the one that graphs share.
@@ -25,7 +27,7 @@ func (e *Engine) NewWorkspace() (*Workspace, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
 	}
-	w := &Workspace{backends: e.backends}
+	w := &Workspace{backends: e.backends, access: &e.access}
 	if len(e.backends) > 1 {
 		return w, nil
 	}
@@ -44,11 +46,20 @@ func (w *Workspace) checkMade() error {
 	return nil
 }
 
-// Allocate gives memory to the graph, if it was not the last one to get it.
-func (w *Workspace) Allocate(g *ggml.Graph) error {
+// acquire holds the engine of the workspace for a call.
+func (w *Workspace) acquire(method string) error {
 	if err := w.checkMade(); err != nil {
 		return err
 	}
+	return w.access.Acquire(method, "Engine")
+}
+
+// Allocate gives memory to the graph, if it was not the last one to get it.
+func (w *Workspace) Allocate(g *ggml.Graph) error {
+	if err := w.acquire("Workspace.Allocate"); err != nil {
+		return err
+	}
+	defer w.access.Release()
 	if w.allocated == g {
 		return nil
 	}
@@ -76,9 +87,10 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 // Reserve makes room for a graph, so that no smaller one takes more memory later. The graph before is not allocated
 // any more.
 func (w *Workspace) Reserve(g *ggml.Graph) error {
-	if err := w.checkMade(); err != nil {
+	if err := w.acquire("Workspace.Reserve"); err != nil {
 		return err
 	}
+	defer w.access.Release()
 	w.allocated = nil
 	if w.allocator != nil {
 		return w.allocator.Reserve(g)
@@ -92,9 +104,10 @@ func (w *Workspace) Reserve(g *ggml.Graph) error {
 // Measure gives the Sizes that the workspace would have after Allocate, of which it takes
 // nothing. The graph before is not allocated any more.
 func (w *Workspace) Measure(g *ggml.Graph) (Sizes, error) {
-	if err := w.checkMade(); err != nil {
+	if err := w.acquire("Workspace.Measure"); err != nil {
 		return nil, err
 	}
+	defer w.access.Release()
 	w.allocated = nil
 	if w.allocator != nil {
 		return w.allocator.SizesFor(g, ggml.Placement{})
@@ -121,9 +134,14 @@ func (w *Workspace) makeRoom(g *ggml.Graph) error {
 
 // Compute runs the graph that was allocated last.
 func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
-	if err := w.checkMade(); err != nil {
+	if err := w.acquire("Workspace.Compute"); err != nil {
 		return err
 	}
+	defer w.access.Release()
+	return w.compute(ctx, g)
+}
+
+func (w *Workspace) compute(ctx context.Context, g *ggml.Graph) error {
 	defer submitting(g)()
 	if w.scheduler != nil {
 		scheduled(w, g)
@@ -163,9 +181,10 @@ type Work struct {
 // second has begun, that does not begin; what has begun of it is computed to the end of the last, so that
 // they may change what must not be changed by half. Each is of another workspace of the same engine.
 func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work) error {
-	if err := w.checkMade(); err != nil {
+	if err := w.acquire("Workspace.ComputeThen"); err != nil {
 		return err
 	}
+	defer w.access.Release()
 	for i, next := range then {
 		if err := next.Workspace.checkMade(); err != nil {
 			return err
@@ -176,7 +195,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		}
 	}
 	if len(then) == 0 {
-		return w.Compute(ctx, g)
+		return w.compute(ctx, g)
 	}
 	graphs := []any{g}
 	for _, next := range then {
@@ -235,11 +254,15 @@ func (w *Workspace) Sizes() Sizes {
 	return sizes
 }
 
-// Close frees the memory. It never fails.
+// Close frees the memory. It fails only while another call uses the engine.
 func (w *Workspace) Close() error {
-	if w == nil {
+	if w == nil || len(w.backends) == 0 {
 		return nil
 	}
+	if err := w.acquire("Workspace.Close"); err != nil {
+		return err
+	}
+	defer w.access.Release()
 	w.allocator.Close()
 	return w.scheduler.Close()
 }

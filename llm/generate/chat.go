@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
@@ -51,7 +52,7 @@ type ChatOptions struct {
 // or changed, and templates may drop the reasoning of earlier ones. Chats whose sequences are
 // of one session compute a system prompt that they share once.
 //
-// It is not safe for concurrent use, as its session is not.
+// It is not safe for concurrent use, as its session is not: while it answers, another answer is an error.
 type Chat struct {
 	m         *model.Model
 	sequence  *infer.Sequence
@@ -62,6 +63,7 @@ type Chat struct {
 	forms     chat.Forms
 	ends      replyEnds
 	reasoning reasoningMarks
+	access    exclusive.Access
 }
 
 // A Reply is an answer of the model.

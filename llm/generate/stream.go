@@ -78,6 +78,11 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[Token, error], *Reply) {
 	reply := new(Reply)
 	return func(yield func(Token, error) bool) {
+		if err := c.acquire(); err != nil {
+			yield(Token{ID: -1}, err)
+			return
+		}
+		defer c.access.Release()
 		*reply = Reply{}
 		var content strings.Builder
 		show := func(t Token, err error) bool {
@@ -98,11 +103,16 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 	}, reply
 }
 
+// acquire holds the chat for an answer.
+func (c *Chat) acquire() error {
+	if err := c.checkMade(); err != nil {
+		return err
+	}
+	return c.access.Acquire("Chat.Stream", "Chat")
+}
+
 // begin computes a conversation, so that its reply can follow.
 func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply, take func(Token) error) (_ *generation, prompt string, err error) {
-	if err := c.checkMade(); err != nil {
-		return nil, "", err
-	}
 	if err := check(c.m, c.pick); err != nil {
 		return nil, "", err
 	}

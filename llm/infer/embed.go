@@ -33,6 +33,10 @@ type EmbedOptions struct {
 // computed at once where there are several places side by side, of [SessionOptions.Sequences];
 // [ErrSessionFull] says that there is none.
 func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	if err := s.acquire("Session.Embed"); err != nil {
+		return nil, err
+	}
+	defer s.access.Release()
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}

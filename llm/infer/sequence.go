@@ -36,8 +36,23 @@ func (q *Sequence) CheckOpen() error {
 	return nil
 }
 
-// Close ends the sequence and makes room for another. It never fails.
+// acquire holds the session of the sequence for a call.
+func (q *Sequence) acquire(method string) error {
+	if q == nil || q.session == nil {
+		return q.CheckOpen()
+	}
+	return q.session.acquire(method)
+}
+
+// Close ends the sequence and makes room for another. It fails only while another call uses the session.
 func (q *Sequence) Close() error {
+	if q == nil || q.session == nil {
+		return nil
+	}
+	if err := q.acquire("Sequence.Close"); err != nil {
+		return err
+	}
+	defer q.session.access.Release()
 	if q.CheckOpen() == nil {
 		q.session.slots[q.slot] = nil
 	}
@@ -78,12 +93,20 @@ func (q *Sequence) Context() int { return q.Session().Context() }
 // sequence is as before and can be used again. Only after [ggml.ErrBroken] it cannot be used:
 // every further call fails with it too.
 func (q *Sequence) Decode(ctx context.Context, tokens []int32) ([]float32, error) {
+	if err := q.acquire("Sequence.Decode"); err != nil {
+		return nil, err
+	}
+	defer q.session.access.Release()
 	return q.decode(ctx, tokens, false)
 }
 
 // DecodeInto is Decode into logits [vocab] of the caller's, to generate without
 // garbage.
 func (q *Sequence) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
+	if err := q.acquire("Sequence.DecodeInto"); err != nil {
+		return err
+	}
+	defer q.session.access.Release()
 	if err := q.checkTokens(tokens); err != nil {
 		return err
 	}
@@ -95,6 +118,10 @@ func (q *Sequence) DecodeInto(ctx context.Context, logits []float32, tokens []in
 
 // DecodeAll is Decode with the logits of what follows each token, [len(tokens)][vocab].
 func (q *Sequence) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, error) {
+	if err := q.acquire("Sequence.DecodeAll"); err != nil {
+		return nil, err
+	}
+	defer q.session.access.Release()
 	flat, err := q.decode(ctx, tokens, true)
 	if err != nil {
 		return nil, err
@@ -170,6 +197,14 @@ func (q *Sequence) restore(cause error) error {
 // ones ([SessionOptions.FullCache]), and other states can be restored at some: where that is not
 // so, the tokens before n are computed again, with those that come next.
 func (q *Sequence) Rewind(n int) (at int, err error) {
+	if err := q.acquire("Sequence.Rewind"); err != nil {
+		return 0, err
+	}
+	defer q.session.access.Release()
+	return q.rewind(n)
+}
+
+func (q *Sequence) rewind(n int) (at int, err error) {
 	if err := q.CheckOpen(); err != nil {
 		return 0, err
 	}
@@ -191,6 +226,10 @@ func (q *Sequence) Rewind(n int) (at int, err error) {
 // When it fails, the sequence has a beginning of the tokens, which Len tells: that which it had,
 // or a longer one.
 func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float32, cached int, err error) {
+	if err := q.acquire("Sequence.Prefill"); err != nil {
+		return nil, 0, err
+	}
+	defer q.session.access.Release()
 	if err := q.CheckOpen(); err != nil {
 		return nil, 0, err
 	}
@@ -208,7 +247,7 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 // takePrefix makes the sequence as long a beginning of the tokens as it, or another one of the session, is.
 func (q *Sequence) takePrefix(tokens []int32) error {
 	if q.session.d.whole { // the beginning is another one where something else follows
-		_, err := q.Rewind(0)
+		_, err := q.rewind(0)
 		return err
 	}
 	had := common(q.tokens, tokens)

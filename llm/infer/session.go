@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -58,6 +59,7 @@ type Session struct {
 	d       *decoder
 	slots   []*Sequence // nil where one is free
 	scratch stepScratch
+	access  exclusive.Access
 }
 
 // NewSession makes room for sequences. It builds the graph of one token, and so reports
@@ -70,12 +72,25 @@ func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
 	return &Session{d: d, slots: make([]*Sequence, max(1, o.Sequences))}, nil
 }
 
-// Close frees the session with its sequences. It never fails.
+// Close frees the session with its sequences. It fails only while another call uses the session.
 func (s *Session) Close() error {
-	if s != nil {
-		s.d.close()
+	if s == nil || s.d == nil {
+		return nil
 	}
+	if err := s.acquire("Session.Close"); err != nil {
+		return err
+	}
+	defer s.access.Release()
+	s.d.close()
 	return nil
+}
+
+// acquire holds the session for a call.
+func (s *Session) acquire(method string) error {
+	if s == nil || s.d == nil {
+		return s.checkOpen()
+	}
+	return s.access.Acquire(method, "Session")
 }
 
 func (s *Session) checkOpen() error {
@@ -126,6 +141,10 @@ func (s *Session) Free() int {
 // NewSequence makes a sequence without tokens. It fails with [ErrSessionFull] where there
 // is no room for another one.
 func (s *Session) NewSequence() (*Sequence, error) {
+	if err := s.acquire("Session.NewSequence"); err != nil {
+		return nil, err
+	}
+	defer s.access.Release()
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,10 @@ type stepScratch struct {
 // When it fails, the sequences are as a [Sequence.Decode] that fails leaves them, and what
 // is in Logits means nothing.
 func (s *Session) Step(ctx context.Context, next []StepInput) error {
+	if err := s.acquire("Session.Step"); err != nil {
+		return err
+	}
+	defer s.access.Release()
 	if err := s.checkStep(next); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -55,6 +56,7 @@ type Copies struct {
 
 	updateCtx *ggml.Context
 	update    device.Work
+	access    exclusive.Access
 }
 
 // copies are those of a matrix, and the adapters in them.
@@ -209,6 +211,14 @@ func (c *Copies) checkMade() error {
 	return nil
 }
 
+// acquire holds the copies for a call.
+func (c *Copies) acquire(method string) error {
+	if err := c.checkMade(); err != nil {
+		return err
+	}
+	return c.access.Acquire(method, "Copies")
+}
+
 // SizesOf are those of the copies that graphs have asked for, if no device keeps more than that.
 func (c *Copies) SizesOf(k Kept) device.Sizes {
 	if c.checkMade() != nil {
@@ -244,9 +254,10 @@ func (c *Copies) Sizes() device.Sizes {
 
 // AddDemand adds them to a demand.
 func (c *Copies) AddDemand(to *device.Demand) error {
-	if err := c.checkMade(); err != nil {
+	if err := c.acquire("Copies.AddDemand"); err != nil {
 		return err
 	}
+	defer c.access.Release()
 	for _, of := range c.list {
 		to.Hold(of.declared.Layer, of.declared.Kind, of.tensors()...)
 	}
@@ -258,9 +269,10 @@ func (c *Copies) AddDemand(to *device.Demand) error {
 
 // Allocate gives memory to the copies that graphs have asked for; there are no others then.
 func (c *Copies) Allocate() error {
-	if err := c.checkMade(); err != nil {
+	if err := c.acquire("Copies.Allocate"); err != nil {
 		return err
 	}
+	defer c.access.Release()
 	if c.made {
 		return errors.New("the copies have memory already")
 	}
@@ -305,16 +317,17 @@ func columns(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
 
 // Fill makes the copies, one matrix after the other.
 func (c *Copies) Fill(ctx context.Context) error {
-	if err := c.checkMade(); err != nil {
+	if err := c.acquire("Copies.Fill"); err != nil {
 		return err
 	}
+	defer c.access.Release()
 	if !c.made {
 		return errors.New("the copies have no memory; Allocate gives them some")
 	}
 	if err := c.fill(ctx); err != nil {
 		return err
 	}
-	return c.Update(ctx)
+	return c.computeUpdates(ctx)
 }
 
 // fill makes all but the adapters in them. Its memory is free again before graphs are computed that
@@ -364,6 +377,17 @@ func (c *Copies) Updates() []device.Work {
 
 // Update computes the Updates.
 func (c *Copies) Update(ctx context.Context) error {
+	if c == nil || c.update.Graph == nil {
+		return nil
+	}
+	if err := c.acquire("Copies.Update"); err != nil {
+		return err
+	}
+	defer c.access.Release()
+	return c.computeUpdates(ctx)
+}
+
+func (c *Copies) computeUpdates(ctx context.Context) error {
 	for _, w := range c.Updates() {
 		if err := w.Workspace.Compute(ctx, w.Graph); err != nil {
 			return err
@@ -392,11 +416,15 @@ func (c *Copies) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Close frees them. It never fails.
+// Close frees them. It fails only while another call uses them.
 func (c *Copies) Close() error {
 	if c.checkMade() != nil {
 		return nil
 	}
+	if err := c.acquire("Copies.Close"); err != nil {
+		return err
+	}
+	defer c.access.Release()
 	c.update.Workspace.Close()
 	c.updateCtx.Close()
 	c.memory.Close()

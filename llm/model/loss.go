@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -86,6 +87,7 @@ type LossGraph struct {
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
 	dropout *nn.Dropout // nil without
+	access  exclusive.Access
 }
 
 // A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
@@ -109,6 +111,12 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	}
 	if err := errors.Join(m.checkLossGraph(o), m.checkCopies(e, o)); err != nil {
 		return nil, err
+	}
+	if o.Copies != nil {
+		if err := o.Copies.access.Acquire("Model.NewLossGraph", "Copies"); err != nil {
+			return nil, err
+		}
+		defer o.Copies.access.Release()
 	}
 	lowerings, err := e.Lowerings(device.Use{Compute: o.ComputeType})
 	if err != nil {
@@ -204,11 +212,23 @@ func (l *LossGraph) checkMade() error {
 	return nil
 }
 
-// Close frees the graph. It never fails.
+// acquire holds the graph for a call.
+func (l *LossGraph) acquire(method string) error {
+	if err := l.checkMade(); err != nil {
+		return err
+	}
+	return l.access.Acquire(method, "LossGraph")
+}
+
+// Close frees the graph. It fails only while another call uses it.
 func (l *LossGraph) Close() error {
 	if l == nil {
 		return nil
 	}
+	if err := l.access.Acquire("LossGraph.Close", "LossGraph"); err != nil {
+		return err
+	}
+	defer l.access.Release()
 	if !l.shared {
 		l.workspace.Close()
 	}
@@ -219,7 +239,11 @@ func (l *LossGraph) Close() error {
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
 func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
-	if err := l.Submit(ctx, b); err != nil {
+	if err := l.acquire("LossGraph.Compute"); err != nil {
+		return nil, err
+	}
+	defer l.access.Release()
+	if err := l.submit(ctx, b); err != nil {
 		return nil, err
 	}
 	return l.losses.Losses()
@@ -229,13 +253,18 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 // [device.Workspace.ComputeThen] does: ones that go on from the gradients and from
 // TrainGraphOptions.Losses.
 func (l *LossGraph) Submit(ctx context.Context, b Batch, then ...device.Work) error {
-	if err := l.checkMade(); err != nil {
+	if err := l.acquire("LossGraph.Submit"); err != nil {
 		return err
 	}
+	defer l.access.Release()
+	return l.submit(ctx, b, then...)
+}
+
+func (l *LossGraph) submit(ctx context.Context, b Batch, then ...device.Work) error {
 	if err := l.check(b); err != nil {
 		return err
 	}
-	if err := l.Allocate(); err != nil {
+	if err := l.allocate(); err != nil {
 		return err
 	}
 	if err := l.inputs.Fill(l.feed(b)); err != nil {
@@ -247,18 +276,24 @@ func (l *LossGraph) Submit(ctx context.Context, b Batch, then ...device.Work) er
 // Predictions are the most probable next tokens of the batch that was computed last, one
 // for each of its tokens, by a graph without gradients.
 func (l *LossGraph) Predictions() ([]int32, error) {
-	if err := l.checkMade(); err != nil {
+	if err := l.acquire("LossGraph.Predictions"); err != nil {
 		return nil, err
 	}
+	defer l.access.Release()
 	return l.losses.Likeliest()
 }
 
 // Allocate gives the graph memory, if it has none: of its own, or that of the graph before
 // in its workspace. Compute does so too.
 func (l *LossGraph) Allocate() error {
-	if err := l.checkMade(); err != nil {
+	if err := l.acquire("LossGraph.Allocate"); err != nil {
 		return err
 	}
+	defer l.access.Release()
+	return l.allocate()
+}
+
+func (l *LossGraph) allocate() error {
 	if l.workspace == nil {
 		var err error
 		if l.workspace, err = l.engine.NewWorkspace(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/filelock"
 )
@@ -36,9 +37,10 @@ const Kept = 3
 // A Folder is that of a run which this process begins, or goes on with: no other process has it meanwhile. It is used
 // by one goroutine.
 type Folder struct {
-	Path  string
-	isNew bool // CreateNew has made it
-	lock  *os.File
+	Path   string
+	isNew  bool // CreateNew has made it
+	lock   *os.File
+	access exclusive.Access
 }
 
 // Create makes the folder of a run, if there is none yet, and takes it for this process until it is closed, or the process
@@ -92,7 +94,14 @@ func CreateNew(runs, name string) (*Folder, error) {
 
 // Close lets other processes have the folder. One that [CreateNew] has made is removed if no run has begun in it.
 func (f *Folder) Close() error {
-	if f == nil || f.lock == nil {
+	if f == nil {
+		return nil
+	}
+	if err := f.access.Acquire("Folder.Close", "Folder"); err != nil {
+		return err
+	}
+	defer f.access.Release()
+	if f.lock == nil {
 		return nil
 	}
 	err := errors.Join(f.removeUnused(), f.lock.Close())
@@ -100,11 +109,16 @@ func (f *Folder) Close() error {
 	return err
 }
 
-func (f *Folder) checkOpen() error {
-	switch {
-	case f == nil:
+// acquire holds the folder for a call, if it is open.
+func (f *Folder) acquire(method string) error {
+	if f == nil {
 		return errors.New("the folder is nil")
-	case f.lock == nil:
+	}
+	if err := f.access.Acquire(method, "Folder"); err != nil {
+		return err
+	}
+	if f.lock == nil {
+		f.access.Release()
 		return errors.New("the folder is closed, or a zero value; Create takes one")
 	}
 	return nil
@@ -137,9 +151,10 @@ func (f *Folder) Continued(checkpoint string) (Manifest, error) {
 // Describe writes what the run is that begins or goes on now. Program and GGML need not be given, and paths may be as they are
 // from the working directory.
 func (f *Folder) Describe(m Manifest) error {
-	if err := f.checkOpen(); err != nil {
+	if err := f.acquire("Folder.Describe"); err != nil {
 		return err
 	}
+	defer f.access.Release()
 	if m.Program == "" {
 		m.Program = moduleVersion()
 	}
@@ -154,17 +169,19 @@ func (f *Folder) Describe(m Manifest) error {
 
 // WriteConfig replaces the settings of the program, whatever form they have.
 func (f *Folder) WriteConfig(text []byte) error {
-	if err := f.checkOpen(); err != nil {
+	if err := f.acquire("Folder.WriteConfig"); err != nil {
 		return err
 	}
+	defer f.access.Release()
 	return filelink.Replace(f.File(Config), text)
 }
 
 // AddCommand adds the command that begins or continues the run now, of which [Run.Time] is.
 func (f *Folder) AddCommand(command string) error {
-	if err := f.checkOpen(); err != nil {
+	if err := f.acquire("Folder.AddCommand"); err != nil {
 		return err
 	}
+	defer f.access.Release()
 	line := fmt.Sprintf("%s  %s\n", time.Now().UTC().Format(time.RFC3339), command)
 	return filelink.Append(f.File(Commands), []byte(line))
 }

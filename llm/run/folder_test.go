@@ -37,6 +37,19 @@ func TestCreateNew(t *testing.T) {
 	}
 }
 
+// A folder that several goroutines use says so.
+func TestFolderInUse(t *testing.T) {
+	f, err := Create(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, f.acquire("Folder.AddSample"))
+	const inUse = ": another call is using the Folder, and only one goroutine may at a time; give each goroutine its own, or let them take turns with a mutex"
+	require.EqualError(t, f.AddCommand("a"), "Folder.AddCommand"+inUse)
+	require.EqualError(t, f.Close(), "Folder.Close"+inUse)
+	f.access.Release()
+	require.NoError(t, f.Close())
+	require.EqualError(t, f.AddCommand("a"), "the folder is closed, or a zero value; Create takes one")
+}
+
 // Runs are found by their manifests, in a folder and two below it.
 func TestList(t *testing.T) {
 	t.Chdir(t.TempDir())

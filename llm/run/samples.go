@@ -44,9 +44,10 @@ func readSamples(path string) ([]Sample, error) {
 // AddSample adds a sample of a run that has done so many steps. It takes the place of that of its step, and of those of
 // later steps, which a run that goes on from a checkpoint takes again.
 func (f *Folder) AddSample(s Sample, done int) error {
-	if err := f.checkOpen(); err != nil {
+	if err := f.acquire("Folder.AddSample"); err != nil {
 		return err
 	}
+	defer f.access.Release()
 	list, err := readSamples(f.File(Samples))
 	if err != nil {
 		return err

@@ -29,9 +29,10 @@ func (f *Folder) End(out Outcome, err error) error {
 	if f == nil {
 		return nil
 	}
-	if err := f.checkOpen(); err != nil {
+	if err := f.acquire("Folder.End"); err != nil {
 		return err
 	}
+	defer f.access.Release()
 	m, found, readErr := ReadManifest(f.Path)
 	if readErr != nil || !found {
 		return readErr

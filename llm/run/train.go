@@ -155,9 +155,10 @@ func (o *Options) begin(t *train.Trainer) error {
 		_, err := Resume(t, o.Resume)
 		return err
 	}
-	if err := o.folder.checkOpen(); err != nil {
+	if err := o.folder.acquire("Folder.Options"); err != nil {
 		return err
 	}
+	o.folder.access.Release()
 	before, err := o.folder.Continued(o.Resume)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/goggml/ggml/internal/exclusive"
 )
 
 // Options are the settings of a [Sampler]. The zero value always takes the most
@@ -60,6 +62,7 @@ type Sampler struct {
 	history []int32
 	scores  []float32   // logits with penalties; reused
 	list    []candidate // reused
+	access  exclusive.Access
 }
 
 // New makes a sampler; it fails if an option is out of range.
@@ -83,9 +86,14 @@ func New(o Options) (*Sampler, error) {
 // Accept adds tokens that the penalties take into account, those of a prompt
 // for example. Sample adds what it returns by itself.
 func (s *Sampler) Accept(tokens ...int32) {
-	if !s.penalises() {
-		return
+	if s.penalises() && s.access.Try("Sampler.Accept", "Sampler") {
+		s.remember(tokens)
+		s.access.Release()
 	}
+}
+
+// remember adds tokens to the history.
+func (s *Sampler) remember(tokens []int32) {
 	s.history = append(s.history, tokens...)
 	if n := s.last; n >= 0 && len(s.history) > n {
 		s.history = slices.Delete(s.history, 0, len(s.history)-n)
@@ -94,7 +102,12 @@ func (s *Sampler) Accept(tokens ...int32) {
 
 // Forget drops the tokens that the penalties take into account, so that another text can
 // begin. What is drawn by chance goes on.
-func (s *Sampler) Forget() { s.history = s.history[:0] }
+func (s *Sampler) Forget() {
+	if s.access.Try("Sampler.Forget", "Sampler") {
+		s.history = s.history[:0]
+		s.access.Release()
+	}
+}
 
 func (s *Sampler) penalises() bool {
 	return s.o.RepeatPenalty != 1 || s.o.FrequencyPenalty != 0 || s.o.PresencePenalty != 0
@@ -106,12 +119,18 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	if s == nil || s.rng == nil {
 		return 0, errors.New("the sampler is nil or a zero value; sample.New makes one")
 	}
+	if err := s.access.Acquire("Sampler.Sample", "Sampler"); err != nil {
+		return 0, err
+	}
+	defer s.access.Release()
 	if err := s.load(logits); err != nil {
 		return 0, err
 	}
 	s.filter()
 	token := s.draw()
-	s.Accept(token)
+	if s.penalises() {
+		s.remember([]int32{token})
+	}
 	return token, nil
 }
 

@@ -56,6 +56,10 @@ func (t *Trainer) SaveCheckpoint(path string) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
+	if err := t.access.Acquire("Trainer.SaveCheckpoint", "Trainer"); err != nil {
+		return err
+	}
+	defer t.access.Release()
 	if err := t.checkParameters(); err != nil {
 		return err
 	}
@@ -173,6 +177,10 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	if err := t.checkOpen(); err != nil {
 		return err
 	}
+	if err := t.access.Acquire("Trainer.LoadCheckpoint", "Trainer"); err != nil {
+		return err
+	}
+	defer t.access.Release()
 	g, err := openCheckpoint(path)
 	if err != nil {
 		return err

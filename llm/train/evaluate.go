@@ -57,6 +57,10 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
 	}
+	if err := t.access.Acquire("Trainer.Evaluate", "Trainer"); err != nil {
+		return Evaluation{}, err
+	}
+	defer t.access.Release()
 	e, err := t.evaluator.Evaluate(ctx, adapters, d)
 	if err == nil {
 		e.Step = t.step

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
@@ -32,6 +33,7 @@ type Evaluator struct {
 	engine  *device.Engine
 	graphs  []*evalGraph // the one used last is first
 	closed  bool
+	access  exclusive.Access
 }
 
 // NewEvaluator makes an evaluator of a model.
@@ -79,11 +81,15 @@ func (e *Evaluator) checkOpen() error {
 	return e.m.CheckOpen()
 }
 
-// Close frees the evaluator; the model stays open. It never fails.
+// Close frees the evaluator; the model stays open. It fails only while another call uses the evaluator.
 func (e *Evaluator) Close() error {
 	if e == nil {
 		return nil
 	}
+	if err := e.access.Acquire("Evaluator.Close", "Evaluator"); err != nil {
+		return err
+	}
+	defer e.access.Release()
 	e.closed = true
 	for _, g := range e.graphs {
 		g.graph.Close()
@@ -126,6 +132,10 @@ func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d
 	if ctx == nil {
 		return nil, errNoContext
 	}
+	if err := e.access.Acquire("Evaluator.EvaluateRows", "Evaluator"); err != nil {
+		return nil, err
+	}
+	defer e.access.Release()
 	return e.evaluateRows(ctx, groupOf(e.options.Group), adapters, d)
 }
 

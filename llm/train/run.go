@@ -62,6 +62,10 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	if ctx == nil {
 		return errNoContext
 	}
+	if err := t.running.Acquire("Trainer.Run", "Trainer"); err != nil {
+		return err
+	}
+	defer t.running.Release()
 	err := t.run(ctx, o)
 	switch {
 	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // as in a group that another process stops

@@ -32,7 +32,7 @@ func (t *Trainer) Reshuffle() {
 
 func (t *Trainer) setShuffle(s shuffle) {
 	t.shuffle = s
-	old := t.shuffler
+	old := &t.shuffler
 	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // without the order of an epoch
 }
 

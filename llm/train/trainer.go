@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -44,6 +45,8 @@ type Trainer struct {
 	shuffle       shuffle
 	schedule      Schedule // with the number of steps that there are, see plan
 	closed        bool
+	access        exclusive.Access // for all but Run, which calls the others
+	running       exclusive.Access // for Run
 
 	fixed   []setting // those that checkpoints compare, once they are needed
 	changes []Difference
@@ -153,11 +156,15 @@ func (t *Trainer) checkOpen() error {
 	return t.m.CheckOpen()
 }
 
-// Close frees the trainer; model and adapters stay open. It never fails.
+// Close frees the trainer; model and adapters stay open. It fails only while another call uses the trainer.
 func (t *Trainer) Close() error {
 	if t == nil {
 		return nil
 	}
+	if err := t.access.Acquire("Trainer.Close", "Trainer"); err != nil {
+		return err
+	}
+	defer t.access.Release()
 	t.closed = true
 	if t.loss != nil {
 		t.loss.Close()
@@ -201,6 +208,10 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if ctx == nil {
 		return StepMetrics{}, errNoContext
 	}
+	if err := t.access.Acquire("Trainer.Step", "Trainer"); err != nil {
+		return StepMetrics{}, err
+	}
+	defer t.access.Release()
 	s, err := t.compute(ctx)
 	if err != nil {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))

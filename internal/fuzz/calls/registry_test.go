@@ -574,15 +574,13 @@ var public = registry{
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
-		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use.",
-		reflect.TypeFor[data.Hashes]():       "It is used by one goroutine.",
-		reflect.TypeFor[data.Shuffler]():     "It is used by one goroutine.",
+		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use: while it answers, another answer is an error.",
 		reflect.TypeFor[device.Demand]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Memory]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Packing]():    "It is used by one goroutine, like its memory.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, that of its engine.",
-		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, as its session is not.",
+		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, as its session is not: while it answers, another answer is an error.",
 		reflect.TypeFor[infer.Sequence]():    "It is used by one goroutine, that of its session.",
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",
 		reflect.TypeFor[model.Copies]():      "They are used by one goroutine.",

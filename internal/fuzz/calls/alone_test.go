@@ -1,0 +1,30 @@
+//go:build linux && cgo
+
+package calls
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goggml/ggml/internal/exclusive"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/tokenizer"
+)
+
+// unchecked lists types that belong to one goroutine and have no exclusive.Access, with the reason.
+var unchecked = map[reflect.Type]string{
+	reflect.TypeFor[infer.Sequence]():    "its calls hold the access of its session",
+	reflect.TypeFor[tokenizer.Decoder](): "its methods return text alone, and in order only if one goroutine calls them",
+}
+
+// What belongs to one goroutine reports that several use it.
+func TestAlone(t *testing.T) {
+	access := reflect.TypeFor[exclusive.Access]()
+	for of := range public.alone {
+		f, found := of.FieldByName("access")
+		found = found && (f.Type == access || f.Type == reflect.PointerTo(access))
+		assert.Equal(t, unchecked[of] == "", found, "%v has an exclusive.Access, or is listed with the reason why not", of)
+	}
+}
