@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -31,7 +32,8 @@ type Options struct {
 	// Session says how long texts can be, and how many are computed at once. Its adapters are
 	// those above.
 	Session infer.SessionOptions
-	// Sampling draws the tokens of answers; the zero value takes the most likely one.
+	// Sampling draws the tokens of answers; the zero value takes the most likely one. A Seed of 0 is another one for each
+	// [Assistant], so that the next process answers otherwise.
 	Sampling sample.Options
 	Chat     generate.ChatOptions // of an [Assistant]
 	Embed    infer.EmbedOptions   // of [Embed]
@@ -180,6 +182,9 @@ func loadAdapter(path string, m *model.Model) (*lora.Adapter, error) {
 }
 
 func (a *opened) chat(o Options) (*generate.Chat, error) {
+	if o.Sampling.Seed == 0 {
+		o.Sampling.Seed = rand.Uint64()
+	}
 	sampler, err := sample.New(o.Sampling)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
@@ -138,6 +139,27 @@ func TestEmbedIsOfSession(t *testing.T) {
 	want, err := generate.Embed(ctx, m, s, texts, o.Embed)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// Without a seed each assistant draws tokens of its own, with one the same.
+func TestAssistantSeed(t *testing.T) {
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
+	answer := func(seed uint64) string {
+		a, err := llm.NewAssistant("model.gguf", llm.Options{
+			Sampling: sample.Options{Temperature: 9, Seed: seed}, Chat: generate.ChatOptions{Limit: testutil.Ptr(40), ShowSpecial: true},
+		})
+		require.NoError(t, err)
+		defer a.Close()
+		reply, err := a.Reply(context.Background(), io.Discard, talk)
+		require.NoError(t, err)
+		return reply.Content
+	}
+	require.Equal(t, answer(1), answer(1))
+	drawn := map[string]bool{}
+	for range 8 { // some of which may end at once
+		drawn[answer(0)] = true
+	}
+	require.Greater(t, len(drawn), 1)
 }
 
 // One assistant in several goroutines gives whole answers or an error, and no answer without some of its words.

@@ -31,7 +31,7 @@ type Options struct {
 	TopP        *float32
 	MinP        float32 // keeps those with this part of the probability of the most likely one; 0 is off
 	Temperature float32 // divides the logits: 1 draws as the model says, less is safer; 0 takes the most likely
-	Seed        uint64  // equal seeds draw equal tokens
+	Seed        uint64  // equal seeds draw equal tokens, 0 as any other
 }
 
 func (o Options) check() error {
