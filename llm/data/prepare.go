@@ -135,7 +135,7 @@ func (o *PrepareOptions) complete() error {
 	o.TooLong = cmp.Or(o.TooLong, CutLong)
 	switch {
 	case o.Length < 1:
-		return fmt.Errorf("samples of %d tokens are empty", o.Length)
+		return noLength(o.Length)
 	case o.TooLong != CutLong && o.TooLong != SplitLong && o.TooLong != DropLong:
 		return fmt.Errorf("what is too long cannot be %q; it can be cut, split or dropped", o.TooLong)
 	case o.Cache != "" && o.Key == "":
@@ -148,6 +148,11 @@ func (o *PrepareOptions) complete() error {
 		o.Warn = func(string) {}
 	}
 	return nil
+}
+
+// noLength is the error of options whose Length nobody has set.
+func noLength(n int) error {
+	return fmt.Errorf("Length is %d; set it to the most predicted tokens of a sample, such as the context of the model", n)
 }
 
 // A builder makes samples of at most Length predicted tokens, and counts.

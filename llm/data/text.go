@@ -89,7 +89,7 @@ func (s *textSampler) read(r *documentReader) error {
 		return errors.New("there is no vocabulary, or no reader of the text: it is nil")
 	}
 	if s.o.Length < 1 {
-		return fmt.Errorf("samples of %d tokens are empty", s.o.Length)
+		return noLength(s.o.Length)
 	}
 	if s.o.Length > math.MaxInt32 {
 		return fmt.Errorf("samples of %d tokens are longer than %d, which are the most", s.o.Length, math.MaxInt32)

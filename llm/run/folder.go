@@ -46,6 +46,9 @@ type Folder struct {
 // Create makes the folder of a run, if there is none yet, and takes it for this process until it is closed, or the process
 // ends, however that ends.
 func Create(path string) (*Folder, error) {
+	if path == "" {
+		return nil, errors.New("the run has no folder: its path is empty")
+	}
 	if err := filelink.MkdirAll(path, 0o777); err != nil {
 		return nil, err
 	}
@@ -69,6 +72,9 @@ func Create(path string) (*Folder, error) {
 func CreateNew(runs, name string) (*Folder, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return nil, fmt.Errorf("%q is no name of a folder in another one", name)
+	}
+	if runs == "" {
+		return nil, errors.New("the folder of runs has no name: its path is empty; \".\" is the working directory")
 	}
 	if err := filelink.MkdirAll(runs, 0o777); err != nil {
 		return nil, err

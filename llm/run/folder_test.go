@@ -37,6 +37,20 @@ func TestCreateNew(t *testing.T) {
 	}
 }
 
+// An empty path is not the working directory.
+func TestNoPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := Create("")
+	require.EqualError(t, err, "the run has no folder: its path is empty")
+	_, err = Open("")
+	require.EqualError(t, err, "the run has no folder: its path is empty")
+	_, err = CreateNew("", "a")
+	require.EqualError(t, err, `the folder of runs has no name: its path is empty; "." is the working directory`)
+	entries, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
 // A folder that several goroutines use says so.
 func TestFolderInUse(t *testing.T) {
 	f, err := Create(t.TempDir())

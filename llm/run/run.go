@@ -41,6 +41,9 @@ func (e *NotRunError) Error() string {
 
 // Open reads what a folder says of its run.
 func Open(path string) (*Run, error) {
+	if path == "" {
+		return nil, errors.New("the run has no folder: its path is empty")
+	}
 	m, found, err := ReadManifest(path)
 	switch {
 	case err != nil:

@@ -81,10 +81,14 @@ type Outcome struct {
 	Lost         error  // why some of the metrics are not written, of which the run takes no notice
 }
 
-// String is the outcome in words.
+// String is the outcome in words. Where an error is beside it, it says so.
 func (o Outcome) String() string {
 	steps := counted.Of(o.Total, "step")
 	switch {
+	case o.Total == 0:
+		return "not begun; the error beside it says why"
+	case !o.Complete && !o.Stopped:
+		return fmt.Sprintf("failed after step %d of %d; the error beside it says why", o.Steps, o.Total)
 	case o.WasDone && o.Steps < o.Total:
 		return fmt.Sprintf("already complete (%d of %s): %s, and nothing is left to do", o.Steps, steps, o.Ended)
 	case o.WasDone:

@@ -40,6 +40,11 @@ func TestTrainInFolder(t *testing.T) {
 		require.NoError(t, openErr)
 		return out, r, err
 	}
+	out, err := Train(t.Context(), nil, Options{})
+	require.Error(t, err)
+	require.Equal(t, "not begun; the error beside it says why", out.String())
+	require.Equal(t, "failed after step 3 of 9; the error beside it says why", Outcome{Steps: 3, Total: 9}.String())
+	require.Equal(t, "failed after step 9 of 9; the error beside it says why", Outcome{Steps: 9, Total: 9, Ended: "all 9 steps are done"}.String())
 	out, r, err := again(7)
 	require.ErrorIs(t, err, train.ErrStopped)
 	require.Equal(t, Outcome{Steps: 7, Total: 9, Saved: 7, Stopped: true}, out)
