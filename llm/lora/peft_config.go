@@ -9,6 +9,7 @@ import (
 	"regexp"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/plainjson"
 )
 
 // A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that
@@ -62,7 +63,7 @@ func (p *peftPattern) UnmarshalJSON(raw []byte) error {
 		}
 		rule := peftRule{key: key.(string)} // a decoder takes no other keys
 		if err := d.Decode(&rule.value); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", rule.key, plainjson.Error(err))
 		}
 		// As PEFT has it (get_pattern_key). Go's expressions lack a few of Python's.
 		if rule.match, err = regexp.Compile(`^(?:.*\.)?(?:` + rule.key + `)$`); err != nil {
@@ -128,7 +129,7 @@ func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err e
 		return nil, nil, nil, err
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	if err := plainjson.Unmarshal(raw, &fields); err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	c = &peftConfig{Rank: 8, Alpha: 8} // PEFT's defaults
@@ -151,7 +152,7 @@ func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 		if !ok {
 			continue
 		}
-		if err := json.Unmarshal(value, target); err != nil {
+		if err := plainjson.Unmarshal(value, target); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

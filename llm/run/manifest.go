@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/plainjson"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -45,7 +46,7 @@ func ReadManifest(folder string) (m Manifest, found bool, err error) {
 	// A run of before a file could have another name has these.
 	m = Manifest{Adapter: Adapter, Best: Best, Metrics: Metrics}
 	if err == nil {
-		err = json.Unmarshal(text, &m)
+		err = plainjson.Unmarshal(text, &m)
 	}
 	if err != nil {
 		return m, false, fmt.Errorf("%s cannot be read: %w; restore it, or begin a run in another folder", path, filelink.SystemError(err))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/plainjson"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -38,7 +39,7 @@ type Measured struct {
 
 // ParseLine reads a line of the metrics.
 func ParseLine(text []byte) (l Line, err error) {
-	if err = json.Unmarshal(text, &l); err == nil && (l.Loss == nil && l.EvalLoss == nil || l.Step < 0) {
+	if err = plainjson.Unmarshal(text, &l); err == nil && (l.Loss == nil && l.EvalLoss == nil || l.Step < 0) {
 		err = errors.New("it is of no step, and of no evaluation")
 	}
 	return l, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml/internal/counted"
+	"github.com/goggml/ggml/internal/plainjson"
 )
 
 // metadataKey is the key of a header that is no tensor.
@@ -50,13 +51,13 @@ func parseHeader(header []byte, dataSize int64) (tensors []Tensor, metadata map[
 		seen[name] = true
 		if name == metadataKey {
 			if err := d.Decode(&metadata); err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
+				return nil, nil, fmt.Errorf("%s: %w", metadataKey, plainjson.Error(err))
 			}
 			continue
 		}
 		var info tensorInfo
 		if err := d.Decode(&info); err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+			return nil, nil, fmt.Errorf("tensor %q: %w", name, plainjson.Error(err))
 		}
 		t, err := info.tensor(name)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
+
+	"github.com/goggml/ggml/internal/plainjson"
 )
 
 // A jsonReply is the line of a reply.
@@ -63,7 +65,7 @@ func (t *talk) answerLine(ctx context.Context, line []byte) error {
 		Messages json.RawMessage `json:"messages"`
 		Role     json.RawMessage `json:"role"`
 	}
-	if err := json.Unmarshal(line, &keys); err != nil {
+	if err := plainjson.Unmarshal(line, &keys); err != nil {
 		return &requestError{fmt.Errorf("a JSON object is expected: %w", err)}
 	}
 	switch {
@@ -77,7 +79,7 @@ func (t *talk) answerLine(ctx context.Context, line []byte) error {
 
 func (t *talk) answerConversation(ctx context.Context, line []byte) error {
 	var next chat.Conversation
-	if err := json.Unmarshal(line, &next); err != nil {
+	if err := plainjson.Unmarshal(line, &next); err != nil {
 		return &requestError{err}
 	}
 	before := t.Conversation
@@ -95,7 +97,7 @@ func (t *talk) answerConversation(ctx context.Context, line []byte) error {
 
 func (t *talk) answerMessage(ctx context.Context, line []byte) error {
 	var next chat.Message
-	if err := json.Unmarshal(line, &next); err != nil {
+	if err := plainjson.Unmarshal(line, &next); err != nil {
 		return &requestError{err}
 	}
 	if role := next.Role(); role != "user" && role != "tool" {
