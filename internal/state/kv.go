@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -31,15 +32,21 @@ const ringStep = 256
 
 // NewKV makes a cache for heads of keys and values of a size, of which queries see a window.
 func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if !o.Type.IsValid() || !o.Type.CanQuantize() {
 		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", o.Type)
 	}
 	if block := o.Type.BlockSize(); int64(size)%block != 0 {
 		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", o.Type, block, size)
 	}
+	if size < 1 || heads < 1 || size > math.MaxInt32/heads || w.Size < 0 {
+		return nil, fmt.Errorf("a KV cache of %d heads of %d elements and a window of %d tokens is impossible", heads, size, w.Size)
+	}
 	c := &KV{window: w, length: o.Length, slots: make([]kept, o.Slots)}
 	if w.Size > 0 && !o.Full {
-		ring := w.Size + min(o.Batch, o.Length)
+		ring := min(w.Size, o.Length) + min(o.Batch, o.Length)
 		c.length = min((ring+ringStep-1)/ringStep*ringStep, o.Length)
 	}
 	for _, t := range []**ggml.Tensor{&c.k, &c.v} {

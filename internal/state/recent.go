@@ -34,6 +34,12 @@ type recentBuffer struct{ end, first, last int }
 
 // NewRecent makes the state for vectors of a width, of parts that look at so many before a token.
 func NewRecent(o Options, width, before int) (*Recent, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if width < 1 || before < 0 {
+		return nil, fmt.Errorf("a convolution of %d tokens of width %d is impossible", before+1, width)
+	}
 	if before > recentTokens/2 {
 		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; %d are the most", before, recentTokens/2)
 	}

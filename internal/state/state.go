@@ -3,6 +3,9 @@
 package state
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -57,6 +60,24 @@ type Options struct {
 	Length    int       // positions of each
 	Batch     int       // the most that a pass adds to one
 	Full      bool      // keep all positions, also those that no query will see any more
+}
+
+// MaxSlots is the most sequences of a session.
+const MaxSlots = 1 << 16
+
+// check validates options before anything is allocated for each slot.
+func (o Options) check() error {
+	switch {
+	case o.NewTensor == nil:
+		return errors.New("Options.NewTensor is nil; it makes the tensors of a state")
+	case o.Slots < 1 || o.Slots > MaxSlots:
+		return fmt.Errorf("states of %d sequences are impossible; there can be 1 to %d", o.Slots, MaxSlots)
+	case o.Length < 1 || o.Length > math.MaxInt32:
+		return fmt.Errorf("states of %d tokens are impossible; there can be 1 to %d", o.Length, math.MaxInt32)
+	case o.Batch < 0:
+		return fmt.Errorf("a pass of %d tokens is impossible", o.Batch)
+	}
+	return nil
 }
 
 // A Pass is the sequences that a graph continues: those of slots side by side, each by as many

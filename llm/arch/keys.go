@@ -187,6 +187,10 @@ func (m *metadata) pattern(name string, fallback int) (period int, local []bool)
 func (m *metadata) readKeys(c *Config, s spec) {
 	for _, k := range s.allKeys() {
 		k.read(m, k.name, c)
+		if c.Layers > maxLayers { // before lists of all layers are made
+			m.fault("there are %d layers; %d are the most", c.Layers, maxLayers)
+			return
+		}
 	}
 	m.readRoPE(c, s)
 	m.refuse(c, s)

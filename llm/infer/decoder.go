@@ -38,9 +38,6 @@ func (o *SessionOptions) states() state.Options {
 	return state.Options{Type: o.CacheType, Slots: o.Sequences, Length: o.Context, Batch: o.Batch, Full: o.FullCache}
 }
 
-// maxSlots bounds the sequences of a batch.
-const maxSlots = 1 << 16
-
 func newDecoder(m *model.Model, o SessionOptions) (*decoder, error) {
 	d, err := o.decoder(m)
 	if err != nil {
@@ -61,8 +58,8 @@ func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 	if o.Sequences == 0 {
 		o.Sequences = 1
 	}
-	if o.Sequences < 1 || o.Sequences > maxSlots {
-		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, maxSlots)
+	if o.Sequences < 1 || o.Sequences > state.MaxSlots {
+		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, state.MaxSlots)
 	}
 	if o.Context == 0 {
 		o.Context = m.Config().Context
