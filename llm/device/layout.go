@@ -42,6 +42,21 @@ func (l Layout) String() string {
 // IsCPU reports whether the CPU holds all.
 func (l Layout) IsCPU() bool { return !slices.ContainsFunc(l.Devices, isNotCPU) }
 
+// Servers names the devices of RPC servers, which messages blame for wrong numbers as well as the model; "" is none.
+func (l Layout) Servers() string {
+	return names(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool {
+		return d == nil || !strings.HasPrefix(d.Registry().Name(), "RPC")
+	}))
+}
+
+// BlameServers adds to an error of numbers that are not finite that an RPC server may have made them.
+func (l Layout) BlameServers(err error) error {
+	if servers := l.Servers(); servers != "" {
+		return fmt.Errorf("%w, or the server of %s computes wrongly", err, servers)
+	}
+	return err
+}
+
 func isNotCPU(d *ggml.Device) bool { return d.Type() != ggml.CPU }
 
 func names(devices []*ggml.Device) string {

@@ -184,6 +184,9 @@ func (g *generation) sample() (Token, error) {
 	}
 	id, err := g.pick.Sample(logits)
 	if err != nil {
+		if slices.ContainsFunc(logits, func(l float32) bool { return l != l || l > math.MaxFloat32 }) {
+			err = g.m.Layout().BlameServers(err)
+		}
 		return Token{}, err
 	}
 	t := Token{ID: id}

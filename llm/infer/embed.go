@@ -68,7 +68,7 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	vectors := make([][]float32, len(texts))
 	for i, t := range pooled {
 		if vectors[i], err = t.vector(o.Normalize); err != nil {
-			return nil, fmt.Errorf("text %d: %w", i+1, err)
+			return nil, fmt.Errorf("text %d: %w", i+1, s.d.m.Layout().BlameServers(err))
 		}
 	}
 	return vectors, nil

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -64,4 +66,29 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A server's NaN is not blamed on the file of the model alone.
+func TestServerIsBlamed(t *testing.T) {
+	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Unload() })
+	layout := device.On(server.Devices()[0])
+	m, err := model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: layout})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	_, err = m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // as a server does that lies
+	require.NoError(t, err)
+	r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
+	_, err = r.Step(t.Context())
+	name := server.Devices()[0].Name()
+	require.ErrorContains(t, err, ": the server of "+name+" answers that the model's weight blk.0.attn_v.weight holds NaN; train without it, which shows whether the server or the file of the model is damaged")
+
+	s, err := infer.NewSession(m, infer.SessionOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Embed(t.Context(), [][]int32{{1, 2}}, infer.EmbedOptions{})
+	require.EqualError(t, err, "text 1: its embedding has the number NaN: the weights or adapters of the model may be damaged, or the server of "+name+" computes wrongly")
+	require.Empty(t, device.Layout{}.Servers())
+	require.EqualError(t, device.Layout{}.BlameServers(io.EOF), "EOF")
 }

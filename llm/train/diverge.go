@@ -48,15 +48,24 @@ func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type)
 		}
 	}
 	damaged, bad, err := t.damaged(ctx, suspects)
+	servers := t.m.Layout().Servers()
 	switch {
 	case err != nil:
 		return err
+	case damaged != nil && servers != "" && !damaged.BufferType().IsHost():
+		return &DivergedError{
+			Reason: fmt.Sprintf("%s: the server of %s answers that the model's weight %s holds %v", what, servers, damaged.Name(), bad),
+			Remedy: "train without it, which shows whether the server or the file of the model is damaged",
+		}
 	case damaged != nil:
 		return &DivergedError{Reason: fmt.Sprintf("%s: the model's weight %s holds %v", what, damaged.Name(), bad), Remedy: "use an undamaged file of the model"}
 	case t.step > 0:
 		return lowerRate(what)
 	case computed != ggml.F32 && t.isFiniteInF32(ctx):
 		return &DivergedError{Reason: what + " before anything was trained", Remedy: "use the compute type f32", Option: "ComputeType"}
+	}
+	if servers != "" {
+		return &DivergedError{Reason: fmt.Sprintf("%s before anything was trained: the model itself computes it, or the server of %s does", what, servers)}
 	}
 	return &DivergedError{Reason: what + " before anything was trained: the model itself computes it"}
 }
