@@ -1,4 +1,4 @@
-//go:build !cgo
+//go:build !cgo && !windows
 
 // Building without cgo ends here, with one message: the other name makes the go command refuse the package
 // before it compiles anything.

@@ -2,6 +2,8 @@ package ggml_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +33,51 @@ func TestMinimumInHeaderCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(check), "install ggml "+minimum+" or newer")
 	require.Contains(t, string(check), "ggml is older than "+minimum)
+}
+
+// A build without ggml names a command that works where it is: in a clone, and in a copy of the module that has no scripts.
+func TestMissingHeaders(t *testing.T) {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler by the name cc")
+	}
+	check, err := os.ReadFile("csrc/check.h")
+	require.NoError(t, err)
+	for _, c := range []struct{ script, header, want string }{
+		{"scripts/vendor", "", "ggml is missing: run scripts/vendor in this clone of goggml"},
+		{"none", "", `ggml is missing: run git clone https://github.com/goggml/ggml goggml && goggml/scripts/vendor && eval \"$(goggml/scripts/env --consumer)\" in this shell`},
+		{"scripts/vendor", "ggml.h", "ggml is older than 0.27.0: run scripts/vendor in this clone of goggml"},
+		{"none", "ggml.h", "ggml is older than 0.27.0: run git clone https://github.com/goggml/ggml goggml &&"},
+	} {
+		folder := t.TempDir()
+		files := map[string][]byte{"csrc/check.h": check, c.script: nil}
+		if c.header != "" {
+			files["include/"+c.header], files["include/ggml-rpc.h"] = nil, nil
+		}
+		for name, text := range files {
+			path := filepath.Join(folder, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, text, 0o600))
+		}
+		command := exec.Command(compiler, "-E", "-I", filepath.Join(folder, "include"), filepath.Join(folder, "csrc", "check.h"))
+		command.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // with no path to ggml
+		out, err := command.CombinedOutput()
+		if err == nil {
+			t.Skip("the system has a ggml")
+		}
+		require.Contains(t, string(out), c.want)
+	}
+}
+
+// Where nothing can be built the go command says so before it compiles anything.
+func TestUnsupportedBuilds(t *testing.T) {
+	for env, want := range map[string]string{
+		"GOOS=windows": "ggml_does_not_run_on_Windows__build_it_in_WSL_2 (", "CGO_ENABLED=0": "ggml_needs_cgo__install_a_C_compiler_and_set_CGO_ENABLED_1 (",
+	} {
+		command := exec.Command("go", "list", ".")
+		command.Env = append(os.Environ(), env)
+		out, err := command.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), want)
+	}
 }

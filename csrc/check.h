@@ -6,7 +6,11 @@
 #if !defined(__has_include)
 #error "goggml needs gcc 5 or clang 3 or newer"
 #elif !__has_include(<ggml.h>) || !__has_include(<ggml-rpc.h>)
-#error "ggml is missing: run scripts/vendor in a clone of goggml (to build in another module, then set what scripts/env --consumer prints there), or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
+#if __has_include("../scripts/vendor") // not in the module cache, nor in a vendor folder
+#error "ggml is missing: run scripts/vendor in this clone of goggml (to build in another module, then set what scripts/env --consumer prints), or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
+#else
+#error "ggml is missing: run git clone https://github.com/goggml/ggml goggml && goggml/scripts/vendor && eval \"$(goggml/scripts/env --consumer)\" in this shell, or install ggml 0.27.0 or newer with its headers (Debian, Ubuntu: libggml-dev; Alpine: ggml-dev; Arch, Homebrew: ggml)"
+#endif
 #elif __has_include("../ggml/glibc/libc.so.6") && !defined(GOGGML_ENV)
 // Without this, the program would be built, and the loader would refuse it.
 #error "the system's C library is too old for ggml, and the newer one in ggml/ is not in use: build with make, or first run in this shell: eval \"$(scripts/env)\""
@@ -17,7 +21,11 @@
 // The headers carry no version number. But the number of the RPC protocol is in them, and it rises as operations
 // are added; 8 is that of ggml 0.27.0, the minimum in ggml/UPSTREAM.
 #if !defined(RPC_PROTO_MAJOR_VERSION) || RPC_PROTO_MAJOR_VERSION < 8
-#error "ggml is older than 0.27.0: run scripts/vendor in a clone of goggml, or install a newer ggml with its headers (on Debian 13: libggml-dev from trixie-backports)"
+#if __has_include("../scripts/vendor")
+#error "ggml is older than 0.27.0: run scripts/vendor in this clone of goggml, or install a newer ggml with its headers (on Debian 13: libggml-dev from trixie-backports)"
+#else
+#error "ggml is older than 0.27.0: run git clone https://github.com/goggml/ggml goggml && goggml/scripts/vendor && eval \"$(goggml/scripts/env --consumer)\" in this shell, or install a newer ggml with its headers (on Debian 13: libggml-dev from trixie-backports)"
+#endif
 #else
 
 #include <ggml.h>

@@ -1,0 +1,2 @@
+// Building for Windows ends here, with one message, as without cgo (nocgo.go).
+package ggml_does_not_run_on_Windows__build_it_in_WSL_2
