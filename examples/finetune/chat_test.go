@@ -114,9 +114,9 @@ func TestKilledWhileCaching(t *testing.T) {
 	require.Empty(t, files(".tokens"))
 
 	for _, want := range []struct{ cache, adapter, report string }{
-		{"cache", "after.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained\n"},
-		{"cache", "again.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; from the cache\n"},
-		{"other", "other.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained\n"},
+		{"cache", "after.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; 10005 repeated\n"},
+		{"cache", "again.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; 10005 repeated; from the cache\n"},
+		{"other", "other.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; 10005 repeated\n"},
 	} {
 		out, err := start(want.cache, want.adapter).CombinedOutput()
 		require.NoError(t, err, string(out))

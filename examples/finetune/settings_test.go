@@ -21,6 +21,7 @@ import (
 func TestSettingsHaveFlags(t *testing.T) {
 	undecided := map[string]string{ // by one flag, with the reason
 		"steps":                  "--epochs and the number of samples decide it, or --adam-iter",
+		"floor in the last step": "runs of earlier versions have it, and keep it",
 		"gradient checkpointing": "the memory decides it where neither --use-checkpointing nor --no-checkpointing is given",
 	}
 	tagged := map[string][]string{} // flags by what their tags say

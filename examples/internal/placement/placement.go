@@ -103,7 +103,7 @@ func named(names []string) (list []*ggml.Device, err error) {
 			return nil, fmt.Errorf("--device %s: auto stands alone", strings.Join(names, ","))
 		case err != nil:
 			return nil, err
-		case slices.Contains(list, d):
+		case slices.ContainsFunc(list, func(other *ggml.Device) bool { return other.Name() == d.Name() }):
 			return nil, fmt.Errorf("--device %s: %s is there twice", strings.Join(names, ","), d.Name())
 		case d.Type() == ggml.CPU && i > 0 && i < len(names)-1:
 			return nil, fmt.Errorf("--device %s: the CPU gets the first layers or the last ones; name it first or last", strings.Join(names, ","))
