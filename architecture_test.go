@@ -21,7 +21,7 @@ const modulePath = "github.com/goggml/ggml"
 // layers lists the folders from the bottom to the top, as docs/architecture.md draws them. A package imports none of a
 // layer above its own; the tools of tests, which stand above kernels, are imported by tests and by one another alone.
 var layers = [][]string{
-	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
+	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcmemory", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
 	{"."},
 	{"kernels"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},

@@ -42,6 +42,9 @@ func (d *Dataset) Distinct() (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d == nil {
+		return nil, nil
+	}
 	return d.subset(func(yield func(row int) bool) {
 		for row, first := range firsts {
 			if row == first && !yield(row) {

@@ -126,7 +126,7 @@ func TestFromTextErrors(t *testing.T) {
 		{"a", "the text has no sample of at least 2 tokens", TextOptions{Length: 3}},
 		{"#a#b#", "the text has no sample of at least 2 tokens", TextOptions{Length: 3, SampleStart: "#"}},
 		{"abc", `the text does not contain "\n\n", where a sample would start`, TextOptions{Length: 3, SampleStart: "\n\n"}},
-		{"abc", "Length is 0; set it to the most predicted tokens of a sample, such as the context of the model", TextOptions{}},
+		{"abc", "the field Length is 0; set it to the most predicted tokens of a sample, such as the context of the model", TextOptions{}},
 	} {
 		_, err := FromText(tok, c.text, c.o)
 		require.EqualError(t, err, c.want)

@@ -152,7 +152,7 @@ func (o *PrepareOptions) complete() error {
 
 // noLength is the error of options whose Length nobody has set.
 func noLength(n int) error {
-	return fmt.Errorf("Length is %d; set it to the most predicted tokens of a sample, such as the context of the model", n)
+	return fmt.Errorf("the field Length is %d; set it to the most predicted tokens of a sample, such as the context of the model", n)
 }
 
 // A builder makes samples of at most Length predicted tokens, and counts.

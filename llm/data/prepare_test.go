@@ -339,10 +339,10 @@ func TestPrepareErrors(t *testing.T) {
 	require.Empty(t, cacheFiles(t, folder))
 
 	for want, o := range map[string]PrepareOptions{
-		"Length is 0; set it to the most predicted tokens of a sample, such as the context of the model": {},
-		`what is too long cannot be "shorten"; it can be cut, split or dropped`:                          {Length: 1, TooLong: "shorten"},
-		"a cache needs a key of what the samples are made of":                                            {Length: 1, Cache: folder},
-		"the token cache cannot be written: mkdir /dev/null: not a directory":                            {Length: 1, Cache: os.DevNull, Key: "a"},
+		"the field Length is 0; set it to the most predicted tokens of a sample, such as the context of the model": {},
+		`what is too long cannot be "shorten"; it can be cut, split or dropped`:                                    {Length: 1, TooLong: "shorten"},
+		"a cache needs a key of what the samples are made of":                                                      {Length: 1, Cache: folder},
+		"the token cache cannot be written: mkdir /dev/null: not a directory":                                      {Length: 1, Cache: os.DevNull, Key: "a"},
 	} {
 		_, _, err := Prepare(context.Background(), noExamples(t), sampleOf, o)
 		require.EqualError(t, err, want)

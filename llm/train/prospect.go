@@ -131,7 +131,7 @@ func (p Prospect) LongestSample() (int, error) {
 		}
 		longest = n * unit
 	}
-	if longest < p.Data.Length {
+	if p.Data != nil && longest < p.Data.Length {
 		return p.atLeast(longest, p.Data.Length)
 	}
 	return longest, nil

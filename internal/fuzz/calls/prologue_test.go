@@ -159,6 +159,7 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
 	folder, err := run.CreateNew("runs", "run") // each goroutine has one
 	keep(folder, err)
+	keep(run.Progress{}, nil)
 	keep(nil, folder.Describe(run.Manifest{}))
 	keep(run.Open(folder.Path))
 	keep(folder.Options(func(string) error { return nil }), nil)
