@@ -66,8 +66,8 @@ func (r *Recurrent) rows(t *nn.Tape, p Pass, what string, of func(s *recurrentSl
 
 func (r *Recurrent) row(slot, vector int) int64 { return int64(slot*len(r.slots[slot].ends) + vector) }
 
-// next is the vector that a pass overwrites: one that is free, or the snapshot that is missed least. That
-// leaves the smallest gap for its age, so that there are more snapshots of late positions than of early ones.
+// next returns the vector that a pass overwrites: a free one, or the snapshot whose loss leaves the smallest gap
+// relative to its age. So there are more snapshots of late positions than of early ones.
 func (s *recurrentSlot) next() int {
 	if free := slices.Index(s.ends, none); free >= 0 {
 		return free
@@ -115,7 +115,7 @@ func (r *Recurrent) nearest(slot, n int) (vector int) {
 	return vector
 }
 
-// Rewind goes on with a snapshot, and frees those of later ends.
+// Rewind goes on with a snapshot, and frees later ones.
 func (r *Recurrent) Rewind(slot, n int) (at int, err error) {
 	vector := r.nearest(slot, n)
 	if vector == none {

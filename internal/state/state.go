@@ -28,7 +28,7 @@ type State interface {
 }
 
 // A Tree is the states of a part: of its own, any number of any kinds, and of the parts that it consists of.
-// A nil tree is that of a graph of whole sequences.
+// Graphs of whole sequences have a nil tree.
 type Tree struct {
 	Own   []State
 	Parts []*Tree
@@ -42,7 +42,7 @@ func (t *Tree) Part(i int) *Tree {
 	return t.Parts[i]
 }
 
-// All returns the states of the tree, those of parts last.
+// All returns all states of the tree: its own first, then the states of its parts.
 func (t *Tree) All() []State {
 	all := slices.Clone(t.Own)
 	for _, part := range t.Parts {

@@ -168,7 +168,7 @@ func (a Attention) Check(c Config) (faults []string) {
 	return faults
 }
 
-// MixingFLOPs are those of products of queries with keys, and of weights with values.
+// MixingFLOPs counts the products of queries with keys, and of weights with values.
 func (a Attention) MixingFLOPs(length int) float64 {
 	seen := float64(length) / 2 // keys, on average
 	if a.Bidirectional {

@@ -16,8 +16,8 @@ func (c Config) NumActiveParameters() int64 {
 }
 
 // AdapterFLOPs are the floating-point operations by which a token of samples of a length trains adapters, without those that
-// some way of computing saves: forwards and back, two for each weight of a matrix that multiplies, and those of parts that
-// look at other tokens, of which there are twice as many back.
+// some way of computing saves: two for each weight of a matrix that multiplies, forwards and back, and the operations of
+// parts between tokens, which are twice as many back.
 func (c Config) AdapterFLOPs(length int) float64 {
 	a, err := Resolve(c)
 	if err != nil {

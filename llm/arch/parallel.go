@@ -18,7 +18,7 @@ func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// Residuals are those of the sum.
+// Residuals returns the residuals that are added.
 func (s Parallel) Residuals() []Residual { return s }
 
 // apart is the branch of one of several: what computes it in chunks overwrites the gradient, which
@@ -60,5 +60,5 @@ func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// Residuals are those of the stack.
+// Residuals returns the residuals in their order.
 func (s Stack) Residuals() []Residual { return s }

@@ -50,5 +50,5 @@ func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Add(y, e.compute(p.Part(1), t, p.Norm(t, r.Experts.Before, x), ids, weights))
 }
 
-// Residuals are both.
+// Residuals returns both.
 func (r RoutedEarly) Residuals() []Residual { return []Residual{r.Attention, r.Experts} }

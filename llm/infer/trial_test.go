@@ -79,7 +79,7 @@ func meanOfSample(t *nn.Tape, x *nn.Value) *nn.Value {
 	}, x)
 }
 
-// meanOfSequence is that of x [m, n·slots] and all that the sequences had before, whose sum is kept.
+// meanOfSequence returns the mean of x [m, n·slots] and of all vectors before, whose sum the state keeps.
 func meanOfSequence(t *nn.Tape, sums *state.Recurrent, p state.Pass, x *ggml.Tensor) *nn.Value {
 	c, m, n := t.C, x.Dim(0), x.Dim(1)/p.Slots
 	shares := nn.Declare(t.Inputs, "shares of tokens", ggml.F32, []int64{n, n, p.Slots}, func(f *nn.Feed, values []float32) {

@@ -138,7 +138,7 @@ func (t *Trainer) plan() {
 // perStep is the number of rows of a full step.
 func (t *Trainer) perStep() int { return t.options.perStep() }
 
-// LearningRate is that of a step of the run, counted from 1, see [Schedule.At].
+// LearningRate returns the learning rate of a step of the run, counted from 1, see [Schedule.At].
 func (t *Trainer) LearningRate(step int) float64 { return t.schedule.At(step) }
 
 // TotalSteps is the number of optimiser steps of the whole run.
