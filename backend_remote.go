@@ -68,13 +68,16 @@ func isRemote(backends []*Backend) bool {
 	return len(sortedDevices(backends)) > 0
 }
 
-// blamed is an error of another goroutine, made one of the call.
+// blamed makes an error of another goroutine, whose outermost function of this package is abandonable, one of the call.
 func (c call) blamed(err error) error {
 	var op *OpError
 	var use *useError
 	switch {
 	case errors.As(err, &op):
 		op.Caller = c.line
+		if op.Op == "abandonable" {
+			op.Op = c.function
+		}
 	case errors.As(err, &use):
 		use.call = c
 	}

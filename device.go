@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/goggml/ggml/internal/rpcrelay"
@@ -184,8 +185,8 @@ func (d *Device) Properties() DeviceProperties {
 		Description:    rpcrelay.DisplayName(strings.TrimSpace(C.GoString(p.description))),
 		Type:           DeviceType(p._type),
 		ID:             id,
-		MemoryFree:     int64(p.memory_free),
-		MemoryTotal:    int64(p.memory_total),
+		MemoryFree:     int64(min(p.memory_free, math.MaxInt64)), // a server may say anything
+		MemoryTotal:    int64(min(p.memory_total, math.MaxInt64)),
 		Async:          bool(p.caps.async),
 		HostBuffer:     bool(p.caps.host_buffer),
 		BufferFromHost: bool(p.caps.buffer_from_host_ptr),

@@ -232,6 +232,9 @@ func TestRPCServerDies(t *testing.T) {
 	require.ErrorIs(t, ggml.CopyTensor(survivor, x), ggml.ErrDisconnected)
 	require.ErrorIs(t, ggml.CopyTensor(x, survivor), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Compute(context.Background(), g), ggml.ErrDisconnected)
+	err = b.Compute(t.Context(), g) // which may end
+	require.ErrorIs(t, err, ggml.ErrDisconnected)
+	require.ErrorContains(t, err, "Backend.Compute(graph of 1 nodes)")
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Synchronize(), ggml.ErrDisconnected)
 	_, _, err = g.CopyTo(optest.NewCPUBackend(t, 1))
