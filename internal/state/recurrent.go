@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -25,14 +26,20 @@ type recurrentSlot struct {
 const none = -1
 
 // NewRecurrent makes the state for vectors of a width, with at least two of a slot.
-func NewRecurrent(o Options, width, snapshots int) *Recurrent {
+func NewRecurrent(o Options, width, snapshots int) (*Recurrent, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if width < 1 || snapshots < 2 || snapshots > math.MaxInt32/o.Slots {
+		return nil, fmt.Errorf("a recurrent state of %d vectors of width %d in a slot is impossible; at least two are needed", snapshots, width)
+	}
 	r := &Recurrent{slots: make([]recurrentSlot, o.Slots)}
 	r.x = o.NewTensor(ggml.F32, int64(width), int64(snapshots*o.Slots))
 	for i := range r.slots {
 		r.slots[i].ends = make([]int, snapshots)
 		r.begin(i)
 	}
-	return r
+	return r, nil
 }
 
 // begin makes the sequence of a slot one without tokens.
@@ -134,12 +141,13 @@ func (r *Recurrent) Rewind(slot, n int) (at int, err error) {
 
 // Copy copies a snapshot.
 func (r *Recurrent) Copy(dst, src, n int) (at int, err error) {
-	vector := r.nearest(src, n)
-	if dst != src {
-		r.begin(dst)
-	}
-	if vector == none || dst == src {
+	if dst == src {
 		return r.Rewind(dst, n)
+	}
+	vector := r.nearest(src, n)
+	r.begin(dst)
+	if vector == none {
+		return 0, nil
 	}
 	s := &r.slots[dst]
 	s.ends[0], s.begins = r.slots[src].ends[vector], false

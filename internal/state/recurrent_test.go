@@ -13,7 +13,13 @@ import (
 func TestRecurrentSnapshots(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
-	r := NewRecurrent(Options{NewTensor: func(typ ggml.Type, shape ...int64) *ggml.Tensor { return c.NewTensor(typ, shape...) }, Slots: 1}, 4, 8)
+	o := Options{NewTensor: func(typ ggml.Type, shape ...int64) *ggml.Tensor { return c.NewTensor(typ, shape...) }, Slots: 1, Length: 4096, Batch: 1}
+	r, err := NewRecurrent(o, 4, 8)
+	require.NoError(t, err)
+	_, err = NewRecurrent(o, 4, 1)
+	require.EqualError(t, err, "a recurrent state of 1 vectors of width 4 in a slot is impossible; at least two are needed")
+	_, err = NewRecurrent(Options{}, 4, 8)
+	require.Error(t, err)
 	for end := 1; end <= 4096; end++ {
 		s := r.slots[0]
 		if next := s.next(); end > 1 {

@@ -60,7 +60,8 @@ func (runningMean) NewStates(o state.Options) ([]state.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []state.State{recent, state.NewRecurrent(o, width, 8)}, nil
+	sums, err := state.NewRecurrent(o, width, 8)
+	return []state.State{recent, sums}, err
 }
 
 // meanOfSample is the mean of x [m, n] over the tokens of each one's sample up to itself.
