@@ -43,8 +43,9 @@ type rpcSession struct {
 	mu        sync.Mutex
 	idleSince time.Time // zero while it is served
 	computing bool
+	unread    bool  // the client has read nothing since its last computation began
 	ended     error // why no more is read, nil while there is
-	finishing bool  // but for the result of the computation in flight
+	finishing bool  // but for the result of the last computation
 
 	stats rpcStats
 }
@@ -92,7 +93,7 @@ func (b *rpcBuffer) holds(t *C.struct_ggml_tensor, offset int64) error {
 const (
 	rpcHandshakeTimeout = 10 * time.Second
 	rpcStallTimeout     = time.Minute // for the next piece of a message
-	rpcFinishTimeout    = time.Second // to ask for the result of the last computation
+	rpcFinishTimeout    = 5 * time.Second // to ask for the result of the last computation
 )
 
 // rpcPiece is how many bytes are read or written at a time.
@@ -120,24 +121,27 @@ func (s *rpcSession) allow(d time.Duration) error {
 }
 
 // end has the session end where it waits for the client. A computation goes on until it is done, and the client can
-// still read of its results.
+// still read the result, even if the computation has just ended.
 func (s *rpcSession) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
 		return
 	}
-	s.ended, s.finishing = why, s.computing
-	if !s.finishing {
+	s.ended, s.finishing = why, s.unread
+	switch {
+	case !s.finishing:
 		s.conn.SetDeadline(time.Now())
+	case !s.computing:
+		s.conn.SetDeadline(time.Now().Add(rpcFinishTimeout))
 	}
 }
 
-// finished reports the end of what the session finishes: the client has read, or wants to compute more.
+// finished reports that the client has read, or wants to compute more: the last result is no longer kept for it.
 func (s *rpcSession) finished() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finishing = false
+	s.unread, s.finishing = false, false
 }
 
 // computes notes that a computation begins, until stop.
@@ -146,6 +150,7 @@ func (s *rpcSession) computes() (stop func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.computing = yes
+		s.unread = s.unread || yes
 	}
 	set(true)
 	return func() { set(false) }
