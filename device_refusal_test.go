@@ -1,6 +1,8 @@
 package ggml_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +85,79 @@ func TestRefusedOps(t *testing.T) {
 			if k.refused {
 				require.ErrorContains(t, s.SetTensorBackend(y, far), "does not support this op")
 			}
+		})
+	}
+}
+
+// What CUDA and Vulkan say they compute of some layouts, types and sizes, and would compute wrongly or not at all, is
+// refused; its neighbour, which they do compute, is not.
+func TestRefusedOperands(t *testing.T) {
+	d := newRig(t).devices[0]
+	leaves, c := ggml.NewContext(), ggml.NewContext()
+	defer leaves.Close()
+	defer c.Close()
+	of := func(typ ggml.Type, ne ...int64) *ggml.Tensor { return leaves.NewTensor(typ, ne...) }
+	part := func(typ ggml.Type) *ggml.Tensor { // rows of 64 of 128
+		x := of(typ, 128, 6)
+		return c.View(x, []int64{64, 6}, []int64{x.Stride(1)}, 0)
+	}
+	shifted := func() *ggml.Tensor { // rows of 64 of 65, from the second number on
+		x := of(ggml.F32, 65, 6)
+		return c.View(x, []int64{64, 6}, []int64{x.Stride(1)}, 4)
+	}
+	rope := func(sections [4]int) *ggml.Tensor {
+		return c.RoPE(of(ggml.F32, 16, 2, 3), of(ggml.I32, 12), nil, ggml.RoPE{Mode: ggml.RoPEVision, Dims: 8, FreqBase: 1e4, FreqScale: 1, AttnFactor: 1, Sections: sections})
+	}
+	delta := func(n int64) *ggml.Tensor {
+		v := func() *ggml.Tensor { return of(ggml.F32, n, 2, 3, 1) }
+		return c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
+			Q: v(), K: v(), V: v(), G: of(ggml.F32, 1, 2, 3, 1), Beta: of(ggml.F32, 1, 2, 3, 1), State: of(ggml.F32, n, n, 2, 1),
+		})
+	}
+	const gaps, both = "this layout wrongly or not at all", "CUDA Vulkan"
+	cases := map[string]struct {
+		backends      string
+		refused, good *ggml.Tensor
+		why           string
+	}{
+		"mul_mat q4_0":     {"CUDA", c.MulMat(of(ggml.Q4_0, 64, 5), shifted()), c.MulMat(of(ggml.Q4_0, 64, 5), of(ggml.F32, 64, 6)), "multiples of 8 bytes, of 16 for quantised weights"},
+		"mul_mat f16":      {"CUDA", c.MulMat(of(ggml.F16, 64, 5), shifted()), c.MulMat(of(ggml.F16, 64, 5), of(ggml.F32, 64, 6)), "multiples of 8 bytes"},
+		"mul_mat of views": {"CUDA", c.MulMat(part(ggml.Q4_1), of(ggml.F32, 64, 6)), c.MulMat(of(ggml.Q4_1, 64, 6), of(ggml.F32, 64, 6)), "beyond the rows of quantised weights"},
+		"set":              {"CUDA", c.Set(of(ggml.F32, 64, 20), part(ggml.F32), [3]int64{256, 2048, 2048}, 0), c.Set(of(ggml.F32, 64, 20), of(ggml.F32, 64, 6), [3]int64{256, 2048, 2048}, 0), gaps},
+		"xielu":            {"CUDA", c.XIELU(part(ggml.F32), ggml.XIELUParams{}), c.XIELU(of(ggml.F32, 64, 6), ggml.XIELUParams{}), gaps},
+		"abs in place":     {"CUDA", c.AbsInPlace(part(ggml.F32)), c.Abs(part(ggml.F32)), gaps},
+		"argsort":          {"CUDA", c.ArgSort(part(ggml.F32), ggml.Ascending), c.ArgSort(of(ggml.F32, 64, 6), ggml.Ascending), gaps},
+		"sum":              {"CUDA", c.Sum(part(ggml.F32)), c.Sum(of(ggml.F32, 64, 6)), gaps},
+		"sum f16":          {"CUDA", c.Sum(of(ggml.F16, 64)), c.Sum(of(ggml.F32, 64)), "of F32 alone"},
+		"i64 transposed":   {both, c.Cont(c.Transpose(of(ggml.I64, 4, 6))), c.Cont(c.Transpose(of(ggml.I32, 4, 6))), gaps},
+		"i64 on Vulkan":    {"Vulkan", c.Cont(of(ggml.I64, 4, 6)), c.Cont(of(ggml.I32, 4, 6)), "copies no I64"},
+		"dequantise":       {"Vulkan", c.Cast(part(ggml.Q8_0), ggml.F32), c.Cast(of(ggml.Q8_0, 64, 6), ggml.F32), gaps},
+		"concat":           {"Vulkan", c.Concat(part(ggml.Q8_0), of(ggml.Q8_0, 64, 6), 1), c.Concat(of(ggml.Q8_0, 64, 6), of(ggml.Q8_0, 64, 6), 1), gaps},
+		"delta":            {"CUDA", delta(8), delta(16), "head size"},
+		"vision":           {both, rope([4]int{2, 2, 2, 2}), rope([4]int{4, 4}), "two of the sections"},
+	}
+	require.NoError(t, errors.Join(leaves.Err(), c.Err()))
+	buffers, err := leaves.Allocate(d.BufferType())
+	require.NoError(t, err)
+	defer buffers.Close()
+	for name, k := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, d.SupportsOp(k.refused), "of no such backend")
+			for _, backend := range []string{"CUDA", "Vulkan", "Metal"} {
+				refuseAs(t, backend)
+				require.True(t, d.SupportsOp(k.good), backend)
+				require.Equal(t, !strings.Contains(k.backends, backend), d.SupportsOp(k.refused), backend)
+			}
+			refuseAs(t, strings.Fields(k.backends)[0])
+			b, err := d.NewBackend()
+			require.NoError(t, err)
+			defer b.Close()
+			g := c.NewGraph(k.refused)
+			a, err := ggml.NewGraphAllocator(d.BufferType())
+			require.NoError(t, err)
+			defer a.Close()
+			require.NoError(t, a.Allocate(g))
+			require.ErrorContains(t, b.Compute(t.Context(), g), k.why)
 		})
 	}
 }

@@ -40,7 +40,7 @@ func softMaxCases() []opCase {
 		masked("soft_max_ext_f16", ggml.F16, 3, 0),
 		masked("soft_max_ext_alibi", ggml.F32, 6, 8),
 		{
-			Name: "diag_mask_inf", Layouts: optest.ContiguousOnly, Operands: one,
+			Name: "diag_mask_inf", Layouts: optest.ContiguousOnly, Bound: optest.Masked, Operands: one,
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.DiagMaskInf(x[0], 1) },
 			Want:  func(x refs) refmath.Tensor { return refmath.DiagMaskInf(x[0], 1) },
 		},

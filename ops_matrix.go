@@ -39,7 +39,8 @@ func (op *opCall) notTransposed(what string, t *Tensor) {
 //
 //	as [k, m, experts], b [k, used, n], ids [used, n] (I32) → [m, used, n], F32
 //
-// It has no backward. C: ggml_mul_mat_id.
+// The experts of a column differ, as a router's do: CUDA devices are lost at one
+// that comes twice. It has no backward. C: ggml_mul_mat_id.
 func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, as.Dim(2))
 	op := c.begin("mul_mat_id", as, b, ids)

@@ -53,13 +53,14 @@ func matrixCases() []opCase {
 		{
 			Name: "mul_mat_id", Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat,
 			Operands: func(d *draw) []operand {
-				k, experts, used, n := d.K(), 1+d.Size(4), d.Size(3), d.Size(9)
+				k, experts, n := d.K(), 1+d.Size(4), d.Size(9)
+				used := 1 + d.Int64N(min(experts, 3))
 				slots := used
 				if d.IntN(2) == 0 {
 					slots = 1
 				}
 				b := d.F32(k, slots, n)
-				return []operand{d.Normal(k, d.Size(20), experts, 1), b, d.Indices(experts, used, n)}
+				return []operand{d.Normal(k, d.Size(20), experts, 1), b, d.Choices(experts, used, n)}
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.MulMatID(x[0], x[1], x[2]) },
 			Want:  func(x refs) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },

@@ -65,4 +65,28 @@ func TestRefusalsOfCUDA(t *testing.T) {
 	defer b.Close()
 	require.True(t, devices[0].SupportsOp(y))
 	require.ErrorContains(t, b.Compute(t.Context(), c.NewGraph(y)), "GGML_ASSERT")
+
+	// XIELU of parts of rows, a transposed copy of I64, and a vector that begins at an odd number.
+	leaves := ggml.NewContext()
+	defer leaves.Close()
+	wide, numbers := leaves.NewTensor(ggml.F32, 65, 6), leaves.NewTensor(ggml.I64, 4, 6)
+	half, vector := leaves.NewTensor(ggml.F16, 64, 5), leaves.NewTensor(ggml.F32, 65, 1)
+	of, err := leaves.Allocate(devices[0].BufferType())
+	require.NoError(t, err)
+	defer of.Close()
+	require.NoError(t, of.Clear(0))
+	for _, y := range []*ggml.Tensor{
+		c.XIELU(c.View(wide, []int64{64, 6}, []int64{wide.Stride(1)}, 0), ggml.XIELUParams{}), c.Cont(c.Transpose(numbers)),
+		c.MulMat(half, c.View(vector, []int64{64, 1}, []int64{vector.Stride(1)}, 0)), c.ArgSort(c.View(wide, []int64{64, 6}, []int64{wide.Stride(1)}, 0), ggml.Ascending),
+	} {
+		g := c.NewGraph(y)
+		a, err := ggml.NewGraphAllocator(devices[0].BufferType())
+		require.NoError(t, err)
+		require.NoError(t, a.Allocate(g), y.Op())
+		broken, err := devices[0].NewBackend()
+		require.NoError(t, err)
+		assert.ErrorContains(t, broken.Compute(t.Context(), g), ".cu:", y.Op())
+		broken.Close()
+		a.Close()
+	}
 }

@@ -7,7 +7,7 @@
 
 // A product of quantised weights whose other operand is to keep more than 8 bits. What the setting looks like in the op
 // is ggml's business: a copy of the op shows it. Of products with experts CUDA says by itself that it has none.
-static bool goggml_wants_fine_source(const struct ggml_tensor *node) {
+static bool goggml_wants_fine_source(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	if (node->op != GGML_OP_MUL_MAT || !ggml_is_quantized(node->src[0]->type)) {
 		return false;
 	}
@@ -21,14 +21,152 @@ static bool goggml_wants_fine_source(const struct ggml_tensor *node) {
 	return true;
 }
 
+// A product whose second operand has rows that begin where CUDA cannot read them: four numbers at a time for quantised
+// weights, else two where the rows of the weights are even. The device is lost at the first such read.
+static bool goggml_reads_uneven_rows(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	if ((node->op != GGML_OP_MUL_MAT && node->op != GGML_OP_MUL_MAT_ID) || node->src[1]->type != GGML_TYPE_F32) {
+		return false;
+	}
+	const struct ggml_tensor *w = node->src[0], *x = node->src[1];
+	size_t at_a_time = ggml_is_quantized(w->type) ? 4 : w->ne[0] % 2 == 0 ? 2 : 1;
+	return (x->view_offs | x->nb[1] | x->nb[2] | x->nb[3]) % (at_a_time * sizeof(float)) != 0;
+}
+
+// A product with quantised weights that are part of another tensor. CUDA reads rows in steps of 512 numbers, times zeros
+// beyond the end of a row, where a whole tensor has zeros, too; another tensor may have a NaN there.
+static bool goggml_reads_beyond_rows(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	return (node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID) && ggml_is_quantized(node->src[0]->type) &&
+		node->src[0]->view_src != NULL && node->src[0]->ne[0] % 512 != 0;
+}
+
+static bool goggml_is_copy(const struct ggml_tensor *node) {
+	return node->op == GGML_OP_CPY || node->op == GGML_OP_CONT || node->op == GGML_OP_DUP;
+}
+
+// Ops of which CUDA takes an operand, or the result of one in place, to be contiguous.
+static bool goggml_skips_gaps_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	const struct ggml_tensor *a = node->src[0];
+	switch (node->op) {
+	case GGML_OP_UNARY:
+		return !ggml_is_contiguous(node) || (ggml_get_unary_op(node) == GGML_UNARY_OP_XIELU && !ggml_is_contiguous(a));
+	case GGML_OP_SIN:
+	case GGML_OP_COS:
+	case GGML_OP_SQR:
+	case GGML_OP_SQRT:
+	case GGML_OP_LOG:
+	case GGML_OP_NORM:
+	case GGML_OP_RMS_NORM:
+	case GGML_OP_L2_NORM:
+		return !ggml_is_contiguous(node);
+	case GGML_OP_ARGMAX:
+	case GGML_OP_ARGSORT:
+	case GGML_OP_TOP_K:
+	case GGML_OP_DIAG:
+		return !ggml_is_contiguous(a);
+	case GGML_OP_SUM:
+		return !ggml_is_contiguously_allocated(a);
+	case GGML_OP_SET:
+		return !ggml_is_contiguous(node->src[1]);
+	case GGML_OP_RMS_NORM_BACK:
+		return !ggml_is_contiguous(a) || !ggml_is_contiguous(node->src[1]);
+	case GGML_OP_DUP:
+	case GGML_OP_CPY:
+	case GGML_OP_CONT:
+		return (node->op == GGML_OP_DUP && !ggml_is_contiguous(node)) ||
+			(node->type == GGML_TYPE_I64 && !(ggml_is_contiguous(a) && ggml_is_contiguous(node)));
+	default:
+		return false;
+	}
+}
+
+static bool goggml_skips_gaps_on_vulkan(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	switch (node->op) {
+	case GGML_OP_REPEAT_BACK:
+		return !ggml_is_contiguous(node->src[0]);
+	case GGML_OP_CPY:
+	case GGML_OP_CONT:
+	case GGML_OP_DUP:
+	case GGML_OP_CONCAT:
+		for (int s = 0; s < 2; s++) {
+			const struct ggml_tensor *x = node->src[s];
+			if (x != NULL && ggml_is_quantized(x->type) && (x->view_offs != 0 || !ggml_is_contiguous(x))) {
+				return true;
+			}
+		}
+		return false;
+	case GGML_OP_ADD_ID: {
+		size_t unit = ggml_backend_buft_get_alignment(ggml_backend_dev_buffer_type(device));
+		return (node->src[0]->view_offs | node->src[1]->view_offs | node->src[2]->view_offs) % unit != 0;
+	}
+	default:
+		return false;
+	}
+}
+
+// Types that a backend has no kernel for.
+static bool goggml_lacks_type_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	return (node->op == GGML_OP_POOL_1D || node->op == GGML_OP_POOL_2D || node->op == GGML_OP_SUM) && node->src[0]->type != GGML_TYPE_F32;
+}
+
+static bool goggml_lacks_type_on_vulkan(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	return goggml_is_copy(node) && node->src[0]->type == GGML_TYPE_I64;
+}
+
+// Recurrences whose kernels are of some sizes of a head.
+static bool goggml_lacks_head_size_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	switch (node->op) {
+	case GGML_OP_GATED_DELTA_NET: {
+		int64_t n = node->src[2]->ne[0];
+		return n != 16 && n != 32 && n != 64 && n != 128;
+	}
+	case GGML_OP_GATED_LINEAR_ATTN:
+	case GGML_OP_RWKV_WKV6:
+	case GGML_OP_RWKV_WKV7:
+		return node->src[0]->ne[0] != 64 && node->src[0]->ne[0] != 128;
+	default:
+		return false;
+	}
+}
+
+static bool goggml_lacks_head_size_on_vulkan(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	return (node->op == GGML_OP_RWKV_WKV6 || node->op == GGML_OP_RWKV_WKV7) && node->src[0]->ne[0] != 64;
+}
+
+// RoPE of images by four sections, of which GPUs know two.
+static bool goggml_has_four_sections(ggml_backend_dev_t device, const struct ggml_tensor *node) {
+	if (node->op != GGML_OP_ROPE && node->op != GGML_OP_ROPE_BACK) {
+		return false;
+	}
+	enum { mode = 2, sections = 11 }; // of the parameters
+	return node->op_params[mode] == GGML_ROPE_TYPE_VISION && (node->op_params[sections + 2] | node->op_params[sections + 3]) != 0;
+}
+
+#define GOGGML_CONT "computes this layout wrongly or not at all; make the operands contiguous by Cont"
+#define GOGGML_HEAD "computes this head size wrongly or not at all; it has kernels for "
+
 // ggml builds the backends for NVIDIA's, AMD's and Moore Threads' GPUs from one source.
+#define GOGGML_CUDA {"CUDA", "ROCm", "MUSA"}
+#define GOGGML_VULKAN {"Vulkan", "Vulkan", "Vulkan"}
+
 static const struct {
 	const char *backends[3];
-	bool (*dies)(const struct ggml_tensor *node);
+	bool (*fails)(ggml_backend_dev_t device, const struct ggml_tensor *node);
 	const char *why;
 } goggml_refused[] = {
-	{{"CUDA", "ROCm", "MUSA"}, goggml_wants_fine_source,
+	{GOGGML_CUDA, goggml_wants_fine_source,
 		"multiplies quantised weights by operands of 8 bits, and ends the process where SetSourcePrecision demands more; leave that out"},
+	{GOGGML_CUDA, goggml_reads_uneven_rows,
+		"multiplies by rows that begin at multiples of 8 bytes, of 16 for quantised weights, and is lost at others; make the operand contiguous by Cont"},
+	{GOGGML_CUDA, goggml_reads_beyond_rows,
+		"reads beyond the rows of quantised weights that are a view, unless they have multiples of 512 numbers; make them a tensor of their own"},
+	{GOGGML_CUDA, goggml_skips_gaps_on_cuda, GOGGML_CONT},
+	{GOGGML_CUDA, goggml_lacks_type_on_cuda, "computes it of F32 alone; use Cast"},
+	{GOGGML_CUDA, goggml_lacks_head_size_on_cuda, GOGGML_HEAD "64 and 128, of the gated delta rule for 16 and 32, too"},
+	{GOGGML_CUDA, goggml_has_four_sections, "knows two of the sections of RoPEVision; leave the others out"},
+	{GOGGML_VULKAN, goggml_skips_gaps_on_vulkan, GOGGML_CONT},
+	{GOGGML_VULKAN, goggml_lacks_type_on_vulkan, "copies no I64; use I32"},
+	{GOGGML_VULKAN, goggml_lacks_head_size_on_vulkan, GOGGML_HEAD "64"},
+	{GOGGML_VULKAN, goggml_has_four_sections, "knows two of the sections of RoPEVision; leave the others out"},
 };
 
 static const char *goggml_refused_as;
@@ -69,7 +207,7 @@ const char *goggml_refusal(ggml_backend_dev_t device, const struct ggml_tensor *
 		return "does not have it";
 	}
 	for (size_t i = 0; i < sizeof goggml_refused / sizeof *goggml_refused; i++) {
-		if (goggml_refused[i].dies(node) && goggml_is_of(device, goggml_refused[i].backends)) {
+		if (goggml_is_of(device, goggml_refused[i].backends) && goggml_refused[i].fails(device, node)) {
 			return goggml_refused[i].why;
 		}
 	}

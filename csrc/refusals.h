@@ -1,4 +1,5 @@
-// Ops that the device of a backend says it computes (ggml_backend_dev_supports_op), and ends the process on.
+// Ops that the device of a backend says it computes (ggml_backend_dev_supports_op), and computes wrongly, is lost at, or
+// ends the process on.
 #ifndef GOGGML_REFUSALS_H
 #define GOGGML_REFUSALS_H
 

@@ -121,7 +121,7 @@ func (k *Case) check(t *testing.T, dev *Device, operands []Operand, reference fu
 			slices.Sort(want.Data[i : i+int(got.Shape[0])])
 		}
 	}
-	if e, at := k.Bound.excess(got, want, typ); !(e <= 1) {
+	if e, at := k.Bound.excess(got, want, dev.rounded(typ)); !(e <= 1) {
 		where := "the result"
 		if at >= 0 {
 			where = fmt.Sprintf("element %d of %v is %v instead of %v; it", at, want.Ne, got.Values[at], want.Data[at])

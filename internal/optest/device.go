@@ -118,6 +118,15 @@ func (d *Device) takes(g *ggml.Graph) bool {
 	return false
 }
 
+// rounded is the type that products round their operands to. Vulkan multiplies F32 in F16, unless that is forbidden by
+// SetPrecision.
+func (d *Device) rounded(t ggml.Type) ggml.Type {
+	if t == ggml.F32 && strings.HasPrefix(d.Name, "Vulkan") {
+		return ggml.F16
+	}
+	return t
+}
+
 // computed reports whether a node is more than a view of its operand.
 func computed(n *ggml.Tensor) bool {
 	switch n.Op() {

@@ -155,6 +155,17 @@ func (d *Draw) Indices(n int64, ne ...int64) Operand {
 	return Operand{Values: v, Type: ggml.I32}
 }
 
+// Choices draws, for each of n tokens, k indices below count that differ, as a router does: I32 [k, n].
+func (d *Draw) Choices(count, k, n int64) Operand {
+	v := refmath.New(k, n)
+	for i := range n {
+		for j, c := range d.Perm(int(count))[:k] {
+			v.Data[i*k+int64(j)] = float64(c)
+		}
+	}
+	return Operand{Values: v, Type: ggml.I32}
+}
+
 // integer reports whether the type is one of integers.
 func integer(t ggml.Type) bool {
 	return t == ggml.I8 || t == ggml.I16 || t == ggml.I32 || t == ggml.I64
