@@ -68,8 +68,8 @@ func (s *sampler) context() (int, error) {
 		return min(s.m.Config().Context, len(ids)+s.predict), nil
 	}
 	o := data.RenderOptions(s.m.Tokenizer, s.chat.Variables)
-	o.AddGenerationPrompt, o.Now = true, s.chat.Now
-	rendered, err := s.chat.Template.Render(s.talk(), &o)
+	o.Now = s.chat.Now
+	rendered, err := s.chat.Template.RenderPrompt(s.talk(), &o)
 	if err != nil {
 		return 0, fmt.Errorf("--sample-prompt: %w", err)
 	}

@@ -211,7 +211,7 @@ func TestInteropTrainedWords(t *testing.T) {
 }
 
 // TestInteropPrompts demands that an answer is trained from the end of its prompt on, wherever the text of a training begins
-// with the prompt: what the prompt has is not trained, and what it has not is.
+// with the prompt: what the prompt has is not trained, and what it has not is. No prompt is taken for one of another turn.
 func TestInteropPrompts(t *testing.T) {
 	checked := 0
 	for _, path := range chattest.Templates(t) {
@@ -219,6 +219,9 @@ func TestInteropPrompts(t *testing.T) {
 		require.NoError(t, err)
 		template, err := chat.Parse(path, string(source))
 		require.NoError(t, err)
+		for _, setting := range []int{0, 2} {
+			require.NoError(t, template.CheckPrompt(options(setting)), path)
+		}
 		if template.HasGenerationTag() || strings.HasSuffix(path, "/diffusion_gemma.jinja") { // whose prompt behind a tool has no header
 			continue
 		}

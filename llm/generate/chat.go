@@ -125,10 +125,11 @@ func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err 
 	if talk == nil {
 		return "", nil, errors.New("the conversation is nil")
 	}
-	o, n := c.rendering, len(talk.Messages)
-	o.ContinueFinalMessage = n > 0 && talk.Messages[n-1].Role() == "assistant"
-	o.AddGenerationPrompt = !o.ContinueFinalMessage
-	rendered, err := c.template.Render(c.forms.Convert(talk), &o)
+	o, n, render := c.rendering, len(talk.Messages), c.template.RenderPrompt
+	if n > 0 && talk.Messages[n-1].Role() == "assistant" {
+		o.ContinueFinalMessage, render = true, c.template.Render
+	}
+	rendered, err := render(c.forms.Convert(talk), &o)
 	if err != nil {
 		return "", nil, &RenderError{err}
 	}

@@ -372,13 +372,17 @@ func TestChatTokensOfForgedMarkup(t *testing.T) {
 }
 
 // A prompt has the tokens that a model was trained on: those of the whole conversation up
-// to the answer, of which the end of turn alone ends replies. Contents may be in parts.
+// to the answer, of which the end of turn alone ends replies. Contents may be in parts. A template whose generation
+// prompt is missing, or names another role, is no exception: the header of answers takes its place.
 func TestChatEncodesAsTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for _, addBOS := range []bool{false, true} {
 		m.Tokenizer = letters(t, func(c *tokenizer.Config) { c.AddBOS = addBOS })
-		for _, name := range []string{"appends", "has BOS"} {
-			template := parseTemplate(t, chatTemplates[name])
+		turns, _, _ := strings.Cut(chatML, "{% if add")
+		for name, source := range map[string]string{
+			"appends": chatML, "has BOS": chatTemplates["has BOS"], "no prompt": turns, "another role": turns + "{% if add_generation_prompt %}<|im_start|>writer\n{% endif %}",
+		} {
+			template := parseTemplate(t, source)
 			encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template})
 			require.NoError(t, err)
 			trained, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: *dialogue("who<s> is it?", "an answer")})
@@ -387,7 +391,8 @@ func TestChatEncodesAsTraining(t *testing.T) {
 			prompt, err := c.Tokens(dialogue("who<s> is it?"))
 			require.NoError(t, err)
 			require.Equal(t, trained.Tokens[:len(prompt)], prompt, name)
-			require.Zero(t, trained.LossWeights[len(prompt)-2], "the last token of the prompt is not trained")
+			require.Equal(t, "an answer<|im_end|>", strings.TrimSpace(m.Tokenizer.Decode(trained.Tokens[len(prompt):], tokenizer.DecodeOptions{Continuation: true, ShowSpecial: true})), name)
+			require.Equal(t, name == "another role", trained.LossWeights[len(prompt)-2] > 0, "the last token of the prompt is not trained")
 			require.EqualValues(t, 1, trained.LossWeights[len(prompt)-1], "what follows it is")
 
 			parts := dialogue("")

@@ -33,9 +33,8 @@ const (
 // same. It is an error where no such one does: of templates that cut reasoning out of earlier answers, for one, or that raise
 // one.
 func Convert(t *chat.Template, o chat.Options, bos string) (Template, error) {
-	o.AddGenerationPrompt = true
 	render := func(messages ...chat.Message) (string, error) {
-		r, err := t.Render(&chat.Conversation{Messages: messages}, &o)
+		r, err := t.RenderPrompt(&chat.Conversation{Messages: messages}, &o)
 		if err != nil {
 			return "", err
 		}

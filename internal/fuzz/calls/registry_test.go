@@ -394,6 +394,7 @@ var public = registry{
 		reflect.TypeFor[chat.Message](),
 		reflect.TypeFor[chat.Mode](),
 		reflect.TypeFor[chat.Options](),
+		reflect.TypeFor[chat.PromptError](),
 		reflect.TypeFor[chat.Range](),
 		reflect.TypeFor[chat.Rendered](),
 		reflect.TypeFor[chat.Source](),
