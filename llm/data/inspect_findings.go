@@ -26,6 +26,7 @@ const (
 	cutRecords        = "cut-records"
 	differentTemplate = "other-template"
 	missingTokens     = "missing-tokens"
+	differentPrompt   = "other-prompt"
 	padding           = "padding"
 )
 
@@ -55,7 +56,7 @@ var noteFindings = []struct {
 
 // FindingNames are the names of all that Inspect finds, sorted.
 func FindingNames() []string {
-	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, padding}
+	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding}
 	for _, f := range noteFindings {
 		names = append(names, f.name)
 	}
@@ -133,6 +134,9 @@ func (x *inspector) findTemplate(add addFinding) {
 	if missing != nil {
 		isOwn := !isOther && x.t.ChatTemplate() != ""
 		add(missingTokens, !isOwn, 0, "the chat template writes "+strings.Join(missing, ", ")+", of which the vocabulary has no token: they are read as several")
+	}
+	if w, isOther := x.encoder.otherPrompt(); isOther {
+		add(differentPrompt, true, 0, w)
 	}
 }
 

@@ -82,6 +82,10 @@ func TestInspectFindsFaults(t *testing.T) {
 		{name: "another template", given: turns("<|im_end|>"), template: chatML, want: "other-template", text: "Template is it"},
 		{name: "a template with tokens that there are not", given: strings.ReplaceAll(chatML, "im_start", "header"), want: "other-template missing-tokens", text: `"<|header|>"`},
 		{name: "tokens that a base without a template lacks", template: "none", given: strings.ReplaceAll(chatML, "im_start", "header"), want: "missing-tokens", text: `"<|header|>"`},
+		{name: "no generation prompt", template: strings.TrimSuffix(turns("<|im_end|>"), generation), want: "other-prompt",
+			text: `the chat template has no generation prompt, and writes "<|im_start|>assistant\n" before answers: a program that asks by the template gives a prompt that is not trained; Template takes a template that asks by what it writes before answers`},
+		{name: "a generation prompt of another role", template: strings.ReplaceAll(turns("<|im_end|>"), "assistant", "model"), want: "other-prompt",
+			text: `the chat template asks for answers by the generation prompt "<|im_start|>model\n", and writes "<|im_start|>assistant\n" before them: `},
 		{name: "users after each other", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "A"}]}` + "\n", want: "role-order", text: "user after user"},
 		{name: "the assistant first", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B"}]}` + "\n", want: "role-order", text: "assistant first"},
 		{name: "a user last", template: turns("<|im_end|>"), planted: `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}, {"role": "user", "content": "V"}]}` + "\n", want: "role-order", text: "user last"},
@@ -143,7 +147,7 @@ func TestInspectFindsFaults(t *testing.T) {
 func TestInspectSound(t *testing.T) {
 	for name, template := range map[string]string{
 		"ChatML": chatML, "with BOS": withBOS, "the last is open": lastOpen,
-		"generation tags": `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}`,
+		"generation tags": `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := inspect(t, withTemplate(t, template), map[string]string{"a.jsonl": talks(0, 28) + talkOf("", "Tags?", "<s>of HTML</s>, and <think></think>") + talkOf("", "Which?", "<think>\nIt\n</think>\n\nA") + talks(7, 2), "held.jsonl": talks(900, 5)}, InspectOptions{Samples: 4})

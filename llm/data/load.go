@@ -112,6 +112,11 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 		progress(0, l.Stats, true)
 	}
 	l.Warnings = o.warnings(l.Stats)
+	if l.Stats.NotesOf(Rendered) != nil {
+		if w, isOther := l.records.encoder.otherPrompt(); isOther {
+			l.Warnings = append(l.Warnings, w)
+		}
+	}
 	err = l.countCopies()
 	if err == nil {
 		err = l.arrange(o)

@@ -137,6 +137,12 @@ func TestLoadWarnings(t *testing.T) {
 	require.Equal(t, "too long for Length 40 and cut: 1 of 3 records (33 %), of which 1 lose all or most of their answers; "+
 		"Length 82 fits all; TooLong drop leaves them out, TooLong split makes several samples of each", d.Warnings[0].String())
 	require.Equal(t, `keys of which nothing is made: "topic" (1 record, first `+in("cut.jsonl")+`:3); --keys=NAME gives a key another name`, d.Warnings[1].Named(flag))
+	turns, _, _ := strings.Cut(chatML, "{% if add_generation_prompt %}")
+	d, err = Load(t.Context(), withTemplate(t, turns), []string{in("all.jsonl")}, LoadOptions{Length: 400})
+	require.NoError(t, err)
+	defer d.Close()
+	require.Equal(t, `the chat template has no generation prompt, and writes "<|im_start|>assistant\n" before answers: a program that asks by the template gives a prompt that is not trained; `+
+		"--template takes a template that asks by what it writes before answers", d.Warnings[len(d.Warnings)-1].Named(flag))
 
 	for _, c := range []struct {
 		sources []string

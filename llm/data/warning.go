@@ -76,6 +76,16 @@ func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	return list
 }
 
+// otherPrompt warns of a template whose generation prompt is not what the answers follow that are trained.
+func (e *Encoder) otherPrompt() (Warning, bool) {
+	err := e.o.Template.CheckPrompt(&e.chat)
+	if err == nil {
+		return Warning{}, false
+	}
+	return Warning{[]any{err.Error() + ": a program that asks by the template gives a prompt that is not trained; ",
+		otherTemplate, " takes a template that asks by what it writes before answers"}}, true
+}
+
 func (o *LoadOptions) length() Option { return Option{Name: "Length", Value: fmt.Sprint(o.Length)} }
 
 // checkCut demands that most records keep most of what is trained of them.
