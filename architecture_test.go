@@ -1,9 +1,12 @@
 package ggml_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,6 +92,56 @@ func TestEveryFolderHasALayer(t *testing.T) {
 		_, known := layerOf(folder)
 		assert.True(t, known || slices.Contains(testTools, folder), "%s is of no layer, and no tool of tests", path)
 	})
+}
+
+// Files that programs write are written by internal/filelink, which leaves whole files and no device replaced. What is
+// written otherwise is no output.
+var otherWriters = map[string]string{
+	"internal/filelock/create.go": "locks",
+	"llm/data/cache.go":           "a cache that several processes fill, and that stays open",
+	"llm/lora/peft_folder.go":     "the folder in which two files become those of the adapter at once",
+	"llm/parallel/broadcast.go":   "a temporary file, which is removed",
+	"llm/run/events.go":           "a log with a new name at each start",
+	"llm/run/folder.go":           "the lock of a run",
+	"rpc_cache.go":                "a cache, whose entries have their size before their data",
+	"scripts/equal/main.go":       "models in a scratch folder",
+	"scripts/equal/run/main.go":   "results in a scratch folder",
+}
+
+func TestOneWriter(t *testing.T) {
+	unused := maps.Clone(otherWriters)
+	eachSource(t, ".", func(path string) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		_, production := layerOf(folder)
+		ofTests := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(folder, "test") || strings.HasSuffix(folder, "/testdata")
+		if !production || ofTests || filepath.Ext(path) != ".go" || folder == "internal/filelink" {
+			return
+		}
+		for _, call := range fileCalls(t, path) {
+			assert.Contains(t, otherWriters, path, "%s: %s; write by internal/filelink", path, call)
+			delete(unused, path)
+		}
+	})
+	assert.Empty(t, unused, "they write nothing")
+}
+
+// fileCalls lists calls by which a file of Go makes, renames or links files.
+func fileCalls(t *testing.T, path string) (calls []string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := types.ExprString(call.Fun)
+		makes := slices.Contains([]string{"os.Create", "os.CreateTemp", "os.WriteFile", "os.Rename", "os.Link"}, name)
+		if makes || name == "os.OpenFile" && !strings.HasPrefix(types.ExprString(call.Args[1]), "os.O_RDONLY") {
+			calls = append(calls, types.ExprString(call))
+		}
+		return true
+	})
+	return calls
 }
 
 // The binding knows ggml's own BLAS backend, but no kernel, and no library that multiplies for one.

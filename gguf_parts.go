@@ -3,11 +3,12 @@ package ggml
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // The keys of a file that is part of a split model, as llama.cpp writes them.
@@ -149,10 +150,10 @@ func (g *GGUF) WriteParts(prefix string, o PartOptions) ([]string, error) {
 	if len(groups) > math.MaxUint16 {
 		return nil, &FileError{Path: prefix, Reason: fmt.Sprintf("cannot be written: there would be %d files, and %d are possible", len(groups), math.MaxUint16)}
 	}
-	var pending []*pendingFile
+	var pending []*filelink.Pending
 	defer func() {
 		for _, f := range pending {
-			f.discard()
+			f.Discard()
 		}
 	}()
 	var paths []string
@@ -160,12 +161,12 @@ func (g *GGUF) WriteParts(prefix string, o PartOptions) ([]string, error) {
 		path := prefix + splitSuffix(no, len(groups))
 		f, err := g.writePart(path, no, len(groups), len(list), tensors)
 		if err != nil {
-			return nil, writeError(path, path, err)
+			return nil, writeError(err)
 		}
 		pending, paths = append(pending, f), append(paths, path)
 	}
-	if err := commitAll(pending); err != nil {
-		return nil, err
+	if err := filelink.CommitAll(pending); err != nil {
+		return nil, writeError(err)
 	}
 	return paths, nil
 }
@@ -192,7 +193,7 @@ func (o PartOptions) divide(list []GGUFTensor, alignment int64) [][]GGUFTensor {
 }
 
 // writePart writes a file under a temporary name.
-func (g *GGUF) writePart(path string, no, count, total int, tensors []GGUFTensor) (*pendingFile, error) {
+func (g *GGUF) writePart(path string, no, count, total int, tensors []GGUFTensor) (*filelink.Pending, error) {
 	p, err := NewGGUF()
 	if err != nil {
 		return nil, err
@@ -206,10 +207,7 @@ func (g *GGUF) writePart(path string, no, count, total int, tensors []GGUFTensor
 			return nil, err
 		}
 	}
-	return newPendingFile(path, func(w io.Writer) error {
-		_, err := p.WriteTo(w)
-		return err
-	})
+	return filelink.Pend(path, p.writeWhole)
 }
 
 func (g *GGUF) partKeys(of *GGUF, no, count, total int) error {

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/goggml/ggml/internal/filelink"
@@ -228,7 +226,7 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 // that it is on the disk, and renames it: path never names half a file, and an
 // opened file may be replaced by itself. Links stay, and what they lead to is written. After an error nothing is left; what a
 // process left that was killed meanwhile the next WriteFile of path removes. A
-// path that is no regular file, a pipe for example, is written directly.
+// pipe, a device or an open file such as /dev/stdout is written to.
 // C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
 	g = made(g)
@@ -236,53 +234,19 @@ func (g *GGUF) WriteFile(path string) error {
 		return err
 	}
 	defer g.h.release()
-	target, err := filelink.Target(path)
-	if err != nil {
-		return writeError(path, path, err)
-	}
-	write := g.replace
-	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
-		write = g.writeDirectly
-	}
-	if err := write(target); err != nil {
-		return writeError(path, target, err)
-	}
-	return nil
+	return writeError(filelink.Write(path, g.writeWhole))
 }
 
-func (g *GGUF) writeDirectly(path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close() // also after a panic of a function that writes data
-	_, err = g.WriteTo(file)
-	return errors.Join(err, file.Close())
+func (g *GGUF) writeWhole(w io.Writer) error {
+	_, err := g.WriteTo(w)
+	return err
 }
 
-func (g *GGUF) replace(path string) error {
-	f, err := newPendingFile(path, func(w io.Writer) error {
-		_, err := g.WriteTo(w)
-		return err
-	})
-	if err != nil {
+// writeError is the error of a file that filelink could not write.
+func writeError(err error) error {
+	var where *fs.PathError
+	if !errors.As(err, &where) {
 		return err
 	}
-	defer f.discard()
-	return f.commit()
-}
-
-// writeError names the file that was to be written, where the system's error
-// names the temporary one.
-func writeError(path, target string, err error) error {
-	reason := err.Error()
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p) && strings.HasPrefix(p.Path, temporaryStem(target)):
-		reason = p.Err.Error()
-	case errors.As(err, &l):
-		reason = l.Err.Error()
-	}
-	return &FileError{Path: path, Reason: "cannot be written: " + reason, Err: err}
+	return &FileError{Path: where.Path, Reason: "cannot be written: " + where.Err.Error(), Err: err}
 }

@@ -1,5 +1,5 @@
-// Package filelink finds the file or the folder that a path leads to by symbolic links, so that who
-// replaces or makes it leaves the links.
+// Package filelink reads and writes the files that paths lead to by symbolic links: regular files are read, within a
+// bound; what is replaced is whole at any time, its links stay, and devices are written to.
 package filelink
 
 import (
@@ -9,29 +9,34 @@ import (
 	"syscall"
 )
 
+// mostLinks is how many links one follows, as in the standard library.
+const mostLinks = 255
+
 // Target is the path of the file that writing to path would make or change. Links may lead to
 // what is not there yet, as a shell takes them.
 func Target(path string) (string, error) {
-	const most = 255 // links that one follows, as in the standard library
 	target := path
-	for range most {
+	for range mostLinks {
 		if real, err := filepath.EvalSymlinks(target); err == nil {
 			return real, nil
 		}
-		to, err := os.Readlink(target)
+		to, err := readLink(target)
 		if err != nil { // no link: a new file
 			return target, nil
-		}
-		if !filepath.IsAbs(to) {
-			folder, err := filepath.EvalSymlinks(filepath.Dir(target))
-			if err != nil {
-				return "", err
-			}
-			to = filepath.Join(folder, to)
 		}
 		target = to
 	}
 	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+}
+
+// readLink is the path that a link leads to.
+func readLink(path string) (string, error) {
+	to, err := os.Readlink(path)
+	if err != nil || filepath.IsAbs(to) {
+		return to, err
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(folder, to), err
 }
 
 // MkdirAll makes the folder that a path leads to, with those above it. As for files, a link may

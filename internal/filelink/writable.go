@@ -38,11 +38,15 @@ func CheckWritable(path string) error {
 	return nil
 }
 
-// SystemError leaves out the name of the file.
+// SystemError leaves out the names of files.
 func SystemError(err error) error {
 	var where *fs.PathError
-	if errors.As(err, &where) {
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &where):
 		return where.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }

@@ -1,75 +1,147 @@
 package filelink
 
 import (
+	"bufio"
 	"errors"
-	"fmt"
-	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
+	"syscall"
 )
 
-// IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe or a device is
-// written to.
+// IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe, a device, or an open file of
+// this process such as /dev/stdout is written to.
 func IsReplaced(path string) bool {
 	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular()
+	return (err != nil || info.Mode().IsRegular()) && descriptor(path) < 0
 }
 
-// Replace writes a file beside, and renames it. What is not replaced is written to, see [IsReplaced].
-func Replace(path string, text []byte) error {
-	if !IsReplaced(path) {
-		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+// Write writes a file: all that is not a log or a cache is written by it. The file is made beside the path, is on the
+// disk, and is renamed, so that the path never names half a file. Links stay, and what they lead to is replaced. What
+// is not replaced is written to, see [IsReplaced]. An error has the name of the file, which then is what it was.
+func Write(path string, write func(w io.Writer) error) error {
+	if IsReplaced(path) {
+		f, err := Pend(path, write)
 		if err != nil {
 			return err
 		}
-		_, err = file.Write(text)
-		return errors.Join(err, file.Close())
+		defer f.Discard()
+		return f.Commit()
 	}
-	target, err := Target(path)
+	file, err := openDirectly(path)
 	if err != nil {
+		return writeError(path, path, err)
+	}
+	defer file.Close() // also after a panic of write
+	if err = buffered(file, write); err == nil {
+		err = file.Close()
+	}
+	return writeError(path, file.Name(), err)
+}
+
+func buffered(file *os.File, write func(w io.Writer) error) error {
+	w := bufio.NewWriterSize(file, 1<<20)
+	if err := write(w); err != nil {
 		return err
 	}
-	// A name of its own length: with more, the one of the path could be too long. What a killed process left goes.
-	folder, name := filepath.Split(target)
-	beside := fmt.Sprintf("%s.%08x.new", folder, crc32.ChecksumIEEE([]byte(name)))
-	os.Remove(beside)
-	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return w.Flush()
+}
+
+// Replace is [Write] of a text.
+func Replace(path string, text []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// Link makes a path another name of a file, at once.
+func Link(file, path string) error {
+	target, err := Target(path)
 	if err != nil {
-		return NameError(err, path)
+		return writeError(path, path, err)
 	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(beside, target)
+	beside := temporaryName(target)
+	if err := os.Link(file, beside); err != nil {
+		return writeError(path, target, err)
 	}
-	if err != nil {
-		os.Remove(beside)
-		return NameError(err, path)
-	}
-	return nil
+	err = os.Rename(beside, target)
+	os.Remove(beside) // it is still there if both were one file already
+	return writeError(path, target, err)
 }
 
 // Append adds a text to the end of a file, or leaves it as it was.
 func Append(path string, text []byte) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	file, err := OpenLog(path)
 	if err != nil {
 		return err
 	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = file.Write(text)
-	}
-	if err != nil && info != nil && info.Mode().IsRegular() {
-		err = errors.Join(err, file.Truncate(info.Size()))
-	}
-	return errors.Join(err, file.Close())
+	return errors.Join(AddTo(file, text), file.Close())
 }
 
-// NameError gives an error the name under which the user knows a file, which is written under another.
-func NameError(err error, path string) error {
-	var where *fs.PathError
-	if errors.As(err, &where) {
-		where.Path = path
+// OpenLog opens a file, or makes it, for [AddTo].
+func OpenLog(path string) (*os.File, error) {
+	if !IsReplaced(path) {
+		file, err := openDirectly(path)
+		return file, writeError(path, path, err)
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+}
+
+// AddTo adds a text to the end of a log, or leaves it as it was.
+func AddTo(file *os.File, text []byte) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err != nil && info.Mode().IsRegular() {
+		err = errors.Join(err, file.Truncate(info.Size()))
 	}
 	return err
+}
+
+// openDirectly opens what is not replaced. A pipe that nobody reads would be waited for.
+func openDirectly(path string) (*os.File, error) {
+	if fd := descriptor(path); fd >= 0 {
+		return openDescriptor(fd)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, errFolder
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) && info.Mode()&fs.ModeNamedPipe != 0 {
+		return nil, unreadPipe{err}
+	}
+	return file, err
+}
+
+type unreadPipe struct{ error }
+
+func (unreadPipe) Error() string   { return "nobody reads this pipe; start its reader first" }
+func (e unreadPipe) Unwrap() error { return e.error }
+
+// writeError gives an error the name under which the caller knows a file that links lead to, and that is written under
+// another name.
+func writeError(path, target string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var where *fs.PathError
+	var link *os.LinkError
+	var unread unreadPipe
+	switch {
+	case errors.As(err, &unread):
+		err = unread
+	case errors.As(err, &where) && strings.HasPrefix(where.Path, temporaryStem(target)):
+		err = where.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return &fs.PathError{Op: "write", Path: path, Err: err}
 }

@@ -1,7 +1,6 @@
 package lora
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -84,9 +83,9 @@ func writePair(folder string, files map[string]func(io.Writer) error) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeSynced(filepath.Join(pending, name), files[name]); err != nil {
+		if err := filelink.Write(filepath.Join(pending, name), files[name]); err != nil {
 			os.RemoveAll(pending)
-			return fmt.Errorf("adapter %s: %w", filepath.Join(folder, name), err)
+			return fmt.Errorf("adapter %s: %w", filepath.Join(folder, name), filelink.SystemError(err))
 		}
 	}
 	if err := os.Rename(pending, filepath.Join(folder, committedName)); err != nil {
@@ -112,24 +111,4 @@ func movePair(folder string) error {
 		return err
 	}
 	return os.Remove(committed)
-}
-
-// writeSynced writes a file that is on the disk when it returns.
-func writeSynced(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	buffered := bufio.NewWriterSize(file, 1<<20)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	return file.Close()
 }

@@ -86,23 +86,17 @@ func openMetrics(f File, events string, peak func(reached float64) float64, t *t
 }
 
 func (m *metricsFile) open(t *train.Trainer) (err error) {
-	if !filelink.IsReplaced(m.Path) {
-		m.file, err = os.OpenFile(m.Path, os.O_WRONLY, 0)
-		return err
+	if filelink.IsReplaced(m.Path) {
+		before := readMeasured(m.Path)
+		err := filelink.Write(m.Path, func(w io.Writer) error {
+			return writeHistory(w, t.History, t.Evaluations, before)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	target, err := filelink.Target(m.Path)
-	if err != nil {
-		return err
-	}
-	before := readMeasured(target)
-	if m.file, err = os.Create(target + ".new"); err != nil {
-		return err
-	}
-	m.addHistory(t.History, t.Evaluations, before)
-	if err = errors.Join(m.err, os.Rename(m.file.Name(), target)); err != nil {
-		return errors.Join(err, m.file.Close(), os.Remove(m.file.Name()))
-	}
-	return nil
+	m.file, err = filelink.OpenLog(m.Path)
+	return err
 }
 
 // A lineKey tells the lines of a run apart.
@@ -134,11 +128,12 @@ func readMeasured(path string) map[lineKey]Measured {
 	return found
 }
 
-// addHistory adds steps, each with the evaluation after it, and what was measured of them.
-func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]Measured) {
+// writeHistory writes steps, each with the evaluation after it, and what was measured of them.
+func writeHistory(w io.Writer, steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]Measured) (err error) {
+	lines := json.NewEncoder(w)
 	add := func(line Line) {
 		line.Measured = before[line.key()]
-		m.add(line)
+		err = errors.Join(err, lines.Encode(line))
 	}
 	evaluated := func(step int) {
 		for len(evaluations) > 0 && evaluations[0].Step <= step {
@@ -151,6 +146,7 @@ func (m *metricsFile) addHistory(steps []train.StepMetrics, evaluations []train.
 		add(stepLine(s))
 		evaluated(s.Step)
 	}
+	return err
 }
 
 // addNow adds a line of what has just been done.
@@ -177,19 +173,9 @@ func (m *metricsFile) add(line Line) {
 	}
 	text, err := json.Marshal(line)
 	if err == nil {
-		err = m.write(append(text, '\n'))
+		err = filelink.AddTo(m.file, append(text, '\n'))
 	}
 	m.err = err
-}
-
-// write adds a whole line to a file, or none of it.
-func (m *metricsFile) write(line []byte) error {
-	whole, seekErr := m.file.Seek(0, io.SeekCurrent)
-	_, err := m.file.Write(line)
-	if err != nil && seekErr == nil {
-		err = errors.Join(err, m.file.Truncate(whole))
-	}
-	return filelink.NameError(err, m.Path)
 }
 
 // close reports whether all lines were written.

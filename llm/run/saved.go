@@ -78,32 +78,13 @@ func (f SavedFile) Save(step int, write func(path string) error) error {
 	if err := write(own); err != nil {
 		return f.named(err)
 	}
-	if err := replaceByLink(own, f.LatestPath()); err != nil {
+	if err := filelink.Link(own, f.LatestPath()); err != nil {
 		// Some file systems have no links.
 		if err := write(f.LatestPath()); err != nil {
 			return f.named(err)
 		}
 	}
 	return f.named(f.prune(step))
-}
-
-// replaceByLink makes path another name of a file, at once.
-func replaceByLink(file, path string) error {
-	path, err := filelink.Target(path)
-	if err != nil {
-		return err
-	}
-	beside := path + ".link"
-	if err := os.Remove(beside); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.Link(file, beside); err != nil {
-		return err
-	}
-	if err := os.Rename(beside, path); err != nil {
-		return errors.Join(err, os.Remove(beside))
-	}
-	return os.RemoveAll(beside) // it is still there if both were one file already
 }
 
 // prune removes the files of the oldest saves up to a step.

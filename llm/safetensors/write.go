@@ -1,18 +1,15 @@
 package safetensors
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A Data is a tensor to be written.
@@ -132,32 +129,7 @@ func (t Data) encode(w io.Writer) error {
 }
 
 // WriteFile is [Encode] to a file, which is written beside path and renamed when it is
-// complete.
-func WriteFile(path string, tensors []Data, metadata map[string]string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}()
-	beside := filepath.Join(filepath.Dir(path), fmt.Sprintf(".safetensors-%016x.tmp", rand.Uint64()))
-	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	buffered := bufio.NewWriterSize(file, 1<<20)
-	err = Encode(buffered, tensors, metadata)
-	if err == nil {
-		err = buffered.Flush()
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err == nil {
-		err = os.Rename(beside, path)
-	}
-	if err != nil {
-		os.Remove(beside)
-	}
-	return err
+// complete. A pipe or a device is written to.
+func WriteFile(path string, tensors []Data, metadata map[string]string) error {
+	return filelink.Write(path, func(w io.Writer) error { return Encode(w, tensors, metadata) })
 }

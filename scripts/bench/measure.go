@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // measure runs the suites and writes what they print, and what machine it was,
@@ -175,10 +177,5 @@ func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	temp := path + ".tmp"
-	defer os.Remove(temp)
-	if err := os.WriteFile(temp, data, 0o666); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return filelink.Replace(path, data)
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // A section is a table of the page, which parts add rows to.
@@ -98,9 +99,4 @@ func (p *page) String() string {
 func escaped(text string) string { return strings.ReplaceAll(text, "|", "¦") }
 
 // write replaces the page.
-func (p *page) write(file string) error {
-	if err := os.WriteFile(file+".new", []byte(p.String()), 0o666); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
+func (p *page) write(file string) error { return filelink.Replace(file, []byte(p.String())) }

@@ -1,4 +1,4 @@
-package ggml
+package filelink
 
 import (
 	"crypto/rand"
@@ -15,37 +15,50 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// A pendingFile is on the disk, beside its path and under a temporary name. A file
+// A Pending file is on the disk, beside its path and under a temporary name. A file
 // lock marks it as in use: the lock ends with the process, however that ends, and
 // a file without one is what the next write of the path may remove.
-type pendingFile struct {
-	path, temporary string
-	file            *os.File
-	old             *pendingFile // what was at the path, until all files of a model are in place
+type Pending struct {
+	path      string // as the caller has it, for errors
+	target    string // where its links lead to
+	temporary string
+	file      *os.File
+	old       *Pending // what was at the target, until all files of a model are in place
 }
 
-func newPendingFile(path string, write func(w io.Writer) error) (_ *pendingFile, err error) {
-	removeAbandoned(path)
-	f, err := createPending(path)
+// Pend writes a file that [Pending.Commit] or [CommitAll] puts in place.
+func Pend(path string, write func(w io.Writer) error) (_ *Pending, err error) {
+	target, err := Target(path)
 	if err != nil {
-		return nil, err
+		return nil, writeError(path, path, err)
 	}
+	if info, err := os.Stat(target); err == nil {
+		if err := checkRegular(target, info); err != nil {
+			return nil, writeError(path, target, err)
+		}
+	}
+	removeAbandoned(target)
+	f, err := createPending(target)
+	if err != nil {
+		return nil, writeError(path, target, err)
+	}
+	f.path = path
 	written := false
 	defer func() {
 		if !written { // also when write panics, or ends the goroutine
-			f.discard()
+			f.Discard()
 		}
 	}()
-	if old, err := os.Stat(path); err == nil {
+	if old, err := os.Stat(target); err == nil {
 		if err := f.file.Chmod(old.Mode().Perm()); err != nil {
-			return nil, err
+			return nil, writeError(path, target, err)
 		}
 	}
-	if err := write(f.file); err != nil {
-		return nil, err
+	if err = buffered(f.file, write); err == nil {
+		err = f.file.Sync()
 	}
-	if err := f.file.Sync(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, writeError(path, target, err)
 	}
 	written = true
 	return f, nil
@@ -53,33 +66,33 @@ func newPendingFile(path string, write func(w io.Writer) error) (_ *pendingFile,
 
 // createPending makes the file and locks it. Between the two another process may
 // take it for abandoned, and remove it.
-func createPending(path string) (*pendingFile, error) {
+func createPending(target string) (*Pending, error) {
 	for {
-		name := temporaryName(path)
+		name := temporaryName(target)
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return nil, err
 		}
 		if filelock.Lock(file) != filelock.ErrLocked && filelock.IsAt(name, file) {
-			return &pendingFile{path: path, temporary: name, file: file}, nil
+			return &Pending{target: target, temporary: name, file: file}, nil
 		}
 		file.Close()
 	}
 }
 
-// commit puts the file in place of what has its path.
-func (f *pendingFile) commit() error {
-	if err := os.Rename(f.temporary, f.path); err != nil {
-		return err
+// Commit puts the file in place of what has its path.
+func (f *Pending) Commit() error {
+	if err := os.Rename(f.temporary, f.target); err != nil {
+		return writeError(f.path, f.target, err)
 	}
 	f.temporary = ""
 	f.file.Close() // after Sync; nil for some old ones
-	syncFolder(filepath.Dir(f.path))
+	syncFolder(filepath.Dir(f.target))
 	return nil
 }
 
-// discard removes the file if it is still pending.
-func (f *pendingFile) discard() {
+// Discard removes the file if it is still pending.
+func (f *Pending) Discard() {
 	if f != nil && f.temporary != "" {
 		os.Remove(f.temporary)
 		f.file.Close()
@@ -87,37 +100,37 @@ func (f *pendingFile) discard() {
 	}
 }
 
-// commitAll puts all files in place, or none: what they replace keeps a temporary
+// CommitAll puts all files in place, or none: what they replace keeps a temporary
 // name until the last one is there.
-func commitAll(files []*pendingFile) error {
+func CommitAll(files []*Pending) error {
 	for i, f := range files {
 		err := f.keepOld()
 		if err == nil {
-			err = f.commit()
+			err = f.Commit()
 		}
 		if err != nil {
-			err = writeError(f.path, f.path, err)
+			err = SystemError(err)
 			for _, done := range files[:i+1] {
 				err = errors.Join(err, done.rollBack())
 			}
-			return err
+			return &fs.PathError{Op: "write", Path: f.path, Err: err}
 		}
 	}
 	for _, f := range files {
-		f.old.discard()
+		f.old.Discard()
 	}
 	return nil
 }
 
-// keepOld gives the file at the path a temporary name, too.
-func (f *pendingFile) keepOld() error {
-	info, err := os.Lstat(f.path)
+// keepOld gives the file at the target a temporary name, too.
+func (f *Pending) keepOld() error {
+	info, err := os.Lstat(f.target)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() { // which nothing replaces
 		return nil
 	}
-	f.old = &pendingFile{path: f.path, temporary: temporaryName(f.path)}
-	if os.Link(f.path, f.old.temporary) != nil { // some file systems cannot
-		err = os.Rename(f.path, f.old.temporary)
+	f.old = &Pending{path: f.path, target: f.target, temporary: temporaryName(f.target)}
+	if os.Link(f.target, f.old.temporary) != nil { // some file systems cannot
+		err = os.Rename(f.target, f.old.temporary)
 	}
 	if err != nil {
 		f.old = nil
@@ -132,16 +145,16 @@ func (f *pendingFile) keepOld() error {
 }
 
 // rollBack undoes keepOld and commit.
-func (f *pendingFile) rollBack() error {
+func (f *Pending) rollBack() error {
 	if f.old == nil {
 		if f.temporary != "" {
 			return nil
 		}
-		return os.Remove(f.path)
+		return os.Remove(f.target)
 	}
 	name := f.old.temporary
-	if err := f.old.commit(); err != nil {
-		return fmt.Errorf("what was there is %s now: %w", name, err)
+	if err := f.old.Commit(); err != nil {
+		return fmt.Errorf("what was in %s is %s now: %w", f.path, name, SystemError(err))
 	}
 	os.Remove(name) // a file with both names keeps them when it is renamed
 	return nil

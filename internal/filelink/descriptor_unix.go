@@ -1,0 +1,40 @@
+//go:build unix
+
+package filelink
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// descriptor is the number of the open file of this process that a path such as /dev/stdout or /dev/fd/3 leads to, or
+// -1. The file that it has open may be regular: what others have written there stays, and goes on.
+func descriptor(path string) int {
+	own := fmt.Sprintf("/proc/%d/fd", os.Getpid())
+	for range mostLinks {
+		folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+		fd, notNumber := strconv.ParseUint(filepath.Base(path), 10, 31)
+		if err == nil && notNumber == nil && (folder == own || folder == "/dev/fd") {
+			return int(fd)
+		}
+		if path, err = readLink(path); err != nil {
+			break
+		}
+	}
+	return -1
+}
+
+// openDescriptor is an open file of this process under another number, which can be closed.
+func openDescriptor(fd int) (*os.File, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	other, err := syscall.Dup(fd)
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(other)
+	return os.NewFile(uintptr(other), fmt.Sprintf("/dev/fd/%d", fd)), nil
+}

@@ -1,0 +1,96 @@
+//go:build unix
+
+package filelink_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/filelink"
+)
+
+// outputEnv is where the test binary writes.
+const outputEnv = "GOGGML_TEST_OUTPUT"
+
+// What is written to /dev/stdout is where standard output is, whatever that is: behind what a file has already.
+func TestWriteOpenFile(t *testing.T) {
+	if path := os.Getenv(outputEnv); path != "" {
+		if filelink.IsReplaced(path) {
+			os.Exit(2)
+		}
+		os.Stdout.WriteString("before ")
+		if errors.Join(filelink.Replace(path, []byte("text ")), filelink.Append(path, []byte("after"))) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	t.Chdir(t.TempDir())
+	if _, err := os.Stat("/dev/stdout"); err != nil {
+		t.Skip(err)
+	}
+	require.NoError(t, os.Symlink("/dev/stdout", "link"))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "link"} {
+		for name, redirect := range map[string]string{"a file": "> file", "the end of a file": ">> file", "a pipe": "| cat > file"} {
+			require.NoError(t, os.WriteFile("file", []byte("old "), 0o600))
+			c := exec.Command("sh", "-c", `"$0" -test.run='^TestWriteOpenFile$' `+redirect, self)
+			c.Env = append(os.Environ(), outputEnv+"="+path)
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, "%s to %s: %s", path, name, out)
+			want := "before text after"
+			if name == "the end of a file" {
+				want = "old " + want
+			}
+			text, err := os.ReadFile("file")
+			require.NoError(t, err)
+			require.Equal(t, want, string(text), "%s to %s", path, name)
+		}
+	}
+}
+
+// A pipe is written to if it has a reader; without one nothing waits.
+func TestWritePipe(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, syscall.Mkfifo("pipe", 0o600))
+	require.NoError(t, os.Symlink("pipe", "link"))
+	for _, write := range []func(path string, text []byte) error{filelink.Replace, filelink.Append} {
+		err := write("link", []byte("text"))
+		require.EqualError(t, err, "write link: nobody reads this pipe; start its reader first")
+		require.ErrorIs(t, err, syscall.ENXIO)
+		reader, err := os.OpenFile("pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		require.NoError(t, err)
+		require.NoError(t, write("link", []byte("text")))
+		text, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		require.Equal(t, "text", string(text))
+		require.NoError(t, reader.Close())
+	}
+	info, err := os.Lstat("pipe")
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeNamedPipe)
+}
+
+// A device is written to, by links, too, and stays.
+func TestWriteDevice(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Symlink(os.DevNull, "null"))
+	for _, path := range []string{os.DevNull, "null"} {
+		require.NoError(t, filelink.Replace(path, []byte("text")))
+		require.NoError(t, filelink.Append(path, []byte("text")))
+		_, err := filelink.Pend(path, func(io.Writer) error { return nil })
+		require.EqualError(t, err, "write "+path+": it is a pipe or a device; name a regular file")
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.NotZero(t, info.Mode()&os.ModeCharDevice)
+	}
+	link, err := os.Readlink("null")
+	require.NoError(t, err)
+	require.Equal(t, os.DevNull, link)
+}
