@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/adapters"
@@ -32,7 +34,13 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 		return errors.New("missing flags: --peft-out=DIR or --lora-out=FILE")
 	}
 	inputs := []cli.File{{Flag: "--model-base", Path: c.ModelBase}, {Flag: "--lora", Path: c.LoRA}}
-	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--lora-out", Path: c.LoRAOut}}); err != nil {
+	outputs := []cli.File{{Flag: "--lora-out", Path: c.LoRAOut}}
+	if info, err := os.Stat(c.PEFTOut); err == nil && info.IsDir() {
+		for _, name := range []string{"adapter_config.json", "adapter_model.safetensors"} {
+			outputs = append(outputs, cli.File{Flag: "--peft-out", Path: filepath.Join(c.PEFTOut, name)})
+		}
+	}
+	if err := cli.CheckOutputs(inputs, outputs); err != nil {
 		return err
 	}
 	typ, err := c.tensorType()
@@ -59,7 +67,7 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 	} else if err := a.Save(path, lora.SaveOptions{Type: typ}); err != nil {
 		return fmt.Errorf("--lora-out: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "wrote %s: rank %d, %s\n", path, a.Rank(), cli.Count(len(a.Pairs()), "matrix"))
+	_, err = fmt.Fprintf(cli.Aside(out, c.LoRAOut), "wrote %s: rank %d, %s\n", path, a.Rank(), cli.Count(len(a.Pairs()), "matrix"))
 	return err
 }
 

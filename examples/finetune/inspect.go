@@ -62,6 +62,7 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
 	r := &inspectReport{Inspection: found, m: m, ignored: c.Ignore}
+	out = cli.Aside(out, c.HTML)
 	if c.HTML != "" {
 		var page bytes.Buffer
 		if err := r.writePage(&page); err != nil {

@@ -88,7 +88,8 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	locks, err := p.TakeOutputs(p.inputs(), []cli.File{training.LatestFile(p.result())})
+	out = cli.Aside(out, p.LoRAOut, p.Metrics)
+	locks, err := p.TakeOutputs(append(p.inputs(), cli.File{Flag: "--config", Path: string(p.Config)}), p.result())
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -45,7 +46,8 @@ func main() {
 
 // run returns the part of the test digits that the network reads right.
 func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err error) {
-	if err := cli.CheckOutputs(nil, []cli.File{{Flag: "--save", Path: p.Save}}); err != nil {
+	w = cli.Aside(w, p.Save)
+	if err := cli.CheckOutputs(p.inputs(), []cli.File{{Flag: "--save", Path: p.Save}}); err != nil {
 		return 0, err
 	}
 	train, test, err := p.sets()
@@ -87,6 +89,17 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	}
 	fmt.Fprintf(w, "wrote %s\n", p.Save)
 	return accuracy, nil
+}
+
+// inputs are the files of the data: the network that is read is replaced by what becomes of it.
+func (p *program) inputs() (files []cli.File) {
+	if p.Data == "" {
+		return nil
+	}
+	for _, name := range []string{"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"} {
+		files = append(files, cli.File{Flag: "--data", Path: filepath.Join(p.Data, name+"-ubyte")})
+	}
+	return files
 }
 
 func (p *program) sets() (train, test *set, err error) {

@@ -86,7 +86,7 @@ func (p *program) train(ctx context.Context) error {
 		return err
 	}
 	devices.DescribeShares(p.Log(), p.Group())
-	locks, err := p.TakeOutputs(nil, []cli.File{training.LatestFile(p.result())})
+	locks, err := p.TakeOutputs(nil, p.result())
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,11 @@ import (
 	"syscall"
 )
 
-// Errors of files that cannot be read at any place, or do not end.
+// Errors of files that cannot be read at any place, or do not end, and of pipes that cannot be written to.
 var (
 	errFolder    = errors.New("it is a folder; name the file in it")
 	errIrregular = errors.New("it is a pipe or a device; name a regular file")
+	errUnread    = errors.New("nobody reads this pipe; start its reader first")
 )
 
 // The folder of a run may come from anywhere: files of it that are larger are not read.

@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe, a device, or an open file of
@@ -102,7 +105,7 @@ func AddTo(file *os.File, text []byte) error {
 	return err
 }
 
-// openDirectly opens what is not replaced. A pipe that nobody reads would be waited for.
+// openDirectly opens what is not replaced. A pipe waits for its reader, as in a shell, but not without end.
 func openDirectly(path string) (*os.File, error) {
 	if fd := descriptor(path); fd >= 0 {
 		return openDescriptor(fd)
@@ -114,17 +117,16 @@ func openDirectly(path string) (*os.File, error) {
 	if info.IsDir() {
 		return nil, errFolder
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENXIO) && info.Mode()&fs.ModeNamedPipe != 0 {
-		return nil, unreadPipe{err}
+	for end := time.Now().Add(testhook.PipeWait); ; time.Sleep(10 * time.Millisecond) {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
+		if !errors.Is(err, syscall.ENXIO) || info.Mode()&fs.ModeNamedPipe == 0 {
+			return file, err
+		}
+		if time.Now().After(end) {
+			return nil, errUnread
+		}
 	}
-	return file, err
 }
-
-type unreadPipe struct{ error }
-
-func (unreadPipe) Error() string   { return "nobody reads this pipe; start its reader first" }
-func (e unreadPipe) Unwrap() error { return e.error }
 
 // writeError gives an error the name under which the caller knows a file that links lead to, and that is written under
 // another name.
@@ -134,10 +136,7 @@ func writeError(path, target string, err error) error {
 	}
 	var where *fs.PathError
 	var link *os.LinkError
-	var unread unreadPipe
 	switch {
-	case errors.As(err, &unread):
-		err = unread
 	case errors.As(err, &where) && strings.HasPrefix(where.Path, temporaryStem(target)):
 		err = where.Err
 	case errors.As(err, &link):

@@ -41,6 +41,9 @@ var Built func()
 // SaveWaits are for how long a run waits before it tries a save again.
 var SaveWaits = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}
 
+// PipeWait is for how long a writer waits for the reader of a pipe.
+var PipeWait = 10 * time.Second
+
 // CheckVersion, MinimumVersion and CheckBuildTags are functions of package ggml.
 var (
 	CheckVersion   func(version string) error

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goggml/ggml/internal/filelink"
@@ -63,6 +64,18 @@ func (f SavedFile) LatestPath() string {
 	return f.Path
 }
 
+// Writes reports whether a path is a file of a save: the last one, the best, or the one of some step.
+func (f SavedFile) Writes(path string) bool {
+	folder, err := os.Stat(filepath.Dir(f.LatestPath()))
+	other, otherErr := os.Stat(filepath.Dir(path))
+	if f.Path == "" || err != nil || otherErr != nil || !os.SameFile(folder, other) {
+		return false
+	}
+	name := filepath.Base(path)
+	_, isNumbered := f.stepOf(name)
+	return isNumbered && f.numbered() || name == filepath.Base(f.LatestPath()) || name == filepath.Base(f.BestPath())
+}
+
 // BestPath is the file of the best evaluation.
 func (f SavedFile) BestPath() string { return f.with("best") }
 
@@ -107,21 +120,26 @@ func (f SavedFile) prune(step int) error {
 
 // savedSteps lists the steps of which there are files, in their order.
 func (f SavedFile) savedSteps() ([]int, error) {
-	const mark = "\x00"
-	before, after, _ := strings.Cut(filepath.Base(f.with(mark)), mark)
 	entries, err := os.ReadDir(filepath.Dir(f.Path))
 	if err != nil {
 		return nil, err
 	}
 	var steps []int
 	for _, e := range entries {
-		var step int
-		middle, ok := strings.CutPrefix(e.Name(), before)
-		middle, end := strings.CutSuffix(middle, after)
-		if _, err := fmt.Sscanf(middle, "%d", &step); ok && end && err == nil && fmt.Sprint(step) == middle {
+		if step, ok := f.stepOf(e.Name()); ok {
 			steps = append(steps, step)
 		}
 	}
 	slices.Sort(steps)
 	return steps, nil
+}
+
+// stepOf is the step in the name of the file of a save.
+func (f SavedFile) stepOf(name string) (step int, ok bool) {
+	const mark = "\x00"
+	before, after, _ := strings.Cut(filepath.Base(f.with(mark)), mark)
+	middle, begins := strings.CutPrefix(name, before)
+	middle, ends := strings.CutSuffix(middle, after)
+	step, err := strconv.Atoi(middle)
+	return step, begins && ends && err == nil && strconv.Itoa(step) == middle
 }

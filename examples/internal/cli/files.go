@@ -21,7 +21,7 @@ type File struct{ Flag, Path string }
 // written, or would replace an input, another output, or a file of a run in another
 // folder than its own ones.
 func CheckOutputs(inputs, outputs []File, own ...string) error {
-	others := inputs
+	others := withParts(inputs)
 	for _, out := range outputs {
 		if out.Path == "" {
 			continue
@@ -40,6 +40,45 @@ func CheckOutputs(inputs, outputs []File, own ...string) error {
 		others = append(others[:len(others):len(others)], out)
 	}
 	return nil
+}
+
+// modelPart matches the names of the files of a split model, but for the number of the part.
+var modelPart = regexp.MustCompile(`-\d{5}(-of-\d{5}\.gguf)$`)
+
+// special are the characters that patterns of paths give a meaning.
+var special = regexp.MustCompile(`[*?\[\\]`)
+
+// withParts adds what is read with files: the other parts of a model, and what is in a folder of PEFT.
+func withParts(inputs []File) []File {
+	list := inputs[:len(inputs):len(inputs)]
+	for _, in := range inputs {
+		path := special.ReplaceAllString(in.Path, `\$0`)
+		pattern := filepath.Join(path, "adapter_*")
+		switch {
+		case modelPart.MatchString(path):
+			pattern = modelPart.ReplaceAllString(path, "-?????$1")
+		case strings.HasSuffix(path, ".safetensors"):
+			pattern = filepath.Join(filepath.Dir(path), "adapter_*")
+		}
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			list = append(list, File{in.Flag, file})
+		}
+	}
+	return list
+}
+
+// Aside is where a report goes that does not mix with the outputs: standard error, where one of them is standard output.
+func Aside(out io.Writer, outputs ...string) io.Writer {
+	stdout, err := os.Stdout.Stat()
+	isStdout := func(path string) bool {
+		info, statErr := os.Stat(path)
+		return err == nil && statErr == nil && info.Mode()&fs.ModeCharDevice == 0 && os.SameFile(info, stdout)
+	}
+	if slices.ContainsFunc(outputs, isStdout) {
+		return os.Stderr
+	}
+	return out
 }
 
 // ownFile matches the names of files that a run writes into its folder.

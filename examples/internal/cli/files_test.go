@@ -70,3 +70,23 @@ func TestReadText(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+// An output is no file that is read with an input: a part of a split model, or one of PEFT's folder.
+func TestCheckOutputsBesideInputs(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a[b]")
+	in := func(name string) string { return filepath.Join(folder, name) }
+	require.NoError(t, os.MkdirAll(in("peft"), 0o700))
+	for _, name := range []string{"m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "peft/adapter_config.json", "peft/adapter_model.safetensors"} {
+		require.NoError(t, os.WriteFile(in(name), nil, 0o600))
+	}
+	require.NoError(t, os.Link(in("m-00002-of-00002.gguf"), in("hard")))
+	for _, input := range []string{in("peft"), in("peft/adapter_model.safetensors")} {
+		inputs := []File{{"--model", in("m-00001-of-00002.gguf")}, {"--lora", input}}
+		for out, flag := range map[string]string{
+			"m-00002-of-00002.gguf": "--model", "hard": "--model", "peft/adapter_config.json": "--lora", "peft/adapter_model.safetensors": "--lora",
+		} {
+			require.EqualError(t, CheckOutputs(inputs, []File{{"--out", in(out)}}), "--out "+in(out)+" is the file of "+flag+" too; give it another name")
+		}
+		require.NoError(t, CheckOutputs(inputs, []File{{"--out", in("peft/merged.gguf")}, {"--parts", in("m-00001-of-00003.gguf")}}))
+	}
+}

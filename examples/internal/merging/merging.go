@@ -59,6 +59,7 @@ func (f *Flags) Run(ctx context.Context, out io.Writer) error {
 }
 
 func (f *Flags) run(ctx context.Context, out io.Writer) error {
+	out = cli.Aside(out, f.Out, f.Modelfile)
 	if f.Quiet {
 		out = io.Discard
 	}

@@ -24,13 +24,23 @@ func LatestFile(f run.SavedFile) cli.File { return cli.File{Flag: f.Name, Path: 
 // would replace an input, another output, or the checkpoint of a run that is not continued,
 // or that another process is writing it. The files of Flags are taken into account. Other
 // processes have the outputs once the locks are closed.
-func (f *Flags) TakeOutputs(inputs, outputs []cli.File) (*cli.OutputLocks, error) {
+func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.OutputLocks, error) {
 	inputs = append(inputs, f.Files()...)
-	outputs = append(outputs, cli.File{Flag: "--metrics", Path: f.Metrics})
+	for _, saved := range []run.SavedFile{result, f.Checkpoint()} {
+		for _, in := range inputs {
+			if in.Path != "" && in.Path != saved.LatestPath() && saved.Writes(in.Path) {
+				return nil, fmt.Errorf("saves of %s %s would replace %s %s; give it another name", saved.Name, saved.Path, in.Flag, in.Path)
+			}
+		}
+	}
+	outputs := []cli.File{LatestFile(result), {Flag: "--metrics", Path: f.Metrics}}
 	if f.LossCurve != "" {
 		outputs = append(outputs, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".svg"}, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".png"})
 	}
-	own := []string{f.events, filepath.Dir(f.CheckpointIn)} // folders of this run
+	own := []string{f.events} // folders of this run
+	if f.CheckpointIn != "" {
+		own = append(own, filepath.Dir(f.CheckpointIn))
+	}
 	old := cli.File{Flag: "--checkpoint-in", Path: f.CheckpointIn}
 	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs, own...); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -64,36 +65,41 @@ func TestEscape(t *testing.T) {
 	require.Equal(t, 2, samples("\n\t", false))
 }
 
+// out is a result by its path.
+func out(path string) run.SavedFile {
+	return run.SavedFile{File: run.File{Name: "--out", Path: path}, Keep: -1}
+}
+
 func TestCheckOutputs(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
 	require.NoError(t, os.WriteFile(in("text"), nil, 0o600))
 	require.NoError(t, os.Symlink(in("text"), in("link")))
 	require.NoError(t, os.WriteFile(in("old"), nil, 0o600))
-	check := func(r RunFlags, outputs ...cli.File) error {
+	check := func(r RunFlags, result run.SavedFile) error {
 		f := Flags{RunFlags: r}
 		f.TrainData = []string{in("text")}
-		locks, err := f.TakeOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, outputs)
+		locks, err := f.TakeOutputs([]cli.File{{Flag: "--base", Path: in("base")}}, result)
 		if err == nil {
 			err = locks.Close()
 		}
 		return err
 	}
-	require.NoError(t, check(RunFlags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, cli.File{Flag: "--out", Path: in("out")}))
-	require.NoError(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("old")}))
-	require.NoError(t, check(RunFlags{CheckpointOut: os.DevNull}, cli.File{Flag: "--out", Path: os.DevNull}))
-	require.NoError(t, check(RunFlags{CheckpointIn: in("old"), CheckpointOut: in("./old")}))
+	require.NoError(t, check(RunFlags{CheckpointOut: in("run"), CheckpointIn: in("run"), LossCurve: in("loss")}, out(in("out"))))
+	require.NoError(t, check(RunFlags{}, out(in("old"))))
+	require.NoError(t, check(RunFlags{CheckpointOut: os.DevNull}, out(os.DevNull)))
+	require.NoError(t, check(RunFlags{CheckpointIn: in("old"), CheckpointOut: in("./old")}, out("")))
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
 
-	require.EqualError(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("link")}), "--out "+in("link")+" is the file of --train-data too; give it another name")
-	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("base")}), "is the file of --base too")
-	require.ErrorContains(t, check(RunFlags{CheckpointOut: in("./out")}, cli.File{Flag: "--out", Path: in("out")}), "is the file of --out too")
-	require.ErrorContains(t, check(RunFlags{LossCurve: in("out")}, cli.File{Flag: "--out", Path: in("out.png")}), "--loss-curve "+in("out.png")+" is the file of --out too")
-	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("none/out")}), "cannot be written: folder "+in("none")+": no such file or directory")
-	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: folder}), "it is a folder")
-	require.ErrorContains(t, check(RunFlags{}, cli.File{Flag: "--out", Path: in("text/out")}), "cannot be written: folder "+in("text")+": not a directory")
+	require.EqualError(t, check(RunFlags{}, out(in("link"))), "--out "+in("link")+" is the file of --train-data too; give it another name")
+	require.ErrorContains(t, check(RunFlags{}, out(in("base"))), "is the file of --base too")
+	require.ErrorContains(t, check(RunFlags{CheckpointOut: in("./out")}, out(in("out"))), "is the file of --out too")
+	require.ErrorContains(t, check(RunFlags{LossCurve: in("out")}, out(in("out.png"))), "--loss-curve "+in("out.png")+" is the file of --out too")
+	require.ErrorContains(t, check(RunFlags{}, out(in("none/out"))), "cannot be written: folder "+in("none")+": no such file or directory")
+	require.ErrorContains(t, check(RunFlags{}, out(folder)), "it is a folder")
+	require.ErrorContains(t, check(RunFlags{}, out(in("text/out"))), "cannot be written: folder "+in("text")+": not a directory")
 }
 
 // Nothing replaces what --checkpoint-in continues but its own continuation.
@@ -102,18 +108,18 @@ func TestCheckpointIsKept(t *testing.T) {
 	old := filepath.Join(folder, "old")
 	require.NoError(t, os.WriteFile(old, nil, 0o600))
 	none := filepath.Join(folder, "none")
-	check := func(r RunFlags, outputs ...cli.File) error {
-		locks, err := (&Flags{RunFlags: r}).TakeOutputs(nil, outputs)
+	check := func(r RunFlags, result run.SavedFile) error {
+		locks, err := (&Flags{RunFlags: r}).TakeOutputs(nil, result)
 		if err == nil {
 			err = locks.Close()
 		}
 		return err
 	}
 	for _, r := range []RunFlags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
-		require.EqualError(t, check(r), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
+		require.EqualError(t, check(r, out("")), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
 	}
-	require.NoError(t, check(RunFlags{CheckpointIn: old, CheckpointOut: none}))
-	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, cli.File{Flag: "--out", Path: old}), "--out "+old+" is the file of --checkpoint-in too")
+	require.NoError(t, check(RunFlags{CheckpointIn: old, CheckpointOut: none}, out("")))
+	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, out(old)), "--out "+old+" is the file of --checkpoint-in too")
 }
 
 // Files are one text, byte for byte: nothing comes between two.
