@@ -125,9 +125,6 @@ Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](
 // commandStart is the time with which a line of commands.txt begins; one command can have several lines.
 var commandStart = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[0-9:]+Z  `)
 
-// stdin stands for data that comes by a pipe.
-const stdin = "-"
-
 // Path, Before and After are those of the table.
 func (h heldOut) Path() string             { return h.path }
 func (h heldOut) Before() train.Evaluation { return h.before }
@@ -185,7 +182,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 		return nil, err
 	}
 	read := slices.Concat(r.p.TrainData, []string{r.p.ValidData}, r.p.EvalData)
-	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) && !slices.Contains(read, stdin)
+	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) && !slices.ContainsFunc(read, data.IsPipe)
 	commands := commandStart.Split(string(text), -1)[1:] // behind the first time, and each further one
 	c.Commands, c.Changed = len(commands), len(slices.Compact(commands)) > 1
 	sums, err := data.HashFiles(r.p.result().LatestPath())

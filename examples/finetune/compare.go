@@ -128,6 +128,9 @@ func isModel(path string) bool {
 // checkData demands data, and where that is what runs held out, the same of both.
 func (c *compareCommand) checkData() error {
 	opened := c.Opened()
+	if at := slices.IndexFunc(c.Data, data.IsPipe); at >= 0 {
+		return fmt.Errorf("--data %s is a pipe, which is read once, and each side reads it; write it into a file", c.Data[at])
+	}
 	switch {
 	case len(c.Data) > 0:
 		return nil

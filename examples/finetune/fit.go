@@ -77,6 +77,11 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	if err != nil {
 		return nil, err
 	}
+	for _, file := range p.Files() {
+		if !isDecided && !p.keepsLength && data.IsPipe(file.Path) {
+			return nil, fmt.Errorf("--fit: %s %s is a pipe, which is read once, and shorter samples need it again; write it into a file, or give --ctx", file.Flag, file.Path)
+		}
+	}
 	if sets, err = p.loadData(ctx, s.model); err != nil {
 		return nil, err
 	}

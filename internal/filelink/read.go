@@ -7,12 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
+
+	"github.com/goggml/ggml/internal/testhook"
 )
 
 // Errors of files that cannot be read at any place, or do not end, and of pipes that cannot be written to.
 var (
 	errFolder    = errors.New("it is a folder; name the file in it")
 	errIrregular = errors.New("it is a pipe or a device; name a regular file")
+	errUnwritten = errors.New("nobody writes to this pipe; start its writer first")
 	errUnread    = errors.New("nobody reads this pipe; start its reader first")
 )
 
@@ -54,6 +58,29 @@ func checkRegular(path string, info fs.FileInfo) error {
 		err = errFolder
 	}
 	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// OpenStream opens what is read once, from its beginning. A pipe waits for its writer, as in a shell, but not without end.
+func OpenStream(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return os.Open(path)
+	}
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		file, err := os.Open(path)
+		done <- opened{file, err}
+	}()
+	select {
+	case o := <-done:
+		return o.file, o.err
+	case <-time.After(testhook.PipeWait):
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errUnwritten}
+	}
 }
 
 // Read reads a regular file of at most so many bytes.

@@ -7,10 +7,11 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+
+	"github.com/goggml/ggml/internal/filelink"
 )
 
 // otherFormats are files that would be read as text by their extension, and are none.
@@ -44,12 +45,12 @@ func (c countingReader) Read(p []byte) (int, error) {
 func open(path string, stdin io.Reader, count *atomic.Int64) (*file, error) {
 	f := &file{name: displayName(path), closer: io.NopCloser(nil)}
 	raw := stdin
-	if path != Stdin {
+	if !isStdin(path) {
 		if format, ok := otherFormats[filepath.Ext(strings.ToLower(path))]; ok {
 			return nil, &Error{File: path, Kind: Unreadable, Reason: "a file of " + format + " is not read",
 				Remedy: "convert it to JSONL: one object in each line, with the keys messages, prompt and completion, or text"}
 		}
-		opened, err := os.Open(path)
+		opened, err := filelink.OpenStream(path)
 		if err != nil {
 			return nil, unreadable(path, err)
 		}

@@ -172,9 +172,9 @@ type maker interface {
 }
 
 // cacheOf is the folder of the cache, and the key in it: the contents of the files, and what makes samples of them. There is
-// none for the standard input, which cannot be compared with that of the time before.
+// none for pipes, which cannot be compared with those of the time before.
 func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err error) {
-	if o.Cache == "" || slices.Contains(files, Stdin) {
+	if o.Cache == "" || slices.ContainsFunc(files, IsPipe) {
 		return "", "", nil
 	}
 	sums, err := o.Hashes.Of(files...)
@@ -228,9 +228,9 @@ func newTextSource(t *tokenizer.Tokenizer, files []string, v versions, o LoadOpt
 	if o.MaxExamples > 0 {
 		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, and this is text; leave it out"}}}
 	}
-	for _, file := range files { // a device need not end, and who opens a pipe waits for its writer
+	for _, file := range files { // a device need not end
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-			return textSource{}, fmt.Errorf("%s is a pipe or a device; write its text into a file", file)
+			return textSource{}, fmt.Errorf("%s is a device; write its text into a file", file)
 		}
 	}
 	o.Text.Length = o.Length
@@ -303,7 +303,7 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 }
 
 // First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see
-// [Encoder.Words]; nil where that is not known: of text, and of the standard input, which is read once.
+// [Encoder.Words]; nil where that is not known: of text, and of pipes, which are read once.
 func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
 	if l == nil || ctx == nil {
 		return Sample{}, nil, errors.New("what was loaded, or the context.Context, is nil")
@@ -312,7 +312,7 @@ func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
 	if err != nil || len(row) == 0 {
 		return Sample{}, nil, err
 	}
-	if l.IsText || l.records.encoder == nil || slices.Contains(l.Files, Stdin) {
+	if l.IsText || l.records.encoder == nil || slices.ContainsFunc(l.Files, IsPipe) {
 		return row[0], nil, nil
 	}
 	return row[0], l.records.wordsOf(ctx, row[0]), nil

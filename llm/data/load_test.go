@@ -164,7 +164,7 @@ func TestLoadWarnings(t *testing.T) {
 	_, err = Load(t.Context(), v, []string{in("a.txt"), in("cut.jsonl")}, LoadOptions{Length: 4})
 	require.EqualError(t, err, in("a.txt")+" is text and "+in("cut.jsonl")+" has records; train on one kind")
 	_, err = Load(t.Context(), v, []string{os.DevNull}, LoadOptions{Length: 4})
-	require.EqualError(t, err, os.DevNull+" is a pipe or a device; write its text into a file")
+	require.EqualError(t, err, os.DevNull+" is a device; write its text into a file")
 	_, err = Load(t.Context(), v, nil, LoadOptions{Length: 4})
 	require.EqualError(t, err, "no source of data is given")
 	_, err = Load(t.Context(), nil, []string{in("a.txt")}, LoadOptions{Length: 4})

@@ -130,7 +130,7 @@ func (r *reader) none(files []string) error {
 
 func (r *reader) file(path string) error {
 	ext := extension(path)
-	if read, ok := r.o.Readers[ext]; ok && path != Stdin {
+	if read, ok := r.o.Readers[ext]; ok {
 		err := r.records(path, read)
 		if info, statErr := os.Stat(path); statErr == nil {
 			r.o.BytesRead.Add(info.Size())
@@ -147,11 +147,11 @@ func (r *reader) file(path string) error {
 	defer f.closer.Close()
 	first := f.firstByte()
 	switch separator, isTable := separators[ext]; {
-	case isTable && path != Stdin:
+	case isTable:
 		return r.table(f, separator)
 	case first == '[' && !IsPlainText(path):
 		return r.list(f)
-	case path == Stdin && first != '{' || IsPlainText(path):
+	case !hasRecords(path) && (first != '{' || !IsPipe(path)):
 		return r.text(f)
 	}
 	return r.lines(f)

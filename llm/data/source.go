@@ -75,10 +75,22 @@ func extension(path string) string {
 }
 
 // IsPlainText reports whether a source is read as plain text, one example for each file: whether it has neither an
-// extension of JSON, Parquet or a table nor is the standard input.
-func IsPlainText(source string) bool {
-	return source != Stdin && !slices.Contains(recordExtensions, extension(source))
+// extension of JSON, Parquet or a table nor is a pipe, whose first character says what it has.
+func IsPlainText(source string) bool { return !hasRecords(source) && !IsPipe(source) }
+
+// hasRecords reports whether the extension of a source says that it has records.
+func hasRecords(source string) bool { return slices.Contains(recordExtensions, extension(source)) }
+
+// IsPipe reports whether a source can be read once only: the standard input, or a pipe such as <(command) of a shell.
+func IsPipe(source string) bool {
+	if isStdin(source) {
+		return true
+	}
+	info, err := os.Stat(source)
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
 }
+
+func isStdin(source string) bool { return source == Stdin || source == "/dev/stdin" }
 
 // Expand gives the files of sources: a folder has those of its splits, a pattern such as data/*.jsonl the files that match
 // it, in the order of their names, and a file is itself; what is in no folder is of the train split.
@@ -98,7 +110,7 @@ func Expand(sources []string) (Splits, error) {
 }
 
 func expand(source string) (Splits, error) {
-	if source == Stdin {
+	if isStdin(source) {
 		return Splits{Train: []string{source}}, nil
 	}
 	info, err := os.Stat(source)
@@ -143,7 +155,7 @@ func unreadable(path string, err error) *Error {
 }
 
 func displayName(path string) string {
-	if path == Stdin {
+	if isStdin(path) {
 		return "stdin"
 	}
 	return path

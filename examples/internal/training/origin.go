@@ -79,8 +79,8 @@ func addFlags(origin map[string]string, flags reflect.Value) {
 
 // contents names files, or says how many there are, with the beginning of their hash.
 func (f *DataFlags) contents(files ...string) (string, error) {
-	if slices.Contains(files, data.Stdin) {
-		return "standard input", nil // which cannot be read twice
+	if slices.ContainsFunc(files, data.IsPipe) {
+		return "a pipe", nil // which cannot be read twice
 	}
 	sums, err := f.hashes.Of(files...)
 	if err != nil {
