@@ -93,9 +93,10 @@ func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
 			d.BufferType()
 		}
 	}
-	if gone := relayErr(relay); gone != nil {
-		err = fmt.Errorf("ggml: %w", gone)
-	} else if err != nil {
+	if refused := relay.Err(); refused != nil {
+		err = absentServer{refused}
+	}
+	if err != nil {
 		err = fmt.Errorf("ggml: RPC server %s: %w", endpoint, err)
 	}
 	if err != nil {
@@ -179,8 +180,30 @@ func relayErr(r *rpcrelay.Relay) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("RPC server %s: %w: %w", r.Endpoint, ErrDisconnected, err)
+	return &lostServer{r.Endpoint, err}
 }
+
+// A lostServer is the error of a device whose server is gone.
+type lostServer struct {
+	endpoint string
+	cause    error
+}
+
+func (e *lostServer) Error() string {
+	return fmt.Sprintf("RPC server %s: %v: %v", e.endpoint, ErrDisconnected, e.cause)
+}
+
+func (e *lostServer) Unwrap() []error { return []error{ErrDisconnected, e.cause} }
+
+// LostServer is the server, for programs that tell their users of it alone.
+func (e *lostServer) LostServer() string { return e.endpoint }
+
+// An absentServer is why a server cannot be added: it is not gone, for it was not there.
+type absentServer struct{ cause error }
+
+func (e absentServer) Error() string { return e.cause.Error() }
+
+func (e absentServer) Unwrap() []error { return []error{ErrDisconnected, e.cause} }
 
 // rpcComputing has a lock for each device of a server: the graph that ggml's
 // client remembers for a device is not safe for concurrent use.

@@ -170,7 +170,12 @@ func TestServerIsLost(t *testing.T) {
 				t.Parallel()
 				folder := what + "-" + when
 				s := lend(t, after, f.does)
-				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, "finetune: ", "RPC server "+s.endpoint, f.says)
+				says := "\nfinetune: RPC server " + s.endpoint + ": server is gone: " + f.says + "; start it again"
+				remedy := ", and repeat the command\n"
+				if when == "training" {
+					says, remedy = says+": "+folder+"/adapter.gguf is the result of step ", "; the same command continues the run\n"
+				}
+				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, says, remedy)
 				require.Equal(t, when == "training", isFile(filepath.Join(files, folder, "checkpoint.gguf")))
 				out, err := remoteRun(files, folder, whole.address).CombinedOutput()
 				require.NoError(t, err, string(out))
@@ -238,7 +243,7 @@ func TestServerIsNone(t *testing.T) {
 		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
 		"one that leaves":  {[][]byte{hello(8, 0)}, "it has closed the connection"},
 		"one that stalls":  {[][]byte{hello(8, 0), nil}, "it has not answered for 2s"},
-		"a refused port":   {nil, "connect: connection refused"},
+		"a refused port":   {nil, "it does not answer (connect: connection refused); check the address, or start rpc-server there\n"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +258,7 @@ func TestServerIsNone(t *testing.T) {
 			began := time.Now()
 			folder := strings.ReplaceAll(what, " ", "-")
 			run := remoteRun(files, folder, endpoint)
-			requireFailure(t, run, 256<<20, "finetune: --rpc "+endpoint+": ggml: RPC server "+endpoint+": server is gone: "+c.says)
+			requireFailure(t, run, 256<<20, "finetune: --rpc "+endpoint+": ggml: RPC server "+endpoint+": "+c.says)
 			require.Less(t, time.Since(began), time.Minute)
 			require.False(t, isFile(filepath.Join(files, folder, "adapter.gguf")))
 		})

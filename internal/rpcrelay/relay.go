@@ -141,13 +141,22 @@ func (r *Relay) serve(client net.Conn) {
 	c := &connection{relay: r, client: client, buffer: make([]byte, 256<<10)}
 	server, err := net.DialTimeout("tcp", r.Endpoint, handshakeTimeout)
 	if err != nil {
-		c.fail(err)
+		c.fail(unanswered(err))
 	} else {
 		c.server = server
 		defer server.Close()
 	}
 	for c.forwardRequest() == nil {
 	}
+}
+
+// unanswered is why a server cannot be reached.
+func unanswered(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // without the addresses
+	}
+	return fmt.Errorf("it does not answer (%v); check the address, or start rpc-server there", err)
 }
 
 // fail ends the connection to the server.

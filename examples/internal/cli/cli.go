@@ -74,11 +74,37 @@ const ToldAfter = time.Second
 // end ends the process of a program as its error says.
 func end(name string, err error) {
 	status, silent := outcome(err)
+	err, _ = LostServer(err, "start it again, and repeat the command")
 	if !silent {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
 	exit(status)
 }
+
+// LostServer is an error in the words of its part that says which RPC server is lost, with a remedy, and whether it is
+// such an error: which call has met that, its user need not know.
+func LostServer(err error, remedy string) (error, bool) {
+	var told *lostServer
+	if errors.As(err, &told) {
+		return told, true
+	}
+	var lost interface {
+		error
+		LostServer() string
+	}
+	if !errors.As(err, &lost) {
+		return err, false
+	}
+	return &lostServer{lost.Error() + "; " + remedy, err}, true
+}
+
+type lostServer struct {
+	text string
+	error
+}
+
+func (e *lostServer) Error() string { return e.text }
+func (e *lostServer) Unwrap() error { return e.error }
 
 // exit ends the process, and with a failure the others that a launcher has started with it.
 func exit(status int) {

@@ -92,8 +92,13 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 				line.Printf("%s", text)
 			}
 		}
-	case out.Saved > 0:
-		err = fmt.Errorf("%w; %s is the result of step %d", err, result.LatestPath(), out.Saved)
+	case err != nil:
+		lost, isLost := cli.LostServer(err, "start it again: "+f.hint(out, result.SavedFile))
+		if isLost {
+			err = lost
+		} else if out.Saved > 0 {
+			err = fmt.Errorf("%w; %s is the result of step %d", err, result.LatestPath(), out.Saved)
+		}
 	}
 	shown := line.Close()
 	if out.Complete || out.Stopped {
@@ -175,6 +180,8 @@ func (f *Flags) hint(out run.Outcome, result run.SavedFile) string {
 		return hint + "; without --checkpoint-out the run cannot be continued"
 	case f.ownFolder != "":
 		return fmt.Sprintf("%s; the same command with %s continues the run", hint, cli.ShellArg("--run-dir", f.ownFolder))
+	case !out.Stopped && cli.CheckRegular(checkpoint) != nil:
+		return hint + "; the same command begins the run anew"
 	case cli.SameFile(checkpoint, f.CheckpointIn):
 		return hint + "; the same command continues the run"
 	default:
