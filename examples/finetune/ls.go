@@ -48,7 +48,7 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tstate\tbest loss\tdate (UTC)\tadapter")
+	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tstate\tbest loss\tstart (UTC)\tadapter")
 	for _, s := range list {
 		var data []string
 		for _, path := range s.Data {

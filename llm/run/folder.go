@@ -182,7 +182,7 @@ func (f *Folder) WriteConfig(text []byte) error {
 	return filelink.Replace(f.File(Config), text)
 }
 
-// AddCommand adds the command that begins or continues the run now, of which [Run.Time] is.
+// AddCommand adds the command that begins or continues the run now, see [Run.Starts].
 func (f *Folder) AddCommand(command string) error {
 	if err := f.acquire("Folder.AddCommand"); err != nil {
 		return err

@@ -268,7 +268,7 @@ func (r *Run) Progress() (p Progress, err error) {
 	return p, err
 }
 
-// Time is when the run was begun or continued last.
+// Time is when the run was begun; see [Run.Starts] for when it was continued.
 func (r *Run) Time() (time.Time, error) {
 	if r == nil {
 		return time.Time{}, errNil
@@ -279,7 +279,7 @@ func (r *Run) Time() (time.Time, error) {
 		return time.Time{}, err
 	}
 	if starts := startsIn(text); len(starts) > 0 {
-		return starts[len(starts)-1], nil
+		return starts[0], nil
 	}
 	return time.Time{}, fmt.Errorf("%s has no time", path)
 }

@@ -47,7 +47,7 @@ func TestState(t *testing.T) {
 	require.NoError(t, (*Folder)(nil).End(Outcome{}, nil))
 }
 
-// The time taken has no pauses between the commands of a run.
+// The time taken has no pauses between the commands of a run, and the first one begins it.
 func TestTaken(t *testing.T) {
 	path := t.TempDir()
 	write := func(name, text string) {
@@ -63,6 +63,9 @@ func TestTaken(t *testing.T) {
 	require.ErrorContains(t, err, "metrics.jsonl:2: ")
 	require.Equal(t, 1, p.Broken)
 	require.Equal(t, time.Minute, p.Taken)
+	begun, err := r.Time()
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC), begun)
 	require.Equal(t, 20*time.Second, r.Left(p))
 	require.Equal(t, "stopped after 1m0s", r.Describe(p))
 	r.Manifest.State = Running

@@ -33,7 +33,7 @@ type Summary struct {
 	State    string   `json:"state"`  // see [run.State]
 	Status   string   `json:"status"` // the state with the time taken and left
 	Broken   int      `json:"broken_lines,omitempty"`
-	Time     string   `json:"time"`              // of the last command, UTC
+	Time     string   `json:"time"`              // when it was begun, UTC
 	Adapter  string   `json:"adapter,omitempty"` // "" while there is none
 }
 
