@@ -112,12 +112,12 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 	}
 	summary, err := train.Summarize(p.CheckpointIn)
 	if err != nil {
-		return nil, fmt.Errorf("--checkpoint-in: %w", err)
+		return nil, fmt.Errorf("%s: %w", p.Named("checkpoint-in"), err)
 	}
 	w := &way{recomputes: summary.Settings["gradient checkpointing"] == train.CheckpointingOn.String()}
 	for id, to := range map[string]*int{"batch": &w.batch, "gradient accumulation": &w.accumulate, "sample length": &w.ctx} {
 		if _, err := fmt.Sscan(summary.Settings[id], to); err != nil {
-			return nil, fmt.Errorf("--checkpoint-in: the %s of %s: %w", id, p.CheckpointIn, err)
+			return nil, fmt.Errorf("%s: the %s of %s: %w", p.Named("checkpoint-in"), id, p.CheckpointIn, err)
 		}
 	}
 	began := *w

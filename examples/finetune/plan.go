@@ -150,8 +150,11 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 // lookIntoFolder takes tokens and the checkpoint of the run that --run-dir holds, if there is one, and says how many steps
 // it has done. Nothing is written there but tokens that its cache lacks.
 func (p *trainCommand) lookIntoFolder() (done int, err error) {
+	name := "--checkpoint-in"
 	if p.RunDir != "" && run.Is(p.RunDir) {
-		p.CheckpointIn = cmp.Or(p.CheckpointIn, filepath.Join(p.RunDir, run.Checkpoint))
+		if p.CheckpointIn == "" {
+			p.CheckpointIn, name = filepath.Join(p.RunDir, run.Checkpoint), "the checkpoint"
+		}
 		p.CacheDir = cmp.Or(p.CacheDir, filepath.Join(p.RunDir, run.Cache))
 	}
 	if !isFile(p.CheckpointIn) {
@@ -159,7 +162,7 @@ func (p *trainCommand) lookIntoFolder() (done int, err error) {
 	}
 	summary, err := train.Summarize(p.CheckpointIn)
 	if err != nil {
-		return 0, fmt.Errorf("--checkpoint-in: %w", err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	return summary.Steps, nil
 }

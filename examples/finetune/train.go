@@ -157,7 +157,7 @@ func (p *trainCommand) check() error {
 	case p.OnlyWrite && p.LoRAOut == "":
 		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR, which has a place for it")
 	case p.OnlyWrite && p.CheckpointIn == "":
-		return errors.New("--only-write-lora needs --checkpoint-in, which holds the adapter")
+		return errors.New("--only-write-lora needs --run-dir or --checkpoint-in, which hold the adapter")
 	case p.Overwrite && isFile(p.CheckpointIn):
 		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would go on; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
@@ -174,7 +174,7 @@ func isFile(path string) bool {
 }
 
 // result is the adapter that is written.
-func (p *trainCommand) result() run.SavedFile { return p.Result("--lora-out", p.LoRAOut) }
+func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-out"), p.LoRAOut) }
 
 // inputs are the files that are read, besides those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
@@ -208,11 +208,11 @@ func (p *trainCommand) onlyWrite(a *lora.Adapter, out io.Writer) error {
 		params = append(params, pair.A, pair.B)
 	}
 	if err := train.LoadParameters(p.CheckpointIn, params); err != nil {
-		return fmt.Errorf("--checkpoint-in: %w", err)
+		return fmt.Errorf("%s: %w", p.Named("checkpoint-in"), err)
 	}
 	path := p.result().LatestPath()
 	if err := p.save(a)(path); err != nil {
-		return fmt.Errorf("--lora-out: %w", err)
+		return fmt.Errorf("%s: %w", p.Named("lora-out"), err)
 	}
 	_, err := fmt.Fprintf(out, "adapter: %s\n", path)
 	return err

@@ -23,7 +23,6 @@ type Flags struct {
 	OptimizerFlags
 	RunFlags
 
-	hasFolder bool   // where --checkpoint-in is, see RunFolder.Place
 	ownFolder string // of a run to which no flag gives a place
 	events    string // the folder of the run, for TensorBoard; "" for none
 	processes processes
@@ -98,6 +97,16 @@ type RunFlags struct {
 	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing" basic:""`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
+
+	placed map[string]string // flags whose files the folder of the run has a place for, see Named
+}
+
+// Named is what messages call a file of the run: the flag that names it, or what it is where no flag does.
+func (f *RunFlags) Named(flag string) string {
+	if what, ok := f.placed[flag]; ok {
+		return "the " + what
+	}
+	return "--" + flag
 }
 
 // Prepare checks what can be told before anything is read. It draws the seed where it is to

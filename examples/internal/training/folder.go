@@ -19,9 +19,9 @@ import (
 // A RunFolder has all that a run writes, and what tells what it was: the flags that were
 // in effect, each command line that began or continued it, and the hashes of what was read.
 type RunFolder struct {
-	*run.Folder          // nil for none
-	isOwn       bool     // no flag has named it
-	placed      []string // flags whose files the folder has a place for
+	*run.Folder                   // nil for none
+	isOwn       bool              // no flag has named it
+	placed      map[string]string // flags whose files the folder has a place for, and what they are
 	inputs      []run.Input
 	date        string
 	seed        int64
@@ -80,22 +80,22 @@ func (r *RunFolder) Place(f *Flags, result *string) error {
 	if r.Folder == nil {
 		return nil
 	}
+	r.placed = map[string]string{}
 	for _, output := range []struct {
-		flag string
-		path *string
-		name string
+		flag, what string
+		path       *string
+		name       string
 	}{
-		{"lora-out", result, run.Adapter}, {"checkpoint-out", &f.CheckpointOut, run.Checkpoint},
-		{"checkpoint-in", &f.CheckpointIn, run.Checkpoint}, {"metrics", &f.Metrics, run.Metrics},
-		{"loss-curve", &f.LossCurve, run.Loss}, {"cache-dir", &f.CacheDir, run.Cache},
+		{"lora-out", "adapter", result, run.Adapter}, {"checkpoint-out", "checkpoint", &f.CheckpointOut, run.Checkpoint},
+		{"checkpoint-in", "checkpoint", &f.CheckpointIn, run.Checkpoint}, {"metrics", "metrics", &f.Metrics, run.Metrics},
+		{"loss-curve", "loss curve", &f.LossCurve, run.Loss}, {"cache-dir", "cache", &f.CacheDir, run.Cache},
 	} {
 		if *output.path == "" {
 			*output.path = r.File(output.name)
-			r.placed = append(r.placed, output.flag)
+			r.placed[output.flag] = output.what
 		}
 	}
-	f.events = r.Path
-	f.hasFolder = slices.Contains(r.placed, "checkpoint-in")
+	f.placed, f.events = r.placed, r.Path
 	if r.isOwn {
 		f.ownFolder = r.Path
 	}
@@ -148,7 +148,7 @@ func (r *RunFolder) Describe(d Description) error {
 		return nil
 	}
 	var config bytes.Buffer
-	flags := slices.DeleteFunc(slices.Clone(d.Flags), func(f *kong.Flag) bool { return slices.Contains(r.placed, f.Name) })
+	flags := slices.DeleteFunc(slices.Clone(d.Flags), func(f *kong.Flag) bool { return r.placed[f.Name] != "" })
 	if err := cli.WriteConfig(&config, flags, cli.ConfigOptions{Folder: r.Path, Resolved: d.Resolved}); err != nil {
 		return err
 	}

@@ -9,13 +9,15 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// Result is a file that the run writes at each save, by its flag and path.
-func (f *RunFlags) Result(flag, path string) run.SavedFile {
-	return run.SavedFile{File: run.File{Name: flag, Path: path}, Iteration: f.PatternFnIt, Latest: f.FnLatest, Keep: f.KeepLast}
+// Result is a file that the run writes at each save, by its name and path.
+func (f *RunFlags) Result(name, path string) run.SavedFile {
+	return run.SavedFile{File: run.File{Name: name, Path: path}, Iteration: f.PatternFnIt, Latest: f.FnLatest, Keep: f.KeepLast}
 }
 
 // Checkpoint is --checkpoint-out.
-func (f *RunFlags) Checkpoint() run.SavedFile { return f.Result("--checkpoint-out", f.CheckpointOut) }
+func (f *RunFlags) Checkpoint() run.SavedFile {
+	return f.Result(f.Named("checkpoint-out"), f.CheckpointOut)
+}
 
 // LatestFile is a file that is saved under its last name.
 func LatestFile(f run.SavedFile) cli.File { return cli.File{Flag: f.Name, Path: f.LatestPath()} }
@@ -33,15 +35,17 @@ func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.Outpu
 			}
 		}
 	}
-	outputs := []cli.File{LatestFile(result), {Flag: "--metrics", Path: f.Metrics}}
+	outputs := []cli.File{LatestFile(result), {Flag: f.Named("metrics"), Path: f.Metrics}}
 	if f.LossCurve != "" {
-		outputs = append(outputs, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".svg"}, cli.File{Flag: "--loss-curve", Path: f.LossCurve + ".png"})
+		for _, format := range []string{".svg", ".png"} {
+			outputs = append(outputs, cli.File{Flag: f.Named("loss-curve"), Path: f.LossCurve + format})
+		}
 	}
 	own := []string{f.events} // folders of this run
 	if f.CheckpointIn != "" {
 		own = append(own, filepath.Dir(f.CheckpointIn))
 	}
-	old := cli.File{Flag: "--checkpoint-in", Path: f.CheckpointIn}
+	old := cli.File{Flag: f.Named("checkpoint-in"), Path: f.CheckpointIn}
 	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs, own...); err != nil {
 		return nil, err
 	}
@@ -56,7 +60,7 @@ func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.Outpu
 	}
 	if info, err := os.Stat(checkpoint.Path); err == nil && info.Mode().IsRegular() && !cli.SameFile(checkpoint.Path, f.CheckpointIn) {
 		locks.Close()
-		return nil, fmt.Errorf("--checkpoint-out %s would replace another run, which %s continues; if you do not need it, delete the file", checkpoint.Path, cli.ShellArg("--checkpoint-in", checkpoint.Path))
+		return nil, fmt.Errorf("%s %s would replace another run, which %s continues; if you do not need it, delete the file", checkpoint.Flag, checkpoint.Path, cli.ShellArg("--checkpoint-in", checkpoint.Path))
 	}
 	return locks, nil
 }

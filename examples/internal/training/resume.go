@@ -70,7 +70,7 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 		resumed, err = run.Resume(t, checkpoint)
 	}
 	if err == nil && !resumed {
-		if !f.hasFolder && f.CheckpointIn != "" {
+		if f.placed["checkpoint-in"] == "" && f.CheckpointIn != "" {
 			fmt.Fprintf(w, "%s does not exist yet: a new run begins\n", f.CheckpointIn)
 		}
 		return nil
@@ -80,7 +80,7 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 		err = &train.MismatchError{Path: other.Path, Differences: byFlag(other.Differences, flags)}
 	}
 	if err != nil {
-		return fmt.Errorf("--checkpoint-in: %w", err)
+		return fmt.Errorf("%s: %w", f.Named("checkpoint-in"), err)
 	}
 	if f.Reshuffle && resumed {
 		t.Reshuffle()

@@ -47,7 +47,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	servers, stopWatching := rpcrelay.Waits(), watchServers(line.Printf)
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
-		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: "--metrics", Path: f.Metrics}, Events: f.events,
+		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: f.Named("metrics"), Path: f.Metrics}, Events: f.events,
 		Peak: result.Peak, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
 		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
 			rate = tokensPerSecond
