@@ -159,6 +159,7 @@ var public = registry{
 		{"data.FormatSample", reflect.ValueOf(data.FormatSample)},
 		{"data.HashFiles", reflect.ValueOf(data.HashFiles)},
 		{"data.Histogram", reflect.ValueOf(data.Histogram)},
+		{"data.IsPipe", reflect.ValueOf(data.IsPipe)},
 		{"data.IsPlainText", reflect.ValueOf(data.IsPlainText)},
 		{"data.ModelTemplate", reflect.ValueOf(data.ModelTemplate)},
 		{"data.Prepare", reflect.ValueOf(data.Prepare[float32])},
