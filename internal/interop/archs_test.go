@@ -30,7 +30,7 @@ var archs = []string{
 	"mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minicpm3-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mistral4-moe",
 	"mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense",
 	"paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense", "phimoe-moe", "plamo-dense", "plamo3-dense", "pockettts-dense", "qwen-dense",
-	"qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen3moe-moe", "qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense",
+	"qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen35-dense", "qwen35moe-moe", "qwen3moe-moe", "qwen3next-moe", "qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense",
 	"refact-moe", "rnd1-moe", "seed_oss-dense", "smallthinker-moe", "smollm3-dense", "spark2_5-dense", "stablelm-dense", "starcoder-dense",
 	"starcoder2-dense", "talkie-dense", "xverse-dense",
 }

@@ -204,7 +204,7 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 const tinyVocab, tinyEmbd = 40, 32
 
 // widthKeys are those of widths of matrices.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla)?|rope\.dimension_count)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla)?|rope\.dimension_count|state_size|inner_size)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
@@ -291,6 +291,8 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		switch {
 		case w.Role == arch.Bias:
 			values = refmath.Normal(rng, 0.5, w.Shape...)
+		case w.Role == arch.Decay:
+			values = refmath.Uniform(rng, -1.5, -0.5, w.Shape...)
 		case len(w.Shape) == 1 || w.Role == arch.Norm:
 			values = refmath.Uniform(rng, 0.5, 1.5, w.Shape...)
 		default:

@@ -115,7 +115,11 @@ var tinyArchs = map[string]tinyArch{
 		optional: append(biases("attn_output", "ffn_gate", "ffn_up", "ffn_down"), "rope_freqs.weight"),
 	},
 	"maincoder": {like: "hunyuan-dense", headSize: 16},
-	"minicpm":   {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
+	"qwen35": {
+		keys:   merged(deltaKeys(2, 2), map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}),
+		layers: 4, headSize: 16, optional: scales("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha", "ssm_out"),
+	},
+	"minicpm": {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
 	"minicpm3": {
 		keys: map[string]any{
 			"attention.q_lora_rank": uint32(32), "attention.kv_lora_rank": uint32(32), "attention.value_length": uint32(8), "attention.head_count_kv": uint32(4),

@@ -14,11 +14,23 @@ var latent = map[string]any{
 
 // with joins keys of mixtures.
 func with(all ...map[string]any) map[string]any {
-	keys := experts(nil)
+	return merged(append([]map[string]any{experts(nil)}, all...)...)
+}
+
+func merged(all ...map[string]any) map[string]any {
+	keys := map[string]any{}
 	for _, k := range all {
 		maps.Copy(keys, k)
 	}
 	return keys
+}
+
+// deltaKeys are those of layers of the gated delta rule, with heads of 16 elements, which share queries and keys.
+func deltaKeys(shared, heads uint32) map[string]any {
+	return map[string]any{
+		"ssm.conv_kernel": uint32(3), "ssm.state_size": uint32(16), "ssm.inner_size": 16 * heads, "ssm.time_step_rank": heads, "ssm.group_count": shared,
+		"full_attention_interval": uint32(3),
+	}
 }
 
 var tinyMixtures = map[string]tinyArch{
@@ -116,6 +128,8 @@ var tinyMixtures = map[string]tinyArch{
 	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
 	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
 	"qwen3vlmoe":   {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},
+	"qwen35moe":    {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16},
+	"qwen3next":    {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16, tied: true},
 	"rnd1":         {like: "llada", keys: with(map[string]any{"attention.causal": false}), headSize: 16, tied: true},
 	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
 }

@@ -74,6 +74,18 @@ func (t *Tape) Split(x *Value, sizes ...int64) []*Value {
 	return parts
 }
 
+// SplitGroups divides each of the groups of rows of x [Σ sizes·groups, n] → [size·groups, n] each.
+func (t *Tape) SplitGroups(x *Value, groups int64, sizes ...int64) []*Value {
+	c, n := t.C, x.T.Dim(1)
+	x = t.Contiguous(x)
+	parts := t.Split(t.reshape(x, c.Reshape(x.T, x.T.Dim(0)/groups, groups*n)), sizes...)
+	for i, size := range sizes {
+		part := t.Contiguous(parts[i])
+		parts[i] = t.reshape(part, c.Reshape(part.T, size*groups, n))
+	}
+	return parts
+}
+
 func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
 	var all *ggml.Tensor
 	for _, p := range parts {
@@ -171,5 +183,18 @@ func (t *Tape) RepeatHeads(x *Value, heads int64) *Value {
 	c, size, n := t.C, x.T.Dim(0), x.T.Dim(2)
 	return t.Op(c.Repeat(x.T, size, heads, n), func(d *ggml.Tensor) []*ggml.Tensor {
 		return []*ggml.Tensor{c.Reshape(sumMiddle(c, d), size, 1, n)}
+	}, x)
+}
+
+// RepeatEach repeats each head of x [size, heads, n] so many times, one after the other → [size, heads·times, n].
+func (t *Tape) RepeatEach(x *Value, times int64) *Value {
+	if times == 1 {
+		return x
+	}
+	c, shape := t.C, x.T.Shape()
+	size, each := x.T.Dim(0), x.T.Dim(1)*x.T.Dim(2)
+	y := c.Repeat(c.Reshape(contiguous(c, x.T), size, 1, each), size, times, each)
+	return t.Op(c.Reshape(y, size, times*x.T.Dim(1), x.T.Dim(2)), func(d *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Reshape(sumMiddle(c, c.Reshape(contiguous(c, d), size, times, each)), shape...)}
 	}, x)
 }

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
 
 // A Norm is what a norm over ne0 takes beside the vectors. It may have neither weight nor bias.
 type Norm struct {
@@ -43,6 +47,17 @@ func (t *Tape) norm(x *Value, n Norm) *Value {
 		t.flow(x, func() *ggml.Tensor { return t.Lowering.NormGrad(c, dy, x.T, n) })
 	})
 	return y
+}
+
+// L2Norm returns x / max(‖x‖, eps) over ne0.
+func (t *Tape) L2Norm(x *Value, eps float32) *Value {
+	c := t.C
+	x = t.Contiguous(x)
+	y := c.L2Norm(x.T, eps)
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		length := c.Clamp(c.Sqrt(c.SumRows(c.Sqr(x.T))), eps, math.MaxFloat32)
+		return []*ggml.Tensor{c.Div(c.Sub(dy, c.Mul(y, c.SumRows(c.Mul(dy, y)))), length)}
+	}, x)
 }
 
 // MulWeight returns x · w, for a weight that is repeated to x's shape; nil stands for none. One that

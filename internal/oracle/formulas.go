@@ -48,7 +48,15 @@ var formulas = map[string]formula{
 		return refmath.SoftMaxExtBack(x[0], x[1], n.float(0))
 	},
 	"rope_back": rope,
-	"set":       into(refmath.Set), "acc": into(refmath.Acc),
+	"tri": func(n *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.Triangle(x[0], refmath.Tri(n.params[0]))
+	},
+	"diag":      unary(refmath.Diag),
+	"solve_tri": binary(refmath.SolveTri),
+	"gated_delta_net": func(_ *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.GatedDeltaNet(x[0], x[1], x[2], x[3], x[4], x[5])
+	},
+	"set": into(refmath.Set), "acc": into(refmath.Acc),
 }
 
 // float is number i of the parameters where that is a float.

@@ -189,8 +189,12 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 		}
 		return 0
 	}
+	qRows := queries
+	if a.Gate == QueryGate {
+		qRows *= 2
+	}
 	rows := []Rows{
-		p.rows("attn_q", queries, permuted(a.Heads)), p.rows("attn_k", keys, permuted(a.KVHeads)), p.rows("attn_v", keys, 0),
+		p.rows("attn_q", qRows, permuted(a.Heads)), p.rows("attn_k", keys, permuted(a.KVHeads)), p.rows("attn_v", keys, 0),
 	}
 	matrix := func(kind string, out int64, rows ...Rows) nn.Matrix {
 		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, Rows: rows})
@@ -198,22 +202,28 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	var matrices []nn.Matrix
 	switch {
 	case a.FusedQKV:
-		matrices = append(matrices, matrix("attn_qkv", queries+2*keys, rows...))
+		matrices = append(matrices, matrix("attn_qkv", qRows+2*keys, rows...))
 	case a.ValueRouter.Experts > 0:
-		matrices = append(matrices, matrix("attn_q", queries, rows[0]), matrix("attn_k", keys, rows[1]))
+		matrices = append(matrices, matrix("attn_q", qRows, rows[0]), matrix("attn_k", keys, rows[1]))
 		v = a.ValueRouter.values(p, t, x, keys)
 	default:
-		matrices = append(matrices, matrix("attn_q", queries, rows[0]), matrix("attn_k", keys, rows[1]), matrix("attn_v", keys, rows[2]))
+		matrices = append(matrices, matrix("attn_q", qRows, rows[0]), matrix("attn_k", keys, rows[1]), matrix("attn_v", keys, rows[2]))
 	}
-	if a.Gate != NoGate {
+	ownGate := a.Gate != NoGate && a.Gate != QueryGate
+	if ownGate {
 		matrices = append(matrices, a.Gate.matrix(p, a))
 	}
 	parts := t.Linear(x, matrices...)
-	if a.Gate != NoGate {
+	if ownGate {
 		gate = parts[len(parts)-1]
 	}
 	if a.FusedQKV {
-		parts = t.Split(parts[0], queries, keys, keys)
+		parts = t.Split(parts[0], qRows, keys, keys)
+	}
+	if a.Gate == QueryGate {
+		size := int64(a.HeadSize)
+		of := t.SplitGroups(parts[0], int64(a.Heads), size, size)
+		parts[0], gate = of[0], of[1]
 	}
 	if v == nil {
 		v = parts[2]

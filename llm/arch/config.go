@@ -81,6 +81,13 @@ type Config struct {
 
 	ConvLength int // tokens that a short convolution sees
 
+	// See [DeltaNet]. Inner is the width of all its values. Recurrent are the layers that have it, where these are not all but
+	// each AttentionStep-th.
+	StateSize, StateHeads, StateKHeads, Inner int
+	AttentionStep                             int
+	Recurrent                                 []bool
+	NextLayers                                int // that predict tokens after the next, behind the others; nothing computes them
+
 	// See [LatentAttention]. ValueSize is that of values in the cache, where keys have another; the sizes
 	// with MLA are those of heads where the cache has latent vectors.
 	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int
@@ -133,7 +140,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	m.readVocabulary(&c)
 	_, output := g.Tensor("output.weight")
 	c.Tied = !output && !s.untied
-	_, c.FusedQKV = g.Tensor("blk.0.attn_qkv.weight")
+	_, c.FusedQKV = g.Tensor(fmt.Sprintf("blk.%d.attn_qkv.weight", c.firstAttention()))
 	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
 	for _, kind := range s.mayHave {
 		if _, ok := g.Tensor("blk.0." + kind + ".weight"); ok {
@@ -341,7 +348,7 @@ func (c Config) listFaults() (faults []string) {
 		length int
 	}{
 		{"attention.head_count", entries(c.HeadsAt)}, {"attention.head_count_kv", entries(c.KVHeadsAt)}, {"feed_forward_length", entries(c.FFs)}, {"expert_feed_forward_length", entries(c.ExpertFFs)},
-		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)},
+		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)}, {recurrentLayers, entries(c.Recurrent)},
 	} {
 		if list.length != none && list.length != c.Layers {
 			faults = append(faults, fmt.Sprintf("%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers))

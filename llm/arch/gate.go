@@ -17,6 +17,7 @@ const (
 	HeadGate                 // a sigmoid for each head
 	Softplus2Gate            // log₂(1 + 2ˣ) of each element
 	HeadSoftplus             // log(1 + eˣ) for each head
+	QueryGate                // a sigmoid of each element, whose rows follow those of each head's query in one matrix
 )
 
 // matrix is that of the gate.

@@ -213,7 +213,7 @@ func (m *metadata) refuse(c *Config, s spec) {
 	if n := m.size("expert_count", 0, true); n > 0 && s.mixture == nil && !s.noExperts {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
 	}
-	if n := m.size("nextn_predict_layers", 0, true); n > 0 {
+	if n := m.size(nextLayers, 0, true); n > 0 && !c.hasKey(nextLayers) {
 		m.fault("the last %d of its layers predict tokens after the next, which is unsupported", n)
 	}
 	if !s.bidirectional && !value(m, m.arch+".attention.causal", true, true) {
@@ -324,7 +324,11 @@ var commonKeys = []key{
 	count("context_length", func(c *Config) *int { return &c.Context }),
 	count("embedding_length", func(c *Config) *int { return &c.Embd }),
 	listable(count("feed_forward_length", func(c *Config) *int { return &c.FF }), func(c *Config) *[]int { return &c.FFs }),
-	count("block_count", func(c *Config) *int { return &c.Layers }),
+	{
+		name:  "block_count",
+		read:  count("block_count", func(c *Config) *int { return &c.Layers }).read,
+		write: func(c *Config) any { return uint32(c.Layers + c.NextLayers) },
+	},
 	listable(count("attention.head_count", func(c *Config) *int { return &c.Heads }), func(c *Config) *[]int { return &c.HeadsAt }),
 	listable(optional("attention.head_count_kv", func(c *Config) *int { return &c.KVHeads }, func(c *Config) int { return c.Heads }), func(c *Config) *[]int { return &c.KVHeadsAt }),
 	optional("attention.key_length", func(c *Config) *int { return &c.HeadSize }, func(c *Config) int { return c.Embd / max(1, c.Heads) }),

@@ -6,7 +6,20 @@ func init() {
 	qwen3vl := spec{
 		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unused: classifier,
 	}
+	qwen35 := spec{
+		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true,
+		keys: deltaKeys, layer: gatedQueries, arrange: deltaLayer, modules: deltaModules, unsuffixed: []string{"ssm_a"}, unused: unusedNext,
+	}
+	qwen35moe := qwen35
+	qwen35moe.mixture = &mixture{
+		reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"},
+		scales: true, sharedGate: true, sharedScales: true, module: "mlp.shared_expert",
+	}
+	qwen3next := qwen35moe
+	qwen3next.sections, qwen3next.arrange, qwen3next.unusedInLayers = ggml.RoPENorm, groupedDeltaLayer, oldDeltaInput
 	family(map[string]spec{
+		// Those with the gated delta rule in most layers.
+		"qwen35": qwen35, "qwen35moe": qwen35moe, "qwen3next": qwen3next,
 		"qwen": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkvBias: Always, untied: true, arrange: qwenLayer, modules: qwenModules,
 		},

@@ -25,6 +25,7 @@ const (
 	Position                   // a matrix with a row for each position
 	Kernel                     // of a convolution of each channel [taps, channels]
 	Sink                       // scores that take part in the sum of a softmax alone
+	Decay                      // what the logarithms of decays are multiplied by [heads]
 	Unused                     // a tensor of files that the text model does not compute with
 )
 

@@ -36,6 +36,9 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				bound = 1e-8
 			}
 			m := llmtest.ArchModel(t, arch, ggml.F32)
+			if m.Config().StateSize > 0 { // what is read of a state is divided by its length, which may be small
+				bound = 1e-9
+			}
 			r := newReference(t, m)
 			for way, rows := range r.everyWay(t, m, nil) {
 				require.Less(t, r.nmse(rows), bound, way)
@@ -139,6 +142,9 @@ func TestArchitecturesAgainstStock(t *testing.T) {
 		bound := 1e-11
 		if llmtest.LooksUpGELU(arch) { // the table again
 			bound = 1e-7
+		}
+		if m.Config().StateSize > 0 { // divisions by what may be small again
+			bound = 1e-9
 		}
 		want := refmath.From(llmtest.GoldenLogits(t, "arch-"+arch)).Data
 		exact := llmtest.ExactLogits(t, m, nil, tokens, len(tokens))

@@ -1,0 +1,44 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// The gated delta rule (arXiv 2412.06464) keeps a matrix S for each head, which is zero as a sample begins:
+//
+//	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
+//
+// for each token. Training computes it by chunks of tokens (arXiv 2406.06484): products of matrices inside of a
+// chunk, and a state from one to the next. On the way back all but the operands is computed again.
+
+// deltaChunk is how many tokens a chunk has: products of this size are worth their launch, and triangular systems
+// grow with its square.
+const deltaChunk = 64
+
+// A DeltaRule are the operands of the gated delta rule.
+type DeltaRule struct {
+	Q, K    *Value // [size, k heads, n]; head h takes those of head h mod k heads
+	V       *Value // [size, heads, n]
+	G, Beta *Value // [heads, n]
+	Rows    int64  // of equal length
+	Packed  bool   // a row may hold several samples
+	Chunk   int64  // tokens of a chunk; 0 is deltaChunk
+}
+
+// GatedDelta returns y [size, heads, n] of whole sequences.
+func (t *Tape) GatedDelta(d DeltaRule) *Value {
+	y := d.unchunked(t.C, t.deltaChunks(d).output())
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }, d.Q, d.K, d.V, d.G, d.Beta)
+}
+
+// GatedDeltaStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them, from
+// states [size·size·heads, slots].
+func (t *Tape) GatedDeltaStep(d DeltaRule, states *ggml.Tensor, slots int64) (y *Value, after *ggml.Tensor) {
+	c, size, heads, n := t.C, d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
+	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
+	scalar := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), 1, heads, n, slots) }
+	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
+		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: scalar(d.G.T), Beta: scalar(d.Beta.T), State: c.Reshape(states, size, size, heads, slots),
+	})
+	y = Input(c.Reshape(c.View(all, []int64{size * heads, n * slots}, nil, 0), size, heads, n*slots))
+	after = c.View(all, []int64{size * size * heads, slots}, nil, n*slots*all.Stride(1))
+	return y, after
+}

@@ -1,0 +1,263 @@
+package arch
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+// DeltaNet is linear attention by the gated delta rule (arXiv 2412.06464), see [nn.DeltaRule], of what a short convolution
+// makes of queries, keys and values.
+type DeltaNet struct {
+	Heads, KHeads, HeadSize int // heads of values, of queries and keys, and the size of all
+	ConvLength              int
+	// Grouped: heads that share queries and keys follow each other, β and the decay of a group are in one matrix, and factors
+	// of the matrices say nothing.
+	Grouped bool
+}
+
+// String says what it is.
+func (DeltaNet) String() string { return "layers of the gated delta rule" }
+
+// Forward reads and changes the state of each head, token by token.
+func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd, size, heads, kHeads := int64(p.config.Embd), int64(d.HeadSize), int64(d.Heads), int64(d.KHeads)
+	keys, values := kHeads*size, heads*size
+	matrix := func(kind string, out int64) nn.Matrix {
+		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: d.Grouped, Rows: []Rows{d.rows(p, kind, out)}})
+	}
+	matrices := []nn.Matrix{matrix("attn_qkv", 2*keys+values), matrix("attn_gate", values)}
+	if d.Grouped {
+		matrices = append(matrices, matrix("ssm_ba", 2*heads))
+	} else {
+		matrices = append(matrices, matrix("ssm_beta", heads), matrix("ssm_alpha", heads))
+	}
+	made := t.Linear(x, matrices...)
+	qkv, z, numbers := made[0], made[1], made[2:]
+	if d.Grouped {
+		numbers = t.SplitGroups(numbers[0], kHeads, heads/kHeads, heads/kHeads)
+	}
+
+	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
+	parts := t.Split(t.SiLU(d.convolve(p, t, qkv)), keys, keys, values)
+	normal := func(x *nn.Value) *nn.Value {
+		x = t.L2Norm(t.Heads(x, kHeads), p.config.RMSEps)
+		if d.Grouped {
+			x = t.RepeatEach(x, heads/kHeads)
+		}
+		return x
+	}
+	rule.Q, rule.K, rule.V = normal(parts[0]), normal(parts[1]), t.Heads(parts[2], heads)
+	n := p.normOf()
+	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
+	y := t.Flat(t.Norm(d.recur(p, t, rule), n))
+	y, z = p.Kept(t, y), p.Kept(t, z)
+	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: []Rows{d.rows(p, "ssm_out", embd)}})
+	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
+}
+
+// rows are those of a matrix. Transformers has heads that share queries and keys one after the other: where a file has
+// them otherwise, these are not rows of its modules.
+func (d DeltaNet) rows(p Place, kind string, count int64) Rows {
+	rows := p.rows(kind, count, 0)
+	if d.Heads != d.KHeads {
+		rows.Module = ""
+	}
+	return rows
+}
+
+// decay is the logarithm of how much of a state is left, [heads, n].
+func (d DeltaNet) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	of := func(w Weight) Weight {
+		w.Shape = []int64{int64(d.Heads)}
+		return w
+	}
+	x = t.AddWeight(x, p.Weight(of(Weight{Kind: "ssm_dt", Role: Bias})))
+	return t.MulWeight(t.Softplus(x), p.Weight(of(Weight{Kind: "ssm_a", Role: Decay, Init: decays})))
+}
+
+// decays begin between 1 and 16, as transformers has it.
+func decays(rng *rand.Rand, values []float32) {
+	for i := range values {
+		values[i] = -float32(1 + 15*rng.Float64())
+	}
+}
+
+// convolve mixes each channel with what it was at the tokens before, of the sample or of the state.
+func (d DeltaNet) convolve(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	kernel := p.Weight(Weight{Kind: "ssm_conv1d", Shape: []int64{int64(d.ConvLength), x.T.Dim(0)}, Role: Kernel})
+	if kept := p.State(0); kept != nil {
+		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel)
+	}
+	return t.ShortConv(x, kernel)
+}
+
+// recur applies the rule, to states of the sequences or from none.
+func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
+	kept := p.State(1)
+	if kept == nil {
+		return t.GatedDelta(rule)
+	}
+	s := kept.(*state.Recurrent)
+	y, after := t.GatedDeltaStep(rule, s.Read(t, p.Pass), p.Pass.Slots)
+	s.Write(t, p.Pass, after)
+	return y
+}
+
+// deltaSnapshots bounds the states of a sequence: one is as large as keys and values of some hundred tokens.
+const deltaSnapshots = 4
+
+// NewStates makes a state of what is convolved, and one of the heads.
+func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
+	recent, err := state.NewRecent(o, d.HeadSize*(d.Heads+2*d.KHeads), d.ConvLength-1)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := state.NewRecurrent(o, d.HeadSize*d.HeadSize*d.Heads, deltaSnapshots)
+	return []state.State{recent, heads}, err
+}
+
+// Check demands heads of one size, which share queries and keys.
+func (d DeltaNet) Check(c Config) (faults []string) {
+	for _, n := range []struct {
+		name        string
+		value, most int
+	}{
+		{"ssm.state_size", d.HeadSize, 1 << 12}, {"ssm.time_step_rank", d.Heads, 1 << 12}, {"ssm.group_count", d.KHeads, 1 << 12}, {"ssm.conv_kernel", d.ConvLength, math.MaxInt16},
+	} {
+		if n.value <= 0 || n.value > n.most {
+			faults = append(faults, fmt.Sprintf("%s is %d", c.key(n.name), n.value))
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if d.Heads%d.KHeads != 0 {
+		faults = append(faults, fmt.Sprintf("%s: %d heads cannot share queries and keys of %d", c.key("ssm.group_count"), d.Heads, d.KHeads))
+	}
+	if c.Inner != d.Heads*d.HeadSize {
+		faults = append(faults, fmt.Sprintf("%s is %d; %d heads of %d elements make another number", c.key("ssm.inner_size"), c.Inner, d.Heads, d.HeadSize))
+	}
+	return faults
+}
+
+// MixingFLOPs counts what a token does with the state of each head: to take off what the key reads, to add, to read.
+func (d DeltaNet) MixingFLOPs(int) float64 { return 6 * float64(d.Heads*d.HeadSize*d.HeadSize) }
+
+const (
+	recurrentLayers = "attention.recurrent_layers"
+	nextLayers      = "nextn_predict_layers"
+)
+
+// deltaKeys are those of models with a DeltaNet in most layers.
+var deltaKeys = []key{
+	count("ssm.conv_kernel", func(c *Config) *int { return &c.ConvLength }),
+	count("ssm.inner_size", func(c *Config) *int { return &c.Inner }),
+	count("ssm.state_size", func(c *Config) *int { return &c.StateSize }),
+	count("ssm.time_step_rank", func(c *Config) *int { return &c.StateHeads }),
+	count("ssm.group_count", func(c *Config) *int { return &c.StateKHeads }),
+	optional("full_attention_interval", func(c *Config) *int { return &c.AttentionStep }, always(4)),
+	{
+		name: nextLayers,
+		read: func(m *metadata, name string, c *Config) {
+			n := m.size(name, 0, true)
+			if n < 0 || n >= max(c.Layers, 1) {
+				m.fault("%s.%s is %d of %d layers", m.arch, name, n, c.Layers)
+				return
+			}
+			c.NextLayers, c.Layers = n, c.Layers-n
+		},
+		write: func(c *Config) any {
+			if c.NextLayers == 0 {
+				return nil
+			}
+			return uint32(c.NextLayers)
+		},
+	},
+	{
+		name: recurrentLayers,
+		read: func(m *metadata, name string, c *Config) {
+			if list := m.flags(name); list != nil {
+				c.Recurrent = list[:min(c.Layers, len(list))]
+			}
+		},
+		write: func(c *Config) any {
+			if c.Recurrent == nil {
+				return nil
+			}
+			return append(slices.Clone(c.Recurrent), make([]bool, c.NextLayers)...)
+		},
+	},
+}
+
+// unusedNext are the weights of layers that predict tokens after the next, and what else files of Qwen3.5 have beside the
+// model.
+func unusedNext(c *Config) []Weight {
+	list := append(classifier(c), unused("cls.output.bias"))
+	for i := c.Layers; i < c.Layers+c.NextLayers; i++ {
+		for _, kind := range []string{
+			"attn_norm", "post_attention_norm", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_q_norm", "attn_k_norm", "ffn_gate", "ffn_up", "ffn_down",
+			"ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
+			"nextn.eh_proj", "nextn.enorm", "nextn.hnorm", "nextn.embed_tokens", "nextn.shared_head_head", "nextn.shared_head_norm",
+		} {
+			for _, suffix := range []string{".weight", ".scale", ".input_scale"} {
+				list = append(list, unused(blockPrefix(i)+kind+suffix))
+			}
+		}
+	}
+	return list
+}
+
+// isRecurrent reports whether a layer has a recurrence, and no attention.
+func (c *Config) isRecurrent(i int) bool {
+	if c.Recurrent != nil {
+		return i < len(c.Recurrent) && c.Recurrent[i]
+	}
+	return c.AttentionStep > 0 && (i+1)%c.AttentionStep != 0
+}
+
+// firstAttention is the first layer that has attention.
+func (c *Config) firstAttention() int {
+	for i := range c.Layers {
+		if !c.isRecurrent(i) {
+			return i
+		}
+	}
+	return 0
+}
+
+// deltaLayer has a DeltaNet in layers that are recurrent.
+func deltaLayer(c *Config, i int, attention, network Residual) Layer {
+	if c.isRecurrent(i) {
+		attention.Part = DeltaNet{Heads: c.StateHeads, KHeads: c.StateKHeads, HeadSize: c.StateSize, ConvLength: c.ConvLength}
+	}
+	return Layer{attention, network}
+}
+
+// groupedDeltaLayer is deltaLayer for files whose heads are in the order of transformers.
+func groupedDeltaLayer(c *Config, i int, attention, network Residual) Layer {
+	layer := deltaLayer(c, i, attention, network)
+	if d, ok := layer[0].Part.(DeltaNet); ok {
+		d.Grouped = true
+		layer[0].Part = d
+	}
+	return layer
+}
+
+// oldDeltaInput is the matrix of older files that makes queries, keys, values and their gate, beside those in its place.
+func oldDeltaInput(c *Config) []Weight {
+	made := 2 * c.StateSize * (c.StateKHeads + c.StateHeads)
+	return []Weight{unused("ssm_in.weight", c.Embd, made), unused("ssm_in.scale", 1), unused("ssm_in.input_scale", 1)}
+}
+
+// gatedQueries has a gate in the matrix of queries.
+func gatedQueries(_ *Config, _ int, a *Attention) { a.Gate = QueryGate }
+
+var deltaModules = naming{matrices: map[string]string{
+	"attn_qkv": "linear_attn.in_proj_qkv", "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "linear_attn.in_proj_b",
+	"ssm_alpha": "linear_attn.in_proj_a", "ssm_out": "linear_attn.out_proj",
+}}

@@ -1,0 +1,54 @@
+package arch_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/arch"
+)
+
+// Layers that predict tokens after the next are behind the others, and nothing of a model but weights that nobody
+// computes with.
+func TestNextLayers(t *testing.T) {
+	c := llmtest.ArchModel(t, "qwen35", ggml.F32).Config()
+	require.NoError(t, c.Validate())
+	without, err := arch.Resolve(c)
+	require.NoError(t, err)
+	for _, recurrent := range [][]bool{nil, {false, true, true, false}} {
+		c.NextLayers, c.Recurrent = 2, recurrent
+		require.NoError(t, c.Validate())
+		a, err := arch.Resolve(c)
+		require.NoError(t, err)
+		require.Len(t, a.Layers(), len(without.Layers()))
+		require.Nil(t, without.Weight("blk.5.nextn.eh_proj.weight"))
+		require.Equal(t, arch.Unused, a.Weight("blk.5.nextn.eh_proj.weight").Role)
+		g, err := ggml.NewGGUF()
+		require.NoError(t, err)
+		defer g.Close()
+		require.NoError(t, c.WriteKeys(g))
+		blocks, err := ggml.GGUFValue[uint32](g, "qwen35.block_count")
+		require.NoError(t, err)
+		require.EqualValues(t, c.Layers+2, blocks)
+		_, isDelta := a.Layers()[0][0].Part.(arch.DeltaNet)
+		require.Equal(t, recurrent == nil, isDelta)
+	}
+}
+
+// What does not fit together is named by its key.
+func TestDeltaNetFaults(t *testing.T) {
+	c := llmtest.ArchModel(t, "qwen35moe", ggml.F32).Config()
+	for want, change := range map[string]func(c *arch.Config){
+		"qwen35moe.ssm.group_count: 4 heads cannot share queries and keys of 3":      func(c *arch.Config) { c.StateKHeads = 3 },
+		"qwen35moe.ssm.inner_size is 63; 4 heads of 16 elements make another number": func(c *arch.Config) { c.Inner = 63 },
+		"qwen35moe.ssm.state_size is -1":                                             func(c *arch.Config) { c.StateSize = -1 },
+		"qwen35moe.attention.recurrent_layers has 1 values for 4 layers":             func(c *arch.Config) { c.Recurrent = []bool{true} },
+	} {
+		changed := c
+		change(&changed)
+		_, err := arch.Resolve(changed)
+		require.ErrorContains(t, err, want)
+	}
+}
