@@ -42,7 +42,7 @@ import (
 // stallEnv is for how long a server may not answer the program, which is a minute otherwise.
 const stallEnv = "GOGGML_TEST_RPC_STALL"
 
-// joinEnv is for how long the processes of a launcher may take to join, which is half a minute otherwise.
+// joinEnv is the time between looks at processes that have not joined, which is ten seconds otherwise.
 const joinEnv = "GOGGML_TEST_MPI_JOIN"
 
 func TestMain(m *testing.M) {

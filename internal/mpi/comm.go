@@ -51,9 +51,12 @@ const (
 	pollShare      = 16 // of the time that they have taken, after which there is a look
 )
 
-// joinTimeout bounds the wait for the other processes to begin. They begin as late as the launcher logs in on the
-// slowest machine.
-const joinTimeout = 30 * time.Second
+// The other processes begin at once on this machine, where those that will not join can be seen: there is a look at them
+// now and then. On others they begin as late as the launcher logs in, and the number of looks bounds the wait for them.
+const (
+	joinLook  = 10 * time.Second
+	joinLooks = 3
+)
 
 var started atomic.Bool // a Start: a process joins once
 
@@ -69,23 +72,40 @@ func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
 	c := &Comm{begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
 	joined := make(chan error, 1)
 	go c.run(l, o, joined)
-	timeout := cmp.Or(testhook.MPIJoin, joinTimeout)
-	if l.Rank > 0 {
-		timeout += time.Second // rank 0 reports first, if it has joined
+	if err := l.await(ctx, joined); err != nil {
+		return nil, err
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case err := <-joined:
-		if err != nil {
-			return nil, err
+	return c, nil
+}
+
+// await waits for the result of joining, unless a process will not join, or does not for long, or ctx ends.
+func (l Launch) await(ctx context.Context, joined <-chan error) error {
+	const start = "start this program, of one version, in all of them"
+	every := cmp.Or(testhook.MPIJoin, joinLook)
+	wait := every
+	if l.Rank > 0 {
+		wait += min(every, time.Second) // rank 0 reports first, if it has begun
+	}
+	for looks := 1; ; looks++ {
+		timer := time.NewTimer(wait)
+		select {
+		case err := <-joined:
+			timer.Stop()
+			return err
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
 		}
-		return c, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-timer.C:
-		return nil, fmt.Errorf("%w, and they have not all joined within %v: one of them runs another program, has ended, or is cut off by the network; "+
-			"start this program, of one version, in all of them", &launchError{l}, timeout)
+		fault, willJoin := l.missing()
+		switch {
+		case fault != "":
+			return fmt.Errorf("%w, and %s: %s", &launchError{l}, fault, start)
+		case looks >= joinLooks && !willJoin:
+			return fmt.Errorf("%w, and they have not all joined within %v: one of them runs another program, has ended, or is cut off by the network; %s",
+				&launchError{l}, joinLooks*every, start)
+		}
+		wait = every
 	}
 }
 

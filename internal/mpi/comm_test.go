@@ -42,7 +42,7 @@ func TestJoinThatHangs(t *testing.T) {
 	defer func() { testhook.MPIJoin = 0 }()
 	l := Launch{Size: 2, variable: "PMI_SIZE"}
 	_, err := Start(t.Context(), l, Options{})
-	require.EqualError(t, err, "a launcher has started 2 processes (PMI_SIZE), and they have not all joined within 50ms: one of them runs another program, "+
+	require.EqualError(t, err, "a launcher has started 2 processes (PMI_SIZE), and they have not all joined within 150ms: one of them runs another program, "+
 		"has ended, or is cut off by the network; start this program, of one version, in all of them")
 	testhook.MPIJoin = time.Hour
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("interrupted"))

@@ -11,18 +11,22 @@ type Launch struct {
 	Rank     int // of this one; −1 likewise
 	OpenMPI  bool
 	variable string // that says so
+	rank     string // variable of Rank
+	local    int    // of them on this machine; 0 where the environment does not tell
 }
 
 // launchers are the variables in which launchers give each process its place.
 var launchers = []struct {
-	size, rank string
-	openMPI    bool
+	size, rank, local string
+	openMPI           bool
 }{
-	{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true}, // mpirun of Open MPI
-	{"PMI_SIZE", "PMI_RANK", false},                        // that of MPICH (hydra) and its relatives; Slurm's pmi2
-	{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", false},        // srun
-	{"", "PMIX_RANK", false},                               // others that speak PMIx
+	{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true}, // mpirun of Open MPI
+	{"PMI_SIZE", "PMI_RANK", localRanks, false},                                          // that of MPICH (hydra) and its relatives; Slurm's pmi2
+	{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "", false},                                  // srun
+	{"", "PMIX_RANK", "", false},                                                         // others that speak PMIx
 }
+
+const localRanks = "MPI_LOCALNRANKS"
 
 // Launched reports whether this process is one of several that a launcher has started together, or
 // may be.
@@ -32,7 +36,7 @@ func Launched(getenv func(string) string) (l Launch, several bool) {
 		if err != nil || rank < 0 {
 			continue
 		}
-		l = Launch{Rank: rank, OpenMPI: v.openMPI, variable: v.rank}
+		l = Launch{Rank: rank, OpenMPI: v.openMPI, variable: v.rank, rank: v.rank}
 		if v.size == "" {
 			return l, true
 		}
@@ -40,11 +44,12 @@ func Launched(getenv func(string) string) (l Launch, several bool) {
 			continue
 		}
 		l.variable = v.size
+		l.local, _ = strconv.Atoi(getenv(v.local))
 		return l, l.Size > 1
 	}
 	// Where a launcher tells the processes of this machine alone, there may be others.
-	if n, err := strconv.Atoi(getenv("MPI_LOCALNRANKS")); err == nil && n > 1 {
-		return Launch{Rank: -1, variable: "MPI_LOCALNRANKS"}, true
+	if n, err := strconv.Atoi(getenv(localRanks)); err == nil && n > 1 {
+		return Launch{Rank: -1, variable: localRanks}, true
 	}
 	return Launch{Size: 1, Rank: 0}, false
 }

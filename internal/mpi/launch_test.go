@@ -13,13 +13,13 @@ func TestLaunched(t *testing.T) {
 		several bool
 	}{
 		{nil, Launch{Size: 1}, false},
-		{map[string]string{"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "2", "PMIX_RANK": "2"}, Launch{3, 2, true, "OMPI_COMM_WORLD_SIZE"}, true},
-		{map[string]string{"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "0"}, Launch{1, 0, true, "OMPI_COMM_WORLD_SIZE"}, false},
-		{map[string]string{"PMI_SIZE": "2", "PMI_RANK": "0", "MPI_LOCALNRANKS": "1"}, Launch{2, 0, false, "PMI_SIZE"}, true},
-		{map[string]string{"PMI_RANK": "1", "PMIX_RANK": "1"}, Launch{0, 1, false, "PMIX_RANK"}, true},
-		{map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, Launch{4, 3, false, "SLURM_STEP_NUM_TASKS"}, true},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "2", "PMIX_RANK": "2"}, Launch{Size: 3, Rank: 2, OpenMPI: true, variable: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK"}, true},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "0"}, Launch{Size: 1, OpenMPI: true, variable: "OMPI_COMM_WORLD_SIZE", rank: "OMPI_COMM_WORLD_RANK"}, false},
+		{map[string]string{"PMI_SIZE": "2", "PMI_RANK": "0", "MPI_LOCALNRANKS": "1"}, Launch{Size: 2, variable: "PMI_SIZE", rank: "PMI_RANK", local: 1}, true},
+		{map[string]string{"PMI_RANK": "1", "PMIX_RANK": "1"}, Launch{Rank: 1, variable: "PMIX_RANK", rank: "PMIX_RANK"}, true},
+		{map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, Launch{Size: 4, Rank: 3, variable: "SLURM_STEP_NUM_TASKS", rank: "SLURM_PROCID"}, true},
 		{map[string]string{"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, Launch{Size: 1}, false}, // a script of a batch, without srun
-		{map[string]string{"MPI_LOCALNRANKS": "2"}, Launch{0, -1, false, "MPI_LOCALNRANKS"}, true},
+		{map[string]string{"MPI_LOCALNRANKS": "2"}, Launch{Rank: -1, variable: "MPI_LOCALNRANKS"}, true},
 		{map[string]string{"PMI_SIZE": "many", "PMI_RANK": "x"}, Launch{Size: 1}, false},
 	} {
 		l, several := Launched(func(name string) string { return c.env[name] })

@@ -32,7 +32,7 @@ var RPCMemory func(size int64) (memory []byte, free func(), err error)
 // RPCStall is for how long a server may not answer; 0 for as long as usual.
 var RPCStall time.Duration
 
-// MPIJoin is for how long the processes of a launcher may take to join; 0 for as long as usual.
+// MPIJoin is the time between looks at processes of a launcher that have not joined; 0 for as long as usual.
 var MPIJoin time.Duration
 
 // Built is called after an op was built, on the goroutine that builds it.
