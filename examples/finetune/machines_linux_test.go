@@ -386,6 +386,83 @@ func TestProcessDoesNotJoin(t *testing.T) {
 	}
 }
 
+// A process that the machine has no time for is waited for as long as it takes.
+func TestProcessIsLate(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	for name, launcher := range launchers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			late := filepath.Join(files, name+".pid")
+			words := slices.Concat([]string{"-np", "1"}, sharedRun(name), []string{":", "-np", "1", "env", lateEnv + "=" + late}, sharedRun(name))
+			run := mpirun(launcher, files, words...)
+			run.Env = append(run.Env, joinEnv+"=200ms", graceEnv+"=4s")
+			r := startRun(t, run)
+			require.Eventually(t, func() bool {
+				return len(r.ended) > 0 || strings.Contains(r.output(), "waiting for processes that have not joined: no answer for ")
+			}, time.Minute, time.Millisecond)
+			require.Empty(t, r.ended, r.output())
+			text, err := os.ReadFile(late)
+			require.NoError(t, err)
+			pid, err := strconv.Atoi(string(text))
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+			require.NoError(t, <-r.ended, r.output())
+			require.Contains(t, r.output(), "2 processes by ")
+		})
+	}
+}
+
+// A process that lives but does not go on is waited for; an interrupt of any says so, and ends all, with the reason.
+func TestProcessIsMute(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	for name, launcher := range launchers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			words := slices.Concat([]string{"-np", "1"}, endlessRun(name), []string{":", "-np", "1", "env", muteEnv + "=1"}, endlessRun(name),
+				[]string{":", "-np", "1"}, endlessRun(name))
+			run := mpirun(launcher, files, words...)
+			run.Env = append(run.Env, graceEnv+"=4s")
+			r := startRun(t, run)
+			mute, other := r.process(t, 1), r.process(t, 2)
+			// Longer than a process may take that is to stop.
+			require.Eventually(t, func() bool {
+				return len(r.ended) > 0 || regexp.MustCompile(fmt.Sprintf(`waiting for rank 1 on \S+ \(process %d\): no answer for [6-9]s; an interrupt ends the run within 4s\n`, mute)).MatchString(r.output())
+			}, time.Minute, time.Millisecond)
+			require.Empty(t, r.ended, r.output())
+			require.NoError(t, syscall.Kill(other, syscall.SIGINT))
+			select {
+			case err := <-r.ended:
+				require.Error(t, err)
+			case <-time.After(time.Minute):
+				_ = r.Process.Kill()
+				t.Fatalf("it goes on\n%s", r.output())
+			}
+			require.Regexp(t, fmt.Sprintf(`interrupted: rank 1 on \S+ \(process %d\) has not answered for \d+s, and is waited for [0-3]s more at most; a second interrupt ends the program at once\n`, mute), r.output())
+			require.Regexp(t, fmt.Sprintf(`finetune: .*the group of processes is broken: rank 1 on \S+ \(process %d\) has not come to what the others wait for, 4s after all were to stop: it lives, but does not go on; nothing was trained yet`, mute), r.output())
+			require.Eventually(t, func() bool { return syscall.Kill(mute, 0) != nil }, time.Minute, time.Millisecond, "it ends, too")
+		})
+	}
+}
+
+// An interrupt of one process stops all, which end with the files of the last complete step.
+func TestInterruptedProcess(t *testing.T) {
+	files := t.TempDir()
+	require.NoError(t, writeFiles(files))
+	for name, launcher := range launchers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRun(t, mpirun(launcher, files, append([]string{"-np", "2"}, endlessRun(name)...)...))
+			pid := r.process(t, 1)
+			require.Eventually(t, func() bool { return isFile(filepath.Join(files, name, "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
+			require.NoError(t, syscall.Kill(pid, syscall.SIGINT))
+			require.Error(t, <-r.ended)
+			require.Equal(t, 1, strings.Count(r.output(), "finetune: interrupted; "), r.output())
+		})
+	}
+}
+
 // requireEnd demands that a command ends by itself, with a failure, and returns its output.
 func requireEnd(t *testing.T, c *exec.Cmd) string {
 	t.Helper()

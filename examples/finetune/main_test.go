@@ -42,16 +42,36 @@ import (
 // stallEnv is for how long a server may not answer the program, which is a minute otherwise.
 const stallEnv = "GOGGML_TEST_RPC_STALL"
 
-// joinEnv is the time between looks at processes that have not joined, which is ten seconds otherwise.
-const joinEnv = "GOGGML_TEST_MPI_JOIN"
+// joinEnv is the time between looks at processes that have not joined, which is ten seconds otherwise, graceEnv for how long
+// a process is waited for that is to stop, which is a minute otherwise, lateEnv a file that gets the number of a process,
+// which then stops as if the machine had no time for it, and muteEnv is for one whose device never ends a computation.
+const (
+	joinEnv  = "GOGGML_TEST_MPI_JOIN"
+	graceEnv = "GOGGML_TEST_MPI_GRACE"
+	lateEnv  = "GOGGML_TEST_MPI_LATE"
+	muteEnv  = "GOGGML_TEST_MPI_MUTE"
+)
 
 func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"finetune": func() {
 		testhook.SaveWaits = []time.Duration{time.Millisecond, time.Millisecond}
 		testhook.RPCStall, _ = time.ParseDuration(os.Getenv(stallEnv))
 		testhook.MPIJoin, _ = time.ParseDuration(os.Getenv(joinEnv))
+		testhook.MPIGrace, _ = time.ParseDuration(os.Getenv(graceEnv))
+		if os.Getenv(muteEnv) != "" {
+			testhook.Submitting = func(...any) { select {} }
+		}
+		beLate(os.Getenv(lateEnv))
 		main()
 	}})
+}
+
+// beLate writes the number of this process to a file, and stops, where there is one.
+func beLate(file string) {
+	if file == "" || os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) != nil {
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
 func TestScripts(t *testing.T) { clitest.RunScripts(t, scripts(t)) }

@@ -18,14 +18,14 @@ static int NAME(sum)(goggml_mpi_handle type, const void *send, void *receive, in
 		send, receive, n, OF(type), OF(mpi.plus), OF(mpi.world), &OF(*request));
 }
 
-static int NAME(send)(const char *byte, int to, goggml_mpi_handle *request) {
+static int NAME(send)(const char *bytes, int n, int to, goggml_mpi_handle *request) {
 	return ((int (*)(const void *, int, HANDLE, int, int, HANDLE, HANDLE *))mpi.isend)(
-		byte, 1, OF(mpi.byte), to, TAG, OF(mpi.world), &OF(*request));
+		bytes, n, OF(mpi.byte), to, TAG, OF(mpi.world), &OF(*request));
 }
 
-static int NAME(receive)(char *byte, int from, goggml_mpi_handle *request) {
+static int NAME(receive)(char *bytes, int n, int from, goggml_mpi_handle *request) {
 	return ((int (*)(void *, int, HANDLE, int, int, HANDLE, HANDLE *))mpi.irecv)(
-		byte, 1, OF(mpi.byte), from, TAG, OF(mpi.world), &OF(*request));
+		bytes, n, OF(mpi.byte), from, TAG, OF(mpi.world), &OF(*request));
 }
 
 static int NAME(test)(goggml_mpi_handle *request, int *done) {

@@ -25,10 +25,13 @@ type Comm struct {
 	Rank, Size int
 	Library    string // what the library says of itself
 
+	name  func(rank int) string
 	begun chan *sum
 	leave chan chan error
 	gone  chan struct{} // closed when the thread has ended
 	lost  chan struct{} // closed when no call can succeed any more
+
+	patience
 
 	mu  sync.Mutex
 	err error // why
@@ -69,7 +72,11 @@ func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
 	if o.Name == nil {
 		o.Name = func(rank int) string { return fmt.Sprintf("rank %d", rank) }
 	}
-	c := &Comm{begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
+	c := &Comm{name: o.Name, begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
+	c.stopped = make(chan struct{})
+	c.behind.Store(joiners)
+	current.Store(c)
+	defer c.wait()()
 	joined := make(chan error, 1)
 	go c.run(l, o, joined)
 	if err := l.await(ctx, joined); err != nil {
@@ -231,12 +238,17 @@ func (c *Comm) begin(s *sum) {
 	}
 }
 
+// await waits until a sum is over.
+func (c *Comm) await(s *sum) error {
+	defer c.wait()()
+	return <-s.done
+}
+
 var errClosed = errors.New("MPI is closed")
 
 // Wait waits for the sum, and lets use have it, as bytes.
 func (s *Sum) Wait(use func(sum []byte) error) error {
-	err := <-s.s.done
-	if err != nil {
+	if err := s.c.await(s.s); err != nil {
 		return err // the library may write to it still
 	}
 	defer s.s.free()
@@ -248,7 +260,7 @@ func (c *Comm) SumDoubles(x []float64) error {
 	s := newSum(true, len(x), 8)
 	copy(unsafe.Slice((*float64)(s.send), len(x)), x)
 	c.begin(s)
-	if err := <-s.done; err != nil {
+	if err := c.await(s); err != nil {
 		return err
 	}
 	defer s.free()

@@ -51,6 +51,38 @@ func TestJoinThatHangs(t *testing.T) {
 	require.EqualError(t, err, "interrupted")
 }
 
+// A process that lives has any time for a sum, until all are to stop: then a while.
+func TestSumThatHangs(t *testing.T) {
+	testhook.MPIGrace = 300 * time.Millisecond
+	defer func() { testhook.MPIGrace = 0 }()
+	for whom, want := range map[string]string{
+		"the network between the processes": "a sum that all processes have begun is not over 300ms after they were to stop: the network between two of them is cut",
+		"the other one":                     "the other one has not come to what the others wait for, 300ms after all were to stop: it lives, but does not go on",
+	} {
+		t.Run(whom, func(t *testing.T) {
+			t.Setenv("MPI_HANG", "MPI_Iallreduce")
+			if whom == "the other one" {
+				t.Setenv("MPI_BEHIND", "1")
+			}
+			c := start(t, Options{Name: func(int) string { return "the other one" }})
+			result := make(chan error, 1)
+			go func() { result <- c.SumDoubles([]float64{1}) }()
+			require.Eventually(t, func() bool {
+				w, is := Waiting()
+				return is && w.Whom == whom && w.Current > 3*Grace() && w.Left == 0
+			}, time.Minute, time.Millisecond)
+			require.Empty(t, result, "it lives")
+			began := time.Now()
+			c.Stop()
+			<-c.Stopped()
+			require.EqualError(t, <-result, want)
+			require.GreaterOrEqual(t, time.Since(began), Grace())
+			_, is := Waiting()
+			require.False(t, is)
+		})
+	}
+}
+
 // A library that does not return from MPI_Finalize keeps nobody.
 func TestFinalizeThatHangs(t *testing.T) {
 	t.Setenv("MPI_HANG", "MPI_Finalize")

@@ -167,9 +167,9 @@ int goggml_mpi_sum(bool is_double, const void *send, void *receive, int n, goggm
 	return CALL(sum, is_double ? mpi.f64 : mpi.f32, send, receive, n, request);
 }
 
-int goggml_mpi_send(const char *byte, int to, goggml_mpi_handle *request) { return CALL(send, byte, to, request); }
+int goggml_mpi_send(const char *bytes, int n, int to, goggml_mpi_handle *request) { return CALL(send, bytes, n, to, request); }
 
-int goggml_mpi_receive(char *byte, int from, goggml_mpi_handle *request) { return CALL(receive, byte, from, request); }
+int goggml_mpi_receive(char *bytes, int n, int from, goggml_mpi_handle *request) { return CALL(receive, bytes, n, from, request); }
 
 int goggml_mpi_test(goggml_mpi_handle *request, int *done) { return CALL(test, request, done); }
 

@@ -5,6 +5,7 @@ package mpi
 import "C"
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 	"unsafe"
@@ -16,6 +17,7 @@ type watch struct {
 	Options
 	peers    []*peer
 	underWay []*sum
+	started  uint32     // sums that this process has begun
 	leaving  chan error // gets the result; nil before Close
 	last     time.Time  // look at the peers
 	moved    time.Time  // when a sum has begun or ended
@@ -24,19 +26,43 @@ type watch struct {
 // A peer is a process that is heard from.
 type peer struct {
 	rank             int
-	bytes            *[2]C.char // sent and received: memory of C
+	bytes            *[2][messageSize]byte // sent and received: memory of C
 	sending, hearing bool
 	sent, heard      C.goggml_mpi_handle
 	sentAt           time.Time
 	heardAt          time.Time
-	told, left       bool // that this process leaves; that the other does
+	said             byte    // the last kind that was sent
+	says             message // that came last
 }
 
-// What the byte says.
+// A message is what processes tell each other.
+type message struct {
+	kind  byte
+	rank  uint32 // the process that is furthest behind of those that the sender hears from, and of itself
+	begun uint32 // sums that it has begun
+}
+
+const messageSize = 1 + 4 + 4
+
+// Kinds of messages: a process lives, is to stop as all are, or leaves.
 const (
-	alive   = 1
-	leaving = 2
+	alive    = 1
+	leaving  = 2
+	stopping = 3
 )
+
+func (m message) write(b *[messageSize]byte) {
+	b[0] = m.kind
+	binary.LittleEndian.PutUint32(b[1:], m.rank)
+	binary.LittleEndian.PutUint32(b[5:], m.begun)
+}
+
+func (m *message) read(b *[messageSize]byte) {
+	*m = message{b[0], binary.LittleEndian.Uint32(b[1:]), binary.LittleEndian.Uint32(b[5:])}
+}
+
+func (p *peer) told() bool { return p.said == leaving }
+func (p *peer) left() bool { return p.says.kind == leaving }
 
 // newWatch lets rank 0 hear from all, and all from rank 0.
 func newWatch(c *Comm, o Options) *watch {
@@ -46,7 +72,9 @@ func newWatch(c *Comm, o Options) *watch {
 		from, to = 1, c.Size
 	}
 	for rank := from; rank < to; rank++ {
-		w.peers = append(w.peers, &peer{rank: rank, bytes: (*[2]C.char)(C.malloc(2)), heardAt: w.last})
+		w.peers = append(w.peers, &peer{
+			rank: rank, bytes: (*[2][messageSize]byte)(C.malloc(2 * messageSize)), heardAt: w.last, says: message{rank: uint32(rank)},
+		})
 	}
 	return w
 }
@@ -116,7 +144,7 @@ func (w *watch) begin(s *sum) {
 	if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
 		w.fail(err)
 	}
-	w.underWay, w.moved = append(w.underWay, s), time.Now()
+	w.underWay, w.started, w.moved = append(w.underWay, s), w.started+1, time.Now()
 }
 
 // poll is how long to wait before the next look at sums: the longer they have taken the longer, for each look takes time
@@ -154,11 +182,47 @@ func (w *watch) look() error {
 		if err := w.exchange(p, now); err != nil {
 			return err
 		}
-		if silent := now.Sub(p.heardAt); silent > w.Silence && !p.left {
+		if silent := now.Sub(p.heardAt); silent > w.Silence && !p.left() {
 			return fmt.Errorf("%s has not been heard of for %.0f s: it has died, it was stopped, or the network is cut", w.Name(p.rank), silent.Seconds())
 		}
 	}
-	return nil
+	w.behind.Store(w.awaited())
+	return w.overdue()
+}
+
+// furthestBehind returns the process that has begun the fewest sums of those that are heard from.
+func (w *watch) furthestBehind() message {
+	least := w.peers[0].says
+	for _, p := range w.peers[1:] {
+		if p.says.begun < least.begun {
+			least = p.says
+		}
+	}
+	return least
+}
+
+// awaited is the process that has not begun the sum that is under way first.
+func (w *watch) awaited() int64 {
+	m := w.furthestBehind()
+	if over := w.started - uint32(len(w.underWay)); m.begun > over || int(m.rank) == w.Rank {
+		return nobody
+	}
+	return int64(m.rank)
+}
+
+// news is what this process tells others.
+func (w *watch) news() message {
+	m := message{kind: alive, rank: uint32(w.Rank), begun: w.started}
+	if least := w.furthestBehind(); w.Rank == 0 && least.begun < m.begun {
+		m.rank, m.begun = least.rank, least.begun
+	}
+	switch {
+	case w.leaving != nil:
+		m.kind = leaving
+	case w.isStopping():
+		m.kind = stopping
+	}
+	return m
 }
 
 // test ends the sums that are over, in the order in which they have begun: a test lets the library go on with all.
@@ -191,19 +255,16 @@ func (w *watch) exchange(p *peer, now time.Time) error {
 		}
 		p.sending = !done
 	}
-	if last := w.leaving != nil; !p.sending && !p.told && (last || now.Sub(p.sentAt) >= beat) {
-		p.bytes[0] = alive
-		if last {
-			p.bytes[0] = leaving
-		}
-		if err := callError("MPI_Isend", C.goggml_mpi_send(&p.bytes[0], C.int(p.rank), &p.sent)); err != nil {
+	if m := w.news(); !p.sending && !p.told() && (m.kind != p.said || now.Sub(p.sentAt) >= beat) {
+		m.write(&p.bytes[0])
+		if err := callError("MPI_Isend", C.goggml_mpi_send(chars(&p.bytes[0]), messageSize, C.int(p.rank), &p.sent)); err != nil {
 			return fmt.Errorf("%s: %w", w.Name(p.rank), err)
 		}
-		p.sending, p.sentAt, p.told = true, now, last
+		p.sending, p.sentAt, p.said = true, now, m.kind
 	}
-	for !p.left {
+	for !p.left() {
 		if !p.hearing {
-			if err := callError("MPI_Irecv", C.goggml_mpi_receive(&p.bytes[1], C.int(p.rank), &p.heard)); err != nil {
+			if err := callError("MPI_Irecv", C.goggml_mpi_receive(chars(&p.bytes[1]), messageSize, C.int(p.rank), &p.heard)); err != nil {
 				return fmt.Errorf("%s: %w", w.Name(p.rank), err)
 			}
 			p.hearing = true
@@ -215,15 +276,21 @@ func (w *watch) exchange(p *peer, now time.Time) error {
 		if !done {
 			return nil
 		}
-		p.hearing, p.heardAt, p.left = false, now, p.bytes[1] == leaving
+		p.hearing, p.heardAt = false, now
+		p.says.read(&p.bytes[1])
+		if p.says.kind == stopping {
+			w.Stop()
+		}
 	}
 	return nil
 }
 
+func chars(b *[messageSize]byte) *C.char { return (*C.char)(unsafe.Pointer(b)) }
+
 // allLeft reports whether nothing is under way between the processes.
 func (w *watch) allLeft() bool {
 	for _, p := range w.peers {
-		if p.sending || !p.told || !p.left {
+		if p.sending || !p.told() || !p.left() {
 			return false
 		}
 	}

@@ -32,8 +32,9 @@ var RPCMemory func(size int64) (memory []byte, free func(), err error)
 // RPCStall is for how long a server may not answer; 0 for as long as usual.
 var RPCStall time.Duration
 
-// MPIJoin is the time between looks at processes of a launcher that have not joined; 0 for as long as usual.
-var MPIJoin time.Duration
+// MPIJoin is the time between looks at processes of a launcher that have not joined, and MPIGrace for how long those are
+// waited for that are to stop; 0 for as long as usual.
+var MPIJoin, MPIGrace time.Duration
 
 // Built is called after an op was built, on the goroutine that builds it.
 var Built func()

@@ -38,8 +38,9 @@ func (p Process) String() string {
 	return fmt.Sprintf("rank %d on %s (process %d)", p.Rank, p.Host, p.PID)
 }
 
-// Join joins the processes of a launcher. The context that it returns ends as ctx does, and when a
-// process of the group is lost, which is the cause then. Where this process is alone it returns ctx, and
+// Join joins the processes of a launcher. The context that it returns ends as ctx does, when that of another process
+// ends, and when a process of the group is lost, which is the cause then. Once it has ended, sums are waited for a minute
+// at most. Where this process is alone it returns ctx, and
 // nil. All processes join, and all call Close, or end with an exit status that is not 0, by
 // which the launcher ends the others.
 func Join(ctx context.Context) (context.Context, *Group, error) {
@@ -69,7 +70,10 @@ func Join(ctx context.Context) (context.Context, *Group, error) {
 		select {
 		case <-comm.Lost():
 			cancel(g.lost(comm.Err()))
+		case <-comm.Stopped():
+			cancel(errElsewhere)
 		case <-ctx.Done():
+			comm.Stop()
 		}
 	}()
 	if g.processes, err = g.introduce(); err != nil {
@@ -81,6 +85,9 @@ func Join(ctx context.Context) (context.Context, *Group, error) {
 
 // ErrLost is a group of which a process was lost, or whose MPI has failed: what is left of it ends.
 var ErrLost = errors.New("the group of processes is broken")
+
+// errElsewhere is a context of another process that has ended.
+var errElsewhere = fmt.Errorf("another process: %w", context.Canceled)
 
 var errNoContext = errors.New("the context.Context is nil")
 
@@ -215,7 +222,7 @@ func (g *Group) Sum(ctx context.Context, x []float64) error {
 	case ctx.Err() != nil && all[0] > 0:
 		return context.Cause(ctx)
 	case all[0] > 0:
-		return fmt.Errorf("another process: %w", context.Canceled)
+		return errElsewhere
 	}
 	copy(x, all[1:])
 	return nil

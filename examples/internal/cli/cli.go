@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/internal/mpi"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // ErrInterrupted is in the error of a program that a signal has stopped.
@@ -25,7 +26,11 @@ func Interrupted(ctx context.Context, err error, hint string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; %s", Cause(ctx), hint)
+	cause := Cause(ctx)
+	if errors.Is(err, parallel.ErrLost) { // after the interrupt
+		cause = err
+	}
+	return fmt.Errorf("%w; %s", cause, hint)
 }
 
 // Cause is why a program ends before it is done: [ErrInterrupted], unless ctx has ended for another reason.

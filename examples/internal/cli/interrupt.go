@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
@@ -55,19 +52,6 @@ func (i *interruption) handled(s os.Signal) bool {
 	return true
 }
 
-// reportAfter is how long an interrupted program may take to end before it says for whom it waits.
-const reportAfter = time.Second
-
-// reportWaits says which servers a program that was interrupted waits for, and for how long.
-func reportWaits(w io.Writer) {
-	for _, server := range rpcrelay.Waits() {
-		if server.Current >= reportAfter {
-			fmt.Fprintf(w, "interrupted: RPC server %s has not answered for %v, and is waited for %v more at most; a second interrupt ends the program at once\n",
-				server.Endpoint, server.Current.Round(time.Second), server.Left.Round(time.Second))
-		}
-	}
-}
-
 // interruptible makes a context that is cancelled by an interrupt, a termination
 // signal, or the end of the terminal. What the program was started to ignore stays
 // ignored: nohup does so, and a shell with the interrupts of jobs in the background.
@@ -88,7 +72,7 @@ func interruptible() (context.Context, context.CancelFunc) {
 			case s := <-received:
 				if !i.handled(s) {
 					rpcrelay.HurryAll()
-					time.AfterFunc(reportAfter, func() { reportWaits(os.Stderr) })
+					go ReportInterrupted(os.Stderr)
 					return
 				}
 			case <-ctx.Done():

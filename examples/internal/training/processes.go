@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/mpi"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // processes are those that a launcher such as mpirun has started together; nil is one.
 type processes struct {
-	group *parallel.Group
-	began time.Time // of the steps
+	group   *parallel.Group
+	began   time.Time // of the steps
+	reports *waitReports
 }
 
 // Group are the processes that train together.
@@ -28,7 +30,19 @@ func (f *Flags) Group() *parallel.Group { return f.processes.group }
 // Join joins the processes that a launcher has started. Of them the first one writes and shows
 // what the program does: others have no outputs.
 func (f *Flags) Join(ctx context.Context, result *string) (context.Context, error) {
+	f.processes.reports = &waitReports{}
+	reporting, stopReporting := context.WithCancel(ctx)
+	if l, _ := mpi.Launched(os.Getenv); l.Rank <= 0 {
+		go cli.ReportWaits(reporting, f.processes.reports.print)
+	}
+	interrupted := ctx
 	ctx, group, err := parallel.Join(ctx)
+	context.AfterFunc(ctx, func() {
+		stopReporting()
+		if interrupted.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) && group.Writes() { // by another process
+			cli.ReportInterrupted(os.Stderr)
+		}
+	})
 	f.processes.group = group
 	f.quiet = !group.Writes()
 	if f.quiet {
@@ -51,6 +65,9 @@ func (f *Flags) Leave(err error) error {
 	isShared := errors.As(err, &shared)
 	isTold := isShared || errors.Is(err, train.ErrDiverged) || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, context.Canceled)
 	if isTold && !group.Writes() || isShared && shared.Elsewhere {
+		if errors.Is(err, cli.ErrInterrupted) {
+			_ = group.Close() // the first one ends, and all with it, when it has saved
+		}
 		time.Sleep(cli.ToldAfter)
 	}
 	switch {

@@ -44,7 +44,8 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	}
 	before, peak := t.Steps(), 0.
 	f.processes.began = time.Now()
-	servers, stopWatching := rpcrelay.Waits(), watchServers(line.Printf)
+	servers := rpcrelay.Waits()
+	stopShowing := f.processes.reports.above(line)
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: f.Named("metrics"), Path: f.Metrics}, Events: f.events,
@@ -77,7 +78,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			}
 		},
 	})
-	stopWatching()
+	stopShowing()
 	if result.Ended != nil {
 		out.Lost = errors.Join(out.Lost, result.Ended(out, err))
 	}

@@ -2,43 +2,34 @@ package training
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/internal/rpcrelay"
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// watchServers prints for which servers of --rpc the run waits for long, until stop.
-func watchServers(printf func(format string, args ...any)) (stop func()) {
-	servers := rpcrelay.Waits()
-	if len(servers) == 0 {
+// waitReports are printed above the line of the steps, while there is one. nil prints none.
+type waitReports struct{ line atomic.Pointer[progress.Line] }
+
+func (r *waitReports) above(line *progress.Line) (stop func()) {
+	if r == nil {
 		return func() {}
 	}
-	quit, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		every := servers[0].Stall / 2
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-ticker.C:
-			}
-			for _, s := range rpcrelay.Waits() {
-				if s.Current >= every {
-					printf("waiting for RPC server %s: no answer for %v; an interrupt ends the run within %v", s.Endpoint, s.Current.Round(time.Second), s.Stall)
-				}
-			}
-		}
-	}()
-	return func() {
-		close(quit)
-		<-ended
+	r.line.Store(line)
+	return func() { r.line.Store(nil) }
+}
+
+func (r *waitReports) print(format string, args ...any) {
+	if line := r.line.Load(); line != nil {
+		line.Printf(format, args...)
+		return
 	}
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
 // serverWaits says how long steps have waited for each server, "" without one.

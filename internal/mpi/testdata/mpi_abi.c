@@ -1,6 +1,7 @@
-// An MPI of the standard interface for one process, rank 0 of two: the other one says what this one says, and adds
-// nothing. A sum is over when it has been asked for often enough, as one is that comes in many pieces. MPI_Init_thread and
-// MPI_Finalize never return where the variable MPI_HANG names them.
+// An MPI of the standard interface for one process, rank 0 of two: the other one lives, stops and leaves as this one does, and
+// adds nothing. A sum is over when it has been asked for often enough, as one is that comes in many pieces. Where the variable
+// MPI_HANG names them, MPI_Init_thread and MPI_Finalize never return, and the sums of MPI_Iallreduce are never over: the
+// other process has begun none where MPI_BEHIND is set.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,9 @@ enum { SUM_TESTS = 20 };
 static char request[3]; // whose addresses are handles
 static char *const sum = &request[0], *const sending = &request[1], *const receiving = &request[2];
 
-static char said, *hearing;
+static char said[9], *hearing;
 static bool news;
-static int tests;
+static int tests, sums;
 
 int MPI_Get_library_version(char *text, int *length) {
 	strcpy(text, "Test 1.0");
@@ -21,8 +22,10 @@ int MPI_Get_library_version(char *text, int *length) {
 	return 0;
 }
 
+static bool hangs(const char *function) { return getenv("MPI_HANG") != NULL && strcmp(getenv("MPI_HANG"), function) == 0; }
+
 static void hang(const char *function) {
-	while (getenv("MPI_HANG") != NULL && strcmp(getenv("MPI_HANG"), function) == 0) {
+	while (hangs(function)) {
 		pause();
 	}
 }
@@ -48,12 +51,15 @@ int MPI_Comm_set_errhandler(void *comm, void *handler) { return 0; }
 int MPI_Iallreduce(const void *send, void *receive, int n, void *type, void *op, void *comm, char **handle) {
 	memcpy(receive, send, (type == (void *)0x210 ? sizeof(float) : sizeof(double)) * (size_t)n);
 	tests = 0;
+	sums++;
 	*handle = sum;
 	return 0;
 }
 
 int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, char **handle) {
-	said = *(const char *)data;
+	said[0] = *(const char *)data; // its kind
+	said[1] = 1;                   // its rank, and the sums that it has begun
+	said[5] = getenv("MPI_BEHIND") == NULL ? (char)sums : 0;
 	news = true;
 	*handle = sending;
 	return 0;
@@ -68,11 +74,11 @@ int MPI_Irecv(void *data, int n, void *type, int from, int tag, void *comm, char
 int MPI_Test(char **handle, int *done, void *status) {
 	*done = true;
 	if (*handle == sum) {
-		*done = ++tests >= SUM_TESTS;
+		*done = ++tests >= SUM_TESTS && !hangs("MPI_Iallreduce");
 	} else if (*handle == receiving) {
 		*done = news;
 		if (news) {
-			*hearing = said;
+			memcpy(hearing, said, sizeof said);
 			news = false;
 		}
 	}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/goggml/ggml/internal/mpi"
+	"github.com/goggml/ggml/internal/rpcrelay"
+)
+
+// A wait is for what computes elsewhere: an RPC server, or another process of the launcher.
+type wait struct {
+	whom    string
+	current time.Duration // how long it has taken
+	left    time.Duration // until it ends, after an interrupt
+	most    time.Duration // left at the interrupt
+}
+
+func waits() (list []wait) {
+	for _, s := range rpcrelay.Waits() {
+		if s.Current > 0 {
+			list = append(list, wait{"RPC server " + s.Endpoint, s.Current, s.Left, s.Stall})
+		}
+	}
+	if w, is := mpi.Waiting(); is {
+		list = append(list, wait{w.Whom, w.Current, w.Left, mpi.Grace()})
+	}
+	return list
+}
+
+// reportAfter is how long an interrupted program may take to end before it says for whom it waits. Open MPI, which
+// interrupts the others where a process has failed, kills them a second later.
+const reportAfter = 1500 * time.Millisecond
+
+// ReportWaits prints for whom the program waits long, each time that half of what an interrupt allows has passed, until
+// ctx ends.
+func ReportWaits(ctx context.Context, printf func(format string, args ...any)) {
+	reported := map[string]time.Duration{}
+	eachTick(ctx, func() {
+		for _, w := range waits() {
+			passed := w.current.Truncate(w.most / 2)
+			if passed > reported[w.whom] {
+				printf("waiting for %s: no answer for %v; an interrupt ends the run within %v", w.whom, w.current.Round(time.Second), w.most)
+			}
+			reported[w.whom] = passed
+		}
+	})
+}
+
+// ReportInterrupted says once for whom a program waits that is to stop, and for how long, if it does.
+func ReportInterrupted(w io.Writer) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	eachTick(ctx, func() {
+		for _, wait := range waits() {
+			if wait.current >= reportAfter {
+				fmt.Fprintf(w, "interrupted: %s has not answered for %v, and is waited for %v more at most; a second interrupt ends the program at once\n",
+					wait.whom, wait.current.Round(time.Second), wait.left.Round(time.Second))
+				cancel()
+			}
+		}
+	})
+}
+
+// eachTick calls f now and then until ctx ends.
+func eachTick(ctx context.Context, f func()) {
+	ticker := time.NewTicker(reportAfter)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
+}
