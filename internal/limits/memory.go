@@ -1,8 +1,6 @@
 package limits
 
 import (
-	"bufio"
-	"bytes"
 	"io/fs"
 	"math"
 	"path"
@@ -48,16 +46,22 @@ func processMemory(root fs.FS) int64 {
 
 // field reads the number after a name that begins a line; without a name, the first one.
 func field(root fs.FS, file, name string) (int64, bool) {
-	data, err := fs.ReadFile(root, file)
-	if err != nil {
+	words := fields(root, file, name)
+	if words == nil {
 		return 0, false
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		rest, found := strings.CutPrefix(lines.Text(), name)
+	n, err := strconv.ParseInt(words[0], 10, 64)
+	return n, err == nil
+}
+
+// fields reads the words after a name that begins a line; without a name, of the first line that has some.
+func fields(root fs.FS, file, name string) []string {
+	data, _ := fs.ReadFile(root, file)
+	for line := range strings.Lines(string(data)) {
+		rest, found := strings.CutPrefix(line, name)
 		if words := strings.Fields(rest); found && len(words) > 0 && (name == "" || rest != strings.TrimLeft(rest, " \t")) {
-			n, err := strconv.ParseInt(words[0], 10, 64)
-			return n, err == nil
+			return words
 		}
 	}
-	return 0, false
+	return nil
 }

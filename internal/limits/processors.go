@@ -31,11 +31,8 @@ func quota(root fs.FS) int {
 
 // affinity are the processors that the process may run on, nil if the system does not say.
 func affinity(root fs.FS) []int {
-	data, _ := fs.ReadFile(root, "proc/self/status")
-	for line := range strings.Lines(string(data)) {
-		if list, found := strings.CutPrefix(line, "Cpus_allowed_list:"); found {
-			return parseList(list)
-		}
+	if words := fields(root, "proc/self/status", "Cpus_allowed_list:"); words != nil {
+		return parseList(words[0])
 	}
 	return nil
 }
