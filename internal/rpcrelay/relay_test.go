@@ -271,33 +271,13 @@ func TestStall(t *testing.T) {
 // A server that answers several connections at once, and is stopped in the midst of a graph, is gone after a while; not
 // while it lives.
 func TestStallInGraph(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
 	var stopped atomic.Bool
 	var greeted atomic.Int64
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if !stopped.Load() {
-				readRequest(c)
-				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
-				greeted.Add(1)
-			}
-			go io.Copy(io.Discard, c)
-		}
-	}()
-	r := start(t, l.Addr().String())
+	r := start(t, startMute(t, func() bool { return !stopped.Load() && greeted.Add(1) > 0 }))
 	r.stall = time.Second
 	c := dial(t, r)
 	require.Eventually(t, r.several.Load, time.Minute, time.Millisecond)
-	_, err = c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
-	require.NoError(t, err)
-	_, err = c.Write(append([]byte{byte(rpcwire.GetTensor)}, message(append(make([]byte, 304), number(8)...))...))
-	require.NoError(t, err)
+	computeAndGet(t, c)
 	before := greeted.Load()
 	require.Eventually(t, func() bool { return greeted.Load() > before+8 }, time.Minute, 10*time.Millisecond) // six a second
 	require.NoError(t, r.Err(), "it lives")
@@ -305,38 +285,52 @@ func TestStallInGraph(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Err() != nil }, time.Minute, time.Millisecond)
 	require.EqualError(t, r.Err(), "it has not answered for 1s")
 	var reply [16]byte
-	_, err = io.ReadFull(c, reply[:])
+	_, err := io.ReadFull(c, reply[:])
 	require.NoError(t, err, "the client goes on")
 }
 
-// A server at a graph that is mute on its connection, and lives on others, is waited for until it is hurried, and for as
-// long as any other answer then.
-func TestHurry(t *testing.T) {
+// startMute starts a server that answers no request but handshakes, and those as long as it lives.
+func startMute(t *testing.T, lives func() bool) (endpoint string) {
+	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			readRequest(c)
-			c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+			if lives() {
+				readRequest(c)
+				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+			}
 			go io.Copy(io.Discard, c)
 		}
 	}()
-	r := start(t, l.Addr().String())
+	return l.Addr().String()
+}
+
+// computeAndGet sends a graph, and asks for a tensor, which the server has after it.
+func computeAndGet(t *testing.T, c net.Conn) {
+	t.Helper()
+	_, err := c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
+	require.NoError(t, err)
+	_, err = c.Write(append([]byte{byte(rpcwire.GetTensor)}, message(append(make([]byte, 304), number(8)...))...))
+	require.NoError(t, err)
+}
+
+// A server at a graph that is mute on its connection, and lives on others, is waited for until it is hurried, and for as
+// long as any other answer then.
+func TestHurry(t *testing.T) {
+	r := start(t, startMute(t, func() bool { return true }))
 	r.stall = 300 * time.Millisecond
 	wait := func() Wait {
 		list := Waits()
 		return list[slices.IndexFunc(list, func(w Wait) bool { return w.Endpoint == r.Endpoint })]
 	}
 	c := dial(t, r)
-	for _, cmd := range []command{rpcwire.GraphCompute, rpcwire.GetTensor} {
-		_, err = c.Write(append([]byte{byte(cmd)}, message(append(make([]byte, 304), number(8)...))...))
-		require.NoError(t, err)
-	}
+	computeAndGet(t, c)
 	r.Hurry()() // of a computation that has ended
 	require.Eventually(t, func() bool { return wait().Current > time.Second }, 20*time.Second, time.Millisecond)
 	require.NoError(t, r.Err(), "it lives")
