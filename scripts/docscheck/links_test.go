@@ -23,7 +23,7 @@ func pages(t *testing.T) []string {
 		switch name, _ := filepath.Rel(root, path); {
 		case err != nil:
 			return err
-		case name == "build" || name == ".git" || name == filepath.Join("ggml", "lib"):
+		case d.IsDir() && (name == "build" || name == ".git" || name == filepath.Join("ggml", "lib")): // .git of a worktree is a file
 			return filepath.SkipDir
 		case strings.HasSuffix(name, ".md"):
 			found = append(found, path)

@@ -19,7 +19,7 @@ func sources(t *testing.T) string {
 		switch name, _ := filepath.Rel(root, path); {
 		case err != nil:
 			return err
-		case name == "build" || name == ".git" || name == filepath.Join("ggml", "lib") || name == filepath.Join("ggml", "glibc"):
+		case d.IsDir() && (name == "build" || name == ".git" || name == filepath.Join("ggml", "lib") || name == filepath.Join("ggml", "glibc")):
 			return filepath.SkipDir
 		case strings.HasSuffix(name, "_test.go") || d.IsDir():
 			return nil
