@@ -68,14 +68,14 @@ func isRemote(backends []*Backend) bool {
 	return len(sortedDevices(backends)) > 0
 }
 
-// blamed makes an error of another goroutine, whose outermost function of this package is abandonable, one of the call.
+// blamed makes an error of a goroutine of this package, which nobody outside has called, one of the call.
 func (c call) blamed(err error) error {
 	var op *OpError
 	var use *useError
 	switch {
-	case errors.As(err, &op):
+	case errors.As(err, &op) && op.Caller == "":
 		op.Caller = c.line
-		if op.Op == "abandonable" {
+		if op.namesCall {
 			op.Op = c.function
 		}
 	case errors.As(err, &use):

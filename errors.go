@@ -67,6 +67,8 @@ type OpError struct {
 	Reason   string    // what is wrong, and the remedy
 	Caller   string    // file:line of the call outside this package
 	Err      error     // the cause, when it is one of the errors above
+
+	namesCall bool // Op is the function that was called
 }
 
 // Error names the op, its operands, the reason and the caller's line.
@@ -157,7 +159,7 @@ func callError(cause error, reason string, operands ...Operand) *OpError {
 
 // failed is the failure of the call.
 func (c call) failed(cause error, reason string, operands ...Operand) *OpError {
-	return &OpError{Op: c.function, Operands: operands, Reason: reason, Caller: c.line, Err: cause}
+	return &OpError{Op: c.function, Operands: operands, Reason: reason, Caller: c.line, Err: cause, namesCall: true}
 }
 
 // A Status is how ggml ended a computation that failed: the cause in the
