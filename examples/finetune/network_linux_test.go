@@ -241,7 +241,8 @@ func TestTwoMachines(t *testing.T) {
 				require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 30*time.Second, 10*time.Millisecond, r.output())
 			}
 			t.Logf("all ended after %.1f s", time.Since(began).Seconds())
-			require.Regexp(t, `rank 1 on b \(process \d+\) has not been heard of for \d+ s`, r.output())
+			lost := regexp.MustCompile(`rank 1 on b \(process \d+\) has not been heard of for \d+ s`)
+			require.Eventually(t, func() bool { return lost.MatchString(r.output()) }, time.Minute, time.Millisecond, "by way of the launcher")
 			n.killAll() // launchers wait for what they cannot reach
 			<-r.ended
 			alone := strings.Replace(commands["alone"], "runs/two", "runs/cut", 1)
