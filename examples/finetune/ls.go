@@ -48,7 +48,7 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		return nil
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tstate\tbest loss\tstart (UTC)\tadapter")
+	fmt.Fprintln(table, "run\tmodel\tdata\tsteps\tstate\tbest loss\tstart (UTC)\tresult")
 	for _, s := range list {
 		var data []string
 		for _, path := range s.Data {
@@ -58,7 +58,11 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		if s.Adapter != "" {
 			adapter = filepath.Base(s.Adapter)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", s.Run, filepath.Base(s.Model), strings.Join(data, ", "),
+		model := "–" // of a run that makes one
+		if s.Model != "" {
+			model = filepath.Base(s.Model)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", s.Run, model, strings.Join(data, ", "),
 			s.Step, s.Steps, s.Status, s.BestText(), cmp.Or(s.Time, "–"), adapter)
 	}
 	return table.Flush()

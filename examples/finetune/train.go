@@ -82,7 +82,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer folder.Close()
-	if err := folder.Place(&p.Flags, &p.LoRAOut); err != nil {
+	if err := folder.Place(&p.Flags, training.Output{Flag: "lora-out", What: "adapter", Path: &p.LoRAOut, Name: run.Adapter}); err != nil {
 		return err
 	}
 	if err := p.check(); err != nil {
@@ -139,10 +139,8 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 // result goes.
 func (p *trainCommand) openFolder() (*training.RunFolder, error) {
 	switch {
-	case !p.Group().Writes():
-		return training.OpenRunFolder("")
-	case p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0:
-		return training.OpenRunFolder(p.RunDir)
+	case !p.Group().Writes() || p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0:
+		return p.OpenRunFolder(p.RunDir)
 	}
 	folder, err := training.OpenOwnFolder(p.ModelBase, p.TrainData[0])
 	if err == nil {

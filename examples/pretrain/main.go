@@ -25,7 +25,7 @@ import (
 )
 
 type program struct {
-	ModelOut string `name:"model-out" basic:"" required:"" placeholder:"FILE" help:"GGUF file to write." group:"Model"`
+	ModelOut string `name:"model-out" basic:"" placeholder:"FILE" help:"GGUF file to write, after each --save-every and at the end; by default model.gguf in --run-dir." group:"Model"`
 	Name     string `name:"name" basic:"" default:"goggml" help:"Name of the model." group:"Model"`
 	Vocab    int    `name:"vocab" setting:"*.vocab_size" basic:"" range:"[257,2147483647]" default:"2048" help:"Tokens of the vocabulary." group:"Model"`
 	Embd     int    `name:"embd" setting:"*.embedding_length" basic:"" range:"[1,1048576]" default:"256" help:"Width of the residual stream." group:"Model"`
@@ -38,6 +38,7 @@ type program struct {
 	Type     string `name:"type" basic:"" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
 	training.Flags
+	RunDir string `name:"run-dir" basic:"" placeholder:"DIR" help:"Folder of the run: model, checkpoint, metrics, loss curve, and what was run on what, as finetune ls and finetune dashboard show it. The same command continues the run in it." group:"Run"`
 	placement.DeviceFlags
 
 	flags []*kong.Flag
@@ -71,7 +72,18 @@ func (p *program) train(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(p.TrainData) == 0 {
+	folder, err := p.OpenRunFolder(p.RunDir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := folder.Place(&p.Flags, training.Output{Flag: "model-out", What: "model", Path: &p.ModelOut, Name: "model.gguf"}); err != nil {
+		return err
+	}
+	switch {
+	case p.ModelOut == "" && p.Group().Writes():
+		return errors.New("missing flags: --model-out=FILE, or --run-dir=DIR, which has a place for it")
+	case len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
 	if err := p.Prepare(p.Log()); err != nil {
@@ -91,6 +103,9 @@ func (p *program) train(ctx context.Context) error {
 		return err
 	}
 	defer locks.Close()
+	if err := folder.Check(&p.Flags, nil); err != nil {
+		return err
+	}
 	vocabulary, err := p.vocabulary()
 	if err != nil {
 		return err
@@ -125,11 +140,18 @@ func (p *program) train(ctx context.Context) error {
 	if err := t.CheckGroup(ctx); err != nil {
 		return err
 	}
+	err = folder.Describe(training.Description{
+		Flags: p.flags, Resolved: p.Resolved(data.Len(), t.TotalSteps()), Steps: t.TotalSteps(), Result: p.result(), Metrics: p.Metrics,
+	})
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(p.Log(), "model: %.1f M parameters, %d tokens of vocabulary; data: %s; %s\n",
 		float64(config.NumParameters())/1e6, config.Vocab, training.DescribeRows(data), cli.Count(t.TotalSteps(), "step"))
 	err = p.Run(ctx, p.Log(), t, sets.Valid, training.Result{
 		SavedFile: p.result(),
 		Write:     func(path string) error { return m.Save(path, model.SaveOptions{Type: matrices(m, typ)}) },
+		Ended:     folder.End,
 	})
 	if err != nil {
 		return err
@@ -157,7 +179,7 @@ func (p *program) spread(devices *placement.Choice, m *model.Model, sets *traini
 	return again, nil
 }
 
-func (p *program) result() run.SavedFile { return p.Result("--model-out", p.ModelOut) }
+func (p *program) result() run.SavedFile { return p.Result(p.Named("model-out"), p.ModelOut) }
 
 // checkShape finds out what does not fit together, before anything is read.
 func (p *program) checkShape() error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
@@ -110,6 +112,43 @@ func TestInterruptedRunContinues(t *testing.T) {
 	got, err := os.ReadFile(filepath.Join(folder, "parts.gguf"))
 	require.NoError(t, err)
 	require.True(t, string(want) == string(got))
+}
+
+// The folder of a run says what became of it, as those of finetune do.
+func TestRunFolder(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, writeTexts(folder))
+	command := func(more ...string) *exec.Cmd {
+		c := exec.Command("pretrain", append([]string{"--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "4", "--valid-every", "5", "--run-dir", "runs/a", "--vocab", "280", "--embd", "32", "--ff", "64",
+			"--layers", "1", "--heads", "4", "--kv-heads", "2", "--model-ctx", "32", "--ctx", "24", "--batch", "4", "--threads", "1"}, more...)...)
+		c.Dir = folder
+		return c
+	}
+	summary := func() runs.Summary {
+		list, err := runs.List(folder)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		return list[0].Summary()
+	}
+	log := clitest.Stop(t, command("--adam-iter", "1000"), syscall.SIGINT, "step 20:")
+	require.Regexp(t, `pretrain: interrupted; runs/a/model\.gguf is the result of step \d+; the same command continues the run`, log)
+	require.Equal(t, "stopped", summary().State)
+	out, err := command("--adam-iter", fmt.Sprint(summary().Step+2)).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "continuing from runs/a/checkpoint.gguf at step ")
+	s := summary()
+	require.Equal(t, "done", s.State)
+	require.Equal(t, s.Steps, s.Step)
+	require.Equal(t, []string{filepath.Join(folder, "text.txt")}, s.Data)
+	require.Equal(t, filepath.Join(folder, "runs/a/model-best.gguf"), s.Adapter)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "runs")))
+	out, err = command("--adam-iter", "100", "--adam-alpha", "1e30").CombinedOutput()
+	require.Error(t, err, string(out))
+	require.Equal(t, "diverged", summary().State)
+	out, err = command("--adam-iter", "2", "--model-out", "runs/a/checkpoint.gguf").CombinedOutput()
+	require.Error(t, err, string(out))
+	require.Contains(t, string(out), "is the file of ")
 }
 
 // Whatever stops the program, it frees all it had.

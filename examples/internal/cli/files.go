@@ -91,7 +91,9 @@ func runOf(path string) (folder string, found bool) {
 		return "", false
 	}
 	folder = filepath.Dir(target)
-	return folder, ownFile.MatchString(filepath.Base(target)) && run.Is(folder)
+	name := filepath.Base(target)
+	m, found, err := run.ReadManifest(folder)
+	return folder, found && err == nil && (ownFile.MatchString(name) || name == m.Adapter || name == m.Best)
 }
 
 func sameFolder(a, b string) bool {

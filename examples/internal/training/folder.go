@@ -27,9 +27,9 @@ type RunFolder struct {
 	seed        int64
 }
 
-// OpenRunFolder makes the folder, if need be, and takes it for this process.
-func OpenRunFolder(path string) (*RunFolder, error) {
-	if path == "" {
+// OpenRunFolder makes the folder, if need be, and takes it for this process, if it is the one of several that writes.
+func (f *Flags) OpenRunFolder(path string) (*RunFolder, error) {
+	if path == "" || !f.Group().Writes() {
 		return &RunFolder{}, nil
 	}
 	folder, err := run.Create(path)
@@ -74,25 +74,28 @@ func (r *RunFolder) Name() string {
 	return fmt.Sprintf("the run is in %s; %s goes on with it", r.Path, cli.ShellArg("--run-dir", r.Path))
 }
 
+// An Output is a file of a run: the flag that names it, what it is, its path, and its name in the folder.
+type Output struct {
+	Flag, What string
+	Path       *string
+	Name       string
+}
+
 // Place gives the outputs that no flag names their place in the folder. A run that goes on
 // has the seed and the date of its beginning, where the flags leave them open.
-func (r *RunFolder) Place(f *Flags, result *string) error {
+func (r *RunFolder) Place(f *Flags, result Output) error {
 	if r.Folder == nil {
 		return nil
 	}
 	r.placed = map[string]string{}
-	for _, output := range []struct {
-		flag, what string
-		path       *string
-		name       string
-	}{
-		{"lora-out", "adapter", result, run.Adapter}, {"checkpoint-out", "checkpoint", &f.CheckpointOut, run.Checkpoint},
+	for _, output := range []Output{
+		result, {"checkpoint-out", "checkpoint", &f.CheckpointOut, run.Checkpoint},
 		{"checkpoint-in", "checkpoint", &f.CheckpointIn, run.Checkpoint}, {"metrics", "metrics", &f.Metrics, run.Metrics},
 		{"loss-curve", "loss curve", &f.LossCurve, run.Loss}, {"cache-dir", "cache", &f.CacheDir, run.Cache},
 	} {
-		if *output.path == "" {
-			*output.path = r.File(output.name)
-			r.placed[output.flag] = output.what
+		if *output.Path == "" {
+			*output.Path = r.File(output.Name)
+			r.placed[output.Flag] = output.What
 		}
 	}
 	f.placed, f.events = r.placed, r.Path
