@@ -87,6 +87,7 @@ type inspector struct {
 	held    map[recordHash]bool
 	seen    map[recordHash]bool
 	turns   atomic.Int64
+	answers answerCensus
 
 	wantsBOS bool // the model's own template writes it
 }
@@ -202,7 +203,7 @@ func (o *InspectOptions) heldOut(ctx context.Context) (map[recordHash]bool, erro
 	return held, nil
 }
 
-// examples marks records that are repeated, or held out too: here they come in their order.
+// examples marks records that are repeated, or held out too, and counts answers: here they come in their order.
 func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		for e, err := range all {
@@ -210,6 +211,8 @@ func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, e
 				h := hashOfExample(&e)
 				if x.seen[h] {
 					x.Duplicates++
+				} else {
+					x.answers.add(&e)
 				}
 				if x.seen[h] = true; x.held[h] {
 					e.notes = append(e.notes, Note{Kind: HeldOutToo})

@@ -47,6 +47,11 @@ var noteFindings = []struct {
 	{RoleOrder, "role-order", true, "the roles are in an odd order: %s"},
 	{EmptyAnswer, "empty-answer", true, "an answer is empty, and its end is trained: the model learns to say nothing"},
 	{Mojibake, "mojibake", true, "the text has %q, which is UTF-8 that was read by another encoding, or a character that was lost"},
+	{ForeignMarkup, "foreign-markup", true, "a message begins or ends with %q, which is text there: the mark-up of turns is that of the template"},
+	{ControlCharacter, "control-characters", true, "the text has the control character %s: it is no text, or was read wrongly"},
+	{EscapedTwice, "escaped-twice", true, "the words have the escape %q: it was escaped twice, or not undone"},
+	{RepeatedExchange, "repeated-exchange", true, "a question and its answer are twice in a conversation: the model learns to repeat itself"},
+	{ToolWithoutCall, "tool-without-call", true, "a tool answers that nobody has called: the model learns to expect what it does not ask for"},
 	{EmptyReasoning, "empty-reasoning", true, "answers without reasoning have %q, of the template or of the data, and it is trained: the model learns not to reason"},
 	{UnknownToken, "unknown-token", true, "the vocabulary has no token for some character"},
 	{MarkedUp, "marked-up", true, "special tokens of a prompt or its completion are text, because the chat template makes the turns"},
@@ -56,7 +61,7 @@ var noteFindings = []struct {
 
 // FindingNames are the names of all that Inspect finds, sorted.
 func FindingNames() []string {
-	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding}
+	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding, cutAnswers, sameAnswers, manyAnswers}
 	for _, f := range noteFindings {
 		names = append(names, f.name)
 	}
@@ -87,6 +92,7 @@ func (x *inspector) find(d *Dataset) {
 			add(f.name, f.ruins, n.N, n.place()+": "+text)
 		}
 	}
+	x.answers.find(add)
 	x.findLong(add)
 	x.findTemplate(add)
 	if d != nil && !x.IsText {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml/llm/chat"
@@ -22,17 +23,32 @@ const (
 	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
 	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
 	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, and is none of the vocabulary
+
+	ForeignMarkup    NoteKind = "foreign mark-up"   // the words begin or end with What, which is that of turns
+	ControlCharacter NoteKind = "control character" // the words have What, such as U+0000
+	EscapedTwice     NoteKind = "escaped twice"     // the words have the escape What
+	RepeatedExchange NoteKind = "repeated exchange" // a question has the same answer twice
+	ToolWithoutCall  NoteKind = "tool without call" // a tool answers that nobody has called
 )
 
 // notes are those on an example and its sample.
 func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	var notes []Note
 	add := func(kind NoteKind, what string) { notes = append(notes, Note{Kind: kind, What: what}) }
-	for _, text := range textsOf(e) {
-		if garbled := mojibake(text); garbled != "" {
-			add(Mojibake, garbled)
-			break
+	texts := textsOf(e)
+	for _, fault := range wordFaults {
+		for _, text := range texts {
+			if what := fault.find(text); what != "" {
+				add(fault.kind, what)
+				break
+			}
 		}
+	}
+	if escape := escapedTwice(texts); escape != "" {
+		add(EscapedTwice, escape)
+	}
+	if token := x.foreignMarkup(e); token != "" && !slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Kind == MarkedUp }) {
+		add(ForeignMarkup, token)
 	}
 	bos := x.t.BOS()
 	if bos != tokenizer.None && len(s.Tokens) > 1 && s.Tokens[0] == bos && s.Tokens[1] == bos {
@@ -66,6 +82,12 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 			add(WrittenEnd, end)
 		}
 	}
+	if repeatsExchange(e.Messages) {
+		add(RepeatedExchange, "")
+	}
+	if lacksCall(e.Messages) {
+		add(ToolWithoutCall, "")
+	}
 	r, err := x.encoder.Render(*e)
 	if err != nil {
 		return nil, err
@@ -75,6 +97,12 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	}
 	return notes, nil
 }
+
+// wordFaults are what no text has.
+var wordFaults = []struct {
+	kind NoteKind
+	find func(text string) string
+}{{Mojibake, mojibake}, {ControlCharacter, controlCharacter}}
 
 // textsOf are the words of an example.
 func textsOf(e *Example) []string {
@@ -140,8 +168,10 @@ const longLine = 64
 func (x *inspector) readLines() error {
 	return eachLine(x.Files, func(line, file string, number int) {
 		var notes []Note
-		if garbled := mojibake(line); garbled != "" {
-			notes = append(notes, Note{Mojibake, garbled, file, number})
+		for _, fault := range wordFaults {
+			if what := fault.find(line); what != "" {
+				notes = append(notes, Note{fault.kind, what, file, number})
+			}
 		}
 		if len(line) >= longLine {
 			h := hashOf(line)

@@ -162,7 +162,7 @@ func TestInspectSound(t *testing.T) {
 		})
 	}
 	v := withTemplate(t, withBOS) // which texts begin without, as prompts of text do
-	for name, record := range map[string]string{"texts": `{"text": "a text %d"}`, "prompts": `{"prompt": "P %d", "completion": "C"}`, "instructions": `{"instruction": "U %d", "output": "A"}`} {
+	for name, record := range map[string]string{"texts": `{"text": "a text %d"}`, "prompts": `{"prompt": "P %d", "completion": "C %[1]d"}`, "instructions": `{"instruction": "U %d", "output": "A %[1]d"}`} {
 		t.Run(name, func(t *testing.T) {
 			var all strings.Builder
 			for n := range 20 {
