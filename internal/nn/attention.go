@@ -17,6 +17,8 @@ type AttentionOptions struct {
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
+	// Branched says that tokens may skip a part of their sample, see [Feed.Hidden]; it needs Packed.
+	Branched bool
 }
 
 // A Window is what a query sees of its sample, up to its own position; the zero value is all.
@@ -66,6 +68,10 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	}
 	operands.FirstVisible, operands.LastVisible = t.visible(o, tokens/o.Rows)
 	operands.Window, operands.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked
+	if o.Branched {
+		operands.HiddenFrom, operands.HiddenTo = t.hidden(tokens/o.Rows, o.Rows)
+		operands.Window = 0 // keys of a window may lie before the hidden ones
+	}
 	operands.constant = t.constant
 	y := &Value{
 		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),

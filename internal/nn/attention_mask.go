@@ -23,6 +23,21 @@ func mask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64) *ggm
 	if a.LastVisible != nil {
 		hidden = hide(c, hidden, c.Sub(keyOf(c, a.LastVisible, b), keys), masked)
 	}
+	if a.HiddenFrom != nil {
+		hidden = hideBetween(c, hidden, a, b, keys)
+	}
+	return hidden
+}
+
+// hideBetween hides the keys that queries skip; for ALiBi those before are nearer by as many.
+func hideBetween(c *ggml.Context, hidden *ggml.Tensor, a AttentionOperands, b *scoreBlock, keys *ggml.Tensor) *ggml.Tensor {
+	from, to := keyOf(c, a.HiddenFrom, b), keyOf(c, a.HiddenTo, b)
+	fromBefore := c.Clamp(c.Sub(from, keys), 0, 1) // 1 of the keys before from, else 0
+	toBefore := c.Clamp(c.Sub(to, keys), 0, 1)
+	hidden = c.Add(c.Scale(c.Sub(toBefore, fromBefore), -masked), hidden)
+	if a.Scores.MaxBias != 0 {
+		hidden = c.Add(hidden, c.Mul(fromBefore, c.Sub(to, from)))
+	}
 	return hidden
 }
 

@@ -38,7 +38,10 @@ type Feed struct {
 	Tokens    []int32
 	Positions []int32 // of each token in its sequence or sample
 	// In training:
-	Starts  []int32   // the index in its row of the first token of each token's sample
+	Starts []int32 // the index in its row of the first token of each token's sample
+	// Hidden are the indices [from, to) in its row that each token does not see of its sample: answers that
+	// lie between its prompt and its own. nil is none.
+	Hidden  [][2]int32
 	Targets []int32   // the token that follows each
 	Weights []float32 // of each target in the loss
 	Noise   Noise
@@ -46,6 +49,15 @@ type Feed struct {
 
 // Length is that of a row.
 func (f *Feed) Length() int { return len(f.Tokens) / f.Rows }
+
+// keyAt returns the index in its row of the key that token i sees at a position of its sample.
+func (f *Feed) keyAt(i, position int) int32 {
+	key := f.Starts[i] + int32(position)
+	if f.Hidden != nil && key >= f.Hidden[i][0] {
+		key += f.Hidden[i][1] - f.Hidden[i][0]
+	}
+	return key
+}
 
 const fewElements = 1 << 14
 
@@ -151,8 +163,22 @@ func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
 func (t *Tape) FirstVisible(w Window, n, batch int64) *ggml.Tensor {
 	typ := t.Lowering.VisibleType()
 	name := fmt.Sprintf("first visible of window %v, %v", w, typ) // lowerings of layers differ
-	first := func(f *Feed, i int) int32 { return f.Starts[i] + int32(w.First(int(f.Positions[i]))) }
+	first := func(f *Feed, i int) int32 { return f.keyAt(i, w.First(int(f.Positions[i]))) }
 	return declareIndices(t.Inputs, name, typ, []int64{n, batch}, first)
+}
+
+// hidden returns the inputs of the keys [from, to) that each query of rows [n, batch] skips.
+func (t *Tape) hidden(n, batch int64) (from, to *ggml.Tensor) {
+	typ := t.Lowering.VisibleType()
+	bound := func(name string, which int) *ggml.Tensor {
+		return declareIndices(t.Inputs, fmt.Sprintf("%s, %v", name, typ), typ, []int64{n, batch}, func(f *Feed, i int) int32 {
+			if f.Hidden == nil {
+				return 0
+			}
+			return f.Hidden[i][which]
+		})
+	}
+	return bound("hidden from", 0), bound("hidden up to", 1)
 }
 
 // lastVisible is the input of the last key that each query of rows [n, batch] sees: that of its sample.

@@ -106,7 +106,10 @@ type AttentionOperands struct {
 	// FirstVisible; nil is all.
 	Bidirectional bool
 	LastVisible   *ggml.Tensor
-	Scores        ScoreOptions
+	// HiddenFrom and HiddenTo [n, batch], of the type of FirstVisible, are the keys [from, to) that each query
+	// skips; for ALiBi the keys before them are nearer by as many. nil is none.
+	HiddenFrom, HiddenTo *ggml.Tensor
+	Scores               ScoreOptions
 
 	// constant gives the tensor of a key that layers share, and makes it where there is none yet.
 	constant func(key any, make func() *ggml.Tensor) *ggml.Tensor

@@ -113,21 +113,24 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
-// Attention is stock's where queries see the keys after them.
+// Attention is stock's where queries see the keys after them, or skip some before.
 func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	if a.Bidirectional {
+	if !a.isInterval() {
 		return stock{}.Attention(c, a.withFloats(c))
 	}
 	return kernels.CausalAttention(c, a.native())
 }
 
 func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	if a.Bidirectional {
+	if !a.isInterval() {
 		return stock{}.AttentionGrad(c, dy, a.withFloats(c))
 	}
 	dq, dk, dv, dsinks := kernels.CausalAttentionGrad(c, dy, a.native())
 	return AttentionGrads{Q: dq, K: dk, V: dv, Sinks: dsinks}
 }
+
+// isInterval reports whether each query sees one interval of keys, which ends with its own.
+func (a AttentionOperands) isInterval() bool { return !a.Bidirectional && a.HiddenFrom == nil }
 
 // native are the operands of package kernels.
 func (a AttentionOperands) native() kernels.Attention {
@@ -136,7 +139,7 @@ func (a AttentionOperands) native() kernels.Attention {
 
 // withFloats has what queries see in the type of stock's.
 func (a AttentionOperands) withFloats(c *ggml.Context) AttentionOperands {
-	for _, x := range []**ggml.Tensor{&a.FirstVisible, &a.LastVisible} {
+	for _, x := range []**ggml.Tensor{&a.FirstVisible, &a.LastVisible, &a.HiddenFrom, &a.HiddenTo} {
 		if *x != nil {
 			*x = c.Cast(*x, stock{}.VisibleType())
 		}

@@ -25,6 +25,7 @@ type Builder struct {
 	NumTokens int64   // of the batch
 	Rows      int64   // of whole sequences, see [nn.AttentionOptions]
 	Packed    bool    // they may hold several samples
+	Branched  bool    // which may have several ends, see [nn.AttentionOptions]
 	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 is none
 	// Context is the most positions of a sequence in the run: RoPE has factors for
 	// short and for long ones.

@@ -20,6 +20,9 @@ type TrainGraphOptions struct {
 	Length, Batch int // tokens of a row; rows
 	// Packed lets rows hold several samples: a [Batch] may have Starts.
 	Packed bool
+	// Branched lets samples have several ends that go on from one beginning: a Batch may have Hidden. It needs
+	// Packed, and a model whose tokens know of each other by attention alone.
+	Branched bool
 	// Context is the length of the samples for which RoPE has its factors, where a model
 	// has some for long contexts; 0 stands for Length. Rows, and graphs, of other lengths
 	// compute the same samples alike if it is the same.
@@ -83,6 +86,7 @@ type LossGraph struct {
 	length    int
 	batch     int
 	packed    bool
+	branched  bool
 
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
@@ -99,6 +103,14 @@ type Batch struct {
 	// that share a row do not see each other, and the positions of each begin at 0.
 	// nil: each row is one sample.
 	Starts []int32
+	// Hidden are the indices [from, to) in its row that each token does not see of its sample, where answers go
+	// on from one prompt: a later answer does not see the ones between the prompt and itself, and has the
+	// positions that it would have without them. Each answer begins with the last token of the prompt, so that
+	// its first token has a target of its own. An empty interval hides nothing; nil is none.
+	Hidden [][2]int32
+	// Samples number the sample that each target counts for, from 0, see [Batch.LogProbs]; graphs do without. nil: all
+	// count for sample 0.
+	Samples []int32
 	// Noise seeds dropout and NEFTune where the graph has them.
 	Noise Noise
 }
@@ -124,7 +136,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	}
 	c := ggml.NewContext()
 	l := &LossGraph{
-		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed,
+		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, branched: o.Branched,
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
 	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
@@ -165,6 +177,14 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
 		return fmt.Errorf("the losses of %d tokens are written to %v; that must be contiguous F32, with an element for each", o.Length*o.Batch, x)
 	}
+	if o.Branched {
+		if !o.Packed {
+			return errors.New("samples with several ends need a graph of packed samples; set Packed beside Branched")
+		}
+		if err := m.Architecture().CheckBranched(); err != nil {
+			return err
+		}
+	}
 	for _, i := range o.Layers {
 		if n := m.Config().Layers; i < 0 || i >= n {
 			return fmt.Errorf("the graph is to have layer %d; the model has %d, counted from 0", i, n)
@@ -188,7 +208,7 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	}
 	b := &arch.Builder{
 		Architecture: l.m.Architecture(), Source: l.m.Weight,
-		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
+		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, Branched: o.Branched, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
 		Only: o.Layers, Watch: o.Watch,
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)
@@ -336,7 +356,10 @@ func (l *LossGraph) check(b Batch) error {
 	if ids := b.Noise.Rows; ids != nil && len(ids) != l.batch {
 		return fmt.Errorf("the noise of the batch has %d ids of rows; the graph takes %d", len(ids), l.batch)
 	}
-	return l.checkStarts(b.Starts)
+	if err := l.checkStarts(b.Starts); err != nil {
+		return err
+	}
+	return l.checkHidden(b)
 }
 
 func (l *LossGraph) checkStarts(starts []int32) error {
@@ -357,10 +380,42 @@ func (l *LossGraph) checkStarts(starts []int32) error {
 	return nil
 }
 
+func (l *LossGraph) checkHidden(b Batch) error {
+	switch {
+	case b.Hidden == nil:
+		return nil
+	case !l.branched:
+		return errors.New("the batch has samples with several ends, and the graph takes none; build it with Branched")
+	case b.Starts == nil || len(b.Hidden) != len(b.Starts):
+		return fmt.Errorf("the batch has %d hidden intervals and %d starts of samples; the graph takes %d of each", len(b.Hidden), len(b.Starts), l.length*l.batch)
+	}
+	for i, hidden := range b.Hidden {
+		if !b.branches(i, int32(i%l.length)) {
+			return fmt.Errorf("token %d of row %d has the hidden interval %v; it is empty, or as the interval of the token before, or ends at the token itself and begins after a token of its sample that hides nothing", i%l.length, i/l.length, hidden)
+		}
+	}
+	return nil
+}
+
+// branches reports whether token i of the batch, which is one of its row, hides what the token before does, or
+// begins an end of its sample.
+func (b *Batch) branches(i int, inRow int32) bool {
+	isFirst, from, to := inRow == b.Starts[i], b.Hidden[i][0], b.Hidden[i][1]
+	switch {
+	case isFirst || from == to:
+		return from == to && (isFirst || b.hidesNothing(i-1))
+	case b.Hidden[i] == b.Hidden[i-1]:
+		return true
+	}
+	return to == inRow && from > b.Starts[i] && from < to && b.hidesNothing(i-int(inRow-from)-1)
+}
+
+func (b *Batch) hidesNothing(i int) bool { return b.Hidden[i][0] == b.Hidden[i][1] }
+
 // feed is what the inputs are filled from.
 func (l *LossGraph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
-	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
+	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
 	if f.Starts == nil {
 		f.Starts = make([]int32, n)
 	}
@@ -370,6 +425,9 @@ func (l *LossGraph) feed(b Batch) *nn.Feed {
 	f.Positions = make([]int32, n)
 	for i := range f.Positions {
 		f.Positions[i] = int32(i%l.length) - f.Starts[i]
+		if f.Hidden != nil {
+			f.Positions[i] -= f.Hidden[i][1] - f.Hidden[i][0]
+		}
 	}
 	return f
 }

@@ -1,0 +1,34 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/state"
+)
+
+// CheckBranched requires a model whose samples may have several ends that go on from one beginning: tokens
+// know of others by attention to those before them alone. Another state would have to branch, too.
+func (a *Architecture) CheckBranched() error {
+	const remedy = "give each answer a sample of its own, with its prompt"
+	if err := a.CheckCausal(remedy); err != nil {
+		return err
+	}
+	c := ggml.NewContext() // of tensors without memory
+	defer c.Close()
+	a = a.get()
+	layers, err := a.NewStates(func(int) state.Options {
+		return state.Options{NewTensor: c.NewTensor, Type: ggml.F32, Slots: 1, Length: 1, Batch: 1}
+	})
+	if err != nil {
+		return err
+	}
+	for i, layer := range layers {
+		for _, s := range layer.All() {
+			if _, isCache := s.(*state.KV); !isCache {
+				return fmt.Errorf("layer %d of the architecture %s keeps more of a sample than keys and values, and answers cannot share a prompt: %s", i, a.config.Arch, remedy)
+			}
+		}
+	}
+	return nil
+}

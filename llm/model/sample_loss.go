@@ -1,0 +1,89 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A SampleLoss is a function of the log-probabilities of samples, see [Batch.LogProbs]: its value, and its slope
+// by each of them. Cross-entropy is their negated sum, and its slopes are −1; losses of preferences have slopes
+// of either sign, and know what a reference model says of the same samples.
+//
+// A loss whose slopes depend on the log-probabilities takes two passes: a [LossGraph] without gradients computes
+// these, and one with gradients the batch of [Batch.WithSlopes].
+type SampleLoss func(logProbs []float64) (loss float64, slopes []float64)
+
+// CrossEntropy is the negated sum of the log-probabilities.
+func CrossEntropy(logProbs []float64) (loss float64, slopes []float64) {
+	for _, p := range logProbs {
+		loss -= p
+	}
+	return loss, slices.Repeat([]float64{-1}, len(logProbs))
+}
+
+// LogProbs returns for each sample the sum of weight · log p(target), from the loss of each token. Weights of 1 make it the
+// log-probability of an answer, and weights of 1/length its mean.
+func (b Batch) LogProbs(losses []float32) ([]float64, error) {
+	samples, err := b.numSamples()
+	if err != nil {
+		return nil, err
+	}
+	if len(losses) != len(b.Tokens) {
+		return nil, fmt.Errorf("there are %d losses for the %d tokens of the batch", len(losses), len(b.Tokens))
+	}
+	sums := make([]float64, samples)
+	for i, loss := range losses {
+		if w := b.weight(i); w != 0 {
+			sums[b.sampleOf(i)] -= w * float64(loss)
+		}
+	}
+	return sums, nil
+}
+
+// WithSlopes returns the batch with the weights by which a graph computes the gradients of a [SampleLoss]: each
+// target counts as often as the loss falls with its sample's log-probability. Slopes of −1 leave them as they are.
+func (b Batch) WithSlopes(slopes []float64) (Batch, error) {
+	samples, err := b.numSamples()
+	if err != nil {
+		return Batch{}, err
+	}
+	if len(slopes) != samples {
+		return Batch{}, fmt.Errorf("there are %d slopes for the %d samples of the batch", len(slopes), samples)
+	}
+	weights := make([]float32, len(b.Tokens))
+	for i := range weights {
+		weights[i] = float32(-slopes[b.sampleOf(i)] * b.weight(i))
+	}
+	b.LossWeights = weights
+	return b, nil
+}
+
+// numSamples validates the numbers of samples and the weights, and returns the number of samples.
+func (b Batch) numSamples() (int, error) {
+	n := len(b.Tokens)
+	if b.LossWeights != nil && len(b.LossWeights) != n || b.Samples != nil && len(b.Samples) != n {
+		return 0, fmt.Errorf("the batch has %d tokens, %d weights and %d numbers of samples; it takes as many of each", n, len(b.LossWeights), len(b.Samples))
+	}
+	most := int32(0)
+	for i, sample := range b.Samples {
+		if sample < 0 || int(sample) >= n {
+			return 0, fmt.Errorf("token %d of the batch counts for sample %d; a batch of %d tokens has at most as many, from 0", i, sample, n)
+		}
+		most = max(most, sample)
+	}
+	return int(most) + 1, nil
+}
+
+func (b Batch) sampleOf(i int) int32 {
+	if b.Samples == nil {
+		return 0
+	}
+	return b.Samples[i]
+}
+
+func (b Batch) weight(i int) float64 {
+	if b.LossWeights == nil {
+		return float64(1 / float32(len(b.Tokens)))
+	}
+	return float64(b.LossWeights[i])
+}
