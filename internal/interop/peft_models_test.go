@@ -110,6 +110,14 @@ func peftModels() map[string]peftModel {
 			"rope_parameters": plain["rope_parameters"], "num_local_experts": 8, "num_experts_per_tok": 3, "intermediate_size": 48,
 			"sliding_window": 5, "layer_types": []string{"sliding_attention", "full_attention"},
 		}},
+		"qwen35": {with("qwen35", func(c *arch.Config) {
+			c.Layers, c.HeadSize, c.RoPE.Dims, c.RoPE.Mode, c.RoPE.Sections = 4, 32, 16, ggml.RoPEInterleaved, [4]int{3, 3, 2, 0}
+			c.StateSize, c.StateHeads, c.StateKHeads, c.Inner, c.ConvLength, c.AttentionStep = 16, 4, 2, 64, 3, 3
+		}), "Qwen3_5ForCausalLM", "Qwen3_5TextConfig", arguments{
+			"rope_parameters":        rope("default", 10000, arguments{"partial_rotary_factor": 0.5, "mrope_section": []int{3, 3, 2}, "mrope_interleaved": true}),
+			"linear_conv_kernel_dim": 3, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+			"layer_types": []string{"linear_attention", "linear_attention", "full_attention", "linear_attention"},
+		}},
 		"qwen3moe": {with("qwen3moe", func(c *arch.Config) {
 			c.HeadSize, c.RoPE.Dims = 32, 32
 			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = 8, 3, 48, arch.GatingSoftMax, true

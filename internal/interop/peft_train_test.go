@@ -54,6 +54,7 @@ func TestInteropPEFTImport(t *testing.T) {
 		{"command-r", "command-r", "float16", arguments{"r": 4, "lora_alpha": 8, "use_rslora": true, "target_modules": append(all[:7:7], "embed_tokens")}},
 		{"phi2", "phi2", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": []string{"q_proj", "dense", "fc1", "fc2", "embed_tokens", "lm_head"}}},
 		{"gpt-oss", "gpt-oss", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": all[:4], "target_parameters": []string{"router.weight"}}},
+		{"qwen35", "qwen35", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "rank_pattern": arguments{"in_proj_qkv": 6, "in_proj_b": 2}}},
 		{"qwen3moe", "qwen3moe", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": append(all[:4:4], "gate")}},
 		{"parameters", "qwen3moe", "float32", arguments{
 			"r": 4, "lora_alpha": 8, "target_modules": all[:2], "target_parameters": []string{"mlp.gate.weight"},
@@ -104,6 +105,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 		{"glm4", "glm4", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Cosine, 2e-3, 0, true, true},
 		{"command-r", "command-r", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 5e-3, 5e-3, true, false},
 		{"phi2", "phi2", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Cosine, 2e-3, 0, false, false},
+		{"qwen35, packed", "qwen35", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 1e-3, 1e-3, true, true},
 		{"gpt-oss", "gpt-oss", arguments{"r": 8, "lora_alpha": 16, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj"}, "target_parameters": []string{"router.weight"}}, train.Cosine, 5e-3, 5e-4, false, false},
 		{"qwen3moe", "qwen3moe", arguments{"r": 8, "lora_alpha": 16, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate"}}, train.Cosine, 5e-3, 5e-4, false, false},
 	} {

@@ -42,7 +42,7 @@ LAYER = {
     "ffn_up_exps": "mlp.experts.gate_up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
-BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks"}  # parameters without a module
+BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks", "ssm_a", "ssm_dt"}  # parameters without a module
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # What is special about an architecture.
 SPECIAL = {
@@ -75,6 +75,17 @@ SPECIAL = {
         "ffn_down": "mlp.fc2",
     },
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
+    "qwen35": {
+        "attn_qkv": "linear_attn.in_proj_qkv",
+        "attn_gate": "linear_attn.in_proj_z",
+        "ssm_beta": "linear_attn.in_proj_b",
+        "ssm_alpha": "linear_attn.in_proj_a",
+        "ssm_a": "linear_attn.A_log",
+        "ssm_dt": "linear_attn.dt",
+        "ssm_conv1d": "linear_attn.conv1d",
+        "ssm_norm": "linear_attn.norm",
+        "ssm_out": "linear_attn.out_proj",
+    },
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
 LAYERS = {"gptj": "transformer.h"}
@@ -83,7 +94,7 @@ INTERLEAVED = {"llama", "mistral3", "granite", "olmo", "smollm3"}  # GGUF rotate
 
 def name_of(arch, tensor):
     """transformers' name of a GGUF tensor."""
-    name, kind = tensor.rsplit(".", 1)
+    name, kind = (tensor, "weight") if tensor.endswith(".ssm_a") else tensor.rsplit(".", 1)
     names = LAYER | OTHER | SPECIAL.get(arch, {})
     if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
         path = f"{LAYERS.get(arch, 'model.layers')}.{found[1]}.{names[found[2]]}"
@@ -99,8 +110,32 @@ def halves(rows, heads):
     return rows.reshape(heads, size // 2, 2, -1).transpose(1, 2).reshape(rows.shape)
 
 
+def by_group(rows, config):
+    """Rows of heads that share keys one after the other, of those for the first of each group, then the second of each."""
+    groups = config.linear_num_key_heads
+    return rows.unflatten(0, (config.linear_num_value_heads // groups, groups, -1)).transpose(0, 1).flatten(0, 2)
+
+
+def delta_values(tensor, values, config):
+    """The values of a tensor of a layer of the gated delta rule."""
+    kind = (tensor + "..").split(".")[2]
+    if kind in ("attn_qkv", "ssm_conv1d"):
+        keys = 2 * config.linear_num_key_heads * config.linear_key_head_dim
+        values = torch.cat([values[:keys], by_group(values[keys:], config)])
+        return values.unsqueeze(1) if kind == "ssm_conv1d" else values
+    if kind == "ssm_out":
+        return by_group(values.T, config).T
+    if kind == "ssm_a":
+        return by_group((-values).log(), config)
+    return by_group(values, config) if kind in ("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt") else values
+
+
 def values_of(arch, tensor, values, config):
     """The values of a GGUF tensor as transformers has them."""
+    if arch == "qwen35" and "norm" in tensor and "ssm" not in tensor:
+        return values - 1  # transformers adds it
+    if arch == "qwen35":
+        return delta_values(tensor, values, config)
     if arch in ("gemma2", "gemma3") and "norm" in tensor:
         return values - 1  # transformers adds it
     if arch == "gpt-oss" and "_exps.weight" in tensor:
@@ -110,6 +145,11 @@ def values_of(arch, tensor, values, config):
     if arch in INTERLEAVED and ".attn_k." in tensor:
         return halves(values, config.num_key_value_heads)
     return values
+
+
+def unit(x, dim=-1, eps=1e-6):
+    """Vectors of length 1 as ggml makes them: transformers adds eps to the square of the length."""
+    return x / x.norm(dim=dim, keepdim=True).clamp(min=eps)
 
 
 class TableGELU(torch.nn.Module):
@@ -126,6 +166,8 @@ class Session:
         config = getattr(transformers, Config)(**Arguments, use_cache=False, attn_implementation="eager")
         self.make = lambda: self.filled(getattr(transformers, Class)(config), Arch, Weights, config)
         self.base = self.make()
+        if Arch == "qwen35":
+            sys.modules[type(self.base).__module__].l2norm = unit
         return [name for name, module in self.base.named_modules() if getattr(getattr(module, "weight", None), "ndim", 0) == 2]
 
     @staticmethod

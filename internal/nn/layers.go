@@ -78,10 +78,10 @@ func (t *Tape) Split(x *Value, sizes ...int64) []*Value {
 func (t *Tape) SplitGroups(x *Value, groups int64, sizes ...int64) []*Value {
 	c, n := t.C, x.T.Dim(1)
 	x = t.Contiguous(x)
-	parts := t.Split(t.reshape(x, c.Reshape(x.T, x.T.Dim(0)/groups, groups*n)), sizes...)
-	for i, size := range sizes {
-		part := t.Contiguous(parts[i])
-		parts[i] = t.reshape(part, c.Reshape(part.T, size*groups, n))
+	var parts []*Value
+	for i, part := range t.Split(t.reshape(x, c.Reshape(x.T, x.T.Dim(0)/groups, groups*n)), sizes...) {
+		part = t.Contiguous(part)
+		parts = append(parts, t.reshape(part, c.Reshape(part.T, sizes[i]*groups, n)))
 	}
 	return parts
 }

@@ -73,3 +73,56 @@ func TestLayersShareAValue(t *testing.T) {
 	require.Greater(t, refmath.RelativeError(gradient(cpu, rounding, cpu), want), 1e-6) // it rounds
 	require.Less(t, refmath.RelativeError(gradient(rounding, cpu, rounding), want), 0.01)
 }
+
+// Gradients of parts of groups of rows, and of repeated heads, come back to where their elements were; those of vectors of
+// length 1 are slopes.
+func TestGroupsOfRows(t *testing.T) {
+	w := optest.NewWorkbench(t)
+	l, err := nn.CPU(ggml.F32)
+	require.NoError(t, err)
+	g := w.NewGraph()
+	tape := &nn.Tape{C: w.Context, Graph: g, Lowering: l, Inputs: nn.NewInputs(w.Context), Grads: map[*ggml.Tensor]*ggml.Tensor{}}
+	const groups, a, b, n = 3, 2, 4, 5
+	values := make([]float32, groups*(a+b)*n)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	x := nn.Trained(w.Reshape(w.Leaf(values...), groups*(a+b), n))
+	parts := tape.SplitGroups(x, groups, a, b)
+	for _, p := range parts {
+		p.Seed(p.T) // so that the gradient of each element is the element
+	}
+	heads := nn.Trained(w.Reshape(w.Leaf(values[:12]...), 2, 3, 2))
+	each := tape.RepeatEach(heads, 4)
+	each.Seed(each.T)
+	rng := optest.RNG(5)
+	v, dy := refmath.Normal(rng, 1, 6, 3, 2), refmath.Normal(rng, 1, 6, 3, 2)
+	vectors := nn.Trained(w.Reshape(w.Leaf(v.Float32()...), 6, 3, 2))
+	unit := tape.L2Norm(vectors, 1e-6)
+	unit.Seed(w.Reshape(w.Leaf(dy.Float32()...), 6, 3, 2))
+	tape.Backward()
+	for _, y := range []*ggml.Tensor{parts[0].T, parts[1].T, each.T, x.Gradient(), heads.Gradient(), vectors.Gradient()} {
+		g.Expand(y.SetOutput())
+	}
+	w.Compute(g)
+	require.Equal(t, []int64{groups * a, n}, parts[0].T.Shape())
+	require.Equal(t, []float32{0, 1, 6, 7, 12, 13}, optest.Values(t, parts[0].T)[:groups*a])
+	require.Equal(t, []float32{2, 3, 4, 5, 8, 9, 10, 11, 14, 15, 16, 17}, optest.Values(t, parts[1].T)[:groups*b])
+	require.Equal(t, values, optest.Values(t, x.Gradient()))
+	require.Equal(t, []float32{0, 1, 0, 1, 0, 1, 0, 1, 2, 3}, optest.Values(t, each.T)[:10])
+	for i, d := range optest.Values(t, heads.Gradient()) {
+		require.Equal(t, 4*values[i], d)
+	}
+	for i, got := range optest.Values(t, vectors.Gradient()) {
+		const h = 1e-6
+		at := func(step float64) (sum float64) {
+			moved := v.Clone()
+			moved.Data[i] += step
+			for j, y := range refmath.L2Norm(moved, 1e-6).Data {
+				sum += y * dy.Data[j]
+			}
+			return sum
+		}
+		require.InDelta(t, (at(h)-at(-h))/(2*h), got, 1e-5)
+	}
+}

@@ -28,7 +28,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, size, heads, kHeads := int64(p.config.Embd), int64(d.HeadSize), int64(d.Heads), int64(d.KHeads)
 	keys, values := kHeads*size, heads*size
 	matrix := func(kind string, out int64) nn.Matrix {
-		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: d.Grouped, Rows: []Rows{d.rows(p, kind, out)}})
+		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: d.Grouped, Rows: d.rows(p, kind, out)})
 	}
 	matrices := []nn.Matrix{matrix("attn_qkv", 2*keys+values), matrix("attn_gate", values)}
 	if d.Grouped {
@@ -56,18 +56,30 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
 	y := t.Flat(t.Norm(d.recur(p, t, rule), n))
 	y, z = p.Kept(t, y), p.Kept(t, z)
-	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: []Rows{d.rows(p, "ssm_out", embd)}})
+	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
 }
 
-// rows are those of a matrix. Transformers has heads that share queries and keys one after the other: where a file has
-// them otherwise, these are not rows of its modules.
-func (d DeltaNet) rows(p Place, kind string, count int64) Rows {
-	rows := p.rows(kind, count, 0)
-	if d.Heads != d.KHeads {
-		rows.Module = ""
+// rows are those of a matrix [in, out], of which the last are of heads. What a file has grouped and transformers by heads of
+// keys are not rows of its modules.
+func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
+	all := p.rows(kind, out, 0)
+	tiles := Tiling{d.KHeads, d.Heads / d.KHeads}
+	switch {
+	case d.Grouped && (kind == "attn_qkv" || kind == "attn_gate"):
+		all.Module = ""
+	case d.Grouped || tiles.Each == 1:
+	case kind == "ssm_out":
+		all.TiledInputs = tiles
+	case kind == "attn_qkv":
+		keys, values := all, all
+		keys.Name, keys.Count = p.prefix+"attn_qk", 2*int64(d.KHeads*d.HeadSize)
+		values.Name, values.Count, values.Tiled = p.prefix+"attn_v", out-keys.Count, tiles
+		return []Rows{keys, values}
+	default:
+		all.Tiled = tiles
 	}
-	return rows
+	return []Rows{all}
 }
 
 // decay is the logarithm of how much of a state is left, [heads, n].
@@ -259,5 +271,5 @@ func gatedQueries(_ *Config, _ int, a *Attention) { a.Gate = QueryGate }
 
 var deltaModules = naming{matrices: map[string]string{
 	"attn_qkv": "linear_attn.in_proj_qkv", "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "linear_attn.in_proj_b",
-	"ssm_alpha": "linear_attn.in_proj_a", "ssm_out": "linear_attn.out_proj",
+	"ssm_alpha": "linear_attn.in_proj_a", "ssm_ba": "linear_attn.in_proj_ba", "ssm_out": "linear_attn.out_proj",
 }}

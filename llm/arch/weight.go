@@ -118,9 +118,16 @@ type Rows struct {
 	// i, and row 2i+1 is the one half a head below it. Transformers rotates halves of a
 	// head, and GGUF neighbours where the mode of RoPE is [ggml.RoPENorm].
 	PermutedHeads int
+	// Tiled are heads whose rows GGUF has in another order than transformers, and TiledInputs those of the elements that the
+	// matrix multiplies.
+	Tiled, TiledInputs Tiling
 	// Parameter: the module is no linear layer, but has a matrix as its weight (transformers 5's routers).
 	Parameter bool
 }
+
+// A Tiling is the order in GGUF of heads that share queries and keys: the first of each group, then the second of each.
+// Transformers has those of a group one after the other. The zero value is no heads.
+type Tiling struct{ Groups, Each int }
 
 // A Module is a matrix as transformers has it, and with it PEFT and mlx-lm.
 type Module struct {

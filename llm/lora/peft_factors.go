@@ -108,17 +108,45 @@ func (f *factors) copyRows(dst []float32, width, column int, some arch.Rows, fac
 	}
 }
 
-// eachRotated calls f with B's rows of each head, where a GGUF file has them in another order
-// than transformers.
-func (f *factors) eachRotated(reorder func(rows []float32, rank int)) {
+// reorder changes the order of heads and of their rows, of transformers to that of a GGUF file or back.
+func (f *factors) reorder(toFile bool) {
+	if f.isEmbedding() {
+		return // it has no heads
+	}
+	rotate := separate
+	if toFile {
+		rotate = interleave
+	}
 	begin := 0
 	for _, p := range f.rows {
-		end := begin + int(p.Count)*f.rank
+		rows := f.b[begin:][:int(p.Count)*f.rank]
+		begin += len(rows)
 		for i := range p.PermutedHeads {
-			size := (end - begin) / p.PermutedHeads
-			reorder(f.b[begin+i*size:][:size], f.rank)
+			size := len(rows) / p.PermutedHeads
+			rotate(rows[i*size:][:size], f.rank)
 		}
-		begin = end
+		tile(rows, p.Tiled, toFile)
+		for i := range f.rank {
+			in := len(f.a) / f.rank
+			tile(f.a[i*in:][:in], p.TiledInputs, toFile)
+		}
+	}
+}
+
+// tile puts what belongs to heads into the order of a GGUF file, or back.
+func tile(values []float32, t arch.Tiling, toFile bool) {
+	if t.Groups == 0 {
+		return
+	}
+	size, old := len(values)/(t.Groups*t.Each), slices.Clone(values)
+	for group := range t.Groups {
+		for i := range t.Each {
+			theirs, ours := (group*t.Each+i)*size, (i*t.Groups+group)*size
+			if !toFile {
+				theirs, ours = ours, theirs
+			}
+			copy(values[ours:][:size], old[theirs:][:size])
+		}
 	}
 }
 
@@ -169,7 +197,7 @@ func (a *Adapter) readFactors() ([]factors, error) {
 		if f.isEmbedding() {
 			f.a = transpose(f.a, len(f.a)/f.rank, f.rank)
 		}
-		f.eachRotated(separate)
+		f.reorder(false)
 		list = append(list, f)
 	}
 	return list, nil
@@ -224,11 +252,11 @@ func (f *factors) spec() spec {
 
 // write fills a pair.
 func (f *factors) write(p Pair) error {
+	f.reorder(true)
 	a := f.a
 	if f.isEmbedding() {
 		a = transpose(a, f.rank, len(a)/f.rank)
 	}
-	f.eachRotated(interleave)
 	if err := ggml.Write(p.A, a); err != nil {
 		return err
 	}
