@@ -254,3 +254,17 @@ func ExampleForms() {
 	// model.gguf:1: can only concatenate str (not "list") to str
 	// user: Is the sky blue?
 }
+
+// A template whose prompt begins another turn than what is trained as an answer.
+func ExamplePromptError() {
+	template, err := chat.Parse("model.gguf", `{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|model|>{% endif %}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = template.CheckPrompt(nil)
+	var other *chat.PromptError
+	if errors.As(err, &other) {
+		fmt.Printf("prompt %q, trained %q\n", other.Prompt, other.Header)
+	}
+	// Output: prompt "<|model|>", trained "<|assistant|>"
+}
