@@ -103,6 +103,10 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 	return m
 }
 
+// DividesByLength reports whether a model divides what it reads of a state by its length, which may be small: roundings count
+// for more then.
+func DividesByLength(m *model.Model) bool { return m.Config().StateSize > 0 }
+
 // ArchTokens are those of which testdata has the logits of stock llama.cpp, for contexts beyond [LongContext].
 func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
 

@@ -57,7 +57,7 @@ func (f *deltaChunks) share(x *ggml.Tensor, heads int64) *ggml.Tensor {
 
 // unshare adds up what share has repeated.
 func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
-	sum := (*ggml.Tensor)(nil)
+	var sum *ggml.Tensor
 	for first := int64(0); first < x.Dim(3); first += kHeads {
 		part := f.c.View(x, []int64{x.Dim(0), x.Dim(1), x.Dim(2), kHeads}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, first*x.Stride(3))
 		if sum != nil {
@@ -68,7 +68,7 @@ func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
 	return contiguous(f.c, sum)
 }
 
-// across heads and rows, or along a row: a vector of a number for each token, as [chunk, 1, …].
+// along lays the numbers of a chunk's tokens, [1, chunk, …], side by side: [chunk, 1, …].
 func (f *deltaChunks) along(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.Reshape(x, x.Dim(1), x.Dim(0), x.Dim(2), x.Dim(3))
 }

@@ -6,7 +6,7 @@ import "github.com/goggml/ggml"
 func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	f := t.deltaChunks(d) // again
 	dy = f.c.Scale(d.chunked(f.c, dy), f.scale())
-	b := &deltaBack{deltaChunks: f, t: func(x *ggml.Tensor) *ggml.Tensor { return transposed(f.c, x) }}
+	b := &deltaBack{deltaChunks: f}
 	b.readsOfStates(dy)
 	b.across()
 	b.inside(dy)
@@ -16,11 +16,9 @@ func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	return []*ggml.Tensor{back(f.unshare(b.dq, kHeads)), back(f.unshare(b.dk, kHeads)), back(b.dv), numbers(b.dg), numbers(b.dbeta)}
 }
 
-// deltaBack are gradients, of the shapes of what they belong to.
+// deltaBack has gradients, each of the shape of what it belongs to.
 type deltaBack struct {
 	*deltaChunks
-	t func(x *ggml.Tensor) *ggml.Tensor // transposed
-
 	dAdded  *ggml.Tensor
 	dStates *ggml.Tensor // of the state before each chunk, but for what later chunks make of it
 	dNext   *ggml.Tensor // of the state behind each chunk
@@ -29,19 +27,21 @@ type deltaBack struct {
 	dq, dk, dv, dg, dbeta *ggml.Tensor
 }
 
+func (b *deltaBack) transposed(x *ggml.Tensor) *ggml.Tensor { return transposed(b.c, x) }
+
 // readsOfStates flows from the result to what tokens have added, and to the states that queries have read.
 func (b *deltaBack) readsOfStates(dy *ggml.Tensor) {
-	c, dyT := b.c, b.t(dy)
-	b.dAdded = mulMat(c, dyT, b.t(b.seen))
-	b.dStates = mulMat(c, b.t(c.Mul(b.q, b.gamma)), dyT)
-	read := mulMat(c, b.t(b.states), dy) // the gradient of q·γ
+	c, dyT := b.c, b.transposed(dy)
+	b.dAdded = mulMat(c, dyT, b.transposed(b.seen))
+	b.dStates = mulMat(c, b.transposed(c.Mul(b.q, b.gamma)), dyT)
+	read := mulMat(c, b.transposed(b.states), dy) // the gradient of q·γ
 	b.dq = c.Mul(read, b.gamma)
 	b.dGamma = c.SumRows(c.Mul(read, b.q))
 }
 
 // across goes from the last chunk to the first.
 func (b *deltaBack) across() {
-	c, readsT := b.c, b.t(b.reads)
+	c, readsT := b.c, b.transposed(b.reads)
 	dAdded, dNext := make([]*ggml.Tensor, b.count), make([]*ggml.Tensor, b.count)
 	var next *ggml.Tensor
 	for i := b.count - 1; i >= 0; i-- {
@@ -56,7 +56,7 @@ func (b *deltaBack) across() {
 		if i == 0 {
 			break // nothing is before it
 		}
-		state := c.Sub(b.chunk(b.dStates, i), mulMat(c, b.chunk(readsT, i), b.t(add)))
+		state := c.Sub(b.chunk(b.dStates, i), mulMat(c, b.chunk(readsT, i), b.transposed(add)))
 		if next != nil {
 			state = c.Add(state, c.Mul(next, b.chunk(b.total, i)))
 		}
@@ -71,15 +71,15 @@ func (b *deltaBack) inside(dy *ggml.Tensor) {
 	perToken := func(x, y *ggml.Tensor) *ggml.Tensor { return c.SumRows(c.Mul(x, y)) }
 
 	// What tokens add at the end of their chunk.
-	dLeft := mulMat(c, b.t(b.dNext), b.added) // the gradient of k·left
+	dLeft := mulMat(c, b.transposed(b.dNext), b.added) // the gradient of k·left
 	b.dk = c.Mul(dLeft, b.left)
 	ended := c.Mul(perToken(dLeft, b.k), b.left)
 
 	// Through the triangular system.
-	solveT, dAddedT := b.t(b.solve), b.t(b.dAdded)
-	dFresh := mulMat(c, dAddedT, solveT)                // the gradient of β·v
-	dReads := c.Neg(mulMat(c, b.t(b.states), b.dAdded)) // that of reads
-	dKeys := mulMat(c, b.t(dReads), solveT)             // that of β·γ·k
+	solveT, dAddedT := b.transposed(b.solve), b.transposed(b.dAdded)
+	dFresh := mulMat(c, dAddedT, solveT)                         // the gradient of β·v
+	dReads := c.Neg(mulMat(c, b.transposed(b.states), b.dAdded)) // that of reads
+	dKeys := mulMat(c, b.transposed(dReads), solveT)             // that of β·γ·k
 	system := c.Add(mulMat(c, b.fresh, dFresh), mulMat(c, b.reads, dKeys))
 	dSystem := c.Mul(c.Tri(c.Neg(system), ggml.Lower), b.decay) // that of β·k·k
 	b.dv = c.Mul(dFresh, b.beta)
@@ -91,14 +91,14 @@ func (b *deltaBack) inside(dy *ggml.Tensor) {
 	// Through products of keys with keys and queries.
 	dSeen := c.Tri(mulMat(c, b.added, dy), ggml.LowerDiag)
 	dKK, dQK := c.Mul(dSystem, b.beta), c.Mul(dSeen, b.decay)
-	kT := b.t(b.k)
-	b.dk = c.Add(b.dk, mulMat(c, kT, c.Add(dKK, b.t(dKK))))
-	b.dk = c.Add(b.dk, mulMat(c, b.t(b.q), b.t(dQK)))
+	kT := b.transposed(b.k)
+	b.dk = c.Add(b.dk, mulMat(c, kT, c.Add(dKK, b.transposed(dKK))))
+	b.dk = c.Add(b.dk, mulMat(c, b.transposed(b.q), b.transposed(dQK)))
 	b.dq = c.Add(b.dq, mulMat(c, kT, dQK))
 
 	// Logarithms of decays: of a token counts each later one of its chunk.
 	decays := c.Add(c.Mul(dKK, b.kk), c.Mul(dSeen, b.seen))
-	sums := c.Sub(c.SumRows(decays), c.SumRows(b.t(decays)))
+	sums := c.Sub(c.SumRows(decays), c.SumRows(b.transposed(decays)))
 	sums = c.Sub(c.Add(sums, c.Mul(b.dGamma, b.gamma)), ended)
 	atEnd := c.Add(c.SumRows(b.along(ended)), c.Mul(b.dTotal(), b.total))
 	line := b.along(sums)

@@ -36,7 +36,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				bound = 1e-8
 			}
 			m := llmtest.ArchModel(t, arch, ggml.F32)
-			if m.Config().StateSize > 0 { // what is read of a state is divided by its length, which may be small
+			if llmtest.DividesByLength(m) {
 				bound = 1e-9
 			}
 			r := newReference(t, m)
@@ -143,7 +143,7 @@ func TestArchitecturesAgainstStock(t *testing.T) {
 		if llmtest.LooksUpGELU(arch) { // the table again
 			bound = 1e-7
 		}
-		if m.Config().StateSize > 0 { // divisions by what may be small again
+		if llmtest.DividesByLength(m) {
 			bound = 1e-9
 		}
 		want := refmath.From(llmtest.GoldenLogits(t, "arch-"+arch)).Data

@@ -58,7 +58,7 @@ func TestEmbedAgainstReference(t *testing.T) {
 			m, err := model.Load(llmtest.ArchFile(t, arch, ggml.F32), model.LoadOptions{})
 			require.NoError(t, err)
 			t.Cleanup(func() { m.Close() })
-			if m.Config().StateSize > 0 { // see TestArchitecturesAgainstReference
+			if llmtest.DividesByLength(m) {
 				bound = 1e-9
 			}
 			s := llmtest.NewLoRASetup(t, m, 3, 0.75)

@@ -81,6 +81,8 @@ func tolerated(m *model.Model, checkpoint bool) tolerances {
 		return tolerances{loss: 3e-5, gradient: 2e-3}
 	case checkpoint:
 		return tolerances{loss: 1e-5, gradient: 1e-4}
+	case llmtest.DividesByLength(m):
+		return tolerances{loss: 1e-5, gradient: 8e-5}
 	}
 	return tolerances{loss: 1e-5, gradient: 2e-5}
 }
