@@ -120,8 +120,9 @@ func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
 	return y
 }
 
-// deltaSnapshots bounds the states of a sequence: one is as large as keys and values of some hundred tokens.
-const deltaSnapshots = 4
+// deltaSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an answer.
+// All together are as large as keys and values of some thousand tokens.
+const deltaSnapshots = 8
 
 // NewStates makes a state of what is convolved, and one of the heads.
 func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
