@@ -227,9 +227,9 @@ func TestInteropDashboard(t *testing.T) {
 	require.Equal(t, "", eval(`document.getElementById("status").className`))
 
 	// A phone, and the dark.
-	run(chromedp.EmulateViewport(390, 844))
-	eventually(`document.documentElement.scrollWidth <= 390`, "true")
-	eventually(`Math.max(...charts.map(c => c.plot.root.getBoundingClientRect().right)) <= 390`, "true")
+	run(chromedp.EmulateViewport(380, 844))
+	eventually(`document.documentElement.scrollWidth <= 380`, "true")
+	eventually(`Math.max(...charts.map(c => c.plot.root.getBoundingClientRect().right)) <= 380`, "true")
 	background := `getComputedStyle(document.body).backgroundColor`
 	require.Equal(t, "rgb(255, 255, 255)", eval(background))
 	run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}))
