@@ -5,7 +5,17 @@
 // here leaves by longjmp to the innermost guarded call of the same thread, so
 // that every shim returns its result and the message together, in one cgo call
 // (a goroutine may move to another thread between two calls). Exceptions are
-// caught by the same frames, see exception.h.
+// caught by the same frames, see exception.h. Rules that keep this sound:
+//
+// - A jump crosses only C frames of ggml and of the shim. A callback into Go
+//   suspends the guard first.
+// - On Linux each shim names a personality, the function by which the unwinder of
+//   C++ asks a frame whether it catches; no C++ compiler is needed. Frames between
+//   run their destructors, so a plugin's locks are released.
+// - The threads of an abandoned computation still wait for it, so its backend is
+//   marked broken (ErrBroken) and never computes again.
+// - A worker thread has no frame: an assertion or exception there ends the process.
+//   So the checks in Go come first, and internal/fuzz looks for what passes them.
 #ifndef GOGGML_GUARD_H
 #define GOGGML_GUARD_H
 

@@ -1,6 +1,65 @@
 // Package nn holds the layers of which language models are made, each with its
-// gradient, and the [Lowering] that decides by which ops a device computes them.
+// gradient, and the [Lowering] that chooses the ops by which a device computes them.
 //
-// A [Tape] builds a graph forwards and remembers for each step how its gradient
-// flows back. Package [github.com/goggml/ggml/llm/arch] makes models of these layers.
+// A [Tape] builds a graph forwards and records the vector-Jacobian product of each step; gradients
+// hang on the tensors that are trained. Package [github.com/goggml/ggml/llm/arch] makes models of
+// these layers.
+//
+// # Lowerings
+//
+// stock uses built-in ops that every ggml device has, and dequantises a matrix by looking up all of its
+// rows. cpu uses package kernels. Where a lowering has two forms of an op, Supports asks the device:
+// sessions attend by flash attention, or by matrix products if the device lacks it for their heads.
+// Products use the lowering of their matrix, experts the one of their matrices, the rest of a layer the
+// one of its output matrix, and a step of the optimiser the one of the parameter.
+//
+// # Optional ops
+//
+// [OptionalOps] are built-in ops that some devices lack; each replaces several others. An engine asks
+// each device for them before training, and tries both forms on random numbers: an op is used if it
+// computes the same. RPC devices say yes to everything, so they are not believed. The log at level debug
+// has the result. OUT_PROD with a transposed operand tells devices that have it from a GEMM library.
+// Not used, with the reason:
+//
+//   - GET_ROWS_BACK: goes through all tokens for each row of a table, and CUDA takes 65,535 rows;
+//   - REPEAT_BACK: each of its threads sums a whole column;
+//   - CROSS_ENTROPY_LOSS: gives one loss for all tokens;
+//   - FLASH_ATTN_EXT in training: the backward pass needs the attention weights anyway. It would save
+//     16 of 56 bytes that attention moves for each score, but rounds keys and values to 16 bits, and
+//     devices differ in the head sizes that they take.
+//
+// # Attention
+//
+// The first visible key of each query, max(start of its sample, position − window + 1), serves
+// sliding windows and packed samples alike. Bidirectional attention adds the last visible key, branched
+// samples an interval of hidden keys, both in the stock form alone.
+//
+// The stock form computes blocks of queries, so that the memory of scores grows with the length of rows
+// alone, and skips keys that no query of a block sees. The size of a block balances masked scores with
+// the time that starting ops takes. If visibility depends on the distance alone, all blocks of all layers
+// view one mask.
+//
+// # Experts
+//
+// The router computes in F32. Its choice, I32 [used, n], is a saved tensor (Tape.Once) where a layer is
+// recomputed, so that the backward pass uses the same experts; gradients flow through the routing weights.
+// Tape.LinearID multiplies each column by the matrices [n_in, n_out, experts] that it chose: stock by
+// MUL_MAT_ID, the CPU by a grouped GEMM over columns sorted by expert, and in decoding by GEMV of the chosen
+// experts alone. By stock ops the gradient of the matrices is a batched product over all tokens, with zeros
+// for tokens that did not choose the expert. Layers with experts are not cut into chunks of tokens: each
+// chunk would dequantise the experts again.
+//
+// # Noise
+//
+// LoRA dropout and NEFTune are inputs of training graphs, not ops. A counter-based generator draws them
+// from seed, step and the row's id in the step, so a row draws the same on every device, in every batch and
+// process, in recomputation and after a resume. A mask is a row of a pool that is drawn anew for each step,
+// and each token picks one for each matrix: masks of their own would be larger than all activations.
+//
+// # Weight cache
+//
+// [Copies] are copies of frozen weights for lowerings that would convert these at each product
+// (TakesCopies): in the compute type, and transposed. The tape asks for them as graphs are built, so that
+// only what is multiplied is copied. With adapters folded in, as [W|B] and [Wᵀ|Aᵀ], one product computes
+// both, over a depth that is longer by the rank.
 package nn

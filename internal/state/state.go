@@ -1,5 +1,8 @@
-// Package state holds what sequences keep of the parts of layers from pass to pass: keys and
-// values, or whatever else a part goes on from.
+// Package state holds what a sequence keeps of a part between passes: keys and values, the last
+// tokens of a convolution, or the matrix of a recurrent layer.
+//
+// A layer with a sliding window keeps a ring: a position takes the row of the one that left the
+// window. A state says to which positions it can be rewound; package infer computes the rest again.
 package state
 
 import (

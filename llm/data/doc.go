@@ -35,8 +35,18 @@
 // [Prepare] encodes all examples, on all processors, into a [Dataset] that is a mapped file, and which a cache keeps. Its
 // rows are one sample each, or several by [Dataset.Packed]; a [Shuffler] gives their order.
 //
+// A token file has varints and runs of weights. It is mapped, and little of it stays resident; memory holds the length of
+// each sample. In a cache folder its name is a hash of its key and of the options. Load puts the contents of the sources
+// into the key ([HashFiles], about a second a gigabyte; sizes and times would miss changes), the tokenizer and the
+// template. A process writes the file under another name, locked, and renames it; others wait. A file without a lock was
+// left by a killed process. Each MiB has a checksum, verified on opening.
+//
+// Packing is best-fit decreasing. Without it, short rows are computed by short graphs of a few lengths that share one
+// workspace: the rows of a step are sorted into its batches, which changes only rounding. RoPE factors for long contexts
+// depend on the longest sample of the data set, not on rows.
+//
 // # Broken data
 //
-// What is wrong with a record is an [*Error] with file, line and remedy, which ends the reading. With a [Broken] it is
+// A fault of a record is an [*Error] with file, line and remedy, and ends the reading. With a [Broken] it is
 // counted, and the record left out.
 package data

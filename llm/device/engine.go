@@ -1,6 +1,3 @@
-// Package device says where models are computed. A [Layout] is which device of ggml holds what; an
-// [Engine] opens the devices of one, with memory for results, and chooses the ops that suit them.
-// What stays, such as weights, lies in a [Memory].
 package device
 
 import (

@@ -1,8 +1,25 @@
 // Package infer computes which tokens follow others, by prefill and decode over a KV cache, and
 // embeddings of texts; with LoRA adapters.
 //
-// A [Session] has the memory for one [Sequence] or several. Each goes on by itself, with
-// [Sequence.Decode] or from a beginning that is known ([Sequence.Prefill]), or with others by
-// [Session.Step]. [Session.Embed] makes vectors of texts. On the CPU sessions use GEMV, repacked
-// matrices and fused adapters; on other devices the ops that each has.
+// A [Session] has the memory for one [Sequence] or several. Each continues alone, with [Sequence.Decode] or
+// from a known beginning ([Sequence.Prefill]), or together with others by [Session.Step]. [Session.Embed] makes
+// vectors of texts. On the CPU sessions use GEMV, repacked matrices and fused adapters; on other devices the
+// built-in ops.
+//
+// # Slots
+//
+// A session has a slot for each sequence, with its states: keys and values so far. A sequence reuses what it, or
+// another one of the session, has computed of the same tokens (Prefill), and shrinks on request (Rewind). A
+// state that cannot be rewound to a position has its missing tokens computed again before the next ones,
+// also after a failed pass; callers notice only the time. Sequences that continue together share a pass if their slots
+// are adjacent: a new sequence takes the first gap, and if there is none, the last ones move into it. Texts to embed
+// use free slots; their graphs end at the hidden states behind the output norm, and the host pools them.
+//
+// # Windows
+//
+// A layer with a sliding window keeps the window and what a pass may add ([SessionOptions].Batch), rounded up to 256
+// rows as in stock llama.cpp, as a ring for each sequence: gemma3 1B at a context of 32,768 takes 0.16 GB of F16 instead
+// of 0.87. It rewinds by at least Batch tokens without recomputation; FullCache keeps everything (--swa-full). Once a ring
+// has wrapped around, sums are in another order: with an F16 cache logits then differ as much as between two numbers of
+// threads.
 package infer

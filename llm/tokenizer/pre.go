@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// preRule is what a pre-tokenizer name implies.
+// preRule is what a pre-tokenizer name implies. Splitters cut text into words, one after the other; each tries its
+// alternatives in order, in time linear in the text. Tests compare them with llama.cpp's regular expressions, and
+// "make interop" the tokens with llama.cpp's, on a vocabulary that merges across words, so that a wrong cut shows.
 type preRule struct {
 	split splitter
 	// through are characters of which the pattern looks through a run to its

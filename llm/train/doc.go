@@ -21,7 +21,10 @@
 // ([Convergence]); [Trainer.Ended] tells why. [Trainer.Best] is the [Evaluation] of the
 // lowest loss, which RunOptions.OnBest saves.
 //
-// An [Evaluator] measures held-out data, with a trainer and without.
+// Both are functions of the history, which checkpoints hold, so a resumed run decides the same. An evaluation
+// enters the history after its best result has been saved; a checkpoint is written after the evaluation of its step.
+//
+// An [Evaluator] measures held-out data, with a trainer and without, in F32 whatever type the run computes in.
 //
 // # Checkpoints
 //
@@ -32,15 +35,33 @@
 // the like may change ([Trainer.Changes]). [Settings] lists both kinds, with the IDs by which
 // programs find their names for them. [LoadParameters] reads the parameters alone.
 //
-// # Memory
+// Settings are text under training.fixed.* and training.free.*; an ID never changes, the words of messages
+// may. A setting that an older file lacks is no difference, except scaled RoPE; a setting that this program
+// does not know is one. After Reshuffle the file has the new seed and the position at which its epochs
+// begin. A checksum covers the file. Parameters have to be finite, and to compute a finite loss, before they are saved.
 //
-// [EstimateMemory] says what a run takes before it begins. Where a step would not fit, its
-// layers are recomputed ([Checkpointing]).
+// # Memory and time
 //
-// # Concurrency
+// [EstimateMemory] says what a run takes before it begins: graphs are static. If a step would not fit, its
+// layers are recomputed ([Checkpointing]); a resumed run keeps to the choice it began with, so that it rounds
+// the same. [Prospect.StepTime] measures a step; if a whole one takes too long, it measures a few
+// layers of each kind and scales by their numbers.
+//
+// # Steps and groups
 //
 // A step is planned whole before it is computed: rows, weights, noise and learning rate. So
-// several processes, or trainers of one, can compute it together ([Group]).
+// several processes, or trainers of one, can compute it together ([Group]). A process takes its share
+// of the rows and lays them out in batches. Each batch is one submission, and reads back one tensor: the
+// losses of its tokens, with the norm of the gradient. The last submission includes the update: the norm,
+// clipping, and a gate that chooses the settings by which parameters move; after a step that is not finite they move
+// by nothing, to the bit. A step can be cancelled until its update begins.
+//
+// A group sums losses and gradients between the gradients of a step and its update, and shares held-out rows.
+// Ranks decide by figures of all, so that history, best and end are the same everywhere. Before a run, a step
+// and an evaluation they compare what has to be equal: settings, position, length of the run, rows. A rank
+// that fails or is stopped takes part once more, to say so.
+//
+// # Concurrency
 //
 // A Trainer is used by one goroutine. Trainers of different adapters can share a model, each
 // in a goroutine of its own.

@@ -1,0 +1,27 @@
+// Package device says where models are computed. A [Layout] says which device of ggml holds which weight; an
+// [Engine] opens the devices of a layout, with memory for results, and chooses the ops that suit them. Weights,
+// adapters, moments and caches lie in a [Memory].
+//
+// # Layouts
+//
+// A layout places weights by layer and kind; the CPU is always its last device. Adapters, gradients, moments, keys and
+// values lie with their weight. On a device other than the CPU, all A and then all B are in one tensor ([Packing]), so that the
+// optimiser updates runs of parameters by one op each.
+//
+// # Memory estimates
+//
+// A [Demand] estimates what a run needs in any layout. It builds the graphs on the CPU, follows when each
+// result is needed, and allocates as ggml's allocator would. An estimate counts the ops of its layout; a plan, which has no
+// layout yet, the ops that all devices have, which need no less on the CPU. A [Planner] finds the layout with the
+// most layers on devices that fits, with the fewest experts on the CPU. train.EstimateMemory and the planner use the same
+// Demand, and so agree.
+//
+// # Engines
+//
+// On the CPU alone an engine has a backend and a graph allocator. Other layouts have a scheduler, which runs ops where
+// their weights lie, copies between devices, and gives the CPU what a device lacks. A weight that lies elsewhere than the
+// layout says is an error: ggml would copy it for each computation, and lose what is written to the copy. Devices reorder
+// nodes, so no graph may depend on an order that its operands do not show. The engine gives each weight the lowering of its
+// device, for training, prefill and decode; [OpSet] demands built-in ops everywhere. Checkpoints are the same
+// whatever wrote them.
+package device
