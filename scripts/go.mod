@@ -8,9 +8,7 @@ require (
 	github.com/goggml/ggml v0.1.0
 	github.com/gpustack/gguf-parser-go v0.26.3
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/tools v0.36.0
 	gonum.org/v1/plot v0.17.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -42,6 +40,7 @@ require (
 	golang.org/x/sync v0.16.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
+	golang.org/x/tools v0.36.0 // indirect
 	gonum.org/v1/gonum v0.16.0 // indirect
 	honnef.co/go/tools v0.6.1 // indirect
 )

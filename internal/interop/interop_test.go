@@ -49,11 +49,11 @@ func makeFiles(t *testing.T) files {
 	t.Helper()
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	run(t, "go", "build", "-o", dir+"/", "../../examples/pretrain", "../../examples/finetune", "../../examples/export-lora", "../../scripts/corpus")
-	run(t, in("corpus"), "-kind", "prose", "-max-bytes", "150000", "-out", in("prose.txt"))
-	run(t, in("corpus"), "-kind", "source", "-max-bytes", "150000", "-out", in("source.txt"))
-	f := files{text: in("source.txt"), base: in("base.gguf"), adapter: in("adapter.gguf"), merged: in("merged.gguf")}
-	run(t, in("pretrain"), "--train-data", in("prose.txt"), "--model-out", f.base, "--vocab", "600", "--embd", "128", "--ff", "352",
+	run(t, "go", "build", "-o", dir+"/", "../../examples/pretrain", "../../examples/finetune", "../../examples/export-lora")
+	run(t, "../../scripts/corpus", "prose", dir)
+	run(t, "../../scripts/corpus", "source", dir)
+	f := files{text: in("source-held-out.txt"), base: in("base.gguf"), adapter: in("adapter.gguf"), merged: in("merged.gguf")}
+	run(t, in("pretrain"), "--train-data", in("prose-held-out.txt"), "--model-out", f.base, "--vocab", "600", "--embd", "128", "--ff", "352",
 		"--layers", "3", "--heads", "4", "--kv-heads", "2", "--adam-iter", "30", "--ctx", "64", "--model-ctx", "256")
 	run(t, in("finetune"), "--model-base", f.base, "--train-data", f.text, "--lora-out", f.adapter, "--adam-iter", "30", "--ctx", "64",
 		"--lora-r", "4", "--adam-alpha", "0.01", "--rank-tok-embd", "0")
