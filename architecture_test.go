@@ -83,7 +83,7 @@ func TestLayers(t *testing.T) {
 // testTools are the folders of packages that only tests and benchmarks import.
 var testTools = []string{
 	"internal/baseline", "internal/benchmodel", "internal/chattest", "internal/fuzz", "internal/fuzz/calls", "internal/fuzz/calls/faulty", "internal/fuzz/rpc", "internal/gpucost", "internal/instructtest", "internal/interop", "internal/llmtest", "internal/nativetest",
-	"internal/optest", "internal/oracle", "internal/pages", "internal/refmath", "internal/refmodel", "internal/stockmodel", "internal/testutil",
+	"internal/optest", "internal/oracle", "internal/pages", "internal/refmath", "internal/stockmodel", "internal/testutil",
 }
 
 func TestEveryFolderHasALayer(t *testing.T) {

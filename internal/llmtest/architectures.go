@@ -17,7 +17,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -323,25 +322,4 @@ func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 		_, err := w.Write(raw)
 		return err
 	}))
-}
-
-// Reference makes the float64 model of a llama with the same (dequantised) weights.
-func Reference(t testing.TB, m *model.Model) *refmodel.Model {
-	t.Helper()
-	require.Equal(t, "llama", m.Config().Arch, "the float64 model is of no other")
-	weights := map[string]refmodel.Tensor{}
-	for w := range m.Weights() {
-		values, err := w.Float32s()
-		require.NoError(t, err)
-		weights[w.Name()] = refmath.From(values, w.Shape()...)
-	}
-	c := m.Config()
-	rope := refmath.NewRoPE(c.RoPE.Dims, false)
-	rope.FreqBase, rope.FreqScale = float64(c.RoPE.FreqBase), float64(c.RoPE.FreqScale)
-	ref, err := refmodel.New(refmodel.Params{
-		Vocab: c.Vocab, Embd: c.Embd, FF: c.FF, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
-		HeadDim: c.HeadSize, RMSEps: float64(c.RMSEps), RoPE: rope,
-	}, weights)
-	require.NoError(t, err)
-	return ref
 }

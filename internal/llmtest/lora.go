@@ -9,7 +9,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
@@ -24,11 +23,9 @@ func BlockConfig() arch.Config {
 	return c
 }
 
-// LoRASetup gives a model adapters with random values, accumulators for their
-// gradients, and a llama a float64 reference of it all.
+// LoRASetup gives a model adapters with random values, and accumulators for their gradients.
 type LoRASetup struct {
 	Model    *model.Model
-	Ref      *refmodel.Model // nil for other architectures
 	Adapters model.Adapters
 	Grads    map[string]*ggml.Tensor // by the name of what is trained
 	tensors  map[string]*ggml.Tensor
@@ -37,16 +34,13 @@ type LoRASetup struct {
 func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRASetup {
 	t.Helper()
 	s := &LoRASetup{Model: m, Adapters: model.Adapters{}, Grads: map[string]*ggml.Tensor{}, tensors: map[string]*ggml.Tensor{}}
-	if m.Config().Arch == "llama" {
-		s.Ref = Reference(t, m)
-	}
 	store := NewArena(t)
 	rng := rand.New(rand.NewPCG(11, 2))
-	factor := func(name string, shape []int64) (refmath.Tensor, *ggml.Tensor) {
+	factor := func(name string, shape []int64) *ggml.Tensor {
 		values := refmath.Normal(rng, 1/math.Sqrt(float64(shape[0])), shape...)
 		s.tensors[name] = store.Tensor(name, values.Float32(), shape...)
 		s.Grads[name] = store.Tensor(name+".grad", make([]float32, len(values.Data)), shape...)
-		return values, s.tensors[name]
+		return s.tensors[name]
 	}
 	for _, w := range Declared(m) {
 		if !w.IsAdaptable() {
@@ -57,12 +51,7 @@ func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRA
 		if w.Role == arch.Embedding { // A is looked up
 			a, b = []int64{rank, w.Shape[1]}, []int64{rank, w.Shape[0]}
 		}
-		valuesA, pairA := factor(w.Name+".lora_a", a)
-		valuesB, pairB := factor(w.Name+".lora_b", b)
-		s.Adapters[w.Name] = []model.LoRAPair{{A: pairA, B: pairB, Scale: scale}}
-		if s.Ref != nil {
-			require.NoError(t, s.Ref.SetLoRA(w.Name, refmodel.LoRA{A: valuesA, B: valuesB, Scale: float64(scale)}))
-		}
+		s.Adapters[w.Name] = []model.LoRAPair{{A: factor(w.Name+".lora_a", a), B: factor(w.Name+".lora_b", b), Scale: scale}}
 	}
 	return s
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
@@ -100,7 +99,7 @@ func NewEngine(t testing.TB) *device.Engine {
 }
 
 // NewBatch is two sequences with some targets left out.
-func NewBatch(vocab, length int) (model.Batch, []refmodel.Sequence) {
+func NewBatch(vocab, length int) model.Batch {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var b model.Batch
 	var total float32
@@ -111,18 +110,10 @@ func NewBatch(vocab, length int) (model.Batch, []refmodel.Sequence) {
 		b.LossWeights = append(b.LossWeights, w)
 		total += w
 	}
-	var sequences []refmodel.Sequence
-	for s := range 2 {
-		q := refmodel.Sequence{Inputs: b.Tokens[s*length : (s+1)*length], Targets: b.Targets[s*length : (s+1)*length]}
-		for _, w := range b.LossWeights[s*length : (s+1)*length] {
-			q.Weights = append(q.Weights, float64(w))
-		}
-		sequences = append(sequences, q)
-	}
 	for i := range b.LossWeights {
 		b.LossWeights[i] /= total
 	}
-	return b, sequences
+	return b
 }
 
 func WeightedLoss(b model.Batch, losses []float32) float64 {

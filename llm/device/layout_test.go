@@ -139,7 +139,7 @@ func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	defer g.Close()
 	sizes, err := g.Measure()
 	require.NoError(t, err)
-	batch, _ := llmtest.NewBatch(m.Config().Vocab, 24)
+	batch := llmtest.NewBatch(m.Config().Vocab, 24)
 	list, err := g.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	require.Equal(t, sizes, g.Memory())

@@ -208,7 +208,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 			require.True(t, d.SupportsOp(node), "%s lacks %v", d.Name(), node)
 		}
 	}
-	batch, _ := llmtest.NewBatch(m.Config().Vocab, o.Length)
+	batch := llmtest.NewBatch(m.Config().Vocab, o.Length)
 	losses, err := g.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	grads = map[string][]float32{}

@@ -232,7 +232,7 @@ func TestTrialGradients(t *testing.T) {
 		require.NoError(t, err)
 		defer e.Close()
 		s := llmtest.NewLoRASetup(t, m, 3, 0.5)
-		batch, _ := llmtest.NewBatch(m.Config().Vocab, 12)
+		batch := llmtest.NewBatch(m.Config().Vocab, 12)
 		batch.Starts = make([]int32, 24)
 		for i := 5; i < 12; i++ {
 			batch.Starts[i] = 5

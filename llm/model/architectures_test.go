@@ -11,7 +11,6 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/refmodel"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
@@ -44,7 +43,7 @@ func TestArchitectureLoRAGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32, ggml.Q8_0}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		requireAllAdapted(t, s)
-		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 		for _, checkpoint := range []bool{false, true} {
@@ -102,7 +101,7 @@ func requireGradients(t *testing.T, want map[*ggml.Tensor][]float64, got map[*gg
 // biases, with the embedding's as lookup and as output.
 func TestArchitectureWeightGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
-		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 		requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: archLength})
 	})
 }
@@ -153,29 +152,21 @@ func samplesOf(b model.Batch, length int) (list []model.Batch) {
 func TestShortContext(t *testing.T) {
 	const length = llmtest.LongContext - 1
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
-	batch, _ := llmtest.NewBatch(m.Config().Vocab, length)
+	batch := llmtest.NewBatch(m.Config().Vocab, length)
 	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: length})
 
-	batch, _ = packedSequences(m.Config().Vocab, [][]int{{length, 8}, {1, 9, 14}})
+	batch = normalized(packedBatch(m.Config().Vocab, [][]int{{length, 8}, {1, 9, 14}}))
 	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: packedLength, Packed: true, Context: length})
 }
 
-// packedSequences are a batch of packed samples, of which the weights add up to 1, and these.
-func packedSequences(vocab int, rows [][]int) (model.Batch, []refmodel.Sequence) {
-	batch := packedBatch(vocab, rows)
-	var sequences []refmodel.Sequence
-	from, total := 0, float32(0)
-	for _, n := range slices.Concat(rows...) {
-		q := refmodel.Sequence{Inputs: batch.Tokens[from : from+n], Targets: batch.Targets[from : from+n]}
-		for _, w := range batch.LossWeights[from : from+n] {
-			q.Weights = append(q.Weights, float64(w))
-			total += w
-		}
-		sequences = append(sequences, q)
-		from += n
+// normalized is a batch with weights that add up to 1.
+func normalized(b model.Batch) model.Batch {
+	total := float32(0)
+	for _, w := range b.LossWeights {
+		total += w
 	}
-	for i := range batch.LossWeights {
-		batch.LossWeights[i] /= total
+	for i := range b.LossWeights {
+		b.LossWeights[i] /= total
 	}
-	return batch, sequences
+	return b
 }

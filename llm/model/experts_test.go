@@ -20,7 +20,7 @@ func TestTypesOfExperts(t *testing.T) {
 			m := k.Load(t, model.LoadOptions{})
 			s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 			requireAllAdapted(t, s)
-			batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+			batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 			o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 			loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 			bound := tolerated(m, false)

@@ -10,14 +10,13 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // The gradients of A and B of every matrix of every layer, and of the token
-// embedding, agree with the float64 model, whose own gradients its tests check
-// against central differences.
+// embedding, agree with the graph's in float64, which TestExactGradients holds to central
+// differences.
 func TestLoRAGradients(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0} {
 		for _, checkpoint := range []bool{false, true} {
@@ -34,18 +33,12 @@ func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
 	const length = 12
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), typ), 4, 0.75)
 	require.Len(t, s.Adapters, 2*7+2)
-	batch, sequences := llmtest.NewBatch(s.Model.Config().Vocab, length)
+	batch := llmtest.NewBatch(s.Model.Config().Vocab, length)
+	loss, grads := llmtest.ExactGradients(t, s.Model, batch,
+		model.TrainGraphOptions{Length: length, Adapters: s.Adapters, Grads: s.Trained()}, llmtest.SmoothGELU)
 	got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{Length: length, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5})
-
-	loss, grads, err := s.Ref.Gradient(sequences)
-	require.NoError(t, err)
 	require.InEpsilon(t, loss, got, 1e-5)
-	require.Len(t, grads, len(s.Grads))
-	for name, acc := range s.Grads {
-		got, err := ggml.Read[float32](acc)
-		require.NoError(t, err)
-		require.Less(t, refmath.RelativeError(got, grads[name].Data), 1e-4, name)
-	}
+	requireGradients(t, grads, s.Trained(), 1e-4)
 }
 
 // The same for the weights themselves, as pretraining changes them.
@@ -56,32 +49,19 @@ func TestWeightGradients(t *testing.T) {
 }
 
 // requireWeightGradients compares the loss of two sequences, and the gradients of all
-// weights, with the float64 model.
+// weights, with the graph's in float64.
 func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint bool) {
 	t.Helper()
-	ref := llmtest.Reference(t, m)
-	store := llmtest.NewArena(t)
-	trained := map[*ggml.Tensor]*ggml.Tensor{}
-	var names []string
-	for _, s := range llmtest.Declared(m) {
-		w := m.Weight(s.Name)
-		trained[w] = store.Tensor(s.Name+".grad", make([]float32, w.NumElements()), s.Shape...)
-		names = append(names, s.Name)
-	}
+	batch, trained := llmtest.NewBatch(m.Config().Vocab, length), llmtest.ZeroGrads(t, m)
+	require.Len(t, trained, len(llmtest.Declared(m)))
+	loss, grads := llmtest.ExactGradients(t, m, batch, model.TrainGraphOptions{Length: length, Grads: trained}, llmtest.SmoothGELU)
 	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
 	require.NoError(t, err)
 	defer l.Close()
-	batch, sequences := llmtest.NewBatch(m.Config().Vocab, length)
 	losses, err := l.Compute(context.Background(), batch)
 	require.NoError(t, err)
-	loss, grads, err := ref.Gradient(sequences, names...)
-	require.NoError(t, err)
 	require.InEpsilon(t, loss, llmtest.WeightedLoss(batch, losses), 1e-5)
-	for w, acc := range trained {
-		got, err := ggml.Read[float32](acc)
-		require.NoError(t, err)
-		require.Less(t, refmath.RelativeError(got, grads[w.Name()].Data), 1e-4, "%s, tied %v", w.Name(), m.Config().Tied)
-	}
+	requireGradients(t, grads, trained, 1e-4)
 }
 
 // The gradients are the same, but slower, on a machine without a BLAS library.

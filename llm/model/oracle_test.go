@@ -23,7 +23,7 @@ import (
 func TestExactGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-		batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		maps.Copy(o.Grads, llmtest.ZeroGrads(t, m))
 		_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
@@ -158,7 +158,7 @@ func TestLoweringsHaveFaults(t *testing.T) {
 // An error of a thousandth in any op of either lowering is found by the gradients.
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "mimo2", ggml.F32) // with sinks and experts
-	batch, _ := llmtest.NewBatch(m.Config().Vocab, archLength)
+	batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 	_, exact := llmtest.ExactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: llmtest.ZeroGrads(t, m)}, llmtest.SmoothGELU)
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)

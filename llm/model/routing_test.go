@@ -95,7 +95,7 @@ const routedLength = 12
 // The gradients of a part that routes are central differences.
 func TestRoutedGradients(t *testing.T) {
 	m := routedModel(t, 1, true)
-	batch, _ := llmtest.NewBatch(m.Config().Vocab, routedLength)
+	batch := llmtest.NewBatch(m.Config().Vocab, routedLength)
 	o := model.TrainGraphOptions{Length: routedLength, Grads: withoutRouters(llmtest.ZeroGrads(t, m), m)}
 	_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
 	o.Grads = nil
@@ -113,7 +113,7 @@ func TestRoutedCheckpoints(t *testing.T) {
 	}
 	gradients := func(o device.Options, checkpoint, once bool) map[string][]float32 {
 		m := routedModel(t, lead, once)
-		batch, _ := llmtest.NewBatch(m.Config().Vocab, routedLength)
+		batch := llmtest.NewBatch(m.Config().Vocab, routedLength)
 		s := newLossSumOn(t, m, o)
 		withoutRouters(s.grads, m)
 		s.compute(batch, model.TrainGraphOptions{Length: routedLength, Checkpoint: checkpoint, FeedForwardChunk: 5})
