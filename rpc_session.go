@@ -92,7 +92,7 @@ func (b *rpcBuffer) holds(t *C.struct_ggml_tensor, offset int64) error {
 // Times for a client.
 const (
 	rpcHandshakeTimeout = 10 * time.Second
-	rpcStallTimeout     = time.Minute     // for the next piece of a message
+	rpcStallTimeout     = time.Minute     // for the next part of a message
 	rpcFinishTimeout    = 5 * time.Second // to ask for the result of the last computation
 )
 

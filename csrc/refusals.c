@@ -70,10 +70,13 @@ static bool goggml_skips_gaps_on_cuda(ggml_backend_dev_t device, const struct gg
 	case GGML_OP_RMS_NORM_BACK:
 		return !ggml_is_contiguous(a) || !ggml_is_contiguous(node->src[1]);
 	case GGML_OP_DUP:
+		if (!ggml_is_contiguous(node)) {
+			return true;
+		}
+		// fall through
 	case GGML_OP_CPY:
 	case GGML_OP_CONT:
-		return (node->op == GGML_OP_DUP && !ggml_is_contiguous(node)) ||
-			(node->type == GGML_TYPE_I64 && !(ggml_is_contiguous(a) && ggml_is_contiguous(node)));
+		return node->type == GGML_TYPE_I64 && !(ggml_is_contiguous(a) && ggml_is_contiguous(node));
 	default:
 		return false;
 	}
@@ -146,10 +149,11 @@ static bool goggml_has_four_sections(ggml_backend_dev_t device, const struct ggm
 
 // ggml builds the backends for NVIDIA's, AMD's and Moore Threads' GPUs from one source.
 #define GOGGML_CUDA {"CUDA", "ROCm", "MUSA"}
-#define GOGGML_VULKAN {"Vulkan", "Vulkan", "Vulkan"}
+#define GOGGML_VULKAN {"Vulkan"}
+#define GOGGML_GPUS {"CUDA", "ROCm", "MUSA", "Vulkan"}
 
 static const struct {
-	const char *backends[3];
+	const char *backends[4];
 	bool (*fails)(ggml_backend_dev_t device, const struct ggml_tensor *node);
 	const char *why;
 } goggml_refused[] = {
@@ -162,11 +166,10 @@ static const struct {
 	{GOGGML_CUDA, goggml_skips_gaps_on_cuda, GOGGML_CONT},
 	{GOGGML_CUDA, goggml_lacks_type_on_cuda, "computes it of F32 alone; use Cast"},
 	{GOGGML_CUDA, goggml_lacks_head_size_on_cuda, GOGGML_HEAD "64 and 128, of the gated delta rule for 16 and 32, too"},
-	{GOGGML_CUDA, goggml_has_four_sections, "knows two of the sections of RoPEVision; leave the others out"},
 	{GOGGML_VULKAN, goggml_skips_gaps_on_vulkan, GOGGML_CONT},
 	{GOGGML_VULKAN, goggml_lacks_type_on_vulkan, "copies no I64; use I32"},
 	{GOGGML_VULKAN, goggml_lacks_head_size_on_vulkan, GOGGML_HEAD "64"},
-	{GOGGML_VULKAN, goggml_has_four_sections, "knows two of the sections of RoPEVision; leave the others out"},
+	{GOGGML_GPUS, goggml_has_four_sections, "knows two of the sections of RoPEVision; leave the others out"},
 };
 
 static const char *goggml_refused_as;
@@ -188,13 +191,13 @@ static bool goggml_is_lacking(ggml_backend_dev_t device, const struct ggml_tenso
 }
 
 // Reports whether the device is of one of the backends.
-static bool goggml_is_of(ggml_backend_dev_t device, const char *const backends[3]) {
+static bool goggml_is_of(ggml_backend_dev_t device, const char *const backends[4]) {
 	ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(device);
 	if (reg == NULL || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) {
 		return false;
 	}
 	const char *name = goggml_refused_as != NULL ? goggml_refused_as : ggml_backend_reg_name(reg);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4 && backends[i] != NULL; i++) {
 		if (strcmp(name, backends[i]) == 0) {
 			return true;
 		}
@@ -207,7 +210,7 @@ const char *goggml_refusal(ggml_backend_dev_t device, const struct ggml_tensor *
 		return "does not have it";
 	}
 	for (size_t i = 0; i < sizeof goggml_refused / sizeof *goggml_refused; i++) {
-		if (goggml_is_of(device, goggml_refused[i].backends) && goggml_refused[i].fails(device, node)) {
+		if (goggml_refused[i].fails(device, node) && goggml_is_of(device, goggml_refused[i].backends)) {
 			return goggml_refused[i].why;
 		}
 	}

@@ -224,6 +224,18 @@ func startRun(t *testing.T, c *exec.Cmd) *lostRun {
 	return r
 }
 
+// requireFailure waits for the run to end with an error.
+func (r *lostRun) requireFailure(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		require.Error(t, err, r.output())
+	case <-time.After(time.Minute):
+		_ = r.Process.Kill()
+		t.Fatalf("it goes on\n%s", r.output())
+	}
+}
+
 func (r *lostRun) output() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -432,13 +444,7 @@ func TestProcessIsMute(t *testing.T) {
 			}, time.Minute, time.Millisecond)
 			require.Empty(t, r.ended, r.output())
 			require.NoError(t, syscall.Kill(other, syscall.SIGINT))
-			select {
-			case err := <-r.ended:
-				require.Error(t, err)
-			case <-time.After(time.Minute):
-				_ = r.Process.Kill()
-				t.Fatalf("it goes on\n%s", r.output())
-			}
+			r.requireFailure(t)
 			require.Regexp(t, fmt.Sprintf(`interrupted: rank 1 on \S+ \(process %d\) has not answered for \d+s, and is waited for [0-3]s more at most; a second interrupt ends the program at once\n`, mute), r.output())
 			require.Regexp(t, fmt.Sprintf(`finetune: .*the group of processes is broken: rank 1 on \S+ \(process %d\) has not come to what the others wait for, 4s after all were to stop: it lives, but does not go on; nothing was trained yet`, mute), r.output())
 			require.Eventually(t, func() bool { return syscall.Kill(mute, 0) != nil }, time.Minute, time.Millisecond, "it ends, too")
@@ -467,13 +473,7 @@ func TestInterruptedProcess(t *testing.T) {
 func requireEnd(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	r := startRun(t, c)
-	select {
-	case err := <-r.ended:
-		require.Error(t, err, r.output())
-	case <-time.After(time.Minute):
-		_ = r.Process.Kill()
-		t.Fatalf("it goes on\n%s", r.output())
-	}
+	r.requireFailure(t)
 	return r.output()
 }
 

@@ -206,13 +206,7 @@ func TestServerIsMute(t *testing.T) {
 	// Longer than what is not at a graph may take.
 	require.Eventually(t, isSaid(`waiting for RPC server %s: no answer for [3-9]s; an interrupt ends the run within 2s\n`, s.endpoint), time.Minute, time.Millisecond, r.output())
 	require.NoError(t, r.Process.Signal(os.Interrupt))
-	select {
-	case err := <-r.ended:
-		require.Error(t, err)
-	case <-time.After(time.Minute):
-		_ = r.Process.Kill()
-		t.Fatalf("it goes on\n%s", r.output())
-	}
+	r.requireFailure(t)
 	require.Regexp(t, fmt.Sprintf(`interrupted: RPC server %s has not answered for \d+s, and is waited for [01]s more at most; a second interrupt ends the program at once\n`, s.endpoint), r.output())
 	require.Contains(t, r.output(), "RPC server "+s.endpoint)
 	require.Contains(t, r.output(), "it has not answered for 2s")

@@ -34,15 +34,21 @@ func (s *set) cut(batch int) (dropped int) {
 	return dropped
 }
 
-// readSet reads the two IDX files PREFIX-images-idx3-ubyte and
-// PREFIX-labels-idx1-ubyte of a folder.
+// Prefixes of MNIST's files.
+const trainPrefix, testPrefix = "train", "t10k"
+
+// setPaths are the paths of the two IDX files of a set.
+func setPaths(folder, prefix string) (images, labels string) {
+	return filepath.Join(folder, prefix+"-images-idx3-ubyte"), filepath.Join(folder, prefix+"-labels-idx1-ubyte")
+}
+
+// readSet reads the two IDX files of a set.
 func readSet(folder, prefix string) (*set, error) {
-	imagesPath := filepath.Join(folder, prefix+"-images-idx3-ubyte")
+	imagesPath, labelsPath := setPaths(folder, prefix)
 	images, err := readIDX(imagesPath, side, side)
 	if err != nil {
 		return nil, err
 	}
-	labelsPath := filepath.Join(folder, prefix+"-labels-idx1-ubyte")
 	labels, err := readIDX(labelsPath)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -96,8 +95,9 @@ func (p *program) inputs() (files []cli.File) {
 	if p.Data == "" {
 		return nil
 	}
-	for _, name := range []string{"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"} {
-		files = append(files, cli.File{Flag: "--data", Path: filepath.Join(p.Data, name+"-ubyte")})
+	for _, prefix := range []string{trainPrefix, testPrefix} {
+		images, labels := setPaths(p.Data, prefix)
+		files = append(files, cli.File{Flag: "--data", Path: images}, cli.File{Flag: "--data", Path: labels})
 	}
 	return files
 }
@@ -106,10 +106,10 @@ func (p *program) sets() (train, test *set, err error) {
 	if p.Data == "" {
 		return drawSet(p.DrawTrain, p.Seed), drawSet(p.DrawTest, p.Seed+1<<32), nil
 	}
-	if train, err = readSet(p.Data, "train"); err != nil {
+	if train, err = readSet(p.Data, trainPrefix); err != nil {
 		return nil, nil, fmt.Errorf("--data: %w", err)
 	}
-	if test, err = readSet(p.Data, "t10k"); err != nil {
+	if test, err = readSet(p.Data, testPrefix); err != nil {
 		return nil, nil, fmt.Errorf("--data: %w", err)
 	}
 	return train, test, nil

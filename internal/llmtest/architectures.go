@@ -49,9 +49,7 @@ func scales(matrices ...string) []string { return suffixed(matrices, ".scale") }
 
 // experts are keys of a mixture, and others.
 func experts(keys map[string]any) map[string]any {
-	all := map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}
-	maps.Copy(all, keys)
-	return all
+	return merged(map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}, keys)
 }
 
 func suffixed(names []string, suffix string) []string {

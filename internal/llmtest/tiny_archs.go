@@ -115,11 +115,7 @@ var tinyArchs = map[string]tinyArch{
 		optional: append(biases("attn_output", "ffn_gate", "ffn_up", "ffn_down"), "rope_freqs.weight"),
 	},
 	"maincoder": {like: "hunyuan-dense", headSize: 16},
-	"qwen35": {
-		keys:   merged(deltaKeys(2, 2), map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}),
-		layers: 4, headSize: 16, optional: scales("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha", "ssm_out"),
-	},
-	"minicpm": {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
+	"minicpm":   {like: "granite", keys: map[string]any{"logit_scale": float32(2)}, optional: []string{"rope_freqs.weight"}},
 	"minicpm3": {
 		keys: map[string]any{
 			"attention.q_lora_rank": uint32(32), "attention.kv_lora_rank": uint32(32), "attention.value_length": uint32(8), "attention.head_count_kv": uint32(4),
@@ -199,6 +195,10 @@ var tinyArchs = map[string]tinyArch{
 		headSize: 16, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
 	},
 	"qwen3tts": {like: "qwen3vl", keys: map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}}, noStock: true}, // which takes 3072 tokens
+	"qwen35": {
+		keys:   merged(deltaKeys(2, 2), map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}),
+		layers: 4, headSize: 16, optional: scales("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha", "ssm_out"),
+	},
 	"qwen3vl":  {keys: map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}, headSize: 16, tied: true},
 	"refact":   {like: "bloom", optional: biases("attn_output", "ffn_up")},
 	"seed_oss": {like: "qwen2", optional: biases("attn_q", "attn_k", "attn_v")},

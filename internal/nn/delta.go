@@ -34,11 +34,15 @@ func (t *Tape) GatedDelta(d DeltaRule) *Value {
 func (t *Tape) GatedDeltaStep(d DeltaRule, states *ggml.Tensor, slots int64) (y *Value, after *ggml.Tensor) {
 	c, size, heads, n := t.C, d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
-	scalar := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), 1, heads, n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
-		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: scalar(d.G.T), Beta: scalar(d.Beta.T), State: c.Reshape(states, size, size, heads, slots),
+		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.scalars(c, d.G, n, slots), Beta: d.scalars(c, d.Beta, n, slots), State: c.Reshape(states, size, size, heads, slots),
 	})
 	y = Input(c.Reshape(c.View(all, []int64{size * heads, n * slots}, nil, 0), size, heads, n*slots))
 	after = c.View(all, []int64{size * size * heads, slots}, nil, n*slots*all.Stride(1))
 	return y, after
+}
+
+// scalars lays out the numbers of heads x [heads, n] as heads of one element, [1, heads, columns…].
+func (d DeltaRule) scalars(c *ggml.Context, x *Value, columns ...int64) *ggml.Tensor {
+	return c.Reshape(contiguous(c, x.T), append([]int64{1, d.V.T.Dim(1)}, columns...)...)
 }

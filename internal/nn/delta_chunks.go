@@ -37,11 +37,10 @@ type deltaChunks struct {
 func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 	c, heads := t.C, d.V.T.Dim(1)
 	f := &deltaChunks{c: c, rows: d.Rows}
-	scalar := func(x *Value) *ggml.Tensor { return c.Reshape(contiguous(c, x.T), 1, heads, x.T.Dim(1)) }
 	f.q, f.k = f.share(d.chunked(c, d.Q.T), heads), f.share(d.chunked(c, d.K.T), heads)
-	f.v, f.beta = d.chunked(c, d.V.T), d.chunked(c, scalar(d.Beta))
+	f.v, f.beta = d.chunked(c, d.V.T), d.chunked(c, d.scalars(c, d.Beta, d.V.T.Dim(2)))
 	f.count = max(1, f.v.Dim(2)/d.Rows)
-	f.decays(t, d.chunked(c, scalar(d.G)), d)
+	f.decays(t, d.chunked(c, d.scalars(c, d.G, d.V.T.Dim(2))), d)
 	f.inside()
 	f.across()
 	return f
@@ -57,15 +56,9 @@ func (f *deltaChunks) share(x *ggml.Tensor, heads int64) *ggml.Tensor {
 
 // unshare adds up what share has repeated.
 func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
-	var sum *ggml.Tensor
-	for first := int64(0); first < x.Dim(3); first += kHeads {
-		part := f.c.View(x, []int64{x.Dim(0), x.Dim(1), x.Dim(2), kHeads}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, first*x.Stride(3))
-		if sum != nil {
-			part = f.c.Add(sum, part)
-		}
-		sum = part
-	}
-	return contiguous(f.c, sum)
+	a, b, n := x.Dim(0), x.Dim(1), x.Dim(2)
+	sum := sumMiddle(f.c, f.c.Reshape(contiguous(f.c, x), a*b*n*kHeads, x.Dim(3)/kHeads, 1))
+	return f.c.Reshape(sum, a, b, n, kHeads)
 }
 
 // along lays the numbers of a chunk's tokens, [1, chunk, …], side by side: [chunk, 1, …].
@@ -110,8 +103,9 @@ func (f *deltaChunks) samples(t *Tape, chunk int64) (same, since *ggml.Tensor) {
 	same = Declare(t.Inputs, fmt.Sprintf("tokens of one sample in chunks of %d", chunk), ggml.F32, []int64{chunk, chunk, all}, func(feed *Feed, x []float32) {
 		for of := range int(all) {
 			for i := range size {
+				own := start(feed, of, i)
 				for j := range i + 1 {
-					if start(feed, of, i) == start(feed, of, j) {
+					if start(feed, of, j) == own {
 						x[(of*size+i)*size+j] = 1
 					}
 				}

@@ -178,16 +178,8 @@ func rowPart(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
 	return c.Cont(c.View(x, []int64{n, x.Dim(1), x.Dim(2)}, []int64{x.Stride(1), x.Stride(2)}, from*x.Stride(0)))
 }
 
-// RepeatHeads repeats x [size, 1, n] for each head.
-func (t *Tape) RepeatHeads(x *Value, heads int64) *Value {
-	c, size, n := t.C, x.T.Dim(0), x.T.Dim(2)
-	return t.Op(c.Repeat(x.T, size, heads, n), func(d *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{c.Reshape(sumMiddle(c, d), size, 1, n)}
-	}, x)
-}
-
-// RepeatEach repeats each head of x [size, heads, n] so many times, one after the other → [size, heads·times, n].
-func (t *Tape) RepeatEach(x *Value, times int64) *Value {
+// RepeatHeads repeats each head of x [size, heads, n] so many times, one after the other → [size, heads·times, n].
+func (t *Tape) RepeatHeads(x *Value, times int64) *Value {
 	if times == 1 {
 		return x
 	}

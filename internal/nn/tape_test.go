@@ -93,7 +93,7 @@ func TestGroupsOfRows(t *testing.T) {
 		p.Seed(p.T) // so that the gradient of each element is the element
 	}
 	heads := nn.Trained(w.Reshape(w.Leaf(values[:12]...), 2, 3, 2))
-	each := tape.RepeatEach(heads, 4)
+	each := tape.RepeatHeads(heads, 4)
 	each.Seed(each.T)
 	rng := optest.RNG(5)
 	v, dy := refmath.Normal(rng, 1, 6, 3, 2), refmath.Normal(rng, 1, 6, 3, 2)

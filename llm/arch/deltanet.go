@@ -43,11 +43,11 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 
 	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
-	parts := t.Split(t.SiLU(d.convolve(p, t, qkv)), keys, keys, values)
+	parts := t.Split(t.SiLU(p.convolve(t, qkv, "ssm_conv1d", d.ConvLength)), keys, keys, values)
 	normal := func(x *nn.Value) *nn.Value {
 		x = t.L2Norm(t.Heads(x, kHeads), p.config.RMSEps)
 		if d.Grouped {
-			x = t.RepeatEach(x, heads/kHeads)
+			x = t.RepeatHeads(x, heads/kHeads)
 		}
 		return x
 	}
@@ -84,12 +84,9 @@ func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
 
 // decay is the logarithm of how much of a state is left, [heads, n].
 func (d DeltaNet) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	of := func(w Weight) Weight {
-		w.Shape = []int64{int64(d.Heads)}
-		return w
-	}
-	x = t.AddWeight(x, p.Weight(of(Weight{Kind: "ssm_dt", Role: Bias})))
-	return t.MulWeight(t.Softplus(x), p.Weight(of(Weight{Kind: "ssm_a", Role: Decay, Init: decays})))
+	heads := int64(d.Heads)
+	x = t.AddWeight(x, p.bias("ssm_dt", heads, Always))
+	return t.MulWeight(t.Softplus(x), p.Weight(Weight{Kind: "ssm_a", Shape: []int64{heads}, Role: Decay, Init: decays}))
 }
 
 // decays begin between 1 and 16, as transformers has it.
@@ -97,15 +94,6 @@ func decays(rng *rand.Rand, values []float32) {
 	for i := range values {
 		values[i] = -float32(1 + 15*rng.Float64())
 	}
-}
-
-// convolve mixes each channel with what it was at the tokens before, of the sample or of the state.
-func (d DeltaNet) convolve(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	kernel := p.Weight(Weight{Kind: "ssm_conv1d", Shape: []int64{int64(d.ConvLength), x.T.Dim(0)}, Role: Kernel})
-	if kept := p.State(0); kept != nil {
-		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel)
-	}
-	return t.ShortConv(x, kernel)
 }
 
 // recur applies the rule, to states of the sequences or from none.
@@ -184,12 +172,7 @@ var deltaKeys = []key{
 			}
 			c.NextLayers, c.Layers = n, c.Layers-n
 		},
-		write: func(c *Config) any {
-			if c.NextLayers == 0 {
-				return nil
-			}
-			return uint32(c.NextLayers)
-		},
+		write: optional(nextLayers, func(c *Config) *int { return &c.NextLayers }, nil).write,
 	},
 	{
 		name: recurrentLayers,
@@ -243,22 +226,14 @@ func (c *Config) firstAttention() int {
 	return 0
 }
 
-// deltaLayer has a DeltaNet in layers that are recurrent.
-func deltaLayer(c *Config, i int, attention, network Residual) Layer {
-	if c.isRecurrent(i) {
-		attention.Part = DeltaNet{Heads: c.StateHeads, KHeads: c.StateKHeads, HeadSize: c.StateSize, ConvLength: c.ConvLength}
+// deltaLayer has a DeltaNet in layers that are recurrent; grouped where heads are in the order of transformers.
+func deltaLayer(grouped bool) func(c *Config, i int, attention, network Residual) Layer {
+	return func(c *Config, i int, attention, network Residual) Layer {
+		if c.isRecurrent(i) {
+			attention.Part = DeltaNet{Heads: c.StateHeads, KHeads: c.StateKHeads, HeadSize: c.StateSize, ConvLength: c.ConvLength, Grouped: grouped}
+		}
+		return Layer{attention, network}
 	}
-	return Layer{attention, network}
-}
-
-// groupedDeltaLayer is deltaLayer for files whose heads are in the order of transformers.
-func groupedDeltaLayer(c *Config, i int, attention, network Residual) Layer {
-	layer := deltaLayer(c, i, attention, network)
-	if d, ok := layer[0].Part.(DeltaNet); ok {
-		d.Grouped = true
-		layer[0].Part = d
-	}
-	return layer
 }
 
 // oldDeltaInput is the matrix of older files that makes queries, keys, values and their gate, beside those in its place.

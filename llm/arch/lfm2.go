@@ -62,16 +62,18 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual, Rows: []Rows{p.rows(kind, out, 0)}})
 	}
 	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
-	kernel := p.Weight(Weight{Kind: "shortconv.conv", Shape: []int64{int64(s.Length), embd}, Role: Kernel})
-	in, gate := t.Mul(parts[0], parts[2]), parts[1]
-	var y *nn.Value
-	if kept := p.State(0); kept != nil {
-		y = t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, in), kernel)
-	} else {
-		y = t.ShortConv(in, kernel)
-	}
-	y = p.Kept(t, t.Mul(y, gate))
+	y := p.convolve(t, t.Mul(parts[0], parts[2]), "shortconv.conv", s.Length)
+	y = p.Kept(t, t.Mul(y, parts[1]))
 	return t.Linear(y, matrix("shortconv.out_proj", embd, true))[0]
+}
+
+// convolve mixes each channel of x [channels, n] with its values at the tokens before, of the sample or of the part's first state.
+func (p Place) convolve(t *nn.Tape, x *nn.Value, kind string, length int) *nn.Value {
+	kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), x.T.Dim(0)}, Role: Kernel})
+	if kept := p.State(0); kept != nil {
+		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel)
+	}
+	return t.ShortConv(x, kernel)
 }
 
 // NewStates makes a state of what is convolved.

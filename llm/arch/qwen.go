@@ -8,7 +8,7 @@ func init() {
 	}
 	qwen35 := spec{
 		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true,
-		keys: deltaKeys, layer: gatedQueries, arrange: deltaLayer, modules: deltaModules, unsuffixed: []string{"ssm_a"}, unused: unusedNext,
+		keys: deltaKeys, layer: gatedQueries, arrange: deltaLayer(false), modules: deltaModules, unsuffixed: []string{"ssm_a"}, unused: unusedNext,
 	}
 	qwen35moe := qwen35
 	qwen35moe.mixture = &mixture{
@@ -16,7 +16,7 @@ func init() {
 		scales: true, sharedGate: true, sharedScales: true, module: "mlp.shared_expert",
 	}
 	qwen3next := qwen35moe
-	qwen3next.sections, qwen3next.arrange, qwen3next.unusedInLayers = ggml.RoPENorm, groupedDeltaLayer, oldDeltaInput
+	qwen3next.sections, qwen3next.arrange, qwen3next.unusedInLayers = ggml.RoPENorm, deltaLayer(true), oldDeltaInput
 	family(map[string]spec{
 		// Those with the gated delta rule in most layers.
 		"qwen35": qwen35, "qwen35moe": qwen35moe, "qwen3next": qwen3next,

@@ -83,8 +83,9 @@ func (c *answerCensus) add(e *Example) {
 			continue
 		}
 		c.answers++
-		c.same.add(hashOf(answer), answer, at)
-		c.measure(answer, at)
+		hash := hashOf(answer)
+		c.same.add(hash, answer, at)
+		c.measure(answer, hash, at)
 	}
 	if last := len(e.Messages) - 1; trained == 1 && last > 0 && e.Messages[last].Role() == "assistant" {
 		c.records++
@@ -114,7 +115,7 @@ func isOpen(text string) bool {
 }
 
 // measure counts an answer by how it ends.
-func (c *answerCensus) measure(answer string, at place) {
+func (c *answerCensus) measure(answer string, hash recordHash, at place) {
 	open := isOpen(answer)
 	switch {
 	case !sentenceEnd.MatchString(answer):
@@ -125,7 +126,7 @@ func (c *answerCensus) measure(answer string, at place) {
 			c.firstOpen = at
 		}
 	}
-	c.measureLength(answer, at)
+	c.measureLength(answer, hash, at)
 }
 
 // A cutLength is a length in characters that answers have which stop behind a letter.
@@ -142,7 +143,7 @@ const (
 	maxCutLength = 1 << 14
 )
 
-func (c *answerCensus) measureLength(answer string, at place) {
+func (c *answerCensus) measureLength(answer string, hash recordHash, at place) {
 	length := utf8.RuneCountInString(answer)
 	last, _ := utf8.DecodeLastRuneInString(answer)
 	word := answer[strings.LastIndexFunc(answer, unicode.IsSpace)+1:]
@@ -157,12 +158,11 @@ func (c *answerCensus) measureLength(answer string, at place) {
 		l = &cutLength{first: at, different: map[recordHash]bool{}}
 		c.lengths[length] = l
 	}
-	h := hashOf(answer)
-	if l.different[h] {
+	if l.different[hash] {
 		return
 	}
 	if len(l.different) < fewAnswers {
-		l.different[h] = true
+		l.different[hash] = true
 	}
 	l.n++
 	l.lastWords[min(utf8.RuneCountInString(word), len(l.lastWords)-1)]++

@@ -30,7 +30,7 @@ var sections = []section{
 		[]string{"model", "base", "context × rows", "tokens/s", "share, %", "predicted, tokens/s", "memory, GB", "loss"}},
 	{generateSection, "Prefill of 512 tokens and decode of 64, tokens/s, beside llama-bench on the same file and device, caches in F16.",
 		[]string{"model", "base", "what", "tokens/s", "llama-bench", "ratio"}},
-	{lossSection, "Losses of 50 steps of a small model on the device, beside those of the CPU by this project's kernels in F32, with TF32 turned off.",
+	{lossSection, "Losses of 50 steps of a small model on the device, beside the losses on the CPU by this project's kernels in F32, with TF32 turned off.",
 		[]string{"device", "base", "first loss", "last loss", "largest difference"}},
 	{opsSection, "Tests of ggml's own test-backend-ops, which compares with the CPU, of the ops of training.", []string{"device", "op", "passed"}},
 	{torchSection, "PyTorch on the same card: its product of 8192³, and PEFT's LoRA of rank 8 on the same shapes in BF16.",
