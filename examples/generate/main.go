@@ -102,7 +102,7 @@ func (p *program) chat(ctx context.Context, prompts []string, in io.Reader, out,
 	}
 	defer m.Close()
 	return chatting.Run(ctx, chatting.Settings{
-		Flags: p.Flags, Sampling: p.Sampling, Model: m, Prompts: prompts, Limit: cli.Optional(p.predict(-1)), Stats: p.Stats,
+		Flags: p.Flags, Sampling: p.Sampling, Model: m, Inputs: append(p.Files(), cli.File{Flag: "--file", Path: p.File}), Prompts: prompts, Limit: cli.Optional(p.predict(-1)), Stats: p.Stats,
 		In: in, Out: out, Log: log,
 	})
 }

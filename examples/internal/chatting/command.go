@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/filelink"
 )
 
@@ -55,6 +56,10 @@ func (d *dialogue) save(path string) error {
 	}
 	if len(d.Messages) == 0 {
 		return errors.New("/save: there is no message yet")
+	}
+	inputs := append(d.Inputs[:len(d.Inputs):len(d.Inputs)], cli.File{Flag: "--chat-template", Path: d.ChatTemplate})
+	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "/save", Path: path}}); err != nil {
+		return err
 	}
 	var line bytes.Buffer
 	if err := writeJSON(&line, d.Conversation); err != nil {

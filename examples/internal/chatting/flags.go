@@ -87,7 +87,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	}
 	defer m.Close()
 	return Run(ctx, Settings{
-		Flags: c.Flags, Sampling: c.Sampling, Model: m, Prompts: prompts, Limit: cli.Optional(c.NPredict), Stats: c.Stats,
+		Flags: c.Flags, Sampling: c.Sampling, Model: m, Inputs: c.Files(), Prompts: prompts, Limit: cli.Optional(c.NPredict), Stats: c.Stats,
 		In: os.Stdin, Out: out, Log: os.Stderr,
 	})
 }

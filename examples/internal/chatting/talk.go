@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -20,8 +21,9 @@ type Settings struct {
 	Flags
 	inference.Sampling
 	Model    *inference.Model
-	Prompts  []string // questions to answer instead of reading In
-	Limit    *int     // most tokens of a reply; nil for any number
+	Inputs   []cli.File // which /save does not write to
+	Prompts  []string   // questions to answer instead of reading In
+	Limit    *int       // most tokens of a reply; nil for any number
 	Stats    bool
 	In       io.Reader
 	Out, Log io.Writer

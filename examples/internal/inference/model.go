@@ -41,6 +41,16 @@ type SessionFlags struct {
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
 
+// Files are what the flags read.
+func (f *ModelFlags) Files() []cli.File {
+	list := []cli.File{{Flag: "--model", Path: f.Model}}
+	for _, arg := range f.LoRA {
+		path, _ := runs.CutScale(arg)
+		list = append(list, cli.File{Flag: "--lora", Path: path})
+	}
+	return list
+}
+
 // A Model is loaded, with the settings of its sessions.
 type Model struct {
 	*model.Model
