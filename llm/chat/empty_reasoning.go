@@ -72,9 +72,9 @@ func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
 	if !slices.ContainsFunc(reasoningKeys, func(key string) bool { return strings.Contains(r.template.Source(), key) }) {
 		return nil
 	}
-	answer := NewMessage("assistant", "A")
+	answer := r.message("assistant", "A")
 	answer.SetText(reasoningKeys[0], "R")
-	probe := r.probe(NewMessage("user", "Q"), answer)
+	probe := r.probe(r.message("user", "Q"), answer)
 	if probe == nil {
 		return nil
 	}

@@ -17,9 +17,9 @@ func (r *Rendered) OpenEnd() string {
 	if tail, ok := r.behind(last); !ok || r.endToken(tail) > 0 {
 		return ""
 	}
-	next := NewMessage("user", "Q")
+	next := r.message("user", "Q")
 	if len(messages[last].Calls()) > 0 {
-		next = NewMessage("tool", "Q")
+		next = r.message("tool", "Q")
 	}
 	followed := r.probe(append(slices.Clone(messages), next)...)
 	if followed == nil {

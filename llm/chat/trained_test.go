@@ -173,6 +173,39 @@ func TestTrainedEndOfPastTurn(t *testing.T) {
 	}
 }
 
+// A template may take contents in parts alone, as some of models that see images do. What of it is trained is what the one
+// for texts trains.
+func TestTrainedParts(t *testing.T) {
+	const content = "{{ m.content }}"
+	contents := strings.NewReplacer(content, "{% for p in m.content %}{{ p.text }}{% endfor %}")
+	for name, template := range map[string]string{
+		"with a prompt":                   "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+		"without one":                     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}",
+		"turns end where the next begins": "{% for m in messages %}{% if not loop.first %}<|eom|>{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}",
+		"empty reasoning":                 "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>{% endfor %}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ofText, err := chat.Parse("text", template)
+			require.NoError(t, err)
+			ofParts, err := chat.Parse("parts", contents.Replace(template))
+			require.NoError(t, err)
+			require.NotEqual(t, ofText.Source(), ofParts.Source())
+			o := &chat.Options{EndOfTurn: []string{"<|eom|>"}}
+			want, err := ofText.Render(greeting, o)
+			require.NoError(t, err)
+			got, err := ofParts.Render(ofParts.Forms(o).Convert(greeting), o)
+			require.NoError(t, err)
+			require.Equal(t, want.Text, got.Text)
+			require.Equal(t, want.OpenEnd(), got.OpenEnd())
+			require.Equal(t, want.EmptyReasoning(), got.EmptyReasoning())
+			for _, mode := range []chat.Mode{chat.Assistant, chat.Last, chat.Completion, chat.All} {
+				require.Equal(t, trainedText(want, mode), trainedText(got, mode), mode)
+			}
+			require.NotContains(t, trainedText(got, chat.Assistant)[0], "<|assistant|>")
+		})
+	}
+}
+
 func TestTrainedModes(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "weight": 0.5},
 		{"role": "user", "content": "U2"}, {"role": "assistant", "content": "A2"}, {"role": "assistant", "content": "A3", "train": false},

@@ -37,7 +37,7 @@ func (r *Rendered) opening(i int, m *turnMarkup) string {
 func (r *Rendered) turnMarkup() *turnMarkup {
 	m := &turnMarkup{prompt: r.prompt(), afterRole: map[string]string{}}
 	m.opening = m.prompt
-	probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"))
+	probe := r.probe(r.message("user", "Q"), r.message("assistant", "A"))
 	if before, after, ok := probe.around(1); ok {
 		if m.prompt == "" && strings.TrimFunc(before, jinja.IsSpace) != "" {
 			m.opening = before
@@ -48,7 +48,7 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 		return m
 	}
 	// A template that leaves the last turn open may end the others: with what is not the header of a user's turn.
-	probe = r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
+	probe = r.probe(r.message("user", "Q"), r.message("assistant", "A"), r.message("user", "Q"))
 	if _, between, ok := probe.around(1); ok {
 		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
 		m.closing = firstToken(withoutEnd(between, probe.Text[:probe.firstWord(0)]))
@@ -60,12 +60,27 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 // one, as in gpt-oss, it never writes this.
 func (r *Rendered) past(m *turnMarkup) string {
 	if m.past == "" {
-		probe := r.probe(NewMessage("user", "Q"), NewMessage("assistant", "A"), NewMessage("user", "Q"))
+		probe := r.probe(r.message("user", "Q"), r.message("assistant", "A"), r.message("user", "Q"))
 		if _, after, ok := probe.around(1); ok {
 			m.past = firstToken(after)
 		}
 	}
 	return m.past
+}
+
+// message is one for a probe, with its content in parts if an answer of the conversation has that: a template may take no
+// other contents.
+func (r *Rendered) message(role, content string) Message {
+	m := NewMessage(role, content)
+	i := slices.IndexFunc(r.conversation.Messages, Message.isAssistant)
+	if i < 0 {
+		return m
+	}
+	answer, _ := r.conversation.Messages[i].fields.Get("content")
+	if _, isParts := answer.(*jinja.Sequence); isParts {
+		return Forms{PartContent: true}.convert(m)
+	}
+	return m
 }
 
 // probe renders other messages with the same options; nil if the template refuses them.
@@ -126,7 +141,7 @@ func (r *Rendered) prompt() string {
 			return p
 		}
 	}
-	p, _ := r.promptAfter([]Message{NewMessage("user", "Q")})
+	p, _ := r.promptAfter([]Message{r.message("user", "Q")})
 	return p
 }
 
@@ -151,7 +166,7 @@ func (r *Rendered) promptAfter(messages []Message) (string, bool) {
 // constantPrompt is a generation prompt that the template writes whether it is asked for it or not: what the text of
 // messages has where that with an answer has the header of its turn.
 func (r *Rendered) constantPrompt(messages []Message, text string) string {
-	answered := r.probe(append(slices.Clone(messages), NewMessage("assistant", "A"))...)
+	answered := r.probe(append(slices.Clone(messages), r.message("assistant", "A"))...)
 	if answered == nil {
 		return ""
 	}
