@@ -38,7 +38,7 @@ const reportAfter = 1500 * time.Millisecond
 // ctx ends.
 func ReportWaits(ctx context.Context, printf func(format string, args ...any)) {
 	reported := map[string]time.Duration{}
-	eachTick(ctx, func() {
+	eachTick(ctx, reportAfter, func() {
 		for _, w := range waits() {
 			passed := w.current.Truncate(w.most / 2)
 			if passed > reported[w.whom] {
@@ -49,29 +49,40 @@ func ReportWaits(ctx context.Context, printf func(format string, args ...any)) {
 	})
 }
 
-// ReportInterrupted says once for whom a program waits that is to stop, and for how long, if it does.
-func ReportInterrupted(w io.Writer) {
+// ticksAtHome is how many times reportAfter an interrupted program may compute or save on this machine before it says so.
+const ticksAtHome = 7
+
+// ReportInterrupted says once for whom a program waits that is to stop, and for how long, if it does: for a server, another
+// process, or what is under way on this machine, which a device or a disk may take long for.
+func ReportInterrupted(w io.Writer) { reportInterrupted(w, waits, reportAfter) }
+
+func reportInterrupted(w io.Writer, waits func() []wait, tick time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	eachTick(ctx, func() {
-		for _, wait := range waits() {
+	ticks := 0
+	eachTick(ctx, tick, func() {
+		list := waits()
+		for _, wait := range list {
 			if wait.current >= reportAfter {
 				fmt.Fprintf(w, "interrupted: %s has not answered for %v, and is waited for %v more at most; a second interrupt ends the program at once\n",
 					wait.whom, wait.current.Round(time.Second), wait.left.Round(time.Second))
 				cancel()
 			}
 		}
+		if ticks++; ticks >= ticksAtHome && len(list) == 0 {
+			fmt.Fprintln(w, "interrupted: this machine is still computing or saving; the program ends after that, or at once with a second interrupt")
+			cancel()
+		}
 	})
 }
 
 // eachTick calls f now and then until ctx ends.
-func eachTick(ctx context.Context, f func()) {
-	ticker := time.NewTicker(reportAfter)
+func eachTick(ctx context.Context, tick time.Duration, f func()) {
+	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
 		case <-ticker.C:
 			f()
 		}
