@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // Foreign are flags of mlx-lm, TRL, LLaMA-Factory and Unsloth that are not simply other names
@@ -80,9 +81,7 @@ var foreignOptimizer = []cli.Foreign{
 	{Names: words("optimizer-config.adam.eps optimizer-config.adamw.eps"), Flag: "adam-eps", Read: renamedAll("adam-eps")},
 	{Names: words("optimizer-config.adamw.weight-decay"), Flag: "adam-decay", Read: renamedAll("adam-decay")},
 	{Names: words("optimizer-config.adam.bias-correction optimizer-config.adamw.bias-correction"), Read: only("the moments are corrected for their bias", "true")},
-	{Names: words("lr-scheduler-type"), Flag: "schedule", Read: renamed("schedule", map[string]string{
-		"cosine": "cosine-from-0", "linear": "linear-from-0", "constant": "constant-from-0", "constant_with_warmup": "constant-from-0",
-	})},
+	{Names: words("lr-scheduler-type"), Flag: "schedule", Read: scheduler},
 	{Names: words("lr-schedule"), Read: lrSchedule},
 	{Names: words("random-state random-seed data-seed"), Flag: "seed", Read: renamedAll("seed")},
 	{Names: words("auto-find-batch-size"), Bool: true, Flag: "fit", Read: whenTrue("fit", "auto")},
@@ -287,6 +286,17 @@ func betas(v cli.Value) (cli.Meaning, error) {
 		return cli.Meaning{}, errors.New("they are two numbers, --adam-beta1 and --adam-beta2")
 	}
 	return cli.Meaning{Settings: []cli.Setting{{Flag: "adam-beta1", Values: v.List[:1]}, {Flag: "adam-beta2", Values: v.List[1:]}}}, nil
+}
+
+// scheduler is one of transformers, whose constant goes without the warm-up that other keys may ask for.
+func scheduler(v cli.Value) (cli.Meaning, error) {
+	m, err := renamed("schedule", map[string]string{
+		"cosine": "cosine-from-0", "linear": "linear-from-0", "constant": train.ConstantAtOnce.String(), "constant_with_warmup": "constant-from-0",
+	})(v)
+	if strings.EqualFold(v.String(), "constant") {
+		m.Note = "it has no warm-up; constant_with_warmup has one"
+	}
+	return m, err
 }
 
 // lrSchedule is that of mlx-lm: a name, its arguments, and the warm-up.

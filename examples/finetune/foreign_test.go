@@ -89,6 +89,7 @@ func TestForeignMeanings(t *testing.T) {
 		{"--max_steps 60", func(p *trainCommand) any { return p.Iter }, 60},
 		{"--iters 600", func(p *trainCommand) any { return p.Iter }, 600},
 		{"--lr 1e-5", func(p *trainCommand) any { return p.Rate }, 1e-5},
+		{"--lr_scheduler_type constant --warmup_steps 5", func(p *trainCommand) any { return p.Schedule }, "constant-at-once"},
 		{"--lr_scheduler_type constant_with_warmup", func(p *trainCommand) any { return p.Schedule }, "constant-from-0"},
 		{"--warmup_ratio 0.1", func(p *trainCommand) any { return p.WarmupRatio }, 0.1},
 		{"--warmup_steps 5", func(p *trainCommand) any { return p.Warmup }, 5},

@@ -18,9 +18,10 @@ const (
 	CosineFromZero
 	LinearFromZero
 	ConstantFromZero
+	ConstantAtOnce // Peak from the first step on, whatever Warmup and Floor are: transformers' get_constant_schedule
 )
 
-var shapeNames = []string{"cosine", "linear", "constant", "cosine-from-0", "linear-from-0", "constant-from-0"}
+var shapeNames = []string{"cosine", "linear", "constant", "cosine-from-0", "linear-from-0", "constant-from-0", "constant-at-once"}
 
 // String is the shape in lower case, such as "cosine".
 func (s Shape) String() string {
@@ -67,6 +68,9 @@ type Schedule struct {
 func (s Schedule) At(step int) float64 {
 	if s.validate() != nil {
 		return math.NaN()
+	}
+	if s.Shape == ConstantAtOnce {
+		return s.Peak
 	}
 	shape := s.Shape % CosineFromZero
 	if step <= s.Warmup {
@@ -144,7 +148,7 @@ func (s Schedule) growth() float64 {
 func (s Schedule) validate() error {
 	switch {
 	case s.Shape < 0 || int(s.Shape) >= len(shapeNames):
-		return fmt.Errorf("the shape of the schedule is %d; it is one of the constants Cosine to ConstantFromZero", int(s.Shape))
+		return fmt.Errorf("the shape of the schedule is %d; it is one of the constants Cosine to ConstantAtOnce", int(s.Shape))
 	case s.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", s.Warmup)
 	case !positive(s.Peak) || !(s.Floor >= 0) || !finite(s.Floor):

@@ -32,6 +32,9 @@ func TestScheduleOfTransformers(t *testing.T) {
 		"get_constant_schedule_with_warmup(3)": {Schedule{Shape: ConstantFromZero, Peak: 1, Floor: 0.5, Warmup: 3, Steps: 11}, []float64{
 			0.0, 0.333333333, 0.666666667, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
 		}},
+		"get_constant_schedule()": {Schedule{Shape: ConstantAtOnce, Peak: 1, Floor: 0.5, Warmup: 3, Steps: 11}, []float64{
+			1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
+		}},
 		"get_cosine_with_hard_restarts_schedule_with_warmup(2, 10, 2)": {Schedule{Shape: CosineFromZero, Peak: 1, Warmup: 2, Steps: 10, Period: 4, Restart: true}, []float64{
 			0.0, 0.5, 1.0, 0.853553391, 0.5, 0.146446609, 1.0, 0.853553391, 0.5, 0.146446609,
 		}},
@@ -162,7 +165,7 @@ func TestScheduleErrors(t *testing.T) {
 	good := Schedule{Peak: 1e-3, Steps: 10, Period: 4, PeriodGrowth: 1.1, Restart: true}
 	require.NoError(t, good.validate())
 	for want, change := range map[string]func(s *Schedule){
-		"the shape of the schedule is 6; it is one of the constants Cosine to ConstantFromZero": func(s *Schedule) { s.Shape = 6 },
+		"the shape of the schedule is 7; it is one of the constants Cosine to ConstantAtOnce": func(s *Schedule) { s.Shape = 7 },
 		"the warm-up is -1 steps": func(s *Schedule) { s.Warmup = -1 },
 		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite":                    func(s *Schedule) { s.Peak = 0 },
 		"the learning rate falls within -1 steps; it can be 0, for all of the run, to 2147483647":                     func(s *Schedule) { s.Period = -1 },
@@ -177,14 +180,14 @@ func TestScheduleErrors(t *testing.T) {
 }
 
 func TestParseShape(t *testing.T) {
-	for s := range ConstantFromZero + 1 {
+	for s := range ConstantAtOnce + 1 {
 		got, err := ParseShape(s.String())
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
 	_, err := ParseShape("square")
-	require.EqualError(t, err, `there is no schedule "square"; schedules are cosine, linear, constant, cosine-from-0, linear-from-0, constant-from-0`)
-	require.Equal(t, "Shape(6)", Shape(6).String())
+	require.EqualError(t, err, `there is no schedule "square"; schedules are cosine, linear, constant, cosine-from-0, linear-from-0, constant-from-0, constant-at-once`)
+	require.Equal(t, "Shape(7)", Shape(7).String())
 }
 
 // A schedule that a trainer refuses has no rates, and says so at once.

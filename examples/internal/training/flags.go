@@ -52,7 +52,7 @@ type OptimizerFlags struct {
 
 	Rate            float64 `name:"adam-alpha" setting:"learning rate" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
 	MinRate         float64 `name:"adam-min-alpha" setting:"final learning rate" range:"[0,)" default:"0" help:"Learning rate to which the schedule falls; the last step is one before it." group:"Optimiser"`
-	Schedule        string  `name:"schedule" setting:"schedule" enum:"cosine,linear,constant,cosine-from-0,linear-from-0,constant-from-0" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall. cosine-from-0, linear-from-0 and constant-from-0 are transformers' (--lr-scheduler-type): the first step of a warm-up has a rate of 0." group:"Optimiser"`
+	Schedule        string  `name:"schedule" setting:"schedule" enum:"cosine,linear,constant,cosine-from-0,linear-from-0,constant-from-0,constant-at-once" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall. cosine-from-0, linear-from-0 and constant-from-0 are transformers' (--lr-scheduler-type): the first step of a warm-up has a rate of 0. constant-at-once has no warm-up, whatever --warmup says." group:"Optimiser"`
 	Warmup          int     `name:"warmup" setting:"warm-up" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0; -1 stands for 3 % of the run${warmup_why}." group:"Optimiser"`
 	WarmupRatio     float64 `name:"warmup-ratio" setting:"warm-up" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
 	CosDecaySteps   int     `name:"cos-decay-steps" setting:"period of the schedule" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Steps after the warm-up in which the learning rate falls; -1 for all of the run." group:"Optimiser"`
@@ -203,11 +203,16 @@ func (f *OptimizerFlags) epochs() int {
 	return max(0, f.Epochs)
 }
 
+// hasNoWarmup reports whether the schedule begins at its peak, as transformers' constant does.
+func (f *OptimizerFlags) hasNoWarmup() bool { return f.Schedule == train.ConstantAtOnce.String() }
+
 // warmup is --warmup, or the part --warmup-ratio of the steps that rows of data make: where
 // neither says it, 3 %.
 func (f *OptimizerFlags) warmup(rows int) int {
 	ratio := 0.03
 	switch {
+	case f.hasNoWarmup():
+		return 0
 	case f.WarmupRatio >= 0:
 		ratio = f.WarmupRatio
 	case f.Warmup >= 0:

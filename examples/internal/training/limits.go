@@ -31,7 +31,7 @@ func (f *OptimizerFlags) warnOfRate(w io.Writer) {
 
 // warnOfWarmup tells of a rate that the run of so many steps never reaches.
 func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
-	if f.Warmup > steps {
+	if f.Warmup > steps && !f.hasNoWarmup() {
 		fmt.Fprintf(w, "warning: --warmup %d is longer than the run of %s: the learning rate never reaches --adam-alpha %v\n", f.Warmup, cli.Count(steps, "step"), f.Rate)
 	}
 }

@@ -16,6 +16,8 @@ func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 		resolved["adam-iter"] = cli.Resolved{} // as many as --epochs takes
 	}
 	switch {
+	case f.hasNoWarmup():
+		resolved["warmup"] = cli.Resolved{Value: 0, Note: "as the schedule has it"}
 	case f.WarmupRatio >= 0:
 		resolved["warmup"] = cli.Resolved{} // as --warmup-ratio has it
 	case f.Warmup < 0:

@@ -15,5 +15,7 @@ func TestWarmup(t *testing.T) {
 	}{{-1, -1, 6}, {5, -1, 5}, {0, -1, 0}, {-1, 0.1, 20}, {-1, 0, 0}, {5, 0.1, 20}} {
 		f := OptimizerFlags{Batch: 2, GradAcc: 4, Epochs: 2, Warmup: c.warmup, WarmupRatio: c.ratio}
 		require.Equal(t, c.want, f.warmup(800), c)
+		f.Schedule = "constant-at-once"
+		require.Zero(t, f.warmup(800), "transformers' constant has none")
 	}
 }
