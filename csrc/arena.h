@@ -1,5 +1,5 @@
-// An arena is a ggml context that grows: a list of contexts of fixed size, of
-// which the last one takes the new objects.
+// An arena is a ggml context that grows: a list of contexts of fixed size. New objects go into the
+// last one.
 #ifndef GOGGML_ARENA_H
 #define GOGGML_ARENA_H
 

@@ -18,7 +18,7 @@ bool goggml_backend_set_abort_flag(ggml_backend_t backend, int32_t *flag);
 bool goggml_backend_set_threads(ggml_backend_t backend, int n);
 goggml_int goggml_backend_compute(void *backend, void *graph);
 goggml_int goggml_backend_compute_async(void *backend, void *graph);
-// Two graphs, of which the second is computed to its end once it has begun. abort is the backend's flag.
+// Two graphs. Once the second has begun, it is computed to its end. abort is the backend's flag.
 typedef struct {
 	struct ggml_cgraph *first, *then;
 	int32_t *abort;

@@ -18,8 +18,8 @@
 
 #include <ggml-rpc.h>
 
-// The headers carry no version number. But the number of the RPC protocol is in them, and it rises as operations
-// are added; 8 is that of ggml 0.27.0, the minimum in ggml/UPSTREAM.
+// The headers carry no version number, but they have the version of the RPC protocol, which rises as operations
+// are added. ggml 0.27.0, the minimum in ggml/UPSTREAM, has 8.
 #if !defined(RPC_PROTO_MAJOR_VERSION) || RPC_PROTO_MAJOR_VERSION < 8
 #if __has_include("../scripts/vendor")
 #error "ggml is older than 0.27.0: run scripts/vendor in this clone of goggml, or install a newer ggml with its headers (on Debian 13: libggml-dev from trixie-backports)"

@@ -12,7 +12,7 @@ bool goggml_threadpool_pause(ggml_backend_reg_t reg, struct ggml_threadpool *poo
 bool goggml_backend_set_threadpool(ggml_backend_t backend, struct ggml_threadpool *pool);
 bool goggml_backend_set_use_ref(ggml_backend_t backend, bool use_ref);
 
-// The bytes of memory that the backend computes the graph in, beside those of its tensors; 0 when the plugin does not tell.
+// The bytes of scratch memory that the backend computes the graph in, beside its tensors; 0 if the plugin does not tell.
 goggml_int goggml_cpu_work_size(ggml_backend_t backend, struct ggml_cgraph *graph, int threads);
 
 bool goggml_numa_init(ggml_backend_reg_t reg, enum ggml_numa_strategy strategy);

@@ -26,7 +26,7 @@ typedef struct { struct goggml_gguf_kv   value; char *error; } goggml_gguf_kv_re
 typedef struct { struct goggml_gguf_info value; char *error; } goggml_gguf_info_result;
 
 goggml_ptr goggml_gguf_new(void);
-// Parses a header that lies in memory. file_size is that of the whole file.
+// Parses a header that lies in memory. file_size is the size of the whole file.
 goggml_ptr goggml_gguf_read(const void *header, size_t size, uint64_t file_size);
 
 goggml_gguf_kv_result goggml_gguf_kv_at(const struct gguf_context *gguf, int64_t id);

@@ -212,9 +212,9 @@ static void goggml_fix_layouts(goggml_arena *arena, struct ggml_cgraph *graph, i
 	}
 }
 
-// The rule of a permutation gives a permuted view as the gradient, which most
-// other rules do not take; that of a reshape gives a copy then. So while the
-// gradients are made there is a reshape to the same shape before it.
+// The backward rule of a permutation gives a permuted view as the gradient, which most other rules
+// do not take; the rule of a reshape makes it a copy. So a reshape to the same shape stands before
+// each permutation while the gradients are built.
 static bool goggml_permutes(const struct ggml_tensor *node) {
 	return (node->op == GGML_OP_PERMUTE || node->op == GGML_OP_TRANSPOSE) &&
 		node->src[0]->type == GGML_TYPE_F32 && goggml_has_layout(node->src[0], GOGGML_CANONICAL_STRIDES);

@@ -20,7 +20,7 @@ enum goggml_fault {
 // caller wrote.
 typedef struct {
 	struct ggml_cgraph *graph;
-	int nodes;               // of which a graph only gets more
+	int nodes;               // a graph only gets more of them
 	uint64_t memory_version; // before the check
 	uint64_t devices;        // a hash of the devices, of whether memory is checked, and of settings of precision
 	uint64_t support;        // a hash of the nodes and kinds of memory, on which the devices' support depends

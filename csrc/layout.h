@@ -10,7 +10,7 @@ enum goggml_layout {
 	GOGGML_CONTIGUOUS_ROWS,    // the elements of a row are adjacent
 	GOGGML_UNIFORM_ROW_STRIDE, // and all rows at multiples of the second stride
 	GOGGML_CONTIGUOUS,         // no gaps, no permutation; dimensions of size 1 may have any stride
-	GOGGML_CANONICAL_STRIDES,  // those of a new tensor, also in dimensions of size 1
+	GOGGML_CANONICAL_STRIDES,  // the strides of a new tensor, also in dimensions of size 1
 };
 
 bool goggml_has_layout(const struct ggml_tensor *t, enum goggml_layout layout);

@@ -6,7 +6,7 @@
 
 typedef struct ggml_backend_meta_split_state goggml_split;
 
-// The value is the name, NULL for a value that is none.
+// The value is the name; NULL for an invalid value.
 goggml_ptr goggml_split_axis_name(int axis);
 // id names the Go function that splits tensors.
 goggml_ptr goggml_meta_device(ggml_backend_dev_t *devices, size_t n, uintptr_t id);

@@ -93,8 +93,8 @@ static int64_t goggml_alloc(goggml_optimizer *o, bool backward, bool first) {
 	if (ggml_opt_loss(o->opt)->data == NULL) {
 		return 0;
 	}
-	// ggml clears the accumulated gradients only in some cases: never for dynamic graphs, for static ones not after a
-	// forward pass.
+	// ggml clears the accumulated gradients only in some cases: never for dynamic graphs, and for static ones not
+	// after a forward pass.
 	if (backward && first) {
 		ggml_opt_reset(o->opt, false);
 	}

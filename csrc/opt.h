@@ -17,8 +17,8 @@ typedef struct {
 	struct ggml_opt_optimizer_params pars; // of the next step
 } goggml_optimizer;
 
-// What NewOptimizer asks for. arena, inputs and outputs are NULL for dynamic
-// graphs; for a static one n_nodes is its number of nodes.
+// The options of NewOptimizer. arena, inputs and outputs are NULL for dynamic graphs; for a static
+// one n_nodes is its number of nodes.
 typedef struct {
 	enum ggml_opt_loss_type loss;
 	enum ggml_opt_build_type build;

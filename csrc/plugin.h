@@ -1,4 +1,4 @@
-// Functions that only the plugin of a backend has, found by name; those of the CPU's are in cpu_plugin.h.
+// Functions that only the plugin of a backend has, found by name; cpu_plugin.h has the CPU plugin's.
 #ifndef GOGGML_PLUGIN_H
 #define GOGGML_PLUGIN_H
 
@@ -18,7 +18,7 @@ struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg);
 // that what is in use can be used on.
 goggml_error goggml_unload(ggml_backend_reg_t reg);
 
-// The value is the registry of the server's devices, NULL when it has none.
+// Returns the registry of the server's devices, NULL if it has none.
 goggml_ptr goggml_rpc_add_server(ggml_backend_reg_t rpc, const char *endpoint);
 
 // false when the driver refuses it, or the plugin has no such function.

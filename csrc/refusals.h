@@ -15,8 +15,8 @@ bool goggml_supports(ggml_backend_dev_t device, const struct ggml_tensor *node);
 // when there is none.
 struct ggml_tensor *goggml_graph_next_refused(struct ggml_cgraph *graph, ggml_backend_dev_t *devices, int n, int *i);
 
-// For tests: a name that devices other than the CPU's have here, instead of that of their backend; NULL for none. The
-// memory stays the caller's.
+// For tests: pretends that devices other than the CPU's belong to the backend of this name; NULL ends it. The caller
+// keeps the memory.
 void goggml_refuse_as(const char *backend);
 
 // For tests: ops that devices other than the CPU's lack, each with a space before and behind it; NULL for none. The

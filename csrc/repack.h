@@ -5,7 +5,7 @@
 
 #include "guard.h"
 
-// The extra buffer types of a device, an array that ends with NULL; NULL when there are none.
+// The extra buffer types of a device, an array that ends with NULL; NULL if it has none.
 ggml_backend_buffer_type_t *goggml_extra_bufts(ggml_backend_dev_t device);
 // Reports whether memory of the type repacks what it holds.
 bool goggml_repacks(ggml_backend_buffer_type_t type);

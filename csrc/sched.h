@@ -4,7 +4,7 @@
 
 #include "arena.h"
 
-// The bytes that ggml reserves for copies of the inputs of a graph, of which it uses few.
+// The bytes that ggml reserves for copies of a graph's inputs; it uses few of them.
 size_t goggml_sched_room(size_t graph_size);
 bool goggml_can_allocate(size_t bytes);
 goggml_ptr goggml_sched_new(ggml_backend_t *backends, ggml_backend_buffer_type_t *types, int n, size_t graph_size, bool parallel, bool op_offload);

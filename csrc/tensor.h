@@ -14,7 +14,7 @@ bool goggml_is_inplace(const struct ggml_tensor *node);
 // Sets a flag of the tensor, and of what it is a view of where that counts.
 void goggml_set_flag(struct ggml_tensor *tensor, int32_t flag);
 
-// Reports whether the tensor has memory; of a view, whether it is still that of its origin.
+// Reports whether the tensor has memory; for a view, whether its origin still has the same memory.
 bool goggml_has_memory(const struct ggml_tensor *tensor);
 // Makes a view unallocated whose origin has other memory by now.
 void goggml_drop_stale(struct ggml_tensor *tensor);

@@ -29,12 +29,12 @@ static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (
 
 // The operands of an op, and one of its heads.
 struct kern_operands {
-	const struct ggml_tensor *q, *k, *v, *first_visible, *sinks; // the last two NULL where there are none
+	const struct ggml_tensor *q, *k, *v, *first_visible, *sinks; // the last two may be NULL
 	struct kern_attention_params params;
 	int64_t head, sample;
 };
 
-// Those of an op whose q is that operand.
+// The operands of an op; q is the index of the queries.
 static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int q) {
 	struct kern_operands o = {.q = dst->src[q], .k = dst->src[q + 1], .v = dst->src[q + 2]};
 	memcpy(&o.params, kern_params(dst), sizeof o.params);
@@ -84,7 +84,7 @@ static float *kern_block_scratch(const struct kern_block *b, enum kern_scratch_u
 	return kern_scratch(use, kern_queries(b) * b->ld_scores * sizeof(float));
 }
 
-// scores = Yᵀ·X, for the vectors of the block's keys in Y and those of its queries in X.
+// scores = Yᵀ·X, where Y is the block's vectors of keys and X its vectors of queries.
 static void kern_qk_scores(const struct kern_block *b, struct kern_head x, struct kern_head y, float *scores) {
 	struct kern_gemm g = {
 		.trans_a = true, .m = kern_keys(b), .n = kern_queries(b), .k = b->size, .lda = y.ld, .ldb = x.ld, .ldc = b->ld_scores,
@@ -92,7 +92,7 @@ static void kern_qk_scores(const struct kern_block *b, struct kern_head x, struc
 	kern_library_gemm(&g, y.data, x.data, scores);
 }
 
-// Y = X·scores, for the vectors of the block's keys in X and those of its queries in Y.
+// Y = X·scores, where X is the block's vectors of keys and Y its vectors of queries.
 static void kern_gemm_nn(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
 	struct kern_gemm g = {
 		.m = b->size, .n = kern_queries(b), .k = kern_keys(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
@@ -100,7 +100,7 @@ static void kern_gemm_nn(const struct kern_block *b, const float *scores, struct
 	kern_library_gemm(&g, x.data, scores, y.data);
 }
 
-// Y += X·scoresᵀ, for the vectors of the block's queries in X and those of its keys in Y.
+// Y += X·scoresᵀ, where X is the block's vectors of queries and Y its vectors of keys.
 static void kern_gemm_nt_accumulate(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
 	struct kern_gemm g = {
 		.trans_b = true, .accumulate = true,
@@ -166,8 +166,8 @@ static void kern_softmax_qk(const struct kern_block *b, struct kern_weights *w) 
 	}
 }
 
-// The gradient of scores from that of weights, in place: of n elements, and zeros behind them up to a multiple of
-// KERN_SOFTMAX_STEP. Returns what the gradient of weights has in common, their mean.
+// Turns the gradient of n weights into the gradient of their scores, in place, followed by zeros up to a multiple
+// of KERN_SOFTMAX_STEP. Returns the weighted mean of the gradients of weights.
 KERN_CLONES static float kern_softmax_grad_row(float *restrict d, const float *restrict weights, int64_t n, float scale) {
 	float sum[KERN_SOFTMAX_STEP] = {0};
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
@@ -214,7 +214,7 @@ KERN_OP(causal_attention) {
 	}
 }
 
-// Adds a block's part to the gradients of a head, and returns that of its sink.
+// Adds a block's part to the gradients of a head, and returns its part of the sink's gradient.
 static float kern_block_grad(const struct kern_block *b, struct kern_head dy, struct kern_head dq, struct kern_head dk, struct kern_head dv) {
 	struct kern_weights w = {.bent = b->softcap == 0 ? NULL : kern_block_scratch(b, KERN_SCRATCH_BENT)};
 	kern_softmax_qk(b, &w);

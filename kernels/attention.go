@@ -26,13 +26,13 @@ type Attention struct {
 	Scores       ScoreOptions
 }
 
-// ScoreOptions are what becomes of scores, in this order, on the way to their softmax. The zero
-// value is nothing.
+// ScoreOptions change scores, in this order, before their softmax. The zero value changes nothing.
 type ScoreOptions struct {
 	// Softcap limits them to ±Softcap: they become Softcap · tanh(score / Softcap). 0 is no limit.
 	Softcap float32
-	// MaxBias is that of ALiBi (arXiv 2108.12409), as in [ggml.SoftMaxOptions]: the score of a key
-	// is lowered by its distance to the query times the slope of the head. 0 is none.
+	// MaxBias is the largest slope of ALiBi (arXiv 2108.12409), as in [ggml.SoftMaxOptions]: the
+	// score of a key is lowered by its distance to the query times the slope of the head. 0 means
+	// none.
 	MaxBias float32
 	// Sinks F32 [heads], contiguous, are one more score of each head, which takes part in the sum
 	// alone (arXiv 2309.17453). nil is none.
@@ -61,8 +61,8 @@ var (
 	causalSoftMax = &ggml.NativeOp{Name: "causal_softmax", Func: unsafe.Pointer(C.kern_op_causal_softmax)}
 )
 
-// causalFLOPs are those of one of the products of each query with all keys up to its
-// own. With FirstVisible they are an upper bound: what queries see is data.
+// causalFLOPs returns the FLOPs of one product of each query with all keys up to its own. With
+// FirstVisible it is an upper bound: what queries see is data.
 func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 
 // CausalAttention is the attention of each token to itself and those before it:
@@ -92,10 +92,10 @@ func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 	})
 }
 
-// CausalAttentionGrad returns the gradients of Q, K, V and Sinks in [CausalAttention], given
-// that of the result: dY [size, heads, n, batch], F32 with contiguous rows. The
-// gradients are contiguous, of the shapes of these; that of Sinks is nil where there are none.
-// They have no backward.
+// CausalAttentionGrad returns the gradients of Q, K, V and Sinks in [CausalAttention], given the
+// gradient dY [size, heads, n, batch] of the result, F32 with contiguous rows. The gradients are
+// contiguous and have the shapes of their operands; without Sinks dsinks is nil. They have no
+// backward.
 func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk, dv, dsinks *ggml.Tensor) {
 	q, k := a.Q, a.K
 	parts := int64(0)
@@ -190,7 +190,7 @@ func requireScores(b *ggml.OpBuilder, scale float32, o ScoreOptions, heads int64
 	}
 }
 
-// requireVectors demands contiguous rows, of which those of tokens do not overlap.
+// requireVectors demands contiguous rows, and that the vectors of different tokens do not overlap.
 func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.RequireType(what, x, ggml.F32)
 	b.RequireContiguousRows(what, x)
@@ -206,9 +206,9 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 //
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// firstVisible is that of [Attention], of all positions, and the options are those of scores that
-// are bent already. It is [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace]
-// in one, several times as fast.
+// firstVisible has an element for each position, as in [Attention]; the options apply to scores
+// that are already capped. It fuses [ggml.Context.DiagMaskInfInPlace] and
+// [ggml.Context.SoftMaxExtInPlace], and is several times as fast.
 func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, o ScoreOptions, position int) *ggml.Tensor {
 	all := operands{a}
 	p := C.struct_kern_softmax_params{

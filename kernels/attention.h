@@ -17,8 +17,8 @@ struct kern_attention_params {
 // q [size, heads, n, batch], k and v [size, groups, n, batch] and, optionally, the first key that each query sees,
 // I32 [n, batch], and the sinks [heads] → [size, heads, n, batch]
 KERN_OP(causal_attention);
-// dy, then the same → the gradients: those of q, then those of k by each part, to be added up, then those of v like them, then
-// those of a sink of each head by each sequence [heads, batch]. Each is contiguous.
+// dy, then the same operands → the gradients of q, of k by each part (to be summed), of v likewise, and of a sink for each
+// head by each sequence [heads, batch]. Each is contiguous.
 KERN_OP(causal_attention_grad);
 
 #endif

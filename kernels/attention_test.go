@@ -21,7 +21,7 @@ func TestCausalAttentionWithoutLibrary(t *testing.T) {
 	require.Contains(t, out, "--- PASS: TestOps/causal_attention_grad_k_everything")
 }
 
-// attentionKinds are what the attention of cases has.
+// attentionKinds are the kinds of attention in the cases.
 var attentionKinds = []attentionKind{
 	// Types are probed with the first, which has all operands.
 	{suffix: "_everything", some: true, scores: kernels.ScoreOptions{Softcap: 1.5, MaxBias: 6}, sinks: true, runs: 16},

@@ -23,8 +23,7 @@ var _ = [1]struct{}{}[ggml.NativeParamsOffset-C.KERN_PARAMS_OFFSET]
 
 func init() {
 	C.kern_guard_chunks()
-	// Without the primitives that oneDNN keeps in a cache of its own: compiled code,
-	// of which it does not tell the size.
+	// Without the compiled code that oneDNN keeps in its own cache, whose size it does not report.
 	ggml.RegisterScratchMemory(func() int64 { return int64(C.kern_scratch_bytes()) })
 }
 

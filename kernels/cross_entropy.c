@@ -53,7 +53,7 @@ static struct kern_normaliser kern_normalise(const float *x, int64_t n) {
 	return z;
 }
 
-// The label of a row; -1 where it is none of n.
+// The label of a row; -1 if it is not below n.
 static int64_t kern_label(const struct ggml_tensor *labels, int64_t row, int64_t n) {
 	int64_t label = ((const int32_t *)labels->data)[row];
 	return label >= 0 && label < n ? label : -1;

@@ -23,8 +23,8 @@ var (
 //	losses[i] = max + log Σ exp(logits − max) − logits[label]
 //	normalisers[i] = max(logits), Σ exp(logits − max)
 //
-// A loss stays exact however small the probability is of which it is the logarithm. It
-// is NaN where the label is no index of the vocabulary.
+// A loss stays exact however small the probability is. It is NaN if the label is no index of the
+// vocabulary.
 //
 // In place of [ggml.Context.SoftMax] and a lookup of the label's probability it reads the
 // logits once, and needs no memory of their size. Rows are shared between threads, and the
@@ -46,8 +46,8 @@ func SoftmaxCrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, 
 }
 
 // SoftmaxCrossEntropyGradInPlace replaces logits [vocab, n] by the gradient of Σ weights · losses,
-// and returns a view of it. Labels and normalisers are those of [SoftmaxCrossEntropy]; weights,
-// F32 of n elements, are those of the losses:
+// and returns a view of it. Labels and normalisers are as in [SoftmaxCrossEntropy]; weights, F32 of
+// n elements, weigh the losses:
 //
 //	dlogits = weight · (softmax(logits) − onehot(label))
 //

@@ -54,7 +54,7 @@ func crossEntropyCases() []opCase {
 	}}
 }
 
-// lossesAndGradients are those of rows by their labels, with weights of 1.
+// lossesAndGradients returns losses and gradients of rows by their labels, with weights of 1.
 func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...int32) (losses, grads []float32) {
 	w := optest.NewWorkbench(t)
 	var values []float32

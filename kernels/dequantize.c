@@ -32,7 +32,7 @@ KERN_INLINE __m512 kern_from_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm51
 KERN_INLINE __m128i kern_low_half(__m256i bytes) { return _mm256_castsi256_si128(bytes); }
 KERN_INLINE __m128i kern_high_half(__m256i bytes) { return _mm256_extracti128_si256(bytes, 1); }
 
-// Stores a group of which each half has its scale.
+// Stores a group whose halves have a scale each.
 KERN_INLINE char *kern_store_scaled(char *to, bool bf16, __m256i q, float first, float second) {
 	return kern_store(to, bf16,
 		_mm512_mul_ps(_mm512_set1_ps(first), kern_from_i8(kern_low_half(q))),
@@ -94,7 +94,7 @@ KERN_INLINE void kern_dequantize_q8_0(const void *from, char *to, int64_t n, boo
 	}
 }
 
-// Four bits of each element, the lower ones those of the first half of the group.
+// Four bits of each element: the lower ones belong to the first half of the group.
 KERN_INLINE char *kern_store_nibbles(char *to, bool bf16, const uint8_t *group, float d, __m512 values) {
 	__m512 scaled = _mm512_mul_ps(_mm512_set1_ps(d), values);
 	__m128i q = _mm_loadu_si128((const void *)group);
@@ -144,7 +144,7 @@ KERN_INLINE void kern_dequantize_mxfp4(const void *from, char *to, int64_t n, bo
 	}
 }
 
-// Each half of a group has a scale, E4M3 without a sign, and eight bytes, of which the lower bits are its first half.
+// Each half of a group has a scale, E4M3 without a sign, and eight bytes, whose lower bits are the half's first half.
 struct kern_nvfp4 {
 	uint8_t d[4], q[KERN_GROUP];
 };
@@ -195,8 +195,8 @@ KERN_INLINE void kern_k_scale_group(float *to, uint32_t first, uint32_t second, 
 	_mm256_storeu_ps(to, _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(unit)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))));
 }
 
-// Scales of six bits: those of the first four groups lie in one byte each; those of the others are split into four bits
-// of their own, and two above the scale of an earlier group.
+// Scales of six bits. The first four groups have a byte each; the other groups have four bits of their own, and two
+// above the scale of an earlier group.
 KERN_INLINE struct kern_k_scales kern_k_scales(const struct kern_k_head *head) {
 	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
 	struct kern_k_scales s;

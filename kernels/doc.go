@@ -1,15 +1,13 @@
-// Package kernels has ops for the CPU in C beside those of ggml: blocked GEMM that
-// dequantises the weights as it goes, and its gradients ([GEMM], [GEMMGradInput],
-// [AccumulateGradWeight]), GEMV with software prefetch ([GEMV]), products of experts
-// ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA], [GEMMLoRA]), causal
-// attention ([CausalAttention]), norms ([WeightedRMSNorm], [LayerNorm]), gates ([GateGELU]) and
-// the cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
+// Package kernels has CPU ops in C that ggml lacks or is slow at: blocked GEMM that dequantises the weights
+// as it goes, and its gradients ([GEMM], [GEMMGradInput], [AccumulateGradWeight]), GEMV with software
+// prefetch ([GEMV]), products of experts ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA],
+// [GEMMLoRA]), causal attention ([CausalAttention]), norms ([WeightedRMSNorm], [LayerNorm]), gates
+// ([GateGELU]) and the cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
 // optimiser ([AdamWStep], with [SumSquares] and [GateStep]).
 //
-// They are ops like those of package ggml, made in a [ggml.Context] by its hook
-// [ggml.Context.BuildOp]: what is wrong with an operand becomes the context's error,
-// and [ggml.Tensor.Op], profiles and summaries show their names. Only CPU backends
-// compute them; a [ggml.Scheduler] puts them there.
+// They are built in a [ggml.Context] by its hook [ggml.Context.BuildOp], like the ops of package ggml: a bad
+// operand becomes the context's error, and [ggml.Tensor.Op], profiles and summaries show their names. Only
+// CPU backends compute them; a [ggml.Scheduler] puts them there.
 //
 // # When they are faster
 //

@@ -18,9 +18,9 @@ var (
 	}
 )
 
-// CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, to even. It is what
-// [ggml.Context.Cast] to BF16 returns, vectorised. It is an op of the CPU backend, and
-// has no backward for [ggml.Graph.Backward].
+// CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, to even. It equals
+// [ggml.Context.Cast] to BF16, vectorised. It is an op of the CPU backend, and has no backward for
+// [ggml.Graph.Backward].
 func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(castBF16.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireF32(b, "a", a)
@@ -48,16 +48,16 @@ func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 }
 
 // GLUGradInPlace replaces up by the gradient of gate in act(gate) · up, which is what
-// [ggml.Context.GLUSplit] computes, given that of the result, and returns a view of it:
+// [ggml.Context.GLUSplit] computes, given the gradient dy of the result, and returns a view of it:
 // all [k, n, p, q], F32 and contiguous. act is [ggml.SwiGLU] or [ggml.GeGLU]:
 //
 //	dgate = dy · up · σ(z) · (1 + gate · z' · (1 − σ(z)))
 //	z = gate for SwiGLU, √(8/π) · (gate + 0.044715 · gate³) for GeGLU
 //
-// ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no
-// slope: the gradient is that of the smooth function.
+// ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no slope: the
+// gradient belongs to the smooth function.
 //
-// For SwiGLU it is [ggml.Context.SiluBack] of dy · up in one, vectorised. It is an op of
+// For SwiGLU it computes [ggml.Context.SiluBack] of dy · up in one vectorised pass. It is an op of
 // the CPU backend, and has no backward for [ggml.Graph.Backward].
 func GLUGradInPlace(c *ggml.Context, act ggml.GLU, up, gate, dy *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp("glu_grad", []*ggml.Tensor{up, gate, dy}, func(b *ggml.OpBuilder) *ggml.Tensor {

@@ -62,7 +62,7 @@ func TestGLUGradExtremes(t *testing.T) {
 	}
 }
 
-// Over all numbers of F16, and those next to them and between, it is what ggml looks up.
+// For all F16 numbers, their neighbours and numbers between, it equals ggml's table.
 func TestGeGLUIsTable(t *testing.T) {
 	var gates []float32
 	for bits := range 1 << 16 {
@@ -126,7 +126,7 @@ func TestGLUGradIsSlopeOfForward(t *testing.T) {
 	}
 }
 
-// Rounding keeps every number that is none.
+// Rounding keeps NaN.
 func TestCastBF16NaN(t *testing.T) {
 	var values []float32
 	for _, bits := range []uint32{0x7f800001, 0x7fc00000, 0x7fffffff, 0xff800001, 0xffffffff, 0xffff8000} {

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A product with quantised weights, beside that of ggml, which rounds the other operand too.
+// A product with quantised weights, beside ggml's own, which rounds the other operand too.
 func Example() {
 	backend, err := ggml.NewCPUBackend(2)
 	check(err)
@@ -310,7 +310,7 @@ func ExampleSumSquares() {
 	// Output: [1] [25]
 }
 
-// The factor is what makes a norm of 5 at most 1. Without a loss that is no number the step is taken.
+// The factor makes a norm of 5 at most 1. The step is taken, because no loss is NaN.
 func ExampleGateStep() {
 	s := newSheet()
 	settings := make([]float32, 16)

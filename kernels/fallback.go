@@ -112,7 +112,7 @@ func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Ten
 		add(byToken(c, c.OutProd(d, b.weights), groups), a.V, a.Q.NumElements()+a.K.NumElements(), 0)
 		scores := c.MulMat(b.v, d)
 		if a.Scores.Sinks != nil {
-			// What is left of 1 by the weights is that of the sink, whose own output is 0.
+			// The sink has the weight that is missing to 1; its own output is 0.
 			each := c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), c.SumRows(c.Mul(b.weights, scores)))
 			each = c.SumRows(c.Reshape(each, b.to-b.from, heads, batch))
 			add(c.Reshape(each, 1, heads, 1, batch), sinks, a.Q.NumElements()+2*a.K.NumElements(), 0)

@@ -132,7 +132,7 @@ static void kern_compute_chunk(struct ggml_tensor *dst, enum kern_product produc
 	float *result = (float *)kern_matrix(dst, chunk->matrix) + chunk->n0 * dst->ne[0] + chunk->m0;
 	struct kern_accumulator acc = {.c = result, .ldc = dst->ne[0], .transposed = transposed};
 	// Separate accumulator: with F16 sums it is read and written for every KERN_KC_F16 of the depth, and stays in the
-	// cache because its columns lie side by side; those of the result are a whole column apart.
+	// cache because its columns are adjacent; the columns of the result are a leading dimension apart.
 	bool separate = transposed || kern_acc_f16(dst);
 	if (separate) {
 		acc.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, m * n * sizeof *acc.c);

@@ -17,7 +17,7 @@ type Pair struct{ W, X *ggml.Tensor }
 // MaxOperands of an op hold so many pairs; more are added up by several ops.
 const maxPairs = ggml.MaxOperands / 2
 
-// shape is that of a tensor.
+// shape is the shape of a tensor.
 type shape = [ggml.MaxDims]int64
 
 func elements(s shape) float64 { return float64(s[0]) * float64(s[1]) * float64(s[2]) * float64(s[3]) }
@@ -50,7 +50,7 @@ var (
 	}
 )
 
-// gemmFLOPs are those of pairs that are summed over a dimension of W.
+// gemmFLOPs returns the FLOPs of pairs that are summed over a dimension of W.
 func gemmFLOPs(sum int) func(result shape, operands []shape) float64 {
 	return func(result shape, operands []shape) float64 {
 		depth := int64(0)
@@ -90,8 +90,8 @@ func GEMM(c *ggml.Context, acc ggml.Precision, pairs ...Pair) *ggml.Tensor {
 	return forward.build(c, acc, pairs)
 }
 
-// GEMMGradInput is the gradient of X in [GEMM], given that of the result, which is X
-// of the pairs here:
+// GEMMGradInput returns the gradient of X in [GEMM], given the gradient dY of the result, which the
+// pairs have in place of X:
 //
 //	W [k, m, p, q], dY [m, n, p, q] → Σ W·dY [k, n, p, q], F32
 //
@@ -139,7 +139,7 @@ func (g *gemm) buildOp(c *ggml.Context, acc ggml.Precision, pairs []Pair, first 
 
 func gemmParams(acc ggml.Precision) []byte { return gemmLoRAParams(acc, ggml.F32) }
 
-// gemmLoRAParams are those of products with pairs, whose H is rounded to a type.
+// gemmLoRAParams returns the parameters of products with pairs, whose H is rounded to a type.
 func gemmLoRAParams(acc ggml.Precision, hType ggml.Type) []byte {
 	p := C.struct_kern_gemm_params{h_type: C.int32_t(hType)}
 	if acc == ggml.PrecisionF16 && HasF16Accumulation() {
@@ -169,7 +169,7 @@ func (g *gemm) require(b *ggml.OpBuilder, pairs []Pair, first Pair) {
 	}
 }
 
-// requireFactor checks the type of an operand that decides that of the GEMM.
+// requireFactor checks the type of an operand that decides the type of the GEMM.
 func requireFactor(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.RequireType(what, x, ggml.F32, ggml.BF16)
 	if b.OK() && x.Type() == ggml.BF16 {

@@ -20,8 +20,8 @@ KERN_OP(gemm_grad_input);
 KERN_OP(gemm_grad_weight);
 // dW [k, m] += X·dYᵀ in place.
 KERN_OP(accumulate_grad_weight);
-// W [k, m] of any type, X [k, n], pairs B [mᵢ, r], packed as in low_rank.h, H [r, n] → Wᵀ·X + B·H, where each pair is for
-// the rows after those of the pair before.
+// W [k, m] of any type, X [k, n], pairs B [mᵢ, r], packed as in low_rank.h, H [r, n] → Wᵀ·X + B·H. The pairs cover
+// consecutive ranges of rows.
 KERN_OP(gemm_lora);
 
 // What GEMM shares with its forms in F16 and for experts.

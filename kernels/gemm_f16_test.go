@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// relativeErrors are those of columns of m values, each beside its own size.
+// relativeErrors returns the errors of columns of m values, each relative to its column.
 func relativeErrors[T float32 | float64](got []float32, want []T, m int) []float64 {
 	list := make([]float64, len(got)/m)
 	for i := range list {

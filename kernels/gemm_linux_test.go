@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A failedProduct is what became of a product of many tiles: first there was no
-// memory for one, then another backend computed it.
+// A failedProduct is the result of a product of many tiles: first one had no memory, then another
+// backend computed it.
 type failedProduct struct {
 	Broken bool // of the first failure
 	Reason string
@@ -72,8 +72,8 @@ var failProduct = testutil.NewJob("failProduct", func(struct{}) (r failedProduct
 	return r, err
 })
 
-// withoutMemory calls f while the system gives the process no memory. Its C
-// library has little to spare with the setting of TestProductOutOfMemory.
+// withoutMemory calls f while the system gives the process no memory. The setting of
+// TestProductOutOfMemory makes its C library keep little in reserve.
 func withoutMemory(f func()) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &limit); err != nil {

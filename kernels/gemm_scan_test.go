@@ -35,7 +35,7 @@ func TestScan(t *testing.T) {
 	t.Logf("products that agree with float64: %v", counts)
 }
 
-// A gemmShape is that of the matrices of a product: w [k, m], x [k, n] and y [m, n].
+// A gemmShape is the shape of a product: w [k, m], x [k, n] and y [m, n].
 type gemmShape struct{ m, k, n int64 }
 
 // scanShapes has each width as each of the dimensions, beside few and many of the others.

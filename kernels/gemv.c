@@ -77,7 +77,7 @@ static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights
 	}
 }
 
-// Adds the products of a part of a row with that of each column to y[0], y[ldy], …
+// Adds the products of a part of a row with the same part of each column to y[0], y[ldy], …
 static void kern_accumulate_dots(float *y, int64_t ldy, enum ggml_type type, const struct kern_columns *c, int64_t k, const char *row, const char *column) {
 	int64_t n = c->x->ne[1];
 	if (c->vnni != NULL) {
@@ -136,7 +136,8 @@ KERN_OP(gemv) {
 	}
 }
 
-// The columns of X that chose an expert, quantised: again only where they differ from those of the expert before.
+// The columns of X that chose an expert, quantised. They are quantised again only if they differ from the
+// previous expert's.
 struct kern_chosen {
 	struct ggml_tensor gathered;
 	struct kern_columns columns;

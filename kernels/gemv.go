@@ -30,11 +30,10 @@ var gemv = &ggml.NativeOp{
 // other in ne0: for small matrices one op takes less time than several. All operands
 // are contiguous.
 //
-// X is quantised to the type that W's dot product takes, exactly as in
-// [ggml.Context.MulMat]; the difference is software prefetch of W, up to three times
-// as fast where W is not in a cache. Use it for up to about eight columns; from there
-// on MulMat is faster. The sums are those of MulMat too, but for types of which
-// [HasBatchedGEMV] is true, where they are in another order.
+// X is quantised to the type that W's dot product takes, exactly as in [ggml.Context.MulMat]; the
+// difference is software prefetch of W, up to three times as fast where W is not in a cache. Use it
+// for up to about eight columns; from there on MulMat is faster. Sums are in MulMat's order too,
+// except for types of which [HasBatchedGEMV] is true.
 //
 // It is one op of the CPU backend for every eight matrices, and its results do not depend
 // on the number of threads. Where the CPU plugin does not export its dot products it is

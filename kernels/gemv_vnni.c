@@ -96,7 +96,8 @@ KERN_VNNI_INLINE void kern_accumulate_part_q8_0(__m512 *sums, const struct kern_
 	}
 }
 
-// Q4_0: a register is the first or the second halves of four blocks. Those of the same blocks have one sum.
+// Q4_0: a register holds the first or the second halves of four blocks. Both halves of a block add to one
+// sum.
 
 enum { KERN_ZERO_POINT_Q4_0 = 8 };
 
@@ -143,7 +144,7 @@ KERN_VNNI_INLINE void kern_accumulate_part_q4_0(__m512 *sums, const struct kern_
 	}
 }
 
-// The functions for both types differ in that of a part alone.
+// The functions for both types differ only in how they multiply a part.
 #define KERN_VNNI_KERNEL(type, block) \
 	KERN_VNNI_INLINE void kern_accumulate_columns_##type(float *y, int64_t ldy, int64_t k, \
 			const struct block *w, const char *columns, size_t stride, const int n) { \

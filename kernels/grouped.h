@@ -1,13 +1,13 @@
-// The columns that chose an expert of a mixture: ids [used, n] say which of the matrices W [k, m, experts] multiplies
-// which of the columns X [k, used, n], or X [k, 1, n] where those of a token share one.
+// The columns that chose an expert of a mixture: ids [used, n] choose, for each column of X [k, used, n], one of the
+// matrices W [k, m, experts]. In X [k, 1, n] the choices of a token share a column.
 #ifndef KERN_GROUPED_H
 #define KERN_GROUPED_H
 
 #include "kern.h"
 #include "scratch.h"
 
-// Columns, counted over [used, n], by the expert that they chose: those of expert i are from first[i] up to first[i + 1],
-// and those of none that there is follow the last. They lie in scratch memory until the next call.
+// Columns, counted over [used, n], sorted by the expert that they chose: expert i has first[i] up to first[i + 1];
+// columns with an invalid index follow the last expert. They lie in scratch memory until the next call.
 struct kern_groups {
 	const int32_t *columns, *first;
 };

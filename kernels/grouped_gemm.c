@@ -35,7 +35,7 @@ static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const st
 static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *rows, const int32_t *columns, int64_t count) {
 	const struct ggml_tensor *x = dst->src[1];
 	struct kern_chunk chunk = {.matrix = rows->matrix, .n1 = kern_padded(x, count)};
-	struct ggml_tensor gathered = *x; // of which the expert's matrix multiplies the only one
+	struct ggml_tensor gathered = *x; // with one column, which the expert's matrix multiplies
 	gathered.data = kern_gather(x, dst->ne[1], columns, count, chunk.n1, 0, x->ne[0], KERN_SCRATCH_COLUMNS);
 	gathered.nb[2] = 0;
 	for (chunk.m0 = rows->m0; chunk.m0 < rows->m1; chunk.m0 = chunk.m1) {

@@ -40,9 +40,9 @@ func groupedFLOPs(sum int) func(result shape, operands []shape) float64 {
 //	W [k, m, experts], X [k, used, n] or [k, 1, n], ids [used, n] (I32) → W_idᵀ·X [m, used, n], F32
 //
 // Columns of X [k, 1, n] are multiplied with used matrices each. W is of any float or quantised
-// type, and is converted to that of X, F32 or BF16, as in [GEMM]: once for all columns of an
-// expert, or for up to 512 of them. An index of no expert makes a column of NaN. Operands but
-// ids are contiguous.
+// type, and is converted to the type of X, F32 or BF16, as in [GEMM]: once for all columns of an
+// expert, or for up to 512 of them. An index of no expert makes a column of NaN. Operands but ids
+// are contiguous.
 //
 // It is one op of the CPU backend, and its results do not depend on the number of threads;
 // without a [GEMMLibrary] it is made of Cast and MulMatID. It has no backward for
@@ -51,11 +51,13 @@ func GroupedGEMM(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	return groupedForward.build(c, "X", w, x, ids)
 }
 
-// GroupedGEMMGradInput is the gradient of X in [GroupedGEMM], given that of the result:
+// GroupedGEMMGradInput returns the gradient of X in [GroupedGEMM], given the gradient dY of the
+// result:
 //
 //	W [k, m, experts], dY [m, used, n], ids [used, n] (I32) → W_id·dY [k, used, n], F32
 //
-// What columns of X share is the sum over used. It has no backward.
+// If the choices of a token share a column of X, its gradient is the sum over used. It has no
+// backward.
 func GroupedGEMMGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
 	return groupedGradInput.build(c, "dY", w, dy, ids)
 }

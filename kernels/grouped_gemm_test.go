@@ -196,8 +196,8 @@ func BenchmarkGroupedGEMV(b *testing.B) {
 	}
 }
 
-// Mixtures of the shape of qwen3moe: 64 experts of which each token chooses 8. Each is timed in turn with
-// what it is compared with: one GEMM of as many columns, which dequantises a matrix once, and ggml's op.
+// Mixtures of the shape of qwen3moe: each token chooses 8 of 64 experts. Each is timed in turn with two
+// others: one GEMM of as many columns, which dequantises a matrix once, and ggml's op.
 func BenchmarkGroupedGEMM(b *testing.B) {
 	const embd, width, experts, used, tokens = 2048, 768, 64, 8, 512
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K} {

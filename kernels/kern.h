@@ -1,6 +1,6 @@
 // What all kernels share: ggml's headers, the parameters of an op, matrices and sizes.
 //
-// A product is described as in BLAS, in column-major order, which is that of ggml: a tensor [m, n] with ne0 = m is a
+// A product is described as in BLAS, in column-major order, which is ggml's: a tensor [m, n] with ne0 = m is a
 // matrix of m rows and n columns, whose leading dimension is the distance of its columns in elements.
 #ifndef KERN_H
 #define KERN_H

@@ -37,7 +37,7 @@ bool kern_library_load(const char *path, char *error, size_t size) {
 	}
 	snprintf(kern_library.name, sizeof kern_library.name, "%s", path);
 	kern_library.hgemm = kern_onemkl_open(library, kern_library.name, sizeof kern_library.name);
-	// The threads are those of the CPU backend.
+	// The CPU backend brings the threads.
 	void (*set_num_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
 	if (set_num_threads != NULL) {
 		set_num_threads(1);

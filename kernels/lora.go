@@ -18,9 +18,9 @@ import (
 // and what the first half makes of the input, H = A·X [r, n], whose rows are contiguous, and
 // may be any distance apart.
 //
-// HType is the type that an H in F32 is rounded to first: F32, the zero value, leaves it
-// as it is; with F16 or BF16 the product is that of [ggml.Context.MulMat] with a B of the
-// type. The pairs of one product have the same.
+// HType is the type that an H in F32 is rounded to first: F32, the zero value, leaves it as it is;
+// with F16 or BF16 the product equals [ggml.Context.MulMat] with a B of that type. All pairs of a
+// product have the same HType.
 type LoRAPair struct {
 	B, H  *ggml.Tensor
 	HType ggml.Type
@@ -75,8 +75,8 @@ func loraFLOPs(pairs []shape) float64 {
 //
 //	Y += B·H
 //
-// where each pair is for the rows of Y after those of the pair before, and all together
-// for all rows. Y and H are F32 with contiguous rows.
+// The pairs cover consecutive ranges of Y's rows, and together all of them. Y and H are F32 with
+// contiguous rows.
 //
 // [ggml.Context.MulMat] is slow at such short sums. It is one op of the CPU backend for
 // every four pairs, which uses the [GEMMLibrary] from eight columns on. It has no backward
@@ -116,10 +116,9 @@ func addLoRA(c *ggml.Context, y *ggml.Tensor, pairs []LoRAPair, first int64) *gg
 //
 //	W [k, m], X [k, n], B [mᵢ, r], H [r, n] → Wᵀ·X + B·H [m, n], F32
 //
-// where each LoRA pair is for the rows of the result after those of the pair before, and
-// all together for all rows. X and H are F32 or BF16; W is converted to the type of X, and
-// B to that of H. W and X are contiguous, and acc bounds the sums of their product as in
-// GEMM.
+// The LoRA pairs cover consecutive ranges of the result's rows, and together all of them. X and H
+// are F32 or BF16; W is converted to the type of X, and B to the type of H. W and X are contiguous,
+// and acc bounds the sums of their product as in GEMM.
 //
 // It is one op of the CPU backend for every three LoRA pairs; without a [GEMMLibrary] it is
 // made of GEMM and AddLoRA. It has no backward for [ggml.Graph.Backward].

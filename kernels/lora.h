@@ -9,8 +9,8 @@ struct kern_lora_params {
 	int32_t h_type; // H is rounded to it; F32 leaves H as it is
 };
 
-// Y [m, n] += B·H, in place, for pairs of B [mᵢ, r], packed as in low_rank.h, and H [r, n], with any leading dimension. Each pair is for the rows of
-// Y after those of the pair before.
+// Y [m, n] += B·H, in place, for pairs of B [mᵢ, r], packed as in low_rank.h, and H [r, n], with any leading dimension. The
+// pairs cover consecutive ranges of Y's rows.
 KERN_OP(lora_update);
 
 #endif

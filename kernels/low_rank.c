@@ -3,7 +3,7 @@
 #include "scratch.h"
 #include "vector.h"
 
-// The panel that a row is of, as a matrix of its own, and the first of its rows.
+// The panel that contains a row, as a matrix, and the panel's first row.
 struct kern_panel {
 	struct ggml_tensor matrix; // [rows, r]
 	int64_t first;
@@ -17,8 +17,8 @@ static struct kern_panel kern_panel_of(const struct ggml_tensor *b, int64_t row)
 	return p;
 }
 
-// Columns [n0, n1) of H, rounded to a type, which for F32 is none; *ld is their leading dimension. They lie in H, or in
-// scratch memory until the next call.
+// Columns [n0, n1) of H, rounded to a type; F32 leaves them as they are. *ld is their leading dimension. They lie in H,
+// or in scratch memory until the next call.
 static const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld) {
 	const char *from = (const char *)h->data + n0 * h->nb[1];
 	if (type == GGML_TYPE_F32) {

@@ -11,7 +11,7 @@
 enum { KERN_PANEL = 64 };
 
 // Adds rows [m0, m1) of columns [n0, n1) of B·H to an accumulator by the GEMM library. An H in F32 is rounded to a type
-// first, which for F32 is none.
+// first; F32 leaves it as it is.
 void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_tensor *h, enum ggml_type h_type,
 	const struct kern_accumulator *acc, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
 

@@ -39,7 +39,8 @@ __attribute__((always_inline)) static inline double kern_dot(const float *restri
 	return sum;
 }
 
-// 1/√(mean(x²) + eps), rounded as by ggml: sessions of other devices stay together with those of kernels.
+// 1/√(mean(x²) + eps), rounded as ggml does, so that sessions with kernels and sessions on other devices
+// do not drift apart.
 __attribute__((always_inline)) static inline float kern_inverse_rms(const float *x, int64_t n, float eps) {
 	float mean = (float)(kern_dot(x, x, NULL, n) / n);
 	return 1.0f / sqrtf(mean + eps);
@@ -77,7 +78,8 @@ KERN_CLONES static void kern_layer_norm(float *restrict y, const float *restrict
 	}
 }
 
-// That of the RMS norm of what remains of x without its mean, less its own mean, which is that of g.
+// Gradient of LayerNorm: RMSNorm's gradient for the centred x, centred again. The mean to subtract
+// is the mean of dy · w.
 KERN_CLONES static void kern_layer_norm_grad(float *restrict dx, const float *restrict dy, const float *restrict x, const float *restrict w,
 		int64_t n, float eps) {
 	kern_centre(dx, x, n);

@@ -44,13 +44,12 @@ func WeightedRMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tens
 	})
 }
 
-// WeightedRMSNormGrad returns the gradient of x in [WeightedRMSNorm], given that of the result, dy, of the
-// shape of x and F32 with contiguous rows:
+// WeightedRMSNormGrad returns the gradient of x in [WeightedRMSNorm], given the gradient dy of the result,
+// which has the shape of x and is F32 with contiguous rows:
 //
 //	dx = (g − u · mean(g · u)) / rms, with g = dy · w, u = x/rms, rms = √(mean(x²) + eps)
 //
-// It is [ggml.Context.RMSNormBack] of dy · w. It is an op of the CPU backend, and has no
-// backward.
+// It computes [ggml.Context.RMSNormBack] of dy · w. It is an op of the CPU backend, and has no backward.
 func WeightedRMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
 	return c.BuildOp(rmsNormGrad.Name, []*ggml.Tensor{dy, x, w}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
@@ -80,8 +79,8 @@ func LayerNorm(c *ggml.Context, x, w, b *ggml.Tensor, eps float32) *ggml.Tensor 
 	})
 }
 
-// LayerNormGrad returns the gradient of x in [LayerNorm], given that of the result, dy, of the
-// shape of x and F32 with contiguous rows:
+// LayerNormGrad returns the gradient of x in [LayerNorm], given the gradient dy of the result, which has
+// the shape of x and is F32 with contiguous rows:
 //
 //	dx = (g − mean(g) − u · mean(g · u)) / σ, with g = dy · w, u = (x − mean(x))/σ, σ = √(variance(x) + eps)
 //

@@ -113,8 +113,8 @@ func normCases() []opCase {
 	return cases
 }
 
-// Rows far from 0 lose no more than their mean, those of equal elements are 0, and what is no
-// number makes a row of it.
+// Rows far from 0 lose no more than their mean, rows of equal elements become 0, and a NaN makes
+// its row NaN.
 func TestLayerNormExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, n := range []int{4, 32, 46} {

@@ -66,7 +66,7 @@ func opCases() []opCase {
 
 func TestOps(t *testing.T) { optest.Run(t, opCases()) }
 
-// functions is what the names of those of this package begin with.
+// functions is the prefix of this package's function names.
 const functions = "github.com/goggml/ggml/kernels."
 
 func TestEveryOpHasReference(t *testing.T) {

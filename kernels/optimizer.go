@@ -21,9 +21,9 @@ var (
 // AdamWOperands are the operands of [AdamWStep], contiguous F32.
 type AdamWOperands struct {
 	Param, Grad, M, V *ggml.Tensor // the parameter, its gradient and its first and second moments, of the same shape
-	// Settings are [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and
-	// 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the gradient. Those of no
-	// step, with a learning rate of 0 and β of 1, move nothing, whatever the gradient holds.
+	// Settings are [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ)
+	// for the step t = 1, 2, …, and a factor of the gradient. The settings of a skipped step,
+	// learning rate 0 and β 1, move nothing, whatever the gradient holds.
 	Settings *ggml.Tensor
 }
 
@@ -62,15 +62,15 @@ type GateOperands struct {
 	Squares  *ggml.Tensor // [1], the square of the norm of all gradients
 	Losses   *ggml.Tensor // [n], of tokens
 	Weights  *ggml.Tensor // [n], of the losses; one with a weight of 0 does not count
-	Settings *ggml.Tensor // [8, groups + 1]: those of [AdamWStep] of each group, and of no step
+	Settings *ggml.Tensor // [8, groups + 1]: the settings of [AdamWStep] for each group, and for a skipped step
 	Clip     float64      // largest norm; 0 for any
 }
 
-// GateStep decides about a step of the optimiser: it is taken where the norm and all losses that
-// count are finite. It returns [8, groups + 1]: the settings of each group, or those of no step; and
-// the square of the norm, 1 or 0 for whether the step is taken, and six zeros. The last setting of a
-// group, the factor of the gradient, is less than it was where it would leave a norm above Clip. It
-// is an op of the CPU backend, and has no backward.
+// GateStep decides about a step of the optimiser: it is taken if the norm and all losses that count
+// are finite. It returns [8, groups + 1]: the settings of each group, or of a skipped step; and the
+// square of the norm, 1 or 0 for whether the step is taken, and six zeros. The last setting of a
+// group, the factor of the gradient, is lowered if the norm would exceed Clip. It is an op of the
+// CPU backend, and has no backward.
 func GateStep(c *ggml.Context, o GateOperands) *ggml.Tensor {
 	operands := []*ggml.Tensor{o.Squares, o.Losses, o.Weights, o.Settings}
 	return c.BuildOp(gateStep.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {

@@ -2,9 +2,9 @@
 #ifndef KERN_SIGNAL_STACK_H
 #define KERN_SIGNAL_STACK_H
 
-// oneDNN's F32 GEMM points the stack pointer into its buffer on the heap while it works. A signal that arrives then, as
-// those of a CPU profile do, would overwrite what lies before the buffer, unless its handler has another stack. Go gives
-// one to its own threads; this gives one to the others.
+// oneDNN's F32 GEMM points the stack pointer into its heap buffer while it works. A signal handler that runs then, such
+// as a CPU profile's, would overwrite what lies before the buffer unless it has a stack of its own. Go gives one to its
+// own threads; this gives one to the others.
 void kern_use_signal_stack(void);
 
 #endif

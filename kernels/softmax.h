@@ -37,7 +37,7 @@ struct kern_scores {
 	float sink;  // one more of them, which takes part in the sum alone (arXiv 2309.17453); -INFINITY for none
 };
 
-// Those of a head, given the sinks of all heads, or NULL.
+// The score settings of a head, given the sinks of all heads, or NULL.
 struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml_tensor *sinks, int64_t head, int64_t heads);
 
 // The weights of the keys [first, query] of a row, in place, for the query at a position; the others up to size become
