@@ -21,8 +21,8 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// Options are the settings with which a model is opened: those of the packages that do the
-// work. The zero value is usual.
+// Options are the settings with which a model is opened. The packages that do the work document
+// each. The zero value is usual.
 type Options struct {
 	// Adapters are LoRA adapters, all at their full strength: files and folders, as [lora.Load]
 	// takes them, or folders of runs, which have the best of theirs ([run.Run.AdapterPath]).
@@ -87,7 +87,7 @@ func (a *Assistant) Reply(ctx context.Context, w io.Writer, talk *chat.Conversat
 	return a.answering().Reply(ctx, w, talk)
 }
 
-// answering is the chat; that of an assistant which is nil says so.
+// answering returns the chat; a nil assistant has a nil chat, whose methods return an error.
 func (a *Assistant) answering() *generate.Chat {
 	if a == nil {
 		return nil
@@ -160,7 +160,8 @@ func (a *opened) open(path string, o Options, load model.LoadOptions) (err error
 	return nil
 }
 
-// loadAdapter loads an adapter, or that of a run. What of it means something else here is logged.
+// loadAdapter loads an adapter from a file or from the folder of a run, and logs each setting that
+// means something else here.
 func loadAdapter(path string, m *model.Model) (*lora.Adapter, error) {
 	if run.Is(path) {
 		r, err := run.Open(path)

@@ -27,7 +27,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// The code of the package's documentation is that of its Examples, which run.
+// The code in the package's documentation equals the code of its Examples, which run.
 func TestDocumentedCode(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(source, name))
@@ -43,7 +43,7 @@ func TestDocumentedCode(t *testing.T) {
 	require.Equal(t, 2, blocks)
 }
 
-// What cannot be opened leaves nothing open, and says what is wrong.
+// A model that cannot be opened leaves nothing open, and the error says why.
 func TestOpenErrors(t *testing.T) {
 	open := len(ggml.OpenObjects())
 	for _, c := range []struct {

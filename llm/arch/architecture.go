@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// An Architecture is a model without its values: hyper-parameters, layers, and the weights
-// that these use. It is resolved once and does not change; of a model there is one, and
-// models have the same if the pointers are equal.
+// An Architecture is a model without its values: hyper-parameters, layers, and the weights that
+// layers use. It is resolved once and does not change. Two models have the same architecture if
+// their pointers are equal.
 type Architecture struct {
 	config  Config
 	layers  []Layer
@@ -57,8 +57,8 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	return a, nil
 }
 
-// Having returns the architecture of a model that has not all optional weights, but those of these names; nil
-// are none.
+// Having returns the architecture of a model whose only optional weights have these names; a nil has keeps
+// none.
 func (a *Architecture) Having(has func(name string) bool) *Architecture {
 	of := *a.get()
 	of.weights = slices.DeleteFunc(slices.Clone(of.weights), func(w *Weight) bool { return w.Optional && (has == nil || !has(w.Name)) })
@@ -80,11 +80,11 @@ func (a *Architecture) get() *Architecture {
 	return a
 }
 
-// Layers are what the residual stream passes. Nobody may change them.
+// Layers are the layers of the residual stream. Nobody may change them.
 func (a *Architecture) Layers() []Layer { return a.get().layers }
 
-// Blocks are those of files, "blk.0" and so on, that have the weights of each layer: some models
-// pass their blocks several times. Nobody may change them.
+// Blocks lists the blocks of the file, "blk.0" and so on, that have the weights of each layer: some
+// models pass their blocks several times. Nobody may change the list.
 func (a *Architecture) Blocks() []int { return a.get().blocks }
 
 // NumBlocks is how many there are.
@@ -98,7 +98,7 @@ func (a *Architecture) NumBlocks() int {
 // Weights are the tensors of a model, in the order of computation. Nobody may change them.
 func (a *Architecture) Weights() []*Weight { return a.get().weights }
 
-// Weight finds a tensor by its name in files, nil if there is none.
+// Weight finds a tensor by its name in files; nil if there is none.
 func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name] }
 
 // Experts are the kinds of weight of each block that are experts' of its feed-forward network.
@@ -115,7 +115,7 @@ func (a *Architecture) Experts() map[int][]string {
 // Groups are the matrices of products that see the same input, in the order of computation.
 func (a *Architecture) Groups() [][]*Weight { return a.get().groups }
 
-// Modules are what LoRA can adapt as transformers has it, in the order of computation.
+// Modules are transformers' modules that LoRA can adapt, in the order of computation.
 func (a *Architecture) Modules() []Module { return a.get().modules }
 
 // Linears names the matrices of layers that LoRA can adapt, such as "attn_q", in the order

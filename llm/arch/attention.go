@@ -15,7 +15,7 @@ type Attention struct {
 	Heads, KVHeads, HeadSize int
 	Scale                    float32 // of q·k
 	Softcap                  float32 // what scores are bent to; 0 is nothing
-	MaxALiBiBias             float32 // of ALiBi (arXiv 2108.12409); 0 is none
+	MaxALiBiBias             float32 // of ALiBi (arXiv 2108.12409); 0 means none
 	Sinks                    bool    // each head has one (arXiv 2309.17453)
 	Window                   int     // keys that a query sees; 0 is all
 	Chunked                  bool    // the window is one of those into which positions are divided
@@ -32,11 +32,11 @@ type Attention struct {
 	FusedQKV                 bool     // queries, keys and values are one matrix
 	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
 	NoQKVScale               bool     // factors of these matrices say nothing
-	OutScale                 bool     // that of attn_output counts for adapters, too, but not for its bias
+	OutScale                 bool     // the scale of attn_output applies to adapters too, but not to its bias
 }
 
-// A Temperature multiplies the query at a position by
-// 1 + Scale · log(1 + ⌊(position + Offset) / Length⌋). The zero value is none.
+// A Temperature multiplies the query at a position by 1 + Scale · log(1 + ⌊(position + Offset) /
+// Length⌋). The zero value changes nothing.
 type Temperature struct {
 	Scale  float32
 	Length int
@@ -231,7 +231,7 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	return parts[0], parts[1], v, gate
 }
 
-// ropeFactors are those of the frequencies, nil where a model has none.
+// ropeFactors returns the factors of the frequencies; nil if the model has none.
 func (a Attention) ropeFactors(p Place) *ggml.Tensor {
 	if !a.RoPEFactors {
 		return nil

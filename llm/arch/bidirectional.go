@@ -8,14 +8,14 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// ErrNotCausal is what only models can do whose tokens do not see those after them, asked of
-// another one, such as a model of text diffusion.
+// ErrNotCausal is the error of operations that require a causal model, for a model that is not, such as
+// a model of text diffusion.
 var ErrNotCausal = errors.New("attention that is not causal")
 
-// IsCausal reports whether tokens see none of those after them.
+// IsCausal reports whether tokens do not see later tokens.
 func (a *Architecture) IsCausal() bool { return !a.get().bidirectional }
 
-// CheckCausal says that the model is not, and what follows from it.
+// CheckCausal returns an error with the consequence if the model is not causal.
 func (a *Architecture) CheckCausal(consequence string) error {
 	if a.IsCausal() {
 		return nil
@@ -23,7 +23,7 @@ func (a *Architecture) CheckCausal(consequence string) error {
 	return fmt.Errorf("the architecture %s has %w, each token sees those after it: %s", a.config.Arch, ErrNotCausal, consequence)
 }
 
-// noteBidirectional notes that a part lets tokens see those after them.
+// noteBidirectional records that a part lets tokens see later tokens.
 func (p Place) noteBidirectional(t *nn.Tape, a Attention) {
 	if !p.resolved {
 		p.Architecture.bidirectional = true

@@ -15,10 +15,10 @@ import (
 // state.
 type Builder struct {
 	*Architecture
-	// Source gives a weight by its name in files, nil for an optional one that there is not.
+	// Source returns a weight by its name in files; nil if an optional weight is absent.
 	Source func(name string) *ggml.Tensor
-	// States are what sequences keep, see [Architecture.NewStates], and Pass those that the
-	// graph continues; nil in a graph of whole sequences.
+	// States are the states of sequences, see [Architecture.NewStates], and Pass the sequences that
+	// the graph continues; nil in a graph of whole sequences.
 	States []*state.Tree
 	Pass   state.Pass
 
@@ -26,7 +26,7 @@ type Builder struct {
 	Rows      int64   // of whole sequences, see [nn.AttentionOptions]
 	Packed    bool    // they may hold several samples
 	Branched  bool    // which may have several ends, see [nn.AttentionOptions]
-	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 is none
+	NEFTune   float32 // alpha of noise on the embeddings, see [nn.Tape.AddNoise]; 0 means none
 	// Context is the most positions of a sequence in the run: RoPE has factors for
 	// short and for long ones.
 	Context int
@@ -124,7 +124,7 @@ func (b *Builder) embed(t *nn.Tape) *nn.Value {
 // Logits returns the output [n_vocab, n] of x [n_embd, n].
 func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	c := b.config
-	b.askUnused()
+	b.declareUnused()
 	z := t.Linear(x, b.head())[0]
 	switch {
 	case b.spec().logitsTimesScale:
@@ -135,8 +135,8 @@ func (b *Builder) Logits(t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Softcap(z, c.LogitSoftcap)
 }
 
-// askUnused asks for what files have and nothing computes with.
-func (b *Builder) askUnused() {
+// declareUnused declares tensors that files contain but no graph uses.
+func (b *Builder) declareUnused() {
 	s := b.spec()
 	if s.unused != nil {
 		for _, w := range s.unused(&b.config) {
@@ -178,7 +178,7 @@ func (b *Builder) embedding() nn.Matrix {
 	return p.matrixOf(w)
 }
 
-// MatrixOptions are what matrices of products differ in.
+// MatrixOptions are the differences between matrices of products.
 type MatrixOptions struct {
 	Bias     Presence
 	OutScale bool // the scale that there may be is of the product with adapters and bias
@@ -191,7 +191,7 @@ type MatrixOptions struct {
 	Rows     []Rows
 }
 
-// Matrix asks for a matrix [in, out], and for what may belong to it.
+// Matrix declares a matrix [in, out], with its optional scale and bias.
 func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	role := Scale
 	switch {
@@ -219,7 +219,7 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	return m
 }
 
-// matrixOf asks for a matrix alone.
+// matrixOf declares a matrix alone.
 func (p Place) matrixOf(w Weight) nn.Matrix {
 	return nn.Matrix{Name: p.name(w), W: p.Weight(w), Layer: p.block, Kind: w.Kind}
 }
@@ -234,7 +234,7 @@ func (p Place) layerPrefix() string {
 
 func blockPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
-// bias asks for what is added to a product, nil where there is none.
+// bias returns the bias of a product, or nil.
 func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
 	if there == Never {
 		return nil
@@ -242,14 +242,14 @@ func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
 	return p.Weight(Weight{Kind: kind, Shape: []int64{out}, Role: Bias, Optional: there == Maybe})
 }
 
-// Weight asks for a weight of the place, nil if an optional one is absent.
+// Weight declares a weight of the place; nil if an optional one is absent.
 func (p Place) Weight(w Weight) *ggml.Tensor {
 	w.Name, w.Layer = p.name(w), p.block
 	p.note(w)
 	return p.Source(w.Name)
 }
 
-// name is that of a weight in files.
+// name returns the name of a weight in files.
 func (p Place) name(w Weight) string {
 	switch {
 	case w.Name != "":

@@ -39,21 +39,22 @@ type Config struct {
 
 	Window        int     // keys that a query of a local layer sees; 0: no layer is local
 	WindowPattern int     // each so many-th layer is global
-	LocalLayers   []bool  // which layers are local, where that is no such pattern
+	LocalLayers   []bool  // which layers are local, if they follow no such pattern
 	LocalFreqBase float32 // of RoPE in local layers, where it has another
-	LocalFactor   float32 // by which RoPE is stretched in local layers alone; 0 is none
+	LocalFactor   float32 // by which RoPE is stretched in local layers alone; 0 means none
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
-	RoPELayers    []bool  // which layers have RoPE, where that is no such step
+	RoPELayers    []bool  // which layers have RoPE, if they follow no such step
 	Parallel      bool    // attention and network see the same, in models that may do so
 
-	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for that of
-	// SharedExperts; the first DenseLayers have no experts, and of the others each ExpertStep-th.
+	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for the
+	// width of SharedExperts. The first DenseLayers have no experts; of the others each
+	// ExpertStep-th has.
 	Experts, ExpertsUsed    int
-	ExpertGroups            int // of which only the experts of ExpertGroupsUsed are chosen; 0 and 1: all may be
+	ExpertGroups            int // only experts of ExpertGroupsUsed groups are chosen; 0 and 1: of all
 	ExpertGroupsUsed        int
 	ExpertFF                int   // width of an expert; 0 is FF
 	ExpertFFs               []int // in each layer, where it is the most of all; nil: all have the same
-	ValueExperts            int   // of values, of which ValueExpertsUsed make those of a token
+	ValueExperts            int   // of values; a token uses ValueExpertsUsed of them
 	ValueExpertsUsed        int
 	ExpertLatent            int // width of what experts see, where it is another than Embd
 	SharedExperts, SharedFF int
@@ -74,7 +75,7 @@ type Config struct {
 	ResidualScale float32 // of what a layer adds to the residual stream
 	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
 	AttnSoftcap   float32 // that scores are bent to
-	MaxALiBiBias  float32 // of ALiBi; 0: there is none
+	MaxALiBiBias  float32 // of ALiBi; 0 means none
 	ClampQKV      float32 // that queries, keys and values are limited to
 	LogitScale    float32 // that logits are divided by, or multiplied
 	LogitSoftcap  float32 // that logits are bent to
@@ -88,8 +89,8 @@ type Config struct {
 	Recurrent                                 []bool
 	NextLayers                                int // that predict tokens after the next, behind the others; nothing computes them
 
-	// See [LatentAttention]. ValueSize is that of values in the cache, where keys have another; the sizes
-	// with MLA are those of heads where the cache has latent vectors.
+	// See [LatentAttention]. ValueSize is the size of values in the cache, if it differs from the keys'.
+	// The sizes with MLA are the sizes of heads if the cache has latent vectors.
 	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int
 
 	// See [Temperature].
@@ -159,7 +160,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	return c, nil
 }
 
-// numTokens is the number of rows of the embedding, 0 where there is none.
+// numTokens returns the number of rows of the embedding; 0 if there is none.
 func (m *metadata) numTokens() int64 {
 	t, ok := m.g.Tensor("token_embd.weight")
 	if !ok || len(t.Shape) < 2 {
@@ -184,11 +185,10 @@ func (m *metadata) readVocabulary(c *Config) {
 	}
 }
 
-// maxLayers is what stock llama.cpp allows: a list of their tensors is made before the
-// file is looked at.
+// maxLayers is stock llama.cpp's limit: a list of their tensors is made before the file is read.
 const maxLayers = 512
 
-// maxExperts is what stock llama.cpp allows.
+// maxExperts is stock llama.cpp's limit.
 const maxExperts = 1024
 
 // maxWidth is more than models have. Up to it F32 numbers rows exactly, and the sizes of
@@ -382,7 +382,7 @@ func entries[T any](list []T) int {
 	return len(list)
 }
 
-// ropeMode is that of files with these hyper-parameters.
+// ropeMode returns the RoPE mode of files with these hyper-parameters.
 func (c Config) ropeMode() ggml.RoPEMode {
 	if s := c.spec(); s.sections != ggml.RoPENorm && c.RoPE.Sections != [4]int{} {
 		return s.sections

@@ -4,8 +4,8 @@ package arch
 // [Config.Validate] refuses.
 func (c Config) NumParameters() int64 { return c.count((*Weight).NumElements) }
 
-// NumActiveParameters is that of the parameters that a token is computed with: of experts those that
-// are chosen.
+// NumActiveParameters returns the number of parameters that compute a token: of experts, only the
+// chosen ones.
 func (c Config) NumActiveParameters() int64 {
 	return c.count(func(w *Weight) int64 {
 		if w.Role == ExpertMatrices {

@@ -13,8 +13,8 @@ func init() {
 	})
 }
 
-// deciLayer is what a search for architectures has left of a llama's: attention may have become a
-// matrix, or nothing, and a layer nothing at all.
+// deciLayer is a llama layer after an architecture search: attention may be replaced by a matrix or
+// be missing, and so may the whole layer.
 func deciLayer(c *Config, i int, attention, network Residual) Layer {
 	switch part := attention.Part.(Attention); {
 	case part.Heads == 0 && at(c.FFs, i, c.FF) == 0:
@@ -30,7 +30,7 @@ func deciLayer(c *Config, i int, attention, network Residual) Layer {
 // linear is a matrix in the place of attention.
 type linear struct{}
 
-// String says what it is.
+// String describes the part.
 func (linear) String() string { return "a matrix in place of attention" }
 
 // Forward multiplies with the matrix.

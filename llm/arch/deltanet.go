@@ -20,7 +20,7 @@ type DeltaNet struct {
 	Grouped bool
 }
 
-// String says what it is.
+// String describes the part.
 func (DeltaNet) String() string { return "layers of the gated delta rule" }
 
 // Forward reads and changes the state of each head, token by token.
@@ -60,8 +60,8 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
 }
 
-// rows are those of a matrix [in, out], of which the last are of heads. What a file has grouped and transformers by heads of
-// keys are not rows of its modules.
+// rows describes the rows of a matrix [in, out], the last of which belong to heads. A matrix that transformers groups by
+// key heads matches no rows of a module.
 func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
 	all := p.rows(kind, out, 0)
 	tiles := Tiling{d.KHeads, d.Heads / d.KHeads}
@@ -154,7 +154,7 @@ const (
 	nextLayers      = "nextn_predict_layers"
 )
 
-// deltaKeys are those of models with a DeltaNet in most layers.
+// deltaKeys are the keys of models with a DeltaNet in most layers.
 var deltaKeys = []key{
 	count("ssm.conv_kernel", func(c *Config) *int { return &c.ConvLength }),
 	count("ssm.inner_size", func(c *Config) *int { return &c.Inner }),

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/goggml/ggml"
 
-// Models of text diffusion: those that write a text anew until no token of it is masked.
+// Models of text diffusion, which rewrite a text until none of its tokens is masked.
 func init() {
 	family(map[string]spec{
 		"dream": {

@@ -22,10 +22,10 @@
 //
 // # Adding an architecture
 //
-//  1. Add a row to the file of its family, or to a new file, under its general.architecture. The row says how positions
-//     come in (RoPE with mode and sections, ALiBi, learned), which norms there are and where, the activation and whether
-//     it is gated, and what may be fused, biased or scaled. spec.go has the vocabulary. What a row does not name, its
-//     models do not have; a tensor that nothing asks for is refused by name.
+//  1. Add a row to the file of its family, or to a new file, under its general.architecture. The row says how
+//     positions come in (RoPE with mode and sections, ALiBi, learned), which norms there are and where, the activation
+//     and whether it is gated, and what may be fused, biased or scaled. spec.go has the vocabulary. What a row does not
+//     name, its models do not have; a tensor that nothing declares is refused by name.
 //  2. For hyper-parameters that other models lack, add a key, which says how it is read and written, and a field of
 //     Config. complete derives what no key says; layer sets what differs between the attention of layers (window, RoPE,
 //     sinks, gate); arrange places attention and network otherwise than one after the other (sharedNorm and ownNorms put

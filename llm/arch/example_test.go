@@ -28,7 +28,7 @@ func ExampleResolve() {
 	// 138048 parameters
 }
 
-// Layers are values, of which a model can be made that no row of the table has.
+// Layers are values: a model can be made of layers that no row of the table has.
 func ExampleNew() {
 	c := arch.Config{
 		Arch: "llama", Vocab: 100, Context: 64, Embd: 64, FF: 96, Layers: 1, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,

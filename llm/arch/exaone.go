@@ -24,12 +24,13 @@ var exaoneModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", m
 	"ffn_gate": "mlp.c_fc_0", "ffn_up": "mlp.c_fc_1", "ffn_down": "mlp.c_proj",
 }}
 
-// exaone4Window is that of the model of 64 layers: the window of others says nothing.
+// exaone4Window drops the window unless the model has 64 layers: in other models the key says
+// nothing.
 func exaone4Window(c *Config) {
 	if c.Layers != 64 {
 		c.Window, c.WindowPattern, c.LocalLayers = 0, 0, nil
 	}
 }
 
-// exaone4Layer has RoPE in local layers, and in all where none is local.
+// exaone4Layer has RoPE in local layers; in all layers if none is local.
 func exaone4Layer(c *Config, i int, a *Attention) { a.NoRoPE = !local(c, i, a) && c.Window > 0 }

@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// Experts are feed-forward networks of which each token goes through the few that a router
-// chooses (arXiv 1701.06538), beside one that all go through, if there is one.
+// Experts are feed-forward networks: each token goes through the few that a router chooses (arXiv
+// 1701.06538), and through a shared one, if there is one.
 type Experts struct {
 	FeedForward // of each expert: Width, Act, FusedGateUp, Biases
 	Router      Router
@@ -18,10 +18,10 @@ type Experts struct {
 	// that a sigmoid of the input scales what it makes.
 	Shared     FeedForward
 	SharedGate bool
-	SumScale   float32 // of what both make together; 0 and 1 are none
+	SumScale   float32 // of the sum of both; 0 and 1 mean none
 	Kinds      string  // by which the kinds of the experts' weights end; "" is "_exps"
-	Limit      float32 // of what is gated and of its gate; 0 is none
-	OAI        bool    // the activation is that of gpt-oss
+	Limit      float32 // of the gated value and of its gate; 0 means none
+	OAI        bool    // the activation is gpt-oss's
 }
 
 // A Router chooses experts by logits W·x.
@@ -33,18 +33,18 @@ type Router struct {
 	// ByLogits chooses by logits, which order experts as their probabilities do.
 	ByLogits   bool
 	Normalized bool    // the weights of the chosen experts add up to one
-	Scale      float32 // of the weights; 0 and 1 are none
-	// Groups are those into which experts are divided, of which the GroupsUsed are chosen from that
-	// have the best pairs; up to 1 is none.
+	Scale      float32 // of the weights; 0 and 1 mean none
+	// Groups is the number of groups of experts; experts are chosen from the GroupsUsed groups
+	// whose two best scores have the largest sum. Up to 1 means no groups.
 	Groups, GroupsUsed int
 	// BeforeExperts weighs what experts see instead of what they make.
 	BeforeExperts bool
 	Bias          Presence // of the logits
 	Module        string
-	Kind          string // of the matrix, whose bias is that of the choice; "" are those of feed-forward networks
+	Kind          string // of the matrix, and of the bias of the choice; "" stands for the kinds of feed-forward networks
 }
 
-// A Gating is what a router makes of logits. The numbers are those of files.
+// A Gating turns a router's logits into weights. The numbers are the ones in files.
 type Gating int
 
 // The gatings.
@@ -89,7 +89,7 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 }
 
 // activate gates what the experts see. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and y
-// limited to both sides; that of gpt-oss is x·sigmoid(1.702·x)·(y + 1).
+// limited to both sides; for gpt-oss it is x·sigmoid(1.702·x)·(y + 1).
 func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	if e.Limit != 0 {
 		x, y, slope := t.ClampAbove(gate, e.Limit), t.Clamp(up, e.Limit), float32(1)
@@ -104,7 +104,7 @@ func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	return t.GLU(e.Act, gate, up)
 }
 
-// logits are those of all experts [experts, n].
+// logits returns the logits of all experts [experts, n].
 func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	kind, experts := cmp.Or(r.Kind, "ffn_gate_inp"), int64(r.Experts)
 	m := p.Matrix(kind, int64(p.config.Embd), experts, MatrixOptions{
@@ -144,7 +144,7 @@ func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor,
 	return ids, t.Scale(weights, r.Scale)
 }
 
-// choiceBias is what is added for the choice, nil if nothing is.
+// choiceBias returns the bias for the choice, or nil.
 func (r Router) choiceBias(p Place) *ggml.Tensor {
 	if r.ChoiceBias == Never {
 		return nil
@@ -182,15 +182,15 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Mul(y, t.Sigmoid(t.Dot(x, gate)))
 }
 
-// kind is that of the experts' matrices.
+// kind returns the kind of the experts' matrices.
 func (e Experts) kind(of string) string { return of + cmp.Or(e.Kinds, "_exps") }
 
-// matrix asks for those [in, out, experts] of all experts.
+// matrix declares the matrices [in, out, experts] of all experts.
 func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
 	return e.Router.matrix(p, e.kind(kind), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
 }
 
-// matrix asks for the matrices [in, out, experts] of which it chooses some.
+// matrix declares the matrices [in, out, experts] from which it chooses.
 func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
 	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}

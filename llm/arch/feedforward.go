@@ -16,15 +16,15 @@ type FeedForward struct {
 	ActScales   bool       // there may be divisors of what an activation without a gate makes
 	FusedGateUp bool       // one matrix ffn_up [n_embd, 2·Width] holds the gate too
 	Biases      Presence
-	// Scales are the factors of products with their biases. Stock llama.cpp ignores those of
-	// models that have none.
+	// Scales are the factors of products with their biases. Stock llama.cpp ignores factors in
+	// models that define none.
 	Scales    bool
-	DownScale bool   // that of ffn_down alone
+	DownScale bool   // only ffn_down's factor
 	Suffix    string // of the kinds of its weights
 	Module    string // in transformers; "" is the usual one
 }
 
-// An Activation is that of a network without a gate.
+// An Activation is the activation of a network without a gate.
 type Activation int
 
 // The activations.
@@ -58,7 +58,7 @@ func (f FeedForward) Check(c Config) (faults []string) {
 	return faults
 }
 
-// activated is what goes into the last matrix.
+// activated returns the input of the last matrix.
 func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, width := int64(p.config.Embd), int64(f.Width)
 	up := f.rows(p, "ffn_up", width)
@@ -93,7 +93,7 @@ func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, 
 	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales, NoScale: !scales, Residual: residual, Rows: rows})
 }
 
-// rows are those of a matrix, with the name that transformers has for it.
+// rows describes the rows of a matrix, with the name that transformers has for it.
 func (f FeedForward) rows(p Place, kind string, count int64) Rows {
 	r := p.rows(kind, count, 0)
 	r.Name += f.Suffix

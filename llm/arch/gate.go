@@ -17,10 +17,10 @@ const (
 	HeadGate                 // a sigmoid for each head
 	Softplus2Gate            // log₂(1 + 2ˣ) of each element
 	HeadSoftplus             // log(1 + eˣ) for each head
-	QueryGate                // a sigmoid of each element, whose rows follow those of each head's query in one matrix
+	QueryGate                // a sigmoid of each element; its rows follow the rows of each head's query in one matrix
 )
 
-// matrix is that of the gate.
+// matrix returns the matrix of the gate.
 func (g OutputGate) matrix(p Place, a Attention) nn.Matrix {
 	out := int64(a.Heads * a.HeadSize)
 	if g == HeadGate || g == HeadSoftplus {

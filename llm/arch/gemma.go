@@ -21,7 +21,7 @@ func init() {
 	})
 }
 
-// gemmaEmbedding is what no key says: embeddings are scaled by the root of their width.
+// gemmaEmbedding scales embeddings by the root of their width, which no key says.
 func gemmaEmbedding(c *Config) { c.EmbdScale = float32(math.Sqrt(float64(c.Embd))) }
 
 var gemma2Keys = append(slices.Concat([]key{

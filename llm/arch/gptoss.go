@@ -19,5 +19,5 @@ func gptOSSLayer(c *Config, i int, a *Attention) {
 	a.Sinks = true
 }
 
-// oaiLimit is that of gpt-oss, which no key says.
+// oaiLimit returns the limit of gpt-oss, which no key gives.
 func oaiLimit(*Config) float32 { return 7 }

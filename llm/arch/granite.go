@@ -47,7 +47,7 @@ var graniteScales = []key{
 	factor("attention.scale", func(c *Config) *float32 { return &c.AttnScale }, 0, false),
 }
 
-// minicpmScales are in newer files; older ones have those of the first model.
+// minicpmScales are the scales in newer files; older files use the first model's.
 var minicpmScales = []key{
 	derived("embedding_scale", func(c *Config) *float32 { return &c.EmbdScale }, func(*Config) float32 { return 12 }),
 	derived("residual_scale", func(c *Config) *float32 { return &c.ResidualScale }, func(c *Config) float32 {

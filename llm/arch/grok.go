@@ -27,7 +27,7 @@ var grokKeys = []key{
 	derived("rope.scaling.yarn_beta_fast", func(c *Config) *float32 { return &c.RoPE.BetaFast }, constant(8)),
 	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
 	{
-		name: "rope.scaling.yarn_ext_factor", // less than 0 is what the type of scaling says
+		name: "rope.scaling.yarn_ext_factor", // below 0 stands for the type of scaling
 		read: func(m *metadata, name string, _ *Config) {
 			usual := float32(0)
 			if value(m, m.arch+".rope.scaling.type", "linear", true) == "yarn" {
@@ -41,7 +41,7 @@ var grokKeys = []key{
 	},
 }
 
-// grokAttention has no other scale of scores than that of a key.
+// grokAttention scales scores only by the key's value.
 func grokAttention(c *Config, _ int, a *Attention) { a.Scale = c.AttnScale }
 
 // grokNetwork is the width of the network that files may have beside experts.

@@ -35,8 +35,8 @@ var hrmKeys = []key{
 // sigmoidGate has a gate for each element.
 func sigmoidGate(_ *Config, _ int, a *Attention) { a.Gate = SigmoidGate }
 
-// hrmBlocks are those of the low stack, and after them those of the high one, which follows as many
-// passes of the low one in each cycle.
+// hrmBlocks returns the blocks in the order of layers: each cycle passes the low stack LowCycles
+// times, then the high stack once.
 func hrmBlocks(c *Config) (blocks []int) {
 	for range c.HighCycles {
 		for low := range c.LowCycles + 1 {

@@ -43,6 +43,6 @@ var ropeAlpha = key{
 	write: func(*Config) any { return nil },
 }
 
-// hunyuanShared is the width of the shared network, that of feed-forward networks where no key
-// says it.
+// hunyuanShared returns the width of the shared network: the key's, or else the feed-forward
+// networks'.
 func hunyuanShared(c *Config) int { return cmp.Or(c.SharedFF, c.FF) }

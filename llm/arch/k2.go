@@ -20,7 +20,7 @@ var k2Keys = append(yarnBetas,
 	optional("attention.value_expert_used_count", func(c *Config) *int { return &c.ValueExpertsUsed }, always(0)),
 )
 
-// k2Layer has a gate, and in layers with experts those of values, which are chosen alike.
+// k2Layer adds a gate, and in layers with experts also experts of values, which are chosen alike.
 func k2Layer(c *Config, i int, a *Attention) {
 	a.Gate = Softplus2Gate
 	if c.ValueExperts > 0 && !c.isDense(i) {
@@ -31,7 +31,7 @@ func k2Layer(c *Config, i int, a *Attention) {
 	}
 }
 
-// k2Shared is the width of the shared network, of which there is none where no expert is shared.
+// k2Shared returns the width of the shared network; 0 if no expert is shared.
 func k2Shared(c *Config) int {
 	if c.SharedExperts > 0 && c.SharedFF > 0 {
 		return c.SharedFF

@@ -199,10 +199,10 @@ func (m *metadata) readKeys(c *Config, s spec) {
 	}
 }
 
-// allKeys are those of the architecture, in the order in which they depend on each other.
+// allKeys returns the keys of the architecture, in the order in which they depend on each other.
 func (s spec) allKeys() []key { return slices.Concat(commonKeys, s.mixture.keys(), s.keys) }
 
-// epsKeys are those of models that may have either norm, of which the other's is 0.
+// epsKeys are the keys of models that may have either norm; the other norm's is 0.
 var epsKeys = []key{
 	factor("attention.layer_norm_epsilon", func(c *Config) *float32 { return &c.LayerNormEps }, 0, false),
 	factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, false),
@@ -310,11 +310,10 @@ func listable(k key, list func(c *Config) *[]int) key {
 
 func always(n int) func(*Config) int { return func(*Config) int { return n } }
 
-// valueSize is that of values in the cache.
+// valueSize returns the size of values in the cache.
 func (c *Config) valueSize() int { return cmp.Or(c.ValueSize, c.HeadSize) }
 
-// commonKeys are those of all architectures, in the order in which they depend on each
-// other.
+// commonKeys are the keys of all architectures, in the order in which they depend on each other.
 var commonKeys = []key{
 	{
 		name:  "vocab_size", // see readVocabulary

@@ -28,6 +28,6 @@ func lagunaLayer(c *Config, i int, a *Attention) {
 	}
 }
 
-// lagunaShared is the width that a key says, or that of as many experts as are shared, which is one
-// where no key says it.
+// lagunaShared returns the width of the shared network: the key's, or else the width of the shared
+// experts, of which there is one if no key says otherwise.
 func lagunaShared(c *Config) int { return cmp.Or(c.SharedFF, max(c.SharedExperts, 1)*c.ExpertFF) }

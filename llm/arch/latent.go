@@ -6,8 +6,8 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// LatentAttention is attention to a vector of low rank of each token, of which the keys and values of all
-// heads are made, and to a key that has the position, which heads share (arXiv 2405.04434).
+// LatentAttention is attention to a low-rank vector of each token, from which the keys and values of all
+// heads are made, and to a key with the position, which heads share (arXiv 2405.04434).
 type LatentAttention struct {
 	Attention              // of what is attended: where keys are Absorbed, to the latent vectors, by all heads
 	QRank, KVRank      int // 0 of queries: they are made of the input
@@ -67,7 +67,7 @@ func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, p
 	return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1])
 }
 
-// split divides x [size, heads, n] into the first elements of each head, and the others; nil where
+// split divides x [size, heads, n] into the first elements of each head, and the others; nil if
 // there are none.
 func (l LatentAttention) split(t *nn.Tape, x *nn.Value, first int) (a, b *nn.Value) {
 	heads, rest := x.T.Dim(1), x.T.Dim(0)-int64(first)
@@ -87,18 +87,18 @@ func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string,
 	return t.LinearID(x, t.EachOnce(int64(l.Heads), x.T.Dim(2)), all.matrix(p, kind, int64(in), int64(out), latentMatrix))
 }
 
-// latentKeys are those of latent attention.
+// latentKeys are the keys of latent attention.
 var latentKeys = []key{
 	optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0)),
 	count("attention.kv_lora_rank", func(c *Config) *int { return &c.KVRank }),
 	{
 		name:  "attention.value_length",
 		read:  func(m *metadata, name string, c *Config) { c.ValueSize = m.size(name, c.HeadSize, true) },
-		write: func(*Config) any { return nil }, // which is that of all models
+		write: func(*Config) any { return nil }, // the common key writes it
 	},
 }
 
-// latentAttention is what arrangements put in the place of attention.
+// latentAttention is the attention that arrangements use instead.
 func latentAttention(c *Config, a Attention) LatentAttention {
 	l := LatentAttention{Attention: a, QRank: c.QRank, KVRank: c.KVRank, KeySize: c.HeadSize, ValueSize: c.ValueSize}
 	if c.KeySizeMLA > 0 {
@@ -107,8 +107,8 @@ func latentAttention(c *Config, a Attention) LatentAttention {
 	return l
 }
 
-// scaleYaRN gives scores the scale that follows from YaRN's magnitude, of which the multiplier counts ten
-// times what files have. Rotated vectors may grow by the same magnitude instead of that without one.
+// scaleYaRN scales scores by YaRN's magnitude, whose multiplier is ten times the file's. With same,
+// rotated vectors use the multiplier 1.
 func (l *LatentAttention) scaleYaRN(c *Config, same bool) {
 	const tenth = float32(0.1)
 	multiplier, grown := c.YaRNLogMul/tenth, math.Log(float64(1/c.RoPE.FreqScale))

@@ -13,15 +13,15 @@ type Layer []Residual
 type Residual struct {
 	Before, After string // names of the norms; "" for none
 	Part          Part
-	Scale         float32 // 0 and 1 are none
+	Scale         float32 // 0 and 1 mean none
 	AfterEps      float32 // of the norm behind, 0: as everywhere
 	// Tokenwise says that the part makes of each token something that depends on no other,
 	// so that some may be computed at a time.
 	Tokenwise bool
 }
 
-// A Part is what a layer computes between its norms. It declares its weights by asking for
-// them, and is a value that does not change: what it has of sizes it had when it was made.
+// A Part is the part of a layer between its norms. It declares its weights as it uses them, and is
+// a value that does not change: its sizes are fixed when it is made.
 type Part interface {
 	// Forward returns what the part makes of x [n_embd, n], of the same shape. It may be of
 	// the last tokens alone, see [Place.Kept].
@@ -119,8 +119,8 @@ func (p Place) State(i int) state.State {
 	return p.states.Own[i]
 }
 
-// Kept is what a part goes on with of x [m, n] once it has looked at all tokens: of the last layer, the
-// tokens at the end whose logits are wanted.
+// Kept returns the columns of x [m, n] with which a part continues once it has looked at all tokens: in
+// the last layer, the tokens at the end whose logits are wanted.
 func (p Place) Kept(t *nn.Tape, x *nn.Value) *nn.Value {
 	if p.Layer < len(p.layers)-1 || p.Keep == 0 || p.Keep >= x.T.Dim(1) {
 		return x
@@ -143,7 +143,7 @@ func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Add(lastOf(t, x, y), y)
 }
 
-// branch is what the residual adds to x.
+// branch returns what the residual adds to x.
 func (r Residual) branch(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := r.Part.Forward(p, t, p.Norm(t, r.Before, x))
 	return t.Scale(p.norm(t, r.After, y, r.AfterEps), r.Scale)

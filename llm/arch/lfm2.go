@@ -31,7 +31,7 @@ var lfm2Modules = naming{matrices: map[string]string{
 	"shortconv.in_proj": "conv.in_proj", "shortconv.out_proj": "conv.out_proj",
 }}
 
-// allLocal is what follows from a window: all layers see it.
+// allLocal applies the window to all layers.
 func allLocal(c *Config) {
 	if c.Window > 0 {
 		c.LocalLayers = slices.Repeat([]bool{true}, c.Layers)
@@ -52,7 +52,7 @@ func lfm2Layer(c *Config, _ int, attention, network Residual) Layer {
 // 2511.23404): W_out · (c ⊙ conv(b ⊙ x)), where a matrix makes b, c and x.
 type ShortConv struct{ Width, Length int }
 
-// String says what it is.
+// String describes the part.
 func (ShortConv) String() string { return "short convolutions" }
 
 // Forward convolves with the tokens before, of the sample or of the state.

@@ -38,7 +38,7 @@ var onceThrough = key{
 	write: func(*Config) any { return nil },
 }
 
-// llama4Window is that of all models with a window, and what follows from it.
+// llama4Window sets the window, which all models with one share, and what follows from it.
 func llama4Window(c *Config) {
 	if c.Window > 0 {
 		c.Window, c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset = 8192, 0.1, 8192, 1

@@ -15,7 +15,7 @@ func init() {
 	})
 }
 
-// mapleKeys say what SwiGLU is limited to: for each layer, but all have the same.
+// mapleKeys include the limit of SwiGLU: a list for layers, which must all have the same.
 var mapleKeys = append(append(windowKeys(4), localBase), key{
 	name: "swiglu_clamp_exp",
 	read: func(m *metadata, name string, c *Config) {

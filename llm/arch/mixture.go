@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// mixture is what a row of the table says of experts, where keys do not.
+// mixture describes experts in a row of the table, beside the keys.
 type mixture struct {
 	router     Router // with what is so where no key says
 	reads      expertKeys
 	sharedGate bool
 	biases     Presence // of experts
-	// scales are factors of the experts' products, and sharedScales of those of the shared
-	// network. Stock llama.cpp ignores those of models that have none.
+	// scales says that the experts' products have factors, and sharedScales the shared network's.
+	// Stock llama.cpp ignores factors in models that define none.
 	scales, sharedScales bool
-	// shared is the width of the shared network; nil: what a key says, or that of as many experts as
-	// are shared.
+	// shared returns the width of the shared network; nil: the key's, or the width of all shared
+	// experts.
 	shared func(c *Config) int
-	// See [Experts]; limit nil is none.
+	// See [Experts]; a nil limit means none.
 	sumScale   float32
 	limit      func(c *Config) float32
 	oai        bool
-	unsuffixed bool   // the weights of the shared network are called as those of any
+	unsuffixed bool   // the shared network's weights are named as any network's
 	module     string // of the shared network in transformers
 }
 
-// experts are those of layer i; ok is false where it has one feed-forward network.
+// expertsOf returns the experts of layer i; ok is false if it has one feed-forward network.
 func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 	if s.mixture == nil || c.isDense(i) {
 		return e, false
@@ -56,7 +56,7 @@ func (c *Config) isDense(i int) bool {
 	return c.Experts == 0 || i < c.DenseLayers || c.ExpertStep > 1 && (i+1)%c.ExpertStep != 0
 }
 
-// sharedOrExpert is the width that a key says, or that of an expert.
+// sharedOrExpert returns the key's width, or else an expert's.
 func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 
 // expertKeys are those that files of an architecture have beside the numbers of experts. As stock
@@ -64,7 +64,7 @@ func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 type expertKeys int
 
 const (
-	readsWidth  expertKeys = 1 << iota // of experts; that of feed-forward networks otherwise
+	readsWidth  expertKeys = 1 << iota // of experts; otherwise the feed-forward networks'
 	readsWidths                        // it may be listed for each layer
 	readsSharedWidth
 	readsSharedCount
@@ -75,7 +75,7 @@ const (
 	readsScale
 )
 
-// keys are those of mixtures. A file without experts says nothing of them.
+// keys returns the keys of mixtures, which a file without experts lacks.
 func (x *mixture) keys() []key {
 	if x == nil {
 		return nil
@@ -119,7 +119,7 @@ func (x *mixture) keys() []key {
 	return append([]key{optional("expert_count", func(c *Config) *int { return &c.Experts }, none)}, list...)
 }
 
-// expertWidths is the width of experts, or a list of those of each layer.
+// expertWidths is the width of experts, or a list with the width of each layer.
 var expertWidths = key{
 	name: "expert_feed_forward_length",
 	read: func(m *metadata, name string, c *Config) {
@@ -166,7 +166,7 @@ func (x *mixture) normalizedKey() key {
 	}
 }
 
-// fixed is what each model of a kind has, and no key says.
+// fixed sets what each model of a kind has, and no key says.
 func fixed(set func(c *Config)) key {
 	return key{read: func(_ *metadata, _ string, c *Config) { set(c) }, write: func(*Config) any { return nil }}
 }
@@ -185,7 +185,7 @@ func unusedNetwork(c *Config) []Weight {
 	return list
 }
 
-// unusedExperts are those of a mixture that stock llama.cpp reads alone.
+// unusedExperts returns the weights of a mixture that stock llama.cpp only reads.
 func unusedExperts(c *Config) []Weight {
 	router := unused("ffn_gate_inp.weight", c.Embd, c.Experts)
 	router.KeepType = true

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A naming is what transformers calls the modules of a model. The zero value is llama's.
+// A naming has transformers' names for the modules of a model. The zero value is llama's.
 type naming struct {
 	root              string // the module that has the layers, "model"
 	layers            string // the path of a layer in it, with its number: "layers.%d."
@@ -32,7 +32,7 @@ func (n naming) layer() string     { return cmp.Or(n.layers, "layers.%d.") }
 func (n naming) embedding() string { return cmp.Or(n.embed, "embed_tokens") }
 func (n naming) output() string    { return cmp.Or(n.head, "lm_head") }
 
-// rows are those of a matrix of the place, of which heads may be permuted, see [Rows].
+// rows describes the rows of a matrix of the place, whose heads may be permuted, see [Rows].
 func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
 	names := p.spec().modules
 	if names.rotatesNeighbours {
@@ -45,8 +45,8 @@ func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
 	return Rows{Name: p.prefix + kind, Module: p.modules + module, Count: count, PermutedHeads: permutedHeads}
 }
 
-// ModuleRoot is transformers' module of the text model, such as "model" or "transformer", from
-// which paths of modules start, but that of the output.
+// ModuleRoot is transformers' module of the text model, such as "model" or "transformer". All paths
+// of modules start there, except the output's.
 func (a *Architecture) ModuleRoot() string {
 	return cmp.Or(a.get().config.spec().modules.root, "model")
 }

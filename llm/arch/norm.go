@@ -6,11 +6,11 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A norming says what the norms of a model are.
+// A norming describes the norms of a model.
 type norming struct {
 	layer bool     // LayerNorm; RMSNorm otherwise
-	byEps bool     // LayerNorm where there is no eps of RMSNorm
-	bias  Presence // of those of the residual stream
+	byEps bool     // LayerNorm if there is no eps of RMSNorm
+	bias  Presence // of the residual stream's norms
 	bare  bool     // they have no weights
 }
 

@@ -19,8 +19,8 @@ const (
 // isFlat reports whether the norm is of [size·heads, n]; otherwise it is of [size, heads, n].
 func (n QKNorm) isFlat() bool { return n == AllHeads || n == HeadGroups }
 
-// norm is that of queries or keys. A file may lack the weights of a norm of which stock llama.cpp
-// says so.
+// norm returns the norm of queries or keys. A file may lack the weights of a norm if stock
+// llama.cpp allows that.
 func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
 	if a.QKNorm == NoQKNorm {
 		return x

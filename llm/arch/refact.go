@@ -29,8 +29,7 @@ func refactUnused(c *Config) []Weight {
 	return append(unusedBiases(c)[:1], unusedExperts(c)...)
 }
 
-// refactLayer has, where there are experts, the activation of what they would see in their place: so
-// does stock llama.cpp.
+// refactLayer replaces experts by the activation of their input, as stock llama.cpp does.
 func refactLayer(_ *Config, _ int, attention, network Residual) Layer {
 	if _, ok := network.Part.(Experts); ok {
 		network.Part = activationAlone{}
@@ -41,7 +40,7 @@ func refactLayer(_ *Config, _ int, attention, network Residual) Layer {
 // activationAlone is SiLU in the place of a network.
 type activationAlone struct{}
 
-// String says what it is.
+// String describes the part.
 func (activationAlone) String() string { return "an activation in place of a network" }
 
 // Forward is the activation.

@@ -81,7 +81,7 @@ func (c Config) sectionsKeys() []keyValue {
 	return []keyValue{{c.Arch + "." + sectionsKey, list}}
 }
 
-// scalingKeys are those of a RoPE that reaches beyond the context of its training.
+// scalingKeys returns the keys of a RoPE that is scaled beyond the context of its training.
 func (c Config) scalingKeys() []keyValue {
 	r, prefix := c.RoPE, c.Arch+".rope.scaling."
 	kind, factor := "linear", 1/r.FreqScale
@@ -101,9 +101,8 @@ func (c Config) scalingKeys() []keyValue {
 	}
 }
 
-// yarnMagnitude is what the rotated vectors are multiplied by beside YaRN's own factor
-// 1 + 0.1·log(factor), which the op of RoPE applies: llama.cpp has it follow a
-// multiplier of the file.
+// yarnMagnitude returns the factor of rotated vectors beside YaRN's own 1 + 0.1·log(factor), which
+// the op of RoPE applies: in llama.cpp it follows from a multiplier in the file.
 func yarnMagnitude(r ggml.RoPE, logMul float32) float32 {
 	if r.ExtFactor == 0 {
 		return 1

@@ -51,7 +51,7 @@ func TestRoPEOfLocalLayers(t *testing.T) {
 	}
 }
 
-// How far grok goes over to YaRN is what the type of scaling says.
+// The type of scaling decides how far grok goes over to YaRN.
 func TestExtFactor(t *testing.T) {
 	for _, c := range []struct {
 		kind   string

@@ -14,7 +14,8 @@ func init() {
 	})
 }
 
-// smallthinkerWindow is that of all models with a window. The first of so many layers sees all.
+// smallthinkerWindow sets the window, which all models with one share. The first of every so many
+// layers sees all tokens.
 func smallthinkerWindow(c *Config) {
 	if c.Window == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A spec is what distinguishes one kind of model from another: data, not code.
+// A spec describes a kind of model: data, not code.
 type spec struct {
 	rope     ggml.RoPEMode
 	sections ggml.RoPEMode // of files that divide positions into sections, as for images; RoPENorm: none do
@@ -27,7 +27,7 @@ type spec struct {
 	afterEps float32 // of the norms after attention and network, if otherwise
 	norms    norms
 	ffnNorm  string // what ffn_norm is called, if otherwise
-	// outputNorm is what output_norm is called, if otherwise.
+	// outputNorm is the name of output_norm, if it differs.
 	outputNorm string
 	qkNorm     QKNorm
 	// Of the norms of queries and keys: they may be missing, are after RoPE, have biases.
@@ -41,12 +41,12 @@ type spec struct {
 	fusedGateUp bool
 	// actScales are divisors of what the activation of a network without gate makes.
 	actScales bool
-	// ffnScales are the factors of the feed-forward network's products with their
-	// biases. Stock llama.cpp ignores those of other models.
+	// ffnScales are the factors of the feed-forward network's products with their biases. Stock
+	// llama.cpp ignores factors in other models.
 	ffnScales    bool
-	ffnDownScale bool // that of ffn_down alone
-	// biases of attn_output and the feed-forward network. Those of queries, keys and values may
-	// be in any model, if they need not.
+	ffnDownScale bool // only ffn_down's factor
+	// biases of attn_output and the feed-forward network. Any model may have biases of queries,
+	// keys and values.
 	attnBias, ffnBias Presence
 	qkvBias           Presence
 	noQKVScale        bool // of queries, keys and values, as stock llama.cpp has it
@@ -59,8 +59,8 @@ type spec struct {
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
 	arrange func(c *Config, i int, attention, network Residual) Layer
-	// course is how x, which is embedded, passes the layers; nil: one after the other. blocks are those
-	// of the file, that have the weights of each layer; nil: as many as there are layers.
+	// course passes the embedded x through the layers; nil: one after the other. blocks lists the block
+	// of the file that has the weights of each layer; nil: as many blocks as layers.
 	course func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
 	blocks func(c *Config) []int
 	// complete derives what no key says, after the keys are read.
@@ -74,10 +74,10 @@ type spec struct {
 	outputBias       Presence
 	outputNoLoRA     bool // the output matrix is not adapted, see [Weight]
 
-	mayHave    []string                 // tensors, of which there are none or one in each layer, see [Config.Has]
+	mayHave    []string                 // optional tensors of layers, see [Config.Has]
 	unsuffixed []string                 // kinds of weights whose names end with them
 	unused     func(c *Config) []Weight // what files may have besides
-	// unusedInLayers are what each layer may have besides.
+	// unusedInLayers are unused weights that each layer may have.
 	unusedInLayers func(c *Config) []Weight
 	noExperts      bool // their number says nothing
 	modules        naming
@@ -104,8 +104,8 @@ const (
 	normAfter
 )
 
-// specs has the row of each architecture. Those of a family, and what is odd in it, are in a
-// file of its name.
+// specs has the row of each architecture. A family's rows, and its peculiarities, are in a file of
+// its name.
 var specs = map[string]spec{}
 
 // family adds rows.
@@ -125,7 +125,7 @@ func (s *spec) layerModule(c *Config, block int) string {
 	return fmt.Sprintf(s.modules.layer(), block)
 }
 
-// blocks are those of a file, that have the weights of each layer.
+// blocks returns the block of the file that has the weights of each layer.
 func (c Config) blocks() []int {
 	if s := c.spec(); s.blocks != nil {
 		return s.blocks(&c)
@@ -137,7 +137,7 @@ func (c Config) blocks() []int {
 	return list
 }
 
-// layers are those of a model: attention and a feed-forward network each.
+// layers returns the layers of a model: attention and a feed-forward network each.
 func (s spec) layers(c Config) []Layer {
 	list := make([]Layer, c.Layers)
 	for i := range list {
@@ -175,7 +175,7 @@ func (s spec) residuals(c Config, i int) (attention, network Residual) {
 	return attention, network
 }
 
-// at is what a list says of layer i, or what all have.
+// at returns a list's value for layer i, or the value of all.
 func at(list []int, i, all int) int {
 	if list == nil {
 		return all
@@ -183,7 +183,7 @@ func at(list []int, i, all int) int {
 	return list[i]
 }
 
-// attention is that of layer i.
+// attention returns the attention of layer i.
 func (s spec) attention(c Config, i int) Attention {
 	a := Attention{
 		Heads: at(c.HeadsAt, i, c.Heads), KVHeads: at(c.KVHeadsAt, i, c.KVHeads), HeadSize: c.HeadSize,
@@ -217,5 +217,5 @@ func unused(name string, shape ...int) Weight {
 	return w
 }
 
-// unusedFactors are those of frequencies in files of models that do not have them.
+// unusedFactors returns the factors of frequencies in files whose models do not use them.
 func unusedFactors(c *Config) []Weight { return []Weight{unused("rope_freqs.weight", c.RoPE.Dims/2)} }

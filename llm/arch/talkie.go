@@ -19,10 +19,10 @@ func talkieLayer(_ *Config, _ int, attention, network Residual) Layer {
 	return Layer{attention, network, {Part: EmbeddingSkip{}}}
 }
 
-// EmbeddingSkip is what the first layer sees, times a factor.
+// EmbeddingSkip is the input of the first layer, times a factor.
 type EmbeddingSkip struct{}
 
-// String says what it is.
+// String describes the part.
 func (EmbeddingSkip) String() string { return "the embedding added to each layer" }
 
 // Forward returns as many tokens as x has.

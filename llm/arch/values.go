@@ -2,7 +2,7 @@ package arch
 
 import "github.com/goggml/ggml/internal/nn"
 
-// values are what the chosen experts make of x [n_embd, n], activated and added up by weights.
+// values returns the chosen experts' values of x [n_embd, n], activated and summed by weights.
 func (r Router) values(p Place, t *nn.Tape, x *nn.Value, out int64) *nn.Value {
 	ids, weights := r.choose(p, t, r.logits(p, t, x))
 	m := r.matrix(p, "attn_v_exps", x.T.Dim(0), out, MatrixOptions{NoScale: true})

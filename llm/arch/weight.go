@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Role is what a weight is there for.
+// A Role is the purpose of a weight.
 type Role int
 
 // The roles of weights.
@@ -88,8 +88,8 @@ func (w *Weight) IsAdaptable() bool {
 	return !w.NoLoRA && (w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices)
 }
 
-// IsConvertible reports whether the weight is a matrix that gets another type where those of a model do, as
-// llama-quantize has it: not what chooses experts, positions, and what only looks like a matrix.
+// IsConvertible reports whether llama-quantize converts the weight with the model's matrices: not routers,
+// positions, and tensors that only look like matrices.
 func (w *Weight) IsConvertible() bool {
 	switch w.Role {
 	case Linear, Embedding, ExpertMatrices, Unused:
@@ -98,7 +98,7 @@ func (w *Weight) IsConvertible() bool {
 	return false
 }
 
-// NumElements is that of the tensor.
+// NumElements returns the number of elements of the tensor.
 func (w *Weight) NumElements() int64 {
 	n := int64(1)
 	for _, d := range w.Shape {
@@ -110,7 +110,7 @@ func (w *Weight) NumElements() int64 {
 // Rows are rows of a matrix that some have as a matrix of their own. Where a GGUF file and
 // transformers fuse different matrices, both have the same rows.
 type Rows struct {
-	Name   string // such as "blk.0.attn_q": that of the matrix, were none fused
+	Name   string // such as "blk.0.attn_q": the name of the matrix if none were fused
 	Module string // the path of transformers' module that holds them, see [Module]; "" where it has them otherwise than as rows
 	Count  int64
 	// PermutedHeads is the number of heads whose rows GGUF has in another order than
@@ -118,15 +118,15 @@ type Rows struct {
 	// i, and row 2i+1 is the one half a head below it. Transformers rotates halves of a
 	// head, and GGUF neighbours where the mode of RoPE is [ggml.RoPENorm].
 	PermutedHeads int
-	// Tiled are heads whose rows GGUF has in another order than transformers, and TiledInputs those of the elements that the
-	// matrix multiplies.
+	// Tiled are heads whose rows GGUF has in another order than transformers; TiledInputs are heads whose elements the
+	// matrix multiplies in another order.
 	Tiled, TiledInputs Tiling
 	// Parameter: the module is no linear layer, but has a matrix as its weight (transformers 5's routers).
 	Parameter bool
 }
 
 // A Tiling is the order in GGUF of heads that share queries and keys: the first of each group, then the second of each.
-// Transformers has those of a group one after the other. The zero value is no heads.
+// Transformers has the heads of a group one after the other. The zero value is no heads.
 type Tiling struct{ Groups, Each int }
 
 // A Module is a matrix as transformers has it, and with it PEFT and mlx-lm.

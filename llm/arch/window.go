@@ -1,6 +1,6 @@
 package arch
 
-// windowKeys are those of models in which all but each so many-th layer see a window.
+// windowKeys returns the keys of models in which all but every so many-th layer have a window.
 func windowKeys(pattern int) []key { return windowKeysOf(pattern, 0) }
 
 // windowKeysOf are windowKeys for models that have a window where a file says nothing of it.
@@ -20,7 +20,7 @@ func windowKeysOf(pattern, window int) []key {
 	}
 }
 
-// withWindow is a key that counts only where there is a window.
+// withWindow makes a key count only if there is a window.
 func withWindow(k key) key {
 	return key{
 		name: k.name,
@@ -57,7 +57,7 @@ func local(c *Config, i int, a *Attention) bool {
 	return a.Window > 0
 }
 
-// localBase is that of RoPE in local layers, or that of all where no key says it.
+// localBase is the frequency base of RoPE in local layers; without a key, the one of all layers.
 var localBase = withWindow(derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase }))
 
 // setLocalRoPE gives RoPE of a local layer the base of its own, and the factor that only local layers may have.

@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Conversation is what a template renders. Its JSON form is the one of data sets:
+// Conversation is the input of a template. Its JSON form is the one of data sets:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …], "tools": […], "documents": […]}
 type Conversation struct {

@@ -28,7 +28,7 @@ var emptyReasoningNames = []string{"prompt", "train", "mask"}
 // String is the name, as ParseEmptyReasoning takes it.
 func (e EmptyReasoning) String() string { return nameOf(e, emptyReasoningNames) }
 
-// ParseEmptyReasoning is what a name stands for: prompt, train or mask.
+// ParseEmptyReasoning parses prompt, train or mask.
 func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
 	return byName[EmptyReasoning](name, emptyReasoningNames, "treatment %q of empty reasoning")
 }

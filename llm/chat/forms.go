@@ -140,7 +140,7 @@ func (f Forms) content(v jinja.Value) jinja.Value {
 			v, _ := part.Get("text")
 			words, ok := v.(jinja.Text)
 			if !ok {
-				return content // an image: the template has to say what it thinks of it
+				return content // an image: the template decides
 			}
 			texts = append(texts, words.String())
 		}

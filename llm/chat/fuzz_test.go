@@ -38,7 +38,7 @@ func FuzzSources(f *testing.F) {
 			end = s.To
 		}
 		require.Equal(t, len(got.Text), end)
-		if template.HasGenerationTag() { // which says what is trained
+		if template.HasGenerationTag() { // the tags decide what is trained
 			return
 		}
 		for _, x := range got.Trained(chat.Assistant) {

@@ -14,20 +14,20 @@ type Given struct {
 	Message int    // index of the message; -1 for tools and documents
 	Source  Source // of its bytes
 	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
-	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 for what is in none
+	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 outside of lists
 	Cut     bool   // a part of a content is in the text, the rest is not
 }
 
-// A unit is what was given, of which bytes are in the text or none are.
+// A unit is a given value; either bytes of it are in the text, or none.
 type unit struct {
 	Given
 	words bool // it has a value, or a text that is not white space
 	size  int  // characters of its texts that are not white space
-	seen  int  // those of the text that come from it
+	seen  int  // how many of these characters are in the text
 }
 
-// units are what a conversation gives to a template. The tag of a text is the number of its unit, from 1; text without
-// a tag is the template's.
+// units are the values that a conversation gives to a template. The tag of a text is the number of its unit, from 1;
+// text without a tag is the template's.
 type units struct{ list []unit }
 
 // tag begins a unit, which has the words of v, and gives the tag of its bytes.

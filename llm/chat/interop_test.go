@@ -95,8 +95,8 @@ func TestInteropTemplates(t *testing.T) {
 	t.Logf("%d templates: %d texts and %d errors equal, %d masks of %d templates with generation tags", len(names), equal, errors, masks, len(tags))
 }
 
-// notTrained checks that no byte of anybody but the assistant is trained, by the text itself: the words of the test's
-// users, systems and tools begin with U, S, T, D or C and a digit, those of the assistant with A or R.
+// notTrained checks by the text itself that only bytes of the assistant are trained: words of the test's users,
+// systems and tools begin with U, S, T, D or C and a digit, words of the assistant with A or R.
 func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversation) {
 	for _, x := range r.Trained(chat.Assistant) {
 		for _, span := range r.Spans {

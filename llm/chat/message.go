@@ -170,7 +170,7 @@ func (m Message) isAssistant() bool {
 	return role == "assistant" || role == "model"
 }
 
-// toolRoles are those of messages with the answer of a tool.
+// toolRoles are the roles of messages that hold a tool's answer.
 var toolRoles = []string{"tool", "function", "ipython"}
 
 // refers reports whether a key says whose words the message has, or the answer of which tool call: templates write that

@@ -15,7 +15,7 @@ func nameOf[T ~int](v T, names []string) string {
 	return fmt.Sprintf("%s(%d)", reflect.TypeFor[T]().Name(), int(v))
 }
 
-// byName is the value of a name. Errors say what is named, with a verb for the name.
+// byName returns the value of a name. what describes the named thing in errors, with a verb.
 func byName[T ~int](name string, names []string, what string) (T, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return T(i), nil

@@ -2,9 +2,9 @@ package chat
 
 import "slices"
 
-// OpenEnd is the token that ends the last answer of the model where the template leaves that one open, and
-// ends those before: with their eos_token, or with the header of the next turn, such as <|user|>. Text that is trained
-// without it does not teach a model to stop. It is "" where the answer has an end, or is none that is trained.
+// OpenEnd is the token that ends the last answer of the model where the template leaves that one open, and ends those
+// before: with their eos_token, or with the header of the next turn, such as <|user|>. Text that is trained without it
+// does not teach a model to stop. It is "" if the answer has an end, or is not trained.
 func (r *Rendered) OpenEnd() string {
 	if r.template == nil || r.template.HasGenerationTag() || r.options.AddGenerationPrompt || r.options.ContinueFinalMessage {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// OpenEnd is what ends the last answer where the template leaves that out.
+// OpenEnd is the end of the last answer if the template leaves it out.
 func TestOpenEnd(t *testing.T) {
 	const (
 		glm = `{% for m in messages %}{% if m.role == 'tool' %}<|observation|>{% else %}<|{{ m.role }}|>{% endif %}

@@ -63,7 +63,7 @@ type Chunk struct {
 	Markup   bool
 }
 
-// Chunks are the parts in which a tokenizer reads the text: special tokens count in those of mark-up alone. They cover
+// Chunks are the parts in which a tokenizer reads the text: only chunks of mark-up may hold special tokens. They cover
 // Text without a gap.
 func (r *Rendered) Chunks() []Chunk {
 	var out []Chunk

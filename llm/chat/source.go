@@ -1,9 +1,9 @@
 package chat
 
-// Source is what a byte of the rendered text comes from.
+// Source is the origin of a byte of the rendered text.
 type Source uint8
 
-// Markup is what the template itself writes; everything else was given to it.
+// Markup is the template's own text; everything else was given to it.
 const (
 	Markup    Source = iota // text of the template
 	Variable                // a variable that is not part of the conversation, such as bos_token

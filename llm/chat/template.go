@@ -12,7 +12,7 @@ import (
 // Template is a parsed chat template. It is safe for concurrent use.
 type Template struct{ parsed jinja.Template }
 
-// Parse parses a template. Errors begin with the name, which is that of its file or model, and the line.
+// Parse parses a template. Errors begin with the name, which names its file or model, and the line.
 func Parse(name, source string) (*Template, error) {
 	t, err := jinja.Parse(name, source)
 	if err != nil {
@@ -24,13 +24,13 @@ func Parse(name, source string) (*Template, error) {
 // HasGenerationTag reports whether the template itself says, by {% generation %}, what the assistant writes.
 func (t *Template) HasGenerationTag() bool { return t.parsed.HasGenerationTag() }
 
-// Source is what the template was parsed from.
+// Source returns the text of the template.
 func (t *Template) Source() string { return t.parsed.Source() }
 
-// UsesTime reports whether the text may depend on the time, which the template asks for by strftime_now.
+// UsesTime reports whether the text may depend on the time: the template uses strftime_now.
 func (t *Template) UsesTime() bool { return strings.Contains(t.Source(), "strftime_now") }
 
-// Options are what a rendering needs beside the conversation. The zero value renders the conversation alone.
+// Options are the settings of a rendering. The zero value renders the conversation alone.
 type Options struct {
 	// AddGenerationPrompt appends what begins the assistant's answer.
 	AddGenerationPrompt bool

@@ -12,8 +12,8 @@ type byteRange struct{ from, to int }
 
 // Trained gives the bytes that a mode trains, in order. Messages of weight 0 have none.
 //
-// What the assistant writes is what is not in its prompt. Where the template has {% generation %}, that is the text of
-// these tags. Elsewhere a turn of the assistant is the text of its message with the mark-up around it, and
+// The assistant writes all that is not in its prompt. With {% generation %} in the template, it is the text between
+// these tags. Otherwise a turn of the assistant is the text of its message with the mark-up around it, and
 //
 //   - it is trained from the end of its header: as much of the mark-up before its first word as the generation prompt
 //     has too. If the template has no generation prompt, the header is the mark-up that it puts before every answer;

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// trainedText is what a mode trains, one string for each range.
+// trainedText returns what a mode trains, one string for each range.
 func trainedText(r *chat.Rendered, mode chat.Mode) []string {
 	var out []string
 	for _, x := range r.Trained(mode) {

@@ -152,7 +152,7 @@ func commonMarkup(a, b string) int {
 	return n
 }
 
-// tokenPattern is what the text of a token of mark-up looks like.
+// tokenPattern matches the text of a mark-up token.
 var tokenPattern = regexp.MustCompile(`^(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
 
 // firstToken is the token that mark-up begins with, or all of it.

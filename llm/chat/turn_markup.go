@@ -93,7 +93,7 @@ func (r *Rendered) probe(messages ...Message) *Rendered {
 	return rendered
 }
 
-// around is the mark-up before message i's words in its turn, and the text behind them.
+// around returns the mark-up before message i's words in its turn, and the text after them.
 func (r *Rendered) around(i int) (before, after string, ok bool) {
 	if r == nil {
 		return "", "", false

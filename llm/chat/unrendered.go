@@ -11,9 +11,9 @@ import (
 // A template that takes a reasoning out of a content writes its tags anew: the characters of tags are no loss.
 const maxTags = 24
 
-// Unrendered is what the conversation has and no byte of the text comes from: tools, documents and messages in their
-// order, then further keys of messages; and contents of which a part is missing. White space does not count,
-// nor does a key that changes the text without being in it.
+// Unrendered lists the parts of the conversation from which no byte of the text comes: tools, documents and messages
+// in their order, then further keys of messages, and contents that are only partly there. White space does not
+// count, nor does a key that changes the text without being in it.
 func (r *Rendered) Unrendered() []Given {
 	var out, keys []Given
 	for _, u := range r.given {
@@ -45,7 +45,7 @@ func (r *Rendered) unusedOf(keys []Given) []Given {
 	return slices.Concat(r.unusedOf(keys[:half]), r.unusedOf(keys[half:]))
 }
 
-// isKey reports whether the unit is a key that templates may ask for without writing it, and that need not be a text.
+// isKey reports whether the unit is a key that templates may read without writing it, and that need not be a text.
 func (u *unit) isKey() bool { return u.Message >= 0 && (u.Source == Field || u.Source == Role) }
 
 // isSameWithout reports whether the text is the same without keys of messages.
@@ -79,7 +79,8 @@ func countWords(s string) int {
 // isUnseen reports whether a character shows nothing: white space, what joins or directs others, or control.
 func isUnseen(r rune) bool { return jinja.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Cc) }
 
-// hasWords reports whether v is a number or a truth, a text with more than white space, or has such a value or a key.
+// hasWords reports whether v is a number, a boolean, or a text with more than white space, or contains such a value
+// or key.
 func hasWords(v jinja.Value) bool {
 	switch v := v.(type) {
 	case nil:

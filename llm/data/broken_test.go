@@ -18,7 +18,7 @@ const chatML = `{% for m in messages %}{% if m.role == 'assistant' and (loop.fir
 	`{{ raise_exception('Roles must alternate') }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// chatTokenizer has a token for each byte and those of ChatML, <s> and </s>.
+// chatTokenizer has a token for each byte, the tokens of ChatML, <s> and </s>.
 func chatTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
 	c, err := tokenizer.TrainBPE(func(yield func(string) bool) { yield("text") }, tokenizer.TrainOptions{
 		VocabSize: 260, Special: []string{"<s>", "</s>", "<|im_start|>", "<|im_end|>"}, BOS: "<s>", EOS: "</s>", AddBOS: addBOS})

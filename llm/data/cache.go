@@ -40,7 +40,7 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 	removeAbandoned(o.Cache)
 	path := filepath.Join(o.Cache, o.cacheKey()+tokenSuffix)
 	for {
-		before, _ := os.Stat(path) // nil where there is none
+		before, _ := os.Stat(path) // nil if there is none
 		if f, found := o.cached(path); found {
 			return f, nil
 		}

@@ -89,9 +89,9 @@ func TestEncodePromptMessages(t *testing.T) {
 			x := Example{PromptMessages: n}
 			x.Messages = []chat.Message{chat.NewMessage("assistant", "a")}
 			_, err := e.Encode(x)
-			require.ErrorContains(t, err, "messages, and all together are 1")
+			require.ErrorContains(t, err, "messages, the whole conversation 1")
 			_, err = e.Render(x)
-			require.ErrorContains(t, err, "messages, and all together are 1")
+			require.ErrorContains(t, err, "messages, the whole conversation 1")
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// From files to a data set, on all processors, with a cache: the samples are those of one example after the other, and
-// broken records are counted.
+// Files become a data set on all processors, with a cache. The samples equal the ones that encoding one example after
+// the other gives, and broken records are counted.
 func TestPrepareConversations(t *testing.T) {
 	var lines strings.Builder
 	for i := range 500 {

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Row is what shares a row of a batch: one sample, or several that are packed in it,
-// which do not see each other.
+// A Row is a row of a batch: one sample, or several that are packed into it and do not see each
+// other.
 type Row []Sample
 
 // Predicted counts the tokens that are predicted.
@@ -85,8 +85,8 @@ func (d *Dataset) NumSamples() int {
 // IsPacked reports whether rows may have several samples.
 func (d *Dataset) IsPacked() bool { return d != nil && d.starts != nil }
 
-// Row reads row i, from 0. What it gives is not to be written to. The error is that of
-// a file that cannot be read, or of a row that there is not.
+// Row reads row i, from 0. The caller must not write to the result. It returns an error if the file
+// cannot be read or i is out of range.
 func (d *Dataset) Row(i int) (Row, error) {
 	if n := d.Len(); i < 0 || i >= n {
 		return nil, fmt.Errorf("there is no row %d: the data set has %d", i, n)
@@ -107,8 +107,8 @@ func (d *Dataset) Row(i int) (Row, error) {
 	return row, nil
 }
 
-// Predicted counts the predicted tokens of row i, without reading it. It panics as an index
-// of a slice does where there is no such row.
+// Predicted counts the predicted tokens of row i, without reading it. It panics if i is out of
+// range.
 func (d *Dataset) Predicted(i int) int {
 	n := 0
 	for k, to := d.places(i); k < to; k++ {
@@ -117,7 +117,7 @@ func (d *Dataset) Predicted(i int) int {
 	return n
 }
 
-// places are those of the samples of a row in the order of rows.
+// places returns the range of a row's samples in the order of rows.
 func (d *Dataset) places(row int) (from, to int) {
 	if d.starts == nil {
 		return row, row + 1
@@ -125,7 +125,7 @@ func (d *Dataset) places(row int) (from, to int) {
 	return int(d.starts[row]), int(d.starts[row+1])
 }
 
-// number is that of a sample by its place in the order of rows.
+// number returns the number of the sample at a place in the order of rows.
 func (d *Dataset) number(place int) int {
 	if d.order == nil {
 		return place

@@ -216,8 +216,8 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, LossWeights: []float32{0, 0.5}}.Targets())
 }
 
-// The rows of a closed data set, of which others have the samples too, are errors, and so are
-// rows that there are not.
+// Rows of a closed data set are errors, even if another data set has its samples, and so are
+// indices out of range.
 func TestRowErrors(t *testing.T) {
 	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}}
 	prepared, _, err := Prepare(t.Context(), sequenceOf(samples), func(s Sample) (Sample, error) { return s, nil }, PrepareOptions{Length: 4})

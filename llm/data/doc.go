@@ -3,15 +3,15 @@
 //
 // # Words
 //
-// A source names files; a file has records. A record is what the data has, such as an object of JSON; an [Example] is what
-// it means: a text, a prompt with its completion, or a conversation. Plain text is divided into documents. A [Sample] is
-// the tokens of an example, or of a part of it that fits, with what is trained of them. A [Row] of a batch holds a sample,
-// or several that are packed; a [Dataset] is rows, and a split of one is for training, validation or tests.
+// A source names files; a file has records. A record is a unit of the data, such as a JSON object; an [Example] is its
+// meaning: a text, a prompt with its completion, or a conversation. Plain text is divided into documents. A [Sample] is the
+// tokens of an example, or of a part of it that fits, with what is trained of them. A [Row] of a batch holds a sample, or
+// several that are packed; a [Dataset] is rows, and a split of one is for training, validation or tests.
 //
 // # From files to rows
 //
-// [Load] does all of the following: it makes a data set of files of text, or of records, by the vocabulary of a model and its
-// chat template, and says what one should know of them. Its parts serve those who have other sources.
+// [Load] does all of the following: it makes a data set from files of text or records, by the vocabulary and the chat
+// template of a model, with warnings. Its parts serve those who have other sources.
 //
 // # From files to samples
 //

@@ -15,9 +15,9 @@ import (
 
 // EncoderOptions say how an Encoder makes tokens of examples.
 type EncoderOptions struct {
-	// Template renders conversations, and prompts with completions as a turn of the user and one of the assistant; nil is
-	// that of the model, which the vocabulary has. Where there is none, conversations are an error, prompts with completions
-	// are texts, and those of instructions are Alpaca's.
+	// Template renders conversations; a prompt with its completion is a turn of the user and one of the assistant. nil uses
+	// the model's template, which is in the vocabulary. Without any template a conversation is an error, a prompt with its
+	// completion is plain text, and an instruction gets Alpaca's prompt.
 	Template *chat.Template
 	// RawPrompts leaves prompts with completions the texts that they are without a template.
 	RawPrompts bool
@@ -126,7 +126,7 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 		return nil, err
 	}
 	if x.PromptMessages < 0 || x.PromptMessages > len(x.Messages) {
-		return nil, fmt.Errorf("the prompt has %s, and all together are %d", counted.Of(x.PromptMessages, "message"), len(x.Messages))
+		return nil, fmt.Errorf("the prompt has %s, the whole conversation %d", counted.Of(x.PromptMessages, "message"), len(x.Messages))
 	}
 	if e.o.Template == nil {
 		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (" + tokenizer.ChatTemplateKey + ")",
@@ -267,8 +267,8 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 // encodingVersion counts the ways in which Encode has made other samples, or notes, of the same.
 const encodingVersion = 3
 
-// Key names all that decides what Encode makes of an example: vocabulary, template and options. The time is in it where
-// the template asks for it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.
+// Key identifies all that decides what Encode makes of an example: vocabulary, template, options, and the time if the
+// template uses it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.
 func (e *Encoder) Key() string {
 	if e.t == nil {
 		return ""

@@ -161,7 +161,7 @@ func TestTokensOfRanges(t *testing.T) {
 	}
 }
 
-// For any ranges, what is trained of a vocabulary of bytes is what the ranges say.
+// With a vocabulary of bytes, the trained tokens equal the ranges, for any ranges.
 func TestByteWeights(t *testing.T) {
 	tok := chatTokenizer(t, false)
 	rapid.Check(t, func(t *rapid.T) {
@@ -185,7 +185,7 @@ func TestByteWeights(t *testing.T) {
 	})
 }
 
-// The key tells what decides the tokens, and nothing else.
+// The key depends on what decides the tokens, and on nothing else.
 func TestEncoderKey(t *testing.T) {
 	const timed = chatML + "{{ strftime_now('%d') }}"
 	day := time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)

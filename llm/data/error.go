@@ -32,7 +32,7 @@ const (
 	NoExamples     Kind = "no examples"
 )
 
-// Error says what is wrong with data, where, and what to do about it.
+// Error is a fault of data, with its place and the remedy.
 type Error struct {
 	File   string // "stdin" for the standard input; "" if it is of no file
 	Line   int    // from 1; the row of a Parquet file; 0 if it is of the whole file
@@ -40,7 +40,7 @@ type Error struct {
 	Kind   Kind
 	Reason string
 	Remedy string // may be ""
-	Option Option // of reading or encoding, by which the remedy is done; its Name is "" where none is
+	Option Option // of reading or encoding, that applies the remedy; its Name is "" if no option does
 	Err    error  // the cause, if there is one
 }
 

@@ -53,7 +53,7 @@ type Example struct {
 
 	unused    []string // keys of the record of which nothing is made
 	notes     []Note   // of an inspection
-	ownSystem bool     // the first message is that of the key "system"
+	ownSystem bool     // the first message comes from the key "system"
 	p         *parser  // what the data calls the keys; may be nil
 }
 
@@ -70,7 +70,7 @@ type parser struct {
 	format *firstRecord // of the file so far
 }
 
-// firstRecord is what the first record of a file has settled.
+// firstRecord holds what the first record of a file has settled.
 type firstRecord struct {
 	format Format
 	name   string // of its first key
@@ -98,7 +98,7 @@ func newParser(keys, roles map[string]string) (*parser, error) {
 	return p, nil
 }
 
-// name is what the data calls a key.
+// name returns the data's name for a key.
 func (p *parser) name(key string) string {
 	if name, ok := p.names[key]; ok {
 		return name
@@ -175,7 +175,7 @@ var usedKeys = map[Format][]string{
 	Instructions: slices.Concat([]string{"input", "system", "tools", "documents", "functions"}, reasoningKeys),
 }
 
-// unused are the names of keys of which the format makes nothing. An empty value loses nothing.
+// unused lists the keys that the format does not use. An empty value loses nothing.
 func (r *record) unused(format Format) []string {
 	used := usedKeys[format]
 	for _, f := range formats {

@@ -29,7 +29,7 @@ func ExampleLoad() {
 		log.Fatal(err)
 	}
 	config.ChatTemplate = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
-	tok, err := tokenizer.New(config) // or that of a model
+	tok, err := tokenizer.New(config) // or use the model's tokenizer
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// otherFormats are files that would be read as text by their extension, and are none.
+// otherFormats are formats that are not text, but whose files would be read as text by their
+// extension.
 var otherFormats = map[string]string{
 	".arrow": "Arrow", ".feather": "Arrow", ".zst": "Zstandard", ".xz": "XZ", ".bz2": "bzip2",
 	".zip": "ZIP", ".tar": "tar", ".tgz": "tar", ".xlsx": "Excel", ".yaml": "YAML", ".yml": "YAML", ".pkl": "pickle", ".gguf": "GGUF",

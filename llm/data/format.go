@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Marks are what FormatSample puts around the text that is trained: colours of a terminal, or brackets.
+// Marks surround the trained text in FormatSample: colours of a terminal, or brackets.
 type Marks struct{ Begin, End string }
 
 // FormatSample gives a sample as text for people to look at, with the special tokens by name and marks around each

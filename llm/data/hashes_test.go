@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever asks for the hash of a file gets that of one reading of it, the key of the token cache too: a hash that is planted
-// where that of the reading is kept is in both.
+// A file is hashed once: all readers of its hash, the key of the token cache too, get the cached one. The test plants a
+// hash in the cache, and finds it in both.
 func TestFilesAreHashedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }

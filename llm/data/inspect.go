@@ -12,15 +12,15 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// InspectOptions are those of loading, of which Cache, SkipBroken, HoldOut, HoldOutByRow and Packed change nothing, and what else is looked at.
+// InspectOptions are [LoadOptions], of which Cache, SkipBroken, HoldOut, HoldOutByRow and Packed are ignored, and the
+// additional checks.
 type InspectOptions struct {
 	LoadOptions
 	Held    []string // sources of held-out data
 	Samples int      // how many samples are given, spread evenly
 }
 
-// An Inspection is what there is to know of data, with the vocabulary and the chat template of a model, before a run is
-// paid for.
+// An Inspection is the result of checking data with the vocabulary and the chat template of a model, before a run.
 type Inspection struct {
 	Stats
 	Files      []string
@@ -77,7 +77,7 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 	return &x.Inspection, nil
 }
 
-// An inspector takes notes on examples beside those of an encoder.
+// An inspector adds notes on examples to the notes of an encoder.
 type inspector struct {
 	Inspection
 	t       *tokenizer.Tokenizer
@@ -156,7 +156,7 @@ func hashOf(what ...any) (h recordHash) {
 	return h
 }
 
-// hashOfExample is that of what is said, in whatever format, and with whatever white space.
+// hashOfExample hashes what is said, whatever the format and white space.
 func hashOfExample(x *Example) recordHash {
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	if len(x.Messages) == 0 {
@@ -225,7 +225,7 @@ func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, e
 	}
 }
 
-// encode is that of the encoder, with more notes.
+// encode encodes an example, and adds notes to the encoder's.
 func (x *inspector) encode(e Example) (Sample, error) {
 	x.turns.Add(int64(len(e.Messages)))
 	s, err := x.encoder.Encode(e)

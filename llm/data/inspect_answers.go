@@ -71,7 +71,7 @@ func (t *tally) add(key recordHash, text string, at place) {
 	}
 }
 
-// add takes a record that is none of those before.
+// add takes a record that is not among the ones before.
 func (c *answerCensus) add(e *Example) {
 	at, trained := place{e.File, e.Line}, 0
 	for i, m := range e.Messages {

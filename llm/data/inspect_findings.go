@@ -10,10 +10,10 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Finding is what is wrong with data, or worth knowing of it. Its words name the first record.
+// A Finding is a fault of data, or something worth knowing. Its words name the first record.
 type Finding struct {
 	Name  string // such as doubled-bos
-	Ruins bool   // a run on it is wasted, or teaches what nobody wants
+	Ruins bool   // it ruins training
 	N     int    // records; 0 where it is of all
 	Warning
 }
@@ -30,7 +30,7 @@ const (
 	padding           = "padding"
 )
 
-// noteFindings say what notes mean. The text has a place for What of the note.
+// noteFindings are the findings for kinds of notes. The text has a place for the note's What.
 var noteFindings = []struct {
 	kind  NoteKind
 	name  string
@@ -109,7 +109,7 @@ func (x *inspector) find(d *Dataset) {
 
 type addFinding = func(name string, ruins bool, n int, words ...any)
 
-// findLong tells of records that are too long.
+// findLong reports records that are too long.
 func (x *inspector) findLong(add addFinding) {
 	s := x.Stats
 	if s.Cut == 0 {
@@ -123,8 +123,8 @@ func (x *inspector) findLong(add addFinding) {
 		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
 }
 
-// findTemplate tells of a template that is not the model's, and of its tokens that the vocabulary lacks: some models lack
-// those of their own template, and have learnt it so.
+// findTemplate reports a template other than the model's, and tokens of a template that the vocabulary lacks. Some models
+// lack tokens of their own template, and have learnt to do without.
 func (x *inspector) findTemplate(add addFinding) {
 	if x.encoder == nil || x.NotesOf(Rendered) == nil {
 		return
@@ -146,7 +146,7 @@ func (x *inspector) findTemplate(add addFinding) {
 	}
 }
 
-// templateDiffers reports whether the template makes another text of messages than that of the model does.
+// templateDiffers reports whether the template renders messages otherwise than the model's template.
 func (x *inspector) templateDiffers() bool {
 	if x.o.Encode.Template == nil || x.t.ChatTemplate() == "" {
 		return false
@@ -165,12 +165,12 @@ func (x *inspector) templateDiffers() bool {
 	return rendered(own) != rendered(x.o.Encode.Template)
 }
 
-// fewWords is what templates are compared by.
+// fewWords is the conversation by which templates are compared.
 func fewWords() *chat.Conversation {
 	return &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "one"), chat.NewMessage("assistant", "two"), chat.NewMessage("user", "three"), chat.NewMessage("assistant", "four")}}
 }
 
-// findPadding tells of rows of which most is padding, because a few samples are much longer than the others.
+// findPadding reports rows that are mostly padding, because a few samples are much longer than the others.
 func (x *inspector) findPadding(d *Dataset, add addFinding) {
 	const few, most = 0.5, 0.25
 	longest := d.Longest()

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Kinds of notes that an inspection takes, with what What is of them.
+// Kinds of notes of an inspection, with the meaning of What.
 const (
 	HeldOutToo   NoteKind = "held out too"  // the record is in the held-out data
 	DoubledBOS   NoteKind = "doubled BOS"   // the sample begins with it twice
@@ -19,12 +19,12 @@ const (
 	OpenAnswer   NoteKind = "open answer"   // what is trained ends without an end of turn
 	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows what is trained, and is not
 	ForeignEnd   NoteKind = "foreign end"   // what is trained ends with What, at which the model does not stop
-	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, beside that of the template
+	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, before the one of the template
 	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
 	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
-	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, and is none of the vocabulary
+	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, but the vocabulary lacks it
 
-	ForeignMarkup    NoteKind = "foreign mark-up"   // the words begin or end with What, which is that of turns
+	ForeignMarkup    NoteKind = "foreign mark-up"   // the words begin or end with What, which is mark-up of turns
 	ControlCharacter NoteKind = "control character" // the words have What, such as U+0000
 	EscapedTwice     NoteKind = "escaped twice"     // the words have the escape What
 	RepeatedExchange NoteKind = "repeated exchange" // a question has the same answer twice
@@ -98,7 +98,7 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	return notes, nil
 }
 
-// wordFaults are what no text has.
+// wordFaults are faults that no sound text has.
 var wordFaults = []struct {
 	kind NoteKind
 	find func(text string) string

@@ -126,7 +126,7 @@ func TestInteropMasks(t *testing.T) {
 	t.Logf("%d templates, %d samples: %d of %d tokens are trained; refused are %v", len(paths), encoded, trained, tokens, refused)
 }
 
-// TestInteropGenerationTags compares the trained tokens with those of transformers where templates say by tags what the
+// TestInteropGenerationTags compares the trained tokens with transformers' where templates mark by tags what the
 // assistant writes: a token is trained if one of its bytes is.
 func TestInteropGenerationTags(t *testing.T) {
 	all := chattest.Conversations(t)
@@ -169,9 +169,9 @@ func TestInteropGenerationTags(t *testing.T) {
 	t.Logf("%d templates with generation tags, %d samples; converted: %v", len(encoders), equal, converted)
 }
 
-// TestInteropInspect finds nothing that ruins a run in sound conversations, by any published template that takes them: but for
-// blocks of empty reasoning, which some write. The vocabulary stops where the template ends answers, as that of its model does;
-// templates that end them by no token of the vocabulary made here are left out.
+// TestInteropInspect finds nothing that ruins a run in sound conversations, by any published template that takes them: but
+// for blocks of empty reasoning, which some write. The vocabulary stops where the template ends answers, as the model's
+// vocabulary does; templates that end them by no token of the vocabulary made here are left out.
 func TestInteropInspect(t *testing.T) {
 	in := inFolder(t, map[string]string{"a.jsonl": talks(0, 30) + talks(40, 2), "held.jsonl": talks(900, 5)})
 	sound, leftOut := 0, 0

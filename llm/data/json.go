@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// fault is what is wrong with a record: at a byte of it, or, if at is negative, with what it says.
+// fault is a fault of a record, at a byte of it; a negative at means the record as a whole.
 type fault struct {
 	at     int
 	kind   Kind
@@ -398,7 +398,7 @@ func stringOf(quoted []byte) string {
 	return string(append(text, rest...))
 }
 
-// unescaped is what an escape of one character stands for.
+// unescaped maps the character of a short escape to its value.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hexadecimal(digits []byte) rune {

@@ -18,7 +18,7 @@ var synonyms = []struct {
 	{ShareGPT, map[string][]string{"conversations": {"conversations", "conversation"}}, nil},
 }
 
-// sayName is what to do about a key that is not found.
+// sayName is the remedy for a missing key.
 const sayName = "add it, or say how the data calls it"
 
 // format finds the format of a record by its keys: those that it is asked for, or else synonyms.

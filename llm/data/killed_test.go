@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/testutil"
 )
 
-// endlessFolder tells the test program to prepare endless examples there.
+// endlessFolder makes the test program prepare endless examples in a folder.
 const endlessFolder = "GOGGML_TEST_ENDLESS"
 
 // A process that is killed while it fills the cache loses nothing: what it leaves is

@@ -63,7 +63,7 @@ type listSplitter struct {
 func (s *listSplitter) next() error {
 	c, err := s.skipSpace()
 	if err == nil && !s.open {
-		s.open = true // the reader has seen that it is a [
+		s.open = true // the caller has seen that c is [
 		c, err = s.skipSpace()
 	} else if err == nil && c == ',' && s.items > 0 {
 		c, err = s.skipSpace()

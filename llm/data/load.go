@@ -33,8 +33,8 @@ type LoadOptions struct {
 	Packed bool
 	// MaxExamples takes so many records, the first ones; 0 takes all.
 	MaxExamples int
-	// SkipBroken leaves out records with a fault, and counts them, where the first of them would end it. Those of Read and
-	// Encode need not be given.
+	// SkipBroken leaves out broken records and counts them; otherwise the first one ends loading. Read and Encode need not
+	// have it.
 	SkipBroken bool
 
 	Cache  string  // folder that keeps the tokens for the next time, see [PrepareOptions]
@@ -166,13 +166,13 @@ func (l *Loaded) Close() error {
 
 // A maker makes samples of files.
 type maker interface {
-	key() string // of all that decides which samples it makes of the same files
+	key() string // identifies everything but the files that decides the samples
 	bytesRead() int64
 	prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error)
 }
 
-// cacheOf is the folder of the cache, and the key in it: the contents of the files, and what makes samples of them. There is
-// none for pipes, which cannot be compared with those of the time before.
+// cacheOf returns the folder of the cache, and the key in it: the contents of the files, and what makes samples of them.
+// Pipes have no cache, because their contents cannot be compared with an earlier run's.
 func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err error) {
 	if o.Cache == "" || slices.ContainsFunc(files, IsPipe) {
 		return "", "", nil

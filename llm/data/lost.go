@@ -123,7 +123,7 @@ func (x *Example) calledTools() map[int]bool {
 	return called
 }
 
-// key is what the data calls a key.
+// key returns the data's name for a key.
 func (x *Example) key(key string) string {
 	if x.p == nil {
 		return key
@@ -154,7 +154,7 @@ func (x *Example) path(i int, path string) string {
 	return fmt.Sprintf("%s[%d].%s", x.key(list), i, path)
 }
 
-// lostOfTexts is what is lost of a prompt with its completion where they are texts: what only a template has a place for.
+// lostOfTexts returns notes on what a plain prompt with its completion loses: what only a template has a place for.
 func lostOfTexts(x *Example) ([]Note, error) {
 	var notes []Note
 	for _, m := range x.Messages {

@@ -29,7 +29,8 @@ func firstLine(t *testing.T, path string) string {
 	return line
 }
 
-// What of a record is in no byte of its text ends the reading where it is the assistant's, and is a note elsewhere.
+// A part of a record that is missing from its text ends the reading if it is the assistant's, and is a note
+// otherwise.
 func TestNothingVanishes(t *testing.T) {
 	const remedy = ": no byte of the text comes from there; take it out of the record, or give a template that has one"
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ type preparation struct {
 	look func() // called at each example and row, if not nil
 }
 
-// A prepared is what came of it.
+// A prepared is the result.
 type prepared struct {
 	Stats                                 Stats
 	Seconds, Again, RowsPerSecond, Filled float64
@@ -184,7 +184,7 @@ func (p preparation) run() (prepared, error) {
 
 var prepareJob = testutil.NewJob("prepare", preparation.run)
 
-// prepareBytes also tells the largest resident memory of the process.
+// prepareBytes also returns the largest resident memory of the process.
 func prepareBytes(t *testing.T, size int64, tokenizer bool) (prepared, uint64) {
 	t.Helper()
 	p := preparation{Folder: t.TempDir(), Bytes: size, Tokenizer: tokenizer}
@@ -212,7 +212,7 @@ func TestPrepareMemory(t *testing.T) {
 }
 
 // GOGGML_TEST_DATA_MB=1000 prepares so many MB of conversations with a tokenizer and a chat template, and
-// tells time and memory.
+// logs time and memory.
 func TestPrepareGigabyte(t *testing.T) {
 	megabytes, err := strconv.Atoi(os.Getenv("GOGGML_TEST_DATA_MB"))
 	if err != nil {

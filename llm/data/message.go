@@ -58,7 +58,7 @@ type messageParser struct {
 	weight  float64
 }
 
-// sharedNames are the keys of ShareGPT with those of messages.
+// sharedNames maps the keys of ShareGPT to the keys of messages.
 var sharedNames = map[string]string{"from": "role", "value": "content"}
 
 func (m *messageParser) parse(data []byte) *fault {

@@ -19,7 +19,8 @@ func pageOf(upper string) codePage {
 	return p
 }
 
-// codePages are those of Windows for the West, for Central Europe and for Cyrillic, and that of old Macs.
+// codePages are Windows' code pages for Western Europe, Central Europe and Cyrillic, and the one of old
+// Macs.
 var codePages = []codePage{
 	pageOf("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ\u00a0¡¢£¤¥¦§¨©ª«¬\u00ad®¯°±²³´µ¶·¸¹º»¼½¾¿ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"),
 	pageOf("€\u0081‚\u0083„…†‡\u0088‰Š‹ŚŤŽŹ\u0090‘’“”•–—\u0098™š›śťžź\u00a0ˇ˘Ł¤Ą¦§¨©Ş«¬\u00ad®Ż°±˛ł´µ¶·¸ąş»Ľ˝ľżŔÁÂĂÄĹĆÇČÉĘËĚÍÎĎĐŃŇÓÔŐÖ×ŘŮÚŰÜÝŢßŕáâăäĺćçčéęëěíîďđńňóôőö÷řůúűüýţ˙"),
@@ -101,8 +102,8 @@ func (p codePage) garbled(runes []rune, i int) (n int, isClear bool) {
 	return n, r == utf8.RuneError
 }
 
-// isInWord reports whether what are perhaps the two bytes of a letter stand as those of one do, and as the characters
-// themselves do not: a capital in a word of small letters, or a sign in one, other than those of formulas.
+// isInWord reports whether two characters that may be the bytes of one letter stand where a letter would and they
+// themselves would not: a capital inside a word of small letters, or a sign inside a word, except signs of formulas.
 func (p codePage) isInWord(runes []rune, i int) bool {
 	var before, after rune
 	if i > 0 {
@@ -113,7 +114,7 @@ func (p codePage) isInWord(runes []rune, i int) bool {
 	}
 	lead, next := runes[i], runes[i+1]
 	switch {
-	case p['Ã'] == 0xc3: // that of the West
+	case p['Ã'] == 0xc3: // Western Europe
 		return next != '»' && next != '«' || !unicode.IsUpper(before) || unicode.IsLetter(after)
 	case !unicode.IsLetter(before):
 		return false

@@ -13,7 +13,7 @@ type Note struct {
 	Kind NoteKind
 	What string // of the kind
 	File string
-	Line int // as those of an Example
+	Line int // as in Example
 }
 
 // NoteKind is a kind of note.
@@ -30,7 +30,7 @@ const (
 	EmptyReasoning NoteKind = "empty reasoning" // the empty block of reasoning What, of the template, is trained
 )
 
-// NoteCount is how many examples have a note; File and Line are those of the first.
+// NoteCount is how many examples have a note; File and Line locate the first.
 type NoteCount struct {
 	Note
 	N int
@@ -99,7 +99,7 @@ func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
 	return notes
 }
 
-// roleOrder says what is odd about who speaks after whom, "" if nothing is.
+// roleOrder describes an odd order of roles; "" if there is none.
 func roleOrder(messages []chat.Message) string {
 	before, last := "", messages[len(messages)-1].Role()
 	for i, m := range messages {

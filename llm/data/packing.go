@@ -39,8 +39,8 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	return p, nil
 }
 
-// longestFirst are the rows that predict something, by falling length. Those of one length
-// are shuffled.
+// longestFirst returns the rows that predict something, the longest first. Rows of equal length are
+// shuffled.
 func (d *Dataset) longestFirst(seed uint64) []uint32 {
 	longest := d.Longest()
 	next := make([]uint32, longest+1) // where the next one of a length goes
@@ -60,7 +60,7 @@ func (d *Dataset) longestFirst(seed uint64) []uint32 {
 	return order[:len(order)-int(empty)]
 }
 
-// packingStream tells the random numbers of packing from those of an epoch of a [Shuffler].
+// packingStream selects the random stream of packing; a [Shuffler] numbers its streams by epoch.
 const packingStream = 1 << 63
 
 // bestFit gives each of the samples, the longest first, a row.

@@ -101,7 +101,7 @@ func TestPackedRows(t *testing.T) {
 	})
 }
 
-// The seed decides who shares a row with whom, and the fingerprint tells.
+// The seed decides which samples share a row, and changes the fingerprint.
 func TestPackingSeeds(t *testing.T) {
 	lengths := make([]int, 60)
 	for i := range lengths {

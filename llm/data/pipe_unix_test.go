@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// A pipe is read once, by what it begins with unless its name says what it has; without a writer it is an error.
+// A pipe is read once. Its name tells its format, or else its first bytes do; without a writer it is an error.
 func TestReadPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	records := "{\"text\": \"one\"}\n{\"text\": \"two\"}\n"

@@ -15,12 +15,12 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// LongSamples says what becomes of a sample of more than Length predicted tokens.
+// LongSamples says how to treat a sample of more than Length predicted tokens.
 type LongSamples string
 
 const (
 	CutLong   LongSamples = "cut"   // it ends there; the zero value is this one, too
-	SplitLong LongSamples = "split" // it becomes several, each of which begins with the last token of the one before
+	SplitLong LongSamples = "split" // it becomes several samples, each beginning with the last token of the one before
 	DropLong  LongSamples = "drop"  // it is left out
 )
 
@@ -33,15 +33,15 @@ type PrepareOptions struct {
 	// "" keeps them in a file without a name, which is gone with the data set. Files of
 	// other keys stay in the folder until somebody removes them.
 	Cache string
-	// Key names what the samples are made of in the cache: it changes with every byte of
-	// the sources ([HashFiles]), the tokenizer, the template and all options of
-	// encode. Those of PrepareOptions take part in any case.
-	// It has the names of the sources too where their first faults and notes are told.
+	// Key identifies what the samples are made of in the cache: it changes with every byte of the
+	// sources ([HashFiles]), the tokenizer, the template and all options of encode. PrepareOptions
+	// are hashed in any case. It includes the names of the sources if messages name the first
+	// faults and notes.
 	Key string
-	// SkipBroken counts the broken records of these examples alone, as reading and encoding
-	// them does ([ReadOptions], [EncoderOptions]). The cache keeps its counts, and Prepare adds
-	// them where it reads no example; of each first fault it keeps all but the cause. It may be
-	// nil.
+	// SkipBroken counts the broken records of these examples alone, as reading and encoding them
+	// does ([ReadOptions], [EncoderOptions]). The cache stores its counts; if Prepare finds them
+	// there and reads no example, it adds them. Of each first fault the cache stores all but the
+	// cause. It may be nil.
 	SkipBroken *Broken
 
 	Progress func(Stats)          // called after each example by the goroutine of Prepare; may be nil
@@ -126,9 +126,9 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 func (o *PrepareOptions) nothing(s Stats) error {
 	examples := counted.Of(s.Examples, "example")
 	if n := o.SkipBroken.Total(); n > 0 {
-		return fmt.Errorf("no token is trained of %s; %s, the first: %w", examples, skipped(n), o.SkipBroken.Counts()[0].First)
+		return fmt.Errorf("no token of %s is trained; %s, the first: %w", examples, skipped(n), o.SkipBroken.Counts()[0].First)
 	}
-	return fmt.Errorf("no token is trained of %s; check the data, its masks, and what is done with long ones", examples)
+	return fmt.Errorf("no token of %s is trained; check the data, its masks, and what is done with long ones", examples)
 }
 
 func (o *PrepareOptions) complete() error {
@@ -217,10 +217,10 @@ type encoding[T any] struct {
 // goroutine of the caller.
 func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
 	workers := limits.Processors()
-	// What is under way is in memory: a few examples for each worker.
+	// Examples in progress are in memory: a few for each worker.
 	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
 	var group errgroup.Group
-	defer group.Wait() // without an error: those of attempt are in order
+	defer group.Wait() // nothing to report: attempt returns the errors in order
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // also when add panics
 	group.Go(func() error {

@@ -54,7 +54,7 @@ func drawSample(t *rapid.T) Sample {
 	return s
 }
 
-// expected is what becomes of samples, one after the other.
+// expected returns the samples that Prepare should make, one after the other.
 func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample, stats Stats) {
 	keep := func(s Sample) {
 		if s.Targets() == 0 {
@@ -132,7 +132,7 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, wantStats, last)
 		if len(want) == 0 {
 			count := strings.TrimSuffix(fmt.Sprintf("%d examples", len(samples)), map[bool]string{true: "s"}[len(samples) == 1])
-			require.EqualError(t, err, fmt.Sprintf("no token is trained of %s; check the data, its masks, and what is done with long ones", count))
+			require.EqualError(t, err, fmt.Sprintf("no token of %s is trained; check the data, its masks, and what is done with long ones", count))
 			return
 		}
 		require.NoError(t, err)
@@ -247,8 +247,7 @@ func cacheFiles(t require.TestingT, folder string) []string {
 	return files
 }
 
-// A file of which any bit is wrong, or of which the end is missing, is made again, and
-// a message says why.
+// A file with any wrong bit, or without its end, is made again, and a message says why.
 func TestDamagedCache(t *testing.T) {
 	folder := t.TempDir()
 	message := ""
@@ -381,7 +380,7 @@ func TestConcurrentPrepare(t *testing.T) {
 	require.Len(t, cacheFiles(t, folder), 1)
 }
 
-// A data set says what of it a model cannot be trained on.
+// A data set reports what a model cannot be trained on.
 func TestCheckOfFile(t *testing.T) {
 	d, _ := prepareThree(t, PrepareOptions{Length: 5})
 	require.NoError(t, d.Check(70001))
@@ -411,7 +410,8 @@ func FuzzDecodeSample(f *testing.F) {
 	})
 }
 
-// Hashes are those of FIPS 180, of the contents alone and in the order of the files.
+// Hashes equal the examples of FIPS 180, depend on contents alone, and come in the order of the
+// files.
 func TestHashFiles(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, content string) string {

@@ -27,10 +27,10 @@ type ReadOptions struct {
 	MaxRecordBytes int
 	// SkipBroken counts records with a fault, which are left out. If it is nil, the first of them ends the reading.
 	SkipBroken *Broken
-	// Stdin is what "-" reads; os.Stdin if nil.
+	// Stdin is read for "-"; os.Stdin if nil.
 	Stdin io.Reader
 	// BytesRead counts the bytes of the files that were read, before they are unpacked, for a display of progress; it may
-	// be nil. That of a format of Readers is counted when it was read.
+	// be nil. A file of a format in Readers is counted after it was read.
 	BytesRead *atomic.Int64
 }
 
@@ -188,7 +188,7 @@ func (r *reader) record(name string, line int, data []byte) error {
 	return r.give(x, nil)
 }
 
-// mendRecord is what to do about a fault that itself says what is wrong.
+// mendRecord is the remedy for a fault that explains itself.
 const mendRecord = "mend the record, or have broken ones skipped"
 
 // skipBroken is the option of mendRecord.
@@ -248,7 +248,8 @@ func (r *reader) lines(f *file) error {
 	}
 }
 
-// remedyOfLine says what to do about a line that is no object: the file is something else, or was cut off.
+// remedyOfLine returns the remedy for a line that is no object: the file has another format, or was cut
+// off.
 func remedyOfLine(f *fault, line int) string {
 	switch {
 	case f.remedy != "":

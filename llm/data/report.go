@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// A report is what a token file knows of examples beside numbers: the records that were skipped, and the notes on others.
+// A report is what a token file records about examples beside numbers: the records that were skipped, and the notes on
+// others.
 type report struct {
 	Skipped []BrokenCount
 	Notes   []NoteCount
@@ -34,7 +35,7 @@ func (r report) encode() ([]byte, error) {
 // decodeReport reads what encode wrote.
 func decodeReport(from io.Reader) (r report, err error) {
 	err = gob.NewDecoder(from).Decode(&r)
-	if err != nil && err != io.EOF { // of no bytes, where there is nothing to tell
+	if err != nil && err != io.EOF { // no bytes: nothing to report
 		return report{}, fmt.Errorf("what it tells of its records cannot be read: %w", err)
 	}
 	return r, nil

@@ -9,8 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// A Sample is a sequence of tokens of which each is to be predicted from those
-// before it.
+// A Sample is a sequence of tokens, each to be predicted from the tokens before it.
 type Sample struct {
 	Tokens      []int32   // the first token is not predicted
 	LossWeights []float32 // of predicting Tokens[1:]; nil: 1 each

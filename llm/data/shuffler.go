@@ -52,7 +52,7 @@ func (s *Shuffler) order(epoch int) []uint32 {
 	return perm
 }
 
-// byBucket sorts rows by their buckets, and leaves those of one bucket in their order.
+// byBucket sorts rows by bucket, stably.
 func (s *Shuffler) byBucket(rows []uint32) []uint32 {
 	var next []int // where the next row of a bucket goes
 	for _, row := range rows {
@@ -75,7 +75,7 @@ func (s *Shuffler) byBucket(rows []uint32) []uint32 {
 	return sorted
 }
 
-// permutation is that of [rand.Rand.Perm], in half the memory.
+// permutation returns the result of [rand.Rand.Perm], in half the memory.
 func permutation(n int, rng *rand.Rand) []uint32 {
 	perm := make([]uint32, n)
 	for i := range perm {

@@ -74,8 +74,8 @@ func extension(path string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz"))
 }
 
-// IsPlainText reports whether a source is read as plain text, one example for each file: whether it has neither an
-// extension of JSON, Parquet or a table nor is a pipe, whose first character says what it has.
+// IsPlainText reports whether a source is read as plain text, one example for each file: it is no pipe, whose
+// first character decides, and has no extension of JSON, Parquet or a table.
 func IsPlainText(source string) bool { return !hasRecords(source) && !IsPipe(source) }
 
 // hasRecords reports whether the extension of a source says that it has records.
@@ -92,8 +92,8 @@ func IsPipe(source string) bool {
 
 func isStdin(source string) bool { return source == Stdin || source == "/dev/stdin" }
 
-// Expand gives the files of sources: a folder has those of its splits, a pattern such as data/*.jsonl the files that match
-// it, in the order of their names, and a file is itself; what is in no folder is of the train split.
+// Expand returns the files of sources: for a folder the files of its splits, for a pattern such as data/*.jsonl the
+// matching files in the order of their names, and for a file itself. What is in no folder belongs to the train split.
 func Expand(sources []string) (Splits, error) {
 	var all Splits
 	for _, source := range sources {
@@ -133,7 +133,8 @@ func expand(source string) (Splits, error) {
 	return Splits{Train: files}, nil
 }
 
-// isText reports whether files are text, and not records, of which a reader's are too; all are one or the other.
+// isText reports whether files are text; otherwise they are records, as a reader's files are. All are one or the
+// other.
 func isText(files []string, readers map[string]RecordReader) (bool, error) {
 	isPlain := func(file string) bool { return IsPlainText(file) && readers[extension(file)] == nil }
 	text := slices.IndexFunc(files, isPlain)

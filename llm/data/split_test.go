@@ -48,8 +48,8 @@ func TestSplit(t *testing.T) {
 	require.EqualError(t, err, "0.5 of 1 row cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
 }
 
-// Copies are on one side, as many rows are held out as there can be with their copies, and where there are no copies, the rows are
-// those of SplitByRow.
+// Copies of a record stay on one side. As many rows are held out as their copies allow; without copies SplitByRow holds out
+// the same rows.
 func TestSplitKeepsCopiesTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		contents := rapid.SliceOfN(rapid.IntRange(0, 12), 2, 60).Draw(t, "contents")

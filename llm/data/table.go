@@ -12,10 +12,10 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// separators are those of tables by their extension.
+// separators maps the extension of a table to its separator.
 var separators = map[string]rune{".csv": ',', ".tsv": '\t'}
 
-// quoteFields is what to do about a row that cannot be taken apart.
+// quoteFields is the remedy for a row that cannot be split.
 const quoteFields = "put fields with quotes, line ends or separators in quotes, and double the quotes in them"
 
 // table reads a file of comma-separated values (RFC 4180), whose first row has the keys. All values are texts.

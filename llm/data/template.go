@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ModelTemplate is the chat template of a model, which its vocabulary has. Name is that of the model's file, for errors.
-// That there is none is an *Error.
+// ModelTemplate parses the chat template in a model's vocabulary. Errors begin with name, the model's file. A model
+// without a template is an *Error.
 func ModelTemplate(name string, t *tokenizer.Tokenizer) (*chat.Template, error) {
 	source := t.ChatTemplate()
 	if source == "" {
@@ -18,9 +18,9 @@ func ModelTemplate(name string, t *tokenizer.Tokenizer) (*chat.Template, error) 
 	return chat.Parse(name, source)
 }
 
-// RenderOptions are what a template is given for a vocabulary: the variables bos_token, eos_token, unk_token and
-// pad_token, as far as there are such tokens, with further ones that go before them, and the tokens that end a turn. A nil
-// vocabulary has none of them.
+// RenderOptions returns the options of a template for a vocabulary: the variables bos_token, eos_token, unk_token and
+// pad_token, as far as the vocabulary has these tokens, further variables, which take precedence, and the tokens that end
+// a turn. A nil vocabulary has none of them.
 func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Options {
 	o := chat.Options{Variables: map[string]any{}}
 	if t.NumTokens() == 0 {

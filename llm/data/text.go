@@ -48,9 +48,8 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 	return New(o.Length, samples), nil
 }
 
-// TextSamples tokenises the text of r into samples, for [Prepare]. It holds some
-// megabytes in memory, however long the text is. The error is that of r, or says
-// that there are no samples.
+// TextSamples tokenises the text of r into samples, for [Prepare]. It holds some megabytes in
+// memory, however long the text is. It yields an error of r, or one if there are no samples.
 func TextSamples(t *tokenizer.Tokenizer, r io.Reader, o TextOptions) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		documents := documentReader{text: r, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
@@ -77,7 +76,7 @@ type textSampler struct {
 
 // A document is the text from one SampleStart to the next, or all of it, as tokens.
 type document struct {
-	tokens   []int32 // with BOS and EOS, but without those of samples that are made
+	tokens   []int32 // with BOS and EOS, without the tokens of finished samples
 	bos, eos int     // how many are BOS, at the start, and EOS, at the end
 	complete bool
 	begun    bool // a sample is made

@@ -55,7 +55,7 @@ func (w *tokenWriter) add(s Sample) error {
 	return err
 }
 
-// finish writes what follows the samples, and the header: without it the file is none.
+// finish writes what follows the samples, and the header, without which the file is invalid.
 func (w *tokenWriter) finish(stats Stats) error {
 	report, err := w.report.encode()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// versions tell which contents files have, without reading them.
+// versions identify the contents of files, without reading them.
 type versions map[string]version
 
 type version struct {
@@ -37,7 +37,7 @@ func (v versions) check() error {
 	return nil
 }
 
-// unchanged is what is made of files, with an error at its end where they have changed meanwhile.
+// unchanged yields the items of files, and an error at the end if the files have changed meanwhile.
 func unchanged[T any](all iter.Seq2[T, error], v versions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range all {

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// A Warning is what one should know of data before one trains on it, in words. Where these name options they are fields of
-// [LoadOptions], or what a program calls them.
+// A Warning is what one should know about data before training on it, in words. Its options are fields of [LoadOptions],
+// or a program's names for them.
 type Warning struct{ words []any } // each a string, an Option, or a Warning with more
 
 // String is the warning with options by the names of their fields: "… TooLong drop leaves them out".
@@ -42,7 +42,7 @@ type OptionError struct{ Warning }
 // Error is the warning, see [Warning.Named].
 func (e *OptionError) Error() string { return e.String() }
 
-// warnings are those of records.
+// warnings lists the warnings about records.
 func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	add := func(words ...any) { list = append(list, Warning{words}) }
 	if s.Cut > 0 {
@@ -88,7 +88,7 @@ func (e *Encoder) otherPrompt() (Warning, bool) {
 
 func (o *LoadOptions) length() Option { return Option{Name: "Length", Value: fmt.Sprint(o.Length)} }
 
-// checkCut demands that most records keep most of what is trained of them.
+// checkCut demands that most records keep most of their trained tokens.
 func (o *LoadOptions) checkCut(s Stats) error {
 	if 2*s.Lost <= s.Examples {
 		return nil
@@ -97,7 +97,7 @@ func (o *LoadOptions) checkCut(s Stats) error {
 	return &OptionError{Warning{[]any{"too long for ", o.length(), lost, o.remedyOfCut(s)}}}
 }
 
-// remedyOfCut says what to do about records that are too long.
+// remedyOfCut returns the remedy for records that are too long.
 func (o *LoadOptions) remedyOfCut(s Stats) Warning {
 	option := func(value LongSamples) Option { return Option{Name: "TooLong", Value: string(value)} }
 	first := Warning{[]any{Option{Name: "Length", Value: fmt.Sprint(s.Longest)}, " fits all"}}
@@ -122,7 +122,7 @@ func (s Stats) NotesOf(kind NoteKind) []NoteCount {
 // shownNotes is how many of a kind are told by name.
 const shownNotes = 8
 
-// listNotes says what, of how many records, and where the first is.
+// listNotes lists each note with its number of records and the first one's place.
 func listNotes(list []NoteCount, format string) string {
 	var parts []string
 	for _, n := range list[:min(len(list), shownNotes)] {

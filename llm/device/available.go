@@ -10,8 +10,8 @@ import (
 // AvailableMemory is how much memory the engine's devices can still give: what they report, and
 // [AvailableHostMemory] of the CPU. A device that reports none is said to have any amount.
 //
-// That of the CPU is taken as it is written to: what is allocated and not written, and what is
-// mapped from a file, is still available.
+// CPU memory counts as used once it is written to: allocated and unwritten memory, and mapped
+// files, are still available.
 func (e *Engine) AvailableMemory() Sizes {
 	if len(e.places.devices) == 0 { // of a zero value
 		return nil
@@ -19,7 +19,7 @@ func (e *Engine) AvailableMemory() Sizes {
 	return append(freeMemory(e.places.devices[:len(e.places.devices)-1]), AvailableHostMemory())
 }
 
-// freeMemory is what devices other than the CPU report.
+// freeMemory returns the free memory that devices other than the CPU report.
 func freeMemory(devices []*ggml.Device) Sizes {
 	var sizes Sizes
 	for _, d := range devices {
@@ -28,7 +28,8 @@ func freeMemory(devices []*ggml.Device) Sizes {
 	return sizes
 }
 
-// FreeMemory is what a device other than the CPU reports, and any amount where it reports none.
+// FreeMemory returns the free memory that a device other than the CPU reports; if it reports none,
+// a practically unlimited amount.
 func FreeMemory(d *ggml.Device) int64 {
 	p := d.Properties()
 	if p.MemoryTotal == 0 {
@@ -38,9 +39,9 @@ func FreeMemory(d *ggml.Device) int64 {
 }
 
 // AvailableHostMemory is how many bytes the system can still give programs. On Linux it is
-// MemAvailable, which counts what is only cached from files, mapped models too; and no more
-// than the control groups of the process leave, as those of a container, nor its limits, such as
-// those of ulimit. Elsewhere it is what ggml reports: all memory that there is.
+// MemAvailable, which includes the page cache of files and mapped models, bounded by the process's
+// control groups (a container's) and limits (ulimit). Elsewhere it is what ggml reports: all memory
+// that there is.
 func AvailableHostMemory() int64 {
 	if n, ok := limits.Memory(); ok {
 		return n

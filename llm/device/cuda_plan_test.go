@@ -7,15 +7,15 @@ import (
 	"github.com/goggml/ggml/internal/gpucost"
 )
 
-// A fusedKernel is one of our own that would take the place of ops of ggml: share says how much of what a node does is
-// left, and added is what the kernel itself does.
+// A fusedKernel is a kernel of our own that would replace ops of ggml: share is the part of a node's work that is
+// left, and added the kernel's own work.
 type fusedKernel struct {
 	name, instead, backends string
 	share                   func(w gpucost.Work) float64
 	added                   func(s cudaStep) []gpucost.Work
 }
 
-// fusedKernels are those of the plan, in its order.
+// fusedKernels are the kernels of the plan, in its order.
 var fusedKernels = []fusedKernel{
 	{
 		"attention, forwards", "scores, softmax, products with values: by blocks in fast memory, operands in BF16, nothing of what is masked", "CUDA, Vulkan, Metal",
@@ -79,8 +79,9 @@ func is(yes bool) float64 {
 	return 0
 }
 
-// attention is that of all layers by fused kernels: so many products of queries and keys, of which half is masked, as much
-// slower than other products, and so many tensors of the width of queries that are read or written in BF16.
+// attention returns the work of attention in all layers by fused kernels: so many products of queries and keys, half of
+// them masked, slower than other products by a factor, and so many tensors of the queries' width that are read or written
+// in BF16.
 func (s cudaStep) attention(products, slower, tensors float64) []gpucost.Work {
 	width := float64(s.model.Heads * s.model.HeadSize * s.model.Layers)
 	tokens := float64(s.tokens())
@@ -110,7 +111,7 @@ func (s cudaStep) with(k fusedKernel) (fused cudaStep, launches int) {
 	return fused, int(nodes)
 }
 
-// planSection is what each kernel saves of a step on a card, after those before it.
+// planSection lists what each kernel saves of a step on a card, after the ones before it.
 func planSection(s cudaStep, card gpucost.Card) string {
 	var b strings.Builder
 	launches := s.asked.launches()

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ofAn8B are some of the 32 layers of an 8B: the others ask for the same.
+// ofAn8B has some of the 32 layers of an 8B: the others need the same.
 func ofAn8B(layers int) arch.Config {
 	c := benchmodel.Large()
 	c.Name, c.Vocab, c.Embd, c.FF, c.Layers = fmt.Sprintf("8B, %d layers", layers), 128256, 4096, 14336, layers

@@ -38,8 +38,8 @@ const cudaRank = 8
 
 func (s cudaStep) tokens() int { return s.context * s.rows }
 
-// A step of LoRA on CUDA is one submission, in which the device adds up in F32, no weight moves, and nothing comes back;
-// and its page says what it asks for.
+// A step of LoRA on CUDA is one submission. The device sums in F32, no weight moves, and nothing comes back; the page
+// shows the calls.
 func TestCUDAStep(t *testing.T) {
 	s := newStandIn(t)
 	var steps []cudaStep

@@ -38,11 +38,11 @@ func newStandIn(t *testing.T) *standIn {
 	return s
 }
 
-// calls are what a device was asked for.
+// calls are the calls that a device received.
 type calls struct {
 	kernels, products, waits int
 	updates                  int                // kernels of AdamW
-	byCompute                map[string]int     // products, by the types of A, B and C, and that of the sums
+	byCompute                map[string]int     // products, by the types of A, B and C, and of the sums
 	flops                    map[string]float64 // the same
 	copied                   map[string]int64   // bytes, by direction
 	copies                   map[string]int     // and how many
@@ -96,7 +96,7 @@ func (s *standIn) calls(t *testing.T) calls {
 	return c
 }
 
-// hollowModel writes a model of which only the header takes room: its weights are zero.
+// hollowModel writes a model whose weights are zero and take no room on the disk.
 func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)

@@ -10,9 +10,9 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 )
 
-// A Demand is what a run needs of the memory of devices, in whatever layout: what it holds, and the
+// A Demand estimates the memory of a run on devices, in any layout: tensors that stay, and the
 // results of its graphs. It is made from a model on the CPU, by the ops that all devices have, and
-// stays valid when that is closed. The zero value has nothing yet. It is used by one goroutine.
+// stays valid when the model is closed. The zero value is empty. It is used by one goroutine.
 type Demand struct {
 	devices []*ggml.Device
 	layout  *places           // of NewDemandIn
@@ -66,8 +66,8 @@ func NewDemandIn(l Layout) *Demand {
 // IsCPU reports whether it is asked about the CPU alone.
 func (d *Demand) IsCPU() bool { return d != nil && d.layout != nil && d.layout.IsCPU() }
 
-// Engine makes one for the graphs of the demand, of models that lie in a layout on the CPU: by the ops of the layout that
-// is asked about, or where that is not known by those that all devices have. It is to compute nothing.
+// Engine makes an engine for building the demand's graphs, of models that lie in a layout on the CPU: by the ops of the
+// layout in question or, if that is unknown, by the ops that all devices have. It must not compute.
 func (d *Demand) Engine(l Layout) (*Engine, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (d *Demand) Engine(l Layout) (*Engine, error) {
 	return e, nil
 }
 
-// Check says what is wrong with a demand that is nil, or with what was added to it.
+// Check returns an error for a nil demand, or the error of what was added to it.
 func (d *Demand) Check() error {
 	if d == nil {
 		return errors.New("the demand is nil")
@@ -133,8 +133,8 @@ func (d *Demand) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 	}
 }
 
-// Compute adds the results of graphs of what is held, which share memory, one after the other. Those of several calls
-// take it beside each other.
+// Compute adds the results of graphs, which run one after the other and share memory. The results of several calls
+// exist side by side.
 func (d *Demand) Compute(graphs ...*ggml.Graph) {
 	if d.Check() != nil || !d.access.Try("Demand.Compute", "Demand") {
 		return
@@ -180,8 +180,8 @@ func (d *Demand) Lacks(of *ggml.Device) []string {
 	return ops
 }
 
-// In is what a plan counts for a layout, of each of its devices, and of the CPU as the last: the sum of [Demand.Parts], of
-// which results count an eighth more, because drivers have memory of their own in use.
+// In estimates the bytes on each device of a layout, the CPU last: the sum of [Demand.Parts], with an eighth added to
+// results for the memory that drivers use.
 func (d *Demand) In(l Layout) (Sizes, error) {
 	parts, results, err := d.in(l)
 	if err != nil {
@@ -197,13 +197,14 @@ func (d *Demand) In(l Layout) (Sizes, error) {
 	return sum, nil
 }
 
-// Parts are what a layout needs of each of its devices, and of the CPU as the last, for each part of the demand.
+// Parts returns the memory that a layout needs on each of its devices, the CPU last, for each part of the
+// demand.
 func (d *Demand) Parts(l Layout) (map[string]Sizes, error) {
 	parts, _, err := d.in(l)
 	return parts, err
 }
 
-// in is what a layout needs, by parts, and the results among that.
+// in returns what a layout needs, by parts, and the part of results.
 func (d *Demand) in(l Layout) (parts map[string]Sizes, results Sizes, err error) {
 	if err := d.Check(); err != nil {
 		return nil, nil, err

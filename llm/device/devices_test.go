@@ -119,7 +119,7 @@ func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 	require.Equal(t, ended(false), ended(true))
 }
 
-// What lies elsewhere than the engine computes is an error that says so.
+// Tensors outside of the engine's layout are an error that says so.
 func TestOtherDevice(t *testing.T) {
 	d := remote(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
@@ -176,7 +176,8 @@ func TestLoweringOfDevice(t *testing.T) {
 	}
 }
 
-// Each weight has the lowering of the device that holds it: on the CPU that of kernels, unless another is asked for.
+// Each weight has the lowering of the device that holds it: on the CPU the kernels' lowering, unless another is
+// asked for.
 func TestLoweringsByPlace(t *testing.T) {
 	d := remote(t)
 	l := device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {

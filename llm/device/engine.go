@@ -13,9 +13,9 @@ import (
 
 // Options are the settings of an [Engine]; the zero value is the CPU.
 type Options struct {
-	Layout  Layout // that of the models
+	Layout  Layout // the models' layout
 	Threads int    // of the CPU; 0 stands for [ggml.DefaultThreads]
-	OpSet   OpSet  // "" is that of each device
+	OpSet   OpSet  // "" stands for each device's own
 	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
 	// is taken where it gives nil, and for all where Layers is nil.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
@@ -31,7 +31,7 @@ type Engine struct {
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
 	there    *Engine                           // by whose ops it builds graphs, see [Demand.Engine]
-	planned  func(u Use) (nn.Lowerings, error) // those of there
+	planned  func(u Use) (nn.Lowerings, error) // the lowerings of that layout
 	closed   bool
 	access   exclusive.Access
 }
@@ -74,7 +74,7 @@ func (e *Engine) open(threads int) error {
 	return err
 }
 
-// CheckOpen says what is wrong with an engine that is nil, a zero value or closed.
+// CheckOpen returns an error for an engine that is nil, a zero value or closed.
 func (e *Engine) CheckOpen() error {
 	switch {
 	case e == nil:
@@ -90,7 +90,7 @@ func (e *Engine) CheckOpen() error {
 // Layout says where weights lie.
 func (e *Engine) Layout() Layout { return e.places.Layout }
 
-// Devices are those of the layout, and the CPU as the last.
+// Devices lists the devices of the layout, the CPU last.
 func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.devices) }
 
 // Place is the index in Devices of the one that holds a kind of weight, see [Layout.Of].
@@ -126,8 +126,7 @@ func (e *Engine) Reserve(g *ggml.Graph) error {
 	return e.shared.Reserve(g)
 }
 
-// Allocate gives memory to the graph, if it was not the last one to get it: that of the
-// graph before.
+// Allocate gives the graph the memory of the graph before, unless it has it already.
 func (e *Engine) Allocate(g *ggml.Graph) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
 	return e.shared.Compute(ctx, g)
 }
 
-// Memory is that of the results of graphs which share it.
+// Memory returns the sizes of the results of the graphs that share this memory.
 func (e *Engine) Memory() Sizes {
 	if e == nil || e.shared == nil {
 		return nil

@@ -65,12 +65,12 @@ func ExamplePlanner() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// model.Load takes plan.Layout; plan itself says what it is.
+	// Pass plan.Layout to model.Load; plan describes itself.
 	fmt.Println(plan.IsCPU() == (plan.String() == "all of the model is on the CPU"))
 	// Output: true
 }
 
-// What a plan says of more layers than there is room for tells how many there is room for.
+// The error for too many layers says how many fit.
 func ExampleShortageError() {
 	err := fmt.Errorf("plan: %w", &device.ShortageError{Device: "CUDA0", Layers: 24, Need: 9 << 30, Free: 7 << 30, Fit: 19}) // as of Plan
 	var short *device.ShortageError
@@ -125,8 +125,8 @@ func ExampleEngine() {
 	// Output: [1 4 9] <nil>
 }
 
-// A workspace is memory beside that of the engine, here for a graph whose results are to stay.
-// What it takes is known before.
+// A workspace is memory beside the engine's, here for a graph whose results are to stay. Its size
+// is known before.
 func ExampleWorkspace() {
 	e, err := device.NewCPU(1)
 	if err != nil {

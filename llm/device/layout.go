@@ -42,7 +42,8 @@ func (l Layout) String() string {
 // IsCPU reports whether the CPU holds all.
 func (l Layout) IsCPU() bool { return !slices.ContainsFunc(l.Devices, isNotCPU) }
 
-// Servers names the devices of RPC servers, which messages blame for wrong numbers as well as the model; "" is none.
+// Servers names the devices of RPC servers, which messages blame for wrong numbers as well as the model; "" if there
+// are none.
 func (l Layout) Servers() string {
 	return names(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool {
 		return d == nil || !strings.HasPrefix(d.Registry().Name(), "RPC")
@@ -67,7 +68,7 @@ func names(devices []*ggml.Device) string {
 	return strings.Join(list, ", ")
 }
 
-// places are a layout with all devices, of which the CPU is the last.
+// places are a layout with all devices, the CPU last.
 type places struct {
 	Layout
 	devices []*ggml.Device
@@ -98,7 +99,7 @@ func (l Layout) places() (places, error) {
 	return p, nil
 }
 
-// index is that of the device that holds a kind of weight.
+// index returns the device that holds weights of this kind.
 func (p places) index(layer int, kind string) (int, error) {
 	if p.Of == nil {
 		return 0, nil
@@ -126,7 +127,7 @@ func (s Sizes) Total() int64 {
 	return n
 }
 
-// Plus adds sizes of the same devices; nil is none.
+// Plus adds sizes of the same devices; nil means none.
 func (s Sizes) Plus(other Sizes) Sizes {
 	sum := make(Sizes, max(len(s), len(other)))
 	copy(sum, s)

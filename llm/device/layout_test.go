@@ -130,8 +130,8 @@ func run(t *testing.T, tr *train.Trainer) {
 	}
 }
 
-// losses are those of a batch, for which the graph takes the memory that it measures, some of
-// each device.
+// losses returns the losses of a batch, and checks that the graph takes the memory that it
+// measures, some on each device.
 func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	t.Helper()
 	g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})

@@ -23,18 +23,18 @@ type block struct {
 	over  int   // the block that a result may be written over, −1 for none
 }
 
-// A liveNode is what decides where a node is computed.
+// A liveNode has what decides where a node is computed.
 type liveNode struct {
 	block   int
 	isView  bool
 	inPlace bool  // its result may be written over an operand
 	sources []int // blocks
-	whole   []int // those of them that it reads as they were made, and not a view of
+	whole   []int // the sources that it reads whole, not through a view
 	owner   int   // in Demand.held, of the weight with which it computes or to which it writes; −1 for none
 	onCPU   bool  // wherever that lies
 }
 
-// aligned is what a size takes of most devices.
+// aligned returns what a size takes on most devices.
 func aligned(size int64) int64 {
 	const alignment = 128
 	return (size + alignment - 1) / alignment * alignment
@@ -112,8 +112,8 @@ var views = []string{"view", "reshape", "permute", "transpose"}
 // inPlace are ops whose result ggml writes over an operand that nothing else needs.
 var inPlace = []string{"scale", "fill", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "rope", "rms_norm", "soft_max", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "exp", "neg", "step", "abs"}
 
-// peaks are the most bytes at a time on each of so many devices, of which the last is the CPU; held are
-// the devices of what is held.
+// peaks returns the most bytes at a time on each of so many devices, the CPU last; held are the devices
+// of the tensors that stay.
 func (l *liveness) peaks(held []int, devices int) []int64 {
 	at := l.assign(held, devices)
 	home := make([]int, len(l.blocks))
@@ -201,8 +201,8 @@ func (b *block) last() int {
 	return b.uses[len(b.uses)-1]
 }
 
-// assign chooses the device of each node as ggml's scheduler does: that of the weight it computes with,
-// or else that of its neighbours, rather one that is not the CPU.
+// assign chooses the device of each node as ggml's scheduler does: the device of the weight it computes
+// with, or else a neighbour's device, preferably not the CPU.
 func (l *liveness) assign(held []int, devices int) []int {
 	cpu := devices - 1
 	at := make([]int, len(l.nodes))

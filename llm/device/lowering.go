@@ -24,7 +24,7 @@ const (
 	Stock   OpSet = "stock" // ops that every device of ggml has
 )
 
-// checkOpSet says what is wrong with the op set for the layout.
+// checkOpSet validates the op set for the layout.
 func (o Options) checkOpSet() error {
 	switch {
 	case o.OpSet == Kernels && !o.Layout.IsCPU():
@@ -43,7 +43,7 @@ func opSetOf(d *ggml.Device) OpSet {
 	return Kernels
 }
 
-// opSet is that of a device of the engine.
+// opSet returns the op set of a device of the engine.
 func (e *Engine) opSet(i int) OpSet { return cmp.Or(e.ops, opSetOf(e.places.devices[i])) }
 
 // usesStock reports whether a device computes by stock's ops: any that is not the CPU does.
@@ -54,7 +54,7 @@ func (e *Engine) usesStock() bool {
 	return len(e.places.devices) > 0 && e.opSet(0) == Stock
 }
 
-// A Use is what graphs are for, by which their lowering differs.
+// A Use is the purpose of graphs, by which their lowering differs.
 type Use struct {
 	Phase Phase
 	// Compute is the type of products with frozen weights in training, see [nn.CPU] and
@@ -204,8 +204,8 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	return cpu, err
 }
 
-// optionalOps are those of a device, which is asked once. The CPU is not: it has them all, and multiplies
-// faster without.
+// optionalOps returns the optional ops of a device, which is asked once. The CPU is not asked: it has
+// them all, and multiplies faster without.
 func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	if i == len(e.places.devices)-1 {
 		return nn.NoOptionalOps, nil
@@ -280,7 +280,7 @@ func (e *Engine) TakesCopies() bool { return e.usesStock() }
 // devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
 func (e *Engine) ScalesLoss() bool { return e.usesStock() }
 
-// CheckComputeType says what the engine lacks to train with products in a type.
+// CheckComputeType returns an error if the engine cannot train with products in a type.
 func (e *Engine) CheckComputeType(t ggml.Type) error {
 	if err := e.CheckOpen(); err != nil {
 		return err

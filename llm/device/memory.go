@@ -12,8 +12,8 @@ import (
 // A Memory holds tensors that stay, each on the device where a layout puts it. Close it after
 // use. It is used by one goroutine.
 type Memory struct {
-	// Resident chooses those of the CPU's tensors that Load reads into memory with large pages, where
-	// it maps the others; nil chooses none.
+	// Resident chooses CPU tensors that Load reads into memory with large pages; it maps the others.
+	// nil chooses none.
 	Resident func(t ggml.GGUFTensor) bool
 
 	places  places
@@ -88,9 +88,9 @@ func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
 	m.sizes[i] += size
 }
 
-// Load makes the tensors of a file in a context, and gives them their data: those of the CPU
-// are mapped, unless NoMmap is set, as by [ggml.GGUF.Load], or they are Resident. The place of a
-// tensor is told by its name.
+// Load makes the tensors of a file in a context, and gives them their data. CPU tensors are mapped,
+// as by [ggml.GGUF.Load], unless NoMmap is set or they are Resident. place returns the place of a
+// tensor by its name.
 func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
 	if err := m.acquire("Memory.Load"); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (m *Memory) Layout() Layout {
 	return m.places.Layout
 }
 
-// Sizes are those of the tensors.
+// Sizes returns the sizes of the tensors.
 func (m *Memory) Sizes() Sizes {
 	if m == nil {
 		return nil

@@ -26,7 +26,7 @@ import (
 // A nodeKind is an op with the types of its operands and its result.
 type nodeKind struct{ op, types string }
 
-// A nodeRow is what was seen of a kind.
+// A nodeRow is the result for a kind.
 type nodeRow struct {
 	nodes  int
 	shapes map[string]bool
@@ -247,7 +247,7 @@ func TestNodes(t *testing.T) {
 	testNodes(t, remote(t), cpuNodes, names)
 }
 
-// Those of all architectures; with -short, of some.
+// All architectures; with -short, some.
 func TestVulkanNodes(t *testing.T) {
 	names := llmtest.Architectures()
 	if testing.Short() {

@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 )
 
-// A Packing makes F32 tensors that stay, such as those of adapters. Those of a device lie one after the
-// other, as views of one tensor, so that an op can compute with all of them; on the CPU alone, whose
-// ops cost little to start, each has memory of its own. It is used by one goroutine, like its memory.
+// A Packing makes F32 tensors that stay, such as adapters. On a device they lie one after the other, as
+// views of one tensor, so that one op can compute with all of them. On the CPU alone, where ops start
+// cheaply, each has memory of its own. It is used by one goroutine, like its memory.
 type Packing struct {
 	memory *Memory
 	c      *ggml.Context
@@ -37,7 +37,8 @@ func (p *Packing) Add(layer int, kind string, shape ...int64) {
 	p.list = append(p.list, packed{layer: layer, kind: kind, shape: slices.Clone(shape)})
 }
 
-// packedAlignment is that of tensors in others, in bytes: as devices want it, or more.
+// packedAlignment is the alignment of tensors within another, in bytes: at least what devices
+// demand.
 const packedAlignment = 256
 
 // Allocate makes the tensors, in the order in which they were added, and gives them memory, as

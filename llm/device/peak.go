@@ -12,9 +12,9 @@ import (
 	"github.com/goggml/ggml/internal/operands"
 )
 
-// PeakFLOPS measures how many floating-point operations a second the training of a model of some layers can reach at most:
-// those of large products with frozen weights of a type, by the ops of the devices that the layout has the layers on. It takes
-// less than a second for each, and memory that is free again afterwards.
+// PeakFLOPS measures the most floating-point operations a second that training a model of so many layers can reach: the
+// speed of large products with frozen weights of a type, by the ops of the devices that hold the layers. It takes less than
+// a second for each device, and frees its memory.
 func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (float64, error) {
 	if most := 1 << 16; layers < 1 || layers > most {
 		return 0, fmt.Errorf("a model of %d layers is impossible; it has 1 to %d", layers, most)
@@ -36,7 +36,7 @@ func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (
 	return 1 / seconds, nil
 }
 
-// Products for a peak: as large as those of training, but no larger than it takes to time them.
+// Products for a peak: as large as in training, but no larger than timing them needs.
 const (
 	smallestPeak, largestPeak = 1024, 4096 // dimensions
 	shortestPeak              = 5 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
-// The peak of a device is that of some machine, by the op sets of the CPU and of devices.
+// The peak of a device is a plausible machine's, by the op sets of the CPU and of devices.
 func TestPeakFLOPS(t *testing.T) {
 	ctx, d := t.Context(), remote(t)
 	e := newEngine(t, device.Options{})

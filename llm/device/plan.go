@@ -23,14 +23,14 @@ type Planner struct {
 	Tied    bool // the embedding is the matrix of the output too, and lies with it
 	// Experts are the kinds of weight of layers that are experts', which the architecture of a mixture lists; nil for none.
 	Experts map[int][]string
-	// Split has a number for each device: they get layers in these proportions. nil: in those of
-	// their free memory, and the CPU what does not fit.
+	// Split has a number for each device: they get layers in these proportions. nil: in proportion
+	// to their free memory; the CPU gets what does not fit.
 	Split []float64
 	// DeviceLayers is how many layers lie on devices other than the CPU; nil for as many as fit.
 	DeviceLayers *int
-	// Need is what a layout needs of the memory of each of its devices, see [Demand.In].
+	// Need returns the memory that a layout needs on each of its devices, see [Demand.In].
 	Need func(Layout) (Sizes, error)
-	// Free is the memory that there is, of the devices but for the CPU, in their order; nil is
+	// Free is the available memory of the devices except the CPU, in their order; nil stands for
 	// what they report.
 	Free Sizes
 }
@@ -58,7 +58,7 @@ type ShortageError struct {
 	Fit            int   // layers that would fit
 }
 
-// Error says what is needed, and what fits.
+// Error states the memory needed, and what fits.
 func (e *ShortageError) Error() string {
 	layers, their, need := counted.Of(e.Layers, "layer"), "them", "need"
 	if e.Layers == 1 {
@@ -185,7 +185,7 @@ func (s *planSearch) ofDevices(ofPlaces []int64) Sizes {
 	return Sizes(slices.Delete(slices.Clone(ofPlaces), s.cpu, s.cpu+1))
 }
 
-// layout is that of a spread.
+// layout returns the layout of a spread.
 func (s *planSearch) layout(sp spread) Layout {
 	devices := slices.Delete(slices.Clone(s.devices), s.cpu, s.cpu+1)
 	number := func(place int) int {
@@ -211,6 +211,6 @@ func (s *planSearch) layout(sp spread) Layout {
 	}}
 }
 
-// inputKinds are what of a model comes before its layers; the rest outside of them belongs to the
+// inputKinds are the weights before the layers; other weights outside of layers belong to the
 // output.
 var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd"}

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// small is a device of which a client can have so many bytes.
+// small returns a device of which a client can allocate so many bytes.
 func small(t *testing.T, memory int64) *ggml.Device {
 	t.Helper()
 	r, err := ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Memory: memory}).Endpoint)
@@ -36,7 +36,7 @@ func planned(t *testing.T) []string {
 	return []string{"gemma3", "llama", "qwen3moe"}
 }
 
-// trainingDemand is what a run of a model needs.
+// trainingDemand returns the demand of a training run.
 func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device.Demand {
 	t.Helper()
 	d := device.NewDemand()
@@ -44,8 +44,8 @@ func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device
 	return d
 }
 
-// What a run is said to need in a layout, before anything lies there, is what it takes there, and what plans count is
-// what is estimated.
+// The memory that a run is estimated to need in a layout, before anything lies there, is what it takes there, and
+// plans count the same.
 func TestDemandOfTraining(t *testing.T) {
 	all := layouts(t)
 	all["one device"] = device.On(all["by kind"].Devices[0])
@@ -125,7 +125,7 @@ func requireRoom(t *testing.T, taken, planned device.Sizes) {
 	}
 }
 
-// sizesOf are those of an adapter.
+// sizesOf returns the sizes of an adapter.
 func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) device.Sizes {
 	sizes := make(device.Sizes, len(e.Devices()))
 	for name, pairs := range a.WithScale(1) {
@@ -162,7 +162,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A planRun is what a run has of which plans change nothing.
+// A planRun has the parts of a run that plans do not change.
 type planRun struct {
 	history []train.StepMetrics
 	text    []int

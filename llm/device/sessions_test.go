@@ -137,7 +137,8 @@ func wideHeads(t *testing.T, typ ggml.Type) *model.Model {
 	return llmtest.NoisyModel(t, config, typ, 0.03)
 }
 
-// sessionLogits are those of two sequences that begin alike: of prompts, and of tokens with which they go on together.
+// sessionLogits returns the logits of two sequences with a common beginning: of their prompts, and of tokens with
+// which they continue together.
 func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.SessionOptions) []float32 {
 	t.Helper()
 	ctx := t.Context()
@@ -203,7 +204,8 @@ func TestVulkanCaches(t *testing.T) {
 	cachesAlike(t, vulkan(t), llmtest.Dequantised, vulkanLogits, vulkanRounded)
 }
 
-// beyondWindows are logits that go on beyond the windows that a session keeps, or where it keeps all.
+// beyondWindows returns logits of a text that goes beyond the windows, in a session that keeps only
+// windows, or everything if full.
 func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []float32 {
 	t.Helper()
 	ctx := context.Background()

@@ -25,7 +25,7 @@ func (s spread) of(layer int) int {
 		}
 		layer -= n
 	}
-	return s.output // of a layer that there is not
+	return s.output // beyond the last layer
 }
 
 // A search finds the spread with most layers beside the CPU that fits. Places are numbers here, so
@@ -34,7 +34,7 @@ type search struct {
 	places, cpu, layers int
 	tied                bool
 	mixtures            []int     // layers that have experts
-	free                []int64   // of the places; that of the CPU does not count
+	free                []int64   // of the places; the CPU's does not count
 	split               []float64 // nil for the proportions of free
 	splitsAll           bool      // the CPU has its part of the split
 	want                *int      // layers beside the CPU
@@ -100,8 +100,8 @@ func (s *search) of(n int) (*candidate, error) {
 	})
 }
 
-// fewestExperts finds for how few layers the CPU has to have the experts so that a spread fits. Where it does not even
-// with those of all, that is what is short.
+// fewestExperts finds the smallest number of layers whose experts the CPU has to hold so that a spread fits. If none
+// fits even with the experts of all layers there, it returns what is missing.
 func (s *search) fewestExperts(at func(experts int) (*candidate, error)) (*candidate, error) {
 	best, err := at(0)
 	if err != nil || best.short == nil || len(s.mixtures) == 0 {
@@ -158,8 +158,8 @@ func (s *search) wanted(n int) (*candidate, error) {
 	return nil, err
 }
 
-// most is the spread of most layers beside the CPU that fits, fewer than those of one that does not: experts need not
-// lie there, which are the largest part of a layer and of which a token needs a few.
+// most returns the spread with the most layers beside the CPU that fits, fewer than in one that does not. Experts may
+// stay on the CPU: they are the largest part of a layer, and a token needs few of them.
 func (s *search) most(tooMany *candidate) (*candidate, error) {
 	low, high := 0, s.beside(tooMany.counts) // the first fits, the second does not
 	least := tooMany
@@ -190,9 +190,9 @@ func (s *search) fixed(experts int) (*candidate, error) {
 	return c, err
 }
 
-// with finds a spread of n layers beside the CPU, of so many of which that has the experts: in the proportions of the split, or in those of the
-// free memory, from which layers move from places that have too little to others. Relieved, the CPU has
-// the embedding too, or the output if it is the last place.
+// with finds a spread of n layers beside the CPU, where the CPU holds the experts of so many layers: in the proportions of
+// the split, or of the free memory; in the latter case layers move from places that have too little to others. Relieved,
+// the CPU has the embedding too, or the output if it is the last place.
 func (s *search) with(n int, relieved bool, experts int) (*candidate, error) {
 	weights := slices.Clone(s.split)
 	if weights == nil {
@@ -240,8 +240,8 @@ func (s *search) at(counts []int, relieved bool, experts int) spread {
 	return sp
 }
 
-// try tells what a spread needs, the place that lacks most, and of those that are not full the one with
-// most room, −1 if there is none.
+// try returns the need of a spread, the place that lacks most, and the place with most room among those
+// that are not full, −1 if there is none.
 func (s *search) try(sp spread, full []bool) (c *candidate, over, roomiest int, err error) {
 	need, err := s.need(sp)
 	if err != nil {
@@ -286,7 +286,7 @@ func apportion(n int, weights []float64) []int {
 	return counts
 }
 
-// describe says what each place has, in the order of the model.
+// describe lists what each place has, in the order of the model.
 func (s spread) describe(layers int, tied bool, cpu int, names []string) string {
 	var parts []string
 	first := 0

@@ -135,7 +135,7 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 	return worst
 }
 
-// Both lowerings train alike, and go on with each other's checkpoints.
+// Both lowerings train alike, and continue from each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
 	eachOf(t, llmtest.FewArchitectures(), func(t *testing.T, m *model.Model) {
 		if testing.Short() && m.Config().Arch != "gemma3" {
@@ -226,7 +226,7 @@ func requireSameGradients(t *testing.T, want, got map[string][]float32, toleranc
 	}
 }
 
-// chunked divides all that can be.
+// chunked cuts everything into chunks that can be cut.
 var chunked = model.TrainGraphOptions{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}
 
 // The gradients of both lowerings are the same: of all kinds of weights, of sequences of

@@ -41,7 +41,7 @@ func frailVulkan(t *testing.T) *ggml.Device {
 	return d
 }
 
-// What is taken from checkpoints, over chunks and with noise is what the CPU has.
+// Results from checkpoints, over chunks and with noise equal the CPU's.
 func TestVulkan(t *testing.T) {
 	d := vulkan(t)
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
@@ -78,7 +78,7 @@ func TestVulkanTrains(t *testing.T) {
 	}
 }
 
-// fiftySteps are those of a model, of a row each: enough columns for products that round.
+// fiftySteps trains a model for fifty steps of a row each: enough columns for products that round.
 func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMetrics {
 	t.Helper()
 	o := trainOptions(newEngine(t, on), train.CheckpointingOff)

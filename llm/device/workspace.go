@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Workspace is memory for the results of one graph at a time, and computes it. Close it
-// before its engine. It is used by one goroutine, that of its engine.
+// A Workspace is memory for the results of one graph at a time, and computes it. Close it before
+// its engine. It is used by one goroutine, the engine's.
 type Workspace struct {
 	backends  []*ggml.Backend
 	allocator *ggml.GraphAllocator // of the CPU alone, which needs no scheduler
@@ -101,8 +101,8 @@ func (w *Workspace) Reserve(g *ggml.Graph) error {
 	return w.scheduler.Reserve(g)
 }
 
-// Measure gives the Sizes that the workspace would have after Allocate, of which it takes
-// nothing. The graph before is not allocated any more.
+// Measure returns the Sizes that the workspace would have after Allocate, without allocating. The
+// graph before is no longer allocated.
 func (w *Workspace) Measure(g *ggml.Graph) (Sizes, error) {
 	if err := w.acquire("Workspace.Measure"); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (w *Workspace) compute(ctx context.Context, g *ggml.Graph) error {
 	return w.backends[0].Compute(ctx, g)
 }
 
-// submitting tells tests of a computation, and done that it has ended.
+// submitting reports a computation to tests, and done its end.
 func submitting(graphs ...any) (done func()) {
 	testhook.Submissions.Add(1)
 	if testhook.Submitting != nil {
@@ -239,7 +239,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 	return errors.Join(err, w.scheduler.Synchronize())
 }
 
-// Sizes are those of the results.
+// Sizes returns the sizes of the results.
 func (w *Workspace) Sizes() Sizes {
 	switch {
 	case w == nil:

@@ -19,15 +19,15 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ChatOptions are the settings of a [Chat]. The zero value goes by the model.
+// ChatOptions are the settings of a [Chat]. The zero value follows the model.
 type ChatOptions struct {
-	// Template renders conversations; nil is that of the model, which the vocabulary has. It is
-	// the default of [data.EncoderOptions] too.
+	// Template renders conversations; nil uses the model's template, which is in the vocabulary. It
+	// is the default of [data.EncoderOptions] too.
 	Template *chat.Template
-	// Variables are further names of the template, such as enable_thinking. Those of
-	// [data.RenderOptions] need not be given.
+	// Variables are further names of the template, such as enable_thinking. [data.RenderOptions]
+	// adds the tokens' variables.
 	Variables map[string]any
-	// Now is the time that the template sees; if zero, that of each rendering.
+	// Now is the time that the template sees; zero stands for the time of each rendering.
 	Now time.Time
 	// Stop are texts that end a reply, which does not contain them. The model's tokens
 	// that end a generation always do, and so does what the template puts behind an
@@ -38,7 +38,7 @@ type ChatOptions struct {
 	// ShowSpecial writes control tokens of a reply as their texts: some models begin
 	// tool calls with one.
 	ShowSpecial bool
-	// LogProbs computes [Token.LogProb], as that of [Options].
+	// LogProbs computes [Token.LogProb]; see [Options].
 	LogProbs bool
 }
 
@@ -140,11 +140,10 @@ func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err 
 	return rendered.Text, ids, nil
 }
 
-// A RenderError is a conversation of which the template makes no text; others can be
-// answered.
+// A RenderError is a conversation that the template cannot render; others can be answered.
 type RenderError struct{ Err error }
 
-// Error is what the template says.
+// Error returns the template's message.
 func (e *RenderError) Error() string { return fmt.Sprint(e.Unwrap()) }
 
 // Unwrap gives what the template says, a [chat.Error] as a rule.
@@ -155,9 +154,8 @@ func (e *RenderError) Unwrap() error {
 	return e.Err
 }
 
-// Reply writes the model's answer to a conversation to w as it comes into being, in whole
-// characters: what [Chat.Stream] gives. If an error ends the answer, such as ctx being
-// cancelled, Content is what there is of it.
+// Reply writes the answer of [Chat.Stream] to w as it is generated, in whole characters. If an
+// error ends the answer, such as a cancelled ctx, Content is the answer so far.
 func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (Reply, error) {
 	if w == nil {
 		return Reply{}, errNoWriter
@@ -167,7 +165,7 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 	return *reply, err
 }
 
-// replyEnds are what ends a reply, beside the tokens that end every generation.
+// replyEnds are texts and tokens that end a reply, beside the tokens that end every generation.
 type replyEnds struct {
 	tokens []int32
 	texts  []string

@@ -38,7 +38,7 @@ const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
 var chatTemplates = map[string]string{
 	"appends": chatML,
 	"has BOS": "{{ bos_token }}" + chatML,
-	// As those of reasoning models: of earlier answers it keeps a part.
+	// Keeps a part of earlier answers, as templates of reasoning models do.
 	"drops": `{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.role == "assistant" %}{{ m.content[3:] }}{% else %}{{ m.content }}{% endif %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
@@ -258,7 +258,7 @@ func TestChatSeesTheTime(t *testing.T) {
 	require.Contains(t, m.Tokenizer.Decode(ids, tokenizer.DecodeOptions{}), "31 March 2026")
 }
 
-// Whatever becomes of a conversation, the answer is that of a new chat.
+// A chat whose conversation was changed answers as a new chat does.
 func TestChatOfChangedConversations(t *testing.T) {
 	m := randomModel(t, 256)
 	options := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(6)}
@@ -371,9 +371,9 @@ func TestChatTokensOfForgedMarkup(t *testing.T) {
 	require.Equal(t, 1, count(plain, 1), "BOS is there once")
 }
 
-// A prompt has the tokens that a model was trained on: those of the whole conversation up
-// to the answer, of which the end of turn alone ends replies. Contents may be in parts. A template whose generation
-// prompt is missing, or names another role, is no exception: the header of answers takes its place.
+// A prompt has the tokens that a model was trained on: the tokens of the whole conversation up to the answer. Only
+// the answer's end of turn ends replies. Contents may be in parts. A template whose generation prompt is missing,
+// or names another role, is no exception: the header of answers takes its place.
 func TestChatEncodesAsTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for _, addBOS := range []bool{false, true} {

@@ -24,7 +24,7 @@ const source = `{% for m in messages %}
 {% endfor %}
 {% if add_generation_prompt %}assistant: {% endif %}`
 
-// Two turns of a dialogue, of which the second computes what is new.
+// Two turns of a dialogue. The second computes only what is new.
 func ExampleChat() {
 	m, err := tinyModel(256) // or model.Load
 	if err != nil {

@@ -47,7 +47,7 @@ var ErrTruncated = errors.New("the text was cut: the context is full")
 type Request struct {
 	Prompt  string
 	W       io.Writer       // the continuation is written to it as it comes; not of [Stream]
-	Sampler *sample.Sampler // of this text alone
+	Sampler *sample.Sampler // for this text alone
 	Options Options
 	Context context.Context // ends this text alone; nil never does
 }
@@ -122,7 +122,7 @@ func checkSession(m *model.Model, s *infer.Session) error {
 	return nil
 }
 
-// name is that of the file of a model.
+// name returns the name of a model's file.
 func name(m *model.Model) string { return cmp.Or(m.Path, "a model made in memory") }
 
 func checkVocabulary(m *model.Model) error {

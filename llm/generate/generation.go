@@ -27,7 +27,7 @@ type generation struct {
 	next    infer.StepInput   // the token that was drawn last, and the logits before it
 	drawn   bool
 	at      int       // tokens of the sequence when it was drawn
-	first   time.Time // when the prompt had been computed
+	first   time.Time // when the prompt was computed
 	stats   *Stats
 
 	ended bool
@@ -196,7 +196,7 @@ func (g *generation) sample() (Token, error) {
 	return t, nil
 }
 
-// logSumExp is the logarithm of the sum of exponentials: that of a probability is a logit less it.
+// logSumExp returns log Σ exp(logit). The logarithm of a probability is its logit less this.
 func logSumExp(logits []float32) float64 {
 	top, sum := float64(slices.Max(logits)), 0.0
 	for _, l := range logits {
@@ -205,8 +205,8 @@ func logSumExp(logits []float32) float64 {
 	return top + math.Log(sum)
 }
 
-// decode gives a token its text: all that is left with one that ends the text, of which it says
-// why.
+// decode sets the text of a token: with a token that ends the text, all that is left, and the
+// reason of the end.
 func (g *generation) decode(t *Token) (finish Finish, err error) {
 	if g.isEnd(t.ID) {
 		finish = FinishStop

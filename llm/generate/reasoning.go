@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// reasoningMarks are what a model writes before and behind its reasoning; "" if it has none.
+// reasoningMarks surround a model's reasoning; "" if it has none.
 type reasoningMarks struct{ open, close string }
 
 // Marks that a template has around a text.

@@ -185,7 +185,7 @@ func stocks(b *testing.B, s benchSettings, path string, args ...string) func(b *
 	}
 }
 
-// sample asks for one, and gives the time it took.
+// sample requests a sample, and returns its time.
 func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 	b.Helper()
 	_, err := fmt.Fprintf(s.in, format+"\n", args...)
@@ -199,9 +199,8 @@ func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 // A timed function takes a sample, and gives the time of what counts of it.
 type timed = func() time.Duration
 
-// beside takes samples of ours, the others and theirs in turn, and reports the
-// speed of ours, its ratio to theirs, and, if there is one, that to theirs with
-// our plugin. The times are those of ours, then of the others.
+// beside samples ours, the others and theirs in turn, and reports our speed, its ratio to theirs,
+// and the ratio to theirs with our plugin, if there is one. It returns our times, then the others'.
 func beside(b *testing.B, tokens int, ours timed, theirs []timed, others ...timed) testutil.Turns {
 	b.Helper()
 	var t testutil.Turns
@@ -337,7 +336,7 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 // The same beside the program llama-bench.
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
-	s.cpu = false // it tells no other
+	s.cpu = false // it reports no other
 	large := s
 	for _, t := range stockTypes {
 		s.besideLlamaBench(b, t)

@@ -18,13 +18,13 @@ import (
 // A Token is one that the model generates.
 type Token struct {
 	ID int32
-	// Text is what became certain with the token, in whole characters: a character that several
-	// tokens make comes with the last one, and so does what may have been the beginning of a text
-	// that ends a reply. The texts of all tokens are the whole text.
+	// Text is the text that became certain with the token, in whole characters: a character of
+	// several tokens comes with the last one, and text that may begin a stop text comes once it is
+	// certain not to. The texts of all tokens together are the whole text.
 	Text string
 	// LogProb is the natural logarithm of the probability that the model gives the token after
 	// those before, by its logits as they are: before penalties, filters and temperature of the
-	// sampler. It is 0 unless Options.LogProbs or ChatOptions.LogProbs asks for it.
+	// sampler. It is 0 unless Options.LogProbs or ChatOptions.LogProbs is set.
 	LogProb float64
 }
 
@@ -65,14 +65,14 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 }
 
 // Stream gives the tokens of the model's answer to a conversation as they come into being, and the
-// reply that they are: its Content grows with them, and all of it is there at the end. Texts that
-// end the answer are not in those of its tokens. For the next turn append Content to the
-// conversation, as a message of the assistant, and then that of the user. If the last message is
+// reply that they are: its Content grows with them, and all of it is there at the end. The texts of
+// tokens exclude the texts that end the answer. For the next turn append Content to the
+// conversation as a message of the assistant, and then the user's message. If the last message is
 // the assistant's, the reply continues it.
 //
 // An error comes as in [Stream]. A conversation that does not fit is [infer.ErrContextFull]; an
-// answer that comes to the end of the context is none, and its Finish is FinishLength. Where
-// the caller leaves the loop, Content is the text of the tokens so far.
+// answer that reaches the end of the context is no error, and its Finish is FinishLength. If the
+// caller leaves the loop, Content is the text of the tokens so far.
 //
 // Nothing is computed before the loop. Each loop gives another answer.
 func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[Token, error], *Reply) {
@@ -96,7 +96,7 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 			return
 		}
 		defer func() { reply.Reasoning, reply.Answer = c.reasoning.split(reply.Content, c.reasoning.opens(prompt)) }()
-		g.run(ctx) // the last token is not computed: as a rule the template says what follows it
+		g.run(ctx) // the last token is not computed: as a rule the template decides what follows it
 		if g.err != ErrTruncated {
 			g.fail(show)
 		}

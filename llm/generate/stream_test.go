@@ -44,7 +44,7 @@ func idsOf(tokens []generate.Token) (ids []int32) {
 	return ids
 }
 
-// The tokens of a stream are what Text writes, and what the sequence then has.
+// The tokens of a stream equal the text that Text writes, and the sequence has them afterwards.
 func TestStream(t *testing.T) {
 	m := randomModel(t, 64)
 	options := generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}
@@ -69,7 +69,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Log-probabilities are those of the logits, whatever the sampler makes of them.
+// Log-probabilities follow from the logits, whatever the sampler makes of them.
 func TestStreamLogProbs(t *testing.T) {
 	m := randomModel(t, 64)
 	for _, ignore := range []bool{false, true} {
@@ -229,7 +229,7 @@ func TestChatStreamIsReply(t *testing.T) {
 		require.Equal(t, []any{want.Content, want.Finish, want.Prompt, want.Generated}, []any{reply.Content, reply.Finish, reply.Prompt, reply.Generated}, name)
 	}
 
-	// A reply that the caller leaves is what there is of it, and the dialogue goes on.
+	// A reply that the caller leaves keeps the text so far, and the dialogue continues.
 	c := ask(generate.ChatOptions{Limit: testutil.Ptr(30)})
 	talk := dialogue("hello")
 	seq, reply := c.Stream(context.Background(), talk)

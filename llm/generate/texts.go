@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Result is what became of a [Request]: what there is of the text has been
-// written, also when there is an error.
+// A Result is the result of a [Request]. The text so far has been written even if there is an
+// error.
 type Result struct {
 	Stats
 	Err error // as of [Text]

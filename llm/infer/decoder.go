@@ -33,7 +33,7 @@ type decoder struct {
 // shapes again and again: one token, a whole batch, the attended length's next step.
 const maxGraphs = 8
 
-// states are what sequences keep, of options that are complete.
+// states returns the options of states; the session's options are complete.
 func (o *SessionOptions) states() state.Options {
 	return state.Options{Type: o.CacheType, Slots: o.Sequences, Length: o.Context, Batch: o.Batch, Full: o.FullCache}
 }
@@ -176,7 +176,7 @@ func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, a
 	return nil
 }
 
-// checkOpen says what is wrong with what decodes: a session or a batch.
+// checkOpen returns an error if the session or batch cannot decode.
 func (d *decoder) checkOpen(what, maker string) error {
 	switch {
 	case d == nil:
@@ -241,16 +241,16 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	return ggml.ReadInto(dst, g.output)
 }
 
-// An output is what a pass gives.
+// An output is the result of a pass.
 type output int
 
 const (
 	lastLogits   output = iota // [vocab, slots], after the last token of each slot
 	allLogits                  // [vocab, tokens]
-	hiddenStates               // [embd, tokens], of which the logits are made
+	hiddenStates               // [embd, tokens], before the output matrix
 )
 
-// graphShape is what graphs differ in.
+// graphShape identifies a graph.
 type graphShape struct {
 	first, slots int
 	tokens       int // of a slot

@@ -9,8 +9,8 @@ import (
 // SessionsPart names what [AddDemand] adds beside the model and its adapters, for [device.Demand.Parts].
 const SessionsPart = "sessions"
 
-// AddDemand adds to a demand what a session needs: the model with its adapters, the KV cache, and the results
-// of the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] tells of other
+// AddDemand adds to a demand what a session needs: the model with its adapters, the KV cache, and the results of
+// the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] estimates other
 // layouts.
 func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
 	d, err := o.decoder(m)

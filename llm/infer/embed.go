@@ -29,9 +29,8 @@ type EmbedOptions struct {
 // Embed gives a vector [n_embd] for each of some texts, which are in tokens: their hidden states
 // behind the output's norm, pooled. The head is not computed, adapters are.
 //
-// The texts take the places of sequences that are free, and leave the others alone. Several are
-// computed at once where there are several places side by side, of [SessionOptions.Sequences];
-// [ErrSessionFull] says that there is none.
+// The texts use free slots of [SessionOptions.Sequences], and leave other sequences alone. Adjacent
+// free slots are computed at once; without a free slot Embed returns [ErrSessionFull].
 func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
 	if err := s.acquire("Session.Embed"); err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	return vectors, nil
 }
 
-// pooling is that of options, or the model's.
+// pooling returns the pooling of the options, or the model's.
 func (s *Session) pooling(p Pooling) (Pooling, error) {
 	switch p {
 	case PoolMean, PoolLast, PoolCLS:
@@ -85,7 +84,7 @@ func (s *Session) pooling(p Pooling) (Pooling, error) {
 	return "", fmt.Errorf("there is no pooling %q: it is mean, last or cls", p)
 }
 
-// modelPooling is what the model's file says.
+// modelPooling returns the pooling in the model's file.
 func (s *Session) modelPooling() (Pooling, error) {
 	m := s.d.m
 	key := m.Config().Arch + ".pooling_type"
@@ -97,7 +96,7 @@ func (s *Session) modelPooling() (Pooling, error) {
 		return PoolMean, nil
 	}
 	switch fmt.Sprint(value) { // of llama.cpp's enumeration
-	case "0", "1": // "0" is none
+	case "0", "1": // "0" means none
 		return PoolMean, nil
 	case "2":
 		return PoolCLS, nil

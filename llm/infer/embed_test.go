@@ -90,7 +90,7 @@ func TestEmbedAgainstReference(t *testing.T) {
 	}
 }
 
-// headOf is the matrix of the head where that is none of the embedding.
+// headOf returns the matrix of the head, if it is not the embedding's.
 func headOf(m *model.Model) string {
 	if m.Config().Tied {
 		return "unknown.weight"

@@ -56,7 +56,7 @@ func ExampleSequence() {
 	// [1 2 3 6 7]
 }
 
-// Continue two sequences at once, greedily, of which the second begins as the first does.
+// Continue two sequences at once, greedily. The second begins as the first does.
 func ExampleSession_Step() {
 	m := tinyModel() // or model.Load
 	defer m.Close()

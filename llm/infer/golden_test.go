@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// The logits at all positions of one batch are those of stock llama.cpp, for
-// each type of weights, and the converted weights are the stock ones.
+// The logits at all positions of one batch equal stock llama.cpp's, for each type of weights, and
+// so do the converted weights.
 func TestGoldenLogits(t *testing.T) {
 	for _, c := range []struct {
 		typ    ggml.Type

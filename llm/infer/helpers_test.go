@@ -15,7 +15,7 @@ func newSequence(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Se
 	return addSequence(t, newSession(t, m, o))
 }
 
-// start adds a sequence of tokens to a session, and gives the logits of what follows them.
+// start adds a sequence of tokens to a session, and returns the logits of what follows.
 func start(t require.TestingT, s *infer.Session, tokens ...int32) (*infer.Sequence, []float32) {
 	q, err := s.NewSequence()
 	require.NoError(t, err)

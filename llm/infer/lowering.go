@@ -69,8 +69,8 @@ func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, of nn.Lowerings, ada
 	return l.fused[by], nil
 }
 
-// ofProducts are the adapters of products: those of an embedding act on the lookup only, also
-// where it is the head.
+// ofProducts returns the adapters of products. Adapters of an embedding act on the lookup only,
+// also if it is the head.
 func ofProducts(m *model.Model, adapters nn.Adapters) nn.Adapters {
 	list := maps.Clone(adapters)
 	maps.DeleteFunc(list, func(name string, _ []nn.LoRAPair) bool {

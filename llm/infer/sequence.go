@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Sequence is tokens of which a [Session] has computed what further ones need: as a rule
-// the keys and values of each. Where the model's attention is not causal there is no such thing: a
-// sequence is decoded as a whole, once, and cannot go on before it is rewound to its beginning. It is used by one goroutine, that of its session.
+// A Sequence is tokens for which a [Session] has computed what further tokens need: as a rule their keys and values. If the
+// model's attention is not causal, nothing can be kept: a sequence is decoded as a whole, once, and has to be rewound to
+// its beginning before it can be decoded again. It is used by one goroutine, the session's.
 type Sequence struct {
 	session *Session
 	slot    int
@@ -21,7 +21,7 @@ type Sequence struct {
 	computed int
 }
 
-// CheckOpen says what is wrong with a sequence that is nil, a zero value or closed.
+// CheckOpen returns an error for a sequence that is nil, a zero value or closed.
 func (q *Sequence) CheckOpen() error {
 	switch {
 	case q == nil:
@@ -75,7 +75,7 @@ func (q *Sequence) Len() int {
 	return len(q.tokens)
 }
 
-// Tokens are those of the sequence, in a copy.
+// Tokens returns a copy of the sequence's tokens.
 func (q *Sequence) Tokens() []int32 {
 	if q == nil {
 		return nil
@@ -183,7 +183,7 @@ func (q *Sequence) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// restore makes the states those of tokens again, after a pass beyond them that failed.
+// restore rewinds the states to the sequence's tokens, after a pass beyond them that failed.
 func (q *Sequence) restore(cause error) error {
 	var err error
 	if q.computed, err = q.session.rewind(q.slot, q.computed); err != nil {
@@ -192,10 +192,10 @@ func (q *Sequence) restore(cause error) error {
 	return cause
 }
 
-// Rewind drops tokens from the end of the sequence, which has n then, and returns how many it
-// has. Keys and values can be cut at every position, but those of a window have only the last
-// ones ([SessionOptions.FullCache]), and other states can be restored at some: where that is not
-// so, the tokens before n are computed again, with those that come next.
+// Rewind drops tokens from the end of the sequence, which has n then, and returns how many it has.
+// Keys and values can be cut at every position, except that a window has only the last ones
+// ([SessionOptions.FullCache]); other states can be restored at some positions. Otherwise tokens
+// before n are computed again, together with the next ones.
 func (q *Sequence) Rewind(n int) (at int, err error) {
 	if err := q.acquire("Sequence.Rewind"); err != nil {
 		return 0, err
@@ -218,13 +218,12 @@ func (q *Sequence) rewind(n int) (at int, err error) {
 	return n, err
 }
 
-// Prefill makes the sequence that of the tokens, whatever it was, and returns the logits
-// [vocab] of what follows the last one. Of a beginning that it has already, or else another
-// sequence of the session, it computes only what comes after; cached counts the tokens that
-// it need not compute.
+// Prefill makes the sequence consist of the tokens, whatever it was, and returns the logits [vocab]
+// for what follows the last one. If it or another sequence of the session already has a beginning
+// of them, it computes only the rest; cached counts the tokens that it need not compute.
 //
-// When it fails, the sequence has a beginning of the tokens, which Len tells: that which it had,
-// or a longer one.
+// If it fails, the sequence keeps the beginning of the tokens that it had, or a longer one; Len is
+// its length.
 func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float32, cached int, err error) {
 	if err := q.acquire("Sequence.Prefill"); err != nil {
 		return nil, 0, err

@@ -23,21 +23,21 @@ type SessionOptions struct {
 	// Sequences is the most that there can be at once, 0 for one.
 	// [model.LoadOptions] take their number too, which decides how matrices are repacked.
 	Sequences int
-	// Context is the most tokens that a sequence can have; 0 is what the model
-	// was trained on. The KV cache takes memory in proportion to it and to Sequences, but that of
-	// a layer whose queries see a window to the window and Batch.
+	// Context is the most tokens that a sequence can have; 0 stands for the model's training
+	// context. The KV cache takes memory in proportion to it and to Sequences; in a layer with a
+	// sliding window, to the window and Batch instead.
 	Context int
 	// FullCache lets layers with a window keep all of Context, too, as llama.cpp's --swa-full:
-	// sequences can be rewound to any position, and begin as any beginning of another one, without
-	// that tokens are computed again.
+	// sequences can be rewound to any position, and share any beginning of another one, without
+	// recomputation.
 	FullCache bool
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
-	// Adapters are as they are when the session is made. A pair of scale 0 is left
-	// out. They are computed in the type of their file, F32 or 16 bits, whatever type the
-	// model has; in F32, if pairs of one input are of several types. Those of the token
-	// embedding are not copied: they stay open and unchanged as long as the session.
+	// Adapters are as they are when the session is made. A pair of scale 0 is left out. They are
+	// computed in the type of their file, F32 or 16 bits, whatever type the model has; in F32, if
+	// pairs of one input are of several types. Adapters of the token embedding are not copied: they
+	// stay open and unchanged as long as the session.
 	Adapters model.Adapters
 	// Batch is the most tokens that are computed at once, 0 for 512. Where attention is not causal a
 	// text is computed at once however long it is.
@@ -116,7 +116,7 @@ func (s *Session) Context() int {
 	return s.d.states.length
 }
 
-// Memory is what the states of its sequences take, keys and values as a rule, on each device.
+// Memory returns the memory of its sequences' states, as a rule keys and values, on each device.
 func (s *Session) Memory() device.Sizes {
 	if s == nil || s.d == nil {
 		return nil
@@ -138,8 +138,8 @@ func (s *Session) Free() int {
 	return free
 }
 
-// NewSequence makes a sequence without tokens. It fails with [ErrSessionFull] where there
-// is no room for another one.
+// NewSequence makes a sequence without tokens. It fails with [ErrSessionFull] if all slots are in
+// use.
 func (s *Session) NewSequence() (*Sequence, error) {
 	if err := s.acquire("Session.NewSequence"); err != nil {
 		return nil, err

@@ -89,8 +89,8 @@ func TestSessionStepByStep(t *testing.T) {
 	}
 }
 
-// roundingError is what stock llama.cpp's rounding of x to 8 bits does to the logits
-// of a golden model in Q8_0.
+// roundingError returns the error that stock llama.cpp's rounding of x to 8 bits makes in the
+// logits of a golden model in Q8_0.
 func roundingError(t testing.TB, m *model.Model) float64 {
 	exact := flat(t, newSequence(t, llmtest.Dequantised(t, m), infer.SessionOptions{}), llmtest.GoldenTokens(t))
 	return refmath.NMSE(llmtest.GoldenLogits(t, ggml.Q8_0.String()), exact)
@@ -237,7 +237,7 @@ func TestNewSessionErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := infer.NewSession(m, c.o)
 			require.ErrorContains(t, err, c.err)
-			if c.name != "memory" && c.name != "threads" { // of which a demand has none
+			if c.name != "memory" && c.name != "threads" { // a demand has neither
 				require.ErrorContains(t, infer.AddDemand(device.NewDemand(), m, c.o), c.err)
 			}
 		})

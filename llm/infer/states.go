@@ -10,11 +10,11 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
-// attendedStep is what the number of positions that a graph attends to is a multiple
-// of, so that a graph serves many tokens.
+// The number of positions that a graph attends to is a multiple of attendedStep, so that a graph
+// serves many tokens.
 const attendedStep = 256
 
-// states are what sequences keep of the parts of a model, each in a slot of its own.
+// states are the states of a session's sequences, each in a slot of its own.
 type states struct {
 	slots, length int
 	ctx           *ggml.Context

@@ -22,8 +22,7 @@ func restorableEach(t *testing.T, n int) {
 	t.Cleanup(func() { testhook.RestoreStep = 0 })
 }
 
-// What follows a sequence that was rewound is what follows one that has never been longer, also
-// where it has to be computed again.
+// A rewound sequence continues like one that was never longer, also if it has to be computed again.
 func TestRewind(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	tokens, other := llmtest.RandomTokens(1, 20, m.Config().Vocab), llmtest.RandomTokens(2, 5, m.Config().Vocab)

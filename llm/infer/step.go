@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// A StepInput is a token with which a sequence goes on, and the memory for the logits
-// [vocab] of what follows it: where there is none, [Session.Step] makes it.
+// A StepInput is a token with which a sequence continues, and memory for the logits [vocab] of what
+// follows it, which [Session.Step] allocates if there is none.
 type StepInput struct {
 	Sequence *Sequence
 	Token    int32
@@ -62,7 +62,7 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 	return nil
 }
 
-// checkStep says what is wrong with the inputs of a step, and makes memory for their logits.
+// checkStep validates the inputs of a step, and allocates their logits.
 func (s *Session) checkStep(next []StepInput) error {
 	if err := s.checkOpen(); err != nil {
 		return err

@@ -222,8 +222,7 @@ func TestStepErrors(t *testing.T) {
 	require.Equal(t, []int32{1, 2, 3, 4}, a.Tokens())
 }
 
-// A step that is cancelled leaves the sequences as they were, and so does one of which a
-// part had been computed.
+// A cancelled step leaves the sequences as they were, even if a part was computed.
 func TestStepCancel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	s := newSession(t, m, infer.SessionOptions{Sequences: 3})

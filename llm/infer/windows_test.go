@@ -57,7 +57,7 @@ func windowModel(t *testing.T) *model.Model {
 
 const windowContext = 1200
 
-// windowOptions are those of sessions that keep windows, and of others that keep all.
+// windowOptions returns options of sessions that keep windows, and of others that keep all.
 func windowOptions() (ring, whole infer.SessionOptions) {
 	ring = infer.SessionOptions{Context: windowContext, Batch: 64, Threads: 1}
 	whole = ring
@@ -65,8 +65,8 @@ func windowOptions() (ring, whole infer.SessionOptions) {
 	return ring, whole
 }
 
-// Long texts are the same whether what no query sees any more is kept or not, and to the bit as long
-// as nothing has been overwritten.
+// Dropping keys that no query sees any more does not change long texts; until the first key is
+// overwritten, results are equal to the bit.
 func TestWindowsDecode(t *testing.T) {
 	m := windowModel(t)
 	prompt := llmtest.RandomTokens(5, 100, m.Config().Vocab)
@@ -120,7 +120,7 @@ func TestWindowsRewind(t *testing.T) {
 	for _, c := range []struct{ n, computed int }{
 		{600, 600},
 		{535, 535}, // more than the length of a pass before
-		{387, 387}, // of which a query sees 300 keys, with its own, where 512 of 600 are kept
+		{387, 387}, // a query sees 300 keys, including its own; 512 of 600 are kept
 		{386, 0},
 		{1, 0},
 		{0, 0},

@@ -13,9 +13,9 @@
 //
 // # Files
 //
-// [Adapter.Save] writes a GGUF file that stock llama.cpp loads, [Adapter.SavePEFT] the folder
-// of PEFT; [Load] reads either. docs/peft.md says what is converted, and what cannot be. An
-// adapter of another model is a [*MismatchError] that lists all that does not fit.
+// [Adapter.Save] writes a GGUF file that stock llama.cpp loads, [Adapter.SavePEFT] the folder of
+// PEFT; [Load] reads either. docs/peft.md lists what is converted, and what cannot be. An adapter
+// of another model is a [*MismatchError] that lists all mismatches.
 //
 // # Merging
 //
@@ -45,11 +45,11 @@ type Pair struct {
 	// A [n_in, r] and B [r, n_out]; of the token embedding, whose rows are
 	// looked up, A [r, n_vocab] and B [r, n_embd]. Both are F32.
 	A, B *ggml.Tensor
-	// Type is that of both in the GGUF file they were loaded from: F32, F16 or BF16; F32
-	// for any other.
+	// Type is the type of A and B in the GGUF file they were loaded from: F32, F16 or BF16; F32 for
+	// any other.
 	Type ggml.Type
-	// Alpha is that of this pair, where it is not the adapter's; 0 where it is. A file has
-	// one alpha for all of its pairs: Save writes a B that makes up for it.
+	// Alpha overrides the adapter's alpha for this pair; 0 does not. A file has one alpha for all
+	// pairs, so Save scales B to compensate.
 	Alpha float32
 }
 
@@ -74,12 +74,12 @@ type Adapter struct {
 	memory  *device.Memory
 }
 
-// Notices says what of the files of PEFT means something else here, or nothing.
+// Notices lists settings in PEFT's files that mean something else here, or nothing.
 func (a *Adapter) Notices() []string { return a.notices }
 
-// New makes an adapter that does not change the model yet, each pair where its matrix lies: A
-// is random, B is zero. The same options give the same values; those of a pair depend only on
-// the seed, the initialisation, and the name and rank of the pair.
+// New makes an adapter that does not change the model yet, each pair where its matrix lies: A is
+// random, B is zero. The same options give the same values; the values of a pair depend only on the
+// seed, the initialisation, and the pair's name and rank.
 func New(m *model.Model, o Options) (*Adapter, error) {
 	release, err := m.Retain()
 	if err != nil {
@@ -270,7 +270,7 @@ func Join(list ...model.Adapters) model.Adapters {
 	return joined
 }
 
-// describeBase gives the keys that tell what an adapter was made for.
+// describeBase returns the keys that identify an adapter's base.
 func describeBase(m *model.Model) map[string]any {
 	const prefix = "general.base_model."
 	keys := map[string]any{}
@@ -294,7 +294,7 @@ func describeBase(m *model.Model) map[string]any {
 // ErrNoPairs is in the error of an adapter that would do nothing.
 var ErrNoPairs = errors.New("the adapter has no tensors")
 
-// validAlpha says what is wrong with a value of alpha, "" if nothing is.
+// validAlpha describes the fault of an alpha; "" if it is valid.
 func validAlpha(alpha float32) string {
 	if alpha >= 0 && !math.IsInf(float64(alpha), 0) {
 		return ""

@@ -22,9 +22,9 @@ import (
 
 var closes = flag.Int("closes", 120, "how often to close what is being written to a file")
 
-// Whatever writes a file needs what it writes, and that may be closed at any moment: before
-// it, the file stays as it was, and the error says what is closed; later, the whole file is
-// written. PEFT's is a folder.
+// Writing a file uses a model or adapter that may be closed at any moment. If it is closed before,
+// the file stays as it was, and the error says what is closed; if later, the whole file is written.
+// PEFT's is a folder.
 func TestWriteWhileClosing(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(source, model.SaveOptions{}))

@@ -82,8 +82,8 @@ func TestMergedTypesOfExperts(t *testing.T) {
 	}
 }
 
-// What chooses experts keeps its type where others get another, and so does what is no matrix
-// of products for all its two dimensions.
+// Routers keep their type when others change, and so do tensors that have two dimensions but are
+// not multiplied.
 func TestMergedTensorsThatKeepTheirType(t *testing.T) {
 	mixture, ok := model.FindMixture("q4_k_m")
 	require.True(t, ok)

@@ -26,7 +26,7 @@ func fusedConfig() arch.Config {
 	return c
 }
 
-// The targets are what the model has: fused matrices by their own names.
+// Targets name the model's own matrices: fused ones by their own names.
 func TestTargetsOfFusedMatrices(t *testing.T) {
 	m := newModel(t, fusedConfig(), t.Cleanup)
 	targets := []string{"attn_qkv", "attn_output", "ffn_up", "ffn_down", "token_embd", "output"}
@@ -83,8 +83,8 @@ func withScales(t *testing.T, m *model.Model, scales map[string]float32) *model.
 	return scaled
 }
 
-// Factors of W·x alone are divided out of what is merged; those of the feed-forward
-// network's whole products act on adapters too.
+// Factors of W·x alone are divided out of what is merged; factors of the feed-forward network's
+// whole products act on adapters too.
 func TestMergeWithScales(t *testing.T) {
 	m := withScales(t, fileModel(t, false, ggml.F32), map[string]float32{
 		"blk.0.attn_q.scale": 0.25, "blk.0.attn_v.scale": -3, "blk.1.attn_output.scale": 2, "blk.0.ffn_up.scale": 0.5, "blk.1.ffn_down.scale": 1.5,

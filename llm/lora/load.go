@@ -34,11 +34,11 @@ func (e *MismatchError) Error() string {
 	return what + "\n\t" + strings.Join(e.Faults, "\n\t")
 }
 
-// Load reads an adapter for the model, to the device of its weights, from a GGUF file, or as
-// PEFT saves it: from the folder, or one of the files, adapter_config.json and
-// adapter_model.safetensors. Tensors of other types are converted to F32;
-// [Pair] tells the type. What does not fit the model is a [MismatchError]: so are adapters
-// of PEFT that are more than pairs of matrices, such as DoRA's.
+// Load reads an adapter for the model, to the device of its weights, from a GGUF file, or as PEFT
+// saves it: from the folder, or one of the files, adapter_config.json and
+// adapter_model.safetensors. Tensors of other types are converted to F32; [Pair] has the type. An
+// adapter that does not fit the model is a [MismatchError], and so is an adapter of PEFT that is
+// more than pairs of matrices, such as DoRA's.
 func Load(path string, m *model.Model) (*Adapter, error) {
 	release, err := m.Retain()
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *reader) readKeys() (alpha float32) {
 	return alpha
 }
 
-// expect demands the value of a key that says what the file is.
+// expect demands the value of a key that identifies the file.
 func (r *reader) expect(key, want, meaning string) {
 	got, err := ggml.GGUFValue[string](r.g, key)
 	switch {

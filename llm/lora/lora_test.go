@@ -75,7 +75,7 @@ func fileModel(t *testing.T, tied bool, typ ggml.Type) *model.Model {
 			}
 			return typ
 		},
-		// Larger weights than those of a fresh model: every path must count.
+		// Weights are larger than in a fresh model, so that every path counts.
 		Change: func(string) func([]float32) error {
 			return func(values []float32) error { return addNoise(values, rng) }
 		},

@@ -134,7 +134,7 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 		o.Threads = ggml.DefaultThreads()
 	}
 	if o.Threads < 0 {
-		return nil, fmt.Errorf("a merge on %d threads: it takes at least 1", o.Threads)
+		return nil, fmt.Errorf("a merge on %d threads: give at least 1", o.Threads)
 	}
 	if o.Type != nil && o.Mixture != nil {
 		return nil, fmt.Errorf("a merge has both the type %v and the mixture %s; it takes one of them", *o.Type, o.Mixture.Name)
@@ -218,8 +218,8 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 	return nil
 }
 
-// productScales are what the model multiplies W·x by before adapters are added, for each expert;
-// nil is nothing. Layers that share the matrix have to agree.
+// productScales returns the factors by which the model scales W·x before adapters are added, for
+// each expert; nil means none. Layers that share the matrix must have the same.
 func productScales(m *model.Model, base string) (factors []float32, err error) {
 	for i, name := range scalesOf(m, base) {
 		var own []float32
@@ -263,8 +263,8 @@ type output struct {
 	from  *ggml.Tensor
 	base  string // that the pairs change
 	pairs []model.LoRAPair
-	// factors of the matrix, or of each expert's, in the model, by which the change of the matrix
-	// itself is smaller than that of the product; nil is none.
+	// factors by which the model scales the product of the matrix, or of each expert's. The
+	// matrix's change is divided by them; nil means none.
 	factors []float32
 
 	importance []float32 // of its columns; nil for none
@@ -372,8 +372,8 @@ func (o *output) fault() string {
 	return ""
 }
 
-// importanceFault says what is wrong with the importance of the columns. llama-imatrix does
-// not watch the embedding, and the output only if asked to.
+// importanceFault describes a fault in the importance of the columns. llama-imatrix does not record
+// the embedding, and the output only on request.
 func (o *output) importanceFault() string {
 	isLayers := o.info.Name != tokenEmbd && o.info.Name != outputName
 	switch n := int64(len(o.importance)); {

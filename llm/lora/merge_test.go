@@ -59,7 +59,7 @@ func exactWeight(t *testing.T, m *model.Model, base string, joined []model.LoRAP
 	return exact
 }
 
-// change is what a pair adds to a matrix of a shape, scale·B·A, in float64.
+// change returns what a pair adds to a matrix of a shape, scale·B·A, in float64.
 func change(t *testing.T, p lora.Pair, shape []int64, scale float64) []float64 {
 	t.Helper()
 	in, rank := int(shape[0]), p.Rank()

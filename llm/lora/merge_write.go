@@ -111,7 +111,7 @@ func (b *blocks) next(from, n int64) ([]byte, error) {
 	return b.merged[:n*b.o.info.Type.RowSize(b.o.from.Dim(0))], b.convert(n)
 }
 
-// multiply computes n rows of Σ scale·B·A into b.delta, those of each expert by itself.
+// multiply computes n rows of Σ scale·B·A into b.delta, for each expert on its own.
 func (b *blocks) multiply(from, n int64) error {
 	rows := b.o.from.Dim(1) // of an expert
 	for begin, end := from, from+n; begin < end; {

@@ -39,8 +39,8 @@ const (
 type Options struct {
 	// Rank is the rank of every target that Ranks does not name.
 	Rank int
-	// Ranks gives the rank by name; 0 leaves the matrix out. Where several names stand for a
-	// matrix, the most specific one counts, which is that of the fewest matrices.
+	// Ranks gives the rank by name; 0 leaves the matrix out. If several names match a matrix, the
+	// most specific one counts: the name that matches the fewest matrices.
 	Ranks map[string]int
 	// Targets names the matrices to adapt. nil stands for [AllLinear], and whatever else Ranks
 	// names.
@@ -112,7 +112,7 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	return list, nil
 }
 
-// scaleFaults says what is wrong with the strength.
+// scaleFaults lists the faults of the strength.
 func (o Options) scaleFaults() []string {
 	var faults []string
 	if fault := validAlpha(o.Alpha); fault != "" {

@@ -29,8 +29,8 @@ const (
 // PEFTOptions describe an adapter of PEFT.
 type PEFTOptions struct {
 	Type ggml.Type // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
-	// BaseModel is base_model_name_or_path, where PEFT finds the model: a folder or a
-	// repository of Hugging Face. "" is that of the Keys of the adapter, if they have one.
+	// BaseModel is base_model_name_or_path, where PEFT finds the model: a folder or a repository of
+	// Hugging Face. "" uses the one in the adapter's Keys, if any.
 	BaseModel string
 	Dropout   float32 // lora_dropout, for those who train on; from 0 to below 1
 	// Root is the module of transformers that has the layers: "" is "model", as in a
@@ -39,7 +39,7 @@ type PEFTOptions struct {
 	Root string
 }
 
-// path is that of a module in transformers' model.
+// path returns the path of a module in transformers' model.
 func (o PEFTOptions) path(a *arch.Architecture, module string) string {
 	if module == a.OutputModule() {
 		return module

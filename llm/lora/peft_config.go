@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/plainjson"
 )
 
-// A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that
-// say what the tensors mean.
+// A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that give
+// tensors their meaning.
 type peftConfig struct {
 	PEFTType     string      `json:"peft_type"`
 	TaskType     string      `json:"task_type"`
@@ -50,7 +50,7 @@ type peftRule struct {
 func (p *peftPattern) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	open, err := d.Token()
-	if err != nil || open == nil { // null is none
+	if err != nil || open == nil { // null means none
 		return err
 	}
 	if open != json.Delim('{') {
@@ -108,8 +108,8 @@ func (p peftPattern) of(path string, fallback float32) float32 {
 	return fallback
 }
 
-// rank and alpha are those of a module by its whole path; alpha as [Pair] has it, which is
-// divided by the rank.
+// rank and alpha return the settings of a module, by its whole path. alpha is in [Pair]'s sense: it
+// is divided by the rank.
 func (c *peftConfig) rank(path string) int {
 	return int(c.RankPattern.of(c.targets.patternPath(path), float32(c.Rank)))
 }
@@ -142,7 +142,7 @@ func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err e
 	return c, append(faults, unsupportedFields(fields)...), unknownFields(fields), nil
 }
 
-// set takes the fields that say what the tensors mean. Others may have any form.
+// set takes the fields that give tensors their meaning. Others may have any form.
 func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	for name, target := range map[string]any{
 		"peft_type": &c.PEFTType, "base_model_name_or_path": &c.BaseModel, "r": &c.Rank, "lora_alpha": &c.Alpha,

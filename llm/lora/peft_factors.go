@@ -38,7 +38,7 @@ func factorsByRows(list []factors) map[string]*factors {
 // several: nil if nothing changes them. Factors with the same A stay of their rank, others
 // are put together as blocks: A one below the other, B beside each other with zeros.
 func regroup(of map[string]*factors, name string, all []arch.Rows) *factors {
-	var blocks []*factors // those of different A
+	var blocks []*factors // one for each different A
 	block := map[string]int{}
 	for _, p := range all {
 		f := of[p.Name]
@@ -108,7 +108,7 @@ func (f *factors) copyRows(dst []float32, width, column int, some arch.Rows, fac
 	}
 }
 
-// reorder changes the order of heads and of their rows, of transformers to that of a GGUF file or back.
+// reorder converts the order of heads and of their rows from transformers' to the GGUF file's, or back.
 func (f *factors) reorder(toFile bool) {
 	if f.isEmbedding() {
 		return // it has no heads
@@ -150,8 +150,8 @@ func tile(values []float32, t arch.Tiling, toFile bool) {
 	}
 }
 
-// interleave puts the second half of the rows between those of the first: neighbours in a
-// GGUF file are half a head apart in transformers.
+// interleave alternates the rows of both halves: neighbours in a GGUF file are half a head apart in
+// transformers.
 func interleave(rows []float32, rank int) {
 	half := len(rows) / rank / 2
 	old := slices.Clone(rows)
@@ -238,7 +238,7 @@ func matrixFactors(a *arch.Architecture, list []factors) []factors {
 	return found
 }
 
-// spec is that of the pair of a matrix [n_in, n_out].
+// spec describes the pair of a matrix [n_in, n_out].
 func (f *factors) spec() spec {
 	s := spec{base: f.name}
 	rank := int64(f.rank)

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// mergeRemedy is what to do with an adapter that is more than pairs of matrices.
+// mergeRemedy is the remedy for an adapter that is more than pairs of matrices.
 const mergeRemedy = "merge the adapter into its base with PEFT (merge_and_unload), and convert the merged model to GGUF"
 
-// unsupported are the settings of PEFT that change what a model computes in ways that an
-// adapter of llama.cpp cannot have, and what tensors they bring along.
+// unsupported are PEFT's settings that change what a model computes in ways that an adapter of
+// llama.cpp cannot, with the tensors that they add.
 var unsupported = []unsupportedField{
 	{"use_dora", ".lora_magnitude_vector", "DoRA scales the columns of weights too"},
 	{"lora_bias", ".lora_B.bias", "it has biases of B"},
@@ -49,7 +49,7 @@ var (
 	leavesBase  = []string{"gaussian", "eva", "orthogonal", "mica"}
 )
 
-// unsupportedFields says what is wrong with each.
+// unsupportedFields describes the fault of each unsupported field.
 func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	for _, u := range unsupported {
 		if value := fields[u.field]; isSet(value) {
@@ -66,7 +66,7 @@ func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	return faults
 }
 
-// unknownFields tells of fields that are set and have no meaning here.
+// unknownFields reports fields that are set and have no meaning here.
 func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		isUnsupported := slices.ContainsFunc(unsupported, func(u unsupportedField) bool { return u.field == name })
@@ -86,7 +86,7 @@ func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	return notices
 }
 
-// isSet reports whether a value is none of those that PEFT has for "not used".
+// isSet reports whether a value differs from all that PEFT writes for "not used".
 func isSet(raw json.RawMessage) bool {
 	switch string(bytes.TrimSpace(raw)) {
 	case "", "null", "false", `""`, `"none"`, "[]", "{}", "0":

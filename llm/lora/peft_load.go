@@ -165,7 +165,7 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 		}
 		return
 	}
-	r.fault("tensor %s: is no factor of LoRA; %s", t.Name, mergeRemedy)
+	r.fault("tensor %s: is not a LoRA factor; %s", t.Name, mergeRemedy)
 }
 
 // readModules reads the pairs in the order of the modules.
@@ -295,7 +295,7 @@ const (
 
 var repositoryName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
 
-// keys are those of an adapter for the model, with the repository of the base.
+// keys returns the keys of an adapter for the model, with the repository of the base.
 func (r *peftReader) keys() map[string]any {
 	keys := describeBase(r.m)
 	if base := r.config.BaseModel; base != nil && repositoryName.MatchString(*base) && !filepath.IsAbs(*base) {

@@ -268,7 +268,7 @@ func targetModules(all []arch.Module, layers int, adapted map[string]float32, pa
 	return targets, nil
 }
 
-// isRenumbered reports whether PEFT finds another number in the path than that of the layer.
+// isRenumbered reports whether PEFT finds a number in the path that is not the layer's.
 func isRenumbered(m arch.Module) bool {
 	found := layerOf.FindStringSubmatch("." + m.Path)
 	return m.Layer >= 0 && (found == nil || found[1] != strconv.Itoa(m.Layer))

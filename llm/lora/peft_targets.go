@@ -40,7 +40,8 @@ func (r *peftReader) checkParameters() {
 	}
 }
 
-// patternPath is what patterns see of a module: its matrix where that is a parameter to PEFT.
+// patternPath returns the path that patterns match: the matrix's, if PEFT treats the matrix as a
+// parameter.
 func (t *peftTargets) patternPath(path string) string {
 	if t.hasParameter(path) {
 		return path + peftParameter
@@ -54,7 +55,7 @@ func (t *peftTargets) hasParameter(path string) bool {
 	return in
 }
 
-// untargeted tells of modules whose tensors PEFT leaves out, where we apply them.
+// untargeted reports modules whose tensors PEFT leaves out, and we apply.
 func (r *peftReader) untargeted() []string {
 	var left []string
 	for _, p := range r.found {
@@ -108,8 +109,8 @@ func (t *peftTargets) hasLayer(path string) bool {
 	return err != nil || slices.Contains(layers, layer)
 }
 
-// matchesModules reports whether a module is one of those that a setting names; known is
-// false where the setting is none that we understand.
+// matchesModules reports whether a setting names a module; known is false if we do not understand
+// the setting.
 func matchesModules(setting json.RawMessage, path string) (in, known bool) {
 	var list []string
 	if json.Unmarshal(setting, &list) == nil {

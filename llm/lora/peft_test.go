@@ -109,8 +109,8 @@ func requireEqual(t require.TestingT, a, b *lora.Adapter) {
 	}
 }
 
-// Pairs of matrices that transformers fuses become one, whose rank is the sum, with the same
-// effect; and a module of which the file has parts goes to each of them.
+// Pairs of matrices that transformers fuses become one pair of the summed rank, with the same
+// effect; the pair of a module whose parts are matrices in the file goes to each part.
 func TestPEFTOfPartsAlone(t *testing.T) {
 	c := llmtest.ArchModel(t, "phi3", ggml.F32).Config()
 	c.FusedQKV = false
@@ -137,8 +137,8 @@ func readConfig(t *testing.T, folder string) (config map[string]any) {
 	return config
 }
 
-// Factors of modules whose rows a file has in one matrix become blocks: the product is that
-// of the modules, and 0 where there are none.
+// Factors of modules whose rows share a matrix in the file become blocks: their product equals the
+// modules' products, and is 0 where there are no modules.
 func TestPEFTIntoFused(t *testing.T) {
 	c := tinyConfig(false)
 	c.FusedQKV, c.Layers, c.RoPE.Mode, c.Arch = true, 1, ggml.RoPENeoX, "qwen2" // whose rows are not permuted
@@ -403,7 +403,7 @@ func TestPEFTFaults(t *testing.T) {
 			p.config["modules_to_save"] = []string{"lm_head", "norm"}
 			p.add("base_model.model.lm_head.weight", 96, 64)
 			p.add("base_model.model.model.norm.weight", 64)
-		}, []string{"tensor base_model.model.model.norm.weight: is no factor of LoRA; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 is not that of output.weight in the model, and an adapter has no whole tensors; " + merge}},
+		}, []string{"tensor base_model.model.model.norm.weight: is not a LoRA factor; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 is not that of output.weight in the model, and an adapter has no whole tensors; " + merge}},
 		{"tokens", func(p *peftFolder) {
 			p.config["trainable_token_indices"] = []int{1}
 			p.add("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", 1, 64)
@@ -434,14 +434,14 @@ func TestPEFTFaults(t *testing.T) {
 			[]string{"layers.7.mlp.up_proj.lora_A.weight: the model has no such module; it can be adapted in embed_tokens, q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head"}},
 		{"another architecture", func(p *peftFolder) { p.add(peftLayer+"self_attn.qkv_proj.lora_A.weight", 2, 64) }, []string{"the model has no such module"}},
 		{"an image encoder", func(p *peftFolder) { p.add("base_model.model.model.vision_tower.layers.0.q_proj.lora_A.weight", 2, 64) }, []string{"the model has no such module"}},
-		{"no prefix", func(p *peftFolder) { p.add("model.layers.0.mlp.gate_proj.lora_A.weight", 2, 64) }, []string{"is no factor of LoRA"}},
-		{"unknown tensors", func(p *peftFolder) { p.add("a", 1); p.add("b", 1) }, []string{"tensor a: is no factor of LoRA", "tensor b: is no factor of LoRA"}},
+		{"no prefix", func(p *peftFolder) { p.add("model.layers.0.mlp.gate_proj.lora_A.weight", 2, 64) }, []string{"is not a LoRA factor"}},
+		{"unknown tensors", func(p *peftFolder) { p.add("a", 1); p.add("b", 1) }, []string{"tensor a: is not a LoRA factor", "tensor b: is not a LoRA factor"}},
 		{"the same module twice", func(p *peftFolder) {
 			p.add("base_model.model.layers.0.mlp.up_proj.lora_A.weight", 2, 64)
 			p.add("base_model.model.layers.0.mlp.up_proj.lora_B.weight", 96, 2)
 		}, []string{"there is another one for the same matrix", "there is another one for the same matrix"}},
 		{"more tokens", func(p *peftFolder) { p.add("base_model.model.lm_head.base_layer.weight", 100, 64) },
-			[]string{"lm_head.base_layer.weight has the shape [100 64], and the model's is [96 64]: its vocabulary is another; " + merge}},
+			[]string{"lm_head.base_layer.weight has the shape [100 64], and the model's is [96 64]: their vocabularies differ; " + merge}},
 		{"a linear layer of the embedding", func(p *peftFolder) {
 			p.add("base_model.model.model.embed_tokens.lora_A.weight", 2, 64)
 			p.add("base_model.model.model.embed_tokens.lora_B.weight", 96, 2)
@@ -492,7 +492,7 @@ func TestPEFTFiles(t *testing.T) {
 	const config = `{"peft_type":"LORA","r":2}`
 	for want, files := range map[string]map[string]string{
 		"is no adapter of PEFT: it has neither adapter_config.json nor adapter_model.safetensors":     {},
-		"adapter_config.json is missing, which tells the strength":                                    {"adapter_model.safetensors": tensors},
+		"adapter_config.json is missing; it has the strength":                                         {"adapter_model.safetensors": tensors},
 		": adapter_model.safetensors is missing":                                                      {"adapter_config.json": config},
 		"adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as":         {"adapter_config.json": config, "adapter_model.bin": ""},
 		"adapter_config.json: unexpected end of JSON input":                                           {"adapter_config.json": "", "adapter_model.safetensors": tensors},

@@ -40,7 +40,7 @@ func (r *peftReader) whole(t *safetensors.Tensor, base string) {
 	shape := r.m.Weight(base).Shape()
 	slices.Reverse(shape)
 	if !slices.Equal(t.Shape, shape) {
-		r.fault("tensor %s has the shape %v, and the model's is %v: its vocabulary is another; %s", t.Name, t.Shape, shape, mergeRemedy)
+		r.fault("tensor %s has the shape %v, and the model's is %v: their vocabularies differ; %s", t.Name, t.Shape, shape, mergeRemedy)
 		return
 	}
 	r.wholes = append(r.wholes, wholeTensor{t, base})

@@ -78,8 +78,7 @@ func TestPEFTOutputBias(t *testing.T) {
 	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it has biases of the base; merge")
 }
 
-// PEFT leaves out the tensors of modules that are none of target_modules; we apply them, and
-// say so.
+// PEFT ignores tensors of modules that target_modules does not match; we apply them, and say so.
 func TestPEFTTargetsNotice(t *testing.T) {
 	m := fileModel(t, false, ggml.F32)
 	const notice = "1 module is none of target_modules in adapter_config.json, and has tensors, such as model.layers.0.mlp.up_proj: PEFT would leave them out, here they count"

@@ -12,11 +12,11 @@ import (
 // SaveOptions describe the file of an adapter.
 type SaveOptions struct {
 	Type ggml.Type      // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
-	Name string         // general.name; "" keeps that of the adapter's Keys
+	Name string         // general.name; "" keeps the name in the adapter's Keys
 	Keys map[string]any // further keys, which go before the adapter's own
 }
 
-// The keys that say what kind of file it is.
+// The keys that identify the kind of file.
 const (
 	keyType        = "general.type"
 	keyArch        = "general.architecture"

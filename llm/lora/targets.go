@@ -32,8 +32,8 @@ type adaptable struct {
 	layer        int      // -1 outside of the layers
 }
 
-// adaptables lists those of a model in the order of computation, and an output without a
-// matrix of its own, which can be named but not adapted.
+// adaptables lists the matrices of a model that can be adapted, in the order of computation, and an
+// output without a matrix of its own, which can be named but not adapted.
 func adaptables(a *arch.Architecture) []adaptable {
 	var list []adaptable
 	for _, w := range a.Weights() {

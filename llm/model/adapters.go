@@ -17,9 +17,9 @@ const tokenEmbd = "token_embd.weight"
 // [r, n_embd]. Matrices of experts [n_in, n_out, experts] have a pair each, A [n_in, r, experts]
 // and B [r, n_out, experts].
 //
-// Type is that of A and B in the file they come from, where it is F16 or BF16: their values
-// have no more bits. Sessions on the CPU then use them in it, in half the memory, and round
-// x and A·x to it, as stock llama.cpp does.
+// Type is the type of A and B in their file if it is F16 or BF16: their values have no more bits.
+// Sessions on the CPU then keep them in this type, in half the memory, and round x and A·x to it,
+// as stock llama.cpp does.
 type LoRAPair struct {
 	A, B  *ggml.Tensor
 	Scale float32

@@ -37,8 +37,8 @@ func forEach(t *testing.T, names []string, types []ggml.Type, test func(t *testi
 	}
 }
 
-// The loss, and the gradients of A and B of every matrix of every layer, of the
-// embedding and of the output, agree with those of the graph in float64.
+// The loss, and the gradients of A and B of every matrix of every layer, of the embedding and of
+// the output, agree with the graph in float64.
 func TestArchitectureLoRAGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32, ggml.Q8_0}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
@@ -72,8 +72,8 @@ func requireAllAdapted(t *testing.T, s *llmtest.LoRASetup) {
 // tolerances are relative errors.
 type tolerances struct{ loss, gradient float64 }
 
-// tolerated are those of a model. Checkpoints keep their inputs to 18 bits; the table of
-// GELU takes an input in F16, which may be another than in float64.
+// tolerated returns the tolerances for a model. Checkpoints keep their inputs to 18 bits; the table
+// of GELU takes an input in F16, which may differ from the one in float64.
 func tolerated(m *model.Model, checkpoint bool) tolerances {
 	switch {
 	case llmtest.LooksUpGELU(m.Config().Arch):

@@ -69,7 +69,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// What a file of a known kind asks for and nothing computes is refused by name.
+// A setting in a file of a known kind that nothing computes is refused by name.
 func TestUnsupportedVariants(t *testing.T) {
 	for _, c := range []struct {
 		arch, key string
@@ -302,7 +302,7 @@ func TestConfigIsFinite(t *testing.T) {
 	}
 }
 
-// A model that its file would not describe is none: read again, it would be another.
+// A model that its file cannot describe is refused: read again, it would be another one.
 func TestConfigFitsIntoFile(t *testing.T) {
 	for want, c := range map[string]struct {
 		arch   string

@@ -40,9 +40,9 @@ func (k Kept) String() string {
 	return names[k]
 }
 
-// Copies are frozen matrices of a model once more, where these lie. Graphs ask for them as they are
-// built ([TrainGraphOptions].Copies); then Allocate gives them memory, and Fill contents. Close them
-// after the graphs. They are used by one goroutine.
+// Copies are low-precision copies of a model's frozen matrices, on the devices of these. Graphs
+// request them as they are built ([TrainGraphOptions].Copies); then Allocate allocates them, and
+// Fill computes them. Close them after the graphs. They are used by one goroutine.
 type Copies struct {
 	m      *Model
 	engine *device.Engine
@@ -59,7 +59,7 @@ type Copies struct {
 	access    exclusive.Access
 }
 
-// copies are those of a matrix, and the adapters in them.
+// copies are the copies of a matrix, and the adapters in them.
 type copies struct {
 	w, matrix, transposed  *ggml.Tensor
 	declared               *arch.Weight
@@ -74,7 +74,7 @@ func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Co
 		return nil, err
 	}
 	if n := len(e.Devices()); len(kept) != n {
-		return nil, fmt.Errorf("what is kept is that of %d devices, and the engine has %d", len(kept), n)
+		return nil, fmt.Errorf("kept has tiers for %d devices, and the engine has %d devices", len(kept), n)
 	}
 	for _, k := range kept {
 		switch {
@@ -90,7 +90,7 @@ func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Co
 	}, nil
 }
 
-// copiesOfGraph are those that a graph multiplies with: it declares them as it asks for them.
+// copiesOfGraph are the copies that a graph multiplies with. Requesting one declares it.
 type copiesOfGraph struct{ *Copies }
 
 // Matrix is a copy of a frozen matrix; nil where none is kept.
@@ -150,7 +150,7 @@ func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) 
 	return of.transposed
 }
 
-// keeps is what the device of a matrix keeps.
+// keeps returns the tier that the matrix's device keeps.
 func (c *Copies) keeps(of *copies) Kept { return c.kept[of.place] }
 
 // tierOfMatrix is from where on there is a copy of a matrix that has adapters.
@@ -182,7 +182,7 @@ func (c *Copies) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
 	return c.ctx.NewTensor(c.typ, rowLen, rows).SetName(w.Name() + " copy")
 }
 
-// copiesOf are those of a matrix, nil where it is none of the model's.
+// copiesOf returns the copies of a matrix; nil if the model has no such matrix.
 func (c *Copies) copiesOf(w *ggml.Tensor) *copies {
 	of := c.of[w]
 	if name, ok := c.m.names[w]; ok && of == nil && !c.made {
@@ -200,7 +200,7 @@ func (of *copies) tensors() []*ggml.Tensor {
 	return slices.DeleteFunc([]*ggml.Tensor{of.matrix, of.transposed}, func(x *ggml.Tensor) bool { return x == nil })
 }
 
-// checkMade says what is wrong with copies that are nil or a zero value.
+// checkMade returns an error for copies that are nil or a zero value.
 func (c *Copies) checkMade() error {
 	switch {
 	case c == nil:
@@ -219,7 +219,8 @@ func (c *Copies) acquire(method string) error {
 	return c.access.Acquire(method, "Copies")
 }
 
-// SizesOf are those of the copies that graphs have asked for, if no device keeps more than that.
+// SizesOf returns the sizes of the copies that graphs have asked for, if each device keeps at most
+// the tier k.
 func (c *Copies) SizesOf(k Kept) device.Sizes {
 	if c.checkMade() != nil {
 		return nil
@@ -244,7 +245,7 @@ func (c *Copies) Kept() []Kept {
 	return slices.Clone(c.kept)
 }
 
-// Sizes are those of all, once they have memory.
+// Sizes returns the sizes of all copies, once they are allocated.
 func (c *Copies) Sizes() device.Sizes {
 	if c.checkMade() != nil {
 		return nil
@@ -322,7 +323,7 @@ func (c *Copies) Fill(ctx context.Context) error {
 	}
 	defer c.access.Release()
 	if !c.made {
-		return errors.New("the copies have no memory; Allocate gives them some")
+		return errors.New("the weight copies are not allocated; call Allocate first")
 	}
 	if err := c.fill(ctx); err != nil {
 		return err
@@ -366,8 +367,7 @@ func (of *copies) fill(ctx context.Context, workspace *device.Workspace) error {
 	return workspace.Compute(ctx, g)
 }
 
-// Updates are what has to be computed after adapters have changed: it copies them to where they are
-// folded.
+// Updates returns the work after adapters have changed: it copies them to where they are folded.
 func (c *Copies) Updates() []device.Work {
 	if c == nil || c.update.Graph == nil {
 		return nil
@@ -396,8 +396,8 @@ func (c *Copies) computeUpdates(ctx context.Context) error {
 	return nil
 }
 
-// String says what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB"; "" is
-// nothing.
+// String describes what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB";
+// "" if nothing.
 func (c *Copies) String() string {
 	if c.checkMade() != nil {
 		return ""

@@ -172,7 +172,8 @@ func ExampleLossGraph() {
 	// Output: 8 losses: true
 }
 
-// Devices multiply faster by matrices in the compute type, and keep them so beside those of the file.
+// Devices multiply faster by matrices in the compute type, and keep such copies beside the file's
+// matrices.
 func ExampleCopies() {
 	m := small()
 	defer m.Close()

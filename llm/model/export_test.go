@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// VisibleInputs names those of first visible keys that the graph has.
+// VisibleInputs names the inputs of first visible keys that the graph has.
 func (l *LossGraph) VisibleInputs() []string {
 	var names []string
 	for x := range l.Graph.Inputs() {
@@ -20,7 +20,7 @@ func (l *LossGraph) VisibleInputs() []string {
 	return names
 }
 
-// drawn is what fills an input for a batch.
+// drawn returns the values of an input for a batch.
 func (l *LossGraph) drawn(name string, b Batch) any {
 	for x, draw := range l.inputs.All() {
 		if x.Name() == name {

@@ -36,8 +36,8 @@ type TrainGraphOptions struct {
 	Grads map[*ggml.Tensor]*ggml.Tensor
 	// Milestones are told of while the backward pass goes on.
 	Milestones []Milestone
-	// Layers are those that the graph has, of which the others pass on what they see: a few take less time than all. nil is
-	// all. Watch is called by the computation at each passage of a layer, and waited for; nil for none.
+	// Layers are the layers that the graph has; others pass their input on, so that a few layers take less time than all.
+	// nil means all. The computation calls Watch whenever it enters or leaves a layer, and waits for it; nil means none.
 	Layers []int
 	Watch  func(layer int, at arch.Passage)
 	// Losses are where the graph writes the loss of each token, for graphs that go on from
@@ -54,8 +54,8 @@ type TrainGraphOptions struct {
 	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
 	// any case; their gradients are products in BF16 too, but in F32 with F16.
 	ComputeType ggml.Type
-	// Copies are those of frozen matrices that the graph multiplies with, and asks for as it is
-	// built; nil is none.
+	// Copies are low-precision copies of the frozen matrices, which the graph multiplies with and
+	// asks for as it is built; nil means none.
 	Copies *Copies
 	// Dropout is the probability by which each input of a trained adapter's A is dropped;
 	// the others count 1/(1−Dropout) times. Adapters of the token embedding have none, as
@@ -103,10 +103,10 @@ type Batch struct {
 	// that share a row do not see each other, and the positions of each begin at 0.
 	// nil: each row is one sample.
 	Starts []int32
-	// Hidden are the indices [from, to) in its row that each token does not see of its sample, where answers go
-	// on from one prompt: a later answer does not see the ones between the prompt and itself, and has the
-	// positions that it would have without them. Each answer begins with the last token of the prompt, so that
-	// its first token has a target of its own. An empty interval hides nothing; nil is none.
+	// Hidden are the indices [from, to) in its row that each token does not see of its sample, if several
+	// answers continue one prompt: a later answer does not see the ones between the prompt and itself, and has
+	// the positions that it would have without them. Each answer begins with the last token of the prompt, so
+	// that its first token has a target of its own. An empty interval hides nothing; nil means no intervals.
 	Hidden [][2]int32
 	// Samples number the sample that each target counts for, from 0, see [Batch.LogProbs]; graphs do without. nil: all
 	// count for sample 0.
@@ -158,7 +158,7 @@ type BatchSizeError struct {
 	MaxTokens     int // of a batch
 }
 
-// Error says what is too large, and what to do.
+// Error states what is too large, and the remedy.
 func (e *BatchSizeError) Error() string {
 	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens are computed at a time; use smaller batches, and more of them in a step", e.Batch, e.Length, e.MaxTokens)
 }
@@ -303,8 +303,8 @@ func (l *LossGraph) Predictions() ([]int32, error) {
 	return l.losses.Likeliest()
 }
 
-// Allocate gives the graph memory, if it has none: of its own, or that of the graph before
-// in its workspace. Compute does so too.
+// Allocate allocates the graph, if it is not: in memory of its own, or in the memory of the
+// workspace's previous graph. Compute does so too.
 func (l *LossGraph) Allocate() error {
 	if err := l.acquire("LossGraph.Allocate"); err != nil {
 		return err
@@ -323,8 +323,8 @@ func (l *LossGraph) allocate() error {
 	return l.workspace.Allocate(l.Graph)
 }
 
-// Measure is the memory that Allocate takes, without taking any. Tensors of which the graph
-// only computes have theirs already: weights, adapters, and accumulators of gradients.
+// Measure returns the memory that Allocate takes, without allocating. Tensors that exist outside of
+// the graph do not count: weights, adapters, and accumulators of gradients.
 func (l *LossGraph) Measure() (device.Sizes, error) {
 	if err := l.checkMade(); err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (l *LossGraph) Measure() (device.Sizes, error) {
 	return w.Measure(l.Graph)
 }
 
-// Memory is that of the workspace, known once the graph has been allocated.
+// Memory returns the sizes of the workspace, known once the graph has been allocated.
 func (l *LossGraph) Memory() device.Sizes { return l.workspace.Sizes() }
 
 func (l *LossGraph) check(b Batch) error {
@@ -367,7 +367,7 @@ func (l *LossGraph) checkStarts(starts []int32) error {
 	case starts == nil:
 		return nil
 	case !l.packed:
-		return errors.New("the batch has packed samples, and the graph takes one in a row; build it with Packed")
+		return errors.New("the batch packs several samples in a row; build the graph with Packed")
 	case len(starts) != l.length*l.batch:
 		return fmt.Errorf("the batch has %d starts of samples; the graph takes %d", len(starts), l.length*l.batch)
 	}
@@ -412,7 +412,7 @@ func (b *Batch) branches(i int, inRow int32) bool {
 
 func (b *Batch) hidesNothing(i int) bool { return b.Hidden[i][0] == b.Hidden[i][1] }
 
-// feed is what the inputs are filled from.
+// feed returns the values from which inputs are filled.
 func (l *LossGraph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
 	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Milestone is a point of the backward pass: that from which on the graph adds nothing more to some
+// A Milestone is the point of the backward pass after which the graph adds nothing more to some
 // accumulators of gradients.
 type Milestone struct {
 	Grads []*ggml.Tensor // of TrainGraphOptions.Grads

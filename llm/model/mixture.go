@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A Mixture gives the matrices of a model their types by what they do and by their layer:
-// what loses most by rounding gets more bits. The mixtures are those of llama-quantize.
+// A Mixture gives the matrices of a model their types by what they do and by their layer: matrices
+// that lose most by rounding get more bits. The mixtures are llama-quantize's.
 type Mixture struct {
 	Name     string    // as llama-quantize has it, in lower case: "q4_k_m"
 	Type     ggml.Type // of most matrices
@@ -19,7 +19,7 @@ type Mixture struct {
 	// go through beside them, count as the matrices of one network.
 	output, embd                                          rule
 	attnQ, attnK, attnV, attnOut, ffnGate, ffnUp, ffnDown rule
-	dense                                                 rule // of all matrices but those of experts, if it is not nil
+	dense                                                 rule // of all matrices except experts', if it is not nil
 
 	needsImportance bool // it gives types to matrices of layers that are garbage without
 }
@@ -27,8 +27,8 @@ type Mixture struct {
 // Mixtures lists the mixtures of llama-quantize, by bits.
 func Mixtures() []Mixture { return slices.Clone(mixtures) }
 
-// FindMixture returns the mixture of a name, in either case. As in llama-quantize q3_k, q4_k
-// and q5_k are those of middle size.
+// FindMixture returns the mixture of a name, in either case. As in llama-quantize, q3_k, q4_k and
+// q5_k stand for the medium mixtures.
 func FindMixture(name string) (Mixture, bool) {
 	name = strings.ToLower(name)
 	switch name {
@@ -94,8 +94,8 @@ const (
 	ffnDown
 )
 
-// groupOf is that of a weight, by its name as llama-quantize has it: what experts have, and what
-// stands beside the model of text, is part of it.
+// groupOf returns the group of a weight, by its name as in llama-quantize: weights of experts
+// belong to a group too.
 func groupOf(w *arch.Weight) group {
 	for _, g := range []struct {
 		part string
@@ -195,7 +195,7 @@ func sharedHeads(c arch.Config) int {
 	return heads / kv
 }
 
-// A place is what the type of a matrix depends on.
+// A place is the position of a matrix, on which its type depends.
 type place struct {
 	most          ggml.Type // of the mixture
 	rowLen        int64
@@ -212,7 +212,8 @@ type rule func(p place) ggml.Type
 // all gives one type in all layers.
 func all(t ggml.Type) rule { return func(place) ggml.Type { return t } }
 
-// when gives a type where a condition holds, and else that of the next rule, or the mixture's.
+// when returns a rule that gives a type if a condition holds, and else what the next rule or the
+// mixture gives.
 func when(holds func(p place) bool, t ggml.Type, otherwise ...rule) rule {
 	return func(p place) ggml.Type {
 		switch {

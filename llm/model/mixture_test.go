@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// The types are those of llama-quantize, which make interop compares for all mixtures.
+// The types are llama-quantize's, which make interop compares for all mixtures.
 func TestMixtureTypes(t *testing.T) {
 	llama := func(layers, kvHeads, experts int, tied bool) *arch.Architecture {
 		c := llmtest.TinyConfig(tied)

@@ -262,7 +262,7 @@ func (m *Model) usual(w *arch.Weight) func(rng *rand.Rand, values []float32) {
 	}
 }
 
-// Architecture is what the model is made of.
+// Architecture returns the layers of the model.
 func (m *Model) Architecture() *arch.Architecture { return m.arch }
 
 // Config returns the hyper-parameters.
@@ -284,7 +284,7 @@ func (m *Model) Layout() device.Layout { return m.memory.Layout() }
 // LoadOptions.Repack.
 func (m *Model) Repacked() bool { return m.repacked != nil }
 
-// CheckOpen says what is wrong with a model that is nil, a zero value or closed.
+// CheckOpen returns an error for a model that is nil, a zero value or closed.
 func (m *Model) CheckOpen() error {
 	release, err := m.Retain()
 	if err == nil {
@@ -307,7 +307,7 @@ func (m *Model) Retain() (release func(), err error) {
 	return m.life.Release, nil
 }
 
-// Sizes are those of the weights.
+// Sizes returns the sizes of the weights.
 func (m *Model) Sizes() device.Sizes { return m.memory.Sizes() }
 
 // Close frees the weights once no computation uses them, and nothing writes them. It never

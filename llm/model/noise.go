@@ -6,17 +6,18 @@ import (
 	"math"
 )
 
-// A Noise says what dropout and NEFTune draw in a batch: equal ones draw the same.
+// A Noise identifies the random numbers of dropout and NEFTune in a batch: equal ones draw the
+// same.
 type Noise struct {
 	Seed uint64
 	Step int // of the run
-	// Rows are the ids in the step of the batch's rows, by which they draw, so that a row draws
-	// the same however those of a step are divided into batches, or among processes. nil numbers
-	// them from 0.
+	// Rows are the ids of the batch's rows in the step, by which they draw, so that a row draws the
+	// same however the step's rows are divided into batches or among processes. nil numbers them
+	// from 0.
 	Rows []int
 }
 
-// checkNoise says what is wrong with what a graph draws.
+// checkNoise validates the settings of dropout and NEFTune.
 func (o TrainGraphOptions) checkNoise() error {
 	switch {
 	case !(o.Dropout >= 0 && o.Dropout < 1):
@@ -24,7 +25,7 @@ func (o TrainGraphOptions) checkNoise() error {
 	case !(o.NEFTune >= 0) || math.IsInf(float64(o.NEFTune), 0):
 		return fmt.Errorf("the NEFTune alpha is %v; it must be a finite number of at least 0", o.NEFTune)
 	case o.Grads == nil && (o.Dropout > 0 || o.NEFTune > 0):
-		return errors.New("dropout and NEFTune are of training; leave them out of a graph without Grads")
+		return errors.New("dropout and NEFTune need a graph with Grads; leave them out")
 	}
 	if pairs, _ := o.dropped(); o.Dropout > 0 && pairs == 0 {
 		return errors.New("dropout acts on adapters of linear layers, and none is trained; leave it out")

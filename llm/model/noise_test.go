@@ -134,7 +134,7 @@ func noiseGraph(t *testing.T, s *llmtest.LoRASetup, batch int) *model.LossGraph 
 	return s.NewGraph(t, llmtest.NewEngine(t), model.TrainGraphOptions{Length: 40, Batch: batch, Packed: true, Dropout: 0.25, NEFTune: 3})
 }
 
-// correlation is that of values about 1.
+// correlation returns the correlation of values about 1.
 func correlation(x, y []float32) float64 {
 	var xy, xx, yy float64
 	for i := range x {
@@ -144,9 +144,9 @@ func correlation(x, y []float32) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// Factors are 0 with the probability of dropout, otherwise such that the mean is 1; those
-// of other tokens, pairs, rows, steps and seeds are independent. Each bound is five
-// standard deviations.
+// Factors are 0 with the probability of dropout, otherwise such that the mean is 1. Factors of
+// different tokens, pairs, rows, steps or seeds are independent. Each bound is five standard
+// deviations.
 func TestDropoutMasks(t *testing.T) {
 	const rows, tokens = 6, 6 * 40
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
@@ -274,7 +274,7 @@ func TestNoiseErrors(t *testing.T) {
 		"the dropout is NaN; it must be at least 0 and below 1":                        {Dropout: nan, Grads: grads},
 		"the NEFTune alpha is -1; it must be a finite number of at least 0":            {NEFTune: -1, Grads: grads},
 		"the NEFTune alpha is +Inf; it must be a finite number of at least 0":          {NEFTune: float32(math.Inf(1)), Grads: grads},
-		"dropout and NEFTune are of training; leave them out of a graph without Grads": {NEFTune: 5},
+		"dropout and NEFTune need a graph with Grads; leave them out":                  {NEFTune: 5},
 		"dropout acts on adapters of linear layers, and none is trained; leave it out": {Dropout: 0.1, Grads: grads},
 	} {
 		o.Length, o.Batch, o.Adapters = 4, 1, s.Adapters

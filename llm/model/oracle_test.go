@@ -38,7 +38,7 @@ type faulty struct {
 	fault string
 }
 
-// withFault is a lowering of which each op may be at fault.
+// withFault is a lowering with a fault in one op.
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
@@ -124,7 +124,7 @@ func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.
 	return f.wrong(c, "RoPE", f.Lowering.RoPEGrad(c, dy, r))
 }
 
-// faults are what can be wrong of a lowering's results, by its methods.
+// faults are the faults to plant in a lowering's results, by its methods.
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},

@@ -166,7 +166,7 @@ func TestPackedErrors(t *testing.T) {
 		starts []int32
 		packed bool
 	}{
-		"the batch has packed samples, and the graph takes one in a row; build it with Packed":                                 {make([]int32, 6), false},
+		"the batch packs several samples in a row; build the graph with Packed":                                                {make([]int32, 6), false},
 		"the batch has 5 starts of samples; the graph takes 6":                                                                 {make([]int32, 5), true},
 		"token 1 of row 1 belongs to a sample that starts at 2; a sample starts at 1, or where that of the token before does":  {[]int32{0, 1, 2, 0, 2, 2}, true},
 		"token 0 of row 1 belongs to a sample that starts at 1; a sample starts at 0, or where that of the token before does":  {[]int32{0, 1, 1, 1, 1, 1}, true},

@@ -89,7 +89,8 @@ func pairsBatch(vocab int, shared bool) model.Batch {
 	return l.b
 }
 
-// preferences is DPO's loss, whose reference has log-probabilities of its own, and that of text.
+// preferences returns DPO's loss, given the log-probabilities of the reference, and the loss of
+// plain text.
 func preferences(reference []float64) model.SampleLoss {
 	const beta = 0.7
 	return func(logProbs []float64) (loss float64, slopes []float64) {
@@ -209,7 +210,8 @@ func exactLogProbs(p *oracle.Program, b model.Batch) []float64 {
 }
 
 // Answers that share a prompt have the log-probabilities and the gradients of answers apart, of each architecture that
-// knows of other tokens by attention alone: with windows, ALiBi, and recomputed layers. Others say what to do.
+// knows of other tokens by attention alone: with windows, ALiBi, and recomputed layers. Other architectures return an
+// error with the remedy.
 func TestBranchedSamples(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		shared, apart := pairsBatch(m.Config().Vocab, true), pairsBatch(m.Config().Vocab, false)

@@ -45,7 +45,8 @@ func (m *Model) repack(o LoadOptions) error {
 	return err
 }
 
-// RepackedMatrices are the copies of matrices, nil when sessions compute with the weights as they are.
+// RepackedMatrices returns the repacked copies of matrices; nil if sessions use the weights as they
+// are.
 func (m *Model) RepackedMatrices() nn.Repacked { return m.repacked }
 
 // MatrixGroups are the matrices of linear layers for which a function is true, nil for all. Queries, keys and values may lie in

@@ -132,7 +132,7 @@ func TestRoutedCheckpoints(t *testing.T) {
 	}
 	for name, k := range map[string]struct {
 		o      device.Options
-		bound  float64 // that of inputs which are kept rounded
+		bound  float64 // for inputs that are kept rounded
 		rounds bool
 	}{
 		"cpu":         {device.Options{OpSet: device.Kernels}, 1e-4, true},

@@ -43,8 +43,8 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	return g.WriteFile(path)
 }
 
-// WriteKeys sets the metadata of the model in a GGUF file: that of the file it
-// was loaded from, or its hyper-parameters and vocabulary.
+// WriteKeys sets the metadata of the model in a GGUF file: the metadata of the file it was loaded
+// from, or its hyper-parameters and vocabulary.
 func (m *Model) WriteKeys(g *ggml.GGUF) error {
 	release, err := m.Retain()
 	if err != nil {

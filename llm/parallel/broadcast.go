@@ -36,7 +36,7 @@ func (g *Group) Text(ctx context.Context, own string) (string, error) {
 // packed is how many bytes a number holds exactly.
 const packed = 6
 
-// bytes replaces bytes by those of rank 0.
+// bytes replaces b by the bytes of rank 0.
 func (g *Group) bytes(ctx context.Context, b []byte) error {
 	numbers := make([]float64, (len(b)+packed-1)/packed)
 	if g.Rank() == 0 {
@@ -53,8 +53,8 @@ func (g *Group) bytes(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// File gives a file of rank 0 to all: its path there, and elsewhere that of a copy, which remove
-// removes. Where rank 0 has no such file it is "" on all.
+// File gives a file of rank 0 to all: its path on rank 0, and elsewhere the path of a copy, which
+// remove removes. If rank 0 has no such file it returns "" on all ranks.
 func (g *Group) File(ctx context.Context, path string) (copied string, remove func(), err error) {
 	remove = func() {}
 	if ctx == nil {

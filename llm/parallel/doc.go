@@ -5,8 +5,8 @@
 //	…
 //	options.Group = group
 //
-// The program is the same with one process, which needs no MPI: the group is nil then, and its methods
-// are those of a process that is alone. Each process loads the model and the data, takes its share of
-// the rows of each step, and the gradients are added up by MPI, whose library is loaded when a
-// launcher has started several processes ([github.com/goggml/ggml/internal/mpi]).
+// The program is the same with one process, which needs no MPI: the group is then nil, and its methods
+// act for a single process. Each process loads the model and the data, takes its share of the rows of
+// each step, and the gradients are added up by MPI, whose library is loaded when a launcher has
+// started several processes ([github.com/goggml/ggml/internal/mpi]).
 package parallel

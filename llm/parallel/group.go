@@ -38,11 +38,10 @@ func (p Process) String() string {
 	return fmt.Sprintf("rank %d on %s (process %d)", p.Rank, p.Host, p.PID)
 }
 
-// Join joins the processes of a launcher. The context that it returns ends as ctx does, when that of another process
-// ends, and when a process of the group is lost, which is the cause then. Once it has ended, sums are waited for a minute
-// at most. Where this process is alone it returns ctx, and
-// nil. All processes join, and all call Close, or end with an exit status that is not 0, by
-// which the launcher ends the others.
+// Join joins the processes of a launcher. The context that it returns ends when ctx ends, when another process's context
+// ends, and when a process of the group is lost, which is then the cause. After its end, sums are waited for at most a
+// minute. If this process is alone, Join returns ctx and nil. All processes must join, and all must call Close or end
+// with an exit status that is not 0, by which the launcher ends the others.
 func Join(ctx context.Context) (context.Context, *Group, error) {
 	if ctx == nil {
 		return nil, nil, errNoContext
@@ -83,7 +82,8 @@ func Join(ctx context.Context) (context.Context, *Group, error) {
 	return joined, g, nil
 }
 
-// ErrLost is a group of which a process was lost, or whose MPI has failed: what is left of it ends.
+// ErrLost is the loss of a process of the group, or a failure of its MPI: the remaining processes
+// end.
 var ErrLost = errors.New("the group of processes is broken")
 
 // errElsewhere is a context of another process that has ended.
@@ -93,7 +93,7 @@ var errNoContext = errors.New("the context.Context is nil")
 
 func (g *Group) lost(err error) error { return fmt.Errorf("%w: %w", ErrLost, err) }
 
-// introduce tells all processes who the others are.
+// introduce exchanges the descriptions of all processes.
 func (g *Group) introduce() ([]Process, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -146,7 +146,7 @@ func (g *Group) Size() int {
 // Writes reports whether this process is the one that writes files and shows progress.
 func (g *Group) Writes() bool { return g.Rank() == 0 }
 
-// Library is what the MPI library says of itself.
+// Library returns the MPI library's description of itself.
 func (g *Group) Library() string {
 	if g.isAlone() {
 		return ""
@@ -154,7 +154,7 @@ func (g *Group) Library() string {
 	return g.comm.Library
 }
 
-// Processes are those of the group, by rank.
+// Processes lists the processes of the group by rank.
 func (g *Group) Processes() []Process {
 	if g.isAlone() {
 		return nil
@@ -180,8 +180,8 @@ func (g *Group) localProcessors() (n int) {
 	return n
 }
 
-// Threads is how many threads suit this process: its share of the processors that it may run on, where
-// those of the machine have more than there are.
+// Threads returns how many threads suit this process: its share of the processors that it may run on,
+// if the machine's processes may run on more in total than the machine has.
 func (g *Group) Threads() int {
 	own := ggml.DefaultThreads()
 	if list := g.Local(); len(list) > 0 && g.localProcessors() > list[0].Machine {
@@ -271,7 +271,7 @@ func (g *Group) SumGrads(_ context.Context, grads []*ggml.Tensor) (wait func() e
 	}
 }
 
-// waiting counts the time since then as that of waiting for gradients.
+// waiting counts the time since began as waiting for gradients.
 func (g *Group) waiting(began time.Time) { g.waited += time.Since(began) }
 
 // A part of gradients is summed at a time.

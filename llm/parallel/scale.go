@@ -14,7 +14,7 @@ type Network struct {
 	Load float64
 }
 
-// goodput is what headers of Ethernet, IP and TCP leave of a cable.
+// goodput is the share of a cable that headers of Ethernet, IP and TCP leave.
 const goodput = 0.94
 
 // travel is how long bytes take to leave a machine.

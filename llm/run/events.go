@@ -13,8 +13,8 @@ import (
 )
 
 // An eventFile gets what the metrics get, as TensorBoard reads it: records of TFRecord, each an Event of
-// protocol buffers. Each start of a run that takes a step or evaluates has one of its own, which says which
-// steps of those of before it takes again.
+// protocol buffers. Each start of a run that takes a step or evaluates has one of its own, which says from
+// which step on it repeats the earlier ones.
 type eventFile struct {
 	folder string // "" for none
 	step   int    // that the run goes on after

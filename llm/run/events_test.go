@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A scalar is what the reader of events finds.
+// A scalar is a value that the reader of events finds.
 type scalar struct {
 	step  int
 	tag   string

@@ -82,7 +82,7 @@ func ExampleList() {
 	// 3 true true
 }
 
-// A run whose files are not in a folder of its own, and of which all saves stay.
+// A run whose files are not in a folder of its own, and that keeps all saves.
 func ExampleOptions() {
 	t, adapter, done := small(4)
 	defer done()

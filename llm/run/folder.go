@@ -34,8 +34,8 @@ const (
 // Kept is how many of the newest saves stay in a folder, where a program does not say it.
 const Kept = 3
 
-// A Folder is that of a run which this process begins, or goes on with: no other process has it meanwhile. It is used
-// by one goroutine.
+// A Folder is the folder of a run which this process begins or continues, and holds exclusively. It is used by one
+// goroutine.
 type Folder struct {
 	Path   string
 	isNew  bool // CreateNew has made it

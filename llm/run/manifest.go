@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// A Manifest tells what a run computed with, on what, and where its results are. Paths are
-// as in its configuration: relative in the folder, absolute outside of it.
+// A Manifest describes what a run computed with, on what, and where its results are. Paths are as
+// in its configuration: relative in the folder, absolute outside of it.
 type Manifest struct {
 	Program string  `json:"program"`
 	GGML    string  `json:"ggml"`
@@ -36,7 +36,7 @@ type Input struct {
 	SHA256 string `json:"sha256"`
 }
 
-// ReadManifest reads that of a folder; there is none in a folder of no run.
+// ReadManifest reads the manifest of a folder. A folder without a run has none.
 func ReadManifest(folder string) (m Manifest, found bool, err error) {
 	path := filepath.Join(folder, manifest)
 	text, err := filelink.Read(path, filelink.MaxText)

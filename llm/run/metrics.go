@@ -29,7 +29,7 @@ type Line struct {
 	Measured
 }
 
-// Measured is what is different in each run, and in no checkpoint.
+// Measured is the part that differs in each run, and that no checkpoint has.
 type Measured struct {
 	Time            string  `json:"time,omitempty"` // when the step or the evaluation was done, UTC
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
@@ -49,10 +49,10 @@ func stepLine(m train.StepMetrics) Line {
 	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
 }
 
-// shortEpoch leaves out the digits that tell nobody anything.
+// shortEpoch rounds away digits without meaning.
 func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 1e5 }
 
-// evalLine is that of an evaluation after steps.
+// evalLine returns the line of an evaluation after steps.
 func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
 	if e.Step > 0 {
@@ -73,10 +73,10 @@ type metricsFile struct {
 	peak   func(reached float64) float64 // of Options
 }
 
-// openMetrics begins the file with the steps and evaluations that a run has from its
-// checkpoint: what was there of later ones is of steps that are taken again. The file
-// replaces that of before at once, and keeps what was measured; a pipe or a device gets
-// what is new. Without a path none is opened. TensorBoard's events go into a folder, if there is one.
+// openMetrics begins the file with the steps and evaluations that the checkpoint has: later lines are
+// about steps that are taken again. The new file replaces the old one at once, and takes over its
+// measurements; a pipe or a device gets only new lines. Without a path no file is opened.
+// TensorBoard's events go into a folder, if there is one.
 func openMetrics(f File, events string, peak func(reached float64) float64, t *train.Trainer) (*metricsFile, error) {
 	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}, peak: peak}
 	if f.Path == "" {
@@ -99,7 +99,7 @@ func (m *metricsFile) open(t *train.Trainer) (err error) {
 	return err
 }
 
-// A lineKey tells the lines of a run apart.
+// A lineKey identifies a line of a run.
 type lineKey struct {
 	step       int
 	evaluation bool

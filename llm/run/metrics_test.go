@@ -41,7 +41,7 @@ func TestMetricsAreMeasured(t *testing.T) {
 		at, err := time.Parse(time.RFC3339, line["time"].(string))
 		require.NoError(t, err)
 		require.WithinRange(t, at, began, time.Now().Add(time.Second))
-		if rss.Now() > 0 { // the system tells it
+		if rss.Now() > 0 { // the system reports it
 			require.Greater(t, line["memory"], 1e6)
 		}
 		if line["loss"] != nil {
@@ -91,7 +91,7 @@ func TestMetricsHaveTheShareOfThePeak(t *testing.T) {
 	require.Equal(t, 3, asked)
 }
 
-// The speed is that of the tokens of rows, without padding: 3 of 4 here.
+// The speed counts the tokens of rows without padding: 3 of 4 here.
 func TestSpeedIsOfTheData(t *testing.T) {
 	var s speed
 	s.start()

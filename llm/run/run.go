@@ -31,7 +31,7 @@ type NotRunError struct {
 	IsFile bool
 }
 
-// Error says what the path is.
+// Error describes the path.
 func (e *NotRunError) Error() string {
 	if e.IsFile {
 		return e.Path + " is a file; name the folder of a run"

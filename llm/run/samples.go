@@ -11,14 +11,14 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A Sample is what a model made of a prompt after a step, a line of [Samples].
+// A Sample is a model's answer to a prompt after a step, a line of [Samples].
 type Sample struct {
 	Step   int    `json:"step"` // 0 is the model before the run
 	Prompt string `json:"prompt"`
 	Text   string `json:"text"`
 }
 
-// Samples reads those of the run, of which a line that is broken is none.
+// Samples reads the samples of the run, and skips broken lines.
 func (r *Run) Samples() ([]Sample, error) {
 	if r == nil {
 		return nil, errNil
@@ -41,8 +41,8 @@ func readSamples(path string) ([]Sample, error) {
 	return list, err
 }
 
-// AddSample adds a sample of a run that has done so many steps. It takes the place of that of its step, and of those of
-// later steps, which a run that goes on from a checkpoint takes again.
+// AddSample adds a sample of a run that has done so many steps. It replaces the samples of this and of later steps,
+// which a run repeats when it continues from a checkpoint.
 func (f *Folder) AddSample(s Sample, done int) error {
 	if err := f.acquire("Folder.AddSample"); err != nil {
 		return err

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Samples are those of a run that went on where a checkpoint was: each step once, in order, and none of a step that is to be
-// taken again.
+// The samples of a resumed run have each step once, in order, and none of a step that is to be repeated.
 func TestAddSample(t *testing.T) {
 	f, err := Create(t.TempDir())
 	require.NoError(t, err)

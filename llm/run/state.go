@@ -21,7 +21,7 @@ const (
 	EndedEarly State = "ended early" // by what ends a run before its last step, see [train.Trainer.Ended]
 	Stopped    State = "stopped"     // by an interrupt, or killed; the same command goes on
 	Diverged   State = "diverged"    // see [train.ErrDiverged]
-	Failed     State = "failed"      // by another error
+	Failed     State = "failed"      // it ended with another error
 )
 
 // End writes into the manifest how the run ended, by what [Train] returned. A folder that is nil has no manifest.

@@ -18,13 +18,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Options say what a run writes, and when. [Folder.Options] are those of a folder.
+// Options control what a run writes, and when. [Folder.Options] returns the options of a folder.
 type Options struct {
-	// Result is the file that the run is for, which Write writes: at each save, so that a run which is interrupted or killed
-	// leaves one that can be used, and at the end. That of the best evaluation is beside it, see [SavedFile.BestPath].
+	// Result is the file that the run makes, by Write: at each save, so that an interrupted or killed run leaves a usable
+	// one, and at the end. The file of the best evaluation is beside it, see [SavedFile.BestPath].
 	Result SavedFile
 	Write  func(path string) error
-	// Checkpoint is what the run goes on from another time; without a path it is not written.
+	// Checkpoint is the file from which the run continues another time; without a path it is not
+	// written.
 	Checkpoint SavedFile
 	// Resume is the checkpoint that Train goes on from, if there is such a file.
 	Resume    string
@@ -36,13 +37,13 @@ type Options struct {
 	Metrics File   // a line of JSON for each step and evaluation, see [Line]
 	Events  string // folder for the same as event files of TensorBoard, one of each start; "" for none
 
-	// Peak tells how many tokens a second would be trained at the speed of large products, see PeakFLOPS of
-	// [github.com/goggml/ggml/llm/device.Engine]: metrics have the share of it that a step reached. It is asked after each
-	// step, with the tokens a second of that, which may show that the machine was busy when it was measured. 0 is unknown, and
-	// nil always so.
+	// Peak returns how many tokens a second would be trained at the speed of large products, see PeakFLOPS of
+	// [github.com/goggml/ggml/llm/device.Engine]; metrics have the share of it that a step reached. It is called after each
+	// step with that step's tokens a second, which may show that the machine was busy when it was measured. 0 means
+	// unknown, and so does nil.
 	Peak func(reached float64) float64
 
-	// MaxTokens and MaxDuration are those of [train.RunOptions].
+	// MaxTokens and MaxDuration are as in [train.RunOptions].
 	MaxTokens   *int
 	MaxDuration *time.Duration
 
@@ -60,8 +61,8 @@ type Options struct {
 	folder *Folder
 }
 
-// Options are those of a run whose files have the names that this package gives them, and whose manifest tells others of it.
-// Write writes what is trained, as Save of an adapter does.
+// Options returns options for a run whose files have this package's names, and whose manifest describes it to others. write
+// saves what is trained, as Save of an adapter does.
 func (f *Folder) Options(write func(path string) error) Options {
 	saved := func(name string) SavedFile { return SavedFile{File: File{Path: f.File(name)}, Keep: Kept} }
 	return Options{
@@ -78,7 +79,7 @@ type Outcome struct {
 	Ended        string // why the run has come to its end, see [train.Trainer.Ended]; "" where it has not
 	Saved        int    // step of the result that this call has saved last; 0 where it has not
 	Complete     bool   // it has, and its result is saved: an error is of the metrics alone
-	Lost         error  // why some of the metrics are not written, of which the run takes no notice
+	Lost         error  // why some of the metrics are not written; the run continues all the same
 }
 
 // String is the outcome in words. Where an error is beside it, it says so.
@@ -257,7 +258,7 @@ func (r *runner) saveBest(e train.Evaluation) error {
 	return r.Result.named(r.Write(r.Result.BestPath()))
 }
 
-// A speed is that of the steps of this process, without evaluations and saves between them.
+// A speed measures the steps of this process, without the evaluations and saves between them.
 type speed struct {
 	tokens int // without padding
 	took   time.Duration
@@ -266,7 +267,7 @@ type speed struct {
 
 func (s *speed) start() { s.began = time.Now() }
 
-// add counts the tokens of a step that ends now, and gives those of a second.
+// add counts the tokens of a step that ends now, and returns the tokens per second.
 func (s *speed) add(tokens int) float64 {
 	took := time.Since(s.began)
 	s.tokens, s.took = s.tokens+tokens, s.took+took

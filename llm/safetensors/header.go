@@ -16,7 +16,7 @@ import (
 // metadataKey is the key of a header that is no tensor.
 const metadataKey = "__metadata__"
 
-// tensorInfo is what a header has of a tensor.
+// tensorInfo is a tensor's entry in a header.
 type tensorInfo struct {
 	Type    *Type    `json:"dtype"`
 	Shape   *[]int64 `json:"shape"`

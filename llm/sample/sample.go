@@ -83,8 +83,8 @@ func New(o Options) (*Sampler, error) {
 	return s, nil
 }
 
-// Accept adds tokens that the penalties take into account, those of a prompt
-// for example. Sample adds what it returns by itself.
+// Accept adds tokens that the penalties take into account, such as the prompt's. Sample adds its
+// own results.
 func (s *Sampler) Accept(tokens ...int32) {
 	if s.penalises() && s.access.Try("Sampler.Accept", "Sampler") {
 		s.remember(tokens)
@@ -153,8 +153,8 @@ func before(a, b candidate) int {
 	return int(a.id) - int(b.id)
 }
 
-// load lists the candidates, with their penalties: all of them, or the best
-// few in order, where the options ask for no more.
+// load lists the candidates, with their penalties: all, or the best few in order if the options
+// need no more.
 func (s *Sampler) load(logits []float32) error {
 	s.scores = append(s.scores[:0], logits...)
 	s.penalise()

@@ -130,9 +130,8 @@ func (b *bpe) size(text string) int32 {
 	return int32(utf8.RuneCountInString(text))
 }
 
-// newSymbol finds the tokens of a text in the alphabet of the vocabulary. A
-// text that is no token becomes those of its bytes: as they stand in a
-// byte-level alphabet, and byte tokens else.
+// newSymbol finds the tokens of a text in the alphabet of the vocabulary. A text without a token
+// becomes the tokens of its bytes: as they stand in a byte-level alphabet, byte tokens otherwise.
 func (b *bpe) newSymbol(t *Tokenizer, text string) symbol {
 	s := symbol{size: b.size(text), id: None}
 	if id, ok := t.ids[text]; ok {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeOptions says what of the ids becomes text. The zero value decodes as
-// llama.cpp's detokenize does without its two switches.
+// DecodeOptions select which ids become text. The zero value decodes as llama.cpp's detokenize does
+// without its two switches.
 type DecodeOptions struct {
 	// RemoveSpecial drops a BOS in front and an EOS behind that Encode with
 	// AddSpecial put there. As in the reference, the space prefix of SPM text
@@ -14,9 +14,8 @@ type DecodeOptions struct {
 	RemoveSpecial bool
 	// ShowSpecial writes control and unknown tokens as their texts.
 	ShowSpecial bool
-	// KeepSpaces leaves the text as it is. Without it, vocabularies whose
-	// pre-tokenizer asks for it lose the space in " ." and " 's", so that
-	// decoding is not the inverse of encoding.
+	// KeepSpaces leaves the text as it is. Without it, some vocabularies, by their pre-tokenizer,
+	// lose the space in " ." and " 's", so that decoding is not the inverse of encoding.
 	KeepSpaces bool
 	// Continuation says that the ids follow others: the space in front is text
 	// and not the space prefix.
@@ -53,7 +52,7 @@ func (t *Tokenizer) Decode(ids []ID, opts DecodeOptions) string {
 	return b.String()
 }
 
-// shown is what a token adds to the text; strip takes one space off its front.
+// shown returns the text that a token adds; strip removes one space from its front.
 func (t *Tokenizer) shown(id ID, special, strip bool) string {
 	if !t.has(id) || !special && t.attrs[id]&attrHidden != 0 {
 		return ""
@@ -122,10 +121,9 @@ func startsContraction(text string) bool {
 	return false
 }
 
-// Decoder decodes ids one at a time. It returns text as soon as its characters
-// are complete, so that what it returns can be shown at once; all of it
-// together is what [Tokenizer.Decode] gives with KeepSpaces. It belongs to one
-// goroutine. A zero value has no vocabulary, and gives no text.
+// Decoder decodes ids one at a time. It returns text as soon as its characters are complete, so
+// that it can be shown at once. All texts together equal the result of [Tokenizer.Decode] with
+// KeepSpaces. It belongs to one goroutine. A zero value has no vocabulary, and gives no text.
 type Decoder struct {
 	t       *Tokenizer
 	opts    DecodeOptions

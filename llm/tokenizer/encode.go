@@ -117,8 +117,8 @@ type offsets struct {
 	ahead int    // its offset in the normalized text
 }
 
-// of is the offset in the text of an offset in normalized text, and that of
-// the unit where it lies in the middle of one that has changed.
+// of maps an offset in normalized text to an offset in the text: to the beginning of the unit if it
+// lies inside one that normalization has changed.
 func (o *offsets) of(normalized int) int {
 	for o.raw != "" {
 		n, grown := o.model.normalizedLen(o.raw)

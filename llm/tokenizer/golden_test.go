@@ -20,7 +20,7 @@ func loadTokenizer(t testing.TB, name string, set map[string]any) *tokenizer.Tok
 	return tok
 }
 
-// golden is what llama.cpp made of one string.
+// golden is llama.cpp's result for one string.
 type golden struct {
 	Hex  string         `json:"hex"`
 	S1P1 []tokenizer.ID `json:"special1_parse1"`
@@ -77,11 +77,10 @@ func unhex(t testing.TB, s string) string {
 	return string(b)
 }
 
-// TestGolden compares ids and bytes with those of stock llama.cpp 0.7.0. Files
-// are named after the vocabulary and, for BPE, the pre-tokenizer that was set.
-// spm2 and bpe2 are spm and bpe with changed scores and merges, more tokens of
-// every type, and holes.
-// goldenTokenizer has the vocabulary and the pre-tokenizer of a name such as bpe-llama-bpe.
+// TestGolden compares ids and bytes with stock llama.cpp 0.7.0. Files are named after the
+// vocabulary and, for BPE, the pre-tokenizer that was set. spm2 and bpe2 are spm and bpe with
+// changed scores and merges, more tokens of every type, and holes. goldenTokenizer has the
+// vocabulary and the pre-tokenizer of a name such as bpe-llama-bpe.
 func goldenTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
 	vocab, pre, isBPE := strings.Cut(name, "-")

@@ -93,7 +93,7 @@ func (m *matcher) longest() int {
 	return m.t.starts.longest
 }
 
-// matchAt appends those of the candidates that are at an offset.
+// matchAt appends the candidates that match at an offset.
 func (m *matcher) matchAt(ranks []int, at int, candidates []int) []int {
 	for _, rank := range candidates {
 		id := m.t.special[rank]

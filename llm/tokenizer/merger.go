@@ -36,13 +36,12 @@ type piece struct {
 //
 //  1. Where the pieces of a text have a boundary, both sides have the pieces
 //     that they have on their own.
-//  2. Let X end with the piece x, and Y begin with y. If merging xy leaves a
-//     boundary between x and y, merging XY leaves it, and XY has the pieces of
-//     X and those of Y. For suppose that XY is merged across, the first time at
-//     some step. Until then x and y were merged as in xy, in the same order, and
-//     the pair across is better than all others, also those within x and y; so
-//     it would be merged in xy as well. (This test of a pair is known from
-//     github.com/github/rust-gems, crate bpe.)
+//  2. Let X end with the piece x, and Y begin with y. If merging xy leaves a boundary between x
+//     and y, merging XY leaves it, and XY has the pieces of X and then of Y. For suppose that XY is
+//     merged across, the first time at some step. Until then x and y were merged as in xy, in the
+//     same order, and the pair across is better than all others, also those within x and y; so it
+//     would be merged in xy as well. (This test of a pair is known from github.com/github/rust-gems,
+//     crate bpe.)
 //  3. Let no piece be longer than L. However a text of length n goes on, the
 //     last boundary up to n is one of the places from n-L+1 to n, and up to it
 //     the whole has the pieces that the text up to there has. A boundary that
@@ -60,8 +59,8 @@ type longWord struct {
 	window int
 }
 
-// write takes a part of the word, and adds the tokens that are certain; those
-// of the whole word if it is the last part.
+// write takes a part of the word, and adds the tokens that are certain: all remaining ones if it is
+// the last part.
 func (w *longWord) write(out *output, text string, last bool) {
 	w.buf = append(w.buf, text...)
 	w.window = max(w.window, w.size)

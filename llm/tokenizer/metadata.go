@@ -34,7 +34,7 @@ func (kvs KeyValues) Value(key string) (any, bool) {
 
 const keyPrefix = "tokenizer.ggml."
 
-// ChatTemplateKey is that of [Config.ChatTemplate].
+// ChatTemplateKey is the GGUF key of [Config.ChatTemplate].
 const ChatTemplateKey = "tokenizer.chat_template"
 
 // FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, and of the chat

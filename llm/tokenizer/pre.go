@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// preRule is what a pre-tokenizer name implies. Splitters cut text into words, one after the other; each tries its
-// alternatives in order, in time linear in the text. Tests compare them with llama.cpp's regular expressions, and
-// "make interop" the tokens with llama.cpp's, on a vocabulary that merges across words, so that a wrong cut shows.
+// preRule is the meaning of a pre-tokenizer name. Splitters cut text into words, one after the other; each tries
+// its alternatives in order, in time linear in the text. Tests compare them with llama.cpp's regular expressions,
+// and "make interop" the tokens with llama.cpp's, on a vocabulary that merges across words, so that a wrong cut
+// shows.
 type preRule struct {
 	split splitter
-	// through are characters of which the pattern looks through a run to its
-	// end, to tell where words before it and in it end: white space if there
-	// is none here.
+	// through are characters of whose runs the pattern looks for the end, to find where words
+	// before and in a run end; white space by default.
 	through      classSet
 	chars        bool // characters are merged, not bytes
 	blanks       bool // blanks are written ▁

@@ -1,6 +1,6 @@
 package tokenizer
 
-// ordered is what a queue holds.
+// ordered is an element of a queue.
 type ordered[T any] interface{ before(T) bool }
 
 var (

@@ -106,8 +106,8 @@ func (t *Tokenizer) findSpecial() {
 	t.collectSpecial()
 }
 
-// exemptInnerEnds takes back tokens that end a message in some formats but
-// only a part of one in others; the company they keep tells which.
+// exemptInnerEnds removes tokens that end a message in some formats but only a part of one in
+// others; other tokens of the vocabulary tell which.
 func (t *Tokenizer) exemptInnerEnds() {
 	has := func(text string) bool {
 		id, ok := t.ids[text]

@@ -112,7 +112,7 @@ func numbers(limit int) matchFunc {
 	return func(text string) int { return upTo(text, numberSet, limit) }
 }
 
-// afterSpace is what match matches with one white space before it, or none.
+// afterSpace matches like match, with at most one white space before.
 func afterSpace(match matchFunc) matchFunc {
 	return func(text string) int {
 		_, c, size := firstClass(text)

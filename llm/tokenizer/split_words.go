@@ -106,7 +106,7 @@ func withContraction(match matchFunc) matchFunc {
 	}
 }
 
-// afterBlank is what match matches with one blank before it, or none.
+// afterBlank matches like match, with at most one blank before.
 func afterBlank(match matchFunc) matchFunc {
 	return func(text string) int {
 		lead := 0

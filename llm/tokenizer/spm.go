@@ -119,7 +119,7 @@ func (s *spm) wordLen(text string) int {
 	return end
 }
 
-// settled asks for the whole character after a word.
+// settled requires the whole character after a word.
 func (s *spm) settled(text string) int { return len(text) - maxCharLen }
 
 // inside keeps the last two characters, at least.
@@ -223,7 +223,7 @@ func (s *spmMerger) wholeChars(text []byte, n int) int {
 	return charsLen(text, n)
 }
 
-// emit adds the token of a piece, or those of its bytes.
+// emit adds the token of a piece, or the tokens of its bytes.
 func (s *spmMerger) emit(out *output, text string, _ piece, start int) {
 	if id, ok := s.ids[text]; ok {
 		out.add(id, start+len(text))

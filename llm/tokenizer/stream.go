@@ -154,7 +154,7 @@ func (s *stream) plain(text string, from int, final bool) {
 	}
 }
 
-// prefix is what is added in front of text.
+// prefix returns the text that is added in front.
 func (s *stream) prefix() string {
 	if s.afterSpecial && s.t.cfg.AddSpacePrefix && s.t.cfg.Model == ModelSPM {
 		return " "

@@ -263,7 +263,7 @@ func TestEncodeReaderErrors(t *testing.T) {
 	require.Equal(t, tok.Encode(text, EncodeOptions{})[:len(got)], got)
 
 	for range tok.EncodeReader(strings.NewReader(text), EncodeOptions{}) {
-		break // who has seen enough may leave
+		break // a caller may stop early
 	}
 	require.Empty(t, encodeReader(t, tok, strings.NewReader(""), EncodeOptions{}))
 }

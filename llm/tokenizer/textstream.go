@@ -57,8 +57,8 @@ func (i *idleStreams) take(t *Tokenizer, wantEnds bool) *textStream {
 // give takes back a stream whose text has ended.
 func (i *idleStreams) give(s *textStream, wantEnds bool) { i.pool(wantEnds).Put(s) }
 
-// write takes a chunk and adds the tokens that are certain; those of the whole
-// text if it is the last chunk. The stream is then as new.
+// write takes a chunk and adds the tokens that are certain: all remaining ones if it is the last
+// chunk. The stream is then as new.
 func (t *textStream) write(out *output, chunk string, last bool) {
 	if len(t.raw) > 0 || !last && len(chunk) < t.need {
 		t.raw = append(t.raw, chunk...)

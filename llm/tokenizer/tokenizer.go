@@ -1,9 +1,8 @@
-// Package tokenizer turns text into token ids and back, for the vocabularies
-// that GGUF files carry: SentencePiece pieces that are merged by their scores
-// (model "llama"), byte-pair encoding of bytes (model "gpt2") or of characters
-// (model "gemma4", and some pre-tokenizers of "gpt2"), and pieces with the best
-// sum of scores (model "plamo3"). Ids and bytes are those that llama.cpp
-// computes from the same file.
+// Package tokenizer turns text into token ids and back, for the vocabularies that GGUF files carry:
+// SentencePiece pieces that are merged by their scores (model "llama"), byte-pair encoding of bytes
+// (model "gpt2") or of characters (model "gemma4", and some pre-tokenizers of "gpt2"), and pieces
+// with the best sum of scores (model "plamo3"). Ids and bytes equal what llama.cpp computes from
+// the same file.
 //
 // # Getting a tokenizer
 //
@@ -25,9 +24,9 @@
 //
 // # Decoding
 //
-// [Tokenizer.Decode] gives the text of ids at once, a [Decoder] that of ids as
-// they are generated. A token may hold a part of a character, so the text of
-// a piece of a sequence need not be valid UTF-8.
+// [Tokenizer.Decode] returns the text of ids at once, a [Decoder] decodes ids as they are
+// generated. A token may hold a part of a character, so the text of a piece of a sequence need not
+// be valid UTF-8.
 //
 // # Concurrency
 //
@@ -62,7 +61,7 @@ type Tokenizer struct {
 	idle        *idleStreams
 }
 
-// model is what differs between models: how text becomes tokens.
+// model is the part that differs between models: how text becomes tokens.
 type model interface {
 	// normalize returns the text that is split, of the first n bytes of raw.
 	// What comes later does not change it; last says that nothing does.

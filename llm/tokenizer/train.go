@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// TrainOptions says what vocabulary [TrainBPE] makes.
+// TrainOptions describe the vocabulary that [TrainBPE] makes.
 type TrainOptions struct {
 	// VocabSize is the number of tokens to reach, special ones included. Text
 	// that repeats little gives fewer.

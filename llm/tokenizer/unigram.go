@@ -135,7 +135,7 @@ func runLen(text string) int {
 	return 0
 }
 
-// farthest is what marks look at, in bytes.
+// farthest is how far marks look, in bytes.
 const farthest = 8 + 64*maxCharLen + 2
 
 func (u *unigram) settled(text string) int {
@@ -201,7 +201,7 @@ func (u *unigramMerger) merge(text string) []piece {
 	return u.pieces
 }
 
-// cut adds the pieces of a text, in which boundaries are none.
+// cut adds the pieces of a text; the boundaries in it belong to no piece.
 func (u *unigramMerger) cut(text string) {
 	for {
 		part, rest, found := strings.Cut(text, boundary)

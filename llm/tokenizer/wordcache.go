@@ -27,8 +27,8 @@ func (c *wordCache) add(out *output, word string, start int) bool {
 	return true
 }
 
-// remember takes the tokens of a word from those of out that begin at first. It
-// forgets all other words when they are too many.
+// remember takes the tokens of a word: the tokens of out from first on. It forgets all other words
+// when they are too many.
 func (c *wordCache) remember(out *output, word string, start, first, limit int) {
 	if len(c.words) >= limit || c.words == nil {
 		*c = wordCache{words: map[string]byteRange{}, ids: c.ids[:0], ends: c.ends[:0]}

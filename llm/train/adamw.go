@@ -43,8 +43,8 @@ type paramGroup struct {
 }
 
 // An optimizer updates parameters from the gradients that accumulate beside them. The update is a
-// graph that follows that of the losses at once: it measures the norm, clips, and where something
-// is not finite it moves nothing.
+// graph that runs directly after the losses' graph: it measures the norm and clips; if something is
+// not finite, it moves nothing.
 type optimizer struct {
 	settings AdamW
 	engine   *device.Engine
@@ -57,7 +57,7 @@ type optimizer struct {
 	first, second      []*ggml.Tensor                // moments m and v, by parameter
 	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
-	numbers *ggml.Tensor // input: those of [nn.GateOperands]
+	numbers *ggml.Tensor // input: see [nn.GateOperands]
 	weights *ggml.Tensor // input: of the losses
 	report  *ggml.Tensor // the losses of as many tokens; the square of the norm, and whether the step was taken
 	update  device.Work
@@ -120,13 +120,13 @@ func (o *optimizer) build(tokens int64) error {
 	return o.update.Workspace.Allocate(o.update.Graph)
 }
 
-// loweringOf is that of what a parameter belongs to.
+// loweringOf returns the lowering of the weight that a parameter belongs to.
 func (o *optimizer) loweringOf(i int, of nn.Lowerings) *nn.Lowering {
 	w := o.params[i].weight
 	return of(w.Layer, w.Kind)
 }
 
-// sumSquares adds up the squares of all gradients, those of each lowering by its ops.
+// sumSquares adds up the squares of all gradients, each by the ops of its lowering.
 func (o *optimizer) sumSquares(c *ggml.Context, of nn.Lowerings) *ggml.Tensor {
 	var list []*nn.Lowering
 	gradients := map[*nn.Lowering]*nn.Gradients{}
@@ -186,8 +186,8 @@ func (o *optimizer) prepare(s *step, weights []float32) error {
 	return errors.Join(ggml.Write(o.numbers, append(numbers, still...)), ggml.Write(o.weights, all))
 }
 
-// numbersOf are those of a group, as [nn.AdamWOperands] has them: the factor takes the scale of the
-// loss back out of the gradient, which is yet to be clipped.
+// numbersOf returns the settings of a group, as in [nn.AdamWOperands]. The factor divides the
+// gradient by the scale of the loss; clipping comes after.
 func (o *optimizer) numbersOf(g paramGroup, s *step) []float32 {
 	a, number, decay := o.settings, float64(s.metrics.Step), 0.0
 	if g.decays {
@@ -216,7 +216,7 @@ func (o *optimizer) read(s *step, weights []float32) error {
 	return nil
 }
 
-// divide gives each parameter its gradient and moments, of those of runs.
+// divide splits the gradients and moments of runs into views, one for each parameter.
 func (o *optimizer) divide() {
 	o.first, o.second = make([]*ggml.Tensor, len(o.params)), make([]*ggml.Tensor, len(o.params))
 	for _, r := range o.runs {
@@ -227,7 +227,7 @@ func (o *optimizer) divide() {
 	}
 }
 
-// sizes are those of all that it has allocated.
+// sizes returns the sizes of all that the optimizer has allocated.
 func (o *optimizer) sizes() device.Sizes {
 	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.update.Workspace.Sizes())
 }

@@ -121,9 +121,8 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	}
 }
 
-// The first step of AdamW moves each parameter by the rate, against the sign of its
-// gradient: B by LoRAPlus times that of A and of weights. A has no gradient yet, so that
-// it decays alone.
+// The first step of AdamW moves each parameter by the rate, against the sign of its gradient: B by
+// LoRAPlus times the rate of A and of weights. A has no gradient yet, so that it decays alone.
 func TestRatesAndDecayOfTrainables(t *testing.T) {
 	const rate, ratio, decay = 1e-3, 16, 0.5
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)

@@ -17,9 +17,9 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// BenchmarkArchitecture takes steps of other architectures and of llama in turn, on
-// shapes of about a billion parameters: their ratio is that of the FLOP/s, which of mixtures
-// count the active ones.
+// BenchmarkArchitecture takes steps of other architectures and of llama in turn, on shapes of about
+// a billion parameters, and reports the ratio of their FLOP/s, which count the active experts of a
+// mixture.
 func BenchmarkArchitecture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")

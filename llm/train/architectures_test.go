@@ -53,7 +53,7 @@ func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	require.ErrorIs(t, err, arch.ErrNotCausal)
 }
 
-// So do those of adapters of experts in types of four bits.
+// Adapters of experts in types of four bits learn too.
 func TestTypesOfExpertsLearn(t *testing.T) {
 	for _, k := range llmtest.ExpertTypes()[:2] {
 		m := k.Load(t, model.LoadOptions{})

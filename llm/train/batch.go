@@ -38,7 +38,7 @@ func layOut(b model.Batch, s data.Sample, at, inRow int) {
 	}
 }
 
-// lossWeight is that of predicting the token after one of a sample.
+// lossWeight returns the weight of predicting the token after token i of a sample.
 func lossWeight(s data.Sample, i int) float32 {
 	if s.LossWeights == nil {
 		return 1
@@ -46,7 +46,7 @@ func lossWeight(s data.Sample, i int) float32 {
 	return s.LossWeights[i]
 }
 
-// readRows reads n rows of a data set, of which number tells those of each.
+// readRows reads n rows of a data set; number maps an index to the row's number.
 func readRows(d *data.Dataset, n int, number func(i int) int) ([]data.Row, error) {
 	rows := make([]data.Row, n)
 	for i := range rows {

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A batchShape is what the graphs for the rows of a data set depend on.
+// A batchShape is the shape on which the graphs for the rows of a data set depend.
 type batchShape struct {
 	rows       int // of a batch
 	length     int // of a row at most
@@ -94,8 +94,8 @@ func (g *bucketGraphs) graph(i int) (*model.LossGraph, error) {
 	return g.graphs[i], nil
 }
 
-// batches lays rows out, of which each is as long as the next or longer, for the shortest graph
-// that takes each batch. Where the last batch is short, rows of it are empty.
+// batches lays rows out in falling length, for the shortest graph that takes each batch. Missing
+// rows of the last batch are empty.
 func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
 	var list []model.Batch
 	for few := range slices.Chunk(rows, g.options.Batch) {
@@ -105,7 +105,7 @@ func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
 	return list
 }
 
-// Compute is that of [model.LossGraph].
+// Compute computes a batch as [model.LossGraph] does.
 func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, error) {
 	graph, err := g.of(b)
 	if err != nil {
@@ -114,7 +114,7 @@ func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, e
 	return graph.Compute(ctx, b)
 }
 
-// Submit is that of [model.LossGraph].
+// Submit submits a batch as [model.LossGraph] does.
 func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then ...device.Work) error {
 	graph, err := g.of(b)
 	if err != nil {
@@ -137,13 +137,13 @@ func (g *bucketGraphs) of(b model.Batch) (*model.LossGraph, error) {
 	return graph, err
 }
 
-// Predictions are those of the batch that was computed last.
+// Predictions returns the predictions of the batch that was computed last.
 func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
 
-// Measure is the memory that they take, without taking any: that of the longest.
+// Measure returns the memory that the graphs take, without allocating it: the longest graph's.
 func (g *bucketGraphs) Measure() (device.Sizes, error) { return g.graphs[0].Measure() }
 
-// Memory is that of the results, which the graphs share.
+// Memory returns the sizes of the results, whose memory the graphs share.
 func (g *bucketGraphs) Memory() device.Sizes { return g.workspace.Sizes() }
 
 // Close frees the graphs. It never fails.

@@ -225,7 +225,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 // checkpoint that it continues.
 func (t *Trainer) Changes() []Difference { return slices.Clone(t.changes) }
 
-// A Summary is what a checkpoint says of its run.
+// A Summary describes a checkpoint's run.
 type Summary struct {
 	Steps    int               // that are done
 	Settings map[string]string // as text, by the ID of their [Setting]
@@ -270,7 +270,7 @@ func openCheckpoint(path string) (*ggml.GGUF, error) {
 	return g, nil
 }
 
-// checkFile says what is wrong with a file, after its name.
+// checkFile validates a file; errors continue its name.
 func checkFile(g *ggml.GGUF) error {
 	if kind, _ := ggml.GGUFValue[string](g, keyType); kind != typeMarker {
 		return fmt.Errorf("is no checkpoint: its %s is %q", keyType, kind)
@@ -314,7 +314,8 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	})
 }
 
-// compareTensor compares the type and shape of a tensor with that of the name in a checkpoint.
+// compareTensor compares the type and shape of a tensor with the tensor of that name in a
+// checkpoint.
 func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, differs bool) {
 	is, was := shapeOf(x.Type(), x.Shape()), absent
 	if info, ok := g.Tensor(name); ok {
@@ -336,7 +337,7 @@ func shapeOf(t ggml.Type, shape []int64) string {
 	return ggml.Operand{Type: t, Shape: shape}.String()[1:]
 }
 
-// A state is what a checkpoint holds, in memory.
+// A state is the content of a checkpoint in memory.
 type state struct {
 	step, position int
 	shuffle        shuffle

@@ -315,8 +315,8 @@ func TestCheckpointFixedSettings(t *testing.T) {
 	}
 }
 
-// Other data is named by what differs of its origin, where a program tells that; what makes
-// the same data all the same is no difference.
+// Other data is named by what differs in its origin, if a program gives that; an origin that gives
+// the same data is no difference.
 func TestCheckpointNamesTheOriginOfData(t *testing.T) {
 	m, path := tinyLoRAModel(t), filepath.Join(t.TempDir(), "run.gguf")
 	lo := lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}

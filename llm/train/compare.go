@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// A Comparison tells by how much the loss of B is below that of A on the same held-out rows, in nats a
-// token, with the interval in which it lies for data like this: where that has 0 in it, the difference
-// may be chance.
+// A Comparison is how much lower the loss of B is than the loss of A on the same held-out rows, in
+// nats a token, with a confidence interval for data like this. If the interval contains 0, the
+// difference may be chance.
 type Comparison struct {
-	Mean       float64 // the loss of A less that of B: above 0 where B is better
+	Mean       float64 // the loss of A minus the loss of B: above 0 if B is better
 	Low, High  float64 // the interval
 	Confidence float64 // how often such an interval has the true difference in it
 	Rows       int     // that have a trained token
@@ -21,11 +21,11 @@ func (d Comparison) Decided() bool { return d.Low > 0 || d.High < 0 }
 // minCompared is how many rows an interval needs at least.
 const minCompared = 5
 
-// Compare tells how A and B, two evaluations of the same rows by [Evaluator.EvaluateRows], differ. Rows
-// are paired: what is hard in a row is hard for both, and drops out. The difference is a ratio of sums
-// over rows, whose variance is that of the residuals of the rows (W. G. Cochran, Sampling Techniques,
-// 6.4); its interval is that of Student's t. Rows should be independent of each other: those of one long
-// text are nearly so, copies are not ([data.Dataset.Distinct]).
+// Compare compares A and B, two evaluations of the same rows by [Evaluator.EvaluateRows]. Rows are
+// paired: what is hard in a row is hard for both, and cancels. The difference is a ratio of sums over
+// rows; its variance is the variance of the rows' residuals (W. G. Cochran, Sampling Techniques, 6.4),
+// its interval is Student's t. Rows should be independent of each other: rows of one long text nearly
+// are, copies are not ([data.Dataset.Distinct]).
 func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	if !(confidence > 0 && confidence < 1) {
 		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)
@@ -60,8 +60,8 @@ func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	return d, nil
 }
 
-// quantileT is a quantile of Student's t of so many degrees of freedom, by its expansion around that of
-// the normal distribution (Abramowitz and Stegun, 26.7.5).
+// quantileT is a quantile of Student's t with so many degrees of freedom, by its expansion around the
+// normal distribution's quantile (Abramowitz and Stegun, 26.7.5).
 func quantileT(p, freedom float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p-1)
 	z2, v := z*z, freedom

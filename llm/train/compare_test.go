@@ -21,7 +21,7 @@ func TestComparisonCovers(t *testing.T) {
 		for _, uneven := range []bool{false, true} {
 			for _, confidence := range []float64{0.8, 0.95} {
 				if uneven && rows < 200 {
-					continue // few rows of which one outweighs the others tell little, whatever the formula
+					continue // a few rows, one of which outweighs the others, prove little by any formula
 				}
 				t.Run(fmt.Sprintf("%d rows, uneven %v, %v", rows, uneven, confidence), func(t *testing.T) {
 					random := rand.New(rand.NewPCG(1, uint64(rows)))
@@ -51,7 +51,7 @@ func TestComparisonCovers(t *testing.T) {
 	}
 }
 
-// The interval is that of the paired t-test where all rows have as many tokens.
+// If all rows have equally many tokens, the interval is the paired t-test's.
 func TestComparisonOfEqualRows(t *testing.T) {
 	var a, b []train.RowEvaluation
 	for i, d := range []float64{0.3, -0.1, 0.2, 0.4, 0.0, 0.1} { // mean 0.15, standard deviation 0.1871
@@ -85,8 +85,8 @@ func TestComparisonOfEqualRows(t *testing.T) {
 	require.EqualError(t, err, "row 3 has 2 trained tokens for A and 1 for B: they are not of the same data")
 }
 
-// The sums of rows add up to the evaluation, are those of each row alone, and do not depend on how
-// many rows are computed together.
+// The sums of rows add up to the evaluation, equal the sums of each row alone, and do not depend on
+// how many rows are computed together.
 func TestEvaluationOfRows(t *testing.T) {
 	m := tinyModel(t)
 	samples := patternSamples(9, 20)

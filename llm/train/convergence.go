@@ -10,15 +10,15 @@ import (
 // the zero value does not end it. The history of the run decides, which checkpoints hold:
 // a run that has ended ends at once when it is resumed, unless it gets other settings.
 //
-// Past, Delta, Epsilon and MaxNoImprovement are those of ggml's former optimiser.
+// Past, Delta, Epsilon and MaxNoImprovement are settings of ggml's former optimiser.
 type Convergence struct {
 	// Patience ends the run after that many evaluations in a row of which none improved the
 	// loss (early stopping): by MinDelta nats at least over the last one that did.
 	Patience int
 	MinDelta float64
 
-	// Past ends the run where the loss of a step differs from that of Past steps before by
-	// less than Delta times itself.
+	// Past ends the run if the loss of a step differs from the loss of Past steps before by less
+	// than Delta times itself.
 	Past  int
 	Delta float64
 	// Epsilon is the same of the step before.
@@ -46,7 +46,7 @@ func (c Convergence) validate() error {
 	return nil
 }
 
-// evaluated says why the run ends after these evaluations, or "".
+// evaluated returns why the run ends after these evaluations, or "".
 func (c Convergence) evaluated(list []Evaluation) string {
 	best, since := math.Inf(1), 0
 	for _, e := range list {
@@ -66,8 +66,7 @@ func (c Convergence) evaluated(list []Evaluation) string {
 	return fmt.Sprintf("the validation loss has not improved%s for %s", by, plural(since, "evaluation"))
 }
 
-// trained says why the run ends after these steps, of which the one with the lowest loss is
-// given, or "".
+// trained returns why the run ends after these steps, given the step with the lowest loss, or "".
 func (c Convergence) trained(history []StepMetrics, lowest int) string {
 	now := len(history) - 1
 	unchanged := func(steps int, delta float64) bool {

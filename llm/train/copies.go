@@ -10,9 +10,9 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// buildWithCopies builds the graph of a step once more, with copies of frozen weights: of those of each
-// device as much as Options.WeightCopies says, or as fits beside a step without copies into four fifths
-// of its memory. Nothing is allocated yet.
+// buildWithCopies builds the graph of a step once more, with copies of frozen weights: for each device
+// as many as Options.WeightCopies says, or as fit into four fifths of its memory beside a step without
+// copies. Nothing is allocated yet.
 func (t *Trainer) buildWithCopies() error {
 	want := t.options.WeightCopies
 	if want == nil && !t.engine.TakesCopies() || want != nil && *want == model.KeptNone {
@@ -86,7 +86,7 @@ func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 	return t.makeCopies()
 }
 
-// keptWords is what the devices keep as checkpoints have it, such as "both, none".
+// keptWords lists the devices' tiers in the form of checkpoints, such as "both, none".
 func (t *Trainer) keptWords() string {
 	var words []string
 	for _, k := range t.copies.Kept() {
@@ -107,6 +107,6 @@ func parseKept(words string) []model.Kept {
 	return list
 }
 
-// WeightCopies says what devices keep of frozen weights, and in how much memory, such as "weights in bf16,
-// also transposed, on CUDA0: 4.1 GiB"; "" is nothing.
+// WeightCopies describes the copies of frozen weights that devices keep, and their memory, such as
+// "weights in bf16, also transposed, on CUDA0: 4.1 GiB"; "" if none.
 func (t *Trainer) WeightCopies() string { return t.copies.String() }

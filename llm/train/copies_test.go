@@ -28,8 +28,8 @@ func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Check
 	return newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: rank, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
-// Copies of weights save work and change nothing, also where a run goes on with others of them; adapters
-// that are folded into them change no more than rounding does. Graphs ask for no more than they need.
+// Copies of weights save work and change nothing, also if a run continues with other copies; folding
+// adapters into them changes only rounding. Graphs request only what they need.
 func TestWeightCopies(t *testing.T) {
 	for _, base := range []ggml.Type{ggml.Q8_0, ggml.BF16, ggml.F32} {
 		for _, compute := range []ggml.Type{ggml.F32, ggml.BF16} {

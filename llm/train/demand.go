@@ -17,10 +17,10 @@ const (
 	evaluationsPart = "evaluations"
 )
 
-// AddDemand adds to a demand what a run needs that [New] would begin, with evaluations of these data sets
-// and without: what [EstimateMemory] has. The model lies on the CPU, and nothing of it is read;
-// [device.Demand.In] tells of other layouts. CheckpointingAuto stands for off, and WeightCopies of nil for none:
-// copies take what memory layers leave.
+// AddDemand adds to a demand what a run of [New] needs, with evaluations of these data sets and without: the
+// parts of [EstimateMemory]. The model lies on the CPU, and nothing of it is read; [device.Demand.In] estimates
+// other layouts. CheckpointingAuto stands for off, and WeightCopies of nil for none: copies take what memory
+// layers leave.
 func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
 	if err := m.AddDemand(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // ErrDiverged is a loss, a gradient or a parameter that is not a finite number.
 var ErrDiverged = errors.New("training diverged")
 
-// A DivergedError is an [ErrDiverged] that says what to do.
+// A DivergedError is an [ErrDiverged] with the remedy.
 type DivergedError struct {
 	Reason string
 	Remedy string // "" where none is known
@@ -91,8 +91,8 @@ func (t *Trainer) checkParameters() error {
 	return nil
 }
 
-// checkMoments demands finite moments: a gradient whose square is not leaves parameters that
-// are, and that no step changes any more.
+// checkMoments demands finite moments: a gradient whose square overflows makes its second moment
+// infinite, and from then on steps no longer change the parameter, which stays finite.
 func (t *Trainer) checkMoments() error {
 	for i, p := range t.opt.params {
 		if err := t.checkTrained("the first moment of "+p.Name(), t.opt.first[i]); err != nil {
@@ -117,9 +117,9 @@ func (t *Trainer) checkTrained(what string, x *ggml.Tensor) error {
 // a step takes minutes.
 const checkTokens = 32
 
-// checkResult demands that what is going to be saved computes. No loss has been seen of
-// what the last step made of the parameters: it is that of the beginning of a sample
-// that the step trained on.
+// checkResult demands that the parameters to be saved compute a finite loss. The loss after the
+// last step has not been computed yet, so it computes the loss for the beginning of a sample of
+// that step.
 func (t *Trainer) checkResult(ctx context.Context) error {
 	if err := t.checkParameters(); err != nil {
 		return err

@@ -17,9 +17,8 @@
 //
 // # Its end
 //
-// A run ends with its last step, by a limit of RunOptions, or where more steps gain nothing
-// ([Convergence]); [Trainer.Ended] tells why. [Trainer.Best] is the [Evaluation] of the
-// lowest loss, which RunOptions.OnBest saves.
+// A run ends with its last step, by a limit of RunOptions, or if more steps gain nothing ([Convergence]);
+// [Trainer.Ended] says why. [Trainer.Best] is the [Evaluation] of the lowest loss, which RunOptions.OnBest saves.
 //
 // Both are functions of the history, which checkpoints hold, so a resumed run decides the same. An evaluation
 // enters the history after its best result has been saved; a checkpoint is written after the evaluation of its step.

@@ -44,7 +44,7 @@ func Total(rows []RowEvaluation) (Evaluation, error) {
 	return Evaluation{Loss: sum.Loss / sum.Weight, Accuracy: float64(sum.Correct) / float64(sum.Tokens), Tokens: sum.Tokens}, nil
 }
 
-// Evaluate is that of the trainer's [Evaluator], with the adapters as they are.
+// Evaluate evaluates a data set by the trainer's [Evaluator], with the adapters as they are.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The memory of evaluations counts, and is that of the first one from then on.
+// The memory of evaluations counts, and stays what the first one takes.
 func TestEvaluationMemory(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
@@ -60,8 +60,8 @@ func TestEvaluationMemory(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-// Loss and accuracy are those of the logits of a session: of each token whose weight is
-// not 0, weighted in the loss alone.
+// Loss and accuracy follow from the logits of a session: over tokens whose weight is not 0,
+// weighted in the loss alone.
 func TestEvaluationOfSession(t *testing.T) {
 	m := tinyModel(t)
 	samples := patternSamples(7, 12)
@@ -116,7 +116,7 @@ func TestEvaluationOfSession(t *testing.T) {
 	require.InEpsilon(t, math.Exp(loss/weight), got.Perplexity(), 1e-4)
 }
 
-// The tokens of a step are those that it trained; those of its rows are all but padding.
+// The tokens of a step are the trained ones; the tokens of its rows are all except padding.
 func TestTokensOfSteps(t *testing.T) {
 	samples := patternSamples(4, 8)
 	samples[2].LossWeights = []float32{0, 0, 1, 2, 0, 0.5, 0, 0}

@@ -60,8 +60,8 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	return e, nil
 }
 
-// CheckModel says what is wrong with a model that cannot be trained, nor measured: that its tokens
-// see those that they are to predict.
+// CheckModel returns an error if a model can be neither trained nor measured, because its tokens
+// see the tokens that they are to predict.
 func CheckModel(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (e *Evaluator) Close() error {
 	return e.engine.Close()
 }
 
-// Memory is that of the results of evaluations, whose graphs are kept for the next ones.
+// Memory returns the sizes of the results of evaluations, whose graphs are kept for the next ones.
 func (e *Evaluator) Memory() device.Sizes {
 	var sizes device.Sizes
 	if e != nil {
@@ -249,8 +249,8 @@ type evalGraph struct {
 	graph    *bucketGraphs
 }
 
-// maxEvalGraphs is the number of graphs that are kept: those of the held-out data with
-// and without the adapter, of what is saved, and one more.
+// maxEvalGraphs is the number of graphs that are kept: for the held-out data with and without the
+// adapter, for what is saved, and one more.
 const maxEvalGraphs = 4
 
 func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGraphs, error) {

@@ -88,8 +88,8 @@ func tinyModelFor(text string) (*model.Model, error) {
 	}, t, 1)
 }
 
-// A rate that falls within four steps after a warm-up of two, then starts again, in cycles
-// of which each is twice as long as the one before.
+// A rate that falls within four steps after a warm-up of two, then starts again, in cycles that
+// double in length.
 func ExampleSchedule() {
 	s := train.Schedule{Peak: 1, Floor: 0.1, Warmup: 2, Steps: 14, Period: 4, PeriodGrowth: 2, Restart: true}
 	for step := 1; step <= s.Steps; step++ {

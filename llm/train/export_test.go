@@ -2,7 +2,7 @@ package train
 
 import "github.com/goggml/ggml"
 
-// Moments are those of parameter i.
+// Moments returns the moments of parameter i.
 func Moments(t *Trainer, i int) map[string]*ggml.Tensor {
 	return map[string]*ggml.Tensor{"first": t.opt.first[i], "second": t.opt.second[i]}
 }

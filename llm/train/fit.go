@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// FitOptions say what [Prospect.Fit] may change.
+// FitOptions bound what [Prospect.Fit] may change.
 type FitOptions struct {
 	MostBatch  int  // rows of a batch at most; 0 for all of a step
 	KeepLength bool // samples stay as long as they are
@@ -23,7 +23,7 @@ type FitOptions struct {
 type Fit struct {
 	Batch, Accumulate int
 	Checkpointing     Checkpointing
-	Length            int // of samples, in tokens: that of the data, or less
+	Length            int // of samples, in tokens: the data's, or less
 	Layout            device.Layout
 	Memory            MemoryEstimate
 
@@ -60,7 +60,7 @@ func (p Prospect) Fit(o FitOptions) (*Fit, error) {
 	return s.run()
 }
 
-// batchesOfStep are the sizes of batches of which a number makes a step, from the smallest up.
+// batchesOfStep lists the batch sizes that divide the step, from the smallest up.
 func (p Prospect) batchesOfStep(most int) (list []int) {
 	rows := p.Options.perStep()
 	if most < 1 {
@@ -99,7 +99,7 @@ func (s *fitSearch) run() (*Fit, error) {
 			return found, nil
 		}
 	}
-	// The way that takes least, with layers on the CPU where that is what it takes.
+	// The way with the least memory, with layers on the CPU if it needs that.
 	way := s.ways[len(s.ways)-1]
 	least, _, err := s.try(s.p, way, s.batches[0])
 	if err != nil || least != nil {
@@ -111,7 +111,7 @@ func (s *fitSearch) run() (*Fit, error) {
 		return nil, s.error(s.p, way)
 	}
 	var shorter *Fit
-	for low := 0; low < lengths; { // what is between it and lengths is not known yet
+	for low := 0; low < lengths; { // lengths from low to lengths are undecided
 		n := (low + lengths + 1) / 2
 		f, _, err := s.try(s.p.withLength(n*unit), way, s.batches[0])
 		switch {
@@ -164,7 +164,7 @@ func (s *fitSearch) estimate(p Prospect, way Checkpointing, batch int) (*Fit, bo
 	}, whole, nil
 }
 
-// error says what the run takes at least.
+// error returns an error with the least memory of the run.
 func (s *fitSearch) error(p Prospect, way Checkpointing) error {
 	f, _, err := s.estimate(p, way, s.batches[0])
 	if err != nil {

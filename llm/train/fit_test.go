@@ -16,8 +16,8 @@ func wayOf(f *Fit) string {
 	return fmt.Sprintf("%d×%d of %d, %v", f.Batch, f.Accumulate, f.Length, f.Checkpointing)
 }
 
-// Of what fits, a run keeps all results rather than recompute them, has the largest batch of which a number makes a step,
-// and cuts samples where a single one does not fit.
+// If it fits, a run keeps all results instead of recomputing them, has the largest batch that divides a step, and cuts
+// samples if a single one does not fit.
 func TestFit(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		p := prospectOf(t, "llama", plenty)

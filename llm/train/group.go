@@ -8,24 +8,24 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Group is the place of a process among those that train one model together, its ranks: each has
-// a trainer with the same options and data, computes its share of the rows of each step, and of
-// held-out data, and ends up with the same parameters, history and evaluations, which are those of
-// one process but for rounding. [LocalGroup] makes one of goroutines.
+// A Group is a process's membership in a group of processes, its ranks, that train one model
+// together. Each has a trainer with the same options and data, computes its share of the rows of
+// each step and of held-out data, and ends up with the same parameters, history and evaluations,
+// which equal a single process's but for rounding. [LocalGroup] makes one of goroutines.
 //
 // All ranks make the same calls in the same order. A call returns nil on all of them, or an error
-// on all: one whose ctx is cancelled ends that of the others. A trainer whose step or run fails
-// lets the others fail; where a rank makes no further calls, the others wait for it until their
-// ctx is cancelled.
+// on all: cancelling one rank's ctx ends the call on all ranks. A trainer whose step or run fails
+// makes the others fail. If a rank makes no further calls, the others wait for it until their ctx
+// is cancelled.
 type Group interface {
 	Rank() int // from 0
 	Size() int // number of ranks
 	// Sum replaces the numbers by their sums over all ranks, which are equal on all.
 	Sum(ctx context.Context, x []float64) error
-	// SumGrads begins to replace the elements of F32 tensors by their sums over all ranks, which
-	// are equal on all: it has read them when it returns, and what it returns waits for the sums,
-	// and writes them. Others may have begun by then, and are waited for in their order, calls of Sum
-	// between. A rank begins and waits whatever has happened to it, and tells the others in a call of Sum.
+	// SumGrads begins to replace the elements of F32 tensors by their sums over all ranks, which are equal
+	// on all ranks. When it returns, the elements have been read; wait waits for the sums, and writes
+	// them. Several sums may be under way: they are waited for in their order, and Sum may be called
+	// between. A rank begins and waits whatever has happened to it, and reports errors in a call of Sum.
 	SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
 }
 
@@ -78,7 +78,7 @@ func agree(ctx context.Context, g Group, err error, sums []float64) error {
 	return nil
 }
 
-// checkGroup says what is wrong with the place of a process.
+// checkGroup validates the rank of a process.
 func checkGroup(g Group) error {
 	if rank, size := g.Rank(), g.Size(); rank < 0 || rank >= size {
 		return fmt.Errorf("a group of %d processes has no rank %d; ranks count from 0", size, rank)
@@ -89,7 +89,7 @@ func checkGroup(g Group) error {
 // A SharedError is one that all ranks of a group have together, and need be told once.
 type SharedError struct {
 	Err       error
-	Elsewhere bool // one rank has another one, which says what has happened
+	Elsewhere bool // one rank has another error, which tells what happened
 }
 
 func (e *SharedError) Error() string { return fmt.Sprint(e.Unwrap()) }
@@ -101,7 +101,8 @@ func (e *SharedError) Unwrap() error {
 	return e.Err
 }
 
-// groupError is that of a call of the group: one that was cancelled elsewhere stops the run here.
+// groupError returns the error of a call of the group. A call that was cancelled elsewhere stops
+// the run here.
 func groupError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("a process of the group was stopped: %w", errors.Join(ErrStopped, err))

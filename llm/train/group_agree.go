@@ -20,7 +20,7 @@ type sharedKind int
 
 const (
 	_             sharedKind = iota
-	opaqueShared             // the value is a fingerprint, which tells nobody anything
+	opaqueShared             // the value is a fingerprint, which means nothing to people
 	explainShared            // the value decides nothing, and explains why a fingerprint after it differs
 )
 
@@ -62,13 +62,13 @@ func agreeOn(ctx context.Context, g Group, err error, sums []float64, list ...sh
 	return &SharedError{Err: errors.New("the group cannot train together: its ranks differ")}
 }
 
-// A sharedText is a shared quantity as ranks tell it each other.
+// A sharedText is a shared quantity in the form that ranks exchange.
 type sharedText struct {
 	Name, Value string
 	Kind        sharedKind
 }
 
-// differenceOf says what another rank has that is not as on rank 0, "" for nothing.
+// differenceOf describes what differs between another rank and rank 0; "" if nothing.
 func differenceOf(first, other []sharedText, rank int) string {
 	explanation := ""
 	for _, name := range namesOf(first, other) {

@@ -84,9 +84,9 @@ func TestGroupScalesLossTogether(t *testing.T) {
 	}
 }
 
-// A run of a group is that of one process, but for rounding, and the same on all ranks: with
-// packed rows, accumulated batches, all noise, a last step of fewer rows than the others, or than
-// there are ranks.
+// A run of a group equals a run of one process, but for rounding, and is the same on all ranks:
+// with packed rows, accumulated batches, all noise, and a last step with fewer rows than the
+// others, or than there are ranks.
 func TestGroup(t *testing.T) {
 	smallGradParts(t)
 	ragged := data.New(raggedLength, raggedSamples(19, 96))
@@ -274,7 +274,7 @@ func evaluateOn(d *data.Dataset) func(r *loraRun) error {
 	}
 }
 
-// A wrongGroup has a place that there is not.
+// A wrongGroup has a rank out of range.
 type wrongGroup struct{ alone }
 
 func (wrongGroup) Size() int { return 0 }

@@ -14,7 +14,7 @@ const (
 	keyEvaluations = "training.validation"
 )
 
-// Numbers of columns: those of today, and of checkpoints of before some column existed.
+// Numbers of columns: today's, and the numbers in checkpoints from before a column existed.
 var (
 	historyColumns    = []int{6, 4, 3}
 	evaluationColumns = []int{3, 1}
@@ -55,7 +55,7 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 	return history, evaluations, nil
 }
 
-// count is a number of things, −1 for what is none.
+// count converts a count; −1 if x is invalid.
 func count(x float64) int {
 	const most = 1 << 53 // to which float64 counts
 	if x >= 0 && x <= most && x == math.Trunc(x) {
@@ -85,7 +85,7 @@ func (x *table) write(g *ggml.GGUF, key string) error {
 	return g.Set(key+".values", x.values)
 }
 
-// row is that of the ith step; columns that the table does not have are 0.
+// row returns the row of step i; columns that the table lacks are 0.
 func (x *table) row(i, columns int) []float64 {
 	own := len(x.values) / len(x.steps)
 	return append(slices.Clone(x.values[i*own:(i+1)*own]), make([]float64, columns-own)...)

@@ -48,7 +48,7 @@ type MemoryEstimate struct {
 	Copies      device.Sizes // of frozen weights, see [Options]
 	Step        device.Sizes // results of a step
 	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
-	Program     device.Sizes // what is no tensor, see [Prospect]
+	Program     device.Sizes // memory outside of tensors, see [Prospect]
 }
 
 // Total is the sum, of each device.
@@ -109,9 +109,8 @@ func (t *Trainer) buildAsMemoryAllows() error {
 	return t.buildGraphs(true)
 }
 
-// batchRows is how many rows a batch has at most: fewer than Options.Batch where the whole
-// run sees fewer, or where the share of a process in a step has fewer, of which the rest would be
-// empty.
+// batchRows returns the largest number of rows in a batch: fewer than Options.Batch if the whole
+// run, or a process's share of a step, has fewer, because the rest would be empty.
 func (t *Trainer) batchRows() int {
 	size := t.group.Size()
 	rows := min(t.options.Batch, (t.perStep()+size-1)/size)
@@ -188,8 +187,8 @@ func (t *Trainer) CheckMemory() error {
 	return nil
 }
 
-// need is what a step takes of the memory that is available: of the CPU's also what the
-// optimizer has, which is allocated and not written to yet.
+// need returns what a step takes of the available memory; on the CPU also the optimizer's memory,
+// which is allocated but not written to yet.
 func (t *Trainer) need() (device.Sizes, error) {
 	need, err := t.loss.Measure()
 	if err != nil {

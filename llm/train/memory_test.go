@@ -32,7 +32,7 @@ func withAvailable(t *testing.T, bytes ...int64) {
 
 const plenty = math.MaxInt64
 
-// The estimate is what a trainer has taken after a step, and after a run that evaluates.
+// The estimate equals what a trainer has taken after a step, and after a run that evaluates.
 func TestEstimateMemory(t *testing.T) {
 	ctx := context.Background()
 	for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {

@@ -21,7 +21,7 @@ type Options struct {
 	// what comes first.
 	Epochs int
 	AdamW  AdamW // see [DefaultAdamW]
-	// LoRAPlus is the learning rate of the B matrices of adapters over that of all else
+	// LoRAPlus is the ratio of the learning rate of adapters' B matrices to the rate of all else
 	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
 	LoRAPlus float64
 	// Convergence ends the run before its last step.
@@ -40,9 +40,9 @@ type Options struct {
 	// continued draws the same.
 	Dropout, NEFTune float32
 
-	// DataOrigin says what the data was made of and how, by the names under which the users
-	// of a program know it, such as its flags. It decides nothing: where a checkpoint is of
-	// other data, a [MismatchError] names what differs of it.
+	// DataOrigin describes what the data was made of and how, by names that the users of a program
+	// know, such as its flags. It decides nothing: if a checkpoint belongs to other data, a
+	// [MismatchError] names the differences.
 	DataOrigin map[string]string
 
 	// Group are the processes that train together; nil is this one alone. Each takes its share of
@@ -59,9 +59,9 @@ type Options struct {
 	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
 	// always in F32, and so comparable between machines.
 	ComputeType ggml.Type
-	// WeightCopies is how much of frozen weights devices keep in the compute type, beside those of
-	// the file: it saves making that at each use, and changes no result. nil is as much as there is
-	// memory for on each device, once layers lie there and steps are as Checkpointing has them. The
+	// WeightCopies is how many copies of frozen weights devices keep in the compute type, beside
+	// the file's weights: they save a conversion at each use, and change no result. nil means as
+	// many as each device has memory for beside its layers and a step as Checkpointing has it. The
 	// CPU's kernels need none.
 	WeightCopies *model.Kept
 

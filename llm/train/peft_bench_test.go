@@ -52,15 +52,15 @@ type peftRun struct {
 	ComputeType                              ggml.Type
 }
 
-// A peftStep is what a step of either program tells.
+// A peftStep is the report of a step of either program.
 type peftStep struct {
 	Loss, Seconds float64
 	Libraries     uint64 // resident memory in bytes before there is a model
 }
 
-// LoRA beside PyTorch and PEFT on the CPU, from the same weights, adapter and
-// data, a step of each in turn; scripts/bench-peft runs it. PEFT's weights are
-// those of our quantised file, so that both compute the same function.
+// LoRA beside PyTorch and PEFT on the CPU, from the same weights, adapter and data, a step of each
+// in turn; scripts/bench-peft runs it. PEFT gets the weights of our quantised file, so that both
+// compute the same function.
 func BenchmarkBesidePEFT(b *testing.B) {
 	python := os.Getenv("GOGGML_PEFT")
 	if python == "" {
@@ -153,7 +153,7 @@ func (p *peftProgram) step(b *testing.B) func() time.Duration {
 	}
 }
 
-// report tells speed, memory and losses.
+// report reports speed, memory and losses.
 func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
 	for i, loss := range p.losses {
 		b.ReportMetric(loss, fmt.Sprintf("loss@%d", i+1))
@@ -182,8 +182,8 @@ func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
 	return lora.New(m, lora.Options{Rank: r.Rank, Alpha: r.Alpha, Init: lora.InitKaiming, Seed: 1})
 }
 
-// samples are those of all steps: text of a few words, of which some follow
-// each other more often, so that there is something to learn.
+// samples returns the samples of all steps: text of a few words, of which some follow each other
+// more often, so that there is something to learn.
 func (r *peftRun) samples() []data.Sample {
 	const words = 64
 	rng := rand.New(rand.NewPCG(1, 1))

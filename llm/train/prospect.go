@@ -20,16 +20,15 @@ type Prospect struct {
 	// Available is the memory of the devices of the layout before anything lies there, of the CPU as the last, see
 	// [device.Engine.AvailableMemory].
 	Available device.Sizes
-	// Program is what the process takes of the CPU's memory besides, and is a part of Available: itself, its libraries, a
-	// vocabulary.
+	// Program is the CPU memory of the process itself, part of Available: code, libraries, a vocabulary.
 	Program int64
 }
 
 // Steps is how many steps the run has.
 func (p Prospect) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
 
-// Memory is what the run takes, see [EstimateMemory], by the gradient checkpointing that it says: CheckpointingAuto is
-// what the run will choose.
+// Memory returns the memory of the run, see [EstimateMemory], with the gradient checkpointing that it returns: for
+// CheckpointingAuto the one that the run will choose.
 func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
 	if c := p.Options.Checkpointing; c != CheckpointingAuto {
 		e, err := p.estimate(c)
@@ -94,9 +93,9 @@ func (p Prospect) plannedRows() int {
 	return min(mostPlannedRows, max(1, mostPlannedTokens/max(1, p.Data.LongestRow())))
 }
 
-// LargestBatch is the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing where it is left to
-// the run; 0 for none. It is at least Options.Batch where the run fits as it is. Batches that nothing gains by are not looked
-// at: where more may fit, the second result is true.
+// LargestBatch returns the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing if that is
+// left to the run; 0 if none fits. It is at least Options.Batch if the run fits as it is. Batches too large to gain
+// anything are not tried: if more may fit, more is true.
 func (p Prospect) LargestBatch() (n int, more bool, err error) {
 	planned, most := p.plannedRows(), MaxStepRows/max(1, p.Options.Accumulate)
 	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {

@@ -10,7 +10,8 @@ import (
 )
 
 // A reduction adds up the gradients of a step over a group while the backward pass of its last batch
-// goes on: in some parts, the last layers first. nil is that of one process, which does nothing.
+// goes on: in some parts, the last layers first. A nil reduction is for a single process, and does
+// nothing.
 type reduction struct {
 	group   Group
 	parts   []gradPart
@@ -40,8 +41,8 @@ func newReduction(g Group, o *optimizer) *reduction {
 	return &reduction{group: g, parts: divideGrads(o)}
 }
 
-// divideGrads divides the gradients by layers, from the last on; those of no layer, such as embeddings,
-// are the last to be complete.
+// divideGrads divides the gradients by layers, from the last on; gradients of no layer, such as the
+// embedding's, are complete last.
 func divideGrads(o *optimizer) []gradPart {
 	total := int64(0)
 	params := slices.Clone(o.params)

@@ -11,9 +11,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A run that is continued with more epochs, another rate, schedule and rate of B does what
-// it says: the steps are those of the new length, each has the rate of the new schedule, and
-// moves the parameters by it from the moments of before.
+// A run that continues with more epochs, another rate, schedule and rate of B does so: it has the
+// steps of the new length, each step has the rate of the new schedule, and moves the parameters by
+// it from the moments in the checkpoint.
 func TestContinueOtherwise(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	o := runOptions()

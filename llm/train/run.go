@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// RunOptions say what happens around the steps of a run.
+// RunOptions control what happens around the steps of a run.
 type RunOptions struct {
 	// OnSave saves what is trained, and the state of the run by [Trainer.SaveCheckpoint], as far
 	// as they are wanted: every SaveEvery steps, where that is not 0, at the end, and when the run
@@ -22,9 +22,9 @@ type RunOptions struct {
 	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
 	EvalEvery int
 
-	// MaxTokens and MaxDuration end the run before its last step: the tokens that it has
-	// trained, with those of before it was resumed, and the time since this Run began. Both
-	// are looked at before each step, so that 0 ends it at once; nil is no limit.
+	// MaxTokens and MaxDuration end the run before its last step: by the tokens that it has
+	// trained, including tokens from before it was resumed, and by the time since this Run began.
+	// Both are checked before each step, so that 0 ends it at once; nil means no limit.
 	MaxTokens   *int
 	MaxDuration *time.Duration
 
@@ -48,9 +48,9 @@ type savedCheckpoint struct {
 	step int
 }
 
-// Run takes the run to its end, of which [Trainer.Ended] tells what it was, or until ctx
-// is cancelled: then it saves the last complete step and returns [ErrStopped]. When the
-// end is reached by then it returns nil; at most the last evaluation is missing.
+// Run takes the run to its end, which [Trainer.Ended] explains, or until ctx is cancelled: then it
+// saves the last complete step and returns [ErrStopped]. If the end is reached by then it returns
+// nil; at most the last evaluation is missing.
 //
 // A step that makes the parameters, or a loss that is computed with them, other than
 // finite ends the run with [ErrDiverged]. Nothing is saved then, and what is
@@ -165,7 +165,7 @@ func (t *Trainer) checkLimits(ctx context.Context, o RunOptions, passed time.Dur
 	return nil
 }
 
-// limitReached names the limit that the run has reached, or gives "".
+// limitReached names the limit that the run has reached; "" if none.
 func (t *Trainer) limitReached(o RunOptions, passed time.Duration) string {
 	switch {
 	case o.MaxTokens != nil && t.tokens >= *o.MaxTokens:

@@ -201,7 +201,7 @@ func (r stepsRun) flops(c arch.Config) float64 {
 	return 4 * float64(c.NumActiveParameters()) * float64(r.tokens())
 }
 
-// report tells speed and memory of steps that took so long.
+// report reports speed and memory of steps that took so long.
 func (r stepsRun) report(b *testing.B, step time.Duration, c arch.Config) {
 	reportSteps(b, r.tokens(), step, r.process.Peak)
 	b.ReportMetric(r.flops(c)/step.Seconds()/1e9, "GFLOP/s")

@@ -51,10 +51,10 @@ type Schedule struct {
 	Warmup int     // steps
 	Steps  int     // of the whole run; see Options.Epochs
 
-	// Period is the number of steps after the warm-up in which the rate falls to Floor;
-	// 0 stands for all that are left. From then on it stays there or, with Restart, falls
-	// from Peak again (SGDR, arXiv 1608.03983), in cycles of which each is PeriodGrowth
-	// times as long as the one before; 0 stands for 1. Cycles end with whole steps.
+	// Period is the number of steps after the warm-up in which the rate falls to Floor; 0 stands
+	// for all that are left. From then on it stays there or, with Restart, falls from Peak again
+	// (SGDR, arXiv 1608.03983), in cycles, each PeriodGrowth times as long as the one before; 0
+	// stands for 1. Cycles end with whole steps.
 	Period       int
 	PeriodGrowth float64
 	Restart      bool

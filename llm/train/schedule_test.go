@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rates are those of steps 1, 2, … up to n.
+// rates returns the rates of steps 1 to n.
 func rates(s Schedule, n int) []float64 {
 	list := make([]float64, n)
 	for i := range list {

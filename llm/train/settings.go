@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Setting decides the result of a run. A run that is continued has those of the run before,
-// but for the free ones, which may change.
+// A Setting decides the result of a run. A run that continues has the same settings, except the
+// free ones, which may change.
 type Setting struct {
 	// ID is its name in checkpoints, and never changes. A * in it stands for the name of each
 	// tensor that has the setting: the ID is a pattern of [path.Match] then.
@@ -43,8 +43,8 @@ const fixedSetting, freeSetting = false, true
 // IDs by which settings are found here.
 const idData, idLength, idCheckpointing, idCopies, idAtFloor = "data", "sample length", "gradient checkpointing", "weight copies", "floor in the last step"
 
-// settingTable has the settings in the order of checkpoints. Fixed are what is computed and the
-// order of the rows, free are how the parameters move, and how long.
+// settingTable has the settings in the order of checkpoints. Fixed settings decide what is computed
+// and the order of the rows, free ones how the parameters move, and for how long.
 var settingTable = []settingRow{
 	{"frozen weights", "frozen weights", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return hashTensors(t.frozen()) })},
 	{idData, "data", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return t.data.Fingerprint(), nil })},
@@ -138,16 +138,16 @@ const (
 	originKeys = "training.data." // of the data, whose fingerprint is a fixed setting
 )
 
-// A setting is what a run has of a [Setting], as text.
+// A setting is a run's value of a [Setting], as text.
 type setting struct {
 	keys, id, words, value string
-	opaque                 bool // the value is a fingerprint, which tells nobody anything
+	opaque                 bool // the value is a fingerprint, which means nothing to people
 	absence                bool // is a value too: a checkpoint without it differs
 }
 
 func (s setting) key() string { return s.keys + s.id }
 
-// readSettings reads those of the table that are free, or that are fixed.
+// readSettings reads the table's settings that are free, or that are fixed.
 func (t *Trainer) readSettings(free bool) ([]setting, error) {
 	keys := fixedKeys
 	if free {
@@ -183,8 +183,8 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 
 func (t *Trainer) freeSettings() ([]setting, error) { return t.readSettings(freeSetting) }
 
-// hyperParameters are those of the model as its file has them: a field that Config gets
-// later is no difference where a model does not have it.
+// hyperParameters returns the hyper-parameters of the model as its file has them: a field that
+// Config gets later makes no difference to a model that lacks it.
 func (t *Trainer) hyperParameters() (list []setting) {
 	add := func(key string, value any) {
 		list = append(list, setting{
@@ -200,7 +200,7 @@ func (t *Trainer) hyperParameters() (list []setting) {
 	return list
 }
 
-// originSettings are what the caller says of the data.
+// originSettings returns the caller's description of the data.
 func (t *Trainer) originSettings() (list []setting) {
 	for _, name := range slices.Sorted(maps.Keys(t.options.DataOrigin)) {
 		list = append(list, setting{keys: originKeys, id: name, words: name, value: t.options.DataOrigin[name]})
@@ -225,15 +225,15 @@ func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
 
 // A Difference is a setting that is not what it was in the run of a checkpoint.
 type Difference struct {
-	// ID is that of one of the [Settings], of a hyper-parameter its key in the model's file, of
-	// DataOrigin the name that the program gave, and "tensor NAME" of what is trained. It never
-	// changes: programs find by it what the difference is about.
+	// ID identifies what differs: a setting's ID in [Settings], a hyper-parameter's key in the
+	// model's file, the name that the program gave as DataOrigin, and "tensor NAME" for a trained
+	// tensor. It never changes: programs find by it what the difference is about.
 	ID      string
 	Setting string // in words, such as "batch" or "learning rate"
-	Was, Is string // empty for data and weights, of which only fingerprints are compared
+	Was, Is string // empty for data and weights, whose fingerprints are compared
 }
 
-// String tells the difference in words.
+// String describes the difference in words.
 func (d Difference) String() string {
 	if d.Was == "" && d.Is == "" {
 		return "other " + d.Setting
@@ -264,8 +264,8 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s is of another run: %s; use the settings of that run, or start anew", e.Path, strings.Join(list, "; "))
 }
 
-// compare lists the settings that differ from those of a checkpoint. A setting that it does
-// not have, because the program of its run did not know it, is none, unless absence is a value.
+// compare lists the settings that differ from a checkpoint's. A setting that the checkpoint lacks,
+// because the program of its run did not know it, makes no difference unless absence is a value.
 func compare(g *ggml.GGUF, settings []setting) []Difference {
 	var list []Difference
 	for _, s := range settings {

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// The identities of settings are those of files that are there already: none may change.
+// The IDs of settings are in existing files: none may change.
 func TestSettingIDs(t *testing.T) {
 	path, _ := savedRun(t, tinyLoRAModel(t), 1)
 	g, err := ggml.OpenGGUF(path)

@@ -15,16 +15,16 @@ type shuffle struct {
 	anew  bool // drawn by Reshuffle, not by the seed of the run
 }
 
-// A checkpoint has the shuffle where it is not that of the run's seed.
+// A checkpoint has the shuffle if it differs from the one that the run's seed gives.
 const (
 	keyShuffleSeed  = "training.shuffle.seed"
 	keyShuffleFirst = "training.shuffle.position"
 )
 
-// Reshuffle draws the order of the rows anew, from the seed and the step: from here on each
-// row is seen once before any is seen again, those of the epoch that ends here among them.
-// The length of the run stays. Checkpoints hold the order: a run that is resumed from one
-// of a later step goes on in it.
+// Reshuffle draws the order of the rows anew, from the seed and the step: from here on each row is
+// seen once before any is seen again, including the rows of the epoch that ends here. The length of
+// the run stays. Checkpoints hold the order: a run that resumes from a later checkpoint continues
+// in it.
 func (t *Trainer) Reshuffle() {
 	seed := rand.NewPCG(t.options.Seed, uint64(t.step)).Uint64()
 	t.setShuffle(shuffle{seed, t.position, true})
@@ -49,7 +49,7 @@ func (s shuffle) write(g *ggml.GGUF) error {
 	return g.Set(keyShuffleFirst, uint64(s.first))
 }
 
-// readShuffle reads the order of a checkpoint, which is that of the run's seed by default.
+// readShuffle reads the order of a checkpoint, by default the order that the run's seed gives.
 func (t *Trainer) readShuffle(g *ggml.GGUF, position int) (shuffle, error) {
 	if _, ok := g.Value(keyShuffleSeed); !ok {
 		return shuffle{seed: t.options.Seed}, nil

@@ -61,7 +61,7 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 	return s, nil
 }
 
-// nextRows are those of the next step: fewer than usual at the end of the last epoch.
+// nextRows returns the rows of the next step: fewer than usual at the end of the last epoch.
 func (t *Trainer) nextRows() ([]data.Row, error) {
 	n := t.perStep()
 	if e := t.options.Epochs; e > 0 {

@@ -25,13 +25,13 @@ type StepTime struct {
 // ErrNotMeasured is a time that is too short for a step of a few layers and one row.
 var ErrNotMeasured = errors.New("a step of a few layers and one row takes longer")
 
-// mostMeasured is how many steps are measured at most.
+// mostMeasured is the largest number of steps to measure.
 const mostMeasured = 16
 
-// StepTime measures steps for so long, and says how long those of the run take, with rows of mean length. Where steps of all
-// layers take longer, or where devices are to have some, those of a few are measured, which tell what is like them from the
-// rest of a step: one of each kind, and one more. They are of the rows of a batch, or where these take longer, too, of one.
-// The model and what is trained lie in the [Prospect.ProbeLayout]; what is trained is changed.
+// StepTime measures steps for a duration, and returns how long the run's steps take, with rows of mean length. If steps of
+// all layers take longer, or if devices hold layers, it measures steps of a few layers, one of each kind and one more, and
+// separates the time in a layer from the rest of a step. They compute all rows of a batch or, if that takes too long as
+// well, one row. The model and what is trained lie in the [Prospect.ProbeLayout]; what is trained is changed.
 func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime, error) {
 	ends := time.Now().Add(within)
 	probe, err := p.newProbe()
@@ -107,7 +107,7 @@ type probe struct {
 	sample []int // of the layers
 }
 
-// A probedLayer is what the time of a layer depends on.
+// A probedLayer has what the time of a layer depends on.
 type probedLayer struct {
 	kind      string  // all of it, in words
 	size      float64 // of what a token is multiplied with, by which those are compared whose kind is not measured
@@ -138,7 +138,8 @@ func (p Prospect) newProbe() (*probe, error) {
 	return b, nil
 }
 
-// probedLayers are those of a model. Layers before the first that has something trained have no backward pass.
+// probedLayers returns the layers of a model to measure. Layers before the first trained one have no backward
+// pass.
 func probedLayers(a *arch.Architecture, l device.Layout, params []parameter) []probedLayer {
 	ofBlock := make([]probedLayer, a.NumBlocks())
 	for _, w := range a.Weights() {

@@ -80,9 +80,8 @@ func deeper(t *testing.T, name string) Prospect {
 
 func ptr[T any](x T) *T { return &x }
 
-// A step of all layers is told by one of a few, whose layers do as much as those like them: on a clock that counts nodes. It
-// is told exactly where there is one of each kind, but where layers share their weights, whose gradients the first one does
-// not add to others.
+// The time of a few layers predicts a step of all layers, on a clock that counts nodes. The prediction is exact if one
+// layer of each kind is measured, except where layers share weights: the first one's gradients are not added to others.
 func TestStepOfFewLayers(t *testing.T) {
 	exact := 0
 	for _, name := range llmtest.DistinctArchitectures() {
@@ -118,7 +117,7 @@ func TestStepOfFewLayers(t *testing.T) {
 	require.Greater(t, exact, map[bool]int{false: 100, true: 30}[testing.Short()])
 }
 
-// Where there is time for them, steps of all layers and rows are measured; and where there is none, that is what is said.
+// Given the time, steps of all layers and rows are measured; without any, the error says so.
 func TestStepTime(t *testing.T) {
 	p := prospectOf(t, "llama", plenty)
 	took, err := p.StepTime(t.Context(), time.Hour)
@@ -156,7 +155,7 @@ func TestMostThatIsMeasured(t *testing.T) {
 	require.InDelta(t, 8*2*11, b.secondsOfStep(few), 1e-9)
 }
 
-// A sample has a layer of each kind, if these are few, and another one of that of which the first is not told.
+// A sample has a layer of each kind, if there are few kinds, and a second layer of one of them.
 func TestSampleOf(t *testing.T) {
 	for kinds, want := range map[string][]int{
 		"aaaaaa":                 {0, 3},

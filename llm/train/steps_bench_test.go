@@ -61,7 +61,7 @@ func needsType(b *testing.B, typ ggml.Type) {
 	}
 }
 
-// stepRounds are fewer than those of short samples.
+// stepRounds returns fewer rounds than for short samples.
 func stepRounds() int { return min(3, testutil.Rounds()) }
 
 // benchmarkBesideSgemm takes steps and large products in turn.
@@ -150,8 +150,8 @@ var autogradSteps = testutil.NewProcess("autogradSteps", func(r scalingRun, serv
 	}))
 })
 
-// The speed of large products: what training could reach at most. OpenBLAS is
-// the ceiling of F32, oneDNN that of BF16, oneMKL that of F16.
+// The speed of large products bounds training. OpenBLAS is the ceiling of F32, oneDNN of BF16,
+// oneMKL of F16.
 func BenchmarkCeiling(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	for _, n := range []int{128, 512, 2048} {

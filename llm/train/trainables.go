@@ -9,15 +9,15 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Trainables are what a run trains, and what takes part unchanged.
+// Trainables are the tensors that a run trains, and the adapters that take part unchanged.
 type Trainables struct {
 	Adapters     model.Adapters // of which A and B are trained, F32 tensors where their matrices lie
 	Frozen       model.Adapters // further adapters, which stay as they are
 	ModelWeights []*ggml.Tensor // of the model, F32
 }
 
-// params lists the tensors that are trained: those of adapters in the order of the
-// model's weights, then the weights.
+// params lists the trained tensors: adapters' in the order of the model's weights, then the
+// weights.
 func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
 	var list []parameter
 	const matrix = 2 // dimensions, which a rank of 1 hides
@@ -47,8 +47,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 	return list, checkParams(list)
 }
 
-// checkParams demands parameters in F32, under names of their own: a checkpoint tells
-// them apart by name.
+// checkParams demands parameters in F32 with unique names: a checkpoint identifies them by name.
 func checkParams(params []parameter) error {
 	if len(params) == 0 {
 		return errors.New("there are no parameters to train")

@@ -42,8 +42,7 @@ func modelWith(t *testing.T, sizes map[string]int) *model.Model {
 	return m
 }
 
-// Each bias is trained: the norm of its gradient is that of central differences of the
-// loss.
+// Each bias is trained: the norm of its gradient agrees with central differences of the loss.
 func TestBiasesAreTrained(t *testing.T) {
 	biases := map[string]int{
 		"blk.0.attn_q.bias": 64, "blk.0.attn_k.bias": 32, "blk.1.attn_v.bias": 32, "blk.0.attn_output.bias": 64,

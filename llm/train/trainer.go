@@ -190,7 +190,7 @@ func (t *Trainer) PaddingSaved() float64 {
 	return 1 - float64(t.computed)/float64(t.laidOut)
 }
 
-// Memory is that of gradients, moments, copies of weights and the results of steps and
+// Memory returns the sizes of gradients, moments, copies of weights and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
 func (t *Trainer) Memory() device.Sizes {
 	if t.opt == nil { // of a zero value
@@ -199,8 +199,8 @@ func (t *Trainer) Memory() device.Sizes {
 	return t.opt.sizes().Plus(t.copies.Sizes()).Plus(t.loss.Memory()).Plus(t.evaluator.Memory())
 }
 
-// Step runs one optimiser step. When it fails, or is cancelled, the parameters
-// are those of the step before, and it can be called again.
+// Step runs one optimiser step. If it fails or is cancelled, the parameters stay as they were, and
+// it can be called again.
 func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
