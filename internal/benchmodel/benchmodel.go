@@ -51,7 +51,7 @@ func Qwen3() arch.Config {
 	})
 }
 
-// Qwen3MoE has 2.7 billion parameters, of which a token is computed with 0.6: layers of the widths
+// Qwen3MoE has 2.7 billion parameters, 0.6 billion of which compute a token: layers of the widths
 // of Qwen3-30B-A3B, with half of its experts.
 func Qwen3MoE() arch.Config {
 	return neox("qwen3moe-2.7B", arch.Config{
@@ -60,7 +60,7 @@ func Qwen3MoE() arch.Config {
 	})
 }
 
-// Qwen3MoE8B has 8.1 billion parameters, of which a token is computed with 1.0: a quarter of the
+// Qwen3MoE8B has 8.1 billion parameters, 1.0 billion of which compute a token: a quarter of the
 // layers of Qwen3-30B-A3B.
 func Qwen3MoE8B() arch.Config {
 	c := Qwen3MoE()

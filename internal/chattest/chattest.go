@@ -1,5 +1,5 @@
-// Package chattest has what the rendering of conversations is tested with: conversations, published chat templates, and
-// what transformers makes of them.
+// Package chattest has test data for the rendering of conversations: conversations, published chat templates, and
+// transformers' renderings.
 package chattest
 
 import (
@@ -32,7 +32,7 @@ type Conversation struct {
 }
 
 // Conversations have what templates differ in: tools, reasoning, contents in parts, odd orders of roles. The words of
-// users, systems and tools begin with U, S, T, D or C and a digit, those of the assistant with A or R.
+// users, systems and tools begin with U, S, T, D or C and a digit, the assistant's with A or R.
 func Conversations(t testing.TB) []Conversation {
 	t.Helper()
 	text, err := os.ReadFile(conversations)
@@ -76,7 +76,7 @@ func Published(t testing.TB, name string) string {
 	return string(source)
 }
 
-// Rendering is what transformers makes of a conversation.
+// Rendering is transformers' rendering of a conversation.
 type Rendering struct {
 	Template     string // its file
 	Conversation int    // of Conversations
@@ -86,7 +86,7 @@ type Rendering struct {
 	Generated    [][2]int // bytes of generation tags; none with setting 3
 }
 
-// Variables are those that Render gives to templates.
+// Variables are the variables that Render passes to templates.
 var Variables = map[string]any{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
 // Render renders all conversations by transformers, in each setting.

@@ -1,5 +1,5 @@
 // The processors that the calling thread may run on (its affinity), with its scheduling policy and priority. A thread
-// pool of ggml changes those of the thread that computes with it.
+// pool of ggml changes all three for the thread that computes with it.
 #ifndef GOGGML_AFFINITY_H
 #define GOGGML_AFFINITY_H
 

@@ -31,7 +31,7 @@ type Job struct {
 	RestoreAffinity bool // of the thread, with its priority: the function may change them
 }
 
-// A Result is what the function of a job returned.
+// A Result is the result of a job's function.
 type Result struct {
 	Value int64
 	Error unsafe.Pointer // char *, to be freed: the function left before its end; nil when it did not

@@ -26,7 +26,7 @@ func CheckTeam(n int) error {
 	return nil
 }
 
-// leastStack is what the kernels of ggml and of GEMM libraries find room in.
+// leastStack is the stack that the kernels of ggml and of GEMM libraries need.
 const leastStack = 256 << 10
 
 // checkStack reads the size of OpenMP's stacks as libgomp does.

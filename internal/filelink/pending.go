@@ -15,9 +15,9 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// A Pending file is on the disk, beside its path and under a temporary name. A file
-// lock marks it as in use: the lock ends with the process, however that ends, and
-// a file without one is what the next write of the path may remove.
+// A Pending file is on the disk, beside its path and under a temporary name. A file lock marks it
+// as in use: the lock ends with the process, however that ends, and the next write of the path may
+// remove a file without a lock.
 type Pending struct {
 	path      string // as the caller has it, for errors
 	target    string // where its links lead to

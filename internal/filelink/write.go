@@ -20,9 +20,10 @@ func IsReplaced(path string) bool {
 	return (err != nil || info.Mode().IsRegular()) && descriptor(path) < 0
 }
 
-// Write writes a file: all that is not a log or a cache is written by it. The file is made beside the path, is on the
-// disk, and is renamed, so that the path never names half a file. Links stay, and what they lead to is replaced. What
-// is not replaced is written to, see [IsReplaced]. An error has the name of the file, which then is what it was.
+// Write writes a file; everything except logs and caches is written by it. The file is made beside the path, synced
+// to the disk, and renamed, so that the path never names half a file. If the path is a link, the link stays and its
+// target is replaced. A file that cannot be replaced is written to, see [IsReplaced]. An error names the file, which
+// then keeps its contents.
 func Write(path string, write func(w io.Writer) error) error {
 	if IsReplaced(path) {
 		f, err := Pend(path, write)

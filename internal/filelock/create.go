@@ -32,7 +32,7 @@ func Remove(file *os.File) error {
 	return errors.Join(os.Remove(file.Name()), file.Close())
 }
 
-// RemoveAbandoned removes a file that nobody has locked: who had has ended without it.
+// RemoveAbandoned removes a file that nobody has locked: its owner died.
 func RemoveAbandoned(path string) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func RemoveAbandoned(path string) {
 	file.Close()
 }
 
-// IsAt reports whether the path is that of the open file.
+// IsAt reports whether the path still leads to the open file.
 func IsAt(path string, file *os.File) bool {
 	at, err := os.Stat(path)
 	info, err2 := file.Stat()

@@ -107,8 +107,8 @@ func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, e
 	return append(data, loraData{a, rows}), nil
 }
 
-// stackedPairs are the pairs of a matrix [n_in, n_out] put together to one: the rows of
-// the A, and, transposed, those of the scaled B.
+// stackedPairs are the pairs of a matrix [n_in, n_out] stacked into one: the rows of the A and,
+// transposed, of the scaled B.
 type stackedPairs struct {
 	of     nn.Matrix
 	as, bs []float32

@@ -57,7 +57,7 @@ func randomInput(width, tokens int64) []float32 {
 	return x
 }
 
-// products are those of matrices with x, with their adapters.
+// products returns the products of matrices and their adapters with x.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
 	f, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))

@@ -61,7 +61,7 @@ func (l *linear) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Va
 	return list
 }
 
-// An input is what matrices are multiplied with, [n_in, n].
+// An input is a tensor [n_in, n] that matrices are multiplied with.
 type input struct {
 	*linear
 	*nn.Tape
@@ -69,8 +69,7 @@ type input struct {
 	h *ggml.Tensor // what the A of all adapters make of it, once something has asked
 }
 
-// A weight is what a product multiplies with: matrices that see the same input, one
-// after the other.
+// A weight is the weight of a product: matrices with the same input, one after the other.
 type weight struct {
 	w        *ggml.Tensor
 	matrices []nn.Matrix
@@ -79,7 +78,7 @@ type weight struct {
 
 func (w weight) rowMajor() bool { return w.repacked == nil || w.repacked.rowMajor }
 
-// weightOf is the copy of matrices, nil when there is none of just these.
+// weightOf returns the copy of exactly these matrices, or nil.
 func (l *linear) weightOf(matrices ...nn.Matrix) *weight {
 	if p := l.repacked.of(matrices); p != nil {
 		return &weight{p.w, matrices, p}
@@ -104,8 +103,8 @@ func (i *input) scaled(matrices []nn.Matrix) []*nn.Value {
 	return list
 }
 
-// An output is what one op makes of some matrices: their products with an x
-// [Σ n_out, n], one after the other.
+// An output is the result of one op for some matrices: their products with x [Σ n_out, n], one
+// after the other.
 type output struct {
 	y        *ggml.Tensor
 	matrices []nn.Matrix
@@ -208,7 +207,7 @@ func (i *input) gemvTogether(matrices []nn.Matrix) *ggml.Tensor {
 	return i.C.View(all, []int64{rows}, nil, 0)
 }
 
-// lowRank is the A of the adapters of matrices, nil where none changes any.
+// lowRank returns the A of the matrices' adapters; nil if none changes any.
 func (i *input) lowRank(matrices []nn.Matrix) *ggml.Tensor {
 	for _, m := range matrices {
 		if a := i.adapters.of(m).a; a != nil {

@@ -28,7 +28,7 @@ type repackedMatrix struct {
 	parts    []nn.Matrix
 }
 
-// of is the copy of just these matrices, nil when there is none.
+// of returns the copy of exactly these matrices, or nil.
 func (p *repacked) of(matrices []nn.Matrix) *repackedMatrix {
 	if p == nil {
 		return nil

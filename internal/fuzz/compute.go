@@ -251,7 +251,7 @@ func firstDifference(a, b []byte) int {
 	return len(a)
 }
 
-// hasNaN looks for what is no finite number.
+// hasNaN looks for values that are not finite.
 func hasNaN(t ggml.Type, data []byte) bool {
 	switch t {
 	case ggml.F32:

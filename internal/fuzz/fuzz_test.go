@@ -93,7 +93,7 @@ func TestPrograms(t *testing.T) {
 	require.Empty(t, faults, "run one again by: go test ./internal/fuzz -run TestPrograms -replay SEED\n%s", strings.Join(faults, "\n"))
 }
 
-// firstSeed is that of the flag, or the commit's.
+// firstSeed returns the seed of the flag, or the commit's.
 func firstSeed(t *testing.T) uint64 {
 	if *first != 0 {
 		return *first

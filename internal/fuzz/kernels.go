@@ -228,7 +228,7 @@ func kernelOps() {
 	}, "GateStep")
 }
 
-// hTypes are what pairs round H to, seldom one that there is not.
+// hTypes are the types that pairs round H to, rarely an invalid one.
 var hTypes = []ggml.Type{ggml.F32, ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0}
 
 // lowRank draws pairs of B and H with n columns, and counts their rows.

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Machine is what programs have in common.
+// A Machine is shared by programs.
 type Machine struct {
 	Stats Stats
 	Kind  string // of all programs; "" for a mixture

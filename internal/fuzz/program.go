@@ -39,7 +39,7 @@ type program struct {
 
 var errCustom = errors.New("a custom op failed")
 
-// A Fault is what must not happen, in a program that did not end the process.
+// A Fault is a violation in a program that did not end the process.
 type Fault struct {
 	Seed uint64
 	Err  error

@@ -36,7 +36,7 @@ func (l layout) String() string {
 	return []string{"contiguous", "spaced", "gapped", "swapped", "transposed", "odd"}[l]
 }
 
-// An outcome is what becomes of a variation.
+// An outcome is the result of a variation.
 type outcome string
 
 const (
@@ -44,7 +44,7 @@ const (
 	refused outcome = "refused" // by the check in Go
 	barred  outcome = "barred"  // by an assertion of ggml while the graph is built, or because the CPU says it cannot
 	stops   outcome = "stops"   // an assertion inside the compute
-	wrong   outcome = "wrong"   // another result than that of plain operands
+	wrong   outcome = "wrong"   // differs from the result with plain operands
 	spoils  outcome = "spoils"  // memory outside, or it reads there
 	dies    outcome = "dies"    // the process
 	idle    outcome = "idle"    // right, but the values of the operand make no difference
@@ -69,7 +69,7 @@ func newSweeper() (*sweeper, error) {
 	return &sweeper{machine: m, bases: map[string]*trial{}}, err
 }
 
-// variations lists those of an op.
+// variations lists the variations of an op.
 func (s *sweeper) variations(op string) []variation {
 	tensors := operands(s.base(op, 0).args)
 	var list []variation
@@ -122,15 +122,14 @@ func (s *sweeper) list() []variation {
 	return list
 }
 
-// A verdict is what became of a variation with the checks, and, where they
-// refuse it, without them.
+// A verdict is the outcome of a variation with the checks and, if they refuse it, without them.
 type verdict struct {
 	variation    variation
 	checked, raw outcome
 	detail       string
 }
 
-// fault tells what is wrong with the checks.
+// fault describes what is wrong with the checks.
 func (v verdict) fault() string {
 	switch v.checked {
 	case wrong, spoils, stops, dies:

@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A trial is a call of an op with plain operands, to which those of the
-// variations are compared.
+// A trial is a call of an op with plain operands, to which the calls with varied operands are
+// compared.
 type trial struct {
 	op      op
 	program *program
@@ -105,7 +105,7 @@ func tensorOf(a reflect.Value) *ggml.Tensor {
 	return t
 }
 
-// A maker tells of what an operand is made in place of another.
+// A maker returns type, layout and data for an operand that replaces another.
 type maker func(operand int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []byte)
 
 // with makes the arguments once more.
@@ -248,7 +248,7 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	return o, err
 }
 
-// compare computes both calls, that of the variation twice.
+// compare computes both calls, the varied one twice.
 func (p *program) compare(x *ggml.Tensor, twin *ggml.Context, y *ggml.Tensor, tolerance float64) (outcome, error) {
 	if x.NumBytes() > maxBytes || x.NumBytes() < 0 {
 		return unknown, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Plan is what a campaign runs.
+// A Plan is the work of a campaign.
 type Plan struct {
 	First    uint64 // seed of the first program
 	Programs uint64
@@ -95,7 +95,7 @@ type worker struct {
 	since time.Time
 }
 
-// run tells how the process died, "" when it did not.
+// run returns how the process died; "" if it did not.
 func (w *worker) run(cmd *exec.Cmd) (died string) {
 	stderr := &tail{}
 	cmd.Stderr = stderr

@@ -1,10 +1,11 @@
-// Package gpucost tells what a graph costs on a GPU that is not there: what its nodes multiply and move, by what they are
-// for, and how long that takes within the limits of a card.
+// Package gpucost estimates what a graph costs on a GPU that is not there: what its nodes multiply and move, by purpose,
+// and how long that takes within the limits of a card.
 package gpucost
 
 import "time"
 
-// A Card is the limits of a GPU. The speeds are what large products and long copies reach of those in data sheets.
+// A Card is the limits of a GPU. The speeds are what large products and long copies reach, as a part of the data
+// sheet's.
 type Card struct {
 	Name       string
 	BF16, TF32 float64 // FLOP/s of a product of 8192³, with sums in F32
@@ -14,15 +15,16 @@ type Card struct {
 	Gap        time.Duration // from the end of a kernel to the start of the one that needs it
 }
 
-// Cards are those of the predictions. Data sheets have 989 TFLOP/s in BF16 for the first two, without sparsity, with 3.35
-// and 4.8 TB/s, and 165 TFLOP/s with 1.01 TB/s for the third; twice as many operations in BF16 as in TF32.
+// Cards are the GPUs of the predictions. Data sheets have 989 TFLOP/s in BF16 for the first two, without sparsity, with
+// 3.35 and 4.8 TB/s, and 165 TFLOP/s with 1.01 TB/s for the third; twice as many operations in BF16 as in TF32.
 var Cards = []Card{
 	{Name: "H100 SXM, 80 GB", BF16: 740e12, TF32: 370e12, Bandwidth: 3.0e12, Memory: 80e9, Launch: 3 * time.Microsecond, Gap: time.Microsecond},
 	{Name: "H200, 141 GB", BF16: 780e12, TF32: 390e12, Bandwidth: 4.3e12, Memory: 141e9, Launch: 3 * time.Microsecond, Gap: time.Microsecond},
 	{Name: "RTX 4090, 24 GB", BF16: 155e12, TF32: 77e12, Bandwidth: 0.92e12, Memory: 24e9, Launch: 3 * time.Microsecond, Gap: time.Microsecond},
 }
 
-// inSteps is the share of the speed of large products that those of a step reach: their last tiles do not fill the card.
+// inSteps is the speed of products in a step as a share of the speed of large products: their last tiles do not fill the
+// card.
 const inSteps = 0.8
 
 // seconds is how long something takes that multiplies and moves at the same time: the longer of the two.
@@ -52,7 +54,7 @@ func (c Card) Predict(work []Work, launches int) Prediction {
 	return p
 }
 
-// Seconds are those of all.
+// Seconds returns the time of all kinds together.
 func (p Prediction) Seconds() float64 {
 	sum := p.Launches
 	for _, s := range p.ByKind {

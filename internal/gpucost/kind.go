@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A Kind is what a part of a step is for.
+// A Kind is the purpose of a part of a step.
 type Kind int
 
 // The kinds.
@@ -30,10 +30,10 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// A Shape is what tells the parts of a model apart.
+// A Shape distinguishes the parts of a model.
 type Shape struct{ Vocab, Heads, KVHeads, Rank int64 }
 
-// ShapeOf is that of a model with adapters of a rank.
+// ShapeOf returns the shape of a model with adapters of a rank.
 func ShapeOf(c arch.Config, rank int) Shape {
 	return Shape{Vocab: int64(c.Vocab), Heads: int64(c.Heads), KVHeads: int64(c.KVHeads), Rank: int64(rank)}
 }
@@ -45,7 +45,7 @@ type kinds struct {
 	origin map[ggml.TensorKey]origin
 }
 
-// An origin is what a tensor is computed of.
+// An origin says from what a tensor is computed.
 type origin int
 
 const (
@@ -54,7 +54,7 @@ const (
 	changing
 )
 
-// kindsOf are those of the nodes of a graph. What lies otherwise than before is of the kind of all that reads it.
+// kindsOf returns the kinds of the nodes of a graph. A layout copy has the kind of its readers.
 func kindsOf(s Shape, nodes []*ggml.Tensor) []Kind {
 	k := &kinds{Shape: s, of: map[ggml.TensorKey]Kind{}, origin: map[ggml.TensorKey]origin{}}
 	list := make([]Kind, len(nodes))
@@ -82,7 +82,7 @@ func kindsOf(s Shape, nodes []*ggml.Tensor) []Kind {
 	return list
 }
 
-// viewed is what a tensor is a view of.
+// viewed returns the source of a view, or the tensor itself.
 func viewed(t *ggml.Tensor) *ggml.Tensor {
 	for isView(t) && len(t.Sources()) > 0 {
 		t = t.Sources()[0]
@@ -119,7 +119,8 @@ func (k *kinds) isLowRank(t *ggml.Tensor) bool {
 	return (t.Dim(0) == k.Rank || t.Dim(1) == k.Rank) && t.Dim(2) == 1
 }
 
-// isOfAdapter reports whether a tensor is a product of an adapter, to be added to that of its matrix.
+// isOfAdapter reports whether a tensor is the product of an adapter, which is added to its matrix's
+// product.
 func (k *kinds) isOfAdapter(t *ggml.Tensor) bool { return isProduct(t) && k.of[t.Key()] == Adapters }
 
 // isByHead reports whether a tensor lies head by head, as scores do: [·, tokens, heads, ·].
@@ -127,7 +128,8 @@ func (k *kinds) isByHead(t *ggml.Tensor) bool {
 	return t.Dim(1) > 1 && (t.Dim(2) == k.Heads || t.Dim(2) == k.KVHeads)
 }
 
-// originOf is that of a tensor. Leaves in F32 and I32 are activations, adapters, vectors and inputs.
+// originOf returns the origin of a tensor. Leaves in F32 and I32 are activations, adapters, vectors
+// and inputs.
 func (k *kinds) originOf(t *ggml.Tensor) origin {
 	if known, is := k.origin[t.Key()]; is {
 		return known

@@ -7,12 +7,12 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Work is what a node of a graph costs.
+// A Work is the cost of a node.
 type Work struct {
 	Kind  Kind
 	Op    string
 	FLOPs float64 // of a product
-	Depth int64   // of which the columns of both operands are as long
+	Depth int64   // the length of both operands' columns
 	BF16  bool    // of which both operands are
 	Bytes int64   // read and written, of what is not in a cache
 }
@@ -20,9 +20,9 @@ type Work struct {
 // views are ops that compute nothing.
 var views = []string{"none", "view", "reshape", "permute", "transpose"}
 
-// Of is the work of graphs that are computed one after the other, of which all but the first are the optimiser's, as ggml's
-// CUDA plugin does it: a product with a matrix in BF16 rounds the other operand by a kernel of its own, and a norm multiplies
-// by its weight.
+// Of returns the work of graphs that are computed one after the other, as ggml's CUDA plugin does it; all but the first
+// belong to the optimiser. A product with a matrix in BF16 rounds the other operand by a kernel of its own, and a norm
+// multiplies by its weight.
 func Of(s Shape, graphs ...*ggml.Graph) []Work {
 	var work []Work
 	for i, g := range graphs {
@@ -63,7 +63,7 @@ func isScaledNorm(t *ggml.Tensor) bool {
 	return t.Op() == "mul" && t.Sources()[0].Op() == "rms_norm" && t.Sources()[1].NumRows() == 1
 }
 
-// flops are those of a product.
+// flops returns the FLOPs of a product.
 func flops(t *ggml.Tensor) float64 { return 2 * float64(t.NumElements()) * float64(depth(t)) }
 
 // depth is over how many products of numbers each of a product adds up.
@@ -74,7 +74,7 @@ func depth(t *ggml.Tensor) int64 {
 	return t.Sources()[0].Dim(0)
 }
 
-// size is what of a tensor, that may be a view, is read or written.
+// size returns the bytes of a tensor, possibly a view, that are read or written.
 func size(t *ggml.Tensor) int64 { return t.Type().RowSize(t.Dim(0)) * t.NumRows() }
 
 // moved are the bytes that a node reads and writes.

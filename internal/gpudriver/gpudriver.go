@@ -1,5 +1,5 @@
-// Package gpudriver finds out for which GPUs the system has a driver, without ggml and its plugins: to say what
-// a machine lacks that computes on the processor although it has a GPU.
+// Package gpudriver finds out for which GPUs the system has a driver, without ggml and its plugins: so that
+// programs can say why a machine with a GPU computes on the processor.
 package gpudriver
 
 import (
@@ -16,8 +16,8 @@ type Driver struct {
 	Backend string // of ggml, by the name of its registry: "CUDA", "Vulkan"
 }
 
-// kernelDrivers are those of Linux for GPUs, by the maker, with what the names of their descriptions for Vulkan's loader
-// contain. Those of virtual machines and of server consoles compute nothing.
+// kernelDrivers are Linux's kernel drivers for GPUs by maker, with a part of the names of their Vulkan ICD files.
+// Virtual GPUs and server consoles are left out: they compute nothing.
 var kernelDrivers = map[string]struct {
 	maker string
 	icds  []string
@@ -73,7 +73,7 @@ func glob(root fs.FS, patterns ...string) []string {
 	return all
 }
 
-// field is what follows a name that begins a line of a file.
+// field returns the rest of the line that begins with a name.
 func field(root fs.FS, file, name string) string {
 	text, _ := fs.ReadFile(root, file)
 	for line := range strings.Lines(string(text)) {

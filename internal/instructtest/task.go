@@ -81,8 +81,7 @@ func Records(t testing.TB, words []string) string {
 	return b.String()
 }
 
-// baseText is what the base is trained on: words that are said twice, and no answer of the
-// task.
+// baseText is the training text of the base: words that are said twice, and no answer of the task.
 func baseText(lines int) string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var b strings.Builder
@@ -93,7 +92,7 @@ func baseText(lines int) string {
 	return b.String()
 }
 
-// Vocabulary has a token for each ASCII character, and those of the template.
+// Vocabulary has a token for each ASCII character, and the tokens of the template.
 func Vocabulary(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2")

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// adapterShare is what an adapter may add to the NMSE of its base alone.
+// adapterShare is the NMSE that an adapter may add to its base's.
 const adapterShare = 1e-6
 
 // variantFactor is how much farther ours may be from stock's than stock's by two plugins
@@ -216,7 +216,7 @@ func (b *adaptedBase) measureVariants(t *testing.T) {
 type adapterErrors struct {
 	effect         float64 // of the adapter on stock's logits
 	base, adapted  float64 // of ours against stock's, without and with adapter
-	rounded, stock float64 // of ours and of stock's with adapter, against those of a base in F32
+	rounded, stock float64 // distance of our and of stock's logits with adapter from the logits of a base in F32
 	variants       float64 // of stock's by other plugins of the CPU
 }
 

@@ -36,7 +36,7 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 				testQuantizedAdapters(t, quantized(t, file, typ, "--pure"), typ)
 			}
 		})
-		if strings.HasSuffix(name, "-moe") { // experts are what these files are for
+		if strings.HasSuffix(name, "-moe") { // these files exist for their experts
 			continue
 		}
 		t.Run(name+" fused", func(t *testing.T) {
@@ -134,7 +134,7 @@ func quantized(t *testing.T, file, typ string, flags ...string) string {
 	return path
 }
 
-// mergedModel is the file of a model with an adapter merged, in a type or that of the base.
+// mergedModel writes a model with an adapter merged, in a type or the base's, and returns the path.
 func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, scale float32, typ *ggml.Type) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "merged.gguf")

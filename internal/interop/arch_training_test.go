@@ -42,8 +42,8 @@ func TestInteropArchitectureTraining(t *testing.T) {
 	}
 }
 
-// testGradients holds those of all weights, and of an adapter of every matrix, by both lowerings
-// to those in float64, and these to central differences of the loss.
+// testGradients compares the gradients of all weights, and of an adapter of every matrix, by both
+// lowerings with gradients in float64, and these with central differences of the loss.
 func testGradients(t *testing.T, m *model.Model) {
 	const length = 34 // beyond the windows
 	vocab := m.Config().Vocab

@@ -38,7 +38,7 @@ var archs = []string{
 // kindOf is the architecture of a file, whose name ends with -dense or -moe.
 func kindOf(name string) string { return name[:strings.LastIndexByte(name, '-')] }
 
-// seeds are those of stock's random models: GOGGML_INTEROP_SEEDS, such as "3 4 5".
+// seeds returns the seeds of stock's random models: GOGGML_INTEROP_SEEDS, such as "3 4 5".
 func seeds() []string {
 	if list := strings.Fields(os.Getenv("GOGGML_INTEROP_SEEDS")); len(list) > 0 {
 		return list
@@ -118,7 +118,7 @@ func ways(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters)
 	return list
 }
 
-// beyondWindows decodes a text that is longer than what layers with a window keep of it.
+// beyondWindows decodes a text that is longer than the windows that layers keep.
 func beyondWindows(t *testing.T, m *model.Model, path string) {
 	tokens := make([]int32, 600)
 	for i := range tokens {

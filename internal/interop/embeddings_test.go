@@ -45,7 +45,7 @@ func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...str
 	return vectors
 }
 
-// Embeddings are those of llama-embedding, by every pooling, with an adapter and without.
+// Embeddings equal llama-embedding's, by every pooling, with an adapter and without.
 func testEmbeddings(t *testing.T, f files) {
 	m, err := model.Load(f.base, model.LoadOptions{})
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ const bound = 1e-8
 // stock is the folder of llama.cpp, which scripts/llamacpp fills.
 var stock = filepath.Join("..", "..", "build", "llamacpp")
 
-// files are what the programs wrote.
+// files are the files that the programs wrote.
 type files struct{ text, base, adapter, merged string }
 
 func run(t *testing.T, name string, args ...string) string {

@@ -49,7 +49,7 @@ func TestInteropInstructions(t *testing.T) {
 	}
 }
 
-// countRight counts the words of which the answer is right, and ended by the model.
+// countRight counts the words whose answer is right, and ended by the model.
 func countRight(words []string, answer func(word string) (string, bool)) (right int) {
 	for _, word := range words {
 		if text, ended := answer(word); ended && text == instructtest.Answer(word) {
@@ -61,7 +61,7 @@ func countRight(words []string, answer func(word string) (string, bool)) (right 
 
 const answerLimit = 8
 
-// ourAnswers are those of a greedy chat.
+// ourAnswers answers by a greedy chat.
 func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word string) (string, bool) {
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word
 	}
 }
 
-// stockAnswers are those of a llama-server.
+// stockAnswers answers by a llama-server.
 func stockAnswers(t *testing.T, path string, flags ...string) func(word string) (string, bool) {
 	server := startServer(t, path, append(flags, "-c", "128")...)
 	return func(word string) (string, bool) {

@@ -26,15 +26,14 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// How far logits of PyTorch may be from ours, and by NMSE those of models with GELU: ggml looks it up
-// in a table of F16, where an input next to the border between two values is rounded to the one
-// or the other.
+// How far logits of PyTorch may be from ours, for models with GELU by NMSE: ggml looks GELU up in a
+// table of F16, where an input next to the border between two values is rounded to one or the other.
 const (
 	logitBound = 1e-4
 	tableBound = 1e-7
 )
 
-// arguments are those of a function or a configuration of Python.
+// arguments are the keyword arguments of a function or configuration in Python.
 type arguments = map[string]any
 
 // A peftSession is a process of Python with transformers and PEFT.
@@ -110,7 +109,7 @@ func writeWeights(t *testing.T, m *model.Model) string {
 	return path
 }
 
-// peftLogits are those of transformers with an adapter of PEFT.
+// peftLogits returns the logits of transformers with an adapter of PEFT.
 func peftLogits(t *testing.T, folder string, tokens []int32) [][]float32 {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "logits.safetensors")
@@ -123,7 +122,7 @@ func peftLogits(t *testing.T, folder string, tokens []int32) [][]float32 {
 	return slices.Collect(slices.Chunk(values, len(values)/len(tokens)))
 }
 
-// maxDifference is that of logits.
+// maxDifference returns the largest difference of logits.
 func maxDifference(x, y [][]float32) float64 {
 	largest := 0.0
 	for i := range x {

@@ -22,7 +22,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Adapters that PEFT makes mean the same here, and are trained on as PEFT trains them on.
+// Adapters that PEFT makes mean the same here, and train on as in PEFT.
 func TestInteropPEFTImport(t *testing.T) {
 	needPEFT(t)
 	all := []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens", "lm_head"}
@@ -83,7 +83,7 @@ func TestInteropPEFTImport(t *testing.T) {
 	}
 }
 
-// Both train the same: each loss is within 1 %, and so is what the adapters compute after.
+// Both train the same: each loss is within 1 %, and so are the results of the adapters afterwards.
 func TestInteropPEFTTraining(t *testing.T) {
 	needPEFT(t)
 	for _, test := range []struct {

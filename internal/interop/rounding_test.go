@@ -10,11 +10,11 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A rounding is what stock's logits of a quantised model lose because its products round what
-// they multiply, to 8 bits. A value next to the border between two goes to one or to the other by
-// the order of the sums before. So stock's plugins of the CPU differ from one another, in some
-// files by next to nothing and in some by a tenth of the loss, as chance has it, and another plugin
-// would by something else. How far they are from the exact logits is no chance.
+// A rounding is the error of stock's logits of a quantised model that comes from rounding the other
+// operand of products to 8 bits. A value next to the border between two roundings goes to one or
+// the other by the order of the sums before. So stock's CPU plugins differ from one another, in
+// some files by next to nothing and in some by a tenth of the loss, by chance. Their distance to
+// the exact logits is not chance.
 type rounding struct {
 	exact    [][]float32 // of the same values in F32, where nothing is rounded
 	stock    [][]float32 // by the plugin that stock chooses
@@ -48,12 +48,12 @@ func measureRounding(t *testing.T, m *model.Model, variants []*cpuVariant, token
 	return r
 }
 
-// compare describes how far logits are from those of stock and from the exact ones.
+// compare describes how far logits are from stock's and from the exact ones.
 func (r rounding) compare(logits [][]float32) string {
 	return fmt.Sprintf("NMSE %.2g, stock's plugins up to %.2g from each other; from exact %.3g, stock's up to %.3g", nmse(logits, r.stock), r.apart, nmse(logits, r.exact), r.farthest)
 }
 
-// allows reports whether logits are as near to the exact ones as those of stock's plugins.
+// allows reports whether logits are as near to the exact ones as the logits of stock's plugins are.
 func (r rounding) allows(logits [][]float32) bool {
 	return nmse(logits, r.exact) <= r.factor*r.farthest
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// keys are those of a file, without the architecture's name.
+// keys are the keys of a file, without the architecture's name.
 type keys map[string]any
 
 // settings are keys that some architectures have, and others may.

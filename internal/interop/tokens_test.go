@@ -21,7 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// stockText is what stock makes of a text: its tokens, and the text that they are decoded to.
+// stockText is stock's result for a text: its tokens, and the text that they decode to.
 type stockText struct {
 	ids  []int32
 	text string
@@ -297,13 +297,13 @@ func byteTokens(c tokenizer.Config) (texts [256]string) {
 	return texts
 }
 
-// scripts are those of the generated texts, besides ASCII.
+// scripts are the scripts of the generated texts, besides ASCII.
 var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Hebrew, unicode.Arabic,
 	unicode.Devanagari, unicode.Bengali, unicode.Tamil, unicode.Thai, unicode.Lao, unicode.Tibetan, unicode.Myanmar, unicode.Georgian,
 	unicode.Hangul, unicode.Ethiopic, unicode.Cherokee, unicode.Khmer, unicode.Mongolian, unicode.Hiragana, unicode.Katakana,
 	unicode.Han, unicode.Han, unicode.Bopomofo, unicode.Deseret, unicode.Adlam}
 
-// fragments are what the generated texts have of everything that split patterns look at.
+// fragments are texts with everything that split patterns look at.
 var fragments = [][]string{
 	{" ", " ", " ", "  ", "   ", "    ", "     ", "\t", "\n", "\n\n", "\r\n", "\r", "\v", "\f", "\u00a0", "\u0085", "\u2003", "\u2028", "\u3000", "\u202f"},
 	{"'s", "'T", "'re", "'RE", "'Ve", "'m", "'M", "'ll", "'LL", "'lL", "'d", "'D", "'x", "'", "'ſ", "’s", "it's", "WE'VE", "don't", "O'Neil", "''S"},

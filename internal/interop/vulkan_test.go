@@ -77,7 +77,7 @@ func trainedOn(t *testing.T, on device.Layout, path string) string {
 	return adapter
 }
 
-// logitsOn are those of a session there.
+// logitsOn returns the logits of a session on a device.
 func logitsOn(t *testing.T, on device.Layout, path string, tokens []int32, adapter string) [][]float32 {
 	t.Helper()
 	m, err := model.Load(path, model.LoadOptions{Layout: on})

@@ -24,7 +24,7 @@ func isLineBreak(r rune) bool {
 	return false
 }
 
-// isDigit is str.isdigit: decimal digits, and those that are raised or encircled.
+// isDigit is str.isdigit: decimal digits, superscripts and circled digits.
 func isDigit(r rune) bool {
 	return unicode.Is(unicode.Nd, r) || r == 0xb2 || r == 0xb3 || r == 0xb9 || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
 		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468

@@ -64,7 +64,7 @@ func (s *state) compare(a, b Value, op string) int {
 	switch a := a.(type) {
 	case Text:
 		if b, ok := b.(Text); ok {
-			return strings.Compare(a.s, b.s) // the order of UTF-8 is that of code points
+			return strings.Compare(a.s, b.s) // UTF-8 sorts as code points do
 		}
 	case *Sequence:
 		if b, ok := b.(*Sequence); ok && a.kind == b.kind && a.kind <= tupleKind {

@@ -106,7 +106,7 @@ func (d *Dict) all() iter.Seq2[Value, Value] {
 	}
 }
 
-// Fields yields the entries of which the key is a string, in their order.
+// Fields yields the entries whose key is a string, in their order.
 func (d *Dict) Fields() iter.Seq2[string, Value] {
 	return func(yield func(k string, v Value) bool) {
 		for k, v := range d.all() {

@@ -2,7 +2,7 @@ package jinja
 
 import "fmt"
 
-// Error says what is wrong with a template, or with what was given to it.
+// Error is a fault of a template, or of what was given to it.
 type Error struct {
 	Template string // the name that was given to Parse
 	Line     int    // from 1

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/goggml/ggml/internal/counted"
 
-// arguments are those of one call.
+// arguments are the arguments of one call.
 type arguments struct {
 	positional []Value
 	keywords   *Dict

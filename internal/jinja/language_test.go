@@ -43,8 +43,8 @@ func render(source string) (string, error) {
 	return out.String(), err
 }
 
-// TestLanguage renders small templates, one for each construct of Jinja. The texts are those of transformers, by
-// internal/chattest; TestInteropLanguage compares them again.
+// TestLanguage renders small templates, one for each construct of Jinja. The expected texts come from
+// transformers, by internal/chattest; TestInteropLanguage compares them again.
 func TestLanguage(t *testing.T) {
 	for _, s := range samples(t) {
 		got, err := render(s.Template)

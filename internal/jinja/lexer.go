@@ -318,7 +318,7 @@ func (l *lexer) balance(op string) {
 // escapes of one letter.
 var escapes = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v"}
 
-// unescape decodes Python's escapes; problem says what is wrong with them.
+// unescape decodes Python's escapes; problem describes an invalid one.
 func unescape(s string) (out, problem string) {
 	if !strings.Contains(s, `\`) {
 		return s, ""

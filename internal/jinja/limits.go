@@ -6,7 +6,7 @@ const (
 	maxSource  = 1 << 20 // bytes
 	maxTokens  = 200_000
 	maxNesting = 200 // tags and expressions in one another
-	maxChain   = 500 // nodes of an expression that are evaluated in one another: operators, attributes and calls in a row, too
+	maxChain   = 500 // nested nodes of an expression, including operators, attributes and calls in a row
 )
 
 // What a rendering may use. A template from the network is a program: it gets an error instead of the machine.

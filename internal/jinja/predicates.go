@@ -2,7 +2,7 @@ package jinja
 
 import "unicode"
 
-// A predicate is what Jinja calls a test: it gives `v is name(operand)`.
+// A predicate is a Jinja test, `v is name(operand)`.
 type predicate func(s *state, v, operand Value) bool
 
 // Predicates have no operand, relations have one.

@@ -67,7 +67,8 @@ func (s *state) callSequence(q *Sequence, name string, a *arguments) Value {
 	return n
 }
 
-// generator is what map, select and the like return: it is computed when first used, and can be read once.
+// generator is the result of map, select and the like: it is computed when first used, and can be read
+// once.
 type generator struct {
 	compute func() []Value
 	rest    []Value

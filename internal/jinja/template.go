@@ -9,7 +9,7 @@ type Template struct {
 	hasGeneration bool
 }
 
-// Parse parses a template. Errors are of type [*Error] and have the name, which is that of the template's file or model.
+// Parse parses a template. Errors are of type [*Error] and have the name, which names the template's file or model.
 func Parse(name, source string) (t *Template, err error) {
 	defer catch(&err)
 	if len(source) > maxSource {
@@ -22,7 +22,7 @@ func Parse(name, source string) (t *Template, err error) {
 // Name is the name that was given to Parse.
 func (t *Template) Name() string { return t.name }
 
-// Source is what the template was parsed from.
+// Source returns the text of the template.
 func (t *Template) Source() string { return t.source }
 
 // HasGenerationTag reports whether the template has {% generation %}.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a string of Python's that knows where its bytes come from, whatever a template does with it.
+// Text is a Python string that knows the origin of its bytes, whatever a template does with it.
 type Text struct {
 	s    string
 	runs []run // nil where all of it is the template's
@@ -38,7 +38,7 @@ func marked(s string, o Origin) Text {
 	return Text{s: s, runs: []run{{len(s), o}}}
 }
 
-// Retag is a copy of a value with a tag on all of its strings, those of keys too.
+// Retag returns a copy of a value with a tag on all of its strings, keys included.
 func Retag(v Value, tag int32) Value {
 	switch v := v.(type) {
 	case Text:

@@ -116,7 +116,7 @@ func (t Text) replace(old, by Text, limit int) Text {
 	return b.text()
 }
 
-// interleave puts by before each code point and at the end, which is what replacing an empty string means.
+// interleave puts by before each code point and at the end, as replacing an empty string does.
 func (t Text) interleave(by Text, limit int) Text {
 	var b textBuilder
 	n := 0

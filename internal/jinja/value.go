@@ -6,7 +6,7 @@ import "math/big"
 // *Dict, *namespace, *undefined, *loopState, *method, *macro or function.
 type Value any
 
-// undefined is what a name without a value gives. Most that is done with it is an error.
+// undefined is the value of an unknown name. Most operations on it are errors.
 type undefined struct {
 	what   string // as an error says it
 	unsafe bool   // an attribute that the sandbox keeps from templates

@@ -43,7 +43,7 @@ func (l *Lifetime) Close(free func()) {
 	last()
 }
 
-// last is what frees a closed object without users, once.
+// last returns the function that frees a closed object without users, once.
 func (l *Lifetime) last() func() {
 	if !l.closed || l.users > 0 || l.free == nil {
 		return func() {}

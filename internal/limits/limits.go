@@ -32,9 +32,9 @@ func Cores() int {
 // that a launcher starts on it share them.
 func Machine() int { return min(max(len(online(system)), runtime.NumCPU()), quota(system)) }
 
-// Memory is how many bytes the system can still give the process; false where it is not Linux.
-// It is MemAvailable, which counts what is only cached from files; and no more than the control
-// groups of the process leave, nor its limits, such as those of ulimit.
+// Memory returns how many bytes the system can still give the process; false if it is not Linux. It
+// is MemAvailable, which includes the page cache of files, bounded by the control groups and the
+// limits (ulimit) of the process.
 func Memory() (int64, bool) { return memory(system) }
 
 func memory(root fs.FS) (int64, bool) {

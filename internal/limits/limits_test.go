@@ -144,7 +144,7 @@ func TestMemory(t *testing.T) {
 	require.False(t, ok)
 }
 
-// limitsFile is what Linux shows of a process with these limits, of its address space and of its data.
+// limitsFile is Linux's description of a process with these limits on its address space and its data.
 func limitsFile(space, data string) string {
 	return "Limit                     Soft Limit           Hard Limit           Units     \n" +
 		"Max data size             " + data + "            unlimited            bytes     \n" +

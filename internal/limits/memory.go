@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// groupMemory is what the control groups of the process leave: of each, its limit less what it
-// uses. Pages cached from files do not count as used, because the kernel drops them first.
+// groupMemory returns the least memory that the control groups of the process leave: the limit of
+// each minus its use. Pages cached from files do not count as used, because the kernel drops them
+// first.
 func groupMemory(root fs.FS) int64 {
 	least := int64(math.MaxInt64)
 	for _, g := range groups(root, "memory") {
@@ -31,7 +32,7 @@ func groupMemory(root fs.FS) int64 {
 	return least
 }
 
-// processMemory is what the limits of the process leave, of its data and of its address space.
+// processMemory returns what the process's own limits leave, on its data and its address space.
 func processMemory(root fs.FS) int64 {
 	least := int64(math.MaxInt64)
 	for limit, used := range map[string]string{"Max data size": "VmData:", "Max address space": "VmSize:"} {

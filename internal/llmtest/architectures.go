@@ -59,7 +59,7 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// DistinctArchitectures lists those of [TestedArchitectures] that have all their parts between them, for tests that take long.
+// DistinctArchitectures lists architectures of [TestedArchitectures] that together have all parts, for slow tests.
 func DistinctArchitectures() []string {
 	return slices.DeleteFunc(TestedArchitectures(), func(name string) bool { return tinyArchs[name].like != "" })
 }
@@ -79,7 +79,7 @@ func FewArchitectures() []string {
 	return []string{"bloom", "cohere2", "deci", "gemma3", "gpt-oss", "gpt2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2moe", "qwen3moe", "smollm3"}
 }
 
-// StockArchitectures lists those of which stock llama.cpp reads a tiny model.
+// StockArchitectures lists the architectures whose tiny model stock llama.cpp reads.
 func StockArchitectures() []string {
 	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].noStock })
 }
@@ -104,7 +104,8 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 // for more then.
 func DividesByLength(m *model.Model) bool { return m.Config().StateSize > 0 }
 
-// ArchTokens are those of which testdata has the logits of stock llama.cpp, for contexts beyond [LongContext].
+// ArchTokens are the tokens whose logits by stock llama.cpp are in testdata, for contexts beyond
+// [LongContext].
 func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
 
 // ArchFile writes the file of [ArchModel]. Rows hold whole blocks of types of up to 32 elements.
@@ -119,8 +120,8 @@ func only(typ ggml.Type) func(*arch.Weight) ggml.Type {
 	return func(*arch.Weight) ggml.Type { return typ }
 }
 
-// ExpertTypes are an architecture with a type of its experts and one of its other matrices, as files have
-// them; with -short those of gpt-oss alone.
+// ExpertTypes lists architectures with a type for experts and one for the other matrices, as files have
+// them; with -short only gpt-oss.
 func ExpertTypes() []ExpertsOfType {
 	list := []ExpertsOfType{{"gpt-oss", ggml.MXFP4, ggml.BF16}, {"gpt-oss", ggml.NVFP4, ggml.BF16}}
 	if testing.Short() {
@@ -204,12 +205,12 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 
 const tinyVocab, tinyEmbd = 40, 32
 
-// widthKeys are those of widths of matrices.
+// widthKeys match the keys of matrix widths.
 var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla)?|rope\.dimension_count|state_size|inner_size)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
-// widened is the width that a key says, or those of all layers.
+// widened returns a wider value of a key: one width, or the widths of all layers.
 func (a tinyArch) widened(value any) any {
 	switch value := value.(type) {
 	case uint32:

@@ -20,7 +20,7 @@ func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	return exact(t, m, adapters, tokens, context, (*arch.Builder).Logits)
 }
 
-// ExactHidden are the hidden states [len(tokens)][embd] of which the logits are made.
+// ExactHidden returns the hidden states [len(tokens)][embd] before the output matrix.
 func ExactHidden(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int) [][]float64 {
 	t.Helper()
 	return exact(t, m, adapters, tokens, context, func(_ *arch.Builder, _ *nn.Tape, x *nn.Value) *nn.Value { return x })

@@ -69,7 +69,7 @@ func ExactGradients(t testing.TB, m *model.Model, b model.Batch, o model.TrainGr
 	return exactLoss(values, b), grads
 }
 
-// exactLoss is that of a batch after a run.
+// exactLoss returns the loss of a batch after a run.
 func exactLoss(values oracle.Values, b model.Batch) (sum float64) {
 	for i, loss := range values.Named("losses") {
 		sum += float64(b.LossWeights[i]) * loss

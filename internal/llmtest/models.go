@@ -25,8 +25,8 @@ func TinyConfig(tied bool) arch.Config {
 	}
 }
 
-// TinyModel makes a random model whose matrices have the type. Its weights are
-// larger than those of a fresh model: every path must count.
+// TinyModel makes a random model whose matrices have the type. Its weights are larger than a fresh
+// model's, so that every path counts.
 func TinyModel(t testing.TB, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
 	return NoisyModel(t, c, typ, 0.1)

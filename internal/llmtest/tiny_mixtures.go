@@ -25,7 +25,7 @@ func merged(all ...map[string]any) map[string]any {
 	return keys
 }
 
-// deltaKeys are those of layers of the gated delta rule, with heads of 16 elements, which share queries and keys.
+// deltaKeys are the keys of layers with the gated delta rule: heads of 16 elements that share queries and keys.
 func deltaKeys(shared, heads uint32) map[string]any {
 	return map[string]any{
 		"ssm.conv_kernel": uint32(3), "ssm.state_size": uint32(16), "ssm.inner_size": 16 * heads, "ssm.time_step_rank": heads, "ssm.group_count": shared,

@@ -33,7 +33,7 @@ func write(t *testing.T, size int) (path string, content []byte) {
 	return path, content
 }
 
-// Reads are those of the file, mapped or not, from several goroutines.
+// Reads return the bytes of the file, mapped or not, from several goroutines.
 func TestReadAt(t *testing.T) {
 	for _, size := range []int{0, 1, 4096, 100_000} {
 		path, content := write(t, size)
@@ -121,7 +121,8 @@ func TestResidentMemory(t *testing.T) {
 	require.LessOrEqual(t, most, int64(2*maxResident))
 }
 
-// residentPart is how many bytes of a file this process has mapped and resident, as Linux tells.
+// residentPart returns how many bytes of a file this process has mapped and resident, as reported
+// by Linux.
 func residentPart(t *testing.T, path string) (bytes int64, known bool) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {

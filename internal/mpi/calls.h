@@ -1,5 +1,6 @@
-// The calls that take handles, for one type of them: this file is included once for each. What is
-// defined for it: HANDLE, a type; OF(h), a handle of that type; and NAME(f), the name of a function.
+// The calls that take handles, for one type of handle: this file is included once for each type. The
+// includer defines HANDLE, the type; OF(h), a handle of that type; and NAME(f), the name of a
+// function.
 
 static int NAME(place)(int *rank, int *size) {
 	int code = ((int (*)(HANDLE, int *))mpi.comm_rank)(OF(mpi.world), rank);

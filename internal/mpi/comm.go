@@ -19,8 +19,8 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Comm is the place of this process among those of a launch. Its sums are begun in the same order
-// by all; each may be waited for by another goroutine.
+// A Comm is this process as a member of a launch. All processes begin its sums in the same order;
+// each sum may be waited for by another goroutine.
 type Comm struct {
 	Rank, Size int
 	Library    string // what the library says of itself

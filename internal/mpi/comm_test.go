@@ -97,8 +97,8 @@ func TestFinalizeThatHangs(t *testing.T) {
 	}
 }
 
-// Sums go on as long as somebody asks for them: a message of many pieces takes as many looks, between which there is
-// far less than a millisecond. A busy machine disturbs some of them.
+// Sums make progress while they are polled: a message of many pieces takes as many polls, with far less than a
+// millisecond between them. A busy machine disturbs some of them.
 func TestSumIsLookedAfter(t *testing.T) {
 	c := start(t, Options{})
 	defer c.Close()

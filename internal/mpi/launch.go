@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// A Launch is what the environment says of the processes that were started together.
+// A Launch describes the processes that were started together, from the environment.
 type Launch struct {
-	Size     int // of them; 0 where the environment does not tell
+	Size     int // of them; 0 if the environment does not say
 	Rank     int // of this one; −1 likewise
 	OpenMPI  bool
 	variable string // that says so
 	rank     string // variable of Rank
-	local    int    // of them on this machine; 0 where the environment does not tell
+	local    int    // of them on this machine; 0 if the environment does not say
 }
 
 // launchers are the variables in which launchers give each process its place.
@@ -21,7 +21,7 @@ var launchers = []struct {
 	openMPI           bool
 }{
 	{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true}, // mpirun of Open MPI
-	{"PMI_SIZE", "PMI_RANK", localRanks, false},                                          // that of MPICH (hydra) and its relatives; Slurm's pmi2
+	{"PMI_SIZE", "PMI_RANK", localRanks, false},                                          // MPICH (hydra) and its relatives; Slurm's pmi2
 	{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "", false},                                  // srun
 	{"", "PMIX_RANK", "", false},                                                         // others that speak PMIx
 }
@@ -47,14 +47,14 @@ func Launched(getenv func(string) string) (l Launch, several bool) {
 		l.local, _ = strconv.Atoi(getenv(v.local))
 		return l, l.Size > 1
 	}
-	// Where a launcher tells the processes of this machine alone, there may be others.
+	// A launcher that only reports the processes of this machine may have started others.
 	if n, err := strconv.Atoi(getenv(localRanks)); err == nil && n > 1 {
 		return Launch{Rank: -1, variable: localRanks}, true
 	}
 	return Launch{Size: 1, Rank: 0}, false
 }
 
-// String says what the launcher has started.
+// String describes what the launcher has started.
 func (l Launch) String() string {
 	if l.Size == 0 {
 		return fmt.Sprintf("a launcher has started several processes (%s is set)", l.variable)

@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// LibraryVariable names the library where none of those that are looked for is the right one.
+// LibraryVariable names the library if the search finds no suitable one.
 const LibraryVariable = "GOGGML_MPI"
 
-// Names of libraries: of Open MPI 4 and 5, of MPICH and what has its interface, such as that of
-// Intel, and of any by the standard interface.
+// Names of libraries: of Open MPI 4 and 5, of MPICH and libraries with its interface such as
+// Intel's, and of any with the standard interface.
 var (
 	openMPINames  = []string{"libmpi.so.40"}
 	mpichNames    = []string{"libmpi.so.12", "libmpich.so.12"}
@@ -33,7 +33,7 @@ func init() {
 	}
 }
 
-// candidates are the libraries that may be that of a launcher.
+// candidates lists the libraries that may belong to the launcher.
 func (l Launch) candidates() []string {
 	if path := os.Getenv(LibraryVariable); path != "" {
 		return []string{path}

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-// What an interface is recognised by, and its handles. Those of Open MPI are addresses of its
-// symbols; those of MPICH, and of all that keep to its interface, are numbers; those of the standard
-// interface (MPI 5.0, chapter 20) are numbers in pointers.
+// What identifies an interface, and its handles: addresses of symbols in Open MPI, numbers in MPICH
+// and all libraries with its interface, numbers in pointers in the standard interface (MPI 5.0,
+// chapter 20).
 enum { OPEN_MPI, MPICH, STANDARD };
 
 enum { TAG = 1 };
@@ -141,7 +141,8 @@ void goggml_mpi_version(char *text, size_t size) {
 }
 
 int goggml_mpi_init(void) {
-	// Its own plugins look for its symbols, which are not those of a second library: there is none.
+	// The library's own plugins look for its symbols in the global scope. They cannot find another
+	// library's: there is none.
 	Dl_info info;
 	if (dladdr(mpi.init_thread, &info) != 0) {
 		dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);

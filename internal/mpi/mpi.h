@@ -17,8 +17,8 @@ void goggml_mpi_close(void);
 // What the library says of itself; works before goggml_mpi_init.
 void goggml_mpi_version(char *text, size_t size);
 
-// All others return 0 or an error code, and are called on one thread. goggml_mpi_init leaves the
-// process's handlers of signals as they were: those of Go are in place by then.
+// All others return 0 or an error code, and are called on one thread. goggml_mpi_init restores the
+// process's signal handlers, because Go has installed its own by then.
 int goggml_mpi_init(void);
 int goggml_mpi_place(int *rank, int *size);
 int goggml_mpi_sum(bool is_double, const void *send, void *receive, int n, goggml_mpi_handle *request);

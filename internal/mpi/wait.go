@@ -29,7 +29,7 @@ const (
 	joiners = -2 // processes that have not joined
 )
 
-// Stop tells all processes that they are to stop, from when on the wait for a sum is bounded.
+// Stop tells all processes to stop. From then on the wait for a sum is bounded.
 func (c *Comm) Stop() {
 	c.stop.Do(func() {
 		c.stopAt.Store(time.Now().UnixNano())
@@ -51,7 +51,7 @@ func (p *patience) wait() (done func()) {
 	return func() { p.since.Store(0) }
 }
 
-// left is what is left of the grace of the current wait.
+// left returns the rest of the grace of the current wait.
 func (p *patience) left() time.Duration {
 	return time.Until(time.Unix(0, max(p.stopAt.Load(), p.since.Load())).Add(Grace()))
 }

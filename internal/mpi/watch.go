@@ -35,7 +35,7 @@ type peer struct {
 	says             message // that came last
 }
 
-// A message is what processes tell each other.
+// A message is a heartbeat between processes.
 type message struct {
 	kind  byte
 	rank  uint32 // the process that is furthest behind of those that the sender hears from, and of itself
@@ -210,7 +210,7 @@ func (w *watch) awaited() int64 {
 	return int64(m.rank)
 }
 
-// news is what this process tells others.
+// news returns this process's message to others.
 func (w *watch) news() message {
 	m := message{kind: alive, rank: uint32(w.Rank), begun: w.started}
 	if least := w.furthestBehind(); w.Rank == 0 && least.begun < m.begun {
@@ -240,7 +240,7 @@ func (w *watch) test() error {
 
 func isDone(call string, request *C.goggml_mpi_handle) (bool, error) {
 	var done C.int
-	handle := *request // cgo looks at all that a pointer's memory holds
+	handle := *request // a copy, because cgo checks all memory that a pointer leads into
 	code := C.goggml_mpi_test(&handle, &done)
 	*request = handle
 	return done != 0, callError(call, code)

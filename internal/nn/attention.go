@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// AttentionOptions are what attention differs in from layer to layer.
+// AttentionOptions are the differences between the attention of layers.
 type AttentionOptions struct {
 	Scale  float32 // of q·k
 	Window Window
@@ -21,7 +21,7 @@ type AttentionOptions struct {
 	Branched bool
 }
 
-// A Window is what a query sees of its sample, up to its own position; the zero value is all.
+// A Window bounds what a query sees of its sample, up to its own position; the zero value is all.
 type Window struct {
 	Size int // number of keys, with its own; 0 is all
 	// Chunked makes it one of those into which positions are divided: a query sees the keys of its
@@ -48,11 +48,11 @@ func (w Window) First(pos int) int {
 	return max(0, pos-w.Size+1)
 }
 
-// ScoreOptions are what becomes of scores, in this order, on the way to their softmax.
+// ScoreOptions change scores, in this order, before their softmax.
 type ScoreOptions struct {
-	Softcap float32      // limits them to ± this, by its tanh; 0 is none
-	MaxBias float32      // of ALiBi (arXiv 2108.12409), which lowers the scores of keys by their distance; 0 is none
-	Sinks   *ggml.Tensor // [heads]: one more score for each head, which takes part in the sum alone (arXiv 2309.17453); nil is none
+	Softcap float32      // limits them to ± this, by its tanh; 0 means no limit
+	MaxBias float32      // of ALiBi (arXiv 2108.12409), which lowers the scores of keys by their distance; 0 means none
+	Sinks   *ggml.Tensor // [heads]: one more score for each head, which takes part in the sum alone (arXiv 2309.17453); nil means none
 }
 
 // Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its

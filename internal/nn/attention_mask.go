@@ -2,8 +2,8 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// masked is what the scores of keys that a query does not see are lowered by: their
-// weights are 0 then, and no infinity meets another.
+// masked lowers the scores of keys that a query does not see: their weights become 0, and no
+// infinity meets another.
 const masked = 1e30
 
 // mask [keys, n, 1, batch] of a block is 0 where a query sees a key, for ALiBi less their distance, and
@@ -60,7 +60,7 @@ func causalMask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64
 	return c.Cont(c.View(all, []int64{keys, queries}, []int64{all.Stride(1)}, (m.before-(b.from-b.first))*all.Stride(0)))
 }
 
-// shared is what a function makes, or has made for another layer.
+// shared returns the result of f, or the result that another layer has for the key.
 func (a AttentionOperands) shared(key any, f func() *ggml.Tensor) *ggml.Tensor {
 	if a.constant == nil {
 		return f()
@@ -90,7 +90,8 @@ func (m maskOfDistances) build(c *ggml.Context) *ggml.Tensor {
 	return hidden
 }
 
-// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
+// keyOf returns the key of each query of a block, [keys, n, 1, batch], from the keys of all queries
+// [n, batch].
 func keyOf(c *ggml.Context, visible *ggml.Tensor, b *scoreBlock) *ggml.Tensor {
 	n, batch := b.to-b.from, visible.Dim(1)
 	part := c.View(visible, []int64{1, n, 1, batch}, []int64{visible.Stride(0), visible.Stride(1), visible.Stride(1)}, b.from*visible.Stride(0))

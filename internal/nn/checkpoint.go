@@ -2,7 +2,7 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// KeepInputs makes room for the inputs of checkpoints, each of a layer.
+// KeepInputs makes room for the inputs of checkpoints, one for each layer.
 func (t *Tape) KeepInputs(layers ...int) {
 	t.store = activationStore{}
 	for _, i := range layers {
@@ -14,9 +14,9 @@ func (t *Tape) KeepInputs(layers ...int) {
 	}
 }
 
-// Checkpoint computes f without keeping its intermediate results, but those of [Tape.Once]; the
-// backward pass computes them again from x (gradient checkpointing, arXiv 1604.06174). It
-// needs [Tape.KeepInputs].
+// Checkpoint computes f without keeping its intermediate results, except saved tensors
+// ([Tape.Once]); the backward pass computes them again from x (gradient checkpointing, arXiv
+// 1604.06174). It needs [Tape.KeepInputs].
 func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
 		return f(t, x)
@@ -46,8 +46,8 @@ func (t *Tape) forward(x *Value, memo *memoCursor, f func(t *Tape, x *Value) *Va
 	return &Value{T: y.T, needsGrad: y.needsGrad}
 }
 
-// recompute computes f, and the gradient of x from that of its result; nil if there
-// is none.
+// recompute computes f, and the gradient of x from the gradient of f's result; nil if there is
+// none.
 func (t *Tape) recompute(x *Value, dy *ggml.Tensor, memo memoCursor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
 	memo.again = true
 	own := t.fork()

@@ -69,8 +69,8 @@ func kernelTaps(c *ggml.Context, kernel *ggml.Tensor) []*ggml.Tensor {
 	return taps
 }
 
-// shifted has for each token of x [m, n] the one that is so many before it in its sample, or after it
-// if that is negative, and zeros where there is none.
+// shifted returns, for each token of x [m, n], the token by positions before it in its sample, or
+// after it if by is negative; zeros outside of the sample.
 func (t *Tape) shifted(x *ggml.Tensor, by int) *ggml.Tensor {
 	if by == 0 {
 		return x

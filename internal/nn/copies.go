@@ -9,8 +9,8 @@ type Copies interface {
 	Matrix(w *ggml.Tensor) *ggml.Tensor
 	// Transposed is one of Wᵀ, which products that flow back multiply with.
 	Transposed(w *ggml.Tensor) *ggml.Tensor
-	// Folded is [W|B₁|B₂…] [n_in + Σr, n_out] with the B of the adapters of W, which follow these:
-	// a product with it adds up those of W and of the adapters.
+	// Folded is [W|B₁|B₂…] [n_in + Σr, n_out] with the B of W's adapters, which follow the columns
+	// of W: one product adds up W's product and the adapters'.
 	Folded(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
 	// FoldedTransposed is [Wᵀ|A₁ᵀ|A₂ᵀ…] [n_out + Σr, n_in].
 	FoldedTransposed(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
@@ -22,7 +22,7 @@ func (t *Tape) hasCopies(m Matrix) bool {
 	return t.Copies != nil && t.Lowering.TakesCopies && !m.Exact && !t.Trains(m.W)
 }
 
-// product is that of a matrix, or its copy, with x.
+// product returns the product of a matrix, or of its copy, with x.
 func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
 	p := Product{W: m.W, X: x}
 	if t.hasCopies(m) {
@@ -33,7 +33,7 @@ func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
 	return p
 }
 
-// productBack is that of Wᵀ with the gradient dy.
+// productBack returns the product of Wᵀ with the gradient dy.
 func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Product {
 	p := t.product(m, dy)
 	if !t.hasCopies(m) {
@@ -48,8 +48,8 @@ func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Produ
 	return p
 }
 
-// folded is W with the B of its adapters, nil where that is not kept. Where the product has a scale,
-// adapters are added behind it.
+// folded returns W with the B of its adapters; nil if no such copy is kept. If the product has a
+// scale, adapters are added after it.
 func (t *Tape) folded(m Matrix, adapters []LoRAPair) *ggml.Tensor {
 	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil {
 		return nil
@@ -57,8 +57,8 @@ func (t *Tape) folded(m Matrix, adapters []LoRAPair) *ggml.Tensor {
 	return t.Copies.Folded(m.W, adapters)
 }
 
-// foldedTransposed is Wᵀ with the Aᵀ of its adapters, nil where that is not kept. Gradients that have
-// come through A are masked where inputs are dropped, and those through W are not.
+// foldedTransposed returns Wᵀ with the Aᵀ of its adapters; nil if no such copy is kept. With dropout
+// it cannot be used: gradients through A are masked, and gradients through W are not.
 func (t *Tape) foldedTransposed(m Matrix, adapters []LoRAPair) *ggml.Tensor {
 	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil || t.Dropout != nil {
 		return nil

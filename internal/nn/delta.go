@@ -15,7 +15,7 @@ const deltaChunk = 64
 
 // A DeltaRule are the operands of the gated delta rule.
 type DeltaRule struct {
-	Q, K    *Value // [size, k heads, n]; head h takes those of head h mod k heads
+	Q, K    *Value // [size, k heads, n]; value head h uses key head h mod k heads
 	V       *Value // [size, heads, n]
 	G, Beta *Value // [heads, n]
 	Rows    int64  // of equal length

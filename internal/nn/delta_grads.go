@@ -2,7 +2,8 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// deltaGrads returns the gradients of q, k, v, g and β, given that of the result [size, heads, n].
+// deltaGrads returns the gradients of q, k, v, g and β, given the gradient of the result [size,
+// heads, n].
 func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	f := t.deltaChunks(d) // again
 	dy = f.c.Scale(d.chunked(f.c, dy), f.scale())
@@ -78,10 +79,10 @@ func (b *deltaBack) inside(dy *ggml.Tensor) {
 	// Through the triangular system.
 	solveT, dAddedT := b.transposed(b.solve), b.transposed(b.dAdded)
 	dFresh := mulMat(c, dAddedT, solveT)                         // the gradient of β·v
-	dReads := c.Neg(mulMat(c, b.transposed(b.states), b.dAdded)) // that of reads
-	dKeys := mulMat(c, b.transposed(dReads), solveT)             // that of β·γ·k
+	dReads := c.Neg(mulMat(c, b.transposed(b.states), b.dAdded)) // of reads
+	dKeys := mulMat(c, b.transposed(dReads), solveT)             // of β·γ·k
 	system := c.Add(mulMat(c, b.fresh, dFresh), mulMat(c, b.reads, dKeys))
-	dSystem := c.Mul(c.Tri(c.Neg(system), ggml.Lower), b.decay) // that of β·k·k
+	dSystem := c.Mul(c.Tri(c.Neg(system), ggml.Lower), b.decay) // of β·k·k
 	b.dv = c.Mul(dFresh, b.beta)
 	b.dk = c.Add(b.dk, c.Mul(dKeys, c.Mul(b.beta, b.gamma)))
 	keys := perToken(dKeys, b.k)

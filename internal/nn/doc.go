@@ -15,11 +15,11 @@
 //
 // # Optional ops
 //
-// [OptionalOps] are built-in ops that some devices lack; each replaces several others. An engine asks
-// each device for them before training, and tries both forms on random numbers: an op is used if it
-// computes the same. RPC devices say yes to everything, so they are not believed. The log at level debug
-// has the result. OUT_PROD with a transposed operand tells devices that have it from a GEMM library.
-// Not used, with the reason:
+// [OptionalOps] are built-in ops that some devices lack; each replaces several others. An engine asks each
+// device for them before training, and tries both forms on random numbers: an op is used if it computes the
+// same. RPC devices say yes to everything, so they are not believed. The log at level debug has the result.
+// A device that takes OUT_PROD with a transposed operand has it from a GEMM library; others compute it by a
+// slow loop. Not used, with the reason:
 //
 //   - GET_ROWS_BACK: goes through all tokens for each row of a table, and CUDA takes 65,535 rows;
 //   - REPEAT_BACK: each of its threads sums a whole column;
@@ -51,15 +51,15 @@
 //
 // # Noise
 //
-// LoRA dropout and NEFTune are inputs of training graphs, not ops. A counter-based generator draws them
-// from seed, step and the row's id in the step, so a row draws the same on every device, in every batch and
-// process, in recomputation and after a resume. A mask is a row of a pool that is drawn anew for each step,
+// LoRA dropout and NEFTune are inputs of training graphs, not ops. A counter-based generator draws them from
+// seed, step and the row's id in the step, so a row draws the same on every device, in every batch and
+// process, in recomputation and after a resume. A mask is a row of a pool that is drawn again for each step,
 // and each token picks one for each matrix: masks of their own would be larger than all activations.
 //
 // # Weight cache
 //
 // [Copies] are copies of frozen weights for lowerings that would convert these at each product
-// (TakesCopies): in the compute type, and transposed. The tape asks for them as graphs are built, so that
+// (TakesCopies): in the compute type, and transposed. The tape requests them as graphs are built, so that
 // only what is multiplied is copied. With adapters folded in, as [W|B] and [Wᵀ|Aᵀ], one product computes
 // both, over a depth that is longer by the rank.
 package nn

@@ -6,9 +6,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Dropout zeroes elements of what a trained pair of an adapter multiplies with, and
-// scales the others up: y = W·x + s·B·A·(x ⊙ mask), as PEFT does, with a mask for each
-// pair and token. Those of embeddings look up rows, and have none.
+// A Dropout zeroes elements of what a trained pair of an adapter multiplies with, and scales the
+// others up: y = W·x + s·B·A·(x ⊙ mask), as PEFT does, with a mask for each pair and token. Pairs
+// of embeddings look up rows, and have no dropout.
 //
 // Masks are inputs: devices share no random numbers, and what a checkpoint recomputes
 // needs the same ones. All of them would be larger than all activations together. So

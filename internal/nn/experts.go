@@ -70,7 +70,8 @@ func (t *Tape) shared(x *Value, dx *ggml.Tensor) *ggml.Tensor {
 	return t.C.Reshape(sumMiddle(t.C, dx), x.T.Shape()...)
 }
 
-// accumulateID adds the gradient of w [n_in, n_out, experts], of which each column has chosen some.
+// accumulateID adds the gradient of w [n_in, n_out, experts]; each column has chosen some of its
+// matrices.
 func (t *Tape) accumulateID(w, x, dy, ids *ggml.Tensor) {
 	if acc := t.Grads[w]; acc != nil {
 		t.Graph.Expand(t.Lowering.AccumulateGradWeightID(t.C, acc, x, dy, ids))
@@ -146,7 +147,7 @@ func (t *Tape) Chosen(x *Value, ids *ggml.Tensor) *Value {
 	}, x)
 }
 
-// SoftMax is that of each column of x [m, n].
+// SoftMax returns the softmax of each column of x [m, n].
 func (t *Tape) SoftMax(x *Value) *Value {
 	c := t.C
 	p := c.SoftMax(x.T)

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// Where a sum counts as more than it is, it does not change with what is added up.
+// A sum that is clamped to the least divisor has no gradient: it does not change with its summands.
 func TestNormalizedGradient(t *testing.T) {
 	const smallest = 1.0 / (1 << 14)
 	for _, lowering := range lowerings(t) {

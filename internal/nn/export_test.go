@@ -22,7 +22,7 @@ func (x *Value) Seed(dy *ggml.Tensor) { x.grad = dy }
 // Trained is a value of a tensor to which gradients flow.
 func Trained(x *ggml.Tensor) *Value { return &Value{T: x, needsGrad: true} }
 
-// Gradient is what has flown to x.
+// Gradient returns the gradient that has flown to x.
 func (x *Value) Gradient() *ggml.Tensor { return x.grad }
 
 // QueryBlock is the number of queries whose scores exist at a time.

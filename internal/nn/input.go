@@ -8,15 +8,15 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Inputs are what a graph reads anew in each computation. Each is declared where it is used,
-// by the name that it has there, with what fills it.
+// Inputs are the tensors that change between computations. Each is declared where it is used, by name,
+// with the function that fills it.
 type Inputs struct {
 	c         *ggml.Context
 	list      []input
 	constants map[constant]*ggml.Tensor
 }
 
-// A constant is what a graph computes of nothing but inputs, for layers and chunks of a lowering to share.
+// A constant is computed from inputs alone, once for all layers and chunks of a lowering.
 type constant struct {
 	lowering *Lowering
 	key      any
@@ -29,25 +29,25 @@ type input struct {
 	write func(values any) error
 }
 
-// NewInputs is for a graph of the context.
+// NewInputs makes the inputs of a graph in a context.
 func NewInputs(c *ggml.Context) *Inputs { return &Inputs{c: c} }
 
-// A Feed is what inputs are filled from: the tokens of a pass, row by row.
+// A Feed has the values for inputs: the tokens of a pass, row by row.
 type Feed struct {
 	Rows      int // of equal length: sequences, or what samples are packed into
 	Tokens    []int32
 	Positions []int32 // of each token in its sequence or sample
 	// In training:
 	Starts []int32 // the index in its row of the first token of each token's sample
-	// Hidden are the indices [from, to) in its row that each token does not see of its sample: answers that
-	// lie between its prompt and its own. nil is none.
+	// Hidden are the indices [from, to) in its row that each token does not see of its sample: answers
+	// between its prompt and its own. nil means none.
 	Hidden  [][2]int32
 	Targets []int32   // the token that follows each
 	Weights []float32 // of each target in the loss
 	Noise   Noise
 }
 
-// Length is that of a row.
+// Length returns the length of a row.
 func (f *Feed) Length() int { return len(f.Tokens) / f.Rows }
 
 // keyAt returns the index in its row of the key that token i sees at a position of its sample.
@@ -61,7 +61,7 @@ func (f *Feed) keyAt(i, position int) int32 {
 
 const fewElements = 1 << 14
 
-// Declare gives the input of a name, and makes it, filled by a function, if there is none yet.
+// Declare returns the input of a name, and makes it, with the function that fills it, if it is new.
 func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64, fill func(f *Feed, x []T)) *ggml.Tensor {
 	for _, x := range in.list {
 		if x.name == name {
@@ -70,7 +70,7 @@ func Declare[T ggml.Element](in *Inputs, name string, t ggml.Type, shape []int64
 	}
 	x := in.c.NewTensor(t, shape...).SetName(name).SetInput()
 	n := x.NumElements()
-	var kept []T // those of few elements are made once: tokens one by one leave little garbage
+	var kept []T // small slices are kept: decoding leaves little garbage
 	draw := func(f *Feed) any {
 		values := kept
 		if values == nil {
@@ -181,7 +181,8 @@ func (t *Tape) hidden(n, batch int64) (from, to *ggml.Tensor) {
 	return bound("hidden from", 0), bound("hidden up to", 1)
 }
 
-// lastVisible is the input of the last key that each query of rows [n, batch] sees: that of its sample.
+// lastVisible returns the input of the last key that each query of rows [n, batch] sees: the last of
+// its sample.
 func (t *Tape) lastVisible(n, batch int64) *ggml.Tensor {
 	typ := t.Lowering.VisibleType()
 	return declareIndices(t.Inputs, fmt.Sprintf("last visible, %v", typ), typ, []int64{n, batch}, func(f *Feed, i int) int32 {

@@ -131,7 +131,7 @@ func (t *Tape) reshape(x *Value, view *ggml.Tensor) *Value {
 	return y
 }
 
-// A Rotation is what rotary position embedding takes beside the vectors.
+// A Rotation has the operands of rotary position embedding beside the vectors.
 type Rotation struct {
 	RoPE      ggml.RoPE
 	Positions *ggml.Tensor // I32 [n]
@@ -154,7 +154,7 @@ func (t *Tape) Last(x *Value, rows int64) *Value {
 	return &Value{T: t.C.View(x.T, []int64{x.T.Dim(0), rows}, []int64{x.T.Stride(1)}, skipped)}
 }
 
-// Join puts the elements of y [k, …] behind those of x [m, …] → [m+k, …].
+// Join appends the elements of y [k, …] to x [m, …] → [m+k, …].
 func (t *Tape) Join(x, y *Value) *Value {
 	c, m := t.C, x.T.Dim(0)
 	return t.Op(c.Concat(x.T, y.T, 0), func(d *ggml.Tensor) []*ggml.Tensor {

@@ -2,7 +2,7 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A LoRAPair is that of package model.
+// A LoRAPair is the LoRAPair of package model.
 type LoRAPair struct {
 	A, B  *ggml.Tensor
 	Scale float32
@@ -12,7 +12,7 @@ type LoRAPair struct {
 // Adapters are the pairs of all adapters in use, by the name of the matrix.
 type Adapters map[string][]LoRAPair
 
-// AdaptersOf are those of package model.
+// AdaptersOf converts the adapters of package model.
 func AdaptersOf[P ~struct {
 	A, B  *ggml.Tensor
 	Scale float32
@@ -44,7 +44,7 @@ func (a Adapters) On(m Matrix) []LoRAPair {
 type Matrix struct {
 	Name                              string // of W, by which adapters find it
 	Layer                             int    // with Kind where it lies, which decides by which ops it is multiplied
-	Kind                              string // see [Lowerings]; "" is where the tape is
+	Kind                              string // see [Lowerings]; "" uses the tape's lowering
 	W, Scale, Bias, OutScale, OutBias *ggml.Tensor
 	NoLoRA                            bool // no adapter changes the product
 	Exact                             bool // products are in F32 whatever the compute type
@@ -144,9 +144,9 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 	return t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...)
 }
 
-// backLoRA takes the gradient of h's product with B back to A and B, and returns that of A·x. But where
-// it is folded into the product of its matrix an adapter is exact on the way forward, where the layers
-// that follow enlarge an error; of its gradients, all but that of the low-rank h can be rounded.
+// backLoRA backpropagates through the product of h with B into A and B, and returns the gradient of
+// A·x. Unless it is folded into the product of its matrix, an adapter is exact on the way forward,
+// where later layers enlarge an error. Of its gradients only the low-rank h's must be exact.
 func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) *Value {
 	if t.Lowering.TakesExactGrads() {
 		t.accumulateProduct(p.B, h.T, dy.T)

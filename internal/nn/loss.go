@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// TokenLosses are what a graph computes of each token.
+// TokenLosses are the results of a graph for each token.
 type TokenLosses struct {
 	losses    *ggml.Tensor   // F32 [n]
 	likeliest []*ggml.Tensor // I32, chunk by chunk; none with gradients, for which nobody asks

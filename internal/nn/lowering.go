@@ -9,8 +9,8 @@ import "github.com/goggml/ggml"
 //	l.Name, l.AttentionOps = "flash", flash{}
 //
 // It is chosen, for a use and by where weights lie, by the engine of package
-// [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are those
-// of ggml: a matrix W is [n_in, n_out], x is [n_in, n].
+// [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are in ggml's
+// order: a matrix W is [n_in, n_out], x is [n_in, n].
 type Lowering struct {
 	Name string // "cpu", "stock"
 	LinearOps
@@ -38,11 +38,11 @@ type Lowering struct {
 	Fused FusedOps
 }
 
-// Lowerings gives the lowering of what is computed with a kind of weight of a layer, [NoLayer] for
-// embedding and head: that of the device that holds it. The kind "" is what lies with no matrix in particular.
+// Lowerings returns the lowering of the device that holds a kind of weight of a layer, [NoLayer] for embedding
+// and head. The kind "" stands for work without a particular matrix.
 type Lowerings func(layer int, kind string) *Lowering
 
-// NoLayer is what lies before and after the layers.
+// NoLayer stands for the parts before and after the layers.
 const NoLayer = -1
 
 // A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
@@ -73,8 +73,8 @@ type ExpertOps interface {
 	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
 	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
 	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
-	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, to those of acc [n_in, n_out,
-	// experts] that ids chooses, in place. The ids of a column differ.
+	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
+	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
 	AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor
 }
 
@@ -107,16 +107,15 @@ type AttentionOperands struct {
 	Bidirectional bool
 	LastVisible   *ggml.Tensor
 	// HiddenFrom and HiddenTo [n, batch], of the type of FirstVisible, are the keys [from, to) that each query
-	// skips; for ALiBi the keys before them are nearer by as many. nil is none.
+	// skips; ALiBi counts the keys before them as nearer by their number. nil means none.
 	HiddenFrom, HiddenTo *ggml.Tensor
 	Scores               ScoreOptions
 
-	// constant gives the tensor of a key that layers share, and makes it where there is none yet.
+	// constant returns the tensor of a key, which layers share, and makes it if it is new.
 	constant func(key any, make func() *ggml.Tensor) *ggml.Tensor
 }
 
-// AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there
-// are none.
+// AttentionGrads are the gradients of the operands, of the same shapes; Sinks is nil without sinks.
 type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
 
 // AttentionOps are the attention of each token to itself and those before it, or after it, too, and
@@ -125,9 +124,9 @@ type AttentionOps interface {
 	// Attention returns softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the
 	// query's position or LastVisible, [size, heads, n, batch], with what Scores say of these.
 	Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor
-	// AttentionGrad returns the gradients of the operands, given that of the result.
+	// AttentionGrad returns the gradients of the operands, given the gradient dy of the result.
 	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads
-	// VisibleType is that of FirstVisible, I32 or F32.
+	// VisibleType is the type of FirstVisible, I32 or F32.
 	VisibleType() ggml.Type
 }
 
@@ -135,8 +134,8 @@ type AttentionOps interface {
 type GateOps interface {
 	// GLU returns act(gate) · up [m, n].
 	GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor
-	// GLUGradGate and GLUGradUp return the gradients, given that of the result. The former
-	// may overwrite up; it comes before the latter, which does not read it.
+	// GLUGradGate and GLUGradUp return the gradients of gate and up, given the gradient dy of the
+	// result. GLUGradGate may overwrite up; it comes first, and GLUGradUp does not read up.
 	GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor
 	GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor
 }
@@ -145,13 +144,14 @@ type GateOps interface {
 type NormOps interface {
 	// Norm returns the norm of x in one group.
 	Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor
-	// NormGrad returns the gradient of x, given that of the result.
+	// NormGrad returns the gradient of x, given the gradient dy of the result.
 	NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor
 }
 
 // PositionOps are the gradients of rotary position embedding.
 type PositionOps interface {
-	// RoPEGrad is the gradient of x [size, heads, n] in RoPE(x), given that of the result.
+	// RoPEGrad returns the gradient of x [size, heads, n] in RoPE(x), given the gradient dy of the
+	// result.
 	RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 }
 
@@ -164,30 +164,30 @@ type LossOps interface {
 }
 
 // AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
-// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁,
-// β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of
-// the gradient. Those of no step have a learning rate, decay and factor of 0, and β of 1.
+// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁, β₂,
+// ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the
+// gradient. A skipped step has learning rate, decay and factor 0, and β 1.
 type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
 
-// GateOperands are what decides about a step, contiguous F32.
+// GateOperands decide whether a step is taken; contiguous F32.
 type GateOperands struct {
 	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
 	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
-	Settings        *ggml.Tensor // [8, groups + 1], those of [AdamWOperands] of each group, and of no step
+	Settings        *ggml.Tensor // [8, groups + 1]: the settings of [AdamWOperands] for each group, and for a skipped step
 	Clip            float64      // largest norm, of gradients times their factor; 0 for any
 }
 
-// Gradients are those of all parameters, contiguous F32: one by one, and in runs of those that lie one
-// after the other.
+// Gradients are the gradients of all parameters, contiguous F32: one by one, and in runs of adjacent
+// ones.
 type Gradients struct{ Each, Runs []*ggml.Tensor }
 
 // OptimizerOps are steps of an optimiser.
 type OptimizerOps interface {
 	// SumSquares adds up the squares of all gradients, to [1].
 	SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor
-	// GateStep takes the step where the norm and all losses that count are finite: it returns
-	// the square of the norm and whether it is taken, 1 or 0, [2]; and the settings of each group,
-	// whose factor is less where it would leave a norm above Clip, or those of no step.
+	// GateStep takes the step if the norm and all losses that count are finite. It returns the
+	// square of the norm and whether the step is taken, 1 or 0, [2]; and the settings of each
+	// group, or of a skipped step. A group's factor is lowered if the norm would exceed Clip.
 	GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor)
 	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
 	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
@@ -205,7 +205,7 @@ type RepackingOps interface {
 	// Pack copies matrices of a file into the layouts in which the device multiplies them
 	// fastest, for so many sequences at once.
 	Repack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Repacked, error)
-	// Fuse makes the products of groups with adapters, by their repacked copies if there are.
+	// Fuse prepares the products of groups with adapters, by repacked copies if there are any.
 	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (FusedOps, error)
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// stock computes with ops that every ggml device takes: no op of kernels, and no OUT_PROD and no *_BACK
-// but those of the optional ops that its device has.
+// stock uses ops that every ggml device has: no op of kernels, and OUT_PROD and *_BACK only as optional
+// ops of its device.
 type stock struct{ has OptionalOps }
 
 // Stock is the lowering onto ops that every device of ggml has, as stock llama.cpp uses them:
@@ -131,7 +131,7 @@ func (stock) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
 	return addBias(c, mulScale(c, norm(x, n.Eps), n.Weight), n.Bias)
 }
 
-// NormGrad is that of the norm without a weight, given dy⊙w.
+// NormGrad returns the gradient of the norm without a weight, given dy⊙w.
 func (s stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
 	grad := s.rmsNormGrad
 	if n.Layer {
@@ -140,7 +140,7 @@ func (s stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tenso
 	return grad(c, mulScale(c, dy, n.Weight), x, n.Eps)
 }
 
-// layerNormGrad is that of the RMS norm of what remains of x without its mean, without its mean.
+// layerNormGrad returns RMSNorm's gradient for the centred x, centred again.
 func (s stock) layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
 	centred := func(x *ggml.Tensor) *ggml.Tensor {
 		return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
@@ -180,9 +180,9 @@ func (stock) SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor {
 	})
 }
 
-// GateStep looks the settings up by whether the step is taken: of those that are not, nothing is
-// computed with. What is infinite or no number is not below the largest number. The norm that is
-// clipped is that of what the factor of the gradient makes of it.
+// GateStep looks the settings up by whether the step is taken, so that no result uses the others.
+// Infinity and NaN are not below the largest number. Clipping bounds the norm of the gradient after
+// its factor.
 func (stock) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
 	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
 	counted := c.Mul(c.ScaleBias(finite(g.Losses), -1, 1), c.Sqr(g.Weights))
@@ -208,10 +208,9 @@ func (stock) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, set
 // largestSquared is the largest number with a finite square.
 var largestSquared = math.Nextafter32(1<<64, 0)
 
-// AdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
-// first seven; the eighth is the factor of the gradient. No step multiplies what the gradient
-// gives by 0, for which it has to be finite: what is no number is none of the larger than 0, and
-// some devices let a clamp pass it.
+// AdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the first seven; the
+// eighth is the factor of the gradient. A skipped step multiplies the gradient's contribution by 0, so it
+// must be finite. Two Relu turn NaN into 0, because NaN > 0 is false; some devices let NaN pass a clamp.
 func (stock) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
 	size := a.Settings.Type().BlockBytes()
 	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))

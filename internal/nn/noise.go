@@ -8,17 +8,18 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Noise says what dropout and NEFTune draw in a batch: equal ones draw the same.
+// A Noise identifies the random numbers of dropout and NEFTune in a batch: equal ones draw the
+// same.
 type Noise struct {
 	Seed uint64
 	Step int // of the run
-	// Rows are the ids in the step of the batch's rows, by which they draw, so that a row draws
-	// the same however those of a step are divided into batches, or among processes. nil numbers
-	// them from 0.
+	// Rows are the ids of the batch's rows in the step, by which they draw, so that a row draws the
+	// same however the step's rows are divided into batches or among processes. nil numbers them
+	// from 0.
 	Rows []int
 }
 
-// id is that of a row of the batch.
+// id returns the id of a row of the batch.
 func (n Noise) id(row int) int {
 	if n.Rows == nil {
 		return row
@@ -58,7 +59,7 @@ func (n Noise) pool(values []float32, p float32) {
 	}
 }
 
-// masks draws those of the tokens of a row, of so many in the pool.
+// masks draws the masks of a row's tokens, from so many in the pool.
 func (n Noise) masks(drawn []int32, row, pair int, number int64) {
 	source := n.source(drawMasks, n.id(row), pair)
 	for i := range drawn {

@@ -6,7 +6,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Norm is what a norm over ne0 takes beside the vectors. It may have neither weight nor bias.
+// A Norm has the operands of a norm over ne0 beside the vectors. It may have neither weight nor
+// bias.
 type Norm struct {
 	Layer        bool // LayerNorm (arXiv 1607.06450); RMSNorm (arXiv 1910.07467) otherwise
 	Weight, Bias *ggml.Tensor

@@ -55,7 +55,7 @@ func (m *memoCursor) once(t *Tape, compute func() *ggml.Tensor) *ggml.Tensor {
 	return x
 }
 
-// of is what a call computed for some tokens, which may have been more at a time.
+// of returns the part for some tokens of what a call computed, perhaps for more tokens at a time.
 func (m *memo) of(c *ggml.Context, call int, tokens columnRange) *ggml.Tensor {
 	for _, k := range m.calls[call] {
 		switch {

@@ -49,8 +49,8 @@ func (p routedPart) build(t *nn.Tape, x *nn.Value) *nn.Value {
 	return sum
 }
 
-// routedGradients are those of the tokens' embeddings and of both matrices, where every second
-// token is for the first matrix by so little; of equals the last is chosen.
+// routedGradients returns the gradients of the tokens' embeddings and of both matrices. Every
+// second token prefers the first matrix by lead; of equal logits the last is chosen.
 func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoint bool, chunk int64) (grads [3][]float32) {
 	w := optest.NewWorkbench(t)
 	values := optest.Normal(1, routedWidth*routedTokens)

@@ -6,8 +6,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Op makes a value of a tensor y that is built of others, for who has no layer of this package
-// for it: back returns the gradient of each of them, given that of y.
+// Op makes a value from a tensor y that is built from others, for ops that no layer of this package
+// covers. back returns the gradient of each of them, given the gradient of y.
 func (t *Tape) Op(y *ggml.Tensor, back func(dy *ggml.Tensor) []*ggml.Tensor, of ...*Value) *Value {
 	v := &Value{T: y, needsGrad: slices.ContainsFunc(of, func(x *Value) bool { return x.needsGrad })}
 	t.record(v, func(dy *ggml.Tensor) {

@@ -43,7 +43,7 @@ func (o OptionalOps) String() string {
 	return strings.Join(list, ", ")
 }
 
-// trialOperands are what an optional op is tried on: random numbers [trialSize, 8, trialTokens], and
+// trialOperands are the operands of a trial: random numbers [trialSize, 8, trialTokens], and
 // positions [trialTokens].
 type trialOperands struct{ x, y, dy, positions, negated *ggml.Tensor }
 

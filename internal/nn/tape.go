@@ -143,8 +143,8 @@ func (t *Tape) addTo(x *Value, d *ggml.Tensor) {
 	x.grad = d
 }
 
-// flowProduct adds Wᵀ·dy, the contribution of a product W·x whose gradient is dy.
-// Those of all products of x by one lowering become one op, which adds them up as it goes.
+// flowProduct adds Wᵀ·dy, the contribution of a product W·x whose gradient is dy. All products of x
+// by one lowering become one op, which sums them.
 func (t *Tape) flowProduct(x *Value, p Product) {
 	if !x.needsGrad {
 		return
@@ -172,8 +172,7 @@ func (t *Tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 	}
 }
 
-// accumulateProduct adds the gradient of w in a product w·x, given that of the
-// result.
+// accumulateProduct adds the gradient of w in a product w·x, given the gradient dy of the result.
 func (t *Tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 	if acc := t.Grads[w]; acc != nil {
 		t.Graph.Expand(t.Lowering.AccumulateGradWeight(t.C, acc, x, dy))
@@ -188,7 +187,8 @@ func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	return x.low
 }
 
-// castInput is x as the product with a matrix takes it: exact where that is trained.
+// castInput returns x in the type in which the product with a matrix takes it: exact if the matrix
+// is trained.
 func (t *Tape) castInput(m Matrix, x *Value) *ggml.Tensor {
 	if m.Exact || t.Trains(m.W) {
 		return x.T

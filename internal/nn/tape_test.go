@@ -74,8 +74,8 @@ func TestLayersShareAValue(t *testing.T) {
 	require.Less(t, refmath.RelativeError(gradient(rounding, cpu, rounding), want), 0.01)
 }
 
-// Gradients of parts of groups of rows, and of repeated heads, come back to where their elements were; those of vectors of
-// length 1 are slopes.
+// Gradients of parts of groups of rows, and of repeated heads, come back to where their elements were; gradients of
+// vectors of length 1 are slopes.
 func TestGroupsOfRows(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	l, err := nn.CPU(ggml.F32)

@@ -36,7 +36,7 @@ func blocksOf(t ggml.Type) blocks {
 	return pool
 }
 
-// drawBlocks draws all bits but those of the scale: in [SlowTypes] every pattern is a block, so that none has to be quantised.
+// drawBlocks draws all bits but the scale's: in [SlowTypes] every pattern is a block, so that none has to be quantised.
 func drawBlocks(data []byte, t ggml.Type) {
 	rng := RNG(uint64(t))
 	for i := range data {
@@ -44,7 +44,7 @@ func drawBlocks(data []byte, t ggml.Type) {
 	}
 	for block := range slices.Chunk(data, int(t.BlockBytes())) {
 		switch t {
-		case ggml.IQ1M: // the digits of the scale begin the last four words
+		case ggml.IQ1M: // the last four words begin with the digits of the scale
 			scales := block[len(block)-8:]
 			scale := refmath.Float32ToF16(1.0 / 8)
 			for i := range 4 {

@@ -51,7 +51,8 @@ var QuantizeError = map[string]float64{
 	"iq1_m": 0.6, "iq1_s": 0.65, "tq1_0": 1, "tq2_0": 1, "q1_0": 0.8,
 }
 
-// lastPlace is what a result of the type adds to a bound: a unit in its last place.
+// lastPlace is the relative error that rounding a result to the type adds to a bound: a unit in its
+// last place.
 var lastPlace = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7)}
 
 // excess is how far a result is beyond the bound: above 1 is too far. operands is the type of the case's operands, and

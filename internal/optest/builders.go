@@ -18,7 +18,7 @@ type Builders struct {
 	Used   map[string]bool     // these, and those that the cases call beside them
 }
 
-// A builder is what all cases have to build their ops.
+// A builder has what all cases need to build their ops.
 type builder interface {
 	build(t *testing.T) *program
 }

@@ -94,7 +94,7 @@ func (k *Case) run(t *testing.T, typ ggml.Type, devices []*Device) {
 	require.NotEmpty(t, computed, "no device computes this")
 }
 
-// reference is what the op shall give, computed when it is first asked for.
+// reference returns the op's expected result, computed when it is first needed.
 func (k *Case) reference(operands []Operand) func() refmath.Tensor {
 	return sync.OnceValue(func() refmath.Tensor { return k.Want(valuesOf(operands)) })
 }

@@ -97,8 +97,8 @@ func signatures(n *ggml.Tensor) []string {
 	return all
 }
 
-// signatures lists those of the ops that a program computes; none when it has an error, or when the CPU does not
-// claim them.
+// signatures lists the signatures of the ops that a program computes; none if it has an error, or if the CPU
+// does not claim them.
 func (p *program) signatures(t testing.TB) []string {
 	if p.leaves.Err() != nil || p.c.Err() != nil {
 		return nil
@@ -187,7 +187,7 @@ func (k *Case) runLayoutsOf(t *testing.T, operands []Operand, typ ggml.Type) {
 	for i := range operands {
 		for _, l := range AnyLayout {
 			if l == Transposed && operands[i].Type.BlockSize() > 1 {
-				continue // the rows of a quantised tensor are blocks, and its columns are none
+				continue // quantised rows consist of blocks, quantised columns do not
 			}
 			if k.takes(t, laidOut(operands, i, l)) {
 				taken[i] = append(taken[i], l)

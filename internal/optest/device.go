@@ -157,7 +157,7 @@ func (p *program) close() {
 	p.leaves.Close()
 }
 
-// A Result is what an op has computed.
+// A Result is the result of an op.
 type Result struct {
 	Values []float32
 	Shape  [4]int64

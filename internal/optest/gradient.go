@@ -154,7 +154,7 @@ func CheckBackward(t *testing.T, cases []Case, gradients []GradCase) int {
 	return count
 }
 
-// backwardOps lists the ops that gradients flow through; none when the program has no backward.
+// backwardOps lists the ops that gradients flow through; none if the program has no backward.
 func (p *program) backwardOps() []string {
 	if p.y.Type() != ggml.F32 {
 		return nil

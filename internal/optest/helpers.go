@@ -131,7 +131,7 @@ func Ones(n int) []float32 {
 	return x
 }
 
-// Found is what a look-up finds; it panics where it finds nothing.
+// Found returns the result of a look-up, and panics if nothing was found.
 func Found[T any](x T, ok bool) T {
 	if !ok {
 		panic("the look-up found nothing")

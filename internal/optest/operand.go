@@ -87,7 +87,7 @@ func (d *Draw) Shape() [4]int64 {
 	return [4]int64{d.RowLen(70), pick(), pick(), pick()}
 }
 
-// Block is what rows are multiples of.
+// Block returns the number that divides the lengths of rows.
 func (d *Draw) Block() int64 { return max(d.block, d.Type.BlockSize()) }
 
 // RowLen draws the length of a row: blocks of the type, or at most n elements.

@@ -26,14 +26,14 @@ const serverEnv = "GOGGML_TEST_RPC_SERVER"
 // optionsEnv are its options, as JSON.
 const optionsEnv = "GOGGML_TEST_RPC_OPTIONS"
 
-// ServerOptions are those of a server of tests.
+// ServerOptions are the settings of a test server.
 type ServerOptions struct {
 	Threads int   // 0 for one
 	Memory  int64 // bytes that clients can have; 0 for all
 	Stock   bool  // it is ggml's own
 }
 
-// logEnv has it say what it refuses.
+// logEnv makes the server log what it refuses.
 const logEnv = "GOGGML_TEST_RPC_LOG"
 
 // Main runs the tests of a package that uses [Devices] or [StartRPCServer]: its TestMain.

@@ -42,7 +42,7 @@ type step struct {
 	result   view
 }
 
-// A node is what a formula needs to know of an op beside the values of its operands.
+// A node has what a formula needs to know about an op, beside the values of its operands.
 type node struct {
 	op     string
 	params ggml.OpParams

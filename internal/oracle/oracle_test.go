@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// operands are what the programs below start from: values of both signs, none near 0.
+// operands are the inputs of the programs below: values of both signs, none near 0.
 type operands struct {
 	c                *ggml.Context
 	a, b, w, m, mask *ggml.Tensor // [8, 6, 4], the same, [8, 5], [6, 5, 4], [8, 6]
@@ -90,7 +90,7 @@ var programs = map[string]func(o operands) *ggml.Tensor{
 	},
 }
 
-// Each formula is that of ggml's CPU backend, also of views and in place.
+// Each formula computes what ggml's CPU backend does, also for views and in place.
 func TestProgramsAgainstCPU(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		t.Run(name, func(t *testing.T) {

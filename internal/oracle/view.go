@@ -13,7 +13,7 @@ type view struct {
 	stride [4]int64
 }
 
-// viewOf finds where a tensor lies. Distances in bytes become such in elements, of blocks too.
+// viewOf finds where a tensor lies. It converts distances in bytes to elements, for blocks too.
 func (p *Program) viewOf(t *ggml.Tensor) (view, error) {
 	if v, known := p.views[t.Key()]; known {
 		return v, nil

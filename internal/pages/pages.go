@@ -1,5 +1,5 @@
-// Package pages holds pages of the documentation, or sections of them, to the code that they tell of. TestPages of a
-// package says what they have to be, and scripts/pages writes all of them anew.
+// Package pages compares pages of the documentation, or sections of them, with the code that they describe.
+// TestPages of a package makes their texts, and scripts/pages writes them.
 package pages
 
 import (

@@ -10,13 +10,13 @@ type Attention struct {
 	// FirstVisible [n, batch] is the first key that each query sees, 0 up to its position, to which
 	// other values are moved; the zero Tensor is 0 for all.
 	FirstVisible Tensor
-	Softcap      float64 // scores become Softcap·tanh(score/Softcap); 0 is none
-	MaxBias      float64 // of ALiBi, by which they are lowered then; 0 is none
-	Sinks        Tensor  // [heads], one more score of each; the zero Tensor is none
+	Softcap      float64 // scores become Softcap·tanh(score/Softcap); 0 means none
+	MaxBias      float64 // of ALiBi, which then lowers them; 0 means none
+	Sinks        Tensor  // [heads], one more score of each; the zero Tensor means none
 }
 
-// attended is what a query sees: the weights of the keys from the first one on, those of the group
-// of its head, and the slope that the scores had in their softcap.
+// attended is what a query sees: the weights of the keys from the first one on, the slope of each
+// score in the softcap, and the head of keys and values that its group shares.
 type attended struct {
 	weights, slopes []float64
 	sink            float64
@@ -65,8 +65,8 @@ func CausalAttention(a Attention) Tensor {
 	return y
 }
 
-// CausalAttentionBack returns the gradients of q, k, v and the sinks, given that of the result. That
-// of sinks is of any shape where there are none.
+// CausalAttentionBack returns the gradients of q, k, v and the sinks, given the result's. Without
+// sinks their gradient is of any shape.
 func CausalAttentionBack(dy Tensor, a Attention) (dq, dk, dv, dsinks Tensor) {
 	dq, dk, dv, dsinks = New(a.Q.Ne[:]...), New(a.K.Ne[:]...), New(a.V.Ne[:]...), New(a.Q.Ne[1])
 	eachRow(a.Q.Ne, func(head, i, sample int64) {

@@ -37,8 +37,7 @@ func Im2Col(kernel, data Tensor, s0, s1 Slide) Tensor {
 	})
 }
 
-// Im2ColBack returns the gradient of the data, of shape ne, from that of the
-// rows of Im2Col.
+// Im2ColBack returns the gradient of the data, of shape ne, given the gradient of Im2Col's rows.
 func Im2ColBack(grad, kernel Tensor, ne [4]int64, s0, s1 Slide) Tensor {
 	out := New(ne[:]...)
 	kw, kh := kernel.Ne[0], kernel.Ne[1]

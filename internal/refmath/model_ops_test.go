@@ -216,7 +216,7 @@ func TestCausalAttentionAgainstCentralDifferences(t *testing.T) {
 	}
 }
 
-// Causal attention is that of ggml with a mask of distances.
+// Causal attention equals ggml's attention with a mask of distances.
 func TestCausalAttentionIsFlashAttention(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n, heads = 5, 6

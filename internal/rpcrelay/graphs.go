@@ -18,7 +18,7 @@ import (
 // goes that was not computed for longest.
 const maxKept = 32 << 20
 
-// sentGraphs are those of a connection.
+// sentGraphs are the graphs that a connection has sent.
 type sentGraphs struct {
 	frees int // messages that freed memory
 	of    map[graphID]*list.Element

@@ -51,7 +51,7 @@ type Wait struct {
 	Current  time.Duration // of the request that it has not answered yet; 0 for none
 	Total    time.Duration // of those that it has
 	Left     time.Duration // until the wait for a graph ends, after HurryAll
-	Stall    time.Duration // within which it answers what is no graph
+	Stall    time.Duration // for an answer to anything but a graph
 }
 
 // Waits are those for all servers.

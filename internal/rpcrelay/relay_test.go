@@ -311,7 +311,7 @@ func startMute(t *testing.T, lives func() bool) (endpoint string) {
 	return l.Addr().String()
 }
 
-// computeAndGet sends a graph, and asks for a tensor, which the server has after it.
+// computeAndGet sends a graph, then requests a tensor, which the server has afterwards.
 func computeAndGet(t *testing.T, c net.Conn) {
 	t.Helper()
 	_, err := c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))

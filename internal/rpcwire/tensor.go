@@ -16,7 +16,7 @@ const (
 	ParamWords = 16
 )
 
-// A Tensor describes one: the client's tensors have numbers, those of a server addresses.
+// A Tensor describes one. The client identifies its tensors by numbers, the server by addresses.
 type Tensor struct {
 	ID         uint64
 	Type       uint32

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// A HeapWatch tells how much the live heap grows: what the collector finds
-// reachable. Unlike the resident memory of the process, that depends neither on
-// when garbage is collected, nor on the load of the machine, nor on the race
-// detector.
+// A HeapWatch measures the growth of the live heap: what the collector finds reachable. Unlike the
+// resident memory of the process, that depends neither on when garbage is collected, nor on the
+// load of the machine, nor on the race detector.
 type HeapWatch struct {
 	mu     sync.Mutex
 	every  int

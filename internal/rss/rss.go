@@ -13,9 +13,8 @@ import (
 // Now is the resident set size, 0 where it is not known, as on macOS.
 func Now() uint64 { return statusField("VmRSS:") }
 
-// Peak is the largest resident set size so far, 0 where it is not known. Linux
-// tells it in two places, of which getrusage is the worse: it counts what the
-// process was before it became this program, too.
+// Peak returns the largest resident set size so far; 0 if unknown. Of Linux's two sources getrusage
+// is the worse: it also counts the process before it became this program.
 func Peak() uint64 { return cmp.Or(statusField("VmHWM:"), maxrss()) }
 
 // statusField is a field of Linux's /proc/self/status in bytes, 0 where there

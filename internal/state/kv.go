@@ -18,7 +18,7 @@ type KV struct {
 	slots  []kept
 }
 
-// kept is what lies in the rows of a slot.
+// kept describes the rows of a slot.
 type kept struct {
 	// from is the first position that is kept: those before have been overwritten.
 	from int
@@ -27,7 +27,7 @@ type kept struct {
 	zeroed int
 }
 
-// ringStep is what the length of a ring is a multiple of.
+// The length of a ring is a multiple of ringStep.
 const ringStep = 256
 
 // NewKV makes a cache for heads of keys and values of a size, of which queries see a window.
@@ -141,8 +141,8 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	})
 }
 
-// Attend is the attention of queries to the cache, into which it writes the keys and values of
-// the tokens first. It has no gradients. Shapes are those of [nn.Tape.Attend].
+// Attend computes the attention of queries to the cache, after it has written the keys and values
+// of the tokens there. It has no gradients. Shapes are as in [nn.Tape.Attend].
 func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
 	p.Attended = min(p.Attended, int64(c.length))
@@ -156,8 +156,8 @@ func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
-// rows is the input of the rows [n] that are written. It is that of all caches whose slots have
-// the same length.
+// rows returns the input with the rows [n] to write. Caches whose slots have the same length share
+// it.
 func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
 	return nn.Declare(t.Inputs, fmt.Sprintf("rows of %d", c.length), ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
 		for i, pos := range f.Positions {

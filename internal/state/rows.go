@@ -2,8 +2,8 @@ package state
 
 import "github.com/goggml/ggml"
 
-// withRows calls f with rows of x [m, …] that lie side by side. It is for what is done to the memory of a
-// device outside of graphs, there: nothing goes through that of the host.
+// withRows calls f with adjacent rows of x [m, …]. It serves work on device memory outside of graphs;
+// nothing passes through the host.
 func withRows(x *ggml.Tensor, first int64, n int, f func(rows *ggml.Tensor) error) error {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -54,7 +54,7 @@ func (t *Tree) All() []State {
 	return all
 }
 
-// Options are what a state is made for.
+// Options are the settings of a new state.
 type Options struct {
 	// NewTensor makes a tensor, whose memory is allocated once all states are made.
 	NewTensor func(t ggml.Type, shape ...int64) *ggml.Tensor
@@ -83,8 +83,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Pass is the sequences that a graph continues: those of slots side by side, each by as many
-// tokens.
+// A Pass is the sequences that a graph continues, each by as many tokens. Their slots are adjacent.
 type Pass struct {
 	First, Slots int64
 	Attended     int64 // positions of a slot that take part

@@ -14,7 +14,7 @@ import (
 // survive it: set it in a subprocess, and in one goroutine.
 var Unchecked bool
 
-// RefuseAs makes devices other than the CPU refuse what those of a backend refuse; "" ends it.
+// RefuseAs makes devices other than the CPU refuse what a backend's devices refuse; "" ends it.
 var RefuseAs func(backend string)
 
 // Lack makes devices other than the CPU lack ops by their names in ggml, such as ROPE; none ends it.

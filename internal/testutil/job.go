@@ -12,9 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 )
 
-// A Job is a function that runs in a process of its own: this test program,
-// started again. Its peak memory is then that of the function, and not of all
-// that ran before. Jobs are package variables, so that both processes have
+// A Job is a function that runs in a process of its own: this test program, started again. So its
+// peak memory is the function's alone. Jobs are package variables, so that both processes have
 // them, and [Main] starts them.
 type Job[In, Out any] struct{ name string }
 
@@ -29,8 +28,8 @@ func NewJob[In, Out any](name string, f func(In) (Out, error)) *Job[In, Out] {
 	})
 }
 
-// NewProcess gives a name to a job that prepares something, and then has serve
-// take a sample of it whenever the process that started it asks for one.
+// NewProcess names a job that prepares something, and then has serve take a sample each time the
+// parent process requests one.
 func NewProcess[In, Out any](name string, f func(in In, serve func(sample func() (Out, error)) error) error) *Job[In, Out] {
 	if jobs[name] != nil {
 		panic("testutil: two jobs are called " + name)

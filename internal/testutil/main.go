@@ -1,4 +1,4 @@
-// Package testutil is what the tests of several packages share.
+// Package testutil has what the tests of several packages share.
 package testutil
 
 import (
@@ -17,7 +17,7 @@ func Main(m Tests) { os.Exit(Checked(m).Run()) }
 // Checked is the tests that Main runs.
 func Checked(m Tests) Tests { return checked{m} }
 
-// Tests are those of a package: *testing.M.
+// Tests are the tests of a package: *testing.M.
 type Tests interface{ Run() int }
 
 // checked tests fail when they leave objects open.
@@ -38,8 +38,7 @@ func (c checked) Run() int {
 	return code
 }
 
-// printFacts tells what the benchmarks run on, in lines of Go's format for
-// their results.
+// printFacts prints what the benchmarks run on, in lines of Go's format for their results.
 func printFacts() {
 	fmt.Println("ggml:", ggml.Version())
 	if name, err := kernels.GEMMLibrary(); err == nil && name != "" {

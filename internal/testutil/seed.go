@@ -11,8 +11,8 @@ import (
 // environment has changed, so that a commit which changes nothing of a test still gives it a seed of its own.
 const seedVariable = "GOGGML_FUZZ_SEED"
 
-// CommitSeed is the seed of random tests: that of the environment, or the commit's first 32 bits, so that each tries
-// others; 1 where there is no commit to ask for.
+// CommitSeed returns the seed of random tests: from the environment, or the commit's first 32 bits, so that each
+// commit tries others; 1 without a commit.
 func CommitSeed(t testing.TB) uint64 {
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Turns are what samplers took in each of some rounds: a list of times for each sampler.
+// Turns are the times of samplers over some rounds: a list for each sampler.
 type Turns [][]time.Duration
 
 // longRound is the time of a first round that counts too: warming up is little of it.
@@ -42,10 +42,10 @@ func InTurn(rounds int, budget time.Duration, samplers ...func() time.Duration) 
 	return t
 }
 
-// Median is that of a sampler's times.
+// Median returns the median of a sampler's times.
 func (t Turns) Median(i int) time.Duration { return median(t[i]) }
 
-// Ratio is the median of the rounds' ratios of the times of i to those of j.
+// Ratio returns the median over rounds of time i divided by time j.
 func (t Turns) Ratio(i, j int) float64 {
 	var ratios []float64
 	for round := range t[i] {

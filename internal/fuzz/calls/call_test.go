@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// marker is what callbacks panic with.
+// marker is the value with which callbacks panic.
 type marker struct{}
 
 func (marker) String() string { return "panic of a callback" }

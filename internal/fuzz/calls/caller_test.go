@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A registry is what packages export.
+// A registry lists the exports of packages.
 type registry struct {
 	functions []function
 	types     []reflect.Type

@@ -73,7 +73,7 @@ func try(t *testing.T, usual, goroutines int) {
 	}
 }
 
-// The registries are those of the present sources.
+// The registries are up to date with the sources.
 func TestRegistry(t *testing.T) {
 	for file, want := range Registries("../../..") {
 		got, err := os.ReadFile(file)

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// dropped counts by kind the objects that the garbage collector has closed, of which the binding's
-// log tells: the pool keeps what calls return, so they were left by calls that failed.
+// dropped counts by kind the objects that the garbage collector has closed, which the binding logs.
+// The pool keeps what calls return, so calls that failed left them.
 var dropped droppedObjects
 
 type droppedObjects struct {

@@ -90,7 +90,7 @@ func (p *pool) shared(number uint64) (chosen reflect.Value) {
 	return chosen
 }
 
-// name is that of the call that returned what a pointer leads to. A nil pool has no names.
+// name returns the name of the call that returned what a pointer leads to. A nil pool has no names.
 func (p *pool) name(pointer uintptr) string {
 	if p == nil {
 		return ""

@@ -26,7 +26,7 @@ var announced = regexp.MustCompile(`\b[Pp]anics?\b`)
 // alone matches documentation that says that one goroutine at a time may use a value.
 var alone = regexp.MustCompile(`\b(not safe for concurrent use|(used by|belongs to) one)\b`)
 
-// PublicFolders are those of the public packages of the module in a folder.
+// PublicFolders lists the folders of the module's public packages.
 func PublicFolders(root string) ([]string, error) {
 	folders := []string{".", "kernels", "llm"}
 	entries, err := os.ReadDir(filepath.Join(root, "llm"))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// describe shows arguments in a line, without asking them: their methods are what is tried. What a
-// call has returned has its number.
+// describe prints arguments on a line without calling their methods, which are under test. A value
+// that a call returned is printed as that call's number.
 func (p *pool) describe(args []reflect.Value) string {
 	var list []string
 	for _, a := range args {

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A plan is what a subprocess calls.
+// A plan lists the calls of a subprocess.
 type plan struct {
 	Faulty     bool // the package of faults, not the public ones
 	Seed       uint64
@@ -33,7 +33,7 @@ type plan struct {
 // perRound calls are made before all is closed.
 const perRound = 300
 
-// A finding is what is wrong.
+// A finding is a violation.
 type finding struct {
 	Kind   string // panic, hang, left, data race, or how the process died
 	Where  string // the function
@@ -48,7 +48,7 @@ func (f *finding) String() string {
 // isLike reports whether two findings are of one fault.
 func (f *finding) isLike(g *finding) bool { return f.Kind == g.Kind && f.Where == g.Where }
 
-// An event is a line by which a subprocess tells what it does.
+// An event is a line by which a subprocess reports what it does.
 type event struct {
 	Round   *int     `json:",omitempty"` // begins
 	Call    int      `json:",omitempty"`

@@ -20,7 +20,7 @@ const (
 	cacheName = "0123456789abcdef"
 )
 
-// load asks for the data of a hash in a tensor.
+// load requests the data of a hash into a tensor.
 func (c *client) load(t rpcwire.Tensor, hash uint64) (found bool) {
 	c.t.Helper()
 	body := binary.LittleEndian.AppendUint64(t.Append(nil), 0)

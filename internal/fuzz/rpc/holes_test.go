@@ -37,7 +37,7 @@ func TestKnownHoles(t *testing.T) {
 			y.ViewSource = 1
 			c.compute(a, p.tensor(2, ggml.F32, 512, 4, 1, 8), p.tensor(3, ggml.I32, 256, 1), node(y, "set_rows", 2, 3, 1))
 		},
-		"27283: get_rows_back of a row that there is not": func(c *client, p place) {
+		"27283: get_rows_back of a row out of range": func(c *client, p place) {
 			ids := p.tensor(2, ggml.I32, 128, 1)
 			c.set(ids, numbers(999999))
 			c.compute(p.tensor(1, ggml.F32, 0, 4, 1), ids, node(p.tensor(3, ggml.F32, 1024, 4, 8), "get_rows_back", 1, 2))

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// slack is what a server may take beside the memory that it lends.
+// slack is the memory that a server may take beside the memory that it lends.
 const slack = 64 << 20
 
 // status is a field of Linux's /proc/PID/status of the server in bytes, 0 where there is none.

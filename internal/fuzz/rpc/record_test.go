@@ -32,11 +32,11 @@ func (m message) bytes() []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte{byte(m.command)}, uint64(len(m.body))), m.body...)
 }
 
-// A session is what a client has sent. The server gives the buffers of each client the same addresses in their order, so
-// that with the same allocations before it a message means the same to another client.
+// A session is the messages that a client has sent. The server gives the buffers of each client the same addresses in
+// their order, so that with the same allocations before it a message means the same to another client.
 type session []message
 
-// allocations are those of the session.
+// allocations lists the messages that allocate.
 func (s session) allocations() (list []message) {
 	for _, m := range s {
 		if m.command == rpcwire.AllocBuffer {

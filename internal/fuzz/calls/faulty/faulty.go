@@ -1,5 +1,5 @@
-// Package faulty has the faults that random calls have to find: each function and type is one of
-// them, or what looks like one and is none.
+// Package faulty has the faults that random calls have to find: each function and type is a fault,
+// or looks like one without being one.
 package faulty
 
 import (
