@@ -18,7 +18,7 @@ import (
 type adapterFlags struct {
 	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to go on from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
 	R          int      `name:"lora-r" setting:"adapter scale of *,tensor *.lora_[ab]" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter" basic:""`
-	Alpha      *float32 `name:"lora-alpha" setting:"adapter scale of *" aliases:"alpha" range:"(0,65536]" placeholder:"X" help:"Strength: the change of a matrix counts alpha/rank times, with --rslora alpha/√rank times; by default twice the rank of each matrix, with --rslora 16." group:"Adapter" basic:""`
+	Alpha      *float32 `name:"lora-alpha" setting:"adapter scale of *" aliases:"alpha" range:"(0,65536]" placeholder:"X" help:"Strength: the adapter is scaled by alpha/rank, with --rslora by alpha/√rank; by default twice the rank of each matrix, with --rslora 16." group:"Adapter" basic:""`
 	Scale      *float32 `name:"lora-scale" setting:"adapter scale of *" range:"(0,65536]" placeholder:"X" help:"Strength as the factor itself, whatever the rank (mlx-lm's scale), instead of --lora-alpha." group:"Adapter"`
 	RSLoRA     bool     `name:"rslora" setting:"adapter scale of *" aliases:"use-rslora" help:"Divide by the root of the rank, so that high ranks learn as fast as low ones (arXiv 2312.03732)." group:"Adapter"`
 	Init       string   `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
@@ -32,7 +32,7 @@ type adapterFlags struct {
 	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
 	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`
 	WV      int `name:"rank-wv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the value matrix." group:"Adapter"`
-	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for queries, keys and values, where a model has them as one matrix." group:"Adapter"`
+	WQKV    int `name:"rank-wqkv" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for queries, keys and values, if the model has them in one matrix." group:"Adapter"`
 	WO      int `name:"rank-wo" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the attention's output matrix." group:"Adapter"`
 	FFNGate int `name:"rank-ffn-gate" aliases:"rank-w1" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward gate matrix." group:"Adapter"`
 	FFNDown int `name:"rank-ffn-down" aliases:"rank-w2" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the feed-forward down matrix." group:"Adapter"`
@@ -126,7 +126,7 @@ func (f *adapterFlags) alpha() float32 {
 	return 0
 }
 
-// resolved says what the flags stand for that leave something open.
+// resolved returns the values that the run chose for flags that leave them open.
 func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{"lora-alpha": {Value: f.alpha()}}
 	switch {

@@ -73,7 +73,7 @@ func TestStrength(t *testing.T) {
 		{8, -1, 0, false, 2, 2},
 		{8, 64, 0, false, 2, 2},
 		{0, 8, 0, false, 2, 0},
-		{8, 16, 32, false, 2, 4}, // an alpha that is given is that of all
+		{8, 16, 32, false, 2, 4}, // a given alpha applies to all
 		{16, 64, 0, true, 2, 4},  // 16/√r
 		{4, 16, 2, true, 0.5, 1},
 	} {

@@ -21,7 +21,7 @@ var flagLine = regexp.MustCompile(`^((?:-[^\s,]+(?:,\s+)?)+)(?: (\S+(?: \S+)*?))
 
 var update = flag.Bool("update", false, "write the flags of llama.cpp's programs anew")
 
-// The flags that stand-ins of llama.cpp's programs know are those of the programs; -update writes them anew.
+// The stand-ins of llama.cpp's programs know exactly the programs' flags; -update writes them anew.
 func TestInteropStockFlags(t *testing.T) {
 	for _, program := range []string{"llama-cli", "llama-completion"} {
 		help, err := exec.Command(stockRun, program, "--help").Output()

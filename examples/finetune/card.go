@@ -46,7 +46,7 @@ type card struct {
 	SHA256            string
 }
 
-// cardMark tells a card from a README.md that somebody wrote, which stays as it is.
+// cardMark marks a generated card. A README.md that somebody wrote lacks it, and is kept.
 const cardMark = "<!-- Written by finetune at the end of the run. Without this line it stays as it is. -->"
 
 // Commands work in the folder, also where that is copied to: paths are relative for what is in it, absolute for what is not.
@@ -125,7 +125,7 @@ Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](
 // commandStart is the time with which a line of commands.txt begins; one command can have several lines.
 var commandStart = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[0-9:]+Z  `)
 
-// Path, Before and After are those of the table.
+// Path, Before and After return columns of the table.
 func (h heldOut) Path() string             { return h.path }
 func (h heldOut) Before() train.Evaluation { return h.before }
 func (h heldOut) After() train.Evaluation  { return h.after }

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/instructtest"
 )
 
-// chatFiles are those of writeChatFiles, made once for all tests.
+// chatFiles are the files of writeChatFiles, made once for all tests.
 var chatFiles struct {
 	sync.Once
 	files map[string][]byte

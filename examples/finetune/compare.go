@@ -38,7 +38,8 @@ type compareCommand struct {
 	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
 }
 
-// A side is what is compared, and what was measured of it: for each data set its rows, and a hash of its tokens.
+// A side is one thing of a comparison with its measurements: for each data set its rows, and a hash of its
+// tokens.
 type side struct {
 	name   string
 	model  string
@@ -125,7 +126,7 @@ func isModel(path string) bool {
 	return ofModel && kind != "adapter"
 }
 
-// checkData demands data, and where that is what runs held out, the same of both.
+// checkData demands data. If it is what runs held out, both runs must have held out the same.
 func (c *compareCommand) checkData() error {
 	opened := c.Opened()
 	if at := slices.IndexFunc(c.Data, data.IsPipe); at >= 0 {
@@ -190,7 +191,7 @@ func hashOf(d *data.Dataset) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// result is what was measured on a data set.
+// result returns the measurement on a data set.
 func (s *side) result(i int) measured {
 	e, _ := train.Total(s.rows[i]) // of which Compare has checked the rows
 	return measured{s.name, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens}
@@ -211,7 +212,7 @@ type compared struct {
 	A          measured `json:"a"`
 	B          measured `json:"b"`
 	Copies     int      `json:"copies"`     // of samples, which count once
-	Difference float64  `json:"difference"` // the loss of A less that of B
+	Difference float64  `json:"difference"` // the loss of A minus the loss of B
 	Low        float64  `json:"low"`
 	High       float64  `json:"high"`
 	Confidence float64  `json:"confidence"`

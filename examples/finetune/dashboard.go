@@ -66,7 +66,8 @@ func (a *dashboardAddress) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// serveDashboard shows the runs beside that of a folder until the context ends, if it is asked for.
+// serveDashboard shows this run and the runs beside its folder until the context ends, if the flags
+// ask for it.
 func (p *trainCommand) serveDashboard(ctx context.Context, folder *training.RunFolder) (stop func(), err error) {
 	if p.Dashboard == "" || !p.Group().Writes() {
 		return func() {}, nil

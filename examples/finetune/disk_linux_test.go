@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A run whose disk is full ends with an error that says what there is, and its folder keeps a
-// whole checkpoint: with more room the same command ends in the files of an undisturbed run.
+// A run whose disk is full ends with an error that says what is left, and its folder keeps a whole
+// checkpoint: with more room the same command ends in the files of an undisturbed run.
 func TestFullDiskLosesNothing(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -98,7 +98,7 @@ func TestFullDiskAnywhere(t *testing.T) {
 	require.Greater(t, len(named), 5, "%v", named)
 }
 
-// A folder that cannot be written, also one with a run, is an error before anything is read.
+// A folder that cannot be written is an error before anything is read, even if it holds a run.
 func TestReadOnlyFolder(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A way is what --fit chooses: how the samples of a step are computed.
+// A way is the choice of --fit: how the samples of a step are computed.
 type way struct {
 	batch, accumulate, ctx int
 	recomputes             bool
@@ -33,7 +33,7 @@ func (w way) String() string {
 	return fmt.Sprintf(wayFormat, w.batch, w.accumulate, w.ctx, map[bool]string{true: recomputing, false: keeping}[w.recomputes])
 }
 
-// wayOf is that of a fit.
+// wayOf describes a fit.
 func wayOf(f train.Fit) *way {
 	return &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
 }
@@ -104,8 +104,8 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	return p.loadData(ctx, s.model)
 }
 
-// wayOfCheckpoint is the one of the run that goes on, nil of one that begins. A run that asks for other steps or samples is
-// refused for that, as without --fit.
+// wayOfCheckpoint returns the way of a run that continues; nil for a new run. A run with other steps or samples is refused
+// for that, as without --fit.
 func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 	if !p.Group().Writes() || !isFile(p.CheckpointIn) {
 		return nil, nil
@@ -234,14 +234,14 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 		search.MostBatch = p.Batch
 	}
 	fit, err := prospect.Fit(search)
-	debug.FreeOSMemory() // that of the graphs which were looked at
+	debug.FreeOSMemory() // the memory of the graphs that were measured
 	if err != nil {
 		return nil, p.explainFit(err, search)
 	}
 	w := wayOf(*fit)
 	fmt.Fprintf(p.Log(), "--fit %s: %v, which takes %s\n", p.Fit, w, sizesOf(fit.Layout, fit.Memory.Total()))
 	if fit.Length < p.Ctx {
-		fmt.Fprintf(p.Log(), "--fit %s: samples have %d tokens at most, and not %d, of which a single sample does not fit; --ctx %d keeps them, and needs more memory\n",
+		fmt.Fprintf(p.Log(), "--fit %s: samples are cut to %d tokens instead of %d, because one sample of that length does not fit; --ctx %d keeps them, and needs more memory\n",
 			p.Fit, fit.Length, p.Ctx, p.Ctx)
 	}
 	return w, nil
@@ -325,5 +325,5 @@ func (p *trainCommand) describeDevices(to *train.Prospect) error {
 // unsure is the part of --fit SIZE that is left free, a twentieth: estimates are as good as that.
 const unsure = 20
 
-// atWork is what steps bring into the memory of the process that is no tensor: code, libraries, and buffers of products.
+// atWork is the memory that steps add to the process outside of tensors: code, libraries, and buffers of products.
 const atWork = 42 << 20

@@ -17,9 +17,9 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 )
 
-// A run stays within the memory of --fit: in four sizes, each with another way to compute the same steps, in a control group
-// with that limit where the system lets one be made, without swap. Losses are those of a run without it but for rounding;
-// samples that are too long to fit are cut, which it says.
+// A run stays within the memory of --fit: in four sizes, each computing the same steps another way, in a control group with
+// that limit and without swap if the system allows one. Losses equal a run without it but for rounding; samples that are
+// too long to fit are cut, with a message.
 func TestFitStaysWithin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a model of 28 M parameters five times")
@@ -67,7 +67,7 @@ func TestFitStaysWithin(t *testing.T) {
 	}
 }
 
-// stepLosses are those of the steps of a run.
+// stepLosses returns the losses of a run's steps.
 func stepLosses(t *testing.T, folder string) (losses []float64) {
 	t.Helper()
 	for _, line := range metricsOf(t, folder) {
@@ -99,7 +99,7 @@ func watch(t *testing.T, args []string) (said string, peak int64) {
 	}
 }
 
-// withinGroup is a command in a control group that may have so much memory; where none can be made, it is the command alone.
+// withinGroup returns a command in a control group with so much memory; if none can be made, the command alone.
 func withinGroup(t *testing.T, most int64, args []string) []string {
 	t.Helper()
 	for _, group := range []struct{ folder, limit string }{

@@ -44,7 +44,7 @@ func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
 	return parsed.Flags(), nil
 }
 
-// commands are those of the program, each with the flags and arguments that it demands.
+// commands returns the program's commands, each with the flags and arguments that it demands.
 func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 	t.Helper()
 	list := map[*kong.Node][]string{}
@@ -119,7 +119,7 @@ func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
 	return wrong
 }
 
-// numberKind is that of the value of a flag, which may be a pointer.
+// numberKind returns the kind of a flag's value, which may be a pointer.
 func numberKind(f *kong.Flag) reflect.Kind {
 	if f.Target.Kind() == reflect.Pointer {
 		return f.Target.Type().Elem().Kind()

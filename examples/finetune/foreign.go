@@ -140,7 +140,7 @@ func setting(flag string, values ...string) cli.Meaning {
 	return cli.Meaning{Settings: []cli.Setting{{Flag: flag, Values: values}}}
 }
 
-// accepted changes nothing, and that is what it says.
+// accepted is the meaning of a flag that changes nothing.
 func accepted(cli.Value) (cli.Meaning, error) { return cli.Meaning{}, nil }
 
 // changesNothing says so.
@@ -160,7 +160,7 @@ func unlessFalse(why string) func(cli.Value) (cli.Meaning, error) {
 
 func isFalse(v cli.Value) bool { return strings.EqualFold(v.String(), "false") }
 
-// refused says what does the work here.
+// refused refuses a flag, and says what to use instead.
 func refused(why string) func(cli.Value) (cli.Meaning, error) {
 	return func(cli.Value) (cli.Meaning, error) { return cli.Meaning{}, errors.New(why) }
 }
@@ -275,7 +275,7 @@ func optimizer(v cli.Value) (cli.Meaning, error) {
 	case slices.Contains(words("adam adamw adamw_torch adamw_hf"), name):
 		return cli.Meaning{}, nil
 	case strings.HasPrefix(name, "adamw_torch_fused"), strings.HasSuffix(name, "_8bit") && strings.Contains(name, "adamw"), strings.HasPrefix(name, "adamw_bnb"):
-		return cli.Meaning{Note: "it is AdamW with moments in F32: those of an adapter take little memory"}, nil
+		return cli.Meaning{Note: "it is AdamW with moments in F32: an adapter's take little memory"}, nil
 	}
 	return cli.Meaning{}, errors.New("the optimiser is AdamW; with --adam-decay 0, the default, it is Adam")
 }
@@ -283,7 +283,7 @@ func optimizer(v cli.Value) (cli.Meaning, error) {
 // betas are the two decays of moments.
 func betas(v cli.Value) (cli.Meaning, error) {
 	if len(v.List) != 2 {
-		return cli.Meaning{}, errors.New("they are two numbers, --adam-beta1 and --adam-beta2")
+		return cli.Meaning{}, errors.New("give two numbers: here they are --adam-beta1 and --adam-beta2")
 	}
 	return cli.Meaning{Settings: []cli.Setting{{Flag: "adam-beta1", Values: v.List[:1]}, {Flag: "adam-beta2", Values: v.List[1:]}}}, nil
 }

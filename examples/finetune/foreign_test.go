@@ -33,8 +33,8 @@ func trainFlags(line *commandLine) map[string]*kong.Flag {
 // tried are values of foreign flags that many of them take.
 var tried = []string{"true", "false", "none", "3", "0.5", "sft", "lora", "normal", "train", "valid", "auto", "keep_start", "bfd", "steps", "adamw", "cosine", "causal_lm", "q_proj"}
 
-// Each foreign flag is known by no name of this program, sets flags that there are to values
-// that they take, has a help where it sets none, and refuses or tells what it does not do.
+// No foreign flag has the name of a flag here. Each sets existing flags to valid values, or has
+// help if it sets none, and refuses or reports what it does not do.
 func TestForeignFlags(t *testing.T) {
 	line := newCommandLine(t)
 	flags := trainFlags(line)
@@ -168,7 +168,7 @@ func TestForeignFaults(t *testing.T) {
 	require.NoError(t, err, "of one name the last counts")
 }
 
-// Names that are no flags bring to mind those of the meaning.
+// Unknown flags are answered by flags with the same meaning.
 func TestSuggestions(t *testing.T) {
 	for name, want := range map[string]string{
 		"batchsize": "--batch", "learningrate": "--adam-alpha", "learn-rate": "--adam-alpha", "lr-rate": "--adam-alpha", "epoch": "--epochs",

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// heldOutFlags are what is measured, for kong.
+// heldOutFlags select what to measure, for kong.
 type heldOutFlags struct {
 	Data []string `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default that of the run. Can be given several times, and each is measured." group:"Data"`
 	Max  int      `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Largest number of samples of each that are measured, spread evenly; -1 for all." group:"Data"`
@@ -30,7 +30,7 @@ type heldOutFlags struct {
 	copies []int    // that were left out of each, by distinct
 }
 
-// measure loads a model and the held-out data, and opens an evaluator for them. What the flags leave open is that of runs.
+// measure loads a model and the held-out data, and opens an evaluator for them. Flags that are not given are the runs'.
 func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags, of []*runs.Run,
 	with func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error,
 ) error {
@@ -67,7 +67,7 @@ func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags,
 	return cli.Interrupted(ctx, with(m, e, sets), "nothing is lost")
 }
 
-// lengthOf is the length of samples that --ctx stands for: that of a run, if there is one.
+// lengthOf returns the length of samples that --ctx stands for: the run's, if there is one.
 func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 	for _, run := range of {
 		if run == nil || ctx != 0 {
@@ -81,7 +81,8 @@ func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 	return sampleLength(ctx, m)
 }
 
-// load reads the held-out data in samples of a length: what is named, or what the first run held out.
+// load reads the held-out data in samples of a length: the data that the flags name, or what the
+// first run held out.
 func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
 	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max}
 	paths := f.Data

@@ -29,8 +29,8 @@ type inspectCommand struct {
 	JSON    bool     `name:"json" basic:"" help:"Write the report as JSON." group:"Report"`
 }
 
-// errRuined is that of data which a run should not be made on.
-var errRuined = errors.New("a run on this data is wasted, or teaches what nobody wants; --ignore NAME takes a finding as it is")
+// errRuined reports data that ruins a run.
+var errRuined = errors.New("the data has errors that ruin training; --ignore NAME accepts a finding")
 
 // Run writes the report. It fails where something ruins a run.
 func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
@@ -86,7 +86,7 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// An inspectReport is what was found, for people.
+// An inspectReport prints the findings for people.
 type inspectReport struct {
 	*data.Inspection
 	m       *model.Model
@@ -183,7 +183,7 @@ func (r *inspectReport) writeText(w io.Writer) error {
 		}
 	}
 	for _, s := range r.Samples {
-		fmt.Fprintf(&b, "\nsample %d, trained where it is in «»:\n%s\n", s.Number+1, training.Preview(r.m.Tokenizer, s.Sample, nil))
+		fmt.Fprintf(&b, "\nsample %d, trained parts in «»:\n%s\n", s.Number+1, training.Preview(r.m.Tokenizer, s.Sample, nil))
 	}
 	b.WriteString("\n" + r.verdict() + "\n")
 	for _, f := range r.Findings {

@@ -74,8 +74,8 @@ func temporaryIn(folder string) string {
 	return ""
 }
 
-// clockFields are what metrics.jsonl has of the clock and of the process: they are others
-// in each run.
+// clockFields match the fields of metrics.jsonl that depend on the clock and the process, and so
+// differ in each run.
 var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]+|,"peak_share":[^,}]+|,"memory":\d+`)
 
 // contents are the files of a folder but those that name the command line, an end of it, or the time.

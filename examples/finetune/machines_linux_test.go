@@ -25,7 +25,8 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// launchers are those of `make machines`, or else that of the system, by the name of what they are of.
+// launchers returns the launchers of `make machines`, or else the system's, by the MPI library that
+// they belong to.
 func launchers(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -75,7 +76,7 @@ func TestProcessesAreOne(t *testing.T) {
 	require.NoError(t, writeFiles(files))
 	whole := map[string]string{}
 	var once sync.Mutex
-	one := func(more ...string) string { // that of one process, which is made once
+	one := func(more ...string) string { // the output of one process, which runs once
 		once.Lock()
 		defer once.Unlock()
 		name := "one" + strings.Join(more, "")
@@ -91,7 +92,7 @@ func TestProcessesAreOne(t *testing.T) {
 	}
 	for name, launcher := range launchers(t) {
 		for i, c := range []struct {
-			processes []string // one number, or several of which each goes on where the one before ended
+			processes []string // one number, or several, where each launch continues the run of the one before
 			more      []string
 		}{
 			{[]string{"2"}, nil},
@@ -152,7 +153,8 @@ func requireSameRun(t *testing.T, want, got string, tolerance float64) {
 	require.Equal(t, namesIn(t, want), namesIn(t, got))
 }
 
-// varying is what names of files have of their step, or of when a run began or went on.
+// varying matches the part of file names that depends on the step, or on when a run began or
+// continued.
 var varying = regexp.MustCompile(`-\d+\.gguf$|\.tfevents\..*$`)
 
 func metricsOf(t *testing.T, folder string) (lines []map[string]any) {
@@ -198,7 +200,7 @@ func namesIn(t *testing.T, folder string) (names []string) {
 	return slices.Compact(names)
 }
 
-// A lostRun is a run of which a process is lost: its output, as it comes.
+// A lostRun is a run that loses a process: its output, as it comes.
 type lostRun struct {
 	*exec.Cmd
 	mu    sync.Mutex
@@ -262,8 +264,8 @@ func endlessRun(folder string, more ...string) []string {
 	return sharedRun(folder, append([]string{"--adam-iter", "1000000", "--epochs", "1000000", "--save-every", "5", "--valid-every", "0"}, more...)...)
 }
 
-// launcherSays is what launchers say of a process that was killed: Open MPI its rank, MPICH the number of the first of its
-// processes that it finds ended, which may be the other one, that it has killed itself by then.
+// launcherSays matches the launcher's message about a killed process: Open MPI prints its rank, MPICH the process number
+// of the first one that it finds ended, which may be the one that it killed itself.
 const launcherSays = `rank %[1]d with PID|PID (%[2]d|%[3]d) RUNNING`
 
 // A process that dies, whatever it does then, or that stops, ends all within ten seconds, with its name

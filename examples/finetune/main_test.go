@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// beLate writes the number of this process to a file, and stops, where there is one.
+// If file is not empty, beLate writes the number of this process to it, and stops the process.
 func beLate(file string) {
 	if file == "" || os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) != nil {
 		return
@@ -133,7 +133,7 @@ func writeAll(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// madeFiles are those of writeFiles, made once for all tests.
+// madeFiles are the files of writeFiles, made once for all tests.
 var madeFiles = sync.OnceValues(func() (map[string][]byte, error) { return contentsOf(makeFiles) })
 
 // contentsOf reads what a function makes in a folder.
@@ -311,9 +311,8 @@ func longRun(folder, adapter string, more ...string) *exec.Cmd {
 	return c
 }
 
-// A run that is stopped in the middle leaves the adapter of the step up to which it
-// came, after a kill that of the last checkpoint. Continued, it writes the same bytes as
-// one that is not stopped.
+// A run that is interrupted leaves the adapter of its last step; a killed run leaves the last
+// checkpoint's. Continued, it writes the same bytes as a run that was not stopped.
 func TestStoppedRunContinues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -392,7 +391,7 @@ func TestBrokenPipeKeepsTheResult(t *testing.T) {
 	require.FileExists(t, filepath.Join(folder, "adapter.gguf"))
 }
 
-// Whatever stops the program, it frees all it had, and says what there is.
+// Whatever stops the program, it frees everything and says what is left.
 func TestRunFreesAll(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -421,8 +420,8 @@ func TestRunFreesAll(t *testing.T) {
 	require.Empty(t, ggml.OpenObjects())
 }
 
-// The figures of the report are those of the trainer, and where sessions round nothing those of
-// what writes the samples.
+// The report has the trainer's figures; where sessions round nothing, the program that writes the
+// samples computes the same.
 func TestReportMeasuresAsTheRun(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))

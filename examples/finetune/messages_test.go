@@ -60,7 +60,7 @@ var (
 // besides are flags of all programs, and of llama.cpp, whose values advice has.
 var besides = strings.Fields("help jinja chat-template-file chat-template-kwargs override-kv")
 
-// faultOf says what is wrong with the advice in a text.
+// faultOf describes the fault of the advice in a text.
 func faultOf(text string, commands flagTable) string {
 	if m := madeByHand.FindString(text); m != "" {
 		return "a command line that cli.Advise does not print: " + m
@@ -84,7 +84,7 @@ func faultOf(text string, commands flagTable) string {
 	return ""
 }
 
-// The flags that messages name are those of the program, and command lines are advised by one function.
+// Messages name flags that the program has, and one function advises command lines.
 func TestMessagesNameFlags(t *testing.T) {
 	commands := newFlagTable(t)
 	for at, text := range literals(t, ".", "../internal") {

@@ -187,7 +187,7 @@ func (n *network) killAll() {
 		list, _ := exec.Command("ip", "netns", "pids", n.prefix+machineName(i)).Output()
 		for _, pid := range strings.Fields(string(list)) {
 			if pid, err := strconv.Atoi(pid); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+				_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
 			}
 		}
 	}
@@ -201,8 +201,8 @@ func (n *network) close() {
 	}
 }
 
-// The walk-through of docs/machines.md is what two machines do: they train together, end where one is cut off, with
-// its name, and one alone goes on.
+// The walk-through of docs/machines.md works on two machines: they train together, end with the name of one that is
+// cut off, and one alone continues.
 func TestTwoMachines(t *testing.T) {
 	commands := walkThrough(t)
 	for name, launcher := range launchers(t) {

@@ -64,7 +64,7 @@ var programsHere = [][2]string{
 	{"python unsloth-cli.py ", "finetune "}, {"unsloth train ", "finetune train "},
 }
 
-// familiar reads a command line of another trainer, and says what is refused of it, or told.
+// familiar reads a command line of another trainer, and returns what is refused or reported.
 func familiar(line string) (notes string, err error) {
 	for _, p := range programsHere {
 		line = strings.Replace(line, p[0], p[1], 1)

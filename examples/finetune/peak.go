@@ -10,14 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// worthPeak is how many operations a run has at least for which the peak of the machine is measured: those of a few seconds.
+// worthPeak is the least number of operations of a run, a few seconds' worth, for which the peak of the machine is
+// measured.
 const worthPeak = 2e11
 
-// A measuredPeak is how many tokens a second the machine would train at the speed of large products, if it took no time for all
-// else; 0 where it is not known.
+// A measuredPeak is how many tokens a second the machine would train at the speed of large products, if everything else
+// took no time; 0 if unknown.
 type measuredPeak float64
 
-// measurePeak measures the peak for a run; that of one that is too short is not known, nor where it fails, which is told.
+// measurePeak measures the peak for a run. It leaves out runs that are too short, and logs a failure.
 func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch.Config, d *data.Dataset, o train.Options) (measuredPeak, error) {
 	steps := train.Prospect{Data: d, Options: o}.Steps()
 	share := float64(steps*o.Batch*o.Accumulate) / float64(d.Len()) // of the data, that the run sees

@@ -22,14 +22,14 @@ import (
 // defaultProbe is how long steps are measured where nothing says it.
 const defaultProbe = 5 * time.Second
 
-// planCommand says what a run would take, before it.
+// planCommand reports what a run would take.
 type planCommand struct {
 	trainCommand
 	Probe time.Duration `name:"probe" basic:"" range:"[0,)" default:"5s" help:"How long steps are measured, for the time of the run; 0s for no measurement." group:"Report"`
 	JSON  bool          `name:"json" basic:"" help:"Write the report as JSON." group:"Report"`
 }
 
-// A runPlan is what a run would take. Sizes are in bytes, times in seconds.
+// A runPlan is the plan of a run. Sizes are in bytes, times in seconds.
 type runPlan struct {
 	Devices       []plannedDevice         `json:"devices"`
 	Missing       []placement.DeviceLacks `json:"missing_ops"`
@@ -62,7 +62,7 @@ type runPlan struct {
 	more     bool // than LargestBatch may fit
 }
 
-// timed is what was computed to find the time of a step.
+// timed describes the computation that measured the time of a step.
 type timed struct {
 	Layers   int `json:"layers"` // of the model
 	OfLayers int `json:"of_layers"`
@@ -83,12 +83,12 @@ type plannedDevice struct {
 	Available   int64  `json:"available"`
 }
 
-// Run writes the plan. It fails where the run does not fit.
+// Run writes the plan. It returns an error if the run does not fit.
 func (c *planCommand) Run(ctx context.Context, out io.Writer) error {
 	return c.plan(ctx, out, c.Probe, c.JSON)
 }
 
-// plan says what the run would take, and makes nothing of it.
+// plan reports what the run would take, and makes no files.
 func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Duration, asJSON bool) error {
 	if err := p.check(); err != nil {
 		return err
@@ -390,7 +390,7 @@ func (r *runPlan) largest() string {
 	return strings.Join(list, ", or with ")
 }
 
-// time is that of a step and of all, and by what it is told.
+// time returns the time of a step and of all steps, and how it was measured.
 func (r *runPlan) time() string {
 	if r.noTime != "" {
 		return r.noTime

@@ -65,9 +65,9 @@ func plannedRuns() []plannedRun {
 	}
 }
 
-// What plan says is within 5 % of the largest memory of the run, and its time of a step within 15 %, on models of up to 1.1
-// billion parameters; it says so within ten seconds. Times need an idle machine: GOGGML_PLAN asks for it, and names a folder
-// for models, of 3 GB; GOGGML_PLAN_TIME=0 looks at memory alone.
+// The memory of plan is within 5 % of the largest memory of the run, and its time of a step within 15 %, on models of up to
+// 1.1 billion parameters; it takes at most ten seconds. Times need an idle machine: GOGGML_PLAN enables the test, and names
+// a folder for models, of 3 GB; GOGGML_PLAN_TIME=0 checks memory alone.
 func TestPlanAgainstRuns(t *testing.T) {
 	folder := os.Getenv("GOGGML_PLAN")
 	if folder == "" {

@@ -35,8 +35,8 @@ type lender struct {
 	once  sync.Once
 }
 
-// lend starts a server. Once clients have sent so many bytes it has the fault, of which each of their connections hears,
-// when what they have asked for whole is answered.
+// lend starts a server. Once clients have sent so many bytes the fault begins, for each of their connections after the
+// last complete request is answered.
 func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *lender {
 	t.Helper()
 	s := &lender{fault: fault}
@@ -281,7 +281,8 @@ func answer(l net.Listener, answers [][]byte) {
 	}
 }
 
-// Processes share servers: each has its layers on those of its own, and all train what one does.
+// Processes share servers: each has its layers on servers of its own, and together they train what
+// one process trains.
 func TestProcessesShareServers(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))

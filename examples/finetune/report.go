@@ -31,7 +31,7 @@ type report struct {
 	sampled *run.Sample       // of the last evaluation of this process
 	isChat  bool              // what is trained went through a chat template
 	trained string            // the data, in words
-	best    *train.Evaluation // of the run, where it is that of an earlier step than the last
+	best    *train.Evaluation // of the run, if it is not the last step's
 }
 
 type heldOut struct {
@@ -62,9 +62,9 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 	return r, nil
 }
 
-// measure evaluates the model as it is now, after so many steps. The adapter of a new run changes
-// nothing yet, because B is zero; that of one that continues does: then the
-// first measurement leaves the adapter out.
+// measure evaluates the model as it is now, after so many steps. A new adapter changes nothing yet,
+// because B is zero. The adapter of a run that continues does, so the first measurement leaves it
+// out.
 func (r *report) measure(ctx context.Context, step int) error {
 	first := len(r.samples) == 0
 	weights := r.adapter.WithScale(1)
@@ -102,7 +102,7 @@ func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before b
 	return nil
 }
 
-// sample is what the model makes of --sample-prompt.
+// sample returns the model's answer to --sample-prompt.
 func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, error) {
 	if !r.showsSamples() {
 		return "", nil
@@ -148,7 +148,7 @@ func (r *report) sampleAfter(ctx context.Context, folder *training.RunFolder, st
 	return fmt.Sprintf("sample of --sample-prompt, in %s", seconds(took.Seconds()))
 }
 
-// writeSample adds a sample to those of the folder, if there is one, of a run that has done so many steps.
+// writeSample adds a sample to the folder's, if there is a folder, of a run that has done so many steps.
 func (r *report) writeSample(folder *training.RunFolder, s run.Sample, done int) error {
 	if folder.Folder == nil || !r.showsSamples() {
 		return nil

@@ -118,8 +118,8 @@ func figures(t *testing.T, lines string) (list []figure) {
 	return list
 }
 
-// A run that learns its few samples by heart becomes worse on others: it ends early, and the
-// best adapter is that of the step whose evaluation was lowest, by any measure.
+// A run that learns its few samples by heart becomes worse on others: it ends early, and the best
+// adapter is from the step with the lowest evaluation, by any measure.
 func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -180,8 +180,8 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: ", last+every))
 }
 
-// What flags change of the model in training they change in its use: the loss is that of the
-// run's last evaluation, and another one without them.
+// Flags that change the model in training change it likewise in use: with them the loss equals the
+// run's last evaluation, without them it differs.
 func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -198,7 +198,7 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 			out, _ := finetune(t, folder, append([]string{"eval", "--model", "base.gguf", "--lora", "a.gguf", "--data", "held.txt", "--ctx", "16", "--json", "--threads", "1"}, flags...)...)
 			return figures(t, out)[1].Loss
 		}
-		// By chance the losses of two models can be close; those of one are closer.
+		// Losses of two models may be close by chance; two losses of one model are closer.
 		require.InDelta(t, *trained.EvalLoss, measure(flags...), 2e-7, flags)
 		require.Greater(t, math.Abs(*trained.EvalLoss-measure()), 1e-6, flags)
 		require.NoError(t, os.Remove(filepath.Join(folder, "metrics.jsonl")))

@@ -88,7 +88,7 @@ func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
 	return infer.AddDemand(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
 }
 
-// memory is what samples take of each device of a layout, beside the steps and what these have there.
+// memory returns the memory that samples take on each device of a layout, beside the steps.
 func (s *sampler) memory(l device.Layout, adapters model.Adapters) (device.Sizes, error) {
 	demand := device.NewDemandIn(l)
 	if err := s.addDemand(demand, adapters); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// What docs/machines.md estimates is within 15 % of what is measured: on two and three processes of this machine, and
-// of a network of 1 Gbit/s and 1 ms. It measures, and so needs an idle machine: GOGGML_SCALING asks for it, and
-// names a folder for models.
+// The estimates of docs/machines.md are within 15 % of measurements: on two and three processes of this machine, and
+// of a network of 1 Gbit/s and 1 ms. It needs an idle machine: GOGGML_SCALING enables the test, and names a folder
+// for models.
 func TestScalingModel(t *testing.T) {
 	folder := os.Getenv("GOGGML_SCALING")
 	if folder == "" {
@@ -75,7 +75,7 @@ func TestScalingModel(t *testing.T) {
 	memory := parallel.Network{Bandwidth: bytes / copying.Seconds(), Load: busy}
 	t.Logf("a sum of two processes takes %v and %.0f %% of the processors", copying, 100*busy)
 	for processes := 2; processes <= 3; processes++ {
-		// How long one process computes depends on what others do on the same processors, and on who is the last.
+		// The time of one process depends on the other processes on the same processors, and on which is last.
 		alone := locally(processes, bench("Step/28M"))
 		alone.Env = append(alone.Env, "GOGGML_BENCH_ALONE=1")
 		one := least(alone, "step")

@@ -16,8 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Each setting that a checkpoint can differ in has its flag, and no flag claims one that there
-// is not.
+// Each setting that can differ in a checkpoint has a flag, and each flag's setting exists.
 func TestSettingsHaveFlags(t *testing.T) {
 	undecided := map[string]string{ // by one flag, with the reason
 		"steps":                  "--epochs and the number of samples decide it, or --adam-iter",
@@ -54,7 +53,7 @@ func TestSettingsHaveFlags(t *testing.T) {
 	}
 }
 
-// checkpointIDs are those of all that a checkpoint of an adapter has beside the table.
+// checkpointIDs returns the IDs that a checkpoint of an adapter has and the table lacks.
 func checkpointIDs(t *testing.T) (ids []string) {
 	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,

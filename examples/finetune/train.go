@@ -59,7 +59,7 @@ type trainCommand struct {
 	keepsLength bool // samples are as long as --ctx says, whatever --fit says
 }
 
-// Run trains, or says what that would take.
+// Run trains, or reports what training would take.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if p.DryRun {
 		return cli.Alone(func(ctx context.Context, out io.Writer) error {
@@ -157,7 +157,7 @@ func (p *trainCommand) check() error {
 	case p.OnlyWrite && p.CheckpointIn == "":
 		return errors.New("--only-write-lora needs --run-dir or --checkpoint-in, which hold the adapter")
 	case p.Overwrite && isFile(p.CheckpointIn):
-		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would go on; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
+		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would continue; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
@@ -174,7 +174,7 @@ func isFile(path string) bool {
 // result is the adapter that is written.
 func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-out"), p.LoRAOut) }
 
-// inputs are the files that are read, besides those of training.Flags.
+// inputs returns the files that are read, besides the ones of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
 	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}}
 	for _, path := range p.EvalData {
@@ -220,7 +220,7 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 	return func(path string) error { return a.Save(path, lora.SaveOptions{}) }
 }
 
-// options are those of the trainer but for its engine.
+// options returns the trainer's options, without its engine.
 func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	o, err := p.Options(d.Len())
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
@@ -354,7 +354,7 @@ func checkVocabulary(m *model.Model) error {
 	return nil
 }
 
-// sampleLength is what --ctx stands for with a model.
+// sampleLength returns the length that --ctx stands for with a model.
 func sampleLength(ctx int, m *model.Model) (int, error) {
 	switch {
 	case ctx == 0:
@@ -365,7 +365,7 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 	return ctx, nil
 }
 
-// source is what data is read for.
+// source returns the purpose for which data is read.
 func source(m *model.Model) training.Source {
 	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Context: m.Config().Context}
 }

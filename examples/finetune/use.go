@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// printUse tells how the model is run with its adapter.
+// printUse prints how to run the model with its adapter.
 func (r *report) printUse(w io.Writer) error {
 	stock, err := r.stockCommand()
 	if err != nil {
@@ -22,7 +22,8 @@ func (r *report) printUse(w io.Writer) error {
 	return cli.Advise(w, cli.Advice{For: "use it", Words: r.ownCommand()}, cli.Advice{For: "or with llama.cpp", Words: stock})
 }
 
-// ownCommand is that of these programs. The folder of a run knows what goes with the adapter.
+// ownCommand returns the command of these programs that uses the adapter. The run's folder knows
+// what goes with it.
 func (r *report) ownCommand() []string {
 	words := append(ownProgram(), "chat")
 	if !r.isChat {
@@ -56,7 +57,7 @@ func (r *report) templateArgs() (words []string) {
 	return words
 }
 
-// stockCommand is that of llama.cpp.
+// stockCommand returns the command of llama.cpp that uses the adapter.
 func (r *report) stockCommand() ([]string, error) {
 	words := []string{"llama-cli"}
 	if !r.isChat {

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// checkEmbed demands that flags of texts which go on, and those of embeddings, are not mixed.
+// checkEmbed refuses a mix of flags for generation and flags for embeddings.
 func (p *program) checkEmbed() error {
 	flag := ""
 	switch {

@@ -107,7 +107,7 @@ func (p *program) chat(ctx context.Context, prompts []string, in io.Reader, out,
 	})
 }
 
-// predict is --n-predict, or what it is by default.
+// predict returns --n-predict, or the default.
 func (p *program) predict(byDefault int) int {
 	if p.NPredict == nil {
 		return byDefault

@@ -26,7 +26,7 @@ type set struct {
 
 func (s *set) len() int { return len(s.labels) }
 
-// cut keeps the first multiple of the batch, and tells how many it drops.
+// cut keeps the first multiple of the batch, and returns how many samples it drops.
 func (s *set) cut(batch int) (dropped int) {
 	n := s.len() / batch * batch
 	dropped = s.len() - n

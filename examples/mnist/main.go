@@ -1,5 +1,5 @@
-// Mnist trains a small network, of dense layers or of convolutions, to read
-// handwritten digits: those of the MNIST files, or some that it draws itself.
+// Mnist trains a small network, of dense layers or of convolutions, to read handwritten digits:
+// from the MNIST files, or drawn by the program itself.
 package main
 
 import (

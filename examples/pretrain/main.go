@@ -160,7 +160,7 @@ func (p *program) train(ctx context.Context) error {
 	return nil
 }
 
-// weightsOf are what is trained.
+// weightsOf returns the trained weights.
 func weightsOf(m *model.Model) train.Trainables {
 	return train.Trainables{ModelWeights: slices.Collect(m.Weights())}
 }

@@ -114,7 +114,7 @@ func TestInterruptedRunContinues(t *testing.T) {
 	require.True(t, string(want) == string(got))
 }
 
-// The folder of a run says what became of it, as those of finetune do.
+// The folder of a run tells its state, as finetune's folders do.
 func TestRunFolder(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeTexts(folder))

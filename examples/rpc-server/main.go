@@ -101,8 +101,8 @@ func (p *program) makeCache() error {
 	return nil
 }
 
-// hostMemory is what each of the devices can have of the memory that the system has now, if all are CPUs; 0, for all that
-// they report, otherwise. A CPU reports all memory that there is, and a program that takes it ends the server.
+// hostMemory returns the share of each device in the system's free memory if all are CPUs; otherwise 0, which stands for
+// what they report. A CPU reports all memory of the machine, and a client that takes it ends the server.
 func hostMemory(devices []*ggml.Device) int64 {
 	if slices.ContainsFunc(devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU }) {
 		return 0

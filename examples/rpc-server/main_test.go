@@ -132,7 +132,7 @@ func TestStopWaits(t *testing.T) {
 	wait()
 }
 
-// processorTime is what a process has taken of the processors, in ticks of 10 ms.
+// processorTime returns the processor time of a process, in ticks of 10 ms.
 func processorTime(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))

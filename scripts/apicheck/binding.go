@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// A claim is what the doc comment of an exported Go symbol says after "C:".
+// A claim is the text after "C:" in the doc comment of an exported Go symbol.
 type claim struct{ symbol, text string }
 
-// binding is what the Go package has.
+// binding is the API of the Go package.
 type binding struct {
 	claims  []claim
 	symbols map[string]bool // "Func", "Type", "Type.Method"
@@ -31,7 +31,7 @@ func readPackage(dir string) (*binding, error) {
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "nocgo.go" {
-			continue // the latter has another package name, to end a build without cgo
+			continue // nocgo.go has another package name, so that a build without cgo fails
 		}
 		// All build tags and systems count.
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
@@ -143,7 +143,7 @@ func (b *binding) values(groups []*doc.Value) {
 	}
 }
 
-// fields collects those of structs and the methods of interfaces.
+// fields collects the fields of structs and the methods of interfaces.
 func (b *binding) fields(t *doc.Type) {
 	for _, spec := range t.Decl.Specs {
 		var list *ast.FieldList

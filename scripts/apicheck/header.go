@@ -15,7 +15,7 @@ type function struct {
 	deprecated bool
 }
 
-// cAPI is what the headers declare.
+// cAPI is the API that the headers declare.
 type cAPI struct {
 	functions []function      // in the order of the headers
 	at        map[string]int  // name to position

@@ -47,7 +47,7 @@ func (c chart) render(folder string, s *resultSet) (string, error) {
 		return "", nil
 	}
 	if len(curves) == 2 {
-		curves = curves[1:] // the title says what it is
+		curves = curves[1:] // the title names it
 	}
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.xlabel, c.ylabel

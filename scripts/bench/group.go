@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// A process that asks to be told of its parent's death is told of that of the
-// thread that started it: so the main goroutine keeps its thread.
+// A process that asks for its parent's death signal gets it when the thread that started it ends,
+// so the main goroutine keeps its thread.
 func init() { runtime.LockOSThread() }
 
 // ownGroup makes a command end with all that it has started when its context

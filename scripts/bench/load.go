@@ -30,8 +30,8 @@ func (l load) others() (cores float64, ok bool) {
 	return max(0, spent.Seconds()/time.Since(l.begun).Seconds()), ok && l.known
 }
 
-// processorTime is what all programs, and other machines on the same
-// processor, have used since the start; known on Linux.
+// processorTime returns the processor time of all programs, and of other machines on the same
+// processor, since the start; known on Linux.
 func processorTime() (time.Duration, bool) {
 	const tick = 10 * time.Millisecond
 	data, _ := os.ReadFile("/proc/stat")

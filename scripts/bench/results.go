@@ -17,8 +17,8 @@ type result struct {
 	values       map[string]float64 // by unit
 }
 
-// A resultSet is what a run has printed: Go's format of benchmarks, in which
-// lines "key: value" tell what holds for the results after them.
+// A resultSet is the output of a run: Go's format of benchmarks, in which lines "key: value" apply
+// to the results after them.
 type resultSet struct {
 	results []result
 	facts   map[string]string // the last value of each key
@@ -32,7 +32,7 @@ const (
 	keyForm    = "form"      // full, or what was left out
 	keyDate    = "date"      // of the run
 	keyLlama   = "llama.cpp" // version
-	keyPyTorch = "pytorch"   // versions, and those of PEFT
+	keyPyTorch = "pytorch"   // versions of PyTorch and PEFT
 	keyTook    = "took"      // time of the run
 	keyAlien   = "alien"     // cores that other programs used during a suite
 	keyCores   = "cores"     // of the machine
@@ -137,7 +137,7 @@ func (r *result) matches(bench string, w where) bool {
 	return true
 }
 
-// median is that of the unit in all results that match.
+// median returns the median of a unit over all results that match.
 func (s *resultSet) median(bench string, w where, unit string) (float64, bool) {
 	var values []float64
 	for _, r := range s.results {

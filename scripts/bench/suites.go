@@ -275,7 +275,7 @@ var (
 	}
 )
 
-// stockFinetune is what others are compared with.
+// stockFinetune is the baseline.
 var stockFinetune = where{"program": "llama-finetune", "trained": "all", "base": "F32"}
 
 var stepColumns = []column{

@@ -28,7 +28,7 @@ type column struct {
 	over   *column // what the value is divided by
 }
 
-// A row is what its results have in common.
+// A row has the labels that its results share.
 type row struct {
 	bench string
 	keys  where

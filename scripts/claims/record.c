@@ -48,7 +48,7 @@ static void write_tensor(const struct ggml_tensor *t) {
 	}
 }
 
-// mode is the parameter that says what the op does, not with which numbers; 0 for most.
+// mode is the parameter that selects what the op does, not its numbers; 0 for most.
 static int32_t mode(const struct ggml_tensor *op) {
 	switch (op->op) {
 	case GGML_OP_ROPE:

@@ -3,8 +3,8 @@
 //
 //	demo -finetune PROGRAM -model FILE -adapter FILE -data FILE [-show N] [-demand SHARE]
 //
-// Some questions, evenly chosen, are shown with the answers before and after. It fails
-// where less than a share of all answers is that of the data, word for word.
+// Some questions, evenly chosen, are shown with the answers before and after. It fails if the share
+// of answers that equal the data word for word is too low.
 package main
 
 import (
@@ -77,7 +77,7 @@ func evenly(n, count int) []int {
 	return chosen
 }
 
-// judge counts the answers that are those of the data.
+// judge counts the answers that equal the data's.
 func judge(out io.Writer, pairs []pair, answers []string, demand float64) error {
 	right := 0
 	for i, p := range pairs {

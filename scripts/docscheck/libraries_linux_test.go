@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a program is linked with is what docs/deploy.md says.
+// docs/deploy.md lists the libraries that a program is linked with.
 func TestLinkedLibraries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program")

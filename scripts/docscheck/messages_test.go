@@ -31,7 +31,7 @@ func sources(t *testing.T) string {
 	return regexp.MustCompile(`" *\+\s*"`).ReplaceAllString(all.String(), "")
 }
 
-// The messages of docs/troubleshooting.md, spans of code in the first column of its tables, are those of the code.
+// The code has all messages of docs/troubleshooting.md, the spans of code in the first column of its tables.
 func TestMessages(t *testing.T) {
 	code, messages := sources(t), 0
 	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "troubleshooting.md"))) {

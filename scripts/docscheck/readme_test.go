@@ -14,14 +14,14 @@ import (
 // maxWords is how long the front page may be.
 const maxWords = 700
 
-// prose is what is read of a page: no code blocks, the words of links without their addresses.
+// prose is the text of a page: no code blocks, the words of links without their addresses.
 func prose(text string) string {
 	text = codeBlock.ReplaceAllString(text, "")
 	return link.ReplaceAllString(text, "]")
 }
 
-// words are what stands between spaces and the bars of tables, with a letter or a digit in it; words in tables,
-// headings and descriptions of pictures count like others.
+// words are separated by spaces and the bars of tables, and have a letter or a digit; words in tables, headings
+// and descriptions of pictures count like others.
 func words(text string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(prose(text), func(r rune) bool { return strings.ContainsRune(" \t\n|", r) }),
 		func(word string) bool { return !regexp.MustCompile(`[\pL\pN]`).MatchString(word) })

@@ -68,7 +68,7 @@ func makeModels(folder string, names []string) {
 	}
 }
 
-// trains reports whether a model can be trained and decoded: not those of text diffusion.
+// trains reports whether a model can be trained and decoded, which models of text diffusion cannot.
 func trains(path string) bool {
 	m, err := model.Load(path, model.LoadOptions{})
 	if err != nil {
@@ -94,8 +94,8 @@ func (program) FailNow() { os.Exit(2) }
 
 func (p program) TempDir() string { return p.folder }
 
-// compare compares the files of two folders, tells of each that differs by how much, and reports whether none does. Numbers
-// that differ by no more than near of the largest are counted apart.
+// compare compares the files of two folders, reports by how much each differs, and returns whether none does. Numbers that
+// differ by no more than near of the largest are counted apart.
 func compare(theirs, ours string, near float64) bool {
 	a, b := list(theirs), list(ours)
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))

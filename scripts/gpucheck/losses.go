@@ -49,7 +49,7 @@ func measureLosses(ctx context.Context, o *options, emit func(row ...string)) er
 
 const lossTokens = 16 // of a row
 
-// losses are those of 50 steps on sequences in which each token decides the next.
+// losses returns the losses of 50 steps on sequences in which each token decides the next.
 func losses(ctx context.Context, d *ggml.Device, path string) ([]float64, error) {
 	e, err := device.New(device.Options{Layout: device.On(d)})
 	if err != nil {

@@ -37,7 +37,7 @@ var sections = []section{
 		[]string{"model", "what", "context × rows", "speed", "share, %", "memory, GB"}},
 }
 
-// A page is what is known so far.
+// A page has the results so far.
 type page struct {
 	facts [][2]string
 	short bool

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// A process that asks to be told of its parent's death is told of that of the thread that started it: so the main
-// goroutine, which starts all, keeps its thread.
+// A process that asks for its parent's death signal gets it when the thread that started it ends, so the main
+// goroutine, which starts all processes, keeps its thread.
 func init() { runtime.LockOSThread() }
 
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }

@@ -25,7 +25,7 @@ type part struct {
 	measure func(ctx context.Context, o *options, emit func(row ...string)) error
 }
 
-// Flags that begin a row which tells the parts after it what the card reaches.
+// Flags that begin a row; the row tells later parts what the card reaches.
 const (
 	bf16Flag      = "-bf16"
 	bandwidthFlag = "-bandwidth"

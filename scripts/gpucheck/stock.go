@@ -64,7 +64,7 @@ func (o *options) llamaBench(ctx context.Context, d *ggml.Device, path string) (
 	return prefill, decode, nil
 }
 
-// trainingOps are those of the graphs of training, the quick ones first.
+// trainingOps are the ops of training graphs, the quick ones first.
 var trainingOps = []string{
 	"OUT_PROD", "RMS_NORM_BACK", "SILU_BACK", "SOFT_MAX_BACK", "ROPE_BACK", "CROSS_ENTROPY_LOSS", "CROSS_ENTROPY_LOSS_BACK", "OPT_STEP_ADAMW",
 	"GET_ROWS", "SET_ROWS", "RMS_NORM", "SOFT_MAX", "ROPE", "SWIGLU", "CONT", "CPY", "ACC", "CONCAT", "REPEAT", "SUM_ROWS", "FLASH_ATTN_EXT", "MUL_MAT",

@@ -14,7 +14,7 @@ import (
 //go:embed torch.py
 var torchProgram string
 
-// A torchStep is what torch.py is asked for, and says.
+// A torchStep is a request to torch.py, and its answer.
 type torchStep struct {
 	Vocab, Embd, FF, Layers, Heads, KVHeads, HeadSize, Context, Rows, Rank int
 	Checkpointing                                                          bool

@@ -61,7 +61,7 @@ func (o *options) measureTraining(ctx context.Context, d *ggml.Device, size, bas
 	return nil
 }
 
-// A measured is what steps have shown.
+// A measured is the measurement of steps.
 type measured struct {
 	seconds float64 // of a step
 	free    int64   // bytes of the device, afterwards

@@ -47,7 +47,7 @@ static struct llama_context *open_context(struct llama_model *model, int n_ctx, 
 	return llama_init_from_model(model, params);
 }
 
-// decode runs all tokens as one sequence and asks for the logits of each.
+// decode runs all tokens as one sequence and requests the logits of each.
 static int decode(struct llama_context *context, const llama_token *ids, int n) {
 	struct llama_batch batch = llama_batch_init(n, 0, 1);
 	batch.n_tokens = n;

@@ -4,8 +4,8 @@
 //
 //   speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-u cpu] [-a ADAPTER=SCALE]... MODEL
 //
-// Each line of the standard input asks for a sample, each of the standard output gives the seconds it took, or with
-// -u cpu those of the processor, which are the better measure of one thread on a machine that is busy:
+// Each line of the standard input requests a sample, each line of the standard output gives the seconds it took, or
+// with -u cpu the processor seconds, which measure one thread better on a busy machine:
 //
 //   prompt N      N tokens into an empty context, with the logits of the last
 //   generate N S  N times the next token of each of S sequences, which begin with one token

@@ -4,8 +4,8 @@
 //   GOGGML_VULKAN_REFUSE=BYTES   it has less than it says, and refuses what goes beyond that
 //   GOGGML_VULKAN_LOST=FILE      it is lost as long as the file is there
 //
-// All are asked for at each call. DRIVER is the path of the other one. Who asks whether a computation has ended waits for
-// a moment. Types are those of Vulkan's ABI, of which only what is looked at is named here.
+// All are asked for at each call. DRIVER is the path of the other one. A call that asks whether a computation has ended
+// waits for a moment. Types follow Vulkan's ABI; only the members in use are named here.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,8 +28,8 @@ typedef struct { structure head; uint64_t size; uint32_t type; } allocate_info;
 
 typedef void (*function)(void);
 
-// The driver that does the work: its functions by name, and those of its instance and device that are taken over. There is
-// one of each.
+// The driver that does the work: its functions by name, and the functions of its instance and device that are intercepted.
+// There is one of each.
 static void *library;
 static function (*find)(void *instance, const char *name);
 static function (*find_physical)(void *instance, const char *name);

@@ -49,7 +49,7 @@ func ParseAll(flag string, args []string) ([]Arg, error) {
 // Set is adapters that are open.
 type Set []lora.Scaled
 
-// Load is Open that says what of the adapters means something else here.
+// Load is Open, and reports settings of the adapters that mean something else here.
 func Load(args []Arg, m *model.Model) (Set, error) {
 	set, err := Open(args, m)
 	for i, s := range set {

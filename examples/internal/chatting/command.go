@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// command does what a line asks for that is not for the model.
+// command executes a line that is not for the model.
 func (d *dialogue) command(line string) error {
 	name, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimSpace(argument)

@@ -87,7 +87,7 @@ func (d *dialogue) message(ctx context.Context, input *lines) (string, error) {
 	}
 }
 
-// take does what a message asks for. Its error ends the dialogue.
+// take handles a message. Its error ends the dialogue.
 func (d *dialogue) take(ctx context.Context, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -103,7 +103,7 @@ func (d *dialogue) take(ctx context.Context, text string) error {
 	return d.reply(ctx, text)
 }
 
-// fail tells of a line that was in vain.
+// fail reports a line that failed.
 func (d *dialogue) fail(err error) {
 	d.failed++
 	fmt.Fprintln(d.Log, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/generate"
 )
 
-// Flags are those of a conversation, for kong.
+// Flags are the flags of a conversation, for kong.
 type Flags struct {
 	System       string   `name:"system" basic:"" placeholder:"TEXT" help:"System prompt." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one in the model's file." group:"Chat"`
@@ -39,7 +39,7 @@ func (f *Flags) Given() string {
 	return ""
 }
 
-// options are what the flags say of replies.
+// options returns the settings of replies from the flags.
 func (f *Flags) options() (generate.ChatOptions, error) {
 	o := generate.ChatOptions{Stop: f.Stop, ShowSpecial: f.Special}
 	var err error
@@ -67,7 +67,7 @@ type Command struct {
 	inference.Sampling
 }
 
-// Help is what kong adds to the help of the command.
+// Help is the text that kong adds to the help of the command.
 func (c *Command) Help() string { return Help }
 
 // Help explains what is read from standard input.

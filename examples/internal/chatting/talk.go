@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// Settings are what [Run] needs.
+// Settings are the settings of [Run].
 type Settings struct {
 	Flags
 	inference.Sampling
@@ -29,7 +29,7 @@ type Settings struct {
 	Out, Log io.Writer
 }
 
-// Run answers the prompts or, if there are none, what comes in, until it ends.
+// Run answers the prompts or, without prompts, the lines of the input until it ends.
 func Run(ctx context.Context, s Settings) error {
 	options, err := s.options()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cli is what the programs do alike: they read their flags, check files and
-// limits before they work, stop at signals, and end with a status that says how.
+// Package cli is shared by the programs: they read their flags, check files and limits before they
+// work, stop at signals, and report success by their exit status.
 package cli
 
 import (
@@ -20,8 +20,8 @@ import (
 // ErrInterrupted is in the error of a program that a signal has stopped.
 var ErrInterrupted = errors.New("interrupted")
 
-// Interrupted replaces an error that is due to an interrupt by one that says
-// what is left, and how to go on.
+// Interrupted replaces an error caused by an interrupt by one that says what is left, and how to
+// continue.
 func Interrupted(ctx context.Context, err error, hint string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -57,8 +57,7 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 	end(name, err)
 }
 
-// Alone is run for what is done in one process: several that a launcher has started, such as
-// mpirun, would all do the same.
+// Alone makes run refuse to work in several processes of a launcher, such as mpirun, which would all do the same.
 func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.Context, out io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
 		if l, several := mpi.Launched(os.Getenv); several {
@@ -145,7 +144,8 @@ func (o *output) join(err error) error {
 	return errors.Join(err, o.err)
 }
 
-// Silent is an error that another process tells: it has its exit status, and no words.
+// Silent marks an error that another process reports: this process exits with its status and prints
+// nothing.
 func Silent(err error) error { return silentError{err} }
 
 type silentError struct{ error }

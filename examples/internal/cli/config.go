@@ -269,8 +269,8 @@ func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	return nil, nil
 }
 
-// tryValue says what is wrong with the value of a flag: of the command line kong and
-// [CheckFlags] say it, but they do not know the line of a file.
+// tryValue validates the value of a flag. On the command line kong and [CheckFlags] do it, but they
+// do not know the line of a file.
 func tryValue(f *kong.Flag, value any) error {
 	target := reflect.New(f.Target.Type()).Elem()
 	scan := kong.Scan().PushTyped(value, kong.FlagValueToken)
@@ -308,16 +308,16 @@ func (c *config) values(name string, n *yaml.Node) (value any, ok bool) {
 	return nil, false
 }
 
-// ConfigOptions say what [WriteConfig] makes of the values of flags.
+// ConfigOptions control how [WriteConfig] writes the values of flags.
 type ConfigOptions struct {
-	// Folder is that of a run, whose file is written: paths are relative in it, and absolute
-	// outside of it.
+	// Folder is the run's folder, whose file is written: paths inside it are written relative,
+	// others absolute.
 	Folder string
 	// Resolved are values that flags stand for, by their names.
 	Resolved map[string]Resolved
 }
 
-// Resolved is what a flag stands for.
+// Resolved is the value that a flag stands for.
 type Resolved struct {
 	Value any    // nil where the flag is to be left out
 	Note  string // a comment behind the value

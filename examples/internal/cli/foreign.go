@@ -19,7 +19,7 @@ type Foreign struct {
 	Read  func(v Value) (Meaning, error)
 }
 
-// A Value is what a foreign flag is given.
+// A Value is the value of a foreign flag.
 type Value struct {
 	List []string            // one, or several
 	Map  map[string][]string // of a mapping in a file
@@ -28,7 +28,7 @@ type Value struct {
 // String is the value as the command line has it.
 func (v Value) String() string { return strings.Join(v.List, " ") }
 
-// A Meaning is what a value of a foreign flag stands for.
+// A Meaning is the meaning of a foreign flag's value here.
 type Meaning struct {
 	Settings []Setting
 	Note     string // that the user is told, such as that it changes nothing
@@ -56,7 +56,7 @@ func foreignFlags(node *kong.Node) (list []Foreign) {
 	return list
 }
 
-// A vocabulary has the flags of a command and those of other programs that it knows.
+// A vocabulary has the flags of a command, and the flags of other programs that it knows.
 type vocabulary struct {
 	command string
 	flags   []*kong.Flag
@@ -214,8 +214,8 @@ func (c *commandLine) takesValue(arg string) bool {
 	return len(arg) == 2 && arg[0] == '-' && slices.ContainsFunc(c.flags, func(f *kong.Flag) bool { return f.Short == rune(arg[1]) && !f.IsBool() })
 }
 
-// value takes the value of a flag from the arguments where other programs put it, and kong
-// does not look: that of a switch, and the items of a list.
+// value takes a flag's value from the arguments where other programs put it and kong does not look:
+// the value of a switch, and the items of a list.
 func (c *commandLine) value(f *kong.Flag) (string, bool) {
 	switch {
 	case f.IsBool():

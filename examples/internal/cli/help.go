@@ -22,7 +22,7 @@ func (p *Parser) help(_ kong.HelpOptions, ctx *kong.Context) error {
 	} else {
 		h.command(node)
 	}
-	io.WriteString(p.Stdout, h.text.String()) // exit says what fails of it
+	io.WriteString(p.Stdout, h.text.String()) // exit reports a failure
 	return nil
 }
 
@@ -82,7 +82,7 @@ func required(n *kong.Node) string {
 
 func isBasic(f *kong.Flag) bool { return f.Tag.Has("basic") }
 
-// flags lists those of a command by their groups.
+// flags lists the flags of a command by their groups.
 func (h *helpText) flags(n *kong.Node, name string) {
 	flags := slices.DeleteFunc(slices.Clone(n.Flags), func(f *kong.Flag) bool { return f.Hidden })
 	total := len(flags)

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// An interruption is what the signals that stop a program do to its context.
+// An interruption ends a program's context at a signal.
 type interruption struct {
 	mu      sync.Mutex
 	instead func() // for the next interrupt
@@ -19,8 +19,8 @@ type interruption struct {
 
 type interruptionKey struct{}
 
-// OnInterrupt has the next interrupt call f instead of ending ctx, which is that of
-// [Main], unless stop is called before it.
+// OnInterrupt makes the next interrupt call f instead of ending ctx, the context of [Main], unless
+// stop is called before.
 func OnInterrupt(ctx context.Context, f func()) (stop func()) {
 	i, ok := ctx.Value(interruptionKey{}).(*interruption)
 	if !ok {

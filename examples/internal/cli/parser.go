@@ -31,12 +31,12 @@ func (p *Parser) exit(status int) {
 	exit(status)
 }
 
-// Parse reads the command line into the fields of flags, as package kong does, and ends
-// the program when it cannot. In the names of flags an underscore stands for a dash, and a
-// negative number is a value, as in --seed -1. It refuses a flag of a file whose name is
-// empty, as that of an unset variable is, and knows two tags more. A flag that is basic is
-// in the short help, and a number is in an interval, with bounds that count in brackets,
-// those that do not in parentheses, or without an upper bound, or one number besides:
+// Parse reads the command line into the fields of flags, as package kong does, and ends the program
+// if it cannot. In the names of flags an underscore stands for a dash, and a negative number is a
+// value, as in --seed -1. It refuses a file flag with an empty name, which an unset variable gives.
+// It knows two more tags. basic puts a flag into the short help. range bounds a number by an
+// interval: bounds in brackets belong to it, bounds in parentheses do not; the upper bound may be
+// missing, and one more number may be allowed:
 //
 //	Decay float64 `name:"decay" range:"[0,1)" basic:""`
 //	Steps int     `name:"steps" range:"-1|[1,)" default:"-1"`
@@ -62,7 +62,7 @@ func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	return parsed
 }
 
-// notParsed is the exit status for a command line that is none, as package kong has it.
+// notParsed is the exit status for an invalid command line, as in package kong.
 const notParsed = 80
 
 // Parse reads a command line. Where it is one, but a value is refused, the context comes
@@ -139,7 +139,7 @@ func (p *Parser) selected(args []string) (*kong.Node, error) {
 	return node, nil
 }
 
-// vocabularyOf has the flags of a command, with those of the program.
+// vocabularyOf has the flags of a command and of the program.
 func vocabularyOf(node *kong.Node) vocabulary {
 	v := vocabulary{command: node.Name, foreign: foreignFlags(node)}
 	for ; node != nil; node = node.Parent {
@@ -148,7 +148,7 @@ func vocabularyOf(node *kong.Node) vocabulary {
 	return v
 }
 
-// vocabulariesFrom has the flags of a command, then those of the default command, then of all others.
+// vocabulariesFrom has the flags of a command, then of the default command, then of all others.
 func vocabulariesFrom(app, node *kong.Node) []vocabulary {
 	list := []vocabulary{vocabularyOf(node)}
 	first := app.DefaultCmd

@@ -16,7 +16,7 @@ type fileFlags struct {
 	List   []string   `name:"list" help:"Names."`
 }
 
-// A file of flags is given by its name alone, and what is the value of a flag is none.
+// A file of flags may be given by its name alone; the value of a flag is not mistaken for one.
 func TestFileByItsName(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"a.yaml"}, []string{"--config=a.yaml"}},

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// Settings are what a file that [WriteConfig] wrote says, for programs that have other flags.
+// Settings are the contents of a file that [WriteConfig] wrote, for programs that have other flags.
 type Settings struct {
 	Folder string // in which relative paths begin, "" for the working directory
 	values map[string][]string
@@ -45,7 +45,7 @@ func ReadSettings(path string) (*Settings, error) {
 // Path is the value of a flag that names a file as a path from the working directory.
 func (s *Settings) Path(value string) string { return filelink.FromFolder(s.Folder, value) }
 
-// Values are those of a flag, none where the file does not have it.
+// Values returns the values of a flag; none if the file does not have it.
 func (s *Settings) Values(flag string) []string { return s.values[flag] }
 
 // NamesFile reports whether the values of a flag are paths.

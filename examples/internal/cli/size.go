@@ -12,7 +12,7 @@ import (
 // A Size is a flag of so many bytes, with a unit, or auto, which leaves them to the program; "" is one that is not given.
 type Size string
 
-// sizeUnits are those of sizes. Those of one letter are binary, as the system's limits are.
+// sizeUnits are the units of sizes. Units of one letter are binary, as the system's limits are.
 var sizeUnits = map[string]float64{
 	"K": 1 << 10, "KIB": 1 << 10, "KB": 1e3, "M": 1 << 20, "MIB": 1 << 20, "MB": 1e6,
 	"G": 1 << 30, "GIB": 1 << 30, "GB": 1e9, "T": 1 << 40, "TIB": 1 << 40, "TB": 1e12,

@@ -128,7 +128,8 @@ func (n flagNames) frequency(word string) int {
 	return len(flags)
 }
 
-// editDistance is that of Levenshtein, where two letters that are exchanged count once.
+// editDistance returns the Levenshtein distance, with an exchange of two neighbouring letters
+// counted once.
 func editDistance(a, b string) int {
 	rows := [3][]int{}
 	for i := range rows {

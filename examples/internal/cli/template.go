@@ -21,8 +21,8 @@ func ReadTemplate(flag, path string) (*chat.Template, error) {
 	return template, nil
 }
 
-// Variables are those of a chat template, KEY=VALUE, as a flag gives them: a value in JSON
-// is what it says, any other is text.
+// Variables reads the variables of a chat template, KEY=VALUE, from the arguments of a flag. A
+// value in JSON is decoded, any other is text.
 func Variables(flag string, args []string) (map[string]any, error) {
 	variables := map[string]any{}
 	for _, arg := range args {

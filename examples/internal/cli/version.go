@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// printVersion tells what a report of a fault should name.
+// printVersion prints what a bug report should name.
 func printVersion(w io.Writer, program string) {
 	fmt.Fprintf(w, "%s %s, %s %s/%s\n", program, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(w, "ggml %s, devices: %s\n", ggml.Version(), deviceNames())

@@ -16,10 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// advice is a command of scripts: [!] advice own|llama.cpp [ARG...] runs the command lines that
-// the last program has advised, with arguments appended, by a shell: those of these programs as
-// they are, those of llama.cpp by stand-ins that know its flags, or in interop tests by itself.
-// What they print is stdout and stderr of the script.
+// advice is a command of scripts: [!] advice own|llama.cpp [ARG...] runs the command lines that the
+// last program advised, with arguments appended, by a shell. Commands of these programs run as they
+// are; commands of llama.cpp run by stand-ins that know its flags, or by llama.cpp itself in
+// interop tests. They print to stdout and stderr of the script.
 func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || args[0] != "own" && args[0] != "llama.cpp" {
 		ts.Fatalf("usage: advice own|llama.cpp [ARG...]")
@@ -83,8 +83,8 @@ func advised(text string) (list []advisedLine) {
 	return list
 }
 
-// sourceTitles are what the advice of a program is for, by its source: that of the test's folder,
-// and of the packages that programs share, which finetune has all.
+// sourceTitles returns the titles of advice in the source of the test's folder, and of the packages
+// that programs share, all of which finetune uses.
 func sourceTitles() (titles []string, err error) {
 	patterns := []string{"*.go"}
 	if here, err := filepath.Abs("."); err == nil && filepath.Base(here) == "finetune" {

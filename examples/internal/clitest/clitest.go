@@ -1,4 +1,4 @@
-// Package clitest is what the tests of several programs share.
+// Package clitest has what the tests of several programs share.
 package clitest
 
 import (

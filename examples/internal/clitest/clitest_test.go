@@ -18,7 +18,7 @@ func TestCheckMessage(t *testing.T) {
 	require.EqualError(t, checkMessage("all 1 records"), `" 1 records": a message counts one of many: all 1 records`)
 }
 
-// Advice is what is indented below its purpose, and consists of a program with its flags.
+// Advice is indented below its purpose, and consists of a program with its flags.
 func TestAdvised(t *testing.T) {
 	list := advised("use it:\n  finetune chat 'a b' --lora x\nor:\n  go run m/generate@latest '--prompt=-x'\n2 flags are wrong:\n  --x: y\n")
 	require.Equal(t, []advisedLine{{"use it", "finetune chat 'a b' --lora x"}, {"or", "go run m/generate@latest '--prompt=-x'"}}, list)

@@ -8,8 +8,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Condition is what scripts ask by [device:NAME]: whether there is such a device; by [env:NAME]: whether there is such a
-// variable around the tests; by [root]: whether permissions hinder nobody; and by [llama.cpp]: whether advice is run by it.
+// Condition evaluates a condition of scripts: [device:NAME] that the device exists, [env:NAME] that the variable is set in
+// the environment of the tests, [root] that the process is root, so that permissions have no effect, and [llama.cpp] that
+// advice is run by llama.cpp itself.
 func Condition(cond string) (bool, error) {
 	switch cond {
 	case "root":

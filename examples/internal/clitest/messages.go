@@ -44,13 +44,14 @@ func goName(line string) (string, error) {
 	return "", err
 }
 
-// words matches those of several capitals, as Go names of more than a word have.
+// words matches words with several capitals, as Go names of several words are.
 var words = regexp.MustCompile(`\b[A-Z]\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{2,}[a-z]\w+`)
 
 // known are names of the library that are words of the field.
 var known = strings.Fields("AdamW LoRA NEFTune RoPE")
 
-// exportedNames are those of the library's packages that look like no word of a message.
+// exportedNames are the exported names of the library's packages that do not look like a word of a
+// message.
 var exportedNames = sync.OnceValues(func() (map[string]bool, error) {
 	names := map[string]bool{}
 	add := func(ids ...*ast.Ident) {
@@ -102,7 +103,7 @@ var exportedNames = sync.OnceValues(func() (map[string]bool, error) {
 	return names, err
 })
 
-// repository is the folder of the module of the binding, above that of a test.
+// repository returns the folder of the binding's module, found from the test's folder upwards.
 func repository() string {
 	folder := "."
 	for range 5 {

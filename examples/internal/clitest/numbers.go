@@ -80,7 +80,7 @@ func Extremes(f *kong.Flag) []string {
 	return []string{"0", "-1", largest, beyond, "NaN", "Inf"}
 }
 
-// outcome is what becomes of a value, in words.
+// outcome describes the result of a value in words.
 func outcome(t *testing.T, p *cli.Parser, command *kong.Node, f *kong.Flag, value string) string {
 	t.Helper()
 	var args []string

@@ -39,7 +39,7 @@ func RunScripts(t *testing.T, p testscript.Params) {
 	testscript.RunT(logged{t, s}, p)
 }
 
-// scripts is what several scripts have printed and run.
+// scripts records what several scripts have printed and run.
 type scripts struct {
 	mu      sync.Mutex
 	printed map[string]string // command lines that programs advise, by their parts

@@ -31,7 +31,8 @@ func standInPath(ts *testscript.TestScript) string {
 	return folder
 }
 
-// runProgram is go run for programs of this module: they are those of this tree.
+// runProgram stands in for go run with programs of this module: it runs the ones built from this
+// tree.
 func runProgram(_ string, args []string) int {
 	if len(args) < 2 || args[0] != "run" {
 		return fail("go run alone is known, not go %v", args)
@@ -61,8 +62,8 @@ func become(program string, args ...string) int {
 //go:embed stock
 var stockFlags embed.FS
 
-// StockRun names the variable of the environment with the program that runs those of llama.cpp
-// themselves, in place of the stand-ins.
+// StockRun is the environment variable that names the program that runs llama.cpp's own programs,
+// in place of the stand-ins.
 const StockRun = "GOGGML_TEST_LLAMACPP"
 
 // checkFlags is a program of llama.cpp that knows its flags: it demands that all are its own, with

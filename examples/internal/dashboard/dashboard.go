@@ -35,8 +35,8 @@ type Server struct {
 	run      string // that URL opens with; "" for the newest
 }
 
-// Listen opens the address. One that other machines reach asks for a token, which is in URL: whoever has it sees what is
-// trained on.
+// Listen opens the address. If other machines reach it, it requires a token, which is in URL: whoever has it sees the
+// training data.
 func Listen(address, path string) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -62,7 +62,8 @@ func isLoopback(a net.Addr) bool {
 // Open lets URL open the page with the run in a folder.
 func (s *Server) Open(path string) { s.run = s.runs.nameOf(path) }
 
-// URL is what a browser opens. Of an address that stands for all of the machine it has one that other machines reach.
+// URL returns the address for a browser. For an address that stands for the whole machine it has one that other
+// machines reach.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "http", Host: reachable(s.listener.Addr(), net.InterfaceAddrs), Path: "/"}
 	if s.token != "" {
@@ -75,8 +76,8 @@ func (s *Server) URL() string {
 	return text
 }
 
-// reachable is an address with a port, for an unspecified one that of the first network interface which other machines reach,
-// IPv4 first.
+// reachable returns an address with a port. For an unspecified address it takes the first network interface that other
+// machines reach, IPv4 first.
 func reachable(a net.Addr, interfaces func() ([]net.Addr, error)) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
@@ -148,8 +149,8 @@ var inlineScript = func() string {
 
 const tokenCookie = "dashboard-token"
 
-// guard lets in who has the token, and refuses names that another site has given this address. Nothing of the page comes
-// from elsewhere, or goes there.
+// guard admits clients that have the token, and refuses host names that another site has given this address (DNS
+// rebinding). The page loads nothing from elsewhere and sends nothing there.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

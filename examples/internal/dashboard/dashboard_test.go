@@ -96,7 +96,8 @@ func TestDashboard(t *testing.T) {
 	_, text = get("/run.json?name=first")
 	require.Contains(t, text, `"config":"model-base: \u003cb\u003emodel`)
 
-	// Metrics come in chunks, of whole lines alone; a file that replaces another is read anew.
+	// Metrics come in chunks of whole lines; a file that replaces another is read from its
+	// beginning.
 	r, text = get("/metrics.jsonl?name=first")
 	require.Equal(t, 4, strings.Count(text, "\n"))
 	version, next := r.Header.Get("Metrics-Version"), r.Header.Get("Metrics-Next")
@@ -145,7 +146,7 @@ func TestOtherNames(t *testing.T) {
 	}
 }
 
-// What other machines reach asks for the token, which becomes a cookie.
+// Requests from other machines need the token, which becomes a cookie.
 func TestToken(t *testing.T) {
 	folder := t.TempDir()
 	makeRun(t, filepath.Join(folder, "first"), 2)

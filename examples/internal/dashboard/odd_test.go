@@ -68,7 +68,7 @@ func TestBrokenLines(t *testing.T) {
 	require.Equal(t, "null\n", text, "a file that is no history is not shown")
 }
 
-// Folders that look like a run and are none are told, and the others are shown.
+// Folders that look like a run but are none are reported, and the others are shown.
 func TestOddFolders(t *testing.T) {
 	folder := t.TempDir()
 	_, get := serve(t, DefaultAddress, folder)

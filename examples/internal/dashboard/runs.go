@@ -28,7 +28,7 @@ type folder struct {
 
 // A row is a run in the list.
 type row struct {
-	Name     string   `json:"name"` // of its folder, from that of all
+	Name     string   `json:"name"` // path of its folder, relative to the folder of all runs
 	Model    string   `json:"model"`
 	Data     []string `json:"data"`
 	Step     int      `json:"step"`
@@ -42,7 +42,8 @@ type row struct {
 	Broken   string   `json:"-"`       // what of the metrics cannot be read
 }
 
-// nameOf is that of a run in the folder, which may be one itself. Names need not be UTF-8, and JSON is.
+// nameOf returns the name of a run in the folder, which may itself be a run. Names need not be UTF-8,
+// but JSON is.
 func (f *folder) nameOf(path string) string {
 	name, err := filepath.Rel(f.path, path)
 	if err != nil || name == "." {
@@ -104,7 +105,8 @@ func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, answer)
 }
 
-// named is the run that a request names, nil after an answer that says that there is none.
+// named returns the run that a request names. If there is none it answers with an error and returns
+// nil.
 func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	name := r.URL.Query().Get("name")
 	path := f.path

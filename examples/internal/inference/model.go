@@ -1,5 +1,5 @@
-// Package inference is what the programs that generate share: the flags of a model with
-// its adapters, of computing and of sampling, and what they stand for.
+// Package inference is shared by the programs that generate: the flags of a model with its
+// adapters, of computing and of sampling, and their meaning.
 package inference
 
 import (
@@ -156,8 +156,8 @@ func (m *Model) Close() {
 	}
 }
 
-// ReadPrompts gives the prompts of a flag, of which - stands for what comes in. A newline
-// at its end is none of its text.
+// ReadPrompts returns the prompts of a flag; - stands for the input. A newline at its end is not
+// part of the text.
 func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 	prompts = slices.Clone(prompts)
 	for i, prompt := range prompts {
@@ -173,7 +173,7 @@ func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 	return prompts, nil
 }
 
-// WarnOfBOS tells that a prompt has a token of its own that the model wants in front of a text.
+// WarnOfBOS warns of a prompt that begins with the token that the model wants in front of a text.
 func (m *Model) WarnOfBOS(w io.Writer, prompts ...string) {
 	if !m.Tokenizer.AddsBOS() {
 		return

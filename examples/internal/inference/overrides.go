@@ -10,7 +10,7 @@ import (
 // with those that it was trained with, so all programs name them alike.
 type Overrides struct {
 	NormRMSEps *float32 `name:"norm-rms-eps" setting:"*.attention.layer_norm_rms_epsilon" range:"[0,)" placeholder:"X" run:"" help:"What the RMS norms add to the mean square; by default what the model says." group:"Model"`
-	FreqBase   *float32 `name:"rope-freq-base" setting:"*.rope.freq_base" range:"(0,)" placeholder:"X" run:"" help:"Base of RoPE's frequencies; by default what the model says. An adapter goes with the one that it was trained with." group:"Model"`
+	FreqBase   *float32 `name:"rope-freq-base" setting:"*.rope.freq_base" range:"(0,)" placeholder:"X" run:"" help:"Base of RoPE's frequencies; by default the model's. Use an adapter with the base that it was trained with." group:"Model"`
 	FreqScale  *float32 `name:"rope-freq-scale" setting:"*.rope.scaling.*" range:"(0,1000]" placeholder:"X" run:"" help:"Factor of RoPE's frequencies; by default what the model says." group:"Model"`
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Description is what the command does.
+// Description describes the command.
 const Description = `Merge LoRA adapters into a GGUF model.
 
 Every adapter adds scale · alpha/rank · B·A to the matrices it was trained on. Both --lora and --lora-scaled may be

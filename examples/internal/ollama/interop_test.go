@@ -17,8 +17,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// TestInteropModelfiles has ollama's parser and templates read what is made of published chat templates: its prompts are those
-// of the templates, with a message of the system and without, in talks of other words than those they were converted by.
+// TestInteropModelfiles gives converted chat templates to ollama's parser and templates: the prompts equal the original
+// templates', with a system message and without, in conversations with other words than the conversion used.
 func TestInteropModelfiles(t *testing.T) {
 	folder, err := exec.Command("../../../scripts/chattemplates").Output()
 	require.NoError(t, err)

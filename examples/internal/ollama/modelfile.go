@@ -9,15 +9,15 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Modelfile is what ollama makes a model of.
+// A Modelfile is the recipe from which ollama makes a model.
 type Modelfile struct {
 	Model     string         // path of the GGUF file, from the folder of the Modelfile
-	Template  *chat.Template // that of training; nil for the one of the model, or none
+	Template  *chat.Template // the template of training; nil for the model's, or none
 	Variables map[string]any // of the template
 	Tokenizer *tokenizer.Tokenizer
 }
 
-// Text is the file, in ollama's language. Where the chat template cannot be said in it, a remark tells so, and ollama goes by
+// Text returns the file, in ollama's language. If the chat template cannot be converted, a remark says so, and ollama uses
 // the template in the model, as far as it knows that.
 func (m *Modelfile) Text() (string, error) {
 	var b strings.Builder

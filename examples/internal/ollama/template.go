@@ -106,10 +106,10 @@ func literal(text string) string {
 	return text
 }
 
-// A message is what templates of ollama see.
+// A message is a message as ollama's templates see it.
 type message struct{ Role, Content string }
 
-// Render renders messages as ollama does: those of the system are in System too.
+// Render renders messages as ollama does, which puts system messages into System too.
 func (t Template) Render(messages ...chat.Message) (string, error) {
 	parsed, err := template.New("").Parse(t.Source)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 )
 
 // Records reads the rows of a file, each as a JSON object with the columns in the order of the file. Structs are objects,
-// lists are lists, maps with keys of text are objects. What is null in a struct is left out: a table has one type for all
-// rows, and so a null for what a row does not have. A row is valid until the next one is asked for. The memory is that of a
-// page of each column. It is a data.RecordReader.
+// lists are lists, maps with keys of text are objects. Null fields of a struct are left out: a table has one type for all
+// rows, so a row has a null for each field that it lacks. A row is valid until the next one is read. Memory holds a page of
+// each column. Records is a data.RecordReader.
 func Records(path string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := read(path, yield); err != nil && !errors.Is(err, errStopped) {
@@ -48,7 +48,7 @@ func read(path string, yield func([]byte, error) bool) error {
 	return nil
 }
 
-// cause is an error of the system without the name of the file, which the caller tells.
+// cause returns a system error without the file's name, which the caller adds.
 func cause(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
@@ -124,7 +124,7 @@ func (a *assembler) assemble(root *parquet.Column, row parquet.Row) (err error) 
 	return nil
 }
 
-// next is the next value of the first leaf under a column, whose levels are those of the column, too.
+// next returns the next value of the first leaf under a column, whose levels are the column's too.
 func (a *assembler) next(c *parquet.Column) parquet.Value {
 	for !c.Leaf() {
 		c = c.Columns()[0]

@@ -62,7 +62,8 @@ func (c *Choice) Plan(m *model.Model, add func(*device.Demand) error) (device.La
 // Limit lets layers have so much memory of each device, if it has that.
 func (c *Choice) Limit(bytes int64) { c.most = bytes }
 
-// free is what layers may have of devices; nil is what these report.
+// free returns the memory of devices that layers may use; nil stands for the memory that they
+// report.
 func (c *Choice) free(devices []*ggml.Device) (sizes device.Sizes) {
 	if c.most == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Dev
 	return nil
 }
 
-// nameFlags names the flags that ask for more than there is room for.
+// nameFlags names the flags that demand more than fits.
 func (c *Choice) nameFlags(err error) error {
 	f := c.flags
 	var short *device.ShortageError

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// part is what the process at i of n has of a list: neighbours, and as many as the others or one more. Where there are
-// fewer than processes, several have the same.
+// part returns the share of process i of n in a list: neighbours, as many as the others have or one more. If there are
+// fewer items than processes, several processes share one.
 func part[T any](list []T, i, n int) []T {
 	if len(list) == 0 {
 		return nil
@@ -30,8 +30,8 @@ func own[T any](list []T, among []parallel.Process, group *parallel.Group) []T {
 	return list
 }
 
-// share leaves of the devices those of this process. Remote ones are its own already, by their servers; those of its
-// machine, other than the CPU, the processes there share.
+// share keeps this process's share of the devices. Remote devices are its own already, by their servers; the
+// processes of a machine share its devices other than the CPU.
 func (c *Choice) share(remote []*ggml.Device, group *parallel.Group) {
 	var local []*ggml.Device
 	for _, d := range c.devices {
@@ -44,7 +44,7 @@ func (c *Choice) share(remote []*ggml.Device, group *parallel.Group) {
 	c.local = names(local)
 }
 
-// DescribeShares says what each process has, where several share servers or devices.
+// DescribeShares lists each process's devices, if several processes share servers or devices.
 func (c *Choice) DescribeShares(w io.Writer, group *parallel.Group) {
 	describe := func(what string, list []string, among []parallel.Process) {
 		if len(list) == 0 || len(among) < 2 {

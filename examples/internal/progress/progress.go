@@ -32,7 +32,7 @@ const (
 // Options describe the work.
 type Options struct {
 	Total, Done int64  // parts of the work, and how many of them were done before New
-	Unit        string // of the rate: "B" for bytes, of which the number is shown too, or any other word
+	Unit        string // of the rate: "B" for bytes, whose number is shown too, or any other word
 	// Rate is how many units a second are done; nil stands for the parts done since New.
 	Rate func() float64
 	// Brief work has no plain line of its end where it had none before: it is told
@@ -140,7 +140,7 @@ func (l *Line) show(last bool) {
 		return
 	}
 	l.frames++
-	l.fields[1] = "RSS " + mebibytes(cmp.Or(rss.Now(), rss.Peak())) // macOS tells the peak only
+	l.fields[1] = "RSS " + mebibytes(cmp.Or(rss.Now(), rss.Peak())) // macOS reports only the peak
 	if last {
 		l.fields[1] = "peak RSS " + mebibytes(rss.Peak())
 	}

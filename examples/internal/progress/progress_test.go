@@ -132,8 +132,7 @@ func TestBrief(t *testing.T) {
 	require.Contains(t, buf.String(), " 100% |██████")
 }
 
-// Work that goes on begins where it is; its rate and the time left are those of what is
-// done now.
+// Resumed work begins where it was; its rate and time left count only what is done now.
 func TestWorkThatGoesOn(t *testing.T) {
 	var buf bytes.Buffer
 	p := after(10*time.Second, New(&buf, Options{Total: 112, Done: 87, Unit: "part"}))
@@ -164,7 +163,7 @@ func TestBytes(t *testing.T) {
 	require.Regexp(t, `^merging  RSS \d+ MiB  50%  \(1\.5/3\.0 MB, [0-9.]+ .?B/s\) \[0s:0s\]\n$`, buf.String())
 }
 
-// The rate and the time left are those of the unit.
+// The rate and the time left count units.
 func TestRate(t *testing.T) {
 	var buf bytes.Buffer
 	p := plain(&buf, Options{Total: 1_000_000, Unit: "tok"})

@@ -20,7 +20,7 @@ func List(folder string) (list []*Run, err error) {
 	return list, err
 }
 
-// A Summary is what a run is in a line.
+// A Summary describes a run in a line.
 type Summary struct {
 	Run      string   `json:"run"`
 	Model    string   `json:"model"`

@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A Pair is two things that are compared, for kong. Those that are folders of runs give the values of
-// flags with the tag run, as that of a [Source] does.
+// A Pair is two things to compare, for kong. If they are folders of runs, they give the values of
+// flags with the tag run, as a [Source] does.
 type Pair struct {
 	A string `arg:"" name:"a" help:"What is compared with: the folder of a run, an adapter, or the model itself."`
 	B string `arg:"" name:"b" help:"What is compared, in the same way."`

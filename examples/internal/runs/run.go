@@ -42,11 +42,11 @@ func withConfig(r *run.Run) (*Run, error) {
 	return &Run{r, config}, err
 }
 
-// Values are those of a flag in the configuration of the run, none where it is not given.
-// Paths are usable from the working directory.
+// Values returns the values of a flag in the run's configuration; none if it is not given. Paths
+// are usable from the working directory.
 func (r *Run) Values(flag string) []string { return r.config.Values(flag) }
 
-// Value is that of a flag with one, "" where it is not given.
+// Value returns the value of a flag that has one; "" if it is not given.
 func (r *Run) Value(flag string) string {
 	if values := r.Values(flag); len(values) > 0 {
 		return values[0]

@@ -12,10 +12,10 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A Source is the run that a command takes from what the command line does not say, for
-// kong: the values of all flags with the tag run. It is "model" or "adapter" for those of the
-// files that the run is about; all others have the run's value of the same name.
-// Without a run, those with the tag needed have to be given.
+// A Source is the run from which a command takes what the command line leaves out, for kong: the
+// values of all flags with the tag run. The tag is "model" or "adapter" for the files that the run
+// is about; all others take the run's value of the same name. Without a run, flags with the tag
+// needed have to be given.
 type Source struct {
 	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: model, best adapter and chat template are those of the run, where no flag gives others."`
 	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
@@ -80,8 +80,8 @@ func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
 	return list, nil
 }
 
-// Validate demands the flags with the tag needed where there is no run. Kong calls it, and
-// would not tell what else is missing.
+// Validate demands the flags with the tag needed if there is no run. Kong calls it, and would not
+// report other missing flags.
 func (s *Source) Validate(ctx *kong.Context) error {
 	var needed, required []string
 	for _, f := range ctx.Flags() {
@@ -111,7 +111,7 @@ func runOfConfig(ctx *kong.Context) []string {
 		}
 		settings, err := cli.ReadSettings(string(file))
 		if err != nil {
-			return nil // which the flag itself tells
+			return nil // the flag itself reports it
 		}
 		if of := settings.Values("run-dir"); len(of) == 1 && run.Is(settings.Path(of[0])) {
 			return []string{settings.Path(of[0])}
@@ -155,7 +155,7 @@ type resolver map[*kong.Flag][]string
 // Validate has nothing to add. Kong calls it.
 func (resolver) Validate(*kong.Application) error { return nil }
 
-// Resolve gives the value of a flag, nil where there is none.
+// Resolve returns the value of a flag; nil if there is none.
 func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	values := r[flag]
 	switch {

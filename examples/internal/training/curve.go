@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Colours of the curves: blue and vermilion, which people with any colour vision tell apart.
+// Colours of the curves: blue and vermilion, which people with any colour vision can distinguish.
 var (
 	blue      = color.NRGBA{0x00, 0x72, 0xb2, 0xff}
 	vermilion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// DataFlags are what is trained on.
+// DataFlags select the training data.
 type DataFlags struct {
 	TrainData    []string `name:"train-data" setting:"data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
@@ -35,7 +35,7 @@ type DataFlags struct {
 	splits     data.Splits // of TrainData, once it was looked through
 	hashes     data.Hashes
 	splitByRow bool // a run goes on that has held rows out without regard to copies
-	quiet      bool // another process says what is read
+	quiet      bool // another process reports what is read
 }
 
 // TextFlags say how text becomes samples.
@@ -43,7 +43,7 @@ type TextFlags struct {
 	SampleStart        string `name:"sample-start" run:"" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Text"`
 	IncludeSampleStart bool   `name:"include-sample-start" run:"" help:"Keep the --sample-start string in the samples." group:"Text"`
 	Escape             bool   `name:"escape" run:"" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Text"`
-	Overlapping        bool   `name:"overlapping-samples" run:"" help:"Let a sample that is shorter than --ctx go on beyond the start of the next." group:"Text"`
+	Overlapping        bool   `name:"overlapping-samples" run:"" help:"Let a sample that is shorter than --ctx continue past the start of the next." group:"Text"`
 	RandomOffsets      bool   `name:"sample-random-offsets" run:"" help:"Begin samples at random offsets, which --seed decides; with --fill-with-next-samples for text without an end." group:"Text"`
 	FillWithNext       bool   `name:"fill-with-next-samples" run:"" help:"Append to a sample that is shorter than --ctx those that follow." group:"Text"`
 	SeparateWithBOS    bool   `name:"separate-with-bos" run:"" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Text"`
@@ -73,7 +73,7 @@ type RowFlags struct {
 	GroupByLen bool `name:"group-by-length" setting:"rows grouped by length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
 }
 
-// A Source is what data is read for.
+// A Source is the purpose for which data is read.
 type Source struct {
 	Path      string               // of the model
 	Tokenizer *tokenizer.Tokenizer // with its chat template
@@ -168,7 +168,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 	return f.WarnShared("--valid-data", sets.Valid, sets.Train)
 }
 
-// WarnShared tells of samples of held-out data that are in the training data too, which is nil where it is not read.
+// WarnShared warns of held-out samples that are in the training data too; trained is nil if it is not read.
 func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
 	n, err := held.Shared(trained)
 	if n > 0 {
@@ -177,7 +177,7 @@ func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
 	return err
 }
 
-// trainFiles are those of --train-data, which is looked through once.
+// trainFiles returns the files of --train-data, which is expanded once.
 func (f *DataFlags) trainFiles() (data.Splits, error) {
 	if f.splits.Train != nil {
 		return f.splits, nil
@@ -187,7 +187,7 @@ func (f *DataFlags) trainFiles() (data.Splits, error) {
 	return f.splits, err
 }
 
-// validSplits are those of folders of training data.
+// validSplits returns the valid splits in folders of training data.
 func (f *DataFlags) validSplits() []string {
 	splits, _ := f.trainFiles() // an error is told where they are read
 	return splits.Valid
@@ -304,8 +304,7 @@ func (f *DataFlags) textOptions() data.TextOptions {
 	}
 }
 
-// describe tells what became of records, and what one should know of them before a run is
-// paid for.
+// describe reports how many records were read, and warnings that matter before a run is paid for.
 func describe(w io.Writer, flag string, d *data.Loaded) {
 	s := d.Stats
 	text := fmt.Sprintf("%s: %s, %s, %s, %d of them trained", flag,
@@ -393,7 +392,7 @@ func (f *DataFlags) Files() []cli.File {
 	var list []cli.File
 	splits, err := f.trainFiles()
 	if err != nil {
-		splits.Train = f.TrainData // which reading it tells
+		splits.Train = f.TrainData // reading it reports the error
 	}
 	for _, file := range splits.Train {
 		list = append(list, cli.File{Flag: trainFlag, Path: file})

@@ -26,7 +26,7 @@ func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample, trained where it is in «»:\n%s\n", Preview(t, first, words))
+	_, err = fmt.Fprintf(w, "the first sample, trained parts in «»:\n%s\n", Preview(t, first, words))
 	return err
 }
 
@@ -64,7 +64,7 @@ func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// A Chunk is the text of tokens of a sample of which all are trained, or none is.
+// A Chunk is the text of neighbouring tokens of a sample, all trained or all not.
 type Chunk struct {
 	Text    string
 	Trained bool

@@ -38,7 +38,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	require.NoError(t, showFirst(t.Context(), &out, v, d))
 	header := template[strings.Index(template, "[["):strings.Index(template, "{{ m.role")]
 	half := func(c string) string { return strings.Repeat(c, 80) }
-	require.Equal(t, "the first sample, trained where it is in «»:\n"+
+	require.Equal(t, "the first sample, trained parts in «»:\n"+
 		header+"system: "+half("a")+"… (97 characters left out) …"+half("a")+"<|end|>"+
 		header+"user: "+c+"<|end|>"+
 		header+"assistant: «"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»\n", out.String())

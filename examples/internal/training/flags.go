@@ -1,5 +1,5 @@
-// Package training is what the programs that train share: flags, the files of a run, its
-// progress and reports.
+// Package training is shared by the programs that train: flags, the files of a run, its progress
+// and reports.
 package training
 
 import (
@@ -28,7 +28,7 @@ type Flags struct {
 	processes processes
 }
 
-// Defaults are what programs choose themselves.
+// Defaults are the defaults that differ between programs.
 type Defaults struct {
 	Ctx, Batch, GradAcc, Warmup, AdamAlpha string
 	// What is said of each after its value.
@@ -65,7 +65,7 @@ type OptimizerFlags struct {
 	DecayMinNDim int     `name:"adam-decay-min-ndim" setting:"dimensions from which on weights decay" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
 	Beta1        float64 `name:"adam-beta1" setting:"β₁" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
 	Beta2        float64 `name:"adam-beta2" setting:"β₂" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
-	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"What is added to the root of the second moment." group:"Optimiser"`
+	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"Added to the root of the second moment." group:"Optimiser"`
 	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
 
 	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
@@ -83,9 +83,9 @@ type OptimizerFlags struct {
 	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
 }
 
-// RunFlags are what happens around the steps.
+// RunFlags control what happens around the steps.
 type RunFlags struct {
-	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"Where the state of the run is saved, so that it can be continued; by default checkpoint.gguf in --run-dir, else nowhere." group:"Run"`
+	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"File for the state of the run, from which it can continue; by default checkpoint.gguf in --run-dir, else none." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change. By default the one in --run-dir." group:"Run"`
 	Reshuffle     bool   `name:"force-reshuffle" help:"Draw the order of the samples anew where --checkpoint-in goes on, instead of going on in that of the run." group:"Run"`
 	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
@@ -101,7 +101,8 @@ type RunFlags struct {
 	placed map[string]string // flags whose files the folder of the run has a place for, see Named
 }
 
-// Named is what messages call a file of the run: the flag that names it, or what it is where no flag does.
+// Named returns the name of a run's file in messages: a description if it lies in the run's folder, the
+// flag otherwise.
 func (f *RunFlags) Named(flag string) string {
 	if what, ok := f.placed[flag]; ok {
 		return "the " + what
@@ -176,7 +177,7 @@ func (f *OptimizerFlags) schedule(rows int) (train.Schedule, error) {
 	return s, nil
 }
 
-// checkpointing is what the memory asks for, unless a flag says it.
+// checkpointing returns the flags' choice, or else leaves it to the memory.
 func (f *OptimizerFlags) checkpointing() train.Checkpointing {
 	switch {
 	case f.Checkpointing:
@@ -195,7 +196,8 @@ func (f *OptimizerFlags) past() int {
 	return max(0, f.OptPast)
 }
 
-// epochs is what --epochs asks: the data is seen once where nothing else ends the run.
+// epochs returns the value of --epochs: by default the data is seen once if nothing else ends the
+// run.
 func (f *OptimizerFlags) epochs() int {
 	if f.Epochs <= 0 && f.Iter <= 0 {
 		return 1

@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A RunFolder has all that a run writes, and what tells what it was: the flags that were
-// in effect, each command line that began or continued it, and the hashes of what was read.
+// A RunFolder has all that a run writes, and its description: the flags in effect, each command
+// line that began or continued it, and the hashes of what was read.
 type RunFolder struct {
 	*run.Folder                   // nil for none
 	isOwn       bool              // no flag has named it
@@ -134,7 +134,7 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 	return err
 }
 
-// A Description is what a run is.
+// A Description describes a run.
 type Description struct {
 	Flags    []*kong.Flag            // in effect
 	Resolved map[string]cli.Resolved // what became of flags that leave something to the run

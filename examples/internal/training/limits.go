@@ -22,14 +22,14 @@ func (f *OptimizerFlags) checkStep() error {
 	return nil
 }
 
-// warnOfRate tells of a learning rate that is likely a mistake.
+// warnOfRate warns of a learning rate that is likely a mistake.
 func (f *OptimizerFlags) warnOfRate(w io.Writer) {
 	if f.Rate > highRate {
 		fmt.Fprintf(w, "warning: --adam-alpha %v is far too high for most runs: above %v the loss rises as a rule\n", f.Rate, highRate)
 	}
 }
 
-// warnOfWarmup tells of a rate that the run of so many steps never reaches.
+// warnOfWarmup warns of a rate that a run of so many steps never reaches.
 func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
 	if f.Warmup > steps && !f.hasNoWarmup() {
 		fmt.Fprintf(w, "warning: --warmup %d is longer than the run of %s: the learning rate never reaches --adam-alpha %v\n", f.Warmup, cli.Count(steps, "step"), f.Rate)

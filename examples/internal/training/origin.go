@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// origin says by flags what the training data was made of and how, once it is read: a
-// checkpoint of other data tells what differs.
+// origin describes by flags what the training data was made of and how, once it is read. A
+// checkpoint of other data names the differences.
 func (f *DataFlags) origin() (map[string]string, error) {
 	splits, err := f.trainFiles()
 	if err != nil {

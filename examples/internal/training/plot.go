@@ -14,7 +14,7 @@ import (
 
 var gridColor = color.NRGBA{0xdd, 0xdd, 0xdd, 0xff}
 
-// newPlot is an empty plot with a grid, of which the curves fall: the legend is at the top.
+// newPlot returns an empty plot with a grid. The legend is at the top, because the curves fall.
 func newPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -80,7 +80,7 @@ type roundTicks struct {
 	whole bool
 }
 
-// Ticks is that of [plot.Ticker].
+// Ticks implements [plot.Ticker].
 func (r roundTicks) Ticks(low, high float64) []plot.Tick {
 	if !(high > low) || math.IsInf(high-low, 0) {
 		return nil // of no axis that has a length

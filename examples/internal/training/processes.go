@@ -79,7 +79,7 @@ func (f *Flags) Leave(err error) error {
 	return fmt.Errorf("%s: %w", group.Processes()[group.Rank()], err)
 }
 
-// Log is where the program says what it does.
+// Log is where the program reports its progress.
 func (f *DataFlags) Log() io.Writer {
 	if f.quiet {
 		return io.Discard
@@ -135,7 +135,7 @@ func (f *Flags) DescribeGroup(w io.Writer) {
 	}
 }
 
-// traffic says what steps have cost the group, "" without one.
+// traffic describes what steps have cost the group; "" without one.
 func (f *Flags) traffic(ctx context.Context, steps int) string {
 	group := f.Group()
 	bytes, waited := group.Traffic()

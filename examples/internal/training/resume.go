@@ -59,9 +59,8 @@ func byFlag(list []train.Difference, flags []*kong.Flag) []train.Difference {
 	return named
 }
 
-// Resume continues from --checkpoint-in, when the file exists. Where the user has named
-// another file it says so. It tells which settings are others than before, by the flags of
-// the program.
+// Resume continues from --checkpoint-in, if the file exists. If the user has named another file it
+// says so. It reports which settings have changed, by the flags of the program.
 func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags []*kong.Flag) error {
 	checkpoint, remove, err := f.Group().File(ctx, f.CheckpointIn)
 	defer remove()

@@ -23,8 +23,8 @@ func DescribeRows(d *data.Dataset) string {
 	return text
 }
 
-// suggestPacking says what --packing would give where it would halve the rows at least: a
-// row of one short sample costs a step as much of the run as a full one.
+// suggestPacking reports what --packing would save if it at least halves the rows: a row with one
+// short sample takes as large a part of the run as a full one.
 func suggestPacking(w io.Writer, d *data.Dataset) {
 	if d.Len() == 0 {
 		return

@@ -20,7 +20,7 @@ import (
 type Result struct {
 	run.SavedFile
 	Write func(path string) error
-	// Peak is that of [run.Options].
+	// Peak is as in [run.Options].
 	Peak func(reached float64) float64
 	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
 	Evaluated func(step int) string
@@ -167,7 +167,7 @@ func (f *OptimizerFlags) endFlags() string {
 	return strings.Join(flags, ", ")
 }
 
-// hint tells what a run that was interrupted has left, and how to continue it.
+// hint says what an interrupted run has left, and how to continue it.
 func (f *Flags) hint(out run.Outcome, result run.SavedFile) string {
 	hint := "nothing was trained yet"
 	if out.Steps > 0 {

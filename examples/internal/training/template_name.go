@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// templateMarks are what chat templates have in them, by the names of LLaMA-Factory. There a
-// name chooses a template; here the model has its own, which has to be of that kind.
+// templateMarks are marks in chat templates by their names in LLaMA-Factory. There a name chooses a
+// template; here it must fit the model's own template.
 var templateMarks = map[string]string{
 	"llama3": "<|start_header_id|>", "llama4": "<|header_start|>", "llama2": "[INST]", "mistral": "[INST]", "mistral_small": "[INST]", "ministral": "[INST]",
 	"qwen": "<|im_start|>", "qwen2": "<|im_start|>", "qwen3": "<|im_start|>", "qwen3_nothink": "<|im_start|>", "qwen2_vl": "<|im_start|>", "chatml": "<|im_start|>", "yi": "<|im_start|>", "smollm": "<|im_start|>", "hermes": "<|im_start|>",

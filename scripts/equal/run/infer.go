@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// infer computes logits of prefill and decode, with the matrices as they are and repacked, by caches of each type, with the
-// adapter, with that of 16 bits, and without; of one sequence and of several.
+// infer computes logits of prefill and decode, with the matrices as they are and repacked, with caches of each type, with
+// the adapter, with its 16-bit copy, and without; for one sequence and for several.
 func (r *results) infer(m *model.Model, adapter *lora.Adapter) {
 	half := must(lora.Load(filepath.Join(r.out, "files/adapter-f16.gguf"), m))
 	defer half.Close()
@@ -60,7 +60,7 @@ func (r *results) sequence(m *model.Model, name string, o inference) {
 	write(r, "infer/"+name+"/decode", decoded)
 }
 
-// batch begins three sequences, of which the second shares its beginning with the first, and ends the first early.
+// batch begins three sequences, the second with the beginning of the first, and ends the first early.
 func (r *results) batch(m *model.Model, name string, o inference) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	b := newBatch(m, r.engine, 3, o)

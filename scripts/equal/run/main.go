@@ -59,7 +59,7 @@ func compared(path, theirs string, isFirst bool) error {
 	return m.Close()
 }
 
-// results are those of a model by a lowering.
+// results are the results of a model by a lowering.
 type results struct {
 	path, out, resume string
 	engine            *device.Engine
