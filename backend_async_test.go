@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// What is written asynchronously is there for the computation after it, in
-// memory that is the tensor's own and in that of a graph.
+// Data that is written asynchronously is there for the next computation, in the tensor's own memory
+// and in a graph's.
 func TestAsync(t *testing.T) {
 	for _, d := range allDevices(t) {
 		t.Run(d.Name(), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 // meanwhile, so that the functions of Go that it calls cannot use them.
 type computation struct {
 	backends []*Backend
-	locks    []*sync.Mutex // beside those of graph and backends: of the scheduler or the optimizer
-	calls    bool          // it calls functions beside those of custom ops
+	locks    []*sync.Mutex // of the scheduler or the optimizer; graph and backends have their own
+	calls    bool          // it calls functions other than custom ops
 
 	graph *Graph
 	then  *Graph       // that is computed after it, or nil
@@ -78,7 +78,7 @@ func (c *computation) waitsForMemory(m *graphMemory) bool {
 	return false
 }
 
-// lock locks m, unless that would wait for the function that calls.
+// lock locks m. It returns an error if the caller runs inside the computation that holds m, which would deadlock.
 func lock(m *sync.Mutex) error {
 	if calling().waitsFor(m) {
 		return busyError()

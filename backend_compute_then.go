@@ -21,7 +21,7 @@ func (b *Backend) ComputeThen(ctx context.Context, first, then *Graph) error {
 	if first == then && first != nil {
 		return then.errorf(nil, "both graphs are the same; compute it twice")
 	}
-	if isRemote([]*Backend{b}) { // which could not tell whether the second has begun
+	if isRemote([]*Backend{b}) { // the server cannot tell whether the second has begun
 		if err := b.Compute(ctx, first); err != nil {
 			return err
 		}

@@ -108,14 +108,14 @@ func (e *Event) withBackend(b *Backend, f func() *C.char) error {
 	}
 	defer e.h.release()
 	if b == nil {
-		return fmt.Errorf("ggml: event of device %s: it takes a backend of such a device", e.device.Name())
+		return fmt.Errorf("ggml: event of device %s: use a backend of this device", e.device.Name())
 	}
 	if err := b.h.acquire(); err != nil {
 		return err
 	}
 	defer b.h.release()
 	if b.device.Registry().r != e.device.Registry().r {
-		return fmt.Errorf("ggml: event of device %s: it takes a backend of such a device", e.device.Name())
+		return fmt.Errorf("ggml: event of device %s: use a backend of this device", e.device.Name())
 	}
 	if err := lock(&b.mu); err != nil {
 		return err

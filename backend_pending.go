@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// pendingWork is what work that a backend has begun and not finished uses: Go
-// memory, contexts and buffers. The backend's cleanup, which must not refer to
-// the backend, ends it.
+// pendingWork holds what unfinished work of a backend uses: Go memory, contexts and buffers. The
+// backend's cleanup, which must not refer to the backend, ends it.
 type pendingWork struct {
 	mu       sync.Mutex
 	pinner   runtime.Pinner

@@ -61,7 +61,7 @@ func hurry(backends []*Backend) (calm func()) {
 
 func isRemote(backends []*Backend) bool {
 	for _, b := range backends {
-		if b == nil || b.h == nil || b.h.closed() { // an error, which f tells
+		if b == nil || b.h == nil || b.h.closed() { // f returns the error
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/testutil"
 )
 
-// A refusedThread is what became of a computation that could not get a thread.
+// A refusedThread is the result of a computation that could not get a thread.
 type refusedThread struct {
 	OutOfMemory, Broken bool
 	Reason, Later       string // of the computation, and of the next one

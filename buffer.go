@@ -260,7 +260,7 @@ func (b *Buffer) heldType() *BufferType {
 
 func (b *Buffer) heldSize() int64 { return int64(C.ggml_backend_buffer_get_size(b.b)) }
 
-// Buffers is what [Context.Allocate] made. It is safe for concurrent use.
+// Buffers are the buffers that [Context.Allocate] made. It is safe for concurrent use.
 type Buffers struct{ list []*Buffer }
 
 // Close frees the memory of all of them, see [Buffer.Close].

@@ -44,10 +44,10 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	return t.present()
 }
 
-// PlaceAt puts a tensor that has no memory at an offset in bytes from the start
-// of the buffer, a multiple of its Alignment. Tensors may overlap: what one of
-// them holds is what was written last. See [TensorAllocator] for tensors one
-// after the other. C: ggml_backend_tensor_alloc, ggml_backend_buffer_get_base.
+// PlaceAt puts a tensor that has no memory at an offset in bytes from the start of the buffer, a
+// multiple of its Alignment. Tensors may overlap: the last write to shared memory wins. See
+// [TensorAllocator] for tensors one after the other. C: ggml_backend_tensor_alloc,
+// ggml_backend_buffer_get_base.
 func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 	if b == nil {
 		return t.errorf(errNil, "the buffer is nil")

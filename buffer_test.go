@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// Buffers and their types tell what they are, on every device.
+// Buffers and their types report their properties, on every device.
 func TestBufferProperties(t *testing.T) {
 	for _, d := range allDevices(t) {
 		bt := d.BufferType()

@@ -108,7 +108,7 @@ func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
 	return int64(r.value), nil
 }
 
-// room is what a tensor takes, which the caller retains.
+// room returns the bytes that a tensor takes. The caller retains the tensor.
 func (bt *BufferType) room(t *Tensor) (int64, error) {
 	r := C.goggml_buft_alloc_size(bt.b, &t.t, 1)
 	if err := guardError(r.error); err != nil {

@@ -43,7 +43,7 @@ type PanicError struct {
 	Stack []byte // where, as debug.Stack gives it
 }
 
-// Error tells the value of the panic.
+// Error has the value of the panic.
 func (e *PanicError) Error() string {
 	e = made(e)
 	return fmt.Sprintf("the function panicked: %v", e.Value)

@@ -119,7 +119,7 @@ func (h hooked) Write(b []byte) (int, error) { h.hook(); return h.w.Write(b) }
 
 func (h hooked) ReadAt(b []byte, at int64) (int, error) { h.hook(); return h.r.ReadAt(b, at) }
 
-// formatState is what fmt gives to a Formatter.
+// formatState is the state that fmt passes to a Formatter.
 type formatState struct{ io.Writer }
 
 func (formatState) Width() (int, bool)     { return 0, false }

@@ -16,10 +16,9 @@ import (
 // A Context owns tensors and graphs: their shapes and connections, not their
 // data, which lies in a [Buffer]. It grows as needed. A closed one seems empty.
 //
-// The methods that build tensors (the ops) do not return errors. The first
-// failure is kept, the tensor returned stands for the failure and may be
-// passed on, and whatever needs the graph — allocation, compute — returns the
-// error. Err tells it at once.
+// The methods that build tensors (the ops) do not return errors. The first failure is kept, the
+// tensor returned stands for the failure and may be passed on, and whatever needs the graph —
+// allocation, compute — returns the error. Err returns it at once.
 //
 // A Context is safe for concurrent use, but the order of its tensors is then
 // not defined. C: struct ggml_context.
@@ -44,8 +43,8 @@ type graphAllocation struct {
 	owner  any
 }
 
-// contextCore is what a buffer knows of a context. It does not lead back to
-// the buffers: an object that its own clean-up can reach is never collected.
+// contextCore is the part of a context that buffers refer to. It does not lead back to the buffers:
+// an object that its own clean-up can reach is never collected.
 type contextCore struct {
 	h     *handle
 	arena *C.goggml_arena // tensors
@@ -64,7 +63,7 @@ func NewContext() *Context {
 	return newContext(C.goggml_arena_new(), C.goggml_arena_new())
 }
 
-// newContext takes over the arenas, of which each is nil without memory.
+// newContext takes ownership of the arenas; a nil arena means that its allocation failed.
 func newContext(arena, graphs *C.goggml_arena) *Context {
 	c := &Context{contextCore: &contextCore{arena: arena}, graphs: graphs}
 	core := c.contextCore
@@ -268,7 +267,7 @@ func retain(contexts []*Context) (release func(), err error) {
 	}
 }
 
-// references are what one use has retained.
+// references are the objects that one call has retained.
 type references struct {
 	handles []*handle
 	memory  []*graphMemory
@@ -403,9 +402,9 @@ func (c *Context) NewTensor(t Type, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_new_tensor(op.arena, C.goggml_type(t), C.int(len(shape)), &ne[0]))
 }
 
-// NewTensorLike makes a tensor of the type and shape of another, without gaps.
-// The shape is one that [Context.NewTensor] takes: that of a transposed tensor
-// of a quantised type may not be. C: ggml_dup_tensor.
+// NewTensorLike makes a tensor of the type and shape of another, without gaps. [Context.NewTensor]
+// must take the shape, which it may not for a transposed tensor of a quantised type. C:
+// ggml_dup_tensor.
 func (c *Context) NewTensorLike(t *Tensor) *Tensor {
 	op := c.begin("dup_tensor", t)
 	if op.arena != nil {

@@ -8,8 +8,8 @@ import (
 	"reflect"
 )
 
-// CPUInfo says what the loaded CPU plugin was built to make use of. A plugin is
-// chosen by what the processor has.
+// CPUInfo lists the instruction sets that the loaded CPU plugin was built for. The plugin is chosen
+// by what the processor has.
 type CPUInfo struct {
 	// x86
 	SSE3       bool `c:"ggml_cpu_has_sse3"`        // C: ggml_cpu_has_sse3.

@@ -59,7 +59,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 		c.Close()
 		return nil, nil, err
 	}
-	// It may consist of several buffers, which the tensors know instead of it.
+	// The memory may consist of several buffers. The tensors know them, the context does not.
 	core, free := c.contextCore, buf.h.free
 	buf.h.free = func() {
 		core.detach(nil)
@@ -129,14 +129,13 @@ func (g *Graph) copyCustoms(from *Graph) {
 	}
 }
 
-// CompareOptions say what [Graph.CompareBackends] compares.
+// CompareOptions select what [Graph.CompareBackends] compares.
 type CompareOptions struct {
 	First, Second *Backend // First computes the graph itself, Second a copy in its own memory
 
-	// Compare gets the number of a node and the results of both backends. An
-	// error, or a panic (as a [*PanicError]), ends the comparison and is
-	// returned; what holds for the functions of [Scheduler.SetEvalCallback] holds
-	// for it.
+	// Compare gets the number of a node and the results of both backends. An error, or a panic (as
+	// a [*PanicError]), ends the comparison and is returned. The rules for functions of
+	// [Scheduler.SetEvalCallback] apply.
 	Compare func(node int, first, second *Tensor) error
 }
 

@@ -20,11 +20,10 @@ type DeviceMemory struct {
 	Other   int64 // in other open buffers
 }
 
-// MemoryReport tells for each device how much memory there is, and how much
-// this program holds there in the [Buffer], [GraphAllocator], [Scheduler] and
-// [Optimizer] objects that are not closed. Of an allocator it counts what the
-// last Allocate or Reserve left, and it waits for no computation. Memory of a file that is
-// mapped counts as a buffer, and scratch memory of ops as [RegisterScratchMemory] says. Safe for concurrent use.
+// MemoryReport reports for each device its memory, and how much of it this program holds in open [Buffer],
+// [GraphAllocator], [Scheduler] and [Optimizer] objects. For an allocator it counts what the last Allocate or
+// Reserve left, and it waits for no computation. A mapped file counts as a buffer, and scratch memory of ops as
+// reported by [RegisterScratchMemory]. Safe for concurrent use.
 // C: ggml_backend_dev_memory.
 func MemoryReport() ([]DeviceMemory, error) {
 	devices, err := Devices()

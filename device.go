@@ -106,7 +106,7 @@ func (d *Device) Name() string {
 	return C.GoString(C.ggml_backend_dev_name(d.d))
 }
 
-// Description says what hardware it is. C: ggml_backend_dev_description.
+// Description describes the hardware. C: ggml_backend_dev_description.
 func (d *Device) Description() string {
 	if d.isZero() {
 		return ""

@@ -70,8 +70,8 @@ func SplitTensorEvenly(t *Tensor, axis TensorSplitAxis, unit int64, devices int)
 	return split
 }
 
-// A metaDevice is what the package knows of a meta device. It lives as long as
-// the process, like the device.
+// A metaDevice is the package's record of a meta device. It lives as long as the process, like the
+// device.
 type metaDevice struct {
 	devices []C.ggml_backend_dev_t
 	split   func(*Tensor) TensorSplit
@@ -128,7 +128,7 @@ func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (
 	return d, nil
 }
 
-// metaOf is what the package knows of a device; nil when it is no meta device.
+// metaOf returns the record of a device; nil if it is no meta device.
 func metaOf(d C.ggml_backend_dev_t) *metaDevice {
 	if !metaDevices.some.Load() {
 		return nil
@@ -168,7 +168,7 @@ func (s TensorSplit) check(t *Tensor, devices int) error {
 		return nil
 	}
 	if s.Axis < TensorSplitAxis0 || s.Axis > TensorSplitAxis3 || len(s.Segments) == 0 || len(s.Segments) > C.GGML_BACKEND_META_MAX_DEVICES {
-		return fmt.Errorf("it takes one of the axes TensorSplitAxis0 to TensorSplitAxis3 with 1 to %d segments, or TensorSplitMirrored without", C.GGML_BACKEND_META_MAX_DEVICES)
+		return fmt.Errorf("give one of the axes TensorSplitAxis0 to TensorSplitAxis3 with 1 to %d segments, or TensorSplitMirrored without segments", C.GGML_BACKEND_META_MAX_DEVICES)
 	}
 	unit := int64(1)
 	if s.Axis == TensorSplitAxis0 {

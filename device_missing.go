@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// installHints has how to install what is no plugin for GPUs.
+// installHints says how to install what no plugin for GPUs provides.
 var installHints = map[string]string{
 	"CPU":  "run scripts/vendor, or install your system's ggml package",
 	"BLAS": "apt-get install libggml0-backend-blas libopenblas0",
@@ -24,7 +24,7 @@ var installHints = map[string]string{
 
 // gpuPlugins are the plugins for GPUs, by the name of their registry.
 var gpuPlugins = map[string]struct {
-	name   string // in those of its file and its package
+	name   string // in the names of its file and its package
 	driver string // what it needs besides
 }{
 	"CUDA":   {"cuda", "it needs an NVIDIA GPU with its driver: nvidia-smi lists them"},
@@ -32,7 +32,8 @@ var gpuPlugins = map[string]struct {
 	"MTL":    {"metal", "it needs one of Apple's GPUs"},
 }
 
-// notLoaded says what the machine lacks to have devices of a backend, and how to get it.
+// notLoaded returns an error with what the machine lacks for devices of a backend, and how to get
+// it.
 func notLoaded(name string) error {
 	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, missing(name))
 }

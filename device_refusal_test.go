@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// refuseAs makes devices other than the CPU stand for those of a backend.
+// refuseAs makes devices other than the CPU's pretend to belong to a backend.
 func refuseAs(t *testing.T, backend string) {
 	testhook.RefuseAs(backend)
 	t.Cleanup(func() { testhook.RefuseAs("") })

@@ -52,7 +52,7 @@ var (
 	unloaded atomic.Bool // Unload has taken something off since
 )
 
-// unloadedHint is what to do about a backend that is missing.
+// unloadedHint returns what to do about a missing backend.
 func unloadedHint() string {
 	if unloaded.Load() {
 		return "; LoadBackends lists again what Unload has taken off"
@@ -60,12 +60,11 @@ func unloadedHint() string {
 	return ""
 }
 
-// LoadBackends loads the plugins that are installed: the CPU plugin that suits
-// the processor best, and every other one that finds its device. Whatever
-// needs them calls it; calling it early shows errors early. The folders
-// searched are that of GGML_BACKEND_PATH, the plugins' folder of the C library
-// in use, and the program's own. What [Registry.Unload] has taken off is loaded
-// again only by calling it.
+// LoadBackends loads the plugins that are installed: the CPU plugin that suits the processor best,
+// and every other one that finds its device. Whatever needs them calls it; calling it early shows
+// errors early. It searches the folder in GGML_BACKEND_PATH, the plugin folder of the C library in
+// use, and the program's own folder. What [Registry.Unload] has taken off is loaded again only by
+// calling it.
 //
 // It is safe for concurrent use. C: ggml_backend_load_all.
 func LoadBackends() error {
@@ -193,7 +192,7 @@ func LoadBackend(path string) (*Registry, error) {
 // the life of the process. C: ggml_backend_reg_t.
 type Registry struct{ r C.ggml_backend_reg_t }
 
-// isZero reports whether it is no backend: nil, a zero value, or that of a meta device.
+// isZero reports whether it is no backend: nil, a zero value, or the registry of a meta device.
 func (r *Registry) isZero() bool { return r == nil || r.r == nil }
 
 // Unload removes the backend and its devices from [Registries] and [Devices]. The
@@ -270,8 +269,7 @@ func RegistryByName(name string) (*Registry, error) {
 	return nil, fmt.Errorf("ggml: backend %q: %w; the backends are %s", name, ErrNotLoaded, strings.Join(names, ", "))
 }
 
-// Name names the backend, "CPU" for example; "" when it is that of a meta
-// device. C: ggml_backend_reg_name.
+// Name names the backend, "CPU" for example; "" for a meta device. C: ggml_backend_reg_name.
 func (r *Registry) Name() string {
 	if r.isZero() {
 		return ""
@@ -341,9 +339,9 @@ func checkBuildTags(required map[string]string) error {
 	return nil
 }
 
-// Symbol is the address of a function or variable that the plugin exports, for
-// C code such as that of a [NativeOp]; nil when there is none by that name. It
-// is valid until [Registry.Unload]. Plumbing: programs rarely need it.
+// Symbol is the address of a function or variable that the plugin exports, for C code such as a
+// [NativeOp]; nil if there is none by that name. It is valid until [Registry.Unload]. Plumbing:
+// programs rarely need it.
 // C: ggml_backend_reg_get_proc_address, else dlsym.
 func (r *Registry) Symbol(name string) unsafe.Pointer {
 	if r.isZero() {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// shortage says what was needed of devices that have not as much, as in "out of memory: 3.4 GiB are needed on CUDA0, which
-// has 1.2 GiB free of 8 GiB"; of all where each seems to have enough, in several pieces maybe. It is "" where nothing is
+// shortage describes what was needed on devices that have less, as in "out of memory: 3.4 GiB are needed on CUDA0, which
+// has 1.2 GiB free of 8 GiB"; It names all devices if each seems to have enough, perhaps in pieces. It is "" if nothing is
 // known.
 func shortage(needs ...memoryUse) string {
 	var short, all []string
@@ -52,7 +52,7 @@ func (p DeviceProperties) room() string {
 	return fmt.Sprintf("%s free of %s", byteCount(p.MemoryFree), byteCount(p.MemoryTotal))
 }
 
-// rooms says how much memory of the backends' devices is free, where a computation got none.
+// rooms reports the free memory of the backends' devices after a computation got none.
 func rooms(backends []*Backend) string {
 	var list []string
 	for _, b := range backends {

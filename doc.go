@@ -67,11 +67,10 @@
 //
 // # Building graphs and errors
 //
-// Ops return no error. The first one that fails is kept in the context; its
-// result stands for the failure, may be passed on, and makes whatever it is
-// passed to fail in the same way. Allocating, computing, reading and writing
-// return that first error, so that it cannot be missed, and [Context.Err]
-// tells it earlier. It is an [*OpError], which names the op, its operands with
+// Ops return no error. The first one that fails is kept in the context; its result stands for the
+// failure, may be passed on, and makes whatever it is passed to fail in the same way. Allocating,
+// computing, reading and writing return that first error, so that it cannot be missed, and
+// [Context.Err] returns it earlier. It is an [*OpError], which names the op, its operands with
 // types and shapes, what is wrong, and the line of the call:
 //
 //	ggml: mul_mat(w f32[4, 3], x f32[5, 2]): ne0 must be equal: w has 4, x has 5 (at model.go:42)
@@ -97,13 +96,12 @@
 // unallocated. Contexts are cheap: keep weights in one context, and make
 // another for each graph that changes.
 //
-// To know the need before: [GraphAllocator.Reserve] plans the memory of the
-// largest graph without computing it, and [GraphAllocator.Size] reports how much
-// that is; [DeviceProperties] tell what the device has. [MemoryReport] lists what
-// this process holds on each device, by kind. A context that would not fit is
-// an [ErrOutOfMemory], and nothing of it stays allocated. Weights in a file are
-// best mapped ([GGUF.Load] does so on the CPU): they count only as far as they
-// are read, and the system can drop them again.
+// To know the need in advance, [GraphAllocator.Reserve] plans the memory of the largest graph
+// without computing it, and [GraphAllocator.Size] reports it; [DeviceProperties] report the
+// device's memory. [MemoryReport] lists what this process holds on each device, by kind. A context
+// that would not fit is an [ErrOutOfMemory], and nothing of it stays allocated. Weights in a file
+// are best mapped ([GGUF.Load] does so on the CPU): they count only as far as they are read, and
+// the system can drop them again.
 //
 // # Devices and build tags
 //

@@ -18,7 +18,7 @@ var (
 	ErrZeroValue = errors.New("use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them")
 	// ErrBusy is the use, inside a [CustomFunc] or a callback of a computation, of
 	// something that the computation needs until its end.
-	ErrBusy = errors.New("a computation needs this until its end, and would wait for the function that calls: use it after the computation")
+	ErrBusy = errors.New("deadlock: called from inside a computation that needs this until its end; use it after the computation")
 	// ErrNotLoaded is the use of a backend whose plugin is not installed. The
 	// error that wraps it says how to install it.
 	ErrNotLoaded = errors.New("backend is not loaded")
@@ -117,7 +117,7 @@ func (e *useError) Error() string {
 
 func (e *useError) Unwrap() error { return e.err }
 
-// errNil is the cause of an error that says what is nil: it counts as ErrZeroValue.
+// errNil is the cause of an error that names a nil value: it counts as ErrZeroValue.
 var errNil error = nilError{}
 
 type nilError struct{}

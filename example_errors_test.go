@@ -30,7 +30,7 @@ func ExampleOpError() {
 	// true
 }
 
-// The error of a file names it, and says what is wrong.
+// The error of a file names the file and the fault.
 func ExampleFileError() {
 	folder, err := os.MkdirTemp("", "example")
 	check(err)

@@ -45,7 +45,7 @@ func ExampleContext_Custom() {
 	// Output: [0.693 1.693 2.049]
 }
 
-// The error of a function is that of the compute.
+// The error of the function becomes the error of the compute.
 func ExampleCustomFunc() {
 	errNegative := errors.New("a negative number has no root")
 	root := func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
@@ -133,7 +133,7 @@ func ExampleContext_BuildOp() {
 	// true x has type i32; it must have f32
 }
 
-// A result that must be exact asks for it.
+// SetAccPrecision makes a result exact.
 func ExampleTensor_SetAccPrecision() {
 	c := ggml.NewContext()
 	defer c.Close()

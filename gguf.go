@@ -95,7 +95,7 @@ type ggufData struct {
 	offset int64 // in bytes from the start of the file
 }
 
-// ggufCore is what the handle frees.
+// ggufCore is the part that the handle frees.
 type ggufCore struct {
 	ctx   *C.struct_gguf_context
 	files []*os.File // that OpenGGUF opened
@@ -128,10 +128,9 @@ func NewGGUF() (*GGUF, error) {
 	return newGGUF("new GGUF", r.value), nil
 }
 
-// OpenGGUF reads the header of a file, or of all files of a split model, of
-// which path is the first: then the GGUF is that of the model as one file. Every
-// tensor lies within its file: one that is cut short is refused, with a
-// [FileError] that says so. The files stay open until Close.
+// OpenGGUF reads the header of a file, or of all files of a split model, of which path is the
+// first. The GGUF shows a split model as one file. Every tensor lies within its file: one that is
+// cut short is refused, with a [FileError] that says so. The files stay open until Close.
 // C: gguf_init_from_callback, gguf_init_from_file.
 func OpenGGUF(path string) (*GGUF, error) {
 	g, err := OpenGGUFPart(path)
@@ -223,7 +222,7 @@ func (g *GGUF) with(f func(ctx *C.struct_gguf_context) error) error {
 	return f(g.core.ctx)
 }
 
-// number is what f returns, 0 when closed.
+// number returns the result of f; 0 when closed.
 func (g *GGUF) number(f func(ctx *C.struct_gguf_context) int64) int64 {
 	var n int64
 	_ = g.with(func(ctx *C.struct_gguf_context) error {

@@ -145,7 +145,7 @@ type span struct {
 	tensors     []int
 }
 
-// spans are those of the files that can be mapped; false when one cannot.
+// spans returns the spans of the files; false if one cannot be mapped.
 func (l *ggufLoader) spans() ([]*span, bool) {
 	if l.NoMmap || l.BufferType != nil || !l.device.Properties().BufferFromHost {
 		return nil, false
@@ -248,8 +248,8 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	return all, nil
 }
 
-// pieceOf is how much of a tensor is written at a time: all of what is repacked, and of what goes to a server as little as
-// ggml's client still asks for by its hash.
+// pieceOf returns how much of a tensor is written at a time: all of a repacked tensor, and for a server the smallest size
+// that ggml's client still looks up by its hash.
 func (l *ggufLoader) pieceOf(bt *BufferType, size int64) int64 {
 	const hashed = 10<<20 + 1
 	switch {

@@ -18,7 +18,7 @@ const (
 	keySplitTensors = "split.tensors.count" // int32, of all parts
 )
 
-// splitSuffix is how the name of part no, from 0, ends.
+// splitSuffix is the end of the name of part no, from 0.
 func splitSuffix(no, count int) string { return fmt.Sprintf("-%05d-of-%05d.gguf", no+1, count) }
 
 // NumParts counts the files that the tensors lie in: 1 for a file that is not
@@ -59,8 +59,8 @@ func (g *GGUF) join() error {
 	return g.joined()
 }
 
-// splitNumbers are the number of the part, from 0, and that of all parts; 0 of
-// a file that is not split.
+// splitNumbers returns the number of the part, from 0, and the number of parts; 0 for a file that
+// is not split.
 func (g *GGUF) splitNumbers() (no, count int, err error) {
 	count, err = GGUFValue[int](g, keySplitCount)
 	if err != nil {
@@ -171,7 +171,7 @@ func (g *GGUF) WriteParts(prefix string, o PartOptions) ([]string, error) {
 	return paths, nil
 }
 
-// divide gives the tensors of each file.
+// divide returns the tensors of each file.
 func (o PartOptions) divide(list []GGUFTensor, alignment int64) [][]GGUFTensor {
 	groups := [][]GGUFTensor{nil}
 	if o.KeysFirst {

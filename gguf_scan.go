@@ -31,7 +31,7 @@ const (
 // ggufSizes are the sizes of the value types in a file, 0 for string and array.
 var ggufSizes = [...]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 
-// A ggufHeader is what a scan finds out about a file.
+// A ggufHeader is the result of a scan.
 type ggufHeader struct {
 	raw       []byte // up to the first tensor
 	alignment int64
@@ -39,9 +39,8 @@ type ggufHeader struct {
 	tensors   []GGUFTensor
 }
 
-// A ggufScanner walks over a header before ggml parses it: to find
-// where it ends, to say what is wrong with a damaged one and where, and to
-// refuse what ggml does not check.
+// A ggufScanner walks over a header before ggml parses it: to find its end, to locate damage, and
+// to refuse what ggml does not check.
 type ggufScanner struct {
 	r    io.ReaderAt
 	size int64  // of the file
@@ -53,8 +52,7 @@ type ggufScanner struct {
 	header ggufHeader
 }
 
-// scanGGUF reads the header of a file of that many bytes. Its errors say what
-// is wrong, without the name of the file.
+// scanGGUF reads the header of a file of that many bytes. Its errors do not name the file.
 func scanGGUF(r io.ReaderAt, size int64) (*ggufHeader, error) {
 	s := &ggufScanner{r: r, size: size, part: "header"}
 	s.header.alignment = defaultAlignment

@@ -323,8 +323,7 @@ func ggufSetStrings(ctx *C.struct_gguf_context, key *C.char, v reflect.Value) er
 	})
 }
 
-// setAlignment changes what ggml keeps beside the keys: it looks at
-// this key only when it reads a header.
+// setAlignment sets the key and realigns the tensors: ggml itself reads this key only in a header.
 func (g *GGUF) setAlignment(v reflect.Value) error {
 	if !v.IsValid() || v.Kind() != reflect.Uint32 || !validAlignment(uint32(v.Uint())) {
 		return g.keyError(keyAlignment, nil, "it is %v; it must be an uint32 that is a power of two up to %d", v, maxAlignment)

@@ -114,10 +114,9 @@ func (g *GGUF) Header() (header []byte, err error) {
 	return header, err
 }
 
-// WriteTo writes the file: the header, and then the data of one tensor after
-// the other, of which only a small part is in memory at a time. The same keys
-// and tensors always give the same bytes. It returns the number of bytes
-// written. C: gguf_get_meta_data.
+// WriteTo writes the file: the header, then the data of one tensor after the other. Only a small
+// part of the data is in memory at a time. The same keys and tensors always give the same bytes. It
+// returns the number of bytes written. C: gguf_get_meta_data.
 func (g *GGUF) WriteTo(w io.Writer) (int64, error) {
 	g = made(g)
 	if w == nil {

@@ -33,7 +33,7 @@ type Graph struct {
 	replaced int                     // how often other tensors took the place of its own
 }
 
-// A graphVersion reports whether the nodes are those of another moment.
+// A graphVersion reports whether the nodes have changed since.
 type graphVersion struct {
 	replaced int
 	nodes    C.int

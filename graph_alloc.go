@@ -10,10 +10,9 @@ import (
 	"unsafe"
 )
 
-// A GraphAllocator gives memory to the tensors of a graph, and reuses that of
-// results which are no longer needed. Allocating another graph, or Close,
-// makes the tensors of the last one unallocated; a closed one has no memory. It is
-// safe for concurrent use. C: ggml_gallocr_t.
+// A GraphAllocator gives memory to the tensors of a graph, and reuses the memory of results that
+// are no longer needed. Allocating another graph, or Close, makes the tensors of the last one
+// unallocated; a closed one has no memory. It is safe for concurrent use. C: ggml_gallocr_t.
 type GraphAllocator struct {
 	h       *handle
 	a       C.ggml_gallocr_t
@@ -156,7 +155,7 @@ func (a *GraphAllocator) SizesFor(g *Graph, p Placement) ([]int64, error) {
 	}
 	for i, bt := range a.types {
 		if slices.ContainsFunc(a.types[:i], func(other *BufferType) bool { return other.b == bt.b }) {
-			sizes[i] = 0 // ggml repeats it
+			sizes[i] = 0 // ggml counts a shared buffer type twice
 		}
 	}
 	return asInt64s(sizes), nil
@@ -231,7 +230,7 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 	return nodes, nil
 }
 
-// needs is what the graph would take, for a message; nil where its placement is not known.
+// needs returns what the graph would take, for a message; nil if its placement is not known.
 func (a *GraphAllocator) needs(g *Graph) []memoryUse {
 	if len(a.types) > 1 {
 		return nil

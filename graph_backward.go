@@ -36,7 +36,7 @@ func (g *Graph) Backward() error {
 	return nil
 }
 
-// noBackward says what an assertion of ggml means that no check of this package foresees.
+// noBackward explains an assertion of ggml that no check of this package foresees.
 func noBackward(err error) string {
 	if !strings.Contains(err.Error(), "GGML_ASSERT") {
 		return err.Error()
@@ -193,7 +193,7 @@ func (g *Graph) gradient(t *Tensor, get func(p *C.struct_ggml_tensor) *C.struct_
 	defer release()
 	var p *C.struct_ggml_tensor
 	g.withRef(func() {
-		if g.backward { // before, a cleared graph still has those of others
+		if g.backward { // before, a cleared graph still has gradients of others
 			p = get(t.t)
 		}
 	})

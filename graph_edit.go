@@ -39,9 +39,9 @@ func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	return branches[i]
 }
 
-// IsComputed reports whether a graph that the tensor was added to computes it; of a
-// view, what it is a view of. It is false for leaves, and for what is in none of
-// the graphs, or only in branches that [Graph.Select] did not choose.
+// IsComputed reports whether a graph that the tensor was added to computes it; of a view, what it
+// is a view of. It is false for leaves, for tensors outside of the graphs, and for branches that
+// [Graph.Select] did not choose.
 // C: GGML_TENSOR_FLAG_COMPUTE.
 func (t *Tensor) IsComputed() bool {
 	yes := false

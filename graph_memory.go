@@ -162,8 +162,8 @@ func (m *graphMemory) free() {
 	m.contexts = nil
 }
 
-// allocatorState is what all allocators of graphs have: the memory of the graph
-// that is allocated at present, and the plan that it follows.
+// allocatorState is shared by all allocators of graphs: the memory of the graph that is allocated
+// now, and the plan that it follows.
 type allocatorState struct {
 	mu     sync.Mutex
 	memory *graphMemory
@@ -171,7 +171,7 @@ type allocatorState struct {
 	nodes  graphVersion // of the graph
 
 	plan    C.uint64_t // the signature of the graph whose plan is in use, see goggml_graph_signature; 0 for none
-	next    C.uint64_t // that of the graph which is being allocated
+	next    C.uint64_t // of the graph that is being allocated
 	fault   error      // why the allocator can be used no more
 	refusal error      // the failure of an allocation that leaves the allocator usable
 	limit   int        // of tensors in a graph; 0 for none
@@ -180,7 +180,7 @@ type allocatorState struct {
 	uses    atomic.Pointer[[]memoryUse]
 }
 
-// measured is what the allocator held after the last change.
+// measured returns the memory that the allocator held after the last change.
 func (s *allocatorState) measured() []memoryUse {
 	if uses := s.uses.Load(); uses != nil {
 		return *uses
@@ -205,7 +205,7 @@ func (s *allocatorState) unchanged(g *Graph) error {
 	return g.errorf(ErrNotAllocated, "the graph has changed since the scheduler allocated it; call Allocate again")
 }
 
-// purpose is what an allocation is for.
+// purpose is the purpose of an allocation.
 type purpose bool
 
 const (
@@ -213,7 +213,7 @@ const (
 	forCompute  purpose = true
 )
 
-// allocate replaces the memory by that of the graph, which f allocates.
+// allocate replaces the memory by the graph's, which f allocates.
 func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, allocator *handle, owner any, f func() C.goggml_int) error {
 	// A bad graph leaves the one before in place.
 	release, err := g.check(devices, checkBuilt)

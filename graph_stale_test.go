@@ -102,8 +102,7 @@ func TestClosedRoots(t *testing.T) {
 	require.ErrorIs(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g), ggml.ErrClosed)
 }
 
-// A scheduler is asked about tensors of other graphs, and told of those of closed
-// contexts.
+// A scheduler is queried with tensors of other graphs, and given tensors of closed contexts.
 func TestSchedulerOfForeignTensors(t *testing.T) {
 	cpu := optest.NewCPUBackend(t, 1)
 	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, cpu)

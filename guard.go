@@ -48,11 +48,11 @@ var errMemory = fmt.Errorf("%w; %s", ErrOutOfMemory, lessMemory)
 
 const lessMemory = "close something, or use a smaller model or batch"
 
-// memoryAssertions are those of ggml that fail where it gets no memory: of a device of a meta
-// device, of a meta device's weights, and of a context.
+// memoryAssertions are the assertions of ggml that fail for lack of memory: in a device of a meta
+// device, in a meta device's weights, and in a context.
 var memoryAssertions = []string{"bufs.back() != nullptr", "meta_buf_ctx->bufs[i]", "ctx->mem_buffer != NULL"}
 
-// memoryExceptions are what exceptions of C++ and of Vulkan say then.
+// memoryExceptions are texts of C++ and Vulkan exceptions for lack of memory.
 var memoryExceptions = []string{"std::bad_alloc", "ErrorOutOfDeviceMemory", "ErrorOutOfHostMemory"}
 
 // cleanMessage drops the folder of the C source file from "file:line: text".
@@ -99,7 +99,7 @@ func outerCall() call {
 		case f.File == "" || strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, "testing."):
 		case built && !test:
 			builder, innermost, built = folder, line, false
-		case folder == builder && !test: // by way of a function that calls back
+		case folder == builder && !test: // called through a function with a callback
 			caller = ""
 		case caller == "":
 			caller = line

@@ -160,7 +160,7 @@ func closePlaced(x *ggml.Tensor) {
 	delete(placedBuffers, x)
 }
 
-// allDevices are those of this process, also of servers that a test has added.
+// allDevices lists the devices of this process, including servers that a test has added.
 func allDevices(t testing.TB) []*ggml.Device {
 	devices, err := ggml.Devices()
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's Go code is that of Examples, which run.
+// The README's Go code is taken from Examples, which run.
 func TestREADMECode(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// publicFolders are those of the packages that others can import.
+// publicFolders lists the folders of packages that others can import.
 func publicFolders(t *testing.T) []string {
 	t.Helper()
 	folders := []string{".", "kernels", "llm"}
@@ -149,7 +149,7 @@ func hasMethod(t *doc.Type, name string) bool {
 	return slices.ContainsFunc(t.Methods, func(f *doc.Func) bool { return f.Name == name })
 }
 
-// Each name of scripts/sequential is that of a test or of a script: one that is misspelt would run under the race detector.
+// Each name in scripts/sequential names a test or a script: a misspelt one would run under the race detector.
 func TestSequentialNames(t *testing.T) {
 	list, err := os.ReadFile("scripts/sequential")
 	require.NoError(t, err)

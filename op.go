@@ -75,7 +75,7 @@ func (op *opCall) optional(t *Tensor) {
 	}
 }
 
-// retainOperand retains the context of operand i, and those of what it is a view of.
+// retainOperand retains the context of operand i, and the contexts of what it is a view of.
 func (op *opCall) retainOperand(i int, t *Tensor) {
 	switch {
 	case t.t == nil:
@@ -134,16 +134,15 @@ func (op *opCall) failed(err error, reason string) {
 	op.arena = nil
 }
 
-// require demands a condition; the message says what is wanted.
+// require demands a condition; the message states it.
 func (op *opCall) require(ok bool, format string, args ...any) {
 	if !ok && op.arena != nil {
 		op.failed(nil, message(format, args))
 	}
 }
 
-// message is fmt.Sprintf of copies of the arguments, so that those of a check
-// that holds need not be moved to the heap. A type that it does not know is
-// printed in place of the value.
+// message is fmt.Sprintf on copies of the arguments, so that a check that holds does not move its
+// arguments to the heap. For a type that it does not know it prints the type instead of the value.
 func message(format string, args []any) string {
 	copies := make([]any, len(args))
 	for i, a := range args {

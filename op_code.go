@@ -12,8 +12,8 @@ import (
 // version to version: keep the names. C: enum ggml_op.
 type OpCode int32
 
-// OpCodes lists the ops of ggml in the order of their numbers; the first
-// is that of leaves, "none".
+// OpCodes lists the ops of ggml in the order of their numbers; the first is "none", the op of
+// leaves.
 func OpCodes() []OpCode {
 	codes := make([]OpCode, C.GGML_OP_COUNT)
 	for i := range codes {
@@ -32,8 +32,8 @@ func (o OpCode) String() string {
 	return strings.ToLower(C.GoString(C.ggml_op_name(C.enum_ggml_op(o))))
 }
 
-// Symbol is the op as a formula, "X*Y" for example; "" for an op that there is
-// none of. Plumbing: programs rarely need it. C: ggml_op_symbol.
+// Symbol is the op as a formula, "X*Y" for example; "" if it has none. Plumbing: programs rarely
+// need it. C: ggml_op_symbol.
 func (o OpCode) Symbol() string {
 	if !o.valid() {
 		return ""
@@ -53,7 +53,7 @@ func (t *Tensor) OpCode() OpCode {
 // A Unary is an op on each element. C: enum ggml_unary_op.
 type Unary int
 
-// The unary ops; the methods of [Context] with these names say what they do.
+// The unary ops; see the methods of [Context] with these names.
 const (
 	UnaryAbs         Unary = C.GGML_UNARY_OP_ABS
 	UnarySgn         Unary = C.GGML_UNARY_OP_SGN

@@ -11,11 +11,10 @@ import (
 	"unsafe"
 )
 
-// A CustomFunc computes a tensor in Go: dst from src, the operands in the order
-// in which the op got them. The threads of the CPU backend call it, all at
-// once, for each compute of the graph: worker tells them apart, and each fills
-// its own share of dst, as by [Worker.Share]. dst and src are valid until the
-// function returns.
+// A CustomFunc computes a tensor in Go: dst from src, the operands in the order in which the op got
+// them. The threads of the CPU backend call it, all at once, for each compute of the graph: worker
+// identifies each, and each fills its own share of dst, as by [Worker.Share]. dst and src are valid
+// until the function returns.
 //
 // An error, or a panic (as a [*PanicError]), becomes the error of the compute:
 // calls that run meanwhile finish, and nothing more is computed. The function
@@ -93,18 +92,17 @@ func (t CustomTensor) RowBytes(i int64) []byte {
 	return unsafe.Slice((*byte)(row), t.Type.RowSize(t.Shape[0]))
 }
 
-// CustomRow gives row i of a tensor, counted over dimensions 1, 2 and 3, in
-// place. It panics when the type of the tensor is not that of T, and like
-// [CustomTensor.RowBytes]; a panic is an error of the compute.
+// CustomRow gives row i of a tensor, counted over dimensions 1, 2 and 3, in place. It panics if the
+// tensor's type is not T's, and in the cases of [CustomTensor.RowBytes]; a panic is an error of the
+// compute.
 func CustomRow[T Element](t CustomTensor, i int64) []T {
 	t.mustHold(elementType[T]())
 	row := t.RowBytes(i)
 	return unsafe.Slice((*T)(unsafe.Pointer(&row[0])), t.Shape[0])
 }
 
-// CustomSlice gives all elements of a tensor in order, in place. It panics when
-// the type of the tensor is not that of T, or when there are gaps between its
-// elements; a panic is an error of the compute.
+// CustomSlice gives all elements of a tensor in order, in place. It panics if the tensor's type is
+// not T's, or if there are gaps between its elements; a panic is an error of the compute.
 func CustomSlice[T Element](t CustomTensor) []T {
 	t.mustHold(elementType[T]())
 	stride := t.Type.BlockBytes()
@@ -169,7 +167,7 @@ func (c *Context) mapCustom(name string, inplace bool, f CustomFunc, threads int
 // maxCustom is the number of operands that fit into a tensor and its builder.
 const maxCustom = C.GGML_MAX_SRC - 1
 
-// CustomOptions say what [Context.Custom] computes.
+// CustomOptions describe the op of [Context.Custom].
 type CustomOptions struct {
 	Func    CustomFunc
 	Threads int     // that call Func, at most; 0 for all that the backend has
@@ -328,8 +326,8 @@ func (c *computation) startCustom() {
 	}
 }
 
-// customNodes are those of a graph that Go functions compute. They are found
-// once, as long as the graph only gets more nodes.
+// customNodes are the nodes of a graph that Go functions compute. They are found once, as long as
+// the graph only gets more nodes.
 type customNodes struct {
 	graph *C.struct_ggml_cgraph
 	seen  C.int // nodes

@@ -409,8 +409,8 @@ func TestCustomOnlyCPU(t *testing.T) {
 	}
 }
 
-// What it changes in place must be in memory of this process: an operand in that
-// of a device is refused, a result is computed here.
+// An op that works in place must find its operand in memory of this process: an operand on a device
+// is refused, a result is computed here.
 func TestCustomInPlaceOnDevice(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()

@@ -3,9 +3,8 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// The layouts that ops demand of their operands, from the loosest to the
-// strictest, are those of csrc/layout.h: contiguous rows, a uniform row stride,
-// contiguous, canonical strides.
+// The layouts that ops demand of their operands, from the loosest to the strictest, as in
+// csrc/layout.h: contiguous rows, a uniform row stride, contiguous, canonical strides.
 
 func (op *opCall) layout(what string, t *Tensor, layout C.enum_goggml_layout, format string) {
 	if op.arena != nil && t != nil {
@@ -36,10 +35,9 @@ func (op *opCall) canonicalStrides(what string, t *Tensor) {
 	op.layout(what, t, C.GOGGML_CANONICAL_STRIDES, "%s must be contiguous; call Cont")
 }
 
-// hasContiguousRows reports whether the elements of a row are adjacent, those of
-// a quantised one in whole blocks: a transposed tensor has others. ggml's own test
-// lets a row of one element have any stride, but not all its kernels do. It is
-// written in Go as most ops demand it, and a call of C takes longer.
+// hasContiguousRows reports whether the elements of a row are adjacent, in a quantised row in whole
+// blocks. A transposed tensor fails. ggml's own test lets a row of one element have any stride, but
+// not all its kernels do. It is written in Go as most ops demand it, and a call of C takes longer.
 func (t *Tensor) hasContiguousRows() bool {
 	return int64(t.t.nb[0]) == t.typ.BlockBytes() && t.ne[0]%t.typ.BlockSize() == 0
 }

@@ -107,7 +107,7 @@ func TestOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.SoftMaxExt(m.a, ggml.SoftMaxOptions{Sinks: m.vector(2)}) }, "soft_max_ext(a f32[4, 3], v f32[2]): sinks must have an entry for each of the 1 heads"},
 		{func(m *misuse) { m.c.NewTensorLike(m.c.Transpose(m.q)) }, "dup_tensor(q (transposed) q8_0[2, 32]): ne0 is 2; a row of q8_0 is a multiple of 32 elements"},
 
-		// tensors that are none
+		// nil tensors
 		{func(m *misuse) { m.c.Add(m.a, nil) }, "add(a f32[4, 3], nil): operand 1 is nil"},
 		{func(m *misuse) { m.c.MulMat(nil, m.a) }, "mul_mat(nil, a f32[4, 3]): operand 0 is nil"},
 		{func(m *misuse) { m.c.NewGraph(nil) }, "Context.NewGraph(nil): the tensor is nil"},
@@ -163,7 +163,7 @@ func TestLayoutErrors(t *testing.T) {
 	}
 }
 
-// Every op takes nil for an operand, and no value for the rest, as an error.
+// Every op reports nil operands, with zero values for all else, as an error.
 func TestNilOperands(t *testing.T) {
 	context := reflect.TypeFor[*ggml.Context]()
 	tensor := reflect.TypeFor[*ggml.Tensor]()

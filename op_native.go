@@ -137,7 +137,7 @@ func (b *OpBuilder) end(f func(op *opCall) *Tensor) *Tensor {
 // OK reports whether no check has failed so far.
 func (b *OpBuilder) OK() bool { return b != nil && b.op != nil && b.op.arena != nil }
 
-// Require demands a condition; the message, as by fmt.Sprintf, says what is wanted.
+// Require demands a condition; the message, as by fmt.Sprintf, states it.
 func (b *OpBuilder) Require(ok bool, format string, args ...any) {
 	if b.OK() {
 		b.op.require(ok, format, args...)

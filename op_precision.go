@@ -47,9 +47,9 @@ func (p Precision) valid() bool {
 	return false
 }
 
-// setOpParam changes a setting of the op that makes the tensor, and returns the
-// tensor. What fails is an error of its context, as of the op. f returns 0 when
-// the op has no such setting; ok is what the caller found out before.
+// setOpParam changes a setting of the op that makes the tensor, and returns the tensor. A failure
+// is an error of its context, as in building the op. f returns 0 if the op has no such setting; ok
+// is the result of the caller's own checks.
 func (t *Tensor) setOpParam(name string, f func() C.goggml_int, ok bool, format string, args ...any) *Tensor {
 	if t == nil || t.t == nil {
 		return t
@@ -93,7 +93,7 @@ func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
 }
 
-// AccPrecision is what SetAccPrecision demanded of a FlashAttention; false when
+// AccPrecision returns the precision that SetAccPrecision demanded of a FlashAttention; false if
 // the tensor comes from another op. C: ggml_flash_attn_ext_get_prec.
 func (t *Tensor) AccPrecision() (Precision, bool) {
 	p, is := PrecisionAny, false
@@ -105,11 +105,10 @@ func (t *Tensor) AccPrecision() (Precision, bool) {
 	return p, is
 }
 
-// SetHadamard tells that the first operand of the MulMat which makes the tensor
-// is a Hadamard matrix [n, n] scaled to be orthogonal, n a power of two, and
-// the second one F32, and returns the tensor: a backend may then use a fast
-// transform instead of the matrix. With another matrix the result is wrong.
-// Plumbing: programs rarely need it.
+// SetHadamard declares that the first operand of the MulMat that makes the tensor is a Hadamard
+// matrix [n, n] scaled to be orthogonal, n a power of two, and the second one F32, and returns the
+// tensor: a backend may then use a fast transform instead of the matrix. With another matrix the
+// result is wrong. Plumbing: programs rarely need it.
 // C: ggml_mul_mat_set_hint with GGML_HINT_SRC0_IS_HADAMARD.
 func (t *Tensor) SetHadamard() *Tensor {
 	return t.setOpParam("mul_mat_set_hint", func() C.goggml_int { return C.goggml_mul_mat_set_hint(t.t, C.GGML_HINT_SRC0_IS_HADAMARD) },
@@ -126,10 +125,9 @@ func (t *Tensor) maybeHadamard() bool {
 	})
 }
 
-// SetMaxKeys tells that no row of the mask of the FlashAttention which makes
-// the tensor has more than n finite entries, and returns the tensor: a backend
-// may then skip the other keys, and go wrong if there are more. 0 means that
-// nothing is known. Plumbing: programs rarely need it.
+// SetMaxKeys declares that no row of the mask of the FlashAttention that makes the tensor has more
+// than n finite entries, and returns the tensor: a backend may then skip the other keys, and go
+// wrong if there are more. 0 means that nothing is known. Plumbing: programs rarely need it.
 // C: ggml_flash_attn_ext_set_n_kv_max.
 func (t *Tensor) SetMaxKeys(n int) *Tensor {
 	return t.setOpParam("flash_attn_ext_set_n_kv_max", func() C.goggml_int { return C.goggml_flash_attn_set_n_kv_max(t.t, C.int32_t(n)) },

@@ -110,9 +110,9 @@ func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor 
 		C.int(d[1].Padding), C.int(d[0].Dilation), C.int(d[1].Dilation), C.bool(two), C.goggml_type(t)))
 }
 
-// Im2ColBack returns the gradient of the data in [Context.Im2Col], given that
-// of the result and the kernel: of the given shape, which is the data's. All
-// are contiguous F32. It has no backward. C: ggml_im2col_back.
+// Im2ColBack returns the gradient of the data in [Context.Im2Col], given the gradient of the result
+// and the kernel. It has the given shape, which is the data's. All are contiguous F32. It has no
+// backward. C: ggml_im2col_back.
 func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvDim) *Tensor {
 	op := c.begin("im2col_back", grad, kernel)
 	op.types("grad", grad, F32)
@@ -124,7 +124,7 @@ func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvD
 	var d [2]ConvDim
 	copy(d[:], dims)
 	two := len(dims) == 2
-	data := &Tensor{ne: shape} // stands for the data, of which only the shape counts
+	data := &Tensor{ne: shape} // stands for the data; only the shape counts
 	want := [4]int64{0, op.slide(0, &d[0], kernel, data), shape[2], 1}
 	if two {
 		want[2], want[3] = op.slide(1, &d[1], kernel, data), shape[3]

@@ -99,9 +99,9 @@ func (c *Context) SwiGLUClamp(a, b *Tensor, limit float32) *Tensor {
 	return op.done(C.goggml_op_swiglu_clamp(op.arena, a.ptr(), b.ptr(), C.float(limit)))
 }
 
-// ArgSortTopK returns the indices of the k largest elements of each row, the
-// largest first, I32 [k, …]: a view of those of [Context.ArgSort]. a is F32,
-// its rows are at equal distances. It has no backward. C: ggml_argsort_top_k.
+// ArgSortTopK returns the indices of the k largest elements of each row, the largest first, I32 [k,
+// …]: a view of the result of [Context.ArgSort]. a is F32, its rows are at equal distances. It has
+// no backward. C: ggml_argsort_top_k.
 func (c *Context) ArgSortTopK(a *Tensor, k int) *Tensor {
 	op := c.rows("argsort_top_k", a)
 	op.uniformRowStride("a", a)

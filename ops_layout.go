@@ -239,8 +239,8 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_repeat_4d(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3])))
 }
 
-// RepeatBack sums the repetitions: it returns a tensor of b's shape, of which
-// a's shape is a repetition. Both are F32; of b only the shape counts. C: ggml_repeat_back.
+// RepeatBack sums the repetitions: a's shape repeats b's, and the result has b's shape. Both are
+// F32; only b's shape counts. C: ggml_repeat_back.
 func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
@@ -301,9 +301,9 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 	return op
 }
 
-// Acc returns a copy of a with b added to a part of it: the part has b's
-// shape, the strides of its dimensions 1 to 3 (0 stands for that of a), and an
-// offset, in bytes. Both are F32, a is contiguous. C: ggml_acc.
+// Acc returns a copy of a with b added to a part of it: the part has b's shape, the strides of its
+// dimensions 1 to 3 (0 stands for a's stride), and an offset, in bytes. Both are F32, a is
+// contiguous. C: ggml_acc.
 func (c *Context) Acc(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 	op := c.part("acc", a, b, &strides, offset, F32)
 	return op.done(C.goggml_op_acc(op.arena, a.ptr(), b.ptr(), C.size_t(strides[0]), C.size_t(strides[1]), C.size_t(strides[2]), C.size_t(offset)))

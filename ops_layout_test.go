@@ -15,7 +15,7 @@ import (
 // movedTypes are those that Cont, Dup and Concat take.
 var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 
-// plainTypes are those of them that are converted to each other.
+// plainTypes are the ones that are converted to each other.
 var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
 func copyCases() []opCase {

@@ -3,7 +3,7 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// A Pool is what becomes of the elements in a window. C: enum ggml_op_pool.
+// A Pool reduces the elements of a window. C: enum ggml_op_pool.
 type Pool int
 
 // The kinds of pooling.
@@ -75,9 +75,9 @@ func (c *Context) Pool2D(a *Tensor, kind Pool, dims [2]PoolDim) *Tensor {
 		C.int(dims[0].Stride), C.int(dims[1].Stride), C.float(dims[0].Padding), C.float(dims[1].Padding)))
 }
 
-// Pool2DBack returns the gradient of x in [Context.Pool2D], given that of the
-// result. The largest element of a window takes all of its gradient, the first
-// of several. Both are contiguous F32. It has no backward.
+// Pool2DBack returns the gradient of x in [Context.Pool2D], given the gradient of the result. The
+// largest element of a window takes all of its gradient, the first of several. Both are contiguous
+// F32. It has no backward.
 // C: ggml_pool_2d_back.
 func (c *Context) Pool2DBack(grad, x *Tensor, kind Pool, dims [2]PoolDim) *Tensor {
 	op := c.pool("pool_2d_back", kind, grad, x)

@@ -164,8 +164,8 @@ func (c *Context) RoPEInPlace(a, pos, factors *Tensor, r RoPE) *Tensor {
 	return c.rope(C.GOGGML_ROPE_INPLACE, a, pos, factors, r)
 }
 
-// RoPEBack returns the gradient of a in [Context.RoPE], given that of the
-// result: the rotation back. It has no backward.
+// RoPEBack returns the gradient of a in [Context.RoPE], given the gradient of the result: the
+// inverse rotation. It has no backward.
 // C: ggml_rope_ext_back, ggml_rope_multi_back.
 func (c *Context) RoPEBack(grad, pos, factors *Tensor, r RoPE) *Tensor {
 	return c.rope(C.GOGGML_ROPE_BACK, grad, pos, factors, r)

@@ -65,7 +65,7 @@ func (v ropeVariant) head(d *draw) int64 {
 	return int64(v.Dims+v.Offset) + 2*(d.Size(4)-1)
 }
 
-// positions draws those of the tokens.
+// positions draws the positions of tokens.
 func (v ropeVariant) positions(d *draw, tokens int64) operand {
 	if v.multi() {
 		tokens *= 4

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// A BuildType says what an [Optimizer] can do. C: enum ggml_opt_build_type.
+// A BuildType selects what an [Optimizer] can do. C: enum ggml_opt_build_type.
 type BuildType int
 
 // The zero BuildType stands for BuildOptimizer.
@@ -38,9 +38,9 @@ type OptimizerOptions struct {
 	// and is the fastest. All its leaves have memory, see [Context.Allocate].
 	// Without them each evaluation takes another graph, see [Optimizer.Prepare].
 	//
-	// ggml keeps static graphs of up to 2048 nodes, gradients and steps
-	// included. A larger one is allocated anew for each evaluation: ask for
-	// Labels, Loss and the like after each Allocate, as for dynamic graphs.
+	// ggml keeps static graphs of up to 2048 nodes, gradients and steps included. A larger one is
+	// allocated again for each evaluation: call Labels, Loss and the like after each Allocate, as
+	// for dynamic graphs.
 	Inputs, Outputs *Tensor
 
 	// GraphSize bounds the number of nodes and leaves of dynamic graphs,

@@ -151,8 +151,8 @@ func (o *Optimizer) alloc(backward bool) error {
 	return nil
 }
 
-// measure notes what memory the optimizer holds, for [MemoryReport]: that of the
-// graph on each backend, and that of the moments and the like.
+// measure records the memory that the optimizer holds, for [MemoryReport]: the graph's on each
+// backend, and the moments and the like.
 func (o *Optimizer) measure() {
 	if len(o.own) == 0 && (o.kept() || o.ready && o.hasStep()) {
 		r := C.goggml_opt_buffer(o.o, o.graph.g)

@@ -13,8 +13,8 @@ import (
 // an [Optimizer] reads in batches. It is shuffled in units of a shard: so many
 // samples that lie one after the other.
 //
-// It is safe for concurrent use; its data is not locked, as that of any
-// [Tensor]. C: ggml_opt_dataset_t.
+// It is safe for concurrent use; its data is not locked, like the data of any [Tensor]. C:
+// ggml_opt_dataset_t.
 type Dataset struct {
 	h           *handle
 	d           C.ggml_opt_dataset_t

@@ -14,8 +14,8 @@ type EpochProgress struct {
 	Elapsed time.Duration // since the part began
 }
 
-// EpochOptions are the settings of [Optimizer.Epoch]. The zero value evaluates
-// all samples, and tells nobody.
+// EpochOptions are the settings of [Optimizer.Epoch]. The zero value evaluates all samples, without
+// progress reports.
 type EpochOptions struct {
 	// TrainSamples is how many of the first samples are trained on; the rest is
 	// evaluated. A negative number stands for all.
@@ -27,9 +27,9 @@ type EpochOptions struct {
 // Epoch trains on the first samples of the data set, in their present order, and
 // then evaluates the rest. The graph is static.
 //
-// The size of a batch is that of the inputs. It divides TrainSamples and the
-// number of samples, and a period of batches divides TrainSamples. Cancelling ctx ends the epoch
-// before the next batch, with the cause. C: ggml_opt_epoch.
+// The inputs decide the size of a batch. It divides TrainSamples and the number of samples, and a
+// period of batches divides TrainSamples. Cancelling ctx ends the epoch before the next batch, with
+// the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
 	if o == nil || d == nil || ctx == nil {
 		return optError(errNil, "the optimizer, the data set or the context.Context is nil")
@@ -139,7 +139,7 @@ func (o *Optimizer) checkEpoch(d *Dataset, trained int64) (batch int64, err erro
 
 // FitOptions are the settings of [Fit].
 type FitOptions struct {
-	// Inputs and Outputs are those of the network, which is a static graph.
+	// Inputs and Outputs belong to the network, which is a static graph.
 	Inputs, Outputs *Tensor
 
 	// Loss is mostly LossMeanSquaredError or LossCrossEntropy; the zero value,
@@ -147,7 +147,7 @@ type FitOptions struct {
 	Loss      LossType
 	Optimizer OptimizerType
 
-	// LearningRate is that of every step; 0 stands for that of
+	// LearningRate is the learning rate of every step; 0 stands for the one of
 	// DefaultOptimizerParams, as for all other settings.
 	LearningRate float32
 	// Params, where given, decides instead on the learning rate and its like of

@@ -97,7 +97,7 @@ func TestFitErrors(t *testing.T) {
 	require.ErrorContains(t, fit(11, mse), "a step takes 11 samples; the data set has only 10: make ne1 of the inputs")
 }
 
-// An op that failed is what Fit returns, with the line of the op.
+// Fit returns the error of the op that failed, with its line.
 func TestFitNamesTheFailedOp(t *testing.T) {
 	backend, err := ggml.NewCPUBackend(1)
 	require.NoError(t, err)

@@ -5,8 +5,8 @@ import "C"
 
 import "fmt"
 
-// A LossType is what an [Optimizer] makes small, in terms of the outputs
-// [ne0, k] for k samples. C: enum ggml_opt_loss_type.
+// A LossType is the loss that an [Optimizer] minimises, in terms of the outputs [ne0, k] for k
+// samples. C: enum ggml_opt_loss_type.
 type LossType int
 
 // The losses. Others are built from ops, and given to LossSum or LossMean as

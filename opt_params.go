@@ -23,8 +23,8 @@ func (t OptimizerType) String() string {
 	return C.GoString(C.ggml_opt_optimizer_name(C.enum_ggml_opt_optimizer_type(t)))
 }
 
-// OptimizerParams are the settings of a step; only those of the rule in use
-// count. C: struct ggml_opt_optimizer_params.
+// OptimizerParams are the settings of a step; only settings of the rule in use count. C: struct
+// ggml_opt_optimizer_params.
 type OptimizerParams struct {
 	AdamW AdamWParams
 	SGD   SGDParams

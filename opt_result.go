@@ -22,7 +22,7 @@ type OptResult struct {
 	n    int64      // of these
 }
 
-// resultKind is what evaluations in one result have in common.
+// resultKind is common to all evaluations in a result.
 type resultKind struct {
 	loss   LossType
 	period int

@@ -33,17 +33,17 @@ func (o *Optimizer) present() optTensors {
 	return o.tensors
 }
 
-// Inputs is the tensor of the samples. Like the following ones it is nil for
-// dynamic graphs before the first Allocate, which replaces them all; so are those of
-// a large static graph (see [OptimizerOptions]), but for inputs and outputs.
+// Inputs is the tensor of the samples. Like the methods below it returns nil for dynamic graphs
+// before the first Allocate, which replaces all of these tensors. For a large static graph (see
+// [OptimizerOptions]) this holds for all but inputs and outputs.
 // C: ggml_opt_inputs.
 func (o *Optimizer) Inputs() *Tensor {
 	o = made(o)
 	return o.present().inputs
 }
 
-// Outputs is the result of the graph. That of a static graph cannot be read
-// unless it was allocated like the leaves. C: ggml_opt_outputs.
+// Outputs is the result of the graph. In a static graph it cannot be read unless it was allocated
+// like the leaves. C: ggml_opt_outputs.
 func (o *Optimizer) Outputs() *Tensor {
 	o = made(o)
 	return o.present().outputs

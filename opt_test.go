@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 )
 
-// ggml accumulates the gradients of all steps of a dynamic graph, and
-// after a forward pass those of a static one; here neither happens.
+// ggml accumulates gradients over all steps of a dynamic graph, and of a static graph after a
+// forward pass; here neither happens.
 func TestOptimizerTrains(t *testing.T) {
 	const n, steps = 16, 6
 	for name, run := range map[string]struct {
@@ -151,7 +151,7 @@ func TestOptimizerSumAndMean(t *testing.T) {
 		require.Nil(t, o.Labels())
 		require.Nil(t, o.Pred())
 		require.Nil(t, o.NumCorrect())
-		clear(g.y) // the loss is then that of zeros
+		clear(g.y) // the loss is then the loss of zeros
 		want, grad := g.grad(0, 4)
 		if loss == ggml.LossSum {
 			want *= 8

@@ -183,8 +183,8 @@ var exclusions = []exclusion{
 	{"IM2COL_3D|CONV_2D|CONV_2D_DW|GATED_DELTA_NET", "must be contiguous; call Cont", "the layout of an operand; Cont makes the one that is taken"},
 }
 
-// exclusionsOfAll are more, those of "scripts/opsupport --all" that are not
-// among the ones kept in testdata.
+// exclusionsOfAll are more exclusions, for cases of "scripts/opsupport --all" that are not kept in
+// testdata.
 var exclusionsOfAll = []exclusion{
 	{"CONV_2D", "a kernel of .* does not fit", "a result without elements; see the first of exclusions"},
 	{"SSM_SCAN|GATED_DELTA_NET", "no such op", "the states that a scan returns are the last, or those after each token"},

@@ -45,8 +45,8 @@ func TestEveryOpHasReference(t *testing.T) {
 	}
 }
 
-// hasBackward is what the documentation of an op says: as long as it says nothing, and the op does not work in place,
-// it has one.
+// hasBackward reports whether an op has a backward by its documentation: unless it denies it, or works in place, it
+// has one.
 func hasBackward(op *doc.Func) bool {
 	text := strings.Join(strings.Fields(op.Doc), " ")
 	return !strings.HasSuffix(op.Name, "InPlace") && !strings.Contains(text, "no backward") && !strings.Contains(text, "It stops gradients")
@@ -141,7 +141,7 @@ func TestTransposedBlockErrors(t *testing.T) {
 	}
 }
 
-// There are no empty tensors: what asks for one gives an error.
+// There are no empty tensors: requests for one give an error.
 func TestNoEmptyTensors(t *testing.T) {
 	for name, build := range map[string]func(c *ctx, x *ggml.Tensor) *ggml.Tensor{
 		"new":         func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.NewTensor(ggml.F32, 4, 0) },

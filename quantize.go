@@ -153,7 +153,7 @@ func normalized(importance []float32) []float32 {
 	return out
 }
 
-// checkReadsBack demands finite values of what was quantised.
+// checkReadsBack demands that quantised data dequantises to finite values.
 func checkReadsBack(data []byte, t Type, src []float32, rowLen int) error {
 	if t == F32 {
 		return nil

@@ -84,8 +84,8 @@ func littleEndian(x []float32) []byte {
 	return out.Bytes()
 }
 
-// Quantised blocks read, and written where the other implementation writes, are
-// byte for byte those of the Python package gguf.
+// Reading quantised blocks, and writing those types that the Python package gguf writes, gives the
+// package's values byte for byte.
 func TestAgreesWithGGUFQuants(t *testing.T) {
 	f, err := os.Open("testdata/gguf-quants.txt")
 	require.NoError(t, err)

@@ -195,7 +195,7 @@ func (e *lostServer) Error() string {
 
 func (e *lostServer) Unwrap() []error { return []error{ErrDisconnected, e.cause} }
 
-// LostServer is the server, for programs that tell their users of it alone.
+// LostServer returns the server, for programs that report only it to their users.
 func (e *lostServer) LostServer() string { return e.endpoint }
 
 // An absentServer is why a server cannot be added: it is not gone, for it was not there.
@@ -226,8 +226,7 @@ func lockDevices(backends []*Backend) (unlock func()) {
 	}
 }
 
-// sortedDevices lists the RPC devices among those of the backends, each
-// once and always in the same order.
+// sortedDevices lists the RPC devices of the backends, each once and always in the same order.
 func sortedDevices(backends []*Backend) []C.ggml_backend_dev_t {
 	var list []C.ggml_backend_dev_t
 	add := func(d C.ggml_backend_dev_t) {

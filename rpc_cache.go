@@ -16,10 +16,10 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// rpcHashThreshold is of how many bytes on a client asks by a hash first.
+// rpcHashThreshold is the size from which a client first sends a hash.
 const rpcHashThreshold = 10 << 20
 
-// An rpcCache keeps large data in a folder, in files named by the FNV-1a hash by which clients ask for it.
+// An rpcCache keeps large data in a folder, in files named by the FNV-1a hash by which clients request it.
 type rpcCache struct {
 	folder string
 	limit  int64 // bytes; 0 for none

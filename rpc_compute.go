@@ -15,7 +15,7 @@ import (
 
 // Graphs are kept for GraphRecompute.
 const (
-	maxRPCGraphs     = 1024      // of a device: by then a client forgets those that it has sent
+	maxRPCGraphs     = 1024      // on a device: a client that sends more has forgotten the first ones
 	maxRPCGraphBytes = 512 << 20 // of all graphs of a client
 )
 
@@ -83,7 +83,7 @@ func (s *rpcSession) dismiss(g *rpcGraph) {
 	s.uncharge(g.bytes)
 }
 
-// dropOldest drops the graph, other than one, that was not used for longest; false when there is none.
+// dropOldest drops the least recently used graph, except one; false if there is none.
 func (s *rpcSession) dropOldest(except *rpcGraph) bool {
 	oldest, device, number := except, 0, uint64(0)
 	for d, graphs := range s.graphs {
@@ -195,7 +195,8 @@ func (s *rpcSession) backend(device int) (*Backend, error) {
 	return b, nil
 }
 
-// watchHangUp calls f if the client is gone before stop, which its kernel tells even where it has sent more.
+// watchHangUp calls f if the client is gone before stop. The client's kernel tells, even if the client has
+// sent more.
 func (s *rpcSession) watchHangUp(f func()) (stop func()) {
 	const often = 200 * time.Millisecond
 	done := make(chan struct{})

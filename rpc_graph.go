@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// An rpcGraph is a graph of a client, each op of it made anew by the method of Context that makes such an op. It is
+// An rpcGraph is a client's graph, with each op built anew by the method of Context that builds such an op. It is
 // computed in stages: one ends before a look-up whose row numbers an op of the same stage may have written, so that they
 // are known, and checked, before they are used.
 type rpcGraph struct {
@@ -54,7 +54,7 @@ type rpcBuilder struct {
 	session *rpcSession
 	m       *rpcwire.Graph
 	index   map[uint64]int // of tensors, by their numbers
-	place   []int          // in the order of nodes, −1 for what is none
+	place   []int          // in the order of nodes, −1 for other tensors
 	c       *Context
 	buffers map[*rpcBuffer]bool
 	paid    int64 // bytes that are reserved for the graph
@@ -71,7 +71,7 @@ type rpcBuilder struct {
 	lookups []rpcLookup
 }
 
-// An rpcWrite is what a node of the stage writes.
+// An rpcWrite is the memory that a node of the stage writes.
 type rpcWrite struct {
 	node *C.struct_ggml_tensor
 	rpcSpan
@@ -163,7 +163,7 @@ func (b *rpcBuilder) pay() error {
 	return nil
 }
 
-// buildStage builds nodes from the first on, and moves first to that of the next stage.
+// buildStage builds nodes from the first on, and moves first to the beginning of the next stage.
 func (b *rpcBuilder) buildStage(ctx context.Context) (stage rpcStage, err error) {
 	next := b.first
 	for ; next < len(b.m.Nodes); next++ {
@@ -361,7 +361,7 @@ func (b *rpcBuilder) view(p *C.struct_ggml_tensor, said *rpcwire.Tensor) error {
 	return nil
 }
 
-// compare demands that what was built is what the client says.
+// compare demands that the built tensor is what the client says.
 func (b *rpcBuilder) compare(t *Tensor, n *rpcNode) error {
 	said := n.Tensor
 	switch {
@@ -590,7 +590,7 @@ func layoutOf(t *rpcwire.Tensor) (l rpcLayout, err error) {
 	}
 	for i, nb := range t.Nb {
 		l.nb[i] = int64(nb)
-		if uint32(canonical[i]) == nb { // of which the protocol has the low 32 bits
+		if uint32(canonical[i]) == nb { // the protocol has its low 32 bits
 			l.nb[i] = canonical[i]
 		}
 		if l.nb[i]%size != 0 {

@@ -42,8 +42,8 @@ func (n *rpcNode) shape4() (shape [4]int64) {
 // like is a tensor of which an op takes the shape alone.
 func (n *rpcNode) like(t Type) *Tensor { return n.c.NewTensor(t, n.shape()...) }
 
-// An rpcOp builds a node by the method of Context that makes such an op, whose checks are then those of this server.
-// What it makes is compared with what the client says: an op that is read wrongly is refused, not computed.
+// An rpcOp builds a node by the method of Context that makes such an op, so its checks are the checks of this
+// server. The result is compared with what the client says: an op that is read wrongly is refused, not computed.
 type rpcOp func(n *rpcNode, a, b, c *Tensor) *Tensor
 
 // rpcOps has the ops that a client can have; none whose parameters are addresses of functions.
@@ -413,7 +413,7 @@ func (t *Tensor) withPrecision(n *rpcNode) *Tensor {
 		if p := n.int(3); p != 0 {
 			t.SetAccPrecision(Precision(p))
 		}
-		n.Params[4] = 0 // what the client promises of its mask ([Tensor.SetMaxKeys]) is not relied upon
+		n.Params[4] = 0 // the client's promise about its mask ([Tensor.SetMaxKeys]) is not trusted
 		return t
 	}
 	if p := n.int(0); p != 0 {

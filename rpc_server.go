@@ -69,12 +69,12 @@ type RPCServerOptions struct {
 // endpoint is an IPv4 address and a port, "127.0.0.1:50052" for example; without
 // devices it offers the CPU. Clients compute at the same time, each with buffers, graphs and backends of its own.
 //
-// The server is this package's own. An op of a client is made anew by the method of [Context] that makes such an op, and
-// computed if that is what the client says it is, in memory that is the client's; row numbers are checked before they are
-// used. So what the binding refuses of its callers is refused of clients: custom ops, whose parameters are addresses,
-// and a few layouts that a GPU would take but the CPU does not. A client that sends what is refused is disconnected, with
-// the reason in the log ([SetLogger]), which tells of every client. It cannot connect the server with other ones, as
-// ggml's can for sums of tensors (llama.cpp's --split-mode tensor sums up in the client then).
+// The server is this package's own. It builds each op of a client anew by the method of [Context] that builds such an op,
+// and computes it if the result is what the client says, in the client's memory; row numbers are checked before use. So
+// it refuses of clients what the binding refuses of its callers: custom ops, whose parameters are addresses, and a few
+// layouts that a GPU would take but the CPU does not. A client that sends what is refused is disconnected, with the
+// reason in the log ([SetLogger]), which has a line for every client. A client cannot connect servers with each other for
+// sums of tensors, as ggml's server can (llama.cpp's --split-mode tensor then sums in the client).
 //
 // When it stops, it takes no more requests, waits for the computations in flight, and frees the memory of all clients,
 // which find it gone.
@@ -150,7 +150,7 @@ func (d *rpcDevice) take(data, objects int64) bool {
 	return d.pool.Take(data, objects)
 }
 
-// memory is what a client can have, and all.
+// memory returns the memory that a client can have, and all memory.
 func (d *rpcDevice) memory() (free, total int64) {
 	p := d.Properties()
 	return min(p.MemoryFree, d.pool.Free()), min(p.MemoryTotal, d.pool.Limit())
@@ -378,7 +378,7 @@ func (s *rpcServer) take(session *rpcSession, d *rpcDevice, data, objects int64)
 	return true
 }
 
-// evict ends the session that has been idle for longest, if that is too long; nil where there is none.
+// evict ends the session that has been idle for longest, if that is too long; nil if there is none.
 func (s *rpcServer) evict(another string) *rpcSession {
 	var idlest *rpcSession
 	longest := s.options.Idle

@@ -22,7 +22,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// An rpcSession is what a server keeps for one client: its buffers, graphs, and backends. One goroutine serves it.
+// An rpcSession is a server's state for one client: its buffers, graphs, and backends. One goroutine serves it.
 type rpcSession struct {
 	server *rpcServer
 	conn   net.Conn
@@ -50,14 +50,14 @@ type rpcSession struct {
 	stats rpcStats
 }
 
-// rpcStats are what the log says of a client.
+// rpcStats are the log's figures of a client.
 type rpcStats struct {
 	received, sent int64
 	graphs         int
 	computing      time.Duration
 }
 
-// An rpcBuffer is a buffer of a client, who knows it by addresses that are none of this process.
+// An rpcBuffer is a client's buffer. The client knows it by addresses that are not of this process.
 type rpcBuffer struct {
 	device int
 	b      *Buffer
@@ -137,7 +137,8 @@ func (s *rpcSession) end(why error) {
 	}
 }
 
-// finished reports that the client has read, or wants to compute more: the last result is no longer kept for it.
+// finished says that the client has read the last result, or wants to compute more: the result is no longer
+// kept.
 func (s *rpcSession) finished() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +250,8 @@ func (s *rpcSession) greet() error {
 	return nil
 }
 
-// rpcBufferBytes is what a buffer takes beside its data, in the C library and in Go, whose garbage takes as much again.
+// rpcBufferBytes is the memory of a buffer beside its data, in the C library and in Go, whose garbage takes as much
+// again.
 const rpcBufferBytes = 2 << 10
 
 // charge reserves memory of the host for objects of the session; graphs that were not used for longest make room.

@@ -95,7 +95,7 @@ func TestRPCMisuse(t *testing.T) {
 	require.ErrorContains(t, ggml.ServeRPC(t.Context(), busy.Addr().String(), ggml.RPCServerOptions{}), "address already in use")
 }
 
-// What is no server of this protocol is an error that names it, within a limit of time, and never the end of the process.
+// A peer that is no server of this protocol is an error that names it, within a time limit, and never ends the process.
 func TestBadServers(t *testing.T) {
 	defer func() { testhook.RPCStall = 0 }()
 	hello := func(major, minor byte) []byte {

@@ -177,7 +177,7 @@ func (c *schedCallbacks) fail(err error, node *Tensor) {
 	}
 }
 
-// reserved tells the callback what the reserve for a graph has changed.
+// reserved reports to the callback what the reserve for a graph has changed.
 func (c *schedCallbacks) reserved(before, after []memoryUse) {
 	if c.realloc == nil {
 		return

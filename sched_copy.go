@@ -46,9 +46,8 @@ func (w *WeightCopy) Nodes() []*Tensor {
 	return nodes
 }
 
-// Operands lists the operands of one of the Nodes. Those that were computed
-// before can be read: the ids of [Context.MulMatID], which tell the parts of
-// the weight that are needed.
+// Operands lists the operands of one of the Nodes. Operands that were computed before can be read:
+// the ids of [Context.MulMatID], which select the parts of the weight that are needed.
 func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
 	w = made(w)
 	if w.over() {

@@ -15,8 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// A tower is products with activations in between, of which each weight lies on
-// a device of its own.
+// A tower is products with activations in between. Each weight lies on a device of its own.
 type tower struct {
 	ctx         *ggml.Context
 	x, y        *ggml.Tensor

@@ -56,7 +56,7 @@ func (s *Scheduler) sizes(g *Graph, sizes []C.size_t) C.goggml_int {
 	})
 }
 
-// needs is what the graph would take, for a message; nil when that cannot be found.
+// needs returns what the graph would take, for a message; nil if that cannot be found.
 func (s *Scheduler) needs(g *Graph) []memoryUse {
 	sizes := make([]C.size_t, len(s.backends))
 	if r := s.sizes(g, sizes); guardError(r.error) != nil || r.value == 0 {
@@ -70,9 +70,9 @@ func (s *Scheduler) needs(g *Graph) []memoryUse {
 	return uses
 }
 
-// SplitGraph chooses a backend for each node, as Allocate does, and takes no memory:
-// afterwards TensorBackend and NumGraphSplits tell what it chose. As in Reserve, the
-// graph before is not allocated any more. C: ggml_backend_sched_split_graph.
+// SplitGraph chooses a backend for each node, as Allocate does, and takes no memory: afterwards
+// TensorBackend and NumGraphSplits report its choice. As in Reserve, the graph before is not
+// allocated any more. C: ggml_backend_sched_split_graph.
 func (s *Scheduler) SplitGraph(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int {

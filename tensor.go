@@ -255,9 +255,8 @@ func opName(t *C.struct_ggml_tensor) string {
 // read it. It returns the tensor. C: ggml_set_input.
 func (t *Tensor) SetInput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_INPUT) }
 
-// SetOutput marks a tensor that the caller reads after a compute: the graph
-// allocator does not reuse its memory, nor that of what it is a view of. It
-// returns the tensor. C: ggml_set_output.
+// SetOutput marks a tensor that the caller reads after a compute: the graph allocator does not
+// reuse its memory, nor the memory that it is a view of. It returns the tensor. C: ggml_set_output.
 func (t *Tensor) SetOutput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_OUTPUT) }
 
 // SetParam marks a tensor that is trained; it returns the tensor.

@@ -128,9 +128,8 @@ func (t *Tensor) writable() error {
 	return t.compact()
 }
 
-// compact demands that a copy without gaps is not very much larger than the
-// tensor, as that of a view can be whose elements share memory: the Go runtime
-// ends the process when it has no memory.
+// compact demands that a copy without gaps is not very much larger than the tensor. It may be for a
+// view whose elements share memory, and the Go runtime ends the process when it has no memory.
 func (t *Tensor) compact() error {
 	const much = 1 << 28
 	if n := t.packedSize(); n > much && n > t.NumBytes() {
@@ -371,7 +370,7 @@ func (t *Tensor) Memset(value byte) error {
 	})
 }
 
-// A dataUse is what a call does with the data of a tensor.
+// A dataUse is how a call uses the data of a tensor.
 type dataUse int
 
 const (

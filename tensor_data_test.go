@@ -118,8 +118,7 @@ func TestMemset(t *testing.T) {
 	require.NotEmpty(t, ggml.Commit())
 }
 
-// Regions are what copies row by row give, written and read, at once and in
-// the order of a backend's work.
+// Regions equal copies row by row, written and read, at once and in the order of a backend's work.
 func TestRegions(t *testing.T) {
 	const size = 512
 	b := optest.NewCPUBackend(t, 1)

@@ -98,7 +98,7 @@ func intCodec[T int8 | int16 | int32 | int64](low, high float64) codec {
 	return c
 }
 
-// codec is that of the tensor's elements.
+// codec returns the codec of the tensor's elements.
 func (t *Tensor) codec() (codec, error) {
 	if err := t.missing(); err != nil {
 		return codec{}, err

@@ -53,8 +53,8 @@ func (t *Tensor) Sources() []*Tensor {
 // A TensorKey is the identity of a tensor, for maps; see [Tensor.Key].
 type TensorKey struct{ t *C.struct_ggml_tensor }
 
-// Key identifies the tensor as long as its context is open: those of two *Tensor are
-// equal where [Tensor.Is] says that they stand for the same one.
+// Key identifies the tensor as long as its context is open: two *Tensor have equal keys if
+// [Tensor.Is] says that they stand for the same tensor.
 func (t *Tensor) Key() TensorKey { return TensorKey{t.ptr()} }
 
 // OpParams are the numbers beside the operands of an op, as ggml keeps them: strides,

@@ -3,8 +3,8 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// predicate is what f reports of the C tensor; false when the context is closed or
-// the op failed.
+// predicate returns the result of f for the C tensor; false if the context is closed or the op
+// failed.
 func (t *Tensor) predicate(f func(t *C.struct_ggml_tensor) C.bool) bool {
 	var yes bool
 	t.withRef(func() { yes = bool(f(t.t)) })
@@ -106,8 +106,8 @@ func (t *Tensor) IsContiguousRows() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguous_rows(t) })
 }
 
-// compared is what f says of two C tensors; false when one is nil, comes from
-// an op that failed, or belongs to a closed context.
+// compared returns the result of f for two C tensors; false if one is nil, comes from an op that
+// failed, or belongs to a closed context.
 func compared(a, b *Tensor, f func(a, b *C.struct_ggml_tensor) C.bool) bool {
 	yes := false
 	a.withRef(func() {

@@ -51,7 +51,7 @@ const (
 	Q2_0   Type = C.GGML_TYPE_Q2_0
 )
 
-// typeInfo is what ggml knows of a type, read once.
+// typeInfo is ggml's description of a type, read once.
 type typeInfo struct {
 	name      string
 	blockSize int64
@@ -124,9 +124,8 @@ func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.BlockBytes()
 // C: ggml_is_quantized.
 func (t Type) IsQuantized() bool { return t.info().quantized }
 
-// IsNumeric reports whether elements of the type stand for real numbers, as those
-// of weights do: floats, and quantised types other than those of intermediate
-// results (Q8_1, Q8_K).
+// IsNumeric reports whether elements of the type stand for real numbers, as weights do: floats, and
+// quantised types except the types of intermediate results (Q8_1, Q8_K).
 func (t Type) IsNumeric() bool {
 	switch t {
 	case F32, F16, BF16:
