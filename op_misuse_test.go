@@ -20,7 +20,7 @@ func TestOpErrors(t *testing.T) {
 		// shapes
 		{func(m *misuse) { m.c.Add(m.a, m.b) }, "add(a f32[4, 3], b f32[5, 2]): dimension 0: 4 is no multiple of 5, so the second operand cannot be repeated to the shape of the first"},
 		{func(m *misuse) { m.c.MulMat(m.a, m.b) }, "mul_mat(a f32[4, 3], b f32[5, 2]): ne0 must be equal: a has 4, b has 5"},
-		{func(m *misuse) { m.c.MulMat(m.row, m.a) }, "mul_mat(row f32[4, 1, 6], a f32[4, 3]): ne2 and ne3 of b must be multiples of those of a"},
+		{func(m *misuse) { m.c.MulMat(m.row, m.a) }, "mul_mat(row f32[4, 1, 6], a f32[4, 3]): ne2 and ne3 of b must be multiples of ne2 and ne3 of a"},
 		{func(m *misuse) { m.c.OutProd(m.a, m.b) }, "out_prod(a f32[4, 3], b f32[5, 2]): ne1 must be equal: a has 3, b has 2"},
 		{func(m *misuse) { m.c.SiluBack(m.a, m.b) }, "silu_back(a f32[4, 3], b f32[5, 2]): the shapes must be equal"},
 		{func(m *misuse) { m.c.Concat(m.a, m.b, 1) }, "concat(a f32[4, 3], b f32[5, 2]): dimension 0 must be equal: a has 4, b has 5"},

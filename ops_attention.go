@@ -39,7 +39,7 @@ func (c *Context) softMax(name string, a *Tensor, o SoftMaxOptions, inPlace bool
 	op.contiguous("mask", o.Mask)
 	if op.arena != nil && o.Mask != nil {
 		op.require(o.Mask.ne[0] == a.ne[0] && o.Mask.ne[1] >= a.ne[1], "the mask must have a's ne0, and at least its ne1")
-		op.require(a.ne[2]%o.Mask.ne[2] == 0 && a.ne[3]%o.Mask.ne[3] == 0, "ne2 and ne3 of a must be multiples of those of the mask")
+		op.require(a.ne[2]%o.Mask.ne[2] == 0 && a.ne[3]%o.Mask.ne[3] == 0, "ne2 and ne3 of a must be multiples of ne2 and ne3 of the mask")
 	}
 	op.require(o.MaxBias == 0 || o.Mask != nil, "ALiBi needs a mask")
 	op.sinks(o.Sinks, a.Dim(2))
@@ -134,12 +134,12 @@ func (c *Context) FlashAttention(q, k, v *Tensor, o AttentionOptions) *Tensor {
 		op.require(k.typ.IsNumeric() && v.typ.IsNumeric(), "k and v must have a float or quantised type")
 		op.require(q.ne[0] == k.ne[0], "ne0 of q and k must be equal: %d and %d", q.ne[0], k.ne[0])
 		op.require(k.ne[1] == v.ne[1] && k.ne[2] == v.ne[2] && k.ne[3] == v.ne[3], "k and v must agree in ne1, ne2 and ne3")
-		op.require(q.ne[2]%k.ne[2] == 0, "the heads of q must be a multiple of those of k")
+		op.require(q.ne[2]%k.ne[2] == 0, "the heads of q must be a multiple of the heads of k")
 		op.require(q.ne[3] == k.ne[3], "ne3 of q and k must be equal: %d and %d", q.ne[3], k.ne[3])
 	}
 	if op.arena != nil && o.Mask != nil {
 		op.require(o.Mask.ne[0] == k.ne[1] && o.Mask.ne[1] >= q.ne[1], "the mask must be [kv, at least n]")
-		op.require(q.ne[2]%o.Mask.ne[2] == 0 && q.ne[3]%o.Mask.ne[3] == 0, "the heads and batches of q must be multiples of those of the mask")
+		op.require(q.ne[2]%o.Mask.ne[2] == 0 && q.ne[3]%o.Mask.ne[3] == 0, "the heads and batches of q must be multiples of the mask's")
 	}
 	op.sinks(o.Sinks, q.Dim(2))
 	if o.Scale == 0 {

@@ -19,7 +19,7 @@ func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	op.types("b", b, F32, F16, BF16)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
-		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
+		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of ne2 and ne3 of a")
 		op.require(b.typ == F32 || b.typ == a.typ, "b must be f32, or have the type of a")
 	}
 	op.contiguousRows("a", a)
@@ -72,7 +72,7 @@ func (c *Context) OutProd(a, b *Tensor) *Tensor {
 	op.types("b", b, F32)
 	if op.arena != nil {
 		op.require(a.ne[1] == b.ne[1], "ne1 must be equal: a has %d, b has %d", a.ne[1], b.ne[1])
-		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of those of a")
+		op.require(b.ne[2]%a.ne[2] == 0 && b.ne[3]%a.ne[3] == 0, "ne2 and ne3 of b must be multiples of ne2 and ne3 of a")
 		op.require(a.typ == F32 || b.ne[2] == a.ne[2] && b.ne[3] == a.ne[3], "ne2 and ne3 of b and an a that is not f32 must be equal")
 	}
 	op.contiguousRows("a", a)

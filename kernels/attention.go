@@ -161,7 +161,7 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	requireVectors(b, "V", a.V)
 	b.RequireSameShape(k, a.V)
 	b.Require(q.Dim(0) == k.Dim(0) && q.Dim(2) == k.Dim(2) && q.Dim(3) == k.Dim(3), "Q and K must be equal but in ne1")
-	b.Require(q.Dim(1)%k.Dim(1) == 0, "ne1 of Q must be a multiple of that of K: they are %d and %d", q.Dim(1), k.Dim(1))
+	b.Require(q.Dim(1)%k.Dim(1) == 0, "ne1 of Q must be a multiple of ne1 of K: they are %d and %d", q.Dim(1), k.Dim(1))
 	b.Require(max(q.Dim(0)*q.Dim(1), q.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
 	const queries = 64 // of a block
 	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))

@@ -276,14 +276,14 @@ func TestCausalAttentionErrors(t *testing.T) {
 			x := c.NewTensor(ggml.F32, 8, 4, 5)
 			kernels.CausalAttention(c, attention(c.View(x, []int64{8, 4, 5}, []int64{32, 0}, 0), x, x, 1))
 		},
-		"the shapes must be equal":                 attend(four, four, []int64{8, 4, 6, 2}, 1),
-		"Q and K must be equal but in ne1":         attend(four, []int64{8, 4, 6, 2}, []int64{8, 4, 6, 2}, 1),
-		"ne1 of Q must be a multiple of that of K": attend(four, []int64{8, 3, 5, 2}, []int64{8, 3, 5, 2}, 1),
-		"the scale is 0; it must be above 0":       attend(four, four, four, 0),
-		"the scale is +Inf":                        attend(four, four, four, float32(math.Inf(1))),
-		"Softcap is -1; it must not be negative":   scored(kernels.ScoreOptions{Softcap: -1}),
-		"Softcap is +Inf":                          scored(kernels.ScoreOptions{Softcap: float32(math.Inf(1))}),
-		"MaxBias is NaN; it must not be negative":  scored(kernels.ScoreOptions{MaxBias: float32(math.NaN())}),
+		"the shapes must be equal":                attend(four, four, []int64{8, 4, 6, 2}, 1),
+		"Q and K must be equal but in ne1":        attend(four, []int64{8, 4, 6, 2}, []int64{8, 4, 6, 2}, 1),
+		"ne1 of Q must be a multiple of ne1 of K": attend(four, []int64{8, 3, 5, 2}, []int64{8, 3, 5, 2}, 1),
+		"the scale is 0; it must be above 0":      attend(four, four, four, 0),
+		"the scale is +Inf":                       attend(four, four, four, float32(math.Inf(1))),
+		"Softcap is -1; it must not be negative":  scored(kernels.ScoreOptions{Softcap: -1}),
+		"Softcap is +Inf":                         scored(kernels.ScoreOptions{Softcap: float32(math.Inf(1))}),
+		"MaxBias is NaN; it must not be negative": scored(kernels.ScoreOptions{MaxBias: float32(math.NaN())}),
 		"Sinks must have one element for each of the 4 heads": func(c *ggml.Context) {
 			scored(kernels.ScoreOptions{Sinks: c.NewTensor(ggml.F32, 2)})(c)
 		},

@@ -18,7 +18,7 @@ import (
 // dashboardCommand shows runs in a browser.
 type dashboardCommand struct {
 	Folder string `arg:"" optional:"" name:"folder" default:"." help:"Where to look for runs: in this folder and two below it; by default the working directory."`
-	Listen string `name:"listen" basic:"" default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page; by default any free port, on this machine alone. An address that other machines reach asks for a token, which is printed with it."`
+	Listen string `name:"listen" basic:"" default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the page; by default any free port, on this machine alone. An address that other machines reach requires a token, which is printed with it."`
 }
 
 // Run serves until it is interrupted.

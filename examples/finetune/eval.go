@@ -17,7 +17,7 @@ import (
 
 // evalCommand measures a model, without and with adapters, as a run measures its held-out data.
 type evalCommand struct {
-	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as that of a run; the command line overrules it." group:"Data"`
+	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
 	heldOutFlags
 	inference.ModelFlags `set:"ctx_help=Tokens of a sample, at most; 0 stands for 2048, or what the model was trained on if that is less."`
 	JSON                 bool `name:"json" basic:"" help:"Write a line of JSON for each measurement instead of a table." group:"Report"`

@@ -20,7 +20,7 @@ import (
 type exportCommand struct {
 	runs.Source
 	ModelBase string `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model that the adapter is of: its shapes say which rows PEFT has in another order."`
-	LoRA      string `name:"lora" needed:"" run:"adapter" placeholder:"FILE" help:"Adapter to convert: a GGUF file, a folder of PEFT, or that of a run."`
+	LoRA      string `name:"lora" needed:"" run:"adapter" placeholder:"FILE" help:"Adapter to convert: a GGUF file, a folder of PEFT, or the folder of a run."`
 	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
 	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
 	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16 or bf16."`

@@ -21,7 +21,7 @@ import (
 // inspectCommand looks through data, template and vocabulary together, before a run is paid for.
 type inspectCommand struct {
 	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model whose vocabulary and chat template the data is read with." group:"Data" basic:""`
-	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as that of a run; the command line overrules it." group:"Data"`
+	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
 	training.DataFlags
 	Samples int      `name:"samples" basic:"" range:"[0,)" default:"3" help:"How many samples are shown, spread evenly over the data; 0 for none." group:"Report"`
 	HTML    string   `name:"html" basic:"" placeholder:"FILE" help:"Write the report as a page of its own, too." group:"Report"`

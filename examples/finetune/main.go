@@ -17,8 +17,8 @@ import (
 // program has a field for each command.
 type program struct {
 	Train   trainCommand   `cmd:"" default:"withargs" help:"Train an adapter. This is the command when none is named."`
-	Plan    planCommand    `cmd:"" help:"Say what a run would take before it: memory of each device, the largest batch and context, steps, time, disk."`
-	Inspect inspectCommand `cmd:"" help:"Look through data, chat template and vocabulary for what ruins a run: samples as they are trained, counts, faults."`
+	Plan    planCommand    `cmd:"" help:"Estimate what a run would take: memory of each device, the largest batch and context, steps, time, disk."`
+	Inspect inspectCommand `cmd:"" help:"Check data, chat template and vocabulary for what ruins a run: samples as they are trained, counts, faults."`
 	Eval    evalCommand    `cmd:"" help:"Measure loss, perplexity and accuracy of a model on held-out data, without and with adapters."`
 	Compare compareCommand `cmd:"" help:"Say which of two runs, adapters or models predicts held-out data better, and whether that may be chance."`
 	Merge   merging.Flags  `cmd:"" help:"Merge adapters into a model: a GGUF file that needs no adapter."`

@@ -21,7 +21,7 @@ type program struct {
 	DrawTest  int    `name:"test" range:"[0,1000000]" default:"2000" help:"Digits to draw for the test." group:"Data"`
 
 	Network string `name:"network" enum:"${networks}" default:"mlp" help:"Kind of network: ${networks}." group:"Network"`
-	Load    string `name:"load" placeholder:"FILE" help:"GGUF file with the network to go on with." group:"Network"`
+	Load    string `name:"load" placeholder:"FILE" help:"GGUF file with the network to continue with." group:"Network"`
 	Save    string `name:"save" placeholder:"FILE" help:"GGUF file to write." group:"Network"`
 
 	Epochs  int     `name:"epochs" range:"[0,)" default:"6" help:"Times to go through the data; 0 only tests." group:"Training"`

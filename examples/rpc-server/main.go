@@ -33,12 +33,12 @@ type program struct {
 	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may ask for nothing while another one waits, or needs memory that is not there." group:"Network"`
 	Grace      time.Duration `name:"grace" placeholder:"TIME" default:"1m" help:"How long a computation in flight may go on when the server is stopped; a second interrupt ends it at once." group:"Network"`
 
-	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU where there is none. An unknown name lists those of this machine." group:"Devices"`
+	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU without a GPU. An unknown name lists this machine's devices." group:"Devices"`
 	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
-	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that programs can have together, in MiB; 0 is all, of the CPU what the system has left at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that clients can have together, in MiB; 0 for all, on the CPU for what the system has left at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
 
 	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights in this folder, which is made if it is absent, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
-	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: what was not used for longest goes. 0 is any size." group:"Cache"`
+	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: the least recently used goes first. 0 for any size." group:"Cache"`
 }
 
 func main() {

@@ -24,7 +24,7 @@ type program struct {
 
 	Bandwidth float64       `name:"bandwidth" range:"(0,)" default:"1" help:"Of the network, in Gbit/s." group:"Network"`
 	Latency   time.Duration `name:"latency" range:"[0,)" default:"100us" help:"Of the network, one way: half of what ping says." group:"Network"`
-	Load      float64       `name:"load" range:"[0,1]" default:"0" help:"Share of a machine's processors that a sum takes while it travels, as BenchmarkSum of llm/parallel measures it: 0 where GPUs compute." group:"Network"`
+	Load      float64       `name:"load" range:"[0,1]" default:"0" help:"Share of a machine's processors that a sum takes while it travels, as BenchmarkSum of llm/parallel measures it: 0 if GPUs compute." group:"Network"`
 	Machines  []int         `name:"machines" default:"1,2,4,8,16,32,64" help:"Numbers of machines." group:"Network"`
 }
 

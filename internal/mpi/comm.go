@@ -155,7 +155,7 @@ func (c *Comm) start(l Launch) (err error) {
 	}
 	c.Rank, c.Size = int(rank), int(size)
 	if l.Size > 0 && c.Size != l.Size {
-		return fmt.Errorf("%w, and the library that was found for them (%s) sees %d: it is not that of the launcher; %s names another",
+		return fmt.Errorf("%w, and the library that was found for them (%s) sees %d: it does not belong to the launcher; %s names another",
 			&launchError{l}, c.Library, c.Size, LibraryVariable)
 	}
 	return nil

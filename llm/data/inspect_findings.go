@@ -131,7 +131,7 @@ func (x *inspector) findTemplate(add addFinding) {
 	}
 	isOther := x.templateDiffers()
 	if isOther {
-		add(differentTemplate, true, 0, "the chat template is not that of the model, which a program that runs it uses: it writes another text for the same messages; ", otherTemplate, " is it")
+		add(differentTemplate, true, 0, "the chat template is not the one in the model, which programs that run the model use: it writes another text for the same messages; ", otherTemplate, " is it")
 	}
 	var missing []string
 	for _, n := range x.NotesOf(SplitMarkup) {

@@ -403,7 +403,7 @@ func TestPEFTFaults(t *testing.T) {
 			p.config["modules_to_save"] = []string{"lm_head", "norm"}
 			p.add("base_model.model.lm_head.weight", 96, 64)
 			p.add("base_model.model.model.norm.weight", 64)
-		}, []string{"tensor base_model.model.model.norm.weight: is not a LoRA factor; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 is not that of output.weight in the model, and an adapter has no whole tensors; " + merge}},
+		}, []string{"tensor base_model.model.model.norm.weight: is not a LoRA factor; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 differs from output.weight in the model, and an adapter has no whole tensors; " + merge}},
 		{"tokens", func(p *peftFolder) {
 			p.config["trainable_token_indices"] = []int{1}
 			p.add("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", 1, 64)

@@ -55,7 +55,7 @@ func (r *peftReader) checkWhole() {
 		case err != nil:
 			r.fault("tensor %s: %v", w.Name, err)
 		case row >= 0:
-			r.fault("tensor %s is trained: its row %d is not that of %s in the model, and an adapter has no whole tensors; %s", w.Name, row, w.base, mergeRemedy)
+			r.fault("tensor %s is trained: its row %d differs from %s in the model, and an adapter has no whole tensors; %s", w.Name, row, w.base, mergeRemedy)
 		default:
 			r.notices = append(r.notices, fmt.Sprintf("tensor %s is left out: it is %s of the model, unchanged", w.Name, w.base))
 		}

@@ -46,7 +46,7 @@ func TestPEFTWholeTensors(t *testing.T) {
 					trained[i] *= 1.2
 				}
 				_, err = load(trained)
-				require.ErrorContains(t, err, "tensor "+tensor.name+" is trained: its row 40 is not that of "+tensor.base+" in the model", "%v, %v", typ, saved)
+				require.ErrorContains(t, err, "tensor "+tensor.name+" is trained: its row 40 differs from "+tensor.base+" in the model", "%v, %v", typ, saved)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestPEFTOutputBias(t *testing.T) {
 	require.Equal(t, []string{"tensor " + name + " is left out: it is output.bias of the model, unchanged"}, a.Notices())
 	require.Len(t, a.Pairs(), 1)
 	_, err = load(name, 0.1)
-	require.ErrorContains(t, err, "tensor "+name+" is trained: its row 0 is not that of output.bias in the model")
+	require.ErrorContains(t, err, "tensor "+name+" is trained: its row 0 differs from output.bias in the model")
 	_, err = load("base_model.model.model.layers.0.mlp.fc1.bias", 0)
 	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it has biases of the base; merge")
 }

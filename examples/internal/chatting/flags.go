@@ -62,7 +62,7 @@ func (f *Flags) options() (generate.ChatOptions, error) {
 type Command struct {
 	inference.SessionFlags
 	Prompt   []string `name:"prompt" short:"p" sep:"none" placeholder:"TEXT" help:"Question to answer instead of a dialogue; - reads it from standard input. Several are turns of one conversation." group:"Chat"`
-	NPredict int      `name:"n-predict" range:"[-1,2147483647]" short:"n" default:"-1" help:"Most tokens of a reply; -1 goes on until the model ends it or the context is full." group:"Chat"`
+	NPredict int      `name:"n-predict" range:"[-1,2147483647]" short:"n" default:"-1" help:"Most tokens of a reply; -1 until the model ends it or the context is full." group:"Chat"`
 	Flags
 	inference.Sampling
 }

@@ -9,9 +9,9 @@ import (
 // Overrides are hyper-parameters that flags change of a model, for kong. An adapter goes
 // with those that it was trained with, so all programs name them alike.
 type Overrides struct {
-	NormRMSEps *float32 `name:"norm-rms-eps" setting:"*.attention.layer_norm_rms_epsilon" range:"[0,)" placeholder:"X" run:"" help:"What the RMS norms add to the mean square; by default what the model says." group:"Model"`
+	NormRMSEps *float32 `name:"norm-rms-eps" setting:"*.attention.layer_norm_rms_epsilon" range:"[0,)" placeholder:"X" run:"" help:"Added to the mean square in RMS norms; by default the model's." group:"Model"`
 	FreqBase   *float32 `name:"rope-freq-base" setting:"*.rope.freq_base" range:"(0,)" placeholder:"X" run:"" help:"Base of RoPE's frequencies; by default the model's. Use an adapter with the base that it was trained with." group:"Model"`
-	FreqScale  *float32 `name:"rope-freq-scale" setting:"*.rope.scaling.*" range:"(0,1000]" placeholder:"X" run:"" help:"Factor of RoPE's frequencies; by default what the model says." group:"Model"`
+	FreqScale  *float32 `name:"rope-freq-scale" setting:"*.rope.scaling.*" range:"(0,1000]" placeholder:"X" run:"" help:"Factor of RoPE's frequencies; by default the model's." group:"Model"`
 }
 
 // Override changes what a model's file says, see [model.LoadOptions].

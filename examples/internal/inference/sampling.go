@@ -9,7 +9,7 @@ type Sampling struct {
 	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability, at least the first; 1 is off." group:"Sampling"`
 	MinP          float32 `name:"min-p" range:"[0,1]" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
 	RepeatPenalty float32 `name:"repeat-penalty" range:"(0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
-	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"Tokens back to look for repetitions; 0 is none, -1 is all." group:"Sampling"`
+	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"Tokens back to look for repetitions; 0 for none, -1 for all." group:"Sampling"`
 	Seed          uint64  `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 }
 

@@ -16,8 +16,8 @@ import (
 // DeviceFlags say on which devices a model lies, for kong.
 type DeviceFlags struct {
 	Device    []string `name:"device" basic:"" placeholder:"NAME,…" help:"Devices that hold and compute the layers of the model, in order, such as CUDA0 or Vulkan0; the CPU takes what does not fit; auto for the GPUs, or the CPU if no GPU has all ops. By default the devices of --rpc, or else the CPU. Processes of one machine that train together share them. An unknown name lists the devices of this machine." group:"Computing"`
-	GPULayers int      `name:"n-gpu-layers" aliases:"gpu-layers,ngl" range:"[-1,)" default:"-1" unset:"-1" placeholder:"N" help:"Layers on devices other than the CPU, counted from the last, and the output with them: by default, and with -1, as many as fit. More than 0 means --device auto where no device is named." group:"Computing"`
-	Split     []string `name:"split" aliases:"tensor-split" placeholder:"N,…" help:"Proportions of the layers on the devices of --device, such as 3,1; by default those of their free memory." group:"Computing"`
+	GPULayers int      `name:"n-gpu-layers" aliases:"gpu-layers,ngl" range:"[-1,)" default:"-1" unset:"-1" placeholder:"N" help:"Layers on devices other than the CPU, counted from the last, and the output with them: by default, and with -1, as many as fit. More than 0 means --device auto if no device is named." group:"Computing"`
+	Split     []string `name:"split" aliases:"tensor-split" placeholder:"N,…" help:"Proportions of the layers on the devices of --device, such as 3,1; by default their free memory." group:"Computing"`
 	RPC       []string `name:"rpc" placeholder:"HOST:PORT" help:"Server whose devices take part (rpc-server, or llama.cpp's), as RPC0 and so on. Can be given several times, or with commas; processes that train together share the servers." group:"Computing"`
 }
 

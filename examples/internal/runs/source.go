@@ -17,7 +17,7 @@ import (
 // is about; all others take the run's value of the same name. Without a run, flags with the tag
 // needed have to be given.
 type Source struct {
-	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: model, best adapter and chat template are those of the run, where no flag gives others."`
+	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do."`
 	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
 
 	run *Run

@@ -23,12 +23,12 @@ type DataFlags struct {
 	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; -1 for all." group:"Data"`
 	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
-	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on so many records, the first ones; -1 for all." group:"Data"`
+	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on the first records, this many; -1 for all." group:"Data"`
 	Ctx          int      `name:"ctx" setting:"sample length" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
 	TextFlags
 	RecordFlags
 	RowFlags
-	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with what is trained of it marked." group:"Data"`
+	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with its trained parts marked." group:"Data"`
 	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 
 	offsetSeed uint64      // of --sample-random-offsets, see Flags.Prepare
@@ -54,7 +54,7 @@ type TextFlags struct {
 type RecordFlags struct {
 	TrainOn      string   `name:"train-on" basic:"" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
 	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as the texts that they are, and not as turns of a chat by the template." group:"Chat"`
-	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether the empty block of reasoning is trained that some templates write into answers without reasoning: prompt trains what the generation prompt does not have of it, train all of it, mask nothing." group:"Chat"`
+	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether to train the empty block of reasoning that some templates write into answers without reasoning: prompt trains what the generation prompt lacks of it, train all of it, mask nothing." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
 	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`

@@ -68,18 +68,18 @@ type OptimizerFlags struct {
 	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"Added to the root of the second moment." group:"Optimiser"`
 	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
 
-	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after so many evaluations of --valid-data in a row that have not improved the loss; 0 for never." group:"End" basic:""`
+	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after this many evaluations of --valid-data in a row without a lower loss; 0 for never." group:"End" basic:""`
 	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
-	OptPast          int            `name:"opt-past" setting:"steps between losses that are compared" range:"[-1,)" default:"0" help:"End the run where the training loss is within --opt-delta of that of so many steps before; 0 or -1 for never." group:"End"`
+	OptPast          int            `name:"opt-past" setting:"steps between losses that are compared" range:"[-1,)" default:"0" help:"End the run if the training loss is within --opt-delta of the loss this many steps before; 0 or -1 for never." group:"End"`
 	OptDelta         float64        `name:"opt-delta" setting:"least change of the loss between them" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
-	OptNoImprovement int            `name:"opt-max-no-improvement" setting:"steps without a new lowest loss" range:"[-1,)" default:"0" help:"End the run after so many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
-	EpsF             float64        `name:"adam-epsf" setting:"least change of the loss in a step" range:"[0,)" default:"0" help:"End the run where the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
-	MaxTokens        *int           `name:"max-tokens" range:"[0,)" placeholder:"N" help:"End the run after so many trained tokens, with those before a checkpoint; by default never." group:"End"`
+	OptNoImprovement int            `name:"opt-max-no-improvement" setting:"steps without a new lowest loss" range:"[-1,)" default:"0" help:"End the run after this many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
+	EpsF             float64        `name:"adam-epsf" setting:"least change of the loss in a step" range:"[0,)" default:"0" help:"End the run if the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
+	MaxTokens        *int           `name:"max-tokens" range:"[0,)" placeholder:"N" help:"End the run after this many trained tokens, including tokens before a checkpoint; by default never." group:"End"`
 	MaxTime          *time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
 	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
-	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint,gradient-checkpointing" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default where the run would not fit into memory otherwise." group:"Computing" basic:""`
+	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint,gradient-checkpointing" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default if the run would not fit into memory otherwise." group:"Computing" basic:""`
 	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
 }
 
@@ -87,11 +87,11 @@ type OptimizerFlags struct {
 type RunFlags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"File for the state of the run, from which it can continue; by default checkpoint.gguf in --run-dir, else none." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change. By default the one in --run-dir." group:"Run"`
-	Reshuffle     bool   `name:"force-reshuffle" help:"Draw the order of the samples anew where --checkpoint-in goes on, instead of going on in that of the run." group:"Run"`
+	Reshuffle     bool   `name:"force-reshuffle" help:"Draw a new order of the samples when --checkpoint-in continues, instead of the run's." group:"Run"`
 	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
 	FnLatest      string `name:"fn-latest" default:"LATEST" help:"What stands in its place for the last save." group:"Run"`
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
-	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else all where the name of an output has --pattern-fn-it in it, and none where it has not." group:"Run"`
+	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else for all if the name of an output contains --pattern-fn-it, and none otherwise." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
 	Seed          int64  `name:"seed" setting:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
 	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing" basic:""`
