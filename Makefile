@@ -30,20 +30,22 @@ check: vendor lint ## the quick tier, one or two minutes: lint, then the short t
 # What scripts/sequential lists, as one pattern of `go test`, and the packages that have tests of these names.
 sequential = sed -n '/^Test/s,[^/][^/]*,^&$$,gp' scripts/sequential | paste -sd '|' -
 homes = sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
-	grep -rl -f - --include='*_test.go' --exclude-dir=build . | sed 's,/[^/]*$$,,' | sort -u
+	grep -rl -f - --include='*_test.go' --exclude-dir=build --exclude-dir=scripts . | sed 's,/[^/]*$$,,' | sort -u
 
 # Lint has vetted all. A process under the race detector waits a second before it ends, and the tests start hundreds.
-# Both halves run, whichever fails.
-test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential
+# All parts run, whichever fails.
+test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential and development tools
 	@$(setup) && sequential=$$($(sequential)) && status=0 && \
 		{ $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) || status=$$?; } && \
-		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $(packages) || status=$$?; } && \
+		{ $(GO) test -vet=off -timeout 40m ./scripts/... || status=$$?; } && \
+		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" ./... ./examples/... || status=$$?; } && \
 		exit $$status
 
 machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both
 	@scripts/machines
 
-fuzz: vendor ## random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
+fuzz: vendor ## the tests of llm on all architectures, random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
+	@$(setup) && GOGGML_ALL_ARCHITECTURES=1 nice $(GO) test -vet=off -timeout 0 ./llm/... ./internal/llmtest
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
 		-programs $${PROGRAMS:-200000} -first $${FIRST:-0} -step $${STEP:-1}
 	@$(setup) && calls=$${CALLS:-200000} && export GORACE="atexit_sleep_ms=0 $$GORACE" && \

@@ -161,8 +161,6 @@ func TestSequentialNames(t *testing.T) {
 			return fs.SkipDir
 		case err != nil:
 			return err
-		case strings.HasSuffix(path, ".txtar"):
-			tests["TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 		case strings.HasSuffix(path, "_test.go"):
 			text, err := os.ReadFile(path)
 			for _, m := range declared.FindAllSubmatch(text, -1) {
@@ -179,23 +177,24 @@ func TestSequentialNames(t *testing.T) {
 	}
 }
 
-// make test runs both halves, whichever fails, and fails where one does.
-func TestBothHalvesOfTheTests(t *testing.T) {
+// make test runs all parts, whichever fails, and fails where one does.
+func TestAllPartsOfTheTests(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip(err)
 	}
 	stub := filepath.Join(t.TempDir(), "go")
 	require.NoError(t, os.WriteFile(stub, []byte(`#!/bin/sh
 case " $* " in
-*" -race "*) echo second; [ "$FAILS" != second ] ;;
-*" test "*) echo first; [ "$FAILS" != first ] ;;
+*" -race "*) echo race; [ "$FAILS" != race ] ;;
+*" ./scripts/... ") echo tools; [ "$FAILS" != tools ] ;;
+*" test "*) echo sequential; [ "$FAILS" != sequential ] ;;
 esac
 `), 0o700))
-	for _, fails := range []string{"", "first", "second"} {
+	for _, fails := range []string{"", "sequential", "tools", "race"} {
 		c := exec.Command("make", "-s", "--old-file=vendor", "--old-file=lint", "test", "GO="+stub)
 		c.Env = append(os.Environ(), "FAILS="+fails, "MAKEFLAGS=", "MAKELEVEL=")
 		out, err := c.Output()
-		require.Equal(t, "first\nsecond\n", string(out), fails)
+		require.Equal(t, "sequential\ntools\nrace\n", string(out), fails)
 		require.Equal(t, fails == "", err == nil, fails)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,18 +60,16 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// DistinctArchitectures lists architectures of [TestedArchitectures] that together have all parts, for slow tests.
-func DistinctArchitectures() []string {
-	return slices.DeleteFunc(TestedArchitectures(), func(name string) bool { return tinyArchs[name].like != "" })
-}
-
-// TestedArchitectures are those that a test of each goes through: all, and with -short some that have the kinds of layers
-// between them.
+// TestedArchitectures are those that a test of each goes through: those that have all parts between them, with -short some
+// that have the kinds of layers, and where GOGGML_ALL_ARCHITECTURES is set, in make fuzz, all.
 func TestedArchitectures() []string {
-	if !testing.Short() {
+	switch {
+	case os.Getenv("GOGGML_ALL_ARCHITECTURES") != "":
 		return Architectures()
+	case testing.Short():
+		return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
 	}
-	return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
+	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].like != "" })
 }
 
 // FewArchitectures are some that have the kinds of parts between them, for tests of what is around

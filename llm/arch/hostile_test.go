@@ -16,7 +16,7 @@ import (
 
 // Counts of a file that no tensor of it bears out are refused before anything is allocated by them.
 func TestHostileCounts(t *testing.T) {
-	for _, name := range llmtest.DistinctArchitectures() {
+	for _, name := range llmtest.TestedArchitectures() {
 		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, name, ggml.F32))
 		require.NoError(t, err)
 		c, err := arch.ReadConfig(g)

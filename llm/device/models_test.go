@@ -10,7 +10,7 @@ import (
 
 // each runs a test for a model of each architecture that has parts of its own.
 func each(t *testing.T, f func(t *testing.T, m *model.Model)) {
-	eachOf(t, llmtest.DistinctArchitectures(), f)
+	eachOf(t, llmtest.TestedArchitectures(), f)
 }
 
 func eachOf(t *testing.T, names []string, f func(t *testing.T, m *model.Model)) {

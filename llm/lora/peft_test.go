@@ -25,7 +25,7 @@ import (
 // What is written for PEFT is read as the same adapter, whatever is adapted, of each
 // architecture with parts of its own; fused matrices too, which transformers has apart.
 func TestPEFTRoundTrip(t *testing.T) {
-	for _, name := range llmtest.DistinctArchitectures() {
+	for _, name := range llmtest.TestedArchitectures() {
 		for _, fused := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " fused ", fused), func(t *testing.T) {
 				c := llmtest.ArchModel(t, name, ggml.F32).Config()

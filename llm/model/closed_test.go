@@ -104,7 +104,7 @@ func TestNoLossGraphOfClosed(t *testing.T) {
 		e, err := device.New(device.Options{OpSet: set, Threads: 1})
 		require.NoError(t, err)
 		defer e.Close()
-		for _, name := range llmtest.DistinctArchitectures() {
+		for _, name := range llmtest.TestedArchitectures() {
 			m, store := llmtest.ArchModel(t, name, ggml.Q8_0), ggml.NewContext()
 			defer store.Close()
 			a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})

@@ -84,7 +84,7 @@ func ptr[T any](x T) *T { return &x }
 // layer of each kind is measured, except where layers share weights: the first one's gradients are not added to others.
 func TestStepOfFewLayers(t *testing.T) {
 	exact := 0
-	for _, name := range llmtest.DistinctArchitectures() {
+	for _, name := range llmtest.TestedArchitectures() {
 		p := deeper(t, name)
 		if CheckModel(p.Model) != nil {
 			continue
