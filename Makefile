@@ -21,7 +21,7 @@ vendor: ## make ggml available: the system's, or fetched into ggml/
 		"(Debian 13, Ubuntu: apt-get install golang-go; macOS: brew install go)" >&2; exit 1; }
 	@scripts/vendor
 
-finetune: vendor ## fine-tune a real chat model with LoRA and show what it answers before and after (without pip or a network, a generated model)
+finetune: vendor ## fine-tune a real chat model with LoRA and show what it answers before and after (EPOCHS=N, of 3; without pip or a network, a generated model)
 	@$(setup) && scripts/finetune
 
 check: vendor lint ## the quick tier, one or two minutes: lint, then the short tests
