@@ -176,8 +176,8 @@ func initViews(c *Context, views []*Tensor) error {
 	return nil
 }
 
-// Allocate gives the tensors, which have no memory yet, memory of this type, as
-// [Context.Allocate] does for all of a context. C: ggml_backend_buft_alloc_buffer_n.
+// Allocate gives unallocated tensors memory of this type, as [Context.Allocate] does for a whole
+// context. C: ggml_backend_buft_alloc_buffer_n.
 func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
 	if bt.isZero() {
 		return nil, during(zeroError())

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// A server computes a graph to its end, whoever asked for it: there is no message that stops it. So that a context that
-// ends is heard anyway, a computation on devices of servers goes on without its caller, and keeps what it uses.
+// A server computes a graph to its end: no message stops it. So that a cancelled context is heard anyway, a computation
+// on servers' devices continues in the background, and keeps what it uses.
 
 // patience is how long a computation has to end by itself once its context has ended.
 const patience = 200 * time.Millisecond
@@ -68,7 +68,7 @@ func isRemote(backends []*Backend) bool {
 	return len(sortedDevices(backends)) > 0
 }
 
-// blamed makes an error of a goroutine of this package, which nobody outside has called, one of the call.
+// blamed attributes an error from a background goroutine to the caller's line.
 func (c call) blamed(err error) error {
 	var op *OpError
 	var use *useError

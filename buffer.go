@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// Usage tells the scheduler what a buffer is for.
+// Usage is a scheduler's hint about the purpose of a buffer.
 // C: enum ggml_backend_buffer_usage.
 type Usage int
 

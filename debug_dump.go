@@ -220,7 +220,7 @@ func integer(t Type, p []byte) (n int64, ok bool) {
 	return 0, false
 }
 
-// decodeBlock gives the values of a block of a float or quantised type.
+// decodeBlock returns the values of a block of a float or quantised type.
 func decodeBlock(t Type, p []byte) ([]float64, error) {
 	values := make([]float64, t.BlockSize())
 	switch t {

@@ -109,8 +109,8 @@ func bufferUse(b C.ggml_backend_buffer_t) memoryUse {
 	}
 }
 
-// deviceOf is the device of a buffer type; nil for ordinary memory, of which
-// ggml knows none.
+// deviceOf returns the device of a buffer type; nil for ordinary memory, which has no device in
+// ggml.
 func deviceOf(bt C.ggml_backend_buffer_type_t) C.ggml_backend_dev_t {
 	return C.ggml_backend_buft_get_device(bt)
 }

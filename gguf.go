@@ -160,8 +160,8 @@ func OpenGGUFPart(path string) (*GGUF, error) {
 	return g, nil
 }
 
-// ReadGGUF reads the header of a file of size bytes; of a split model of that
-// file alone. The reader is used until Close, and not closed by it.
+// ReadGGUF reads the header of a file of size bytes; for a split model, only this file's. The
+// reader is used until Close, which does not close it.
 // C: gguf_init_from_callback, gguf_init_from_buffer.
 func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
 	name := "GGUF data"

@@ -34,9 +34,8 @@ func (g *GGUF) CopyTensor(from *GGUF, name string) error {
 	})
 }
 
-// EditGGUF changes a file: it opens it, runs edit, and puts what is written
-// beside it in its place; see [GGUF.WriteFile]. Of a split model it changes that
-// one file. When edit fails the file stays as it is.
+// EditGGUF changes a file: it opens it, runs edit, writes the result beside it and renames it; see
+// [GGUF.WriteFile]. It changes one file of a split model. If edit fails the file stays as it is.
 func EditGGUF(path string, edit func(g *GGUF) error) error {
 	g, err := OpenGGUFPart(path)
 	if err != nil {

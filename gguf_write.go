@@ -221,11 +221,10 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 	return err
 }
 
-// WriteFile writes the file beside path under a temporary name, makes sure
-// that it is on the disk, and renames it: path never names half a file, and an
-// opened file may be replaced by itself. Links stay, and what they lead to is written. After an error nothing is left; what a
-// process left that was killed meanwhile the next WriteFile of path removes. A
-// pipe, a device or an open file such as /dev/stdout is written to.
+// WriteFile writes the file beside path under a temporary name, makes sure that it is on the disk, and renames it: path
+// never names half a file, and an opened file may be replaced by itself. A link stays, and its target is written. After an
+// error no file is left over; if a process is killed meanwhile, the next WriteFile of path removes its file. A pipe, a
+// device or an open file such as /dev/stdout is written to.
 // C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
 	g = made(g)

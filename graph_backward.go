@@ -105,8 +105,8 @@ func (g *Graph) scattered(view *C.struct_ggml_tensor) bool {
 	return !bool(C.goggml_has_layout(view.src[0], C.GOGGML_CANONICAL_STRIDES)) || newTensor(g.ctx, view).overlaps()
 }
 
-// sourcesReached looks for operands that are trained, but of which an op that
-// passes gradients on makes none, and no later op: ggml would crash.
+// sourcesReached looks for operands that are trained but get no gradient, neither from an op that
+// passes gradients on nor from a later op: ggml would crash.
 func (g *Graph) sourcesReached(needed map[*C.struct_ggml_tensor]bool) error {
 	reached := map[*C.struct_ggml_tensor]bool{}
 	for i := int(C.ggml_graph_n_nodes(g.g)) - 1; i >= 0; i-- {
@@ -175,8 +175,8 @@ func (g *Graph) Grad(t *Tensor) (*Tensor, bool) {
 	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad(g.g, p) })
 }
 
-// GradAcc finds the sum of the gradients of a tensor over several computes: there
-// is one of the loss, and of parameters whose gradients an optimizer adds up.
+// GradAcc finds the accumulated gradient of a tensor over several computes. The loss has one, and
+// so have parameters whose gradients an optimizer accumulates.
 // C: ggml_graph_get_grad_acc.
 func (g *Graph) GradAcc(t *Tensor) (*Tensor, bool) {
 	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad_acc(g.g, p) })

@@ -27,8 +27,8 @@ func (g *Graph) insertAll(t *C.struct_ggml_tensor, bound int, compute bool) erro
 	return guardError(C.goggml_graph_expand(g.g, &list[0], C.size_t(len(list)), C.bool(compute)))
 }
 
-// add notes a tensor and what it depends on, and lists what is new, in the order
-// in which ggml's recursion comes to it.
+// add records a tensor and its dependencies, and lists the new ones in the order in which ggml's
+// recursion reaches them.
 func (a addedTensors) add(t *C.struct_ggml_tensor, compute bool) []*C.struct_ggml_tensor {
 	type visit struct {
 		tensor *C.struct_ggml_tensor

@@ -35,8 +35,8 @@ func guardError(message *C.char) error {
 	return errors.New(cleanMessage(text))
 }
 
-// released logs why a device does not take back what is its own: it is lost, or was left in the
-// middle of a computation. The process goes on without that memory.
+// released logs why a device does not take memory back: it is lost, or was left in the middle of a
+// computation. The process continues without that memory.
 func released(e *C.char) {
 	if err := guardError(e); err != nil {
 		logger().Warn("ggml: memory of a device is lost: " + err.Error())

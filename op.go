@@ -99,7 +99,7 @@ func (op *opCall) retain(c *Context) bool {
 	return true
 }
 
-// retainRoot retains what operand i may be a view of, which ggml looks at too.
+// retainRoot retains the root of operand i, if it is a view: ggml reads it too.
 func (op *opCall) retainRoot(i int, t *Tensor) {
 	root := t.t.view_src
 	if root == nil || t.ctx == op.c && bool(C.goggml_arena_owns(op.arena, root)) {

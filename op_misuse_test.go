@@ -114,7 +114,7 @@ func TestOpErrors(t *testing.T) {
 	})
 }
 
-// Layouts in which ggml would abort, or compute outside of a tensor.
+// Layouts with which ggml would abort, or compute outside of a tensor.
 func TestLayoutErrors(t *testing.T) {
 	type build = func(c *ctx) *ggml.Tensor
 	x := func(c *ctx, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }

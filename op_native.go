@@ -46,11 +46,11 @@ const (
 	MaxOperands = maxCustom
 )
 
-// nativeOps finds a *NativeOp by its function, which is all that C knows of it.
+// nativeOps finds a *NativeOp by its function, which is all that C knows about it.
 var nativeOps sync.Map
 
-// nativeOp is the op that makes the tensor; nil where that is none of this kind.
-// The context of the tensor is held.
+// nativeOp returns the native op that makes the tensor, or nil. The context of the tensor is
+// retained.
 func nativeOp(t *C.struct_ggml_tensor) *NativeOp {
 	f := C.goggml_native_function(t)
 	if f == nil {
@@ -77,7 +77,7 @@ func (n *NativeOp) register() error {
 	return nil
 }
 
-// nativeFLOPs is the cost of a tensor that a native op makes; false where none does.
+// nativeFLOPs returns the cost of a tensor that a native op makes; false for other tensors.
 func (t *Tensor) nativeFLOPs() (flops float64, native bool) {
 	t.withRefs(func() {
 		op := nativeOp(t.t)
@@ -172,8 +172,8 @@ func (b *OpBuilder) RequireContiguousRows(what string, t *Tensor) {
 	}
 }
 
-// RequireNoOverlap demands that an operand which the op writes shares no memory
-// with those that it reads.
+// RequireNoOverlap demands that an operand that the op writes shares no memory with the operands
+// that it reads.
 func (b *OpBuilder) RequireNoOverlap(written *Tensor, read ...*Tensor) {
 	if b.OK() {
 		b.op.noOverlap(written, read...)

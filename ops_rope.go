@@ -5,8 +5,8 @@ import "C"
 
 import "math"
 
-// A RoPEMode says which elements of a head make the pairs that are rotated,
-// and which of the positions of a token the angle of a pair comes from.
+// A RoPEMode says which elements of a head form rotated pairs, and which of a token's positions
+// gives a pair its angle.
 type RoPEMode int
 
 // The modes of rotary position embedding. The last three take four positions

@@ -161,7 +161,7 @@ func (k *claim) requireSame(t *testing.T, y *ggml.Tensor, x []*ggml.Tensor) {
 		}
 		require.True(t, o.describes(x[i]), "%s: an operand is %v", k.line, x[i])
 		require.NotEmpty(t, sources, k.line)
-		padded := sources[0].Op() == "pad" // what the binding does with the factors of a RoPE
+		padded := sources[0].Op() == "pad" // as the binding does with the factors of a RoPE
 		require.True(t, padded || sources[0].Is(x[i]), "%s: an operand is %v", k.line, sources[0])
 		sources = sources[1:]
 	}

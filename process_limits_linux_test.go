@@ -62,7 +62,7 @@ func TestTooManyThreads(t *testing.T) {
 	require.ErrorContains(t, err, "ggml: thread pool: 500 threads: the system does not start as many")
 }
 
-// A thread that has too small a stack overwrites what is beside it.
+// A thread with too small a stack overwrites the memory beside it.
 func TestSmallStack(t *testing.T) {
 	t.Setenv("OMP_STACKSIZE", "16k")
 	_, err := ggml.NewCPUBackend(2)

@@ -179,8 +179,8 @@ func isRPCEntry(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// loadCached puts the data of a hash into a region of room bytes, and reports whether the cache has it, unharmed. The
-// client sees nothing of a file that has other data.
+// loadCached copies the data of a hash into a region of room bytes, and reports whether the cache has it undamaged.
+// The client sees nothing of a file with other data.
 func (s *rpcSession) loadCached(hash uint64, r *rpcRegion, room int64) (found bool, err error) {
 	path := s.server.cache.path(hash)
 	// A pipe would be waited for, and a link leads out of the folder.

@@ -290,8 +290,8 @@ func (b *rpcBuilder) node(i, at int) (ends bool, err error) {
 	return false, nil
 }
 
-// add puts a tensor into the graph, unless it is a view of what lies elsewhere: a scheduler leaves those where they are of
-// no use.
+// add puts a tensor into the graph, unless it is a view of memory elsewhere: a scheduler leaves such views in place,
+// unused.
 func (b *rpcBuilder) add(t *Tensor) {
 	if bool(C.goggml_has_memory(t.t)) {
 		b.nodes = append(b.nodes, t.t)

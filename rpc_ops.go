@@ -407,7 +407,7 @@ func (t *Tensor) withParams(n *rpcNode, words ...int) *Tensor {
 	return t
 }
 
-// withPrecision sets what a client's product or attention has beside its operands.
+// withPrecision sets the settings of a client's product or attention beside its operands.
 func (t *Tensor) withPrecision(n *rpcNode) *Tensor {
 	if n.Op == C.GGML_OP_FLASH_ATTN_EXT {
 		if p := n.int(3); p != 0 {

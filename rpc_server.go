@@ -250,7 +250,7 @@ func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
 		abort(errRPCStop)
 		select {
 		case <-done:
-		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which ends what it has
+		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which finishes its work
 		}
 	}
 	return context.Cause(ctx)

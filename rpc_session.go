@@ -120,7 +120,7 @@ func (s *rpcSession) allow(d time.Duration) error {
 	return s.conn.SetDeadline(until)
 }
 
-// end has the session end where it waits for the client. A computation goes on until it is done, and the client can
+// end ends the session where it waits for the client. A computation continues until it is done, and the client can
 // still read the result, even if the computation has just ended.
 func (s *rpcSession) end(why error) {
 	s.mu.Lock()
@@ -271,7 +271,7 @@ func (s *rpcSession) uncharge(n int64) {
 	s.server.host.pool.Drop(0, n)
 }
 
-// serve answers requests until the client leaves, which is no error, or sends what is refused.
+// serve answers requests until the client leaves, which is no error, or a request is refused.
 func (s *rpcSession) serve() error {
 	for {
 		if err := s.allow(0); err != nil {

@@ -346,7 +346,7 @@ func TestRPCServerMemory(t *testing.T) {
 	require.NoError(t, first.Close())
 	require.EqualValues(t, limit/2, free())
 	require.NoError(t, second.Close())
-	// The client leaves with its last buffer, and asks by another connection, which may be answered before it has left.
+	// The client leaves with its last buffer, and uses another connection, which may be answered before it has left.
 	require.Eventually(t, func() bool { return free() == limit }, time.Minute, time.Millisecond)
 	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "clients cannot have -1 bytes of memory; 0 is all")
 }

@@ -12,10 +12,10 @@ import (
 	"weak"
 )
 
-// A Scheduler computes a graph on several backends: each op where its weights
-// are, or those it reads a view of, and where it is supported, with copies in between. It allocates the
-// graph like a [GraphAllocator]. What it counts is 0 when it is closed. It is safe
-// for concurrent use; computations wait for each other. C: ggml_backend_sched_t.
+// A Scheduler computes a graph on several backends: each op where its weights (or the sources of its
+// views) are, if it is supported there, with copies in between. It allocates the graph like a
+// [GraphAllocator]. Its counters are 0 once it is closed. It is safe for concurrent use; computations
+// wait for each other. C: ggml_backend_sched_t.
 type Scheduler struct {
 	h        *handle
 	s        C.ggml_backend_sched_t
@@ -417,8 +417,8 @@ func (s *Scheduler) NumCopies() int {
 	return int(C.ggml_backend_sched_get_n_copies(s.s))
 }
 
-// BufferType finds the memory in which the scheduler puts what one of its backends
-// computes. C: ggml_backend_sched_get_buffer_type.
+// BufferType returns the memory in which the scheduler puts the results of one of its backends. C:
+// ggml_backend_sched_get_buffer_type.
 func (s *Scheduler) BufferType(b *Backend) (*BufferType, bool) {
 	s = made(s)
 	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {

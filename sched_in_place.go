@@ -18,7 +18,7 @@ type ownership struct {
 	backend C.ggml_backend_t // nil: ggml puts them in one memory by itself
 }
 
-// own finds out which results have to be assigned to a backend with what changes them, by
+// own finds the results that have to be assigned to the backend of the ops that change them, by
 // splitting the graph as ggml would.
 func (s *Scheduler) own(g *Graph) *C.char {
 	s.owned = changedInPlace(g)

@@ -100,8 +100,8 @@ func (t *Tensor) fits(n int) error {
 	return nil
 }
 
-// missing is the failure of an op on no tensor: nil, or one that stands for a
-// failed op, whose failure it tells.
+// missing returns the error of an op on no tensor: nil, or one that stands for a failed op, with
+// that op's error.
 func (t *Tensor) missing() error {
 	if t == nil {
 		return t.errorf(errNil, "the tensor is nil")

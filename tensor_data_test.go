@@ -88,7 +88,7 @@ func TestWideStrides(t *testing.T) {
 	}
 }
 
-// A copy of a view leaves alone what lies between its rows.
+// A copy of a view does not touch the bytes between its rows.
 func TestCopyTensorWithGaps(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -35,9 +35,8 @@ func (t *Tensor) withRefs(f func()) {
 	f()
 }
 
-// Sources lists the operands of the op that makes the tensor, in order and
-// without the optional ones that were not given; none for a leaf, and none when
-// a context that they belong to is closed. C: src of struct ggml_tensor.
+// Sources lists the operands of the op that makes the tensor, in order, without absent optional
+// ones; none for a leaf, and none if one of their contexts is closed. C: src of struct ggml_tensor.
 func (t *Tensor) Sources() []*Tensor {
 	var sources []*Tensor
 	t.withRefs(func() {
@@ -89,8 +88,8 @@ func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 	return source, found
 }
 
-// ViewOffset is the distance in bytes from the start of [Tensor.ViewSource] to
-// the start of a view, 0 when the tensor is none.
+// ViewOffset is the distance in bytes from the start of [Tensor.ViewSource] to the start of a view,
+// 0 if the tensor is no view.
 // C: view_offs of struct ggml_tensor.
 func (t *Tensor) ViewOffset() int64 {
 	var n int64

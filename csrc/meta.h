@@ -1,4 +1,4 @@
-// Meta devices: several devices as one, each of which has a part of a tensor.
+// Meta devices: several devices as one. Each has a part of every tensor.
 #ifndef GOGGML_META_H
 #define GOGGML_META_H
 

@@ -13,7 +13,7 @@ bool goggml_repacks(ggml_backend_buffer_type_t type);
 bool goggml_is_repacked(const struct ggml_tensor *tensor);
 // The first operand of the node in such memory, or NULL.
 struct ggml_tensor *goggml_repacked_operand(const struct ggml_tensor *node);
-// The first node with such an operand from index *i on, and the index after it; NULL when there is none.
+// The first node with such an operand from index *i on, and the index after it; NULL if there is none.
 struct ggml_tensor *goggml_graph_next_repacked(struct ggml_cgraph *graph, int *i);
 // Reports whether the device of the memory computes mul_mat or mul_mat_id with the tensor as the matrix, if it lies there.
 bool goggml_supports_mul_mat(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor);

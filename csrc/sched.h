@@ -12,7 +12,7 @@ goggml_int goggml_sched_reserve(ggml_backend_sched_t sched, struct ggml_cgraph *
 // Assigns a backend to leaves without memory to which ggml assigns none: those
 // that are used by views, or by nothing.
 goggml_error goggml_sched_assign_leaves(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, ggml_backend_t backend);
-// Allocates the views of weights, so that what reads them is computed where these lie.
+// Allocates the views of weights, so that their readers are computed where the weights lie.
 goggml_error goggml_sched_init_weight_views(struct ggml_cgraph *graph);
 goggml_int goggml_sched_alloc(ggml_backend_sched_t sched, struct ggml_cgraph *graph);
 goggml_int goggml_sched_compute(void *sched, void *graph);

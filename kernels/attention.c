@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-// Queries of a block. Many share what a GEMM does to the keys before it; few see fewer keys for nothing.
+// Queries of a block. In a large block, more queries share a GEMM with the keys before it; a small block
+// computes fewer masked scores.
 enum { KERN_QUERIES = 64, KERN_QUERIES_LONG = 128, KERN_LONG = 1024 };
 
 static int64_t kern_block_size(const struct ggml_tensor *q) { return q->ne[2] > KERN_LONG ? KERN_QUERIES_LONG : KERN_QUERIES; }
@@ -136,8 +137,8 @@ KERN_CLONES static void kern_bend_grad_row(float *restrict d, const float *restr
 	}
 }
 
-// The weights of a block, and what the gradients need besides: the scores that a softcap has bent, between −1 and 1, and
-// the weights of the sink for each query.
+// The weights of a block, and what its gradients need besides: the capped scores, between −1 and 1, and the weight of
+// the sink for each query.
 struct kern_weights {
 	float *keys, *bent, sink[KERN_QUERIES_LONG];
 };

@@ -35,7 +35,7 @@ type ScoreOptions struct {
 	// none.
 	MaxBias float32
 	// Sinks F32 [heads], contiguous, are one more score of each head, which takes part in the sum
-	// alone (arXiv 2309.17453). nil is none.
+	// alone (arXiv 2309.17453). nil means none.
 	Sinks *ggml.Tensor
 }
 

@@ -76,8 +76,8 @@ func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...i
 	return optest.Values(t, loss), optest.Values(t, nodes[len(nodes)-1])
 }
 
-// Logits that are far apart, equal, masked, and no numbers: at the end of a row, and in
-// the middle of those parts that are read at a time.
+// Logits that are far apart, equal, masked, or NaN: at the end of a row, and in the middle of the
+// parts that are read at a time.
 func TestCrossEntropyExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, k := range []struct {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Takes the conversions of the CPU plugin, which use instructions that the base library's do not; NULL keeps those.
+// Uses the CPU plugin's conversions, whose instructions the base library lacks; NULL keeps the base library's.
 void kern_f16_open(ggml_to_float_t to_float, ggml_from_float_t from_float);
 
 ggml_to_float_t kern_f16_to_f32(void);
@@ -17,8 +17,7 @@ ggml_from_float_t kern_f32_to_f16(void);
 void kern_scale_to_f16(const float *from, int64_t ld_from, uint16_t *to, int64_t ld_to, float *inv_scale, int64_t m, int64_t n);
 
 // Multiplies columns of products, without padding, by the inverse scales and stores them to c, or adds them with
-// accumulate. Returns how many columns came before the first with an infinity or a NaN, which it leaves out like those
-// after it.
+// accumulate. Stops at the first column with an infinity or a NaN, and returns the number of columns before it.
 int64_t kern_unscale_f16(const uint16_t *from, const float *inv_scale, float *c, int64_t ldc, int64_t m, int64_t n, bool accumulate);
 
 #endif

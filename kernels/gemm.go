@@ -25,7 +25,7 @@ func elements(s shape) float64 { return float64(s[0]) * float64(s[1]) * float64(
 // A gemm is GEMM, or the gradient of its input.
 type gemm struct {
 	op       *ggml.NativeOp
-	sum, out int // dimensions of W: that which is summed with ne0 of X, and that which makes ne0 of the result
+	sum, out int // dimensions of W: sum is summed with ne0 of X, out becomes ne0 of the result
 	builtin  func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor
 }
 

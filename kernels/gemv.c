@@ -26,7 +26,8 @@ bool kern_gemv_takes(enum ggml_type type) {
 
 bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type) != NULL; }
 
-// Elements of a part of a row of k: parts are equal but for the last, and made of blocks of any type.
+// The number of elements of a part of a row of k. All parts but the last are equal, and consist of
+// whole blocks of any type.
 static int64_t kern_part_size(enum ggml_type type, int64_t k) {
 	enum { BLOCK = 256 };
 	int64_t parts = kern_ceil_div((int64_t)ggml_row_size(type, k), KERN_PART_BYTES);

@@ -16,7 +16,7 @@ struct kern_groups kern_group(const struct ggml_tensor *ids, int64_t experts) {
 	int64_t used = ids->ne[0], count = used * ids->ne[1];
 	int32_t *first = kern_scratch(KERN_SCRATCH_INDICES, (experts + 3 + count) * sizeof *first), *columns = first + experts + 3;
 	memset(first, 0, (experts + 3) * sizeof *first);
-	int32_t *counts = first + 2, *next = first + 1; // of a group; next ends where the group behind begins
+	int32_t *counts = first + 2, *next = first + 1; // of a group; next ends where the following group begins
 	for (int64_t i = 0; i < count; i++) {
 		counts[kern_group_of(ids, i, experts)]++;
 	}

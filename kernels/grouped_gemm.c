@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// Sizes of the largest chunk of what an expert makes, and of the gradient of its matrix; the rows for which columns are
+// Sizes of the largest chunk of an expert's result, and of the gradient of its matrix; the rows for which columns are
 // gathered once.
 enum { KERN_MC_GROUPED = 256, KERN_NC_GROUPED = 512, KERN_ROWS_GROUPED = 1024 };
 

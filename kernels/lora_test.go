@@ -108,7 +108,7 @@ func factor(d *draw, m, r int64) operand {
 	return b
 }
 
-// unpacked is a B whose elements are in the order of a matrix again.
+// unpacked returns a B with its elements in the order of a matrix again.
 func unpacked(b refmath.Tensor) refmath.Tensor {
 	const panel = 64
 	m, r := b.Ne[0], b.Ne[1]

@@ -56,7 +56,7 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 	}
 }
 
-// AXPY for both types, which differ in the conversion of an element alone: y += Σ factors[j] · column j of a panel. The
+// AXPY for both types, which differ only in the conversion of an element: y += Σ factors[j] · column j of a panel. The
 // sums of a whole panel stay in registers.
 #define KERN_AXPY(name, element, to_float) \
 	KERN_CLONES static void name(float *restrict y, const element *restrict panel, const float *restrict factors, int64_t r, int64_t rows) { \

@@ -5,7 +5,7 @@
 
 enum { KERN_NORM_STEP = 16 };
 
-// A statement for each i of n, in steps of a fixed length, which the compiler vectorises.
+// Runs a statement for each i of n, in steps of a fixed length, which the compiler vectorises.
 #define KERN_ROW(i, n, statement)                                         \
 	{                                                                     \
 		int64_t step = 0;                                                 \

@@ -47,9 +47,9 @@ func AdamWStep(c *ggml.Context, o AdamWOperands) *ggml.Tensor {
 	})
 }
 
-// SumSquares returns the sum of the squares of all elements of a, [1], which is F32 and
-// contiguous: of a gradient, the square of its norm. It does not depend on the number
-// of threads. It is an op of the CPU backend, and has no backward.
+// SumSquares returns the sum of the squares of all elements of a, [1]: for a gradient, the square
+// of its norm. a is F32 and contiguous. It does not depend on the number of threads. It is an op of
+// the CPU backend, and has no backward.
 func SumSquares(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	return c.Sum(c.BuildOp(sumSquares.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireF32(b, "a", a)

@@ -42,7 +42,7 @@ KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
 }
 
 // softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP, and of a sink in the unit
-// of x, whose weight it returns. Far keys have a weight of 0 where they are to be dropped.
+// of x, whose weight it returns. With drop, far keys get a weight of 0.
 KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float scale, float sink, bool drop) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {

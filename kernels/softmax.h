@@ -24,7 +24,7 @@ static inline int64_t kern_first_visible(const struct ggml_tensor *t, int64_t qu
 	return kern_min(kern_max(first, 0), query);
 }
 
-// Elements of a step of a vectorised loop: each has a maximum, and a sum, of its own.
+// Elements of a step of a vectorised loop. Each has a maximum and a sum of its own.
 enum { KERN_SOFTMAX_STEP = 32 };
 
 // Where the step of a vectorised loop begins that has element from.

@@ -136,7 +136,7 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 	return w, nil
 }
 
-// checkFit demands that a run fits which goes on.
+// checkFit demands that a run that continues fits.
 func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *training.Sets) error {
 	prospect, lay, err := p.prospectToFit(devices, s, sets)
 	if err != nil {

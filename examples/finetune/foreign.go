@@ -299,7 +299,7 @@ func scheduler(v cli.Value) (cli.Meaning, error) {
 	return m, err
 }
 
-// lrSchedule is that of mlx-lm: a name, its arguments, and the warm-up.
+// lrSchedule reads mlx-lm's schedule: a name, its arguments, and the warm-up.
 func lrSchedule(v cli.Value) (m cli.Meaning, err error) {
 	set := func(flag, value string) {
 		m.Settings = append(m.Settings, cli.Setting{Flag: flag, Values: []string{value}})

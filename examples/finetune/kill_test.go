@@ -78,8 +78,8 @@ func temporaryIn(folder string) string {
 // differ in each run.
 var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]+|,"peak_share":[^,}]+|,"memory":\d+`)
 
-// contents are the files of a folder but those that name the command line, an end of it, or the time.
-// Of metrics.jsonl all is compared but clockFields.
+// contents returns the files of a folder, except files that contain the command line, the end of the
+// run, or the time; metrics.jsonl without clockFields.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

@@ -57,7 +57,7 @@ var (
 	madeByHand = regexp.MustCompile(`\b(?:finetune|generate|export-lora|pretrain|llama-[a-z]+|go run) (?:-|[a-z]+ -)[^;:,]*%`)
 )
 
-// besides are flags of all programs, and of llama.cpp, whose values advice has.
+// besides are flags of all programs and of llama.cpp that advice gives values.
 var besides = strings.Fields("help jinja chat-template-file chat-template-kwargs override-kv")
 
 // faultOf describes the fault of the advice in a text.

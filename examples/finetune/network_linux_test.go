@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A network joins namespaces that stand for machines, which are called a, b and so on: each has a device of its
-// own, whose packets this process carries to the others at the rate of a cable, and as late.
+// A network connects namespaces that stand for machines called a, b and so on. Each has a device of its own;
+// this process carries the packets to the others, with the rate and latency of a cable.
 type network struct {
 	prefix  string // of the names of namespaces
 	folder  string // with hosts, and ssh, which enters another one

@@ -258,8 +258,7 @@ func (p *trainCommand) planFiles(plan *runPlan, hasValid bool) {
 	}
 }
 
-// spreadToProbe opens the model and the adapter anew where devices are to have layers, of which those lie there that are
-// measured.
+// spreadToProbe opens the model and the adapter again if devices are to hold layers, with the measured layers there.
 func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*subject, error) {
 	if prospect.Layout.IsCPU() {
 		return s, nil

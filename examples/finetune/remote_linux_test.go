@@ -305,7 +305,7 @@ func TestProcessesShareServers(t *testing.T) {
 	}
 }
 
-// Processes of a machine share its GPUs: one each where there are as many.
+// Processes of a machine share its GPUs: one each, if there are enough.
 func TestProcessesShareVulkan(t *testing.T) {
 	for _, name := range []string{"Vulkan0", "Vulkan1"} {
 		if _, err := ggml.DeviceByName(name); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A kind is a network's architecture: its parameters, and what it makes of
-// images [784, k], which are the logits [10, k].
+// A kind is a network's architecture: its parameters, and its function from images [784, k] to
+// logits [10, k].
 type kind struct {
 	params []param
 	build  func(c *ggml.Context, p map[string]*ggml.Tensor, images *ggml.Tensor) *ggml.Tensor

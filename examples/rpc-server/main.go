@@ -118,8 +118,8 @@ func describe(devices []*ggml.Device) string {
 	return strings.Join(names, ", ")
 }
 
-// choose finds devices by their names. GPUs come first in what it finds without
-// names, and the CPU only where there is none.
+// choose finds devices by their names. Without names it takes the GPUs, or the CPU if there is
+// none.
 func choose(names []string) ([]*ggml.Device, error) {
 	var devices []*ggml.Device
 	for _, name := range names {

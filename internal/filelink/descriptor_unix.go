@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// descriptor is the number of the open file of this process that a path such as /dev/stdout or /dev/fd/3 leads to, or
-// -1. The file that it has open may be regular: what others have written there stays, and goes on.
+// descriptor returns the number of the open file of this process that a path such as /dev/stdout or /dev/fd/3 leads
+// to, or -1. Even if it is a regular file, what others have written there stays, and writing appends.
 func descriptor(path string) int {
 	own := fmt.Sprintf("/proc/%d/fd", os.Getpid())
 	for range mostLinks {

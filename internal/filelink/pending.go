@@ -23,7 +23,7 @@ type Pending struct {
 	target    string // where its links lead to
 	temporary string
 	file      *os.File
-	old       *Pending // what was at the target, until all files of a model are in place
+	old       *Pending // the replaced file, until all files of a model are in place
 }
 
 // Pend writes a file that [Pending.Commit] or [CommitAll] puts in place.
@@ -100,8 +100,8 @@ func (f *Pending) Discard() {
 	}
 }
 
-// CommitAll puts all files in place, or none: what they replace keeps a temporary
-// name until the last one is there.
+// CommitAll puts all files in place, or none: replaced files keep a temporary name until the last
+// one is in place.
 func CommitAll(files []*Pending) error {
 	for i, f := range files {
 		err := f.keepOld()
@@ -160,7 +160,7 @@ func (f *Pending) rollBack() error {
 	return nil
 }
 
-// temporaryEnd is how the temporary name of a path goes on after its stem.
+// temporaryEnd is the end of a path's temporary name, after the stem.
 var temporaryEnd = regexp.MustCompile(`^\.[A-Z2-7]{8}\.tmp$`)
 
 func temporaryName(path string) string {

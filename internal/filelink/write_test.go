@@ -88,7 +88,7 @@ func TestCommitAll(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, names)
 }
 
-// A path becomes another name of a file, by links, too, and also where it is one already.
+// A path becomes another name of a file, also through links, and also if it is one already.
 func TestLink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("file", []byte("text"), 0o600))

@@ -12,10 +12,10 @@ import (
 // adapters are copies in the form in which the CPU multiplies fastest. The A of all pairs that
 // see the same input are one matrix; each B is transposed and packed, and holds the scale.
 //
-// They are as exact as in their file: where the base rounds its input, to 8 bits for
-// example, a small error of the adapter's makes it round otherwise, which changes logits
-// far more than the error itself. So pairs in F32 stay F32, and those in F16 or BF16
-// round what they multiply to it, as in stock llama.cpp.
+// They are as exact as in their file: where the base rounds its input, to 8 bits for example, a
+// small error of the adapter's makes it round otherwise, which changes logits far more than the
+// error itself. So pairs in F32 stay F32, and pairs in F16 or BF16 round the other operand to their
+// type, as in stock llama.cpp.
 type adapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers

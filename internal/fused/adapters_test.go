@@ -119,7 +119,7 @@ func lowRankChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	return y
 }
 
-// roundedAdapters are those whose values are in a type.
+// roundedAdapters returns adapters whose values are rounded to a type.
 func roundedAdapters(t *testing.T, adapters model.Adapters, typ ggml.Type) model.Adapters {
 	t.Helper()
 	rounded := model.Adapters{}

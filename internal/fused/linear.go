@@ -241,8 +241,7 @@ func (i *input) castInput(w weight) *ggml.Tensor {
 	return i.x.T
 }
 
-// gemmFrom is the number of tokens from which on a product with a matrix of a type
-// takes less time by GEMM than by GEMV.
+// gemmFrom returns the number of tokens from which GEMM is faster than GEMV for a matrix of a type.
 func gemmFrom(t ggml.Type) int64 {
 	switch bf16 := kernels.FastestType() == ggml.BF16; {
 	case kernels.HasBatchedGEMV(t) && !bf16:

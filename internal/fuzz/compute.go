@@ -34,7 +34,7 @@ func (p *program) compute() error {
 	return p.evaluate(g, outputs)
 }
 
-// outputs are the results of all ops; those on which others depend, too.
+// outputs returns the results of all ops, including those that other ops read.
 func (p *program) outputs() []*ggml.Tensor {
 	var outputs []*ggml.Tensor
 	for _, t := range p.pool {

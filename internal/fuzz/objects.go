@@ -20,8 +20,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A world has objects of all kinds, on which calls are made at random: also on
-// those that are closed, on zero values, and with nil.
+// A world has objects of all kinds for random calls: also closed ones, zero values, and nil.
 type world struct {
 	*program
 	mu      *sync.Mutex // guards pool and the random numbers

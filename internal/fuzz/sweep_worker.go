@@ -76,8 +76,8 @@ type report struct {
 	detail  string
 }
 
-// sweepList has the variations tried by one process after the other, each of
-// which goes on where the last one died.
+// sweepList tries the variations in one process after the other; each continues where the last one
+// died.
 func sweepList(list []variation, numbers []int, command func() *exec.Cmd) (map[int]report, error) {
 	reports := map[int]report{}
 	for len(numbers) > 0 {

@@ -30,7 +30,7 @@ var kernelDrivers = map[string]struct {
 	"asahi":   {"Apple", []string{"asahi"}},
 }
 
-// Find lists the drivers of a Linux system, those that compute faster first. root is "/".
+// Find lists the drivers of a Linux system, the fastest first. root is "/".
 func Find(root fs.FS) []Driver {
 	var found []Driver
 	if exists(root, "dev/nvidiactl", "dev/dxg", "dev/nvhost-gpu") && hasLibrary(root, "libcuda.so.1") {

@@ -230,9 +230,8 @@ func (e adapterErrors) String() string {
 // of ours and of stock's differ by up to 5 %, and ours from stock's by up to their sum.
 func (e adapterErrors) withinRounding() bool { return e.rounded <= 1.05*e.stock+adapterShare }
 
-// withinVariants reports whether ours are about as near to stock's as stock's by one plugin
-// of the CPU are to those by another, where ours round what stock rounds. Products of many
-// tokens do not.
+// withinVariants reports whether our logits are about as near to stock's as the logits of two stock
+// CPU plugins are to each other, if ours round what stock rounds. Products of many tokens do not.
 func (e adapterErrors) withinVariants() bool {
 	rounds := e.rounded > e.stock/2
 	return !rounds || e.variants == 0 || e.adapted <= variantFactor*e.variants+adapterShare

@@ -40,7 +40,7 @@ func TestInteropTypesOfExperts(t *testing.T) {
 	}
 }
 
-// requireRounding holds the logits of a quantised file against what stock's plugins lose.
+// requireRounding compares the logits of a quantised file with the loss of stock's plugins.
 func requireRounding(t *testing.T, path, typ string) {
 	t.Helper()
 	m, err := model.Load(path, model.LoadOptions{})

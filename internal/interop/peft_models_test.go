@@ -22,7 +22,7 @@ var tableArchs = []string{"gemma2", "gemma3", "gptj", "phi2", "starcoder2"}
 type peftModel struct {
 	config        arch.Config
 	class, python string
-	arguments     arguments // beside those that follow from the config
+	arguments     arguments // beside the ones that follow from the config
 }
 
 func peftModels() map[string]peftModel {

@@ -18,14 +18,14 @@ import (
 type rounding struct {
 	exact    [][]float32 // of the same values in F32, where nothing is rounded
 	stock    [][]float32 // by the plugin that stock chooses
-	farthest float64     // the largest NMSE of a plugin's against what is exact
+	farthest float64     // the largest NMSE of a plugin's logits from the exact ones
 	apart    float64     // the largest NMSE of two plugins'
 	factor   float64     // of the farthest, that ours may be
 }
 
-// borderline is how much more than the farthest of stock's plugins ours may lose by values next to
-// a border. In a thousand comparisons that was up to 5 %, and 2 % between two plugins. Where tokens choose
-// among experts, one that goes to others than in F32 outweighs what the rest lose, and which do is chance.
+// borderline is how much more than the farthest of stock's plugins ours may lose, because of values next
+// to a border. In a thousand comparisons that was up to 5 %, and 2 % between two plugins. With experts, a
+// token that goes to other experts than in F32 outweighs all other errors, and which tokens do is chance.
 const borderline, choices = 1.1, 2
 
 func measureRounding(t *testing.T, m *model.Model, variants []*cpuVariant, tokens []int32) rounding {

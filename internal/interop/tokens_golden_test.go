@@ -111,7 +111,7 @@ func newPreGoldenSet(kvs tokenizer.KeyValues) (s preGoldenSet) {
 	return s
 }
 
-// ask gives what stock makes of the texts.
+// ask returns stock's results for the texts.
 func (s *preGoldenSet) ask(t *testing.T, texts [][]byte, pre string, pres []string) preGoldenRow {
 	kvs := tokenizer.KeyValues{}
 	for key, value := range map[string]any{"model": "gpt2", "pre": pre, "tokens": s.Tokens, "token_type": s.Types, "merges": s.Merges,

@@ -20,7 +20,8 @@ type Dict struct {
 // NewDict is an empty dict.
 func NewDict() *Dict { return &Dict{values: map[any]Value{}} }
 
-// hashKey is by what equal keys are found: 1, 1.0 and true are one key. False for what cannot be a key.
+// hashKey returns the value by which equal keys are found: 1, 1.0 and true are one key; false if the
+// value cannot be a key.
 func hashKey(k Value) (any, bool) {
 	switch k := k.(type) {
 	case Text:

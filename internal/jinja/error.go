@@ -9,7 +9,7 @@ type Error struct {
 	Reason   string
 }
 
-// Error gives the template, the line and the reason.
+// Error has the template, the line and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.Template, e.Line, e.Reason) }
 
 // fail leaves the parser or the evaluator; catch, at their doors, turns it into an error. As in text/template, a panic

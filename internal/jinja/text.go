@@ -105,7 +105,8 @@ func (t Text) Slice(from, to int) Text {
 	return out
 }
 
-// inTurn is t with a turn for what has none yet, if something in it has been given to the template.
+// inTurn returns t with a turn for the parts that have none, if something in it was given to the
+// template.
 func (t Text) inTurn(turn int32) Text {
 	if t.runs == nil {
 		return t

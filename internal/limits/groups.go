@@ -62,8 +62,8 @@ func ownGroups(root fs.FS) map[string]string {
 	return own
 }
 
-// below is the rest of a group's path below the root of a mount. A path outside of the root is
-// one of another namespace: the mounted group is the innermost that is seen.
+// below returns the rest of a group's path below the root of a mount. A path outside of the root
+// belongs to another namespace: then the mounted group is the innermost visible one.
 func below(root, group string) string {
 	rest, inside := strings.CutPrefix(group+"/", strings.TrimSuffix(root, "/")+"/")
 	if !inside {

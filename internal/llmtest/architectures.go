@@ -245,7 +245,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	for key, value := range keys {
 		general[name+"."+key] = value
 	}
-	for _, key := range slices.Sorted(maps.Keys(general)) { // equal bytes whenever it is written
+	for _, key := range slices.Sorted(maps.Keys(general)) { // sorted, so that the file always has equal bytes
 		require.NoError(t, g.Set(key, general[key]))
 	}
 	return g

@@ -54,7 +54,7 @@ func ExactLoss(t testing.TB, m *model.Model, b model.Batch, o model.TrainGraphOp
 	return p
 }
 
-// ExactGradients are the loss of a batch, and the gradients of what is trained, in float64.
+// ExactGradients returns the loss of a batch and its gradients in float64.
 func ExactGradients(t testing.TB, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) (loss float64, grads map[*ggml.Tensor][]float64) {
 	t.Helper()
 	p := ExactLoss(t, m, b, o)
@@ -77,8 +77,8 @@ func exactLoss(values oracle.Values, b model.Batch) (sum float64) {
 	return sum
 }
 
-// RequireSlopes demands that gradients are the central differences of a loss but for a share: of
-// all tensors together, and where that is not so of each, to name it.
+// RequireSlopes demands that gradients agree with central differences of a loss up to a share: over
+// all tensors together, and for each tensor, whose name is in the message.
 func RequireSlopes(t testing.TB, loss *oracle.Program, b model.Batch, grads map[*ggml.Tensor][]float64, together, each float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))

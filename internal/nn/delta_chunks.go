@@ -71,8 +71,8 @@ func (f *deltaChunks) last(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.Cont(f.c.View(x, []int64{1, 1, x.Dim(2), x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, (x.Dim(1)-1)*x.Stride(1)))
 }
 
-// decays fills in how much is left of what. Logarithms add up within a chunk; of what begins a new sample nothing
-// is left.
+// decays computes the products of decays between tokens. Logarithms add up within a chunk; nothing is left across
+// the beginning of a sample.
 func (f *deltaChunks) decays(t *Tape, g *ggml.Tensor, d DeltaRule) {
 	c, chunk := f.c, g.Dim(1)
 	sums := c.CumSum(f.along(g)) // [chunk, 1, …]
@@ -90,8 +90,8 @@ func (f *deltaChunks) decays(t *Tape, g *ggml.Tensor, d DeltaRule) {
 	f.total = f.last(f.gamma)
 }
 
-// samples are 1 where two tokens of a chunk are of one sample, [chunk, chunk, chunks·rows], and where a token's began
-// before the chunk, [1, chunk, chunks·rows].
+// samples returns masks: same is 1 if two tokens of a chunk belong to one sample, [chunk, chunk, chunks·rows]; since
+// is 1 if a token's sample began before the chunk, [1, chunk, chunks·rows].
 func (f *deltaChunks) samples(t *Tape, chunk int64) (same, since *ggml.Tensor) {
 	size, count, all := int(chunk), int(f.count), f.count*f.rows
 	// start is the first token of the sample of a token of a chunk; tokens behind the end of a row go on.

@@ -55,7 +55,7 @@ func (b *deltaBack) across() {
 		}
 		dAdded[i] = add
 		if i == 0 {
-			break // nothing is before it
+			break // the first chunk has no predecessor
 		}
 		state := c.Sub(b.chunk(b.dStates, i), mulMat(c, b.chunk(readsT, i), b.transposed(add)))
 		if next != nil {

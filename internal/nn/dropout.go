@@ -71,7 +71,7 @@ func (d *Dropout) drop(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggm
 	return &Value{T: t.C.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
 }
 
-// dropID is drop of x [n_in, used, n], whose columns of a token have the same mask.
+// dropID drops elements of x [n_in, used, n]; the columns of a token share a mask.
 func (d *Dropout) dropID(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggml.Tensor) {
 	width, used, n := x.T.Dim(0), x.T.Dim(1), x.T.Dim(2)
 	if mask = d.mask(t, p, width, n); mask == nil {

@@ -83,7 +83,8 @@ func (l stockLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tens
 	return c.AddInPlace(acc, l.outerProducts(c, x, dy))
 }
 
-// TakesExactGrads is so where nothing is transposed, of which there would be less in BF16.
+// TakesExactGrads reports whether OUT_PROD is there: otherwise operands are transposed, which moves
+// less data in BF16.
 func (l stockLinear) TakesExactGrads() bool { return l.has.Has(OutProd) }
 
 // outerProducts is Σ x ⊗ y over the columns of x [m, n] and y [k, n] → [m, k].

@@ -10,7 +10,7 @@ import (
 // TokenLosses are the results of a graph for each token.
 type TokenLosses struct {
 	losses    *ggml.Tensor   // F32 [n]
-	likeliest []*ggml.Tensor // I32, chunk by chunk; none with gradients, for which nobody asks
+	likeliest []*ggml.Tensor // I32, chunk by chunk; none in graphs with gradients, which nobody reads there
 }
 
 // CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its

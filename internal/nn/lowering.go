@@ -202,8 +202,8 @@ type MatrixGroup struct {
 
 // RepackingOps prepare products of sessions: matrices and adapters that do not change.
 type RepackingOps interface {
-	// Pack copies matrices of a file into the layouts in which the device multiplies them
-	// fastest, for so many sequences at once.
+	// Repack copies matrices of a file into the layouts in which the device multiplies fastest for
+	// this many sequences at once.
 	Repack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Repacked, error)
 	// Fuse prepares the products of groups with adapters, by repacked copies if there are any.
 	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (FusedOps, error)

@@ -165,8 +165,8 @@ func (l cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *gg
 	return l.GLU(c, act, gate, dy)
 }
 
-// contiguous is x, or a copy of it where it is a part of rows. A part of a single row needs
-// none, but the strides of a whole one, which kernels go by.
+// contiguous returns x, or a copy if x is a part of rows. A part of a single row needs no copy, but
+// the strides of a whole row, which kernels check.
 func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	_, view := x.ViewSource()
 	switch {

@@ -69,8 +69,8 @@ func lacks(ops ...string) func(x *ggml.Tensor) bool {
 	}
 }
 
-// Blocks are smaller where more heads are computed at a time, and where the scores of larger ones would
-// take much memory: that grows with the length of sequences alone.
+// Blocks are smaller with more heads at a time, and if the scores of larger ones would take much
+// memory, which grows with the length of sequences alone.
 func TestQueryBlock(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -5,8 +5,8 @@ import "github.com/goggml/ggml"
 // An activationStore keeps the inputs of checkpoints [m, n] until the backward pass.
 type activationStore map[*Lowering]*residuals
 
-// residuals are the rounding residuals of a lowering's inputs. They are one tensor: tensors of
-// that size between the others, which are larger, would leave gaps that nothing fits in.
+// residuals are the rounding residuals of a lowering's inputs, in one tensor: small tensors between
+// the larger ones would leave gaps that nothing fits into.
 type residuals struct {
 	inputs, used int64
 	all          *ggml.Tensor // [m, n, inputs], once the first is there

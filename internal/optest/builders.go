@@ -14,7 +14,7 @@ import (
 // Builders are the functions that cases build their ops by, named without what comes before in full: "Add" with
 // "github.com/goggml/ggml.(*Context).". They are seen at work, since a case registers an op by building it.
 type Builders struct {
-	Result map[string][]string // those whose tensors are results of cases, with the ops that they are made of last
+	Result map[string][]string // builders whose tensors are results of cases, with the last ops that make them
 	Used   map[string]bool     // these, and those that the cases call beside them
 }
 

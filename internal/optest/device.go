@@ -20,7 +20,7 @@ type Device struct {
 	Backends  []*ggml.Backend // the device's, then the CPU's
 	scheduler *ggml.Scheduler
 	threads   int // of the CPU
-	share     int // it computes one in that many of the runs of a case, of those it can
+	share     int // it computes one in this many of the runs that it can
 }
 
 var devices struct {

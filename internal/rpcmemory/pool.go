@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Reserve is how many bytes of objects a pool has beside its limit, for clients whose data takes all of that.
+// Reserve is the number of bytes for objects beside a pool's limit, for clients whose data fills the limit.
 const Reserve = 16 << 20
 
 // maxGarbage is how many bytes of dropped objects may wait to be collected, beside the limit too.

@@ -76,7 +76,8 @@ func (s *sentGraphs) drop(e *list.Element) {
 	s.bytes -= len(g.compressed) + keptOverhead
 }
 
-// again is the message of a graph that the server may have forgotten; nil where it has it, or nobody else does.
+// again returns the message of a graph that the server may have forgotten; nil if the server has it, or no
+// client does.
 func (s *sentGraphs) again(id graphID) ([]byte, error) {
 	e := s.of[id]
 	if e == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A KV is a cache of keys and values: a row [size·heads] for each position. Where queries see a
-// window, the rows of a slot are a ring of the window and of what a pass adds: a position takes the
-// row of the one so many before, which no query sees any more.
+// A KV is a cache of keys and values: a row [size·heads] for each position. With a sliding window,
+// the rows of a slot are a ring that holds the window and what a pass adds: a position replaces one
+// that no query sees any more.
 type KV struct {
 	window nn.Window
 	length int          // rows of a slot

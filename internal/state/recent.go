@@ -50,8 +50,8 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 // row is the first of a buffer.
 func row(slot, buffer int) int { return (2*slot + buffer) * recentTokens }
 
-// Before returns x [m, n·slots] of the tokens of a pass with those that came before them,
-// [m, before + n, slots], and keeps the last.
+// Before returns the tokens x [m, n·slots] of a pass after the tokens that came before them, [m,
+// before + n, slots], and keeps the last.
 func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	const kept = int64(recentTokens)
 	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
@@ -67,7 +67,7 @@ func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	return c.View(all, []int64{m, int64(r.before) + n, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, (kept-int64(r.before))*all.Stride(1))
 }
 
-// rows is the input of a row for each vector that is kept, of a slot that goes on from a position.
+// rows returns the input with a row for each kept vector of the slots that continue.
 func (r *Recent) rows(t *nn.Tape, p Pass, what string, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
 	name := fmt.Sprintf("rows %s of %p", what, r)
 	return nn.Declare(t.Inputs, name, ggml.I32, []int64{recentTokens * p.Slots}, func(f *nn.Feed, rows []int32) {
@@ -100,7 +100,8 @@ func (r *Recent) Commit(slot, end int) error {
 	return nil
 }
 
-// nearest is the last position at or before n at which a buffer can go on, 0 where there is none.
+// nearest returns the last position at or before n at which a buffer can continue; 0 if there is
+// none.
 func (r *Recent) nearest(slot, n int) (at, which int) {
 	s := r.slots[slot]
 	for _, i := range []int{s.current, 1 - s.current} {

@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A Recurrent keeps a vector of each sequence: what a recurrence has made of all its tokens. There are several of
-// a slot. A pass reads one and writes another, so that one that fails changes nothing, and the others are
+// A Recurrent keeps a vector for each sequence: the result of a recurrence over all its tokens. A slot has
+// several. A pass reads one and writes another, so that a failed pass changes nothing, and the others are
 // snapshots: the vectors at the ends of earlier passes, to which the sequence can be rewound.
 type Recurrent struct {
 	x     *ggml.Tensor // [m, snapshots·slots]

@@ -1,6 +1,6 @@
-// Package testhook lets the tests of package ggml, which are all outside of it, and of llm
-// see what it keeps from happening: a test inside would have it, and all that
-// imports it, compiled once more.
+// Package testhook lets the tests of package ggml, which are all external, and of llm observe what
+// is internal. An internal test package would compile package ggml, and all that imports it, once
+// more.
 package testhook
 
 import (
@@ -32,8 +32,8 @@ var RPCMemory func(size int64) (memory []byte, free func(), err error)
 // RPCStall is for how long a server may not answer; 0 for as long as usual.
 var RPCStall time.Duration
 
-// MPIJoin is the time between looks at processes of a launcher that have not joined, and MPIGrace for how long those are
-// waited for that are to stop; 0 for as long as usual.
+// MPIJoin is the time between looks for processes that have not joined; MPIGrace bounds the wait for processes that are
+// to stop. 0 for the usual time.
 var MPIJoin, MPIGrace time.Duration
 
 // Built is called after an op was built, on the goroutine that builds it.

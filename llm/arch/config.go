@@ -372,7 +372,7 @@ func (c Config) listFaults() (faults []string) {
 	return faults
 }
 
-// none is the length of a list that is not there, which an empty one is not.
+// none is the length of an absent list; an empty one has length 0.
 const none = -1
 
 func entries[T any](list []T) int {

@@ -236,7 +236,8 @@ func deltaLayer(grouped bool) func(c *Config, i int, attention, network Residual
 	}
 }
 
-// oldDeltaInput is the matrix of older files that makes queries, keys, values and their gate, beside those in its place.
+// oldDeltaInput is the matrix in older files that makes queries, keys, values and their gate. Newer files have separate
+// ones.
 func oldDeltaInput(c *Config) []Weight {
 	made := 2 * c.StateSize * (c.StateKHeads + c.StateHeads)
 	return []Weight{unused("ssm_in.weight", c.Embd, made), unused("ssm_in.scale", 1), unused("ssm_in.input_scale", 1)}

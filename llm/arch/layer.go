@@ -44,8 +44,8 @@ type Checked interface {
 	Check(c Config) (faults []string)
 }
 
-// A Mixing part has operations between tokens, which no weight counts. MixingFLOPs returns their number for a
-// token forwards, on average over a sample of a length.
+// A Mixing part has operations between tokens, which counting weights misses. MixingFLOPs returns their
+// number per token in the forward pass, on average over a sample of a length.
 type Mixing interface{ MixingFLOPs(length int) float64 }
 
 // parts calls f for each part of residuals, and for the parts that these consist of.

@@ -9,8 +9,8 @@ import (
 // A Passage is a point of a computation at which it comes to a layer or leaves it, on its way forward or back.
 type Passage int
 
-// The passages, in the order of a computation. There is no way back through layers of which nothing is trained, nor before;
-// and it ends without a LeavesBack in the first layer that has something trained.
+// The passages, in the order of a computation. The backward pass ends in the first layer that has something trained,
+// without a LeavesBack there; layers before it have no passages back.
 const (
 	Enters Passage = iota
 	Leaves

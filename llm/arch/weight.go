@@ -13,10 +13,10 @@ type Role int
 // The roles of weights.
 const (
 	Linear         Role = iota // a matrix of products [n_in, n_out], which LoRA can adapt
-	Embedding                  // a matrix whose rows are looked up; where it is tied, of products too
+	Embedding                  // a matrix whose rows are looked up; if tied, it is also the output matrix
 	Norm                       // the factors of a norm
 	Bias                       // what is added to a product [n_out]
-	Scale                      // the factor of a product [1], to which adapters and bias are added
+	Scale                      // the factor [1] of a product, before adapters and bias are added
 	OutScale                   // the factor of a product [1] with adapters and bias
 	ExpertMatrices             // matrices of products [n_in, n_out, experts], of which some are chosen
 	Gate                       // a vector of products [n_in]
@@ -131,8 +131,8 @@ type Tiling struct{ Groups, Each int }
 
 // A Module is a matrix as transformers has it, and with it PEFT and mlx-lm.
 type Module struct {
-	// Path is that from the text model, such as "layers.0.self_attn.q_proj" or
-	// "embed_tokens", or "lm_head", which stands beside it.
+	// Path starts at the text model, such as "layers.0.self_attn.q_proj" or "embed_tokens";
+	// "lm_head" stands beside the text model.
 	Path  string
 	Layer int // -1 outside of the layers
 	Rows  []Rows

@@ -164,7 +164,7 @@ func firstToken(markup string) string {
 	return markup
 }
 
-// endOfTurn is where a turn ends whose words end at lastWord and whose mark-up at end.
+// endOfTurn returns the end of a turn, given the end of its words and the end of its mark-up.
 func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 	tail := r.Text[lastWord:end]
 	if n := r.endToken(tail); n > 0 {

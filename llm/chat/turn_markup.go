@@ -163,8 +163,8 @@ func (r *Rendered) promptAfter(messages []Message) (string, bool) {
 	return r.constantPrompt(messages, without.Text), true
 }
 
-// constantPrompt is a generation prompt that the template writes whether it is asked for it or not: what the text of
-// messages has where that with an answer has the header of its turn.
+// constantPrompt returns the generation prompt of a template that writes it even without being asked: the end of the
+// messages' text, where a text with an answer has the header of its turn.
 func (r *Rendered) constantPrompt(messages []Message, text string) string {
 	answered := r.probe(append(slices.Clone(messages), r.message("assistant", "A"))...)
 	if answered == nil {

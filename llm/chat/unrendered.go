@@ -8,7 +8,8 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// A template that takes a reasoning out of a content writes its tags anew: the characters of tags are no loss.
+// A template that separates reasoning from content writes its own tags, so the characters of missing tags are
+// no loss.
 const maxTags = 24
 
 // Unrendered lists the parts of the conversation from which no byte of the text comes: tools, documents and messages

@@ -24,9 +24,8 @@ func (r Row) Predicted() int {
 	return n
 }
 
-// A Dataset is rows of at most Length predicted tokens. The samples are in memory or in
-// a file, of which [Dataset.Row] reads what it gives. A Dataset does not change, and is
-// safe for concurrent use.
+// A Dataset is rows of at most Length predicted tokens. Its samples are in memory or in a file,
+// from which [Dataset.Row] reads. A Dataset does not change, and is safe for concurrent use.
 type Dataset struct {
 	Length int // predicted tokens of a full row
 

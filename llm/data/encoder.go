@@ -179,7 +179,7 @@ func (e *Encoder) hasMarkup(text string) bool {
 	return strings.ContainsAny(text, "<[|") && slices.ContainsFunc(e.t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true}), e.t.IsSpecial)
 }
 
-// text is trained as a whole.
+// text encodes a plain text, all of which is trained.
 func (e *Encoder) text(x Example) Sample {
 	s := e.sample([]tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
 	s.LossWeights = nil
@@ -291,7 +291,7 @@ func (e *Encoder) Key() string {
 	return shortHash(h)
 }
 
-// writeVocabulary writes all of a vocabulary that decides the tokens of a text.
+// writeVocabulary writes everything in a vocabulary that decides the tokens of a text.
 func writeVocabulary(t *tokenizer.Tokenizer, write func(name string, v any)) {
 	for _, kv := range t.KeyValues() {
 		if kv.Key != tokenizer.ChatTemplateKey {

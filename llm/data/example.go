@@ -224,8 +224,8 @@ func (r *record) system(x *Example) *fault {
 	return nil
 }
 
-// context reads what a conversation has beside its messages. Tables, which have one type for a column, hold it as a text
-// in JSON.
+// context reads the parts of a conversation beside its messages. Tables, whose columns have one type, hold them as JSON
+// text.
 func (r *record) context(x *Example) (f *fault) {
 	for key, list := range map[string]*json.RawMessage{"tools": &x.Tools, "documents": &x.Documents} {
 		value, ok := r.get(key)

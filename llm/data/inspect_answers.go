@@ -105,8 +105,8 @@ var (
 	listItem    = regexp.MustCompile(`^\s*(?:[-*+•#|>]|\d+[.)])`)
 )
 
-// isOpen reports whether a text stops in the middle of a sentence: behind a letter or a comma of a line of several words that is
-// no item of a list.
+// isOpen reports whether a text stops in the middle of a sentence: after a letter or a comma, in a line of several words
+// that is no list item.
 func isOpen(text string) bool {
 	const fewWords = 4
 	line := text[strings.LastIndexByte(text, '\n')+1:]

@@ -67,10 +67,10 @@ type Loaded struct {
 	records recordSource // what was loaded, unless it was text
 }
 
-// Load makes a data set of sources: files, folders, patterns (see [Expand]), or [Stdin]. All are text, which follows each
-// other as one, or all have records, see [Read]; conversations are rendered by the chat template of the model. What one
-// should know of the records before one trains on them is in Warnings. It is an [*OptionError] if cutting those that are too
-// long would take most answers of most of them. Close the data set, and Held with it, when it is no longer used.
+// Load makes a data set of sources: files, folders, patterns (see [Expand]), or [Stdin]. All are text, which is
+// concatenated, or all have records, see [Read]; conversations are rendered by the chat template of the model. Warnings
+// lists what to know about the records before training. It returns an [*OptionError] if cutting long records would lose
+// most answers of most of them. Close the data set, and Held with it, when it is no longer used.
 func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadOptions) (*Loaded, error) {
 	splits, err := Expand(sources)
 	if err != nil {

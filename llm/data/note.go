@@ -79,7 +79,7 @@ func notesAt(notes []Note, x Example) []Note {
 	return notes
 }
 
-// notesOnAnswers are those on what is trained of a conversation.
+// notesOnAnswers returns notes on the trained parts of a conversation.
 func notesOnAnswers(r *chat.Rendered, x *Example, trained []chat.Range) []Note {
 	notes := []Note{{Kind: Rendered}}
 	if what := roleOrder(x.Messages); what != "" {

@@ -34,7 +34,8 @@ type ReadOptions struct {
 	BytesRead *atomic.Int64
 }
 
-// Key names all that decides what Read makes of the same files. It is a part of PrepareOptions.Key.
+// Key identifies everything but the files that decides what Read makes. It is a part of
+// PrepareOptions.Key.
 func (o ReadOptions) Key() string {
 	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed in the order of their keys
 }
@@ -194,7 +195,7 @@ const mendRecord = "mend the record, or have broken ones skipped"
 // skipBroken is the option of mendRecord.
 var skipBroken = Option{Name: "SkipBroken"}
 
-// in is a fault as an error of a file, where a record begins at a line.
+// in converts a fault to an error of a file, for a record that begins at a line.
 func (f *fault) in(name string, line int, data []byte) *Error {
 	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: f.remedy, Option: f.option}
 	if e.Remedy == "" {

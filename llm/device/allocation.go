@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// An allocation says how much memory of a device results need whose lifetimes are known, with the gaps that
-// ggml's allocator leaves between them.
+// An allocation computes the memory of a device for results with known lifetimes, with the gaps that ggml's
+// allocator leaves between them.
 type allocation struct {
 	lives []lifetime
 	free  []extent // by offset
@@ -18,7 +18,7 @@ type lifetime struct {
 	from, to int
 	order    int // among those that begin at once
 	size     int64
-	over     int // of the lives, which ends there and whose memory it takes over; −1 for none
+	over     int // the life that ends there, whose memory this one takes over; −1 for none
 }
 
 type extent struct{ at, size int64 }

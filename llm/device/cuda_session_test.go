@@ -23,8 +23,8 @@ func ofAn8B(layers int) arch.Config {
 	return c
 }
 
-// A token on CUDA is one submission, for which a few bytes go to the device, and whose logits alone come back; a prompt
-// likewise. What is shared with another sequence is copied on the device.
+// A token on CUDA is one submission: a few bytes go to the device, and only its logits come back; so is a prompt. A
+// beginning shared with another sequence is copied on the device.
 func TestCUDASession(t *testing.T) {
 	s := newStandIn(t)
 	for _, typ := range []ggml.Type{ggml.BF16, ggml.Q4_K} {

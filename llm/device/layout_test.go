@@ -48,7 +48,7 @@ func layouts(t *testing.T) map[string]device.Layout {
 	}
 }
 
-// requirePlaced demands that what belongs to a weight lies where a layout has it.
+// requirePlaced demands that tensors of a weight lie on the device of the weight.
 func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*ggml.Tensor) {
 	t.Helper()
 	d := e.Devices()[e.Layout().Of(w.Layer, w.Kind)]

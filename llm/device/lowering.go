@@ -276,8 +276,8 @@ func multipliesBF16(d *ggml.Device) bool {
 // on the device: the CPU's kernels convert as they multiply.
 func (e *Engine) TakesCopies() bool { return e.usesStock() }
 
-// ScalesLoss reports whether training computes the gradients of a loss that is scaled up: some
-// devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
+// ScalesLoss reports whether training scales the loss up: some devices multiply F32 within the range of
+// F16, in which small gradients become 0. The CPU's kernels do not.
 func (e *Engine) ScalesLoss() bool { return e.usesStock() }
 
 // CheckComputeType returns an error if the engine cannot train with products in a type.
@@ -297,8 +297,8 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	return err
 }
 
-// Multiplier names what computes large products of a model whose weights take so much of each device: devices, and on
-// the CPU a GEMM library.
+// Multiplier names what computes large products of a model with these sizes of weights on each device: devices and,
+// on the CPU, a GEMM library.
 func (e *Engine) Multiplier(weights Sizes) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err

@@ -12,8 +12,8 @@ import (
 )
 
 // A Planner lays a model over devices: whole layers, one run of them after the other, with the
-// embedding where the first layer is and the output where the last one is. What the devices have
-// no room for lies on the CPU, the embedding first, then the experts of layers, then whole layers.
+// embedding where the first layer is and the output where the last one is. What does not fit on the
+// devices lies on the CPU: the embedding first, then the experts of layers, then whole layers.
 type Planner struct {
 	// Devices have layers in this order. The CPU may be one of them, first or last, and has what
 	// the others have no room for; where it is left out, that is the first layers, so that the

@@ -32,8 +32,8 @@ func trained(t *testing.T, m *model.Model) *lora.Adapter {
 	return a
 }
 
-// logits are those after each token: of most at once, and of the rest one by one, where a sequence
-// can go on. Behind them are embeddings of texts.
+// logits returns the logits after each token: most at once, and the rest one by one, if a sequence
+// can continue. Embeddings of texts follow.
 func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
 	t.Helper()
 	const prompt, all = 33, 40
@@ -173,8 +173,8 @@ func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.Sessi
 	return slices.Concat(all...)
 }
 
-// Sessions on a device have the logits of a model on the CPU in caches of every type, with quantised weights too; one
-// bound is of floats, and the other of what has 8 bits and less.
+// Sessions on a device have the logits of a model on the CPU in caches of every type, with quantised weights too. One
+// bound is for floats, the other for 8 bits and less.
 func cachesAlike(t *testing.T, d *ggml.Device, of func(testing.TB, *model.Model) *model.Model, exact, rounded float64) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q4_K} {
 		m := wideHeads(t, typ)

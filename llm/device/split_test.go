@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// splits are layouts of a device and the CPU, whose part is by kernels.
+// splits are layouts of a device and the CPU. The CPU computes by kernels.
 func splits(d *ggml.Device) map[string]device.Layout {
 	onCPU := func(is func(layer int, kind string) bool) device.Layout {
 		return device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {

@@ -126,8 +126,8 @@ func (s *search) fewestExperts(at func(experts int) (*candidate, error)) (*candi
 	return best, nil
 }
 
-// whole is all layers beside the CPU: with embedding and output, or else without what the CPU can
-// take of these.
+// whole puts all layers on devices, with embedding and output, or without what the CPU can take of
+// these.
 func (s *search) whole(experts int) (*candidate, error) {
 	c, err := s.with(s.layers, false, experts)
 	if err != nil || c.short == nil || s.tied && s.cpu == 0 {

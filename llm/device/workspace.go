@@ -176,10 +176,10 @@ type Work struct {
 	Graph     *ggml.Graph
 }
 
-// ComputeThen is Compute with other graphs in the same submission, each of which begins where the one
-// before has ended: nothing is waited for, and nothing read, in between. When ctx is cancelled before the
-// second has begun, that does not begin; what has begun of it is computed to the end of the last, so that
-// they may change what must not be changed by half. Each is of another workspace of the same engine.
+// ComputeThen is Compute with further graphs in the same submission. Each begins when the one before has
+// ended, without waiting or reading in between. If ctx is cancelled before the second begins, it does not
+// begin; once it has begun, all run to the end, so that they may make changes that must not be left half
+// done. Each graph belongs to another workspace of the same engine.
 func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work) error {
 	if err := w.acquire("Workspace.ComputeThen"); err != nil {
 		return err

@@ -93,8 +93,8 @@ func TestStreamLogProbs(t *testing.T) {
 	}
 }
 
-// Who leaves the loop has a sequence of the tokens so far, from which the next text goes on as
-// if the limit had been there.
+// A caller that leaves the loop has a sequence of the tokens so far; the next text continues as if
+// the limit had been there.
 func TestStreamLeft(t *testing.T) {
 	m := randomModel(t, 64)
 	follow := func(q *infer.Sequence, pick *sample.Sampler) string {

@@ -182,7 +182,7 @@ func (t *pooledText) add(at int, states []float32) {
 	}
 }
 
-// vector is the mean.
+// vector returns the mean of the tokens' hidden states.
 func (t *pooledText) vector(normalize bool) ([]float32, error) {
 	factor := 1 / float64(t.to-t.from)
 	if normalize {

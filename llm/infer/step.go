@@ -143,7 +143,7 @@ func neighbours(next []StepInput, order []int) int {
 	return n
 }
 
-// pass computes the tokens of neighbours.
+// pass computes tokens of sequences in adjacent slots.
 func (s *Session) pass(ctx context.Context, next []StepInput, order []int) error {
 	x := &s.scratch
 	x.starts, x.tokens = x.starts[:0], x.tokens[:0]

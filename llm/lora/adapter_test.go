@@ -152,8 +152,8 @@ func TestAdapterWeights(t *testing.T) {
 	require.Equal(t, model.Adapters{}, lora.Join())
 }
 
-// With a factor the strength of a pair does not depend on its rank, in the graph as in
-// the file, where stock llama.cpp computes alpha/rank of each.
+// With a factor the strength of a pair does not depend on its rank: in the graph, and in the file,
+// where stock llama.cpp computes alpha/rank for each pair.
 func TestFactorOfAllRanks(t *testing.T) {
 	m := tinyModel(t, false)
 	ranks := map[string]int{"attn_q": 64, "attn_k": 8, "ffn_up": 3}

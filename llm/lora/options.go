@@ -49,8 +49,8 @@ type Options struct {
 	// acts on the lookup only, and stock llama.cpp 0.7 aborts on it: merge it
 	// before it goes there.
 	Targets []string
-	// LastLayers is the number of layers at the end of the model whose matrices are
-	// adapted; nil is all. "token_embd" and "output" are in none, and are not meant.
+	// LastLayers is the number of layers at the end of the model whose matrices are adapted; nil
+	// means all. It does not affect "token_embd" and "output", which are in no layer.
 	LastLayers *int
 	// Alpha is the strength: the product of a pair counts alpha/rank times. Usual are the rank
 	// and twice that. 0 means no alpha, in the adapter as in its file, and then each product

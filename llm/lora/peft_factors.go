@@ -7,9 +7,9 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A factors is the change B·A of rows of a matrix in memory: A [rank][in], B [rows][rank]. B
-// has the rows one below the other, in the order that transformers has. Of the
-// embedding, which is transposed, A is [rank][vocabulary] and B [n_embd][rank].
+// A factors is the change B·A of rows of a matrix, in memory: A [rank][in], B [rows][rank], with
+// rows in transformers' order. For the embedding, which is transposed, A is [rank][vocabulary] and
+// B [n_embd][rank].
 type factors struct {
 	name  string // of the module, or of the matrix of the model
 	rows  []arch.Rows
@@ -133,7 +133,7 @@ func (f *factors) reorder(toFile bool) {
 	}
 }
 
-// tile puts what belongs to heads into the order of a GGUF file, or back.
+// tile reorders values of heads into the order of a GGUF file, or back.
 func tile(values []float32, t arch.Tiling, toFile bool) {
 	if t.Groups == 0 {
 		return

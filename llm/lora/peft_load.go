@@ -262,7 +262,7 @@ func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
 	return values, err
 }
 
-// adapter puts the factors of the model's matrices where those lie.
+// adapter moves the factors to the devices of the model's matrices.
 func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	var specs []spec
 	strongest := list[0].alpha

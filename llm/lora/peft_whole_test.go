@@ -52,7 +52,7 @@ func TestPEFTWholeTensors(t *testing.T) {
 	}
 }
 
-// So is the bias of an output, which PEFT saves beside its pair.
+// The bias of an output, which PEFT saves beside its pair, must be unchanged too.
 func TestPEFTOutputBias(t *testing.T) {
 	m := llmtest.ArchModel(t, "phi2", ggml.F32)
 	load := func(name string, change float32) (*lora.Adapter, error) {

@@ -43,11 +43,10 @@ type TrainGraphOptions struct {
 	// Losses are where the graph writes the loss of each token, for graphs that go on from
 	// there: F32, contiguous, with an element for each token or more. nil is memory of the graph.
 	Losses *ggml.Tensor
-	// Checkpoint recomputes each layer in the backward pass instead of keeping
-	// its intermediate results: a third slower, in a fraction of the memory. The
-	// inputs of the layers are kept in BF16 where ComputeType is; else as they are, or by
-	// the CPU's kernels to 18 bits, with
-	// which gradients differ by about as much as F32's rounding makes them.
+	// Checkpoint recomputes each layer in the backward pass instead of keeping its intermediate
+	// results: a third slower, in a fraction of the memory. With a ComputeType of BF16 the inputs
+	// of layers are kept in BF16; otherwise as they are or, by the CPU's kernels, in 18 bits, which
+	// changes gradients about as much as F32's rounding does.
 	Checkpoint bool
 	// ComputeType is the type of the products with weights that are not trained: F32,
 	// the zero value, is exact; BF16 rounds both operands, F16 sums too, and either is
@@ -57,9 +56,9 @@ type TrainGraphOptions struct {
 	// Copies are low-precision copies of the frozen matrices, which the graph multiplies with and
 	// asks for as it is built; nil means none.
 	Copies *Copies
-	// Dropout is the probability by which each input of a trained adapter's A is dropped;
-	// the others count 1/(1−Dropout) times. Adapters of the token embedding have none, as
-	// in PEFT. 0 is none; it needs Grads.
+	// Dropout is the probability by which each input of a trained adapter's A is dropped; the
+	// others are scaled by 1/(1−Dropout). Adapters of the token embedding have none, as in PEFT. 0
+	// means none; it needs Grads.
 	Dropout float32
 	// NEFTune is the alpha of noise on the embeddings (arXiv 2310.05914): uniform in
 	// ±alpha/√(L·d), for a sample of L tokens and embeddings of width d. 0 is none; it

@@ -202,7 +202,7 @@ type place struct {
 	layer, layers int
 	shared        int  // heads of queries that share one of keys and values
 	experts       int  // 0 for none
-	isFalcon      bool // whose output has its own type
+	isFalcon      bool // falcon's output has a type of its own
 	isWeighted    bool // there is an importance matrix
 }
 

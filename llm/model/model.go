@@ -39,10 +39,10 @@ type LoadOptions struct {
 	Layout   device.Layout // where the weights go; see [device.On]
 	NoMmap   bool          // read the file instead of mapping it
 	Progress func(done, total int64)
-	// Repack reads the matrices at once, into the memory and the layouts in which
-	// the processor multiplies fastest: tokens one by one take half to four fifths of
-	// the time without. Experts are read where the system has memory for the whole file,
-	// and else mapped. Without it nothing is read before it is used.
+	// Repack reads the matrices at once, into the memory and the layouts in which the processor
+	// multiplies fastest: decoding then takes half to four fifths of the time. Experts are read if
+	// the system has memory for the whole file, and mapped otherwise. Without Repack nothing is
+	// read before it is used.
 	Repack bool
 	// Override changes hyper-parameters that the file says, before anything is made of
 	// them; nil leaves them.

@@ -23,7 +23,7 @@ func noise(rows int) model.Noise {
 	return n
 }
 
-// With dropout and NEFTune the loss and the gradients are those of the graph in float64,
+// With dropout and NEFTune the loss and the gradients equal the graph's in float64,
 // by both lowerings, with checkpoints and chunks, and packed.
 func TestNoiseGradients(t *testing.T) {
 	names := llmtest.FewArchitectures()

@@ -84,7 +84,7 @@ func routedModel(t *testing.T, lead float32, once bool) *model.Model {
 	return m
 }
 
-// withoutRouters are the gradients of what has some: a choice has none.
+// withoutRouters removes the gradients of routers: a choice has none.
 func withoutRouters[T any](grads map[*ggml.Tensor]T, m *model.Model) map[*ggml.Tensor]T {
 	maps.DeleteFunc(grads, func(w *ggml.Tensor, _ T) bool { return m.Architecture().Weight(w.Name()).Kind == "router" })
 	return grads

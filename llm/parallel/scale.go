@@ -53,16 +53,16 @@ type Workload struct {
 	Hidden    float64       // bytes of the hidden states of all tokens
 }
 
-// What of a batch is its backward pass, in which gradients become complete, and the share of the gradients that is
-// complete at its end alone.
+// The backward pass, in which gradients become complete, as a share of a batch, and the share of the gradients
+// that is complete only at its end.
 const (
 	backwardShare = 2. / 3
 	lastShare     = 1. / 4
 )
 
-// Data is how long a step takes on machines that share its samples. The sum of the gradients goes on while the rest of
-// the last backward pass is computed, but for the last part: as far as it finds processors, and it delays what it takes
-// them from. At the end the machines agree that all are there.
+// Data returns the time of a step on machines that share its samples. All but the last part of the gradients is summed
+// beside the rest of the last backward pass, as far as the sum finds processors, whose work it delays. At the end the
+// machines agree that all have finished.
 func (w Workload) Data(machines int, n Network) time.Duration {
 	if machines < 2 {
 		return w.Step

@@ -144,7 +144,7 @@ func (f *Folder) removeUnused() error {
 // File is the path of a file in the folder by its name.
 func (f *Folder) File(name string) string { return filepath.Join(f.Path, name) }
 
-// Continued is the manifest of the run that goes on from a checkpoint; it is empty where there is no such file, and a new run
+// Continued returns the manifest of the run that continues from a checkpoint; empty without such a file, when a new run
 // begins.
 func (f *Folder) Continued(checkpoint string) (Manifest, error) {
 	if _, err := os.Stat(checkpoint); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// reader gives what TensorBoard has of each tag, as steps and values, and what pandas has of each column.
+// reader prints TensorBoard's steps and values of each tag, and pandas' columns.
 const reader = `
 import json, sys, pandas
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -113,7 +113,7 @@ func (l Line) key() lineKey {
 	return lineKey{l.Step, false, *l.Loss}
 }
 
-// readMeasured reads what was measured of the lines of a file, as far as there are any.
+// readMeasured reads the measurements in the lines of a file, as far as there are any.
 func readMeasured(path string) map[lineKey]Measured {
 	text, err := filelink.Read(path, filelink.MaxMetrics)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Train an adapter on conversations: a tenth of them is held out, whose loss ends the run early and says which adapter is the
-// best. Started again, the program continues the run in the folder.
+// Train an adapter on conversations. A tenth of them is held out: their loss ends the run early and chooses the best
+// adapter. Started again, the program continues the run in the folder.
 func Example() {
 	ctx := context.Background()
 	m := must(model.Load("model.gguf", model.LoadOptions{}))

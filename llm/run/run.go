@@ -199,7 +199,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// MetricsPath is the file of the figures, "" where the run writes none.
+// MetricsPath returns the file of the metrics; "" if the run writes none.
 func (r *Run) MetricsPath() string {
 	if r == nil || r.Manifest.Metrics == "" {
 		return ""

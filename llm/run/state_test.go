@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Each end of a run is told apart from the others, and from one that goes on.
+// Each end of a run has its own state, and so has a run that continues.
 func TestState(t *testing.T) {
 	path := t.TempDir()
 	f, err := Create(path)

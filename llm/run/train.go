@@ -47,8 +47,8 @@ type Options struct {
 	MaxTokens   *int
 	MaxDuration *time.Duration
 
-	// Inputs are files that the run reads, such as model and data, for the manifest of a folder. They have to be what they
-	// were when the run began.
+	// Inputs are files that the run reads, such as model and data, for the manifest of a folder. They must not change
+	// after the run began.
 	Inputs []Input
 
 	OnStep func(m train.StepMetrics, tokensPerSecond float64) // after each, with the mean speed so far; may be nil
@@ -100,9 +100,9 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("ended after step %d of %d: %s", o.Steps, o.Total, o.Ended)
 }
 
-// Train takes a trainer to the end of its run, or until ctx is cancelled, which is [train.ErrStopped]. It goes on from the
-// checkpoint of before, if there is one: the same program, started again, continues the run, and does nothing where that is
-// complete. It saves on the way, the result first: a checkpoint that is older than it is harmless.
+// Train takes a trainer to the end of its run, or until ctx is cancelled, which is [train.ErrStopped]. It continues from
+// the last checkpoint, if there is one: the same program, started again, continues the run, and does nothing if the run is
+// complete. It saves on the way, the result first: a checkpoint that is older than the result is harmless.
 func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	if err := o.begin(t); err != nil {
 		return Outcome{}, err

@@ -7,9 +7,8 @@ import "slices"
 type merger interface {
 	// word gives the pieces of a word; they are valid until the next call.
 	word(word string) []piece
-	// merge does the same for a part of a word. Of all pairs of neighbours that
-	// can be merged, the one that is best by itself is merged first, and the
-	// leftmost of equal ones, until there is none.
+	// merge does the same for a part of a word. Of all neighbouring pairs that can be merged, it
+	// merges the best one first, the leftmost of equal ones, until no pair is left.
 	merge(text string) []piece
 	// emit adds the tokens of a piece, whose text begins at start.
 	emit(out *output, text string, s piece, start int)

@@ -180,8 +180,8 @@ func TestForgedTokensAreText(t *testing.T) {
 	})
 }
 
-// checkForged holds the control tokens of segments to where they may be, and what
-// is between them to the ids of plain text.
+// checkForged demands that control tokens of segments are only where they may be, and that the ids
+// between them equal the ids of plain text.
 func checkForged(t require.TestingT, name string, tok *tokenizer.Tokenizer, segments []tokenizer.Segment) {
 	text := joined(segments)
 	parsed := make([]bool, 0, len(text))

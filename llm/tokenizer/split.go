@@ -6,8 +6,8 @@ import "unicode/utf8"
 // the text. Merges never cross a word. Each takes time linear in the text.
 type splitter func(text string, yield func(word string))
 
-// A matchFunc gives the length of a match at the start of a text, 0 for none; no
-// text is empty.
+// A matchFunc returns the length of a match at the start of a text, 0 for none. The text is never
+// empty.
 type matchFunc func(text string) int
 
 // isolate makes a splitter that yields each match as a word of its own, and

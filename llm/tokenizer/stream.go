@@ -94,9 +94,8 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// nextSize is the size of the next window, after one of which n bytes were
-// encoded: twice as much where special tokens overlap for so long that the text
-// can hardly be cut.
+// nextSize returns the size of the next window, after n bytes of one were encoded: twice the size
+// if special tokens overlap for so long that the text can hardly be cut.
 func (s *stream) nextSize(size, n int) int {
 	if 2*n <= size {
 		return 2 * size

@@ -240,8 +240,7 @@ func (t *Tokenizer) TokenText(id ID) string {
 	return t.texts[id]
 }
 
-// ChatTemplate returns the Jinja source of the model's chat template, "" where it has none, and
-// of nil.
+// ChatTemplate returns the Jinja source of the model's chat template; "" without one, or for nil.
 func (t *Tokenizer) ChatTemplate() string {
 	if t == nil {
 		return ""

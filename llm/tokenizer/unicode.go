@@ -142,8 +142,7 @@ func isSurrogate(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80
 }
 
-// cutCharLen is the length of the start of a character at the end of s, whose
-// other bytes may follow.
+// cutCharLen returns the length of an incomplete character at the end of s.
 func cutCharLen(s string) int {
 	for n := 1; n <= min(len(s), utf8.UTFMax-1); n++ {
 		if b := s[len(s)-n]; b >= 0xC0 {

@@ -169,8 +169,8 @@ func (o *optimizer) groupParams() []int {
 	return list
 }
 
-// prepare writes what the update of a step takes, with the weights of the losses that are in the
-// report by then. Where losses of batches before are not finite it moves nothing.
+// prepare writes the inputs of a step's update, with the weights of the losses that are in the
+// report by then. If losses of earlier batches are not finite, the update moves nothing.
 func (o *optimizer) prepare(s *step, weights []float32) error {
 	still := []float32{0, 1, 1, float32(o.settings.Epsilon), 0, 1, 1, 0}
 	var numbers []float32

@@ -78,7 +78,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 	return tr
 }
 
-// gradientsOf are the loss and the gradients of a step, which is not made.
+// gradientsOf returns the loss and the gradients of a step, without taking it.
 func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]float32) {
 	t.Helper()
 	s, err := tr.planStep(t.Context())

@@ -221,8 +221,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	return nil
 }
 
-// Changes lists the settings in which the run goes on otherwise than the run of the
-// checkpoint that it continues.
+// Changes lists the settings that differ from the checkpoint that the run continues.
 func (t *Trainer) Changes() []Difference { return slices.Clone(t.changes) }
 
 // A Summary describes a checkpoint's run.

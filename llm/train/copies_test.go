@@ -17,7 +17,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// stockRun is a run by the ops that all devices have, which keeps so much of weights; nil for what fits.
+// stockRun is a run by the ops that all devices have, which keeps this tier of copies; nil for what
+// fits.
 func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Checkpointing, kept *model.Kept) *loraRun {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
@@ -76,8 +77,8 @@ func TestWeightCopies(t *testing.T) {
 	}
 }
 
-// requireCopiesOf demands copies of the matrices that are multiplied with, transposed ones of those that
-// gradients flow back through, and adapters in them where they are folded.
+// requireCopiesOf demands copies of the matrices that are multiplied, transposed ones of matrices that
+// gradients flow through, and adapters in them if they are folded.
 func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggml.Type, kept model.Kept, tied, folds bool) {
 	t.Helper()
 	var want int64 // elements

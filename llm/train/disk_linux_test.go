@@ -18,8 +18,8 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// Wherever the disk becomes full, what was there stays, nothing is left beside it, and the error
-// names the file and the cause.
+// Wherever the disk becomes full, existing files stay, no file is left over, and the error names
+// the file and the cause.
 func TestFullDisk(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)

@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A run whose last step ruins the adapter is no success: no loss has been computed with
-// what that step made.
+// A run whose last step ruins the adapter fails, although no loss has been computed after that
+// step.
 func TestLastStepDiverges(t *testing.T) {
 	m := tinyModel(t)
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {

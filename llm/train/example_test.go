@@ -135,7 +135,7 @@ func ExampleConvergence() {
 	// three evaluations after the best: true true
 }
 
-// See whether a run fits into the memory of a layout, the CPU here, and what gradient checkpointing makes of it.
+// See whether a run fits into the memory of a layout, here the CPU, with gradient checkpointing and without.
 func ExampleEstimateMemory() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {

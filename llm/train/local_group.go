@@ -12,10 +12,10 @@ import (
 // maxLocalRanks is more than a process has devices.
 const maxLocalRanks = 1 << 10
 
-// LocalGroup makes the ranks of a group inside this process, which train at once, each in a
-// goroutine of its own with its own adapters and engine: one for each of several GPUs, say, with a
-// model on each. It adds up in the order of the ranks, through the memory of the host. There can be
-// 1 to 1024 ranks; LocalGroup panics where there are to be others.
+// LocalGroup makes the ranks of a group inside this process. They train at the same time, each in a
+// goroutine with an adapter and an engine of its own: for example one for each of several GPUs,
+// with a model on each. Sums are in the order of the ranks, through the memory of the host. There
+// can be 1 to 1024 ranks; LocalGroup panics for any other number.
 func LocalGroup(ranks int) []Group {
 	if ranks < 1 || ranks > maxLocalRanks {
 		panic(fmt.Sprintf("train: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))

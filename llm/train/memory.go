@@ -40,7 +40,7 @@ func resolved(on bool) Checkpointing {
 	return CheckpointingOff
 }
 
-// A MemoryEstimate is how much memory of each device of a layout a run takes, by what takes it.
+// A MemoryEstimate is the memory of a run on each device of a layout, by purpose.
 type MemoryEstimate struct {
 	Weights     device.Sizes // of the model
 	Adapters    device.Sizes
@@ -214,8 +214,8 @@ func (t *Trainer) mapped() int64 {
 // HasCheckpointing reports whether steps recompute each layer, see [Checkpointing].
 func (t *Trainer) HasCheckpointing() bool { return t.checkpointing }
 
-// resumeCheckpointing chooses what the run of a checkpoint had, where that is left to the
-// trainer and the memory allows it: rounding is the same then.
+// resumeCheckpointing keeps the checkpoint's choice, if the choice is left to the trainer and the
+// memory allows it, so that rounding is the same.
 func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
 	was, err := ggml.GGUFValue[string](g, freeKeys+idCheckpointing)
 	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {

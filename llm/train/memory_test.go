@@ -94,8 +94,8 @@ func autoRun(t *testing.T, m *model.Model, o Options) *loraRun {
 	return newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
-// Layers are recomputed where the results of a step, what is trained and a mapped model do
-// not fit into four fifths of the memory.
+// Layers are recomputed if the results of a step, the trained parameters and a mapped model do not
+// fit into four fifths of the memory.
 func TestCheckpointingByMemory(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")

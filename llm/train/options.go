@@ -75,7 +75,8 @@ const MaxStepRows = 1 << 20
 
 func (o *Options) perStep() int { return o.Batch * o.Accumulate }
 
-// stepsFrom is how many steps a run on so many rows has, from a step at which it has seen a number of them.
+// stepsFrom returns the number of steps of a run on a number of rows, given a step and the number of rows
+// seen by then.
 func (o *Options) stepsFrom(step, position, rows int) int {
 	if o.Epochs == 0 {
 		return o.Schedule.Steps

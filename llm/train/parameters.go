@@ -33,7 +33,7 @@ func LoadParameters(path string, params []*ggml.Tensor) error {
 	return s.write()
 }
 
-// DataOrigin reads what [Options.DataOrigin] said of the data of a checkpoint.
+// DataOrigin reads the [Options.DataOrigin] in a checkpoint.
 func DataOrigin(path string) (map[string]string, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {

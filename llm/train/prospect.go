@@ -136,7 +136,7 @@ func (p Prospect) LongestSample() (int, error) {
 	return longest, nil
 }
 
-// atLeast gives own, which the prospect has, where the run fits as it is, and otherwise n.
+// atLeast returns the prospect's own value if the run fits as it is, and otherwise n.
 func (p Prospect) atLeast(n, own int) (int, error) {
 	e, _, err := p.Memory()
 	var tooLarge *model.BatchSizeError

@@ -27,8 +27,8 @@ type gradPart struct {
 	complete bool // in this process
 }
 
-// Parts are of a quarter of all gradients: the last, which nothing is computed beside, is as small as
-// that. Smaller ones than some are not worth a call.
+// Each part has a quarter of all gradients: the last part, beside which nothing is computed, should
+// be small. Parts below a size are not worth a call.
 var (
 	gradParts     = 4
 	leastGradPart = int64(1 << 20) // bytes

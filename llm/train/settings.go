@@ -21,8 +21,8 @@ type Setting struct {
 	Free  bool
 }
 
-// Settings lists what a trainer compares with a checkpoint, but for the hyper-parameters of the
-// model, whose IDs are their keys in its file.
+// Settings lists what a trainer compares with a checkpoint, except the model's hyper-parameters,
+// whose IDs are their keys in its file.
 func Settings() []Setting {
 	list := make([]Setting, len(settingTable))
 	for i, row := range settingTable {

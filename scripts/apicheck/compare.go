@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// maxExceptions bounds what is not bound, lest the file become the place for what is not done.
+// maxExceptions bounds the list of unbound functions, so that it does not become a list of
+// omissions.
 const maxExceptions = 40
 
 // An exception is a C name that has no Go symbol, and why. A name that ends with … stands for all values that begin so.

@@ -23,7 +23,7 @@ type torchStep struct {
 	Error           string
 }
 
-// measureTorch measures PyTorch, where there is one, and PEFT where that is there, too.
+// measureTorch measures PyTorch, if it is installed, and PEFT likewise.
 func measureTorch(ctx context.Context, o *options, emit func(row ...string)) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {

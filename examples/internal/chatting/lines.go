@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// lines are read while something else may happen, such as an interrupt.
+// lines reads lines in the background, so that an interrupt is heard meanwhile.
 type lines struct {
 	read chan string
 	err  error // once read is closed

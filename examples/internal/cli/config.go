@@ -114,7 +114,7 @@ func readMapping(path string) (*yaml.Node, error) {
 	return mapping, nil
 }
 
-// runFolder is the flag of the folder of a run, which is ownFolder in the file in it.
+// runFolder is the flag of a run's folder; in the file inside that folder its value is ownFolder.
 const runFolder, ownFolder = "run-dir", "."
 
 // folderOf is the folder in which the relative paths of a file begin that says which the
@@ -255,13 +255,13 @@ func (c *config) set(f *kong.Flag, s *setting) {
 	}
 }
 
-// flagName is the name of a flag, in which underscores stand for dashes.
+// flagName converts the underscores of a flag's name to dashes.
 func flagName(s string) string { return strings.ReplaceAll(s, "_", "-") }
 
 // Validate has nothing to add to readConfig, which knows the selected command.
 func (c *config) Validate(*kong.Application) error { return nil }
 
-// Resolve gives the value of a flag, nil where the file has none.
+// Resolve returns the value of a flag; nil if the file has none.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if s, ok := c.settings[flag]; ok {
 		return s.value, nil
@@ -364,7 +364,7 @@ func section(f *kong.Flag) string {
 	return f.Group.Title
 }
 
-// bySection puts the flags of a group beside each other, where its first one is.
+// bySection moves the flags of a group to the group's first flag.
 func bySection(flags []*kong.Flag) []*kong.Flag {
 	first := map[string]int{}
 	for i, f := range flags {

@@ -14,8 +14,8 @@ import (
 // OutputLocks keep the outputs of a process from others that would write them too.
 type OutputLocks struct{ files []*os.File }
 
-// LockOutputs takes outputs until Close, or the end of the process, however that ends. An
-// output is replaced at each save, so what is locked is a file beside it.
+// LockOutputs locks outputs until Close or the end of the process. Each save replaces its output,
+// so the lock is a file beside it.
 func LockOutputs(outputs []File) (*OutputLocks, error) {
 	l := &OutputLocks{}
 	for _, out := range outputs {

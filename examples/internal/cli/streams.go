@@ -5,10 +5,9 @@ import (
 	"os"
 )
 
-// A standard stream that the program was started without fails as it is used. The runtime has
-// opened the null device in its place, so that no other file takes its number: what is
-// written there would be lost without a word, and what is read there empty. Messages to
-// standard error, if nobody wants them, are lost.
+// If the program was started without a standard stream, using that stream fails. The runtime has
+// opened the null device in its place, so that no other file takes its number; otherwise output
+// would vanish silently, and input would be empty. Messages to a missing standard error are lost.
 func init() {
 	if closed(0) {
 		os.Stdin = os.NewFile(noFile, "standard input")

@@ -89,7 +89,7 @@ func (s *scripts) read(t *testing.T, log string) {
 	}
 }
 
-// check demands that what is advised was run, and all that the program can advise.
+// check demands that all advice that the program can give was given, and run.
 func (s *scripts) check(t *testing.T) {
 	titles, err := sourceTitles()
 	assert.NoError(t, err)

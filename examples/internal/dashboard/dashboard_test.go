@@ -56,7 +56,7 @@ func serve(t *testing.T, address, folder string) (*Server, func(path string) (*h
 	}
 }
 
-// list gives what a page lists: the runs, and what is wrong with folders that look like one.
+// list returns what a page lists: the runs, and the faults of folders that look like runs.
 func list(t *testing.T, get func(path string) (*http.Response, string)) (rows []row, faults []string) {
 	t.Helper()
 	_, text := get("/runs.json")

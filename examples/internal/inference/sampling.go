@@ -5,7 +5,7 @@ import "github.com/goggml/ggml/llm/sample"
 // Sampling says how tokens are drawn, for kong.
 type Sampling struct {
 	Temp          float32 `name:"temp" basic:"" range:"[0,)" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
-	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from that many of the most likely tokens; 0 is off." group:"Sampling"`
+	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from this many of the most likely tokens; 0 for all." group:"Sampling"`
 	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability, at least the first; 1 is off." group:"Sampling"`
 	MinP          float32 `name:"min-p" range:"[0,1]" default:"0.05" help:"Leave out tokens below this part of the probability of the most likely one; 0 is off." group:"Sampling"`
 	RepeatPenalty float32 `name:"repeat-penalty" range:"(0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`

@@ -77,7 +77,7 @@ func connect(endpoints []string) (devices []*ggml.Device, err error) {
 	return devices, nil
 }
 
-// gpus are all GPUs: those that share the memory of the CPU where there are no others.
+// gpus lists all GPUs. GPUs that share the CPU's memory count only if there are no others.
 func gpus() (list []*ggml.Device, err error) {
 	devices, err := ggml.Devices()
 	for _, kind := range []ggml.DeviceType{ggml.GPU, ggml.IntegratedGPU} {

@@ -20,7 +20,7 @@ func part[T any](list []T, i, n int) []T {
 	return list[from:max(from+1, (i+1)*len(list)/n)]
 }
 
-// own is the part of a list that this process has of those that share it: all where it is alone.
+// own returns this process's part of a list that several processes share; all of it if it is alone.
 func own[T any](list []T, among []parallel.Process, group *parallel.Group) []T {
 	for i, p := range among {
 		if p.Rank == group.Rank() {

@@ -21,7 +21,7 @@ import (
 type RunFolder struct {
 	*run.Folder                   // nil for none
 	isOwn       bool              // no flag has named it
-	placed      map[string]string // flags whose files the folder has a place for, and what they are
+	placed      map[string]string // descriptions of files that lie in the folder, by their flags
 	inputs      []run.Input
 	date        string
 	seed        int64
@@ -42,8 +42,8 @@ func (f *Flags) OpenRunFolder(path string) (*RunFolder, error) {
 // ownFolders is where runs are to which no flag gives a place.
 const ownFolders = "runs"
 
-// OpenOwnFolder makes a folder for a run to which no flag gives a place, named after its model and
-// its data. It is always a new one: a run goes on only where its folder is named.
+// OpenOwnFolder makes a new folder for a run without a folder flag, named after its model and its
+// data. A run continues only if its folder is named.
 func OpenOwnFolder(model, data string) (*RunFolder, error) {
 	folder, err := run.CreateNew(ownFolders, stem(model)+"-"+stem(data))
 	if err != nil {
@@ -143,9 +143,9 @@ type Description struct {
 	Metrics  string
 }
 
-// Describe writes what the run is that begins or goes on now, after Check. Flags whose
-// files have their place in the folder are left out: a run in another folder by the same
-// configuration has its own.
+// Describe writes the description of the run that begins or continues now, after Check. Flags of
+// files in the folder are left out, so that a run with the same configuration in another folder has
+// files of its own.
 func (r *RunFolder) Describe(d Description) error {
 	if r.Folder == nil {
 		return nil

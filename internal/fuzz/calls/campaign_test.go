@@ -44,7 +44,7 @@ func (p plan) campaign(log func(format string, args ...any)) (failures []failure
 // silence is how long a subprocess may say nothing, at its start too.
 const silence = 5 * time.Minute
 
-// subprocess runs a plan in one, and gives what it found and the round to go on with.
+// subprocess runs a plan in a subprocess, and returns its findings and the round to continue with.
 func (p plan) subprocess() (found []failure, next int) {
 	text, err := json.Marshal(p)
 	if err != nil {

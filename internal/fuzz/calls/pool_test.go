@@ -29,8 +29,8 @@ func newPool(r *registry) *pool {
 	return &pool{alone: r.alone, entries: map[reflect.Type][]entry{}, names: map[uintptr]string{}}
 }
 
-// isShared reports whether goroutines may share values of a type. They are objects whose
-// documentation does not say otherwise: slices, maps and structs are variables as any other.
+// isShared reports whether goroutines may share values of a type: objects, unless their
+// documentation forbids it. Slices, maps and structs are ordinary variables.
 func (p *pool) isShared(t reflect.Type) bool {
 	return t.Kind() == reflect.Pointer && !isPlain(t.Elem()) && p.alone[t.Elem()] == ""
 }
@@ -47,8 +47,8 @@ func (p *pool) add(v reflect.Value, id uint64, name string, goroutine int) {
 	}
 }
 
-// pick chooses among the values of a type, or of those that implement an interface, that a
-// goroutine may use: the one whose id gives, with a number, the least hash.
+// pick chooses, among the values of a type (or of types that implement an interface) that a
+// goroutine may use, the one whose id has the least hash with a number.
 func (p *pool) pick(t reflect.Type, number uint64, goroutine int) (chosen reflect.Value, ok bool) {
 	least := uint64(0)
 	among := func(list []entry) {

@@ -28,7 +28,7 @@ func (c *client) load(t rpcwire.Tensor, hash uint64) (found bool) {
 	return c.reply()[0] == 1
 }
 
-// startCached starts a server with a cache of so many bytes in a folder, which it makes.
+// startCached starts a server with a cache of so many bytes in a new folder.
 func startCached(t *testing.T, size int64) (s *server, folder string) {
 	o := usual
 	o.CacheDir, o.CacheSize = filepath.Join(t.TempDir(), "rpc", "cache"), size

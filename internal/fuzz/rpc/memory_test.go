@@ -19,7 +19,7 @@ import (
 // slack is the memory that a server may take beside the memory that it lends.
 const slack = 64 << 20
 
-// status is a field of Linux's /proc/PID/status of the server in bytes, 0 where there is none.
+// status returns a field of Linux's /proc/PID/status of the server in bytes; 0 if there is none.
 func (s *server) status(name string) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.process.Process.Pid))
 	for line := range strings.Lines(string(status)) {

@@ -34,7 +34,7 @@ func (b *Box) Len() int {
 	return b.n
 }
 
-// Each calls f in a goroutine of its own, where nobody recovers what it throws.
+// Each calls f in a goroutine, where nobody recovers what f throws.
 func Each(f func(n int)) {
 	if f == nil {
 		return
