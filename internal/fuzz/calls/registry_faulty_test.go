@@ -29,8 +29,7 @@ var faulted = registry{
 	},
 	// Functions and methods whose documentation says when they panic.
 	panics: map[string]bool{
-		"faulty.At":   true,
-		"faulty.Each": true,
+		"faulty.At": true,
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
