@@ -56,6 +56,9 @@ func (f *deltaChunks) share(x *ggml.Tensor, heads int64) *ggml.Tensor {
 
 // unshare adds up what share has repeated.
 func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
+	if x.Dim(3) == kHeads { // none, too, of tensors that stand for a failure
+		return contiguous(f.c, x)
+	}
 	a, b, n := x.Dim(0), x.Dim(1), x.Dim(2)
 	sum := sumMiddle(f.c, f.c.Reshape(contiguous(f.c, x), a*b*n*kHeads, x.Dim(3)/kHeads, 1))
 	return f.c.Reshape(sum, a, b, n, kHeads)
