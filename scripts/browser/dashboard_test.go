@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -115,16 +118,59 @@ func (w *watcher) watch(event any) {
 	}
 }
 
-// The page of a run moves while it trains, and survives a reload, a restart of the program and the end of the run; two runs
-// lie side by side; it fits a phone, follows the dark, and works by keyboard. It asks nothing of other hosts, and nothing
-// in the files of a run is executed.
-func TestInteropDashboard(t *testing.T) {
+// buildProgram builds finetune, where there is a browser.
+func buildProgram(t *testing.T) string {
+	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("there is no browser: apt-get install chromium")
 	}
 	program := filepath.Join(t.TempDir(), "finetune")
 	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../examples/finetune").CombinedOutput()
 	require.NoError(t, err, string(out))
+	return program
+}
+
+// A browser has one page.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// openBrowser starts one whose page is watched.
+func openBrowser(t *testing.T, w *watcher) browser {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1200, 1400))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that a newer browser has
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(ctx, w.watch)
+	return browser{t, ctx}
+}
+
+func (b browser) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	require.NoError(b.t, chromedp.Run(b.ctx, actions...))
+}
+
+// eval gives the value of an expression as text.
+func (b browser) eval(script string) (text string) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate("String("+script+")", &text))
+	return text
+}
+
+func (b browser) eventually(script, want string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool { return b.eval(script) == want }, time.Minute, 200*time.Millisecond, script)
+}
+
+// The page of a run moves while it trains, and survives a reload, a restart of the program and the end of the run; two runs
+// lie side by side; it fits a phone, follows the dark, and works by keyboard. It asks nothing of other hosts, and nothing
+// in the files of a run is executed.
+func TestInteropDashboard(t *testing.T) {
+	program := buildProgram(t)
 	folder := t.TempDir()
 	first := makeRun(t, filepath.Join(folder, "first"), hostile+".gguf", 10)
 	makeRun(t, filepath.Join(folder, "second "+strings.ReplaceAll(hostile, "/", "")), "other.gguf", 5)
@@ -132,28 +178,9 @@ func TestInteropDashboard(t *testing.T) {
 	at, err := url.Parse(address)
 	require.NoError(t, err)
 
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1200, 1400))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	defer cancel()
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that a newer browser has
-	defer cancel()
-	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
 	w := &watcher{hosts: map[string]bool{}}
-	chromedp.ListenTarget(ctx, w.watch)
-	run := func(actions ...chromedp.Action) {
-		t.Helper()
-		require.NoError(t, chromedp.Run(ctx, actions...))
-	}
-	eval := func(script string) (text string) {
-		t.Helper()
-		run(chromedp.Evaluate("String("+script+")", &text))
-		return text
-	}
-	eventually := func(script, want string) {
-		t.Helper()
-		require.Eventually(t, func() bool { return eval(script) == want }, time.Minute, 200*time.Millisecond, script)
-	}
+	b := openBrowser(t, w)
+	run, eval, eventually := b.run, b.eval, b.eventually
 	const (
 		status = `document.getElementById("status").textContent`
 		step   = `[...document.querySelectorAll("#runs tr")].find(r => r.textContent.startsWith("first"))?.cells[2].textContent`
@@ -240,4 +267,45 @@ func TestInteropDashboard(t *testing.T) {
 	require.Empty(t, w.dialogs, "nothing of a run is executed")
 	require.Empty(t, w.mistakes)
 	require.Equal(t, map[string]bool{at.Host: true}, w.hosts)
+}
+
+// Where lines of the metrics cannot be read the curves have a gap, and what is between two gaps is seen. A proxy may show
+// the page under a prefix, with a slash behind it or without.
+func TestInteropDashboardGap(t *testing.T) {
+	program := buildProgram(t)
+	folder := t.TempDir()
+	broken := makeRun(t, filepath.Join(folder, "broken"), "m.gguf", 40)
+	for _, part := range [][2]int{{61, 80}, {91, 91}, {101, 120}} { // steps, between lines that are none
+		add(t, broken, "metrics.jsonl", `{"step":1,"lo`+"\x00")
+		train(t, broken, part[0], part[1])
+	}
+	address, _ := dashboard(t, program, folder, "127.0.0.1:0")
+	at, err := url.Parse(address)
+	require.NoError(t, err)
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: at.Scheme, Host: at.Host})
+	proxy := httptest.NewServer(http.StripPrefix("/a/prefix", forward))
+	defer proxy.Close()
+
+	w := &watcher{hosts: map[string]bool{}}
+	b := openBrowser(t, w)
+	const hasCurve = `(step) => {
+		const p = charts[0].plot, at = Math.round(p.valToPos(step, "x", true));
+		const column = p.ctx.getImageData(at, p.bbox.top, 1, p.bbox.height).data, blue = [0x1f, 0x6f, 0xd1];
+		for (let i = 0; i < column.length; i += 4) if (column[i + 3] > 200 && blue.every((c, k) => Math.abs(column[i + k] - c) < 40)) return true;
+		return false;
+	}`
+	for _, path := range []string{"/a/prefix", "/a/prefix/", "/a/prefix#run=broken"} {
+		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(proxy.URL+path))
+		b.eventually(`document.getElementById("status")?.textContent.startsWith("1 run; ")`, "true")
+		require.Equal(t, "/a/prefix/", b.eval(`location.pathname`))
+		require.Contains(t, b.eval(`document.getElementById("status").textContent`), "metrics.jsonl")
+		b.eventually(`charts[0].plot?.data[0].length`, "84")
+		for step, want := range map[string]bool{"20": true, "50": false, "70": true, "85": false, "91": true, "96": false, "110": true} {
+			b.eventually(`(`+hasCurve+`)(`+step+`)`, fmt.Sprint(want))
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(t, w.mistakes)
+	require.Equal(t, map[string]bool{strings.TrimPrefix(proxy.URL, "http://"): true}, w.hosts)
 }

@@ -134,16 +134,24 @@ function table(chart, names) {
       mean = mean === null ? y : smoothing * mean + (1 - smoothing) * y;
       smoothed.push(mean);
     }
-    const style = { label: name, stroke: color(name), spanGaps: false, points: { show: steps.length < 40 } };
+    const points = { show: steps.length < 40, filter: (plot, i, show) => (show ? null : lone(plot.data[i])) };
+    const style = { label: name, stroke: color(name), spanGaps: false, points };
     if (!chart.smooth) {
       tables.push([steps, values]);
       series.push({ ...style, width: 2 });
       continue;
     }
     tables.push([steps, values, smoothed]);
-    series.push({ ...style, width: 1, alpha: 0.4 }, { ...style, label: name + ", smoothed", width: 2, points: { show: false } });
+    series.push({ ...style, width: 1, alpha: 0.4 }, { ...style, label: name + ", smoothed", width: 2, points: { ...points, show: false } });
   }
   return { data: uPlot.join(tables.length ? tables : [[[], []]]), series };
+}
+
+// lone finds the values between two gaps, which a line does not show. Steps of other runs are undefined, gaps are null.
+function lone(values) {
+  const own = [...values.keys()].filter((i) => values[i] !== undefined);
+  const isGap = (k) => (values[own[k]] ?? null) === null;
+  return own.filter((_, k) => !isGap(k) && isGap(k - 1) && isGap(k + 1));
 }
 
 const drawnKey = () => JSON.stringify([shown(), scheme.matches]);
