@@ -24,9 +24,9 @@ const modulePath = "github.com/goggml/ggml"
 // layers lists the folders from the bottom to the top, as docs/architecture.md draws them. A package imports none of a
 // layer above its own; the tools of tests, which stand above kernels, are imported by tests and by one another alone.
 var layers = [][]string{
-	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcmemory", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
+	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
 	{"."},
-	{"kernels"},
+	{"kernels", "rpc"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
 	{"llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/parallel", "llm/safetensors", "llm/sample", "llm/train"},
@@ -103,7 +103,7 @@ var otherWriters = map[string]string{
 	"llm/parallel/broadcast.go":   "a temporary file, which is removed",
 	"llm/run/events.go":           "a log with a new name at each start",
 	"llm/run/folder.go":           "the lock of a run",
-	"rpc_cache.go":                "a cache, whose entries have their size before their data",
+	"rpc/cache.go":                "a cache, whose entries have their size before their data",
 	"scripts/equal/main.go":       "models in a scratch folder",
 	"scripts/equal/run/main.go":   "results in a scratch folder",
 }

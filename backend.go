@@ -156,8 +156,8 @@ func (b *Backend) SetThreads(n int) error {
 		return err
 	}
 	defer b.h.release()
-	if n < 1 || n > C.GGML_MAX_N_THREADS {
-		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, C.GGML_MAX_N_THREADS)
+	if n < 1 || n > MaxThreads {
+		return fmt.Errorf("ggml: %d threads: a backend takes 1 to %d", n, MaxThreads)
 	}
 	if err := computethread.CheckTeam(n); err != nil {
 		return fmt.Errorf("ggml: %d threads: %w", n, err)
@@ -413,10 +413,13 @@ func (d *Device) newWithThreads(threads int) (*Backend, error) {
 	return b, nil
 }
 
+// MaxThreads is the most threads that a backend has. C: GGML_MAX_N_THREADS.
+const MaxThreads = C.GGML_MAX_N_THREADS
+
 // DefaultThreads is the number of threads that suits this machine: its
 // physical cores, as far as the process may use them by its affinity, by
 // GOMAXPROCS and by the quota of a container, rounded to the nearest number.
 // More is slower.
 func DefaultThreads() int {
-	return min(limits.Cores(), C.GGML_MAX_N_THREADS)
+	return min(limits.Cores(), MaxThreads)
 }

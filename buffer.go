@@ -33,6 +33,9 @@ type Buffer struct {
 	b        C.ggml_backend_buffer_t
 	attached *attachedContexts
 	freed    *atomic.Bool
+
+	tried sync.Once // whether its device keeps data of its own with each tensor, which extra says
+	extra bool
 }
 
 // attachedContexts lists the contexts that have tensors in a buffer.

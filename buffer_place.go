@@ -8,8 +8,8 @@ import "unsafe"
 // placer gives tensors their memory inside a buffer.
 type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
-// place allocates one tensor with f.
-func (b *Buffer) place(t *Tensor, f placer) error {
+// hold runs f while neither the buffer nor the tensor can be freed, with the tensor's context locked.
+func (b *Buffer) hold(t *Tensor, f func() error) error {
 	if err := t.missing(); err != nil {
 		return err
 	}
@@ -25,23 +25,50 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	t.ctx.attach(b)
 	t.ctx.mu.Lock()
 	defer t.ctx.mu.Unlock()
-	if t.t.view_src != nil {
-		return t.errorf(nil, "the tensor is a view; it gets the memory of what it is a view of")
+	return f()
+}
+
+// place allocates one tensor with f.
+func (b *Buffer) place(t *Tensor, f placer) error {
+	return b.hold(t, func() error {
+		if t.t.view_src != nil {
+			return t.errorf(nil, "the tensor is a view; it gets the memory of what it is a view of")
+		}
+		if t.t.data != nil {
+			return t.errorf(nil, "the tensor has memory already")
+		}
+		if bt := b.Type(); bt != nil && bt.repacks() && !bt.supportsMulMat(t) {
+			return t.errorf(nil, "%s holds repacked weights, but none of this type and shape", bt.Name())
+		}
+		r := f(t.t)
+		if err := guardError(r.error); err != nil {
+			return t.errorf(nil, "%v", err)
+		}
+		if r.value != C.GGML_STATUS_SUCCESS {
+			return t.errorf(ErrOutOfMemory, "the buffer refuses the tensor")
+		}
+		return t.present()
+	})
+}
+
+// checkRoom demands that a tensor, which is retained, fits into the buffer at an offset.
+func (b *Buffer) checkRoom(t *Tensor, offset int64) error {
+	need, err := b.heldType().room(t)
+	size, alignment := b.heldSize(), b.heldType().Alignment()
+	switch {
+	case err != nil:
+		return err
+	case offset < 0 || offset%alignment != 0:
+		return t.errorf(nil, "the offset %d is no multiple of %d", offset, alignment)
+	case offset > size || need > size-offset:
+		return t.errorf(ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
 	}
-	if t.t.data != nil {
-		return t.errorf(nil, "the tensor has memory already")
-	}
-	if bt := b.Type(); bt != nil && bt.repacks() && !bt.supportsMulMat(t) {
-		return t.errorf(nil, "%s holds repacked weights, but none of this type and shape", bt.Name())
-	}
-	r := f(t.t)
-	if err := guardError(r.error); err != nil {
-		return t.errorf(nil, "%v", err)
-	}
-	if r.value != C.GGML_STATUS_SUCCESS {
-		return t.errorf(ErrOutOfMemory, "the buffer refuses the tensor")
-	}
-	return t.present()
+	return nil
+}
+
+// at is the address of an offset of the buffer, which is retained.
+func (b *Buffer) at(offset int64) unsafe.Pointer {
+	return unsafe.Add(C.ggml_backend_buffer_get_base(b.b), offset)
 }
 
 // PlaceAt puts a tensor that has no memory at an offset in bytes from the start of the buffer, a
@@ -54,22 +81,58 @@ func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 	}
 	var refused error
 	err := b.place(t, func(p *C.struct_ggml_tensor) C.goggml_int {
-		need, err := b.heldType().room(t)
-		size, alignment := b.heldSize(), b.heldType().Alignment()
-		switch {
-		case err != nil:
-			refused = err
-		case offset < 0 || offset%alignment != 0:
-			refused = t.errorf(nil, "the offset %d is no multiple of %d", offset, alignment)
-		case offset > size || need > size-offset:
-			refused = t.errorf(ErrOutOfMemory, "%d bytes at offset %d reach beyond the buffer, which has %d", need, offset, size)
-		default:
-			return C.goggml_tensor_alloc(b.b, p, unsafe.Add(C.ggml_backend_buffer_get_base(b.b), offset))
+		if refused = b.checkRoom(t, offset); refused != nil {
+			return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
 		}
-		return C.goggml_int{value: C.GGML_STATUS_ALLOC_FAILED}
+		return C.goggml_tensor_alloc(b.b, p, b.at(offset))
 	})
 	if refused != nil {
 		return refused
 	}
 	return err
+}
+
+// BindAt is [Buffer.PlaceAt] for what another tensor was placed for before: the device prepares nothing, and what lies at
+// the offset stays as it is. A view may be bound too, where it lies in what it is a view of; some devices find the
+// data of a view by that. It fails on devices that keep data of their own with each tensor.
+func (b *Buffer) BindAt(t *Tensor, offset int64) error {
+	if b == nil {
+		return t.errorf(errNil, "the buffer is nil")
+	}
+	return b.hold(t, func() error {
+		root := t.t.view_src
+		switch {
+		case b.heldType().repacks():
+			return t.errorf(nil, "%s repacks the weights that are placed in it; place the tensor by PlaceAt", b.heldType().Name())
+		case b.keepsExtra():
+			return t.errorf(nil, "%s keeps data of its own with each tensor; place it by PlaceAt", b.heldType().Name())
+		case root == nil && t.t.data != nil:
+			return t.errorf(nil, "the tensor has memory already")
+		case root == nil:
+			if err := b.checkRoom(t, offset); err != nil {
+				return err
+			}
+		case root.data == nil || root.buffer != b.b || offset < 0 || offset > b.heldSize() || unsafe.Add(root.data, t.t.view_offs) != b.at(offset):
+			return t.errorf(nil, "it does not lie where what it is a view of does")
+		case int64(t.t.view_offs)%t.typ.BlockBytes() != 0 || int64(t.t.view_offs)+max(int64(C.ggml_nbytes(t.t)), t.packedSize()) > int64(C.ggml_nbytes(root)):
+			return t.errorf(nil, "it reaches beyond what it is a view of")
+		}
+		C.goggml_memory_changed()
+		t.t.buffer, t.t.data = b.b, b.at(offset)
+		return t.present()
+	})
+}
+
+// keepsExtra reports whether the device notes something for each tensor of the buffer, which is retained.
+func (b *Buffer) keepsExtra() bool {
+	if bool(C.ggml_backend_buffer_is_host(b.b)) || b.heldSize() == 0 {
+		return false
+	}
+	b.tried.Do(func() {
+		var trial C.struct_ggml_tensor
+		bytesLayout(1).set(&trial)
+		err := guardError(C.goggml_tensor_alloc(b.b, &trial, b.at(0)).error)
+		b.extra = err != nil || trial.extra != nil || metaOf(deviceOf(b.heldType().b)) != nil
+	})
+	return b.extra
 }

@@ -33,8 +33,6 @@ type Context struct {
 	buffers     []*Buffer                           // buffers that hold data of tensors of this context
 	allocations []graphAllocation                   // what allocators of graphs gave to tensors of this context
 	customs     map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
-
-	rowsUnchecked bool // row numbers that a graph computes are checked by whoever computes it
 }
 
 // A graphAllocation keeps the allocator of graph memory as long as the context.
@@ -374,6 +372,18 @@ func (c *Context) MemoryUsed() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int64(C.goggml_arena_used(c.arena) + C.goggml_arena_used(c.graphs))
+}
+
+// MemoryAllocated is the memory in bytes that is there for MemoryUsed: it grows by pieces. C: ggml_get_mem_size.
+func (c *Context) MemoryAllocated() int64 {
+	c = c.made()
+	if c.h.acquire() != nil {
+		return 0
+	}
+	defer c.h.release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(c.arena.allocated + c.graphs.allocated)
 }
 
 // MaxTensorBytes is the size in bytes of the largest tensor of the context.

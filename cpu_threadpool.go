@@ -68,8 +68,8 @@ func (p ThreadPoolParams) c() (C.struct_ggml_threadpool_params, error) {
 	if p.Threads == 0 {
 		p.Threads = DefaultThreads()
 	}
-	if p.Threads < 1 || p.Threads > C.GGML_MAX_N_THREADS {
-		return params, fmt.Errorf("ggml: thread pool: %d threads: a pool has 1 to %d", p.Threads, C.GGML_MAX_N_THREADS)
+	if p.Threads < 1 || p.Threads > MaxThreads {
+		return params, fmt.Errorf("ggml: thread pool: %d threads: a pool has 1 to %d", p.Threads, MaxThreads)
 	}
 	if p.Priority < PriorityLow || p.Priority > PriorityRealtime {
 		return params, fmt.Errorf("ggml: thread pool: there is no priority %d", p.Priority)

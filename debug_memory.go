@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -156,4 +157,11 @@ func (t *memoryTable) uses() []memoryUse {
 		all = append(all, memoryUse{usage: UsageCompute, bytes: bytes()})
 	}
 	return all
+}
+
+// FreeOSMemory collects what Go has dropped, and gives as much free memory of Go and of C back to the system as these
+// can. It takes some milliseconds and more. C: malloc_trim.
+func FreeOSMemory() {
+	debug.FreeOSMemory()
+	C.goggml_trim()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/rpc"
 )
 
 func TestRegistryByName(t *testing.T) {
@@ -83,7 +84,7 @@ func TestBLAS(t *testing.T) {
 	require.True(t, b.Device().SupportsOp(c.MulMat(x, x)))
 	require.False(t, b.Device().SupportsOp(c.Silu(x)))
 	require.False(t, b.Device().OffloadsOp(c.MulMat(x, x)))
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:50052", ggml.RPCServerOptions{}, b.Device()),
+	require.ErrorContains(t, rpc.Serve(t.Context(), "127.0.0.1:50052", rpc.Options{}, b.Device()),
 		"BLAS works beside the CPU, and computes few ops; clients need a device that computes all")
 	_, err = ggml.NewBLASBackend(-1)
 	require.ErrorContains(t, err, "-1 threads")

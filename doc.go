@@ -114,7 +114,7 @@
 // does [UnusedGPU], of a machine that has a GPU with its driver.
 //
 // [AddRPCServer] adds the devices of another process or machine, which offers
-// them by [ServeRPC]; all that is said of devices holds for them. When the
+// them by package rpc; all that is said of devices holds for them. When the
 // server dies, using them is an [ErrDisconnected], and the program goes on.
 //
 // # Several devices

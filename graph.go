@@ -82,42 +82,63 @@ func (g *Graph) Context() *Context {
 func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
-		g.insert(t, true, nil)
+		g.insert(t, true)
 	}
 	return g
 }
 
 // insert is expand with the error kept in the context.
-func (g *Graph) insert(t *Tensor, compute bool, admit func() error) {
-	if err := g.expand(t, compute, admit); err != nil {
+func (g *Graph) insert(t *Tensor, compute bool) {
+	if err := g.expand(t, compute); err != nil {
 		g.ctx.fail(err)
 	}
 }
 
-// expand adds a tensor with all that it depends on; without compute it only
-// puts them in order. admit may be nil; it refuses tensors.
-func (g *Graph) expand(t *Tensor, compute bool, admit func() error) error {
-	if t == nil {
-		return t.errorf(errNil, "the tensor is nil")
+// hold locks the graph and retains the contexts of it and of tensors, until release.
+func (g *Graph) hold(tensors ...*Tensor) (contexts []*Context, release func(), err error) {
+	for _, t := range tensors {
+		if t == nil {
+			return nil, nil, t.errorf(errNil, "the tensor is nil")
+		}
+		if t.ctx != g.ctx && t.t != nil && g.ctx != nil {
+			g.ctx.mu.Lock()
+			g.ctx.addDep(t.ctx)
+			g.ctx.mu.Unlock()
+		}
 	}
-	if t.ctx != g.ctx && t.t != nil && g.ctx != nil {
-		g.ctx.mu.Lock()
-		g.ctx.addDep(t.ctx)
-		g.ctx.mu.Unlock()
+	if len(tensors) == 0 {
+		return nil, func() {}, nil
 	}
 	if err := lock(&g.busy); err != nil {
-		return during(err, t.operand())
+		return nil, nil, during(err, tensors[0].operand())
 	}
-	defer g.busy.Unlock()
-	contexts := g.ctx.withDependencies()
-	release, err := retainChecked(contexts)
+	contexts = g.ctx.withDependencies()
+	retained, err := retainChecked(contexts)
 	if err != nil {
-		return during(err, t.operand())
+		g.busy.Unlock()
+		return nil, nil, during(err, tensors[0].operand())
+	}
+	release = func() {
+		retained()
+		g.busy.Unlock()
+	}
+	for _, t := range tensors {
+		if t.t == nil {
+			release()
+			return nil, nil, t.failure()
+		}
+	}
+	return contexts, release, nil
+}
+
+// expand adds a tensor with all that it depends on; without compute it only
+// puts them in order.
+func (g *Graph) expand(t *Tensor, compute bool) error {
+	contexts, release, err := g.hold(t)
+	if err != nil {
+		return err
 	}
 	defer release()
-	if t.t == nil {
-		return t.failure()
-	}
 	// All that t can depend on lies in these contexts.
 	bound := 1
 	for _, c := range contexts {
@@ -128,15 +149,9 @@ func (g *Graph) expand(t *Tensor, compute bool, admit func() error) error {
 	if err := g.reserve(bound); err != nil {
 		return err
 	}
-	if admit != nil {
-		if err := admit(); err != nil {
-			return err
-		}
-	}
 	if t.t.op == C.GGML_OP_NONE {
 		g.leaves = append(g.leaves, t.t)
 	}
-	err = nil
 	if source := t.t.src[0]; t.t.op == C.GGML_OP_NONE && source != nil { // ggml takes an alias of what is in the graph already
 		err = g.insertAll(source, bound, compute)
 	}

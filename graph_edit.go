@@ -14,7 +14,7 @@ import (
 func (g *Graph) Order(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
-		g.insert(t, false, nil)
+		g.insert(t, false)
 	}
 	return g
 }
@@ -31,7 +31,7 @@ func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 		return g.ctx.failed(g.errorf(nil, "there is no branch %d: there are %d", i, len(branches)))
 	}
 	for k, t := range branches {
-		g.insert(t, k == i, nil)
+		g.insert(t, k == i)
 	}
 	if err := g.ctx.Err(); err != nil {
 		return &Tensor{ctx: g.ctx, err: err}
@@ -49,22 +49,75 @@ func (t *Tensor) IsComputed() bool {
 	return yes
 }
 
-// AddNode adds one tensor, which is not in the graph yet, behind all nodes. What
-// it depends on must be in the graph, or be leaves: Expand would add that too.
-// It returns the graph. C: ggml_graph_add_node.
-func (g *Graph) AddNode(t *Tensor) *Graph {
+// AddNode adds tensors, which are not in the graph yet, behind all nodes and in this
+// order. What they depend on is in the graph before them, or leaves: Expand would add
+// that too. It returns the graph. C: ggml_graph_add_node.
+func (g *Graph) AddNode(tensors ...*Tensor) *Graph {
 	g = made(g)
-	g.insert(t, true, func() error {
-		switch at := C.goggml_graph_can_append(g.g, t.t); at {
-		case C.GOGGML_APPEND_OK:
-			return nil
-		case C.GOGGML_APPEND_DUPLICATE:
-			return t.errorf(nil, "the graph has this tensor already")
-		default:
-			return t.errorf(nil, "operand %d is not in the graph; call Expand", int(at))
-		}
-	})
+	if err := g.append(tensors); err != nil {
+		g.ctx.fail(err)
+	}
 	return g
+}
+
+// append is AddNode with the error as a result.
+func (g *Graph) append(tensors []*Tensor) error {
+	_, release, err := g.hold(tensors...)
+	if err != nil {
+		return err
+	}
+	defer release()
+	g.ctx.mu.Lock()
+	defer g.ctx.mu.Unlock()
+	list, room, err := g.appendable(tensors)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := g.reserve(room); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.op == C.GGML_OP_NONE {
+			g.leaves = append(g.leaves, p)
+		}
+	}
+	if err := guardError(C.goggml_graph_expand(g.g, &list[0], C.size_t(len(list)), true)); err != nil {
+		return callError(nil, err.Error(), tensors[0].operand())
+	}
+	return nil
+}
+
+// appendable lists the tensors with what they are aliases of, if each can be the next node, and counts the
+// nodes and leaves that the graph has then. Graph and context are locked.
+func (g *Graph) appendable(tensors []*Tensor) (list []*C.struct_ggml_tensor, room int, err error) {
+	has := map[*C.struct_ggml_tensor]bool{}
+	if g.g != nil {
+		room = int(C.goggml_graph_count_uses(g.g))
+		for i := range C.ggml_graph_n_nodes(g.g) {
+			has[C.ggml_graph_node(g.g, i)] = true
+		}
+	}
+	for _, t := range tensors {
+		if has[t.t] {
+			return nil, 0, t.errorf(nil, "the graph has this tensor already")
+		}
+		for i, source := range t.t.src {
+			if source != nil && source.op != C.GGML_OP_NONE && !has[source] && source != t.t { // a cast is its own operand
+				return nil, 0, t.errorf(nil, "operand %d is not in the graph; call Expand", i)
+			}
+			if source == nil || source.op != C.GGML_OP_NONE {
+				continue
+			}
+			room++
+			if t.t.op == C.GGML_OP_NONE { // ggml takes an alias of what is in the graph already
+				list = append(list, source)
+			}
+		}
+		has[t.t] = true
+		list = append(list, t.t)
+		room++
+	}
+	return list, room, nil
 }
 
 // Capacity is the number of nodes that the graph has room for; it grows when

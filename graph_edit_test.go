@@ -98,9 +98,11 @@ func TestGraphAddNode(t *testing.T) {
 	g := w.NewGraph(a).AddNode(b)
 	require.Equal(t, []string{"a", "b"}, nodeNames(g))
 	c := w.Mul(a, b).SetName("c").SetOutput()
-	g.AddNode(c)
+	half := w.Cast(c, ggml.F16).SetOutput() // which is its own operand
+	g.AddNode(c, half)
 	w.Compute(g)
 	require.Equal(t, []float32{-27}, optest.Values(t, c))
+	require.Equal(t, []float32{-27}, optest.Values(t, half))
 	g.AddNode(a)
 	require.ErrorContains(t, w.Err(), "Graph.AddNode(a f32[1]): the graph has this tensor already")
 

@@ -59,6 +59,30 @@ func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	return p, nil
 }
 
+// WorkBytes is the memory in bytes that the CPU computes a graph in, beside its tensors' own; 0 on other
+// devices, and where the plugin does not tell. The tensors are allocated. C: work_size of struct ggml_cplan.
+func (b *Backend) WorkBytes(g *Graph) (int64, error) {
+	b = made(b)
+	release, err := g.check([]*Device{b.device}, checkReady)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	unlock, err := lockBackends([]*Backend{b})
+	if err != nil {
+		return 0, during(err, g.operand())
+	}
+	defer unlock()
+	if b.device.Type() != CPU {
+		return 0, nil
+	}
+	r := C.goggml_cpu_work_size(b.b, g.g, C.int(b.threads))
+	if err := guardError(r.error); err != nil {
+		return 0, g.errorf(nil, "%v", err)
+	}
+	return int64(r.value), nil
+}
+
 // Close frees the plan once it computes nothing any more. It never fails.
 // C: ggml_backend_graph_plan_free.
 func (p *GraphPlan) Close() error {

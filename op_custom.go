@@ -221,7 +221,7 @@ func (op *opCall) custom(f CustomFunc, threads int, build func(x **C.struct_ggml
 	}
 	tasks := C.int(C.GGML_N_TASKS_MAX)
 	if threads > 0 {
-		tasks = C.int(min(threads, C.GGML_MAX_N_THREADS))
+		tasks = C.int(min(threads, MaxThreads))
 	}
 	var x [maxCustom]*C.struct_ggml_tensor
 	for i, t := range op.operands {

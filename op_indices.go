@@ -17,7 +17,7 @@ import (
 // inRange returns ids, or a checked copy of them where the graph computes them
 // and they can be other than 0 to rows−1.
 func (c *Context) inRange(ids *Tensor, rows int64) *Tensor {
-	if c.made().rowsUnchecked || ids == nil || ids.t == nil || ids.typ != I32 && ids.typ != I64 || ids.known(rows) {
+	if ids == nil || ids.t == nil || ids.typ != I32 && ids.typ != I64 || ids.known(rows) {
 		return ids
 	}
 	return c.MapCustom(checkRows(rows), 1, ids)

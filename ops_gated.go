@@ -3,6 +3,8 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
+import "math"
+
 // AddID adds to each row of a the row of b that ids chooses:
 //
 //	a [n, used, tokens], b [n, experts], ids [used, tokens] (I32)
@@ -57,7 +59,11 @@ func (t Type) storable() bool {
 }
 
 // XIELUParams are the parameters of [Context.XIELU].
-type XIELUParams struct{ AlphaN, AlphaP, Beta, Eps float32 }
+type XIELUParams struct {
+	AlphaN, AlphaP, Beta, Eps float32
+
+	Computed bool // AlphaN and AlphaP are n and p themselves, as [Tensor.OpParams] has them
+}
 
 // XIELU is the activation of arXiv 2411.13010, with p = softplus(AlphaP) and
 // n = Beta + softplus(AlphaN):
@@ -68,7 +74,11 @@ type XIELUParams struct{ AlphaN, AlphaP, Beta, Eps float32 }
 func (c *Context) XIELU(a *Tensor, p XIELUParams) *Tensor {
 	op := c.elementwise("xielu", a)
 	op.uniformRowStride("a", a)
-	return op.done(C.goggml_op_xielu(op.arena, a.ptr(), C.float(p.AlphaN), C.float(p.AlphaP), C.float(p.Beta), C.float(p.Eps)))
+	r := C.goggml_op_xielu(op.arena, a.ptr(), C.float(p.AlphaN), C.float(p.AlphaP), C.float(p.Beta), C.float(p.Eps))
+	if r.value != nil && p.Computed {
+		r.value.op_params[1], r.value.op_params[2] = C.int32_t(math.Float32bits(p.AlphaN)), C.int32_t(math.Float32bits(p.AlphaP))
+	}
+	return op.done(r)
 }
 
 func (c *Context) gated(name string, a, b *Tensor) *opCall {

@@ -18,7 +18,7 @@ import (
 )
 
 // notOps make a tensor but compute nothing, or call functions of the program.
-var notOps = []string{"NewTensor", "NewTensorLike", "NewF32", "NewI32", "Alias", "BuildOp", "Custom", "CustomInPlace", "MapCustom", "MapCustomInPlace"}
+var notOps = []string{"NewTensor", "NewTensorLike", "NewTensorOf", "NewF32", "NewI32", "Alias", "AliasOf", "BuildOp", "Custom", "CustomInPlace", "MapCustom", "MapCustomInPlace"}
 
 const contextMethods = "github.com/goggml/ggml.(*Context)."
 

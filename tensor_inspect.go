@@ -109,6 +109,14 @@ func (t *Tensor) BufferType() *BufferType {
 	return bt
 }
 
+// HasExtra reports whether the device keeps data of its own with the tensor, once that is placed.
+// Plumbing: programs rarely need it. C: extra of struct ggml_tensor.
+func (t *Tensor) HasExtra() bool {
+	var yes bool
+	t.withRef(func() { yes = t.t.extra != nil })
+	return yes
+}
+
 // contents lists the tensors that the graph computes, and those that it reads:
 // both empty when a context they belong to is closed.
 func (g *Graph) contents() (nodes, leaves []*Tensor) {

@@ -28,7 +28,7 @@ var zeroObjects = []any{
 
 // Values of which the zero one is as good as any other.
 var zeroPlain = []any{
-	&ggml.Buffers{}, ggml.CPUTraits{}, ggml.CustomTensor{}, ggml.DeviceMemory{}, &ggml.FileError{}, ggml.GGUFTensor{}, ggml.GraphSummary{},
+	&ggml.Buffers{}, ggml.CPUTraits{}, ggml.CustomTensor{}, ggml.DeviceMemory{}, &ggml.FileError{}, ggml.GGUFTensor{}, ggml.GraphSummary{}, ggml.Layout{},
 	&ggml.OpError{}, ggml.Operand{}, &ggml.PanicError{}, ggml.Profile{{}}, ggml.RoPE{}, ggml.ThreadPoolParams{}, ggml.Worker{},
 }
 
@@ -37,9 +37,6 @@ var zeroFunctions = map[string]any{
 	"CanRepeat": ggml.CanRepeat, "CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync,
 	"SplitTensorEvenly": ggml.SplitTensorEvenly, "Fit": ggml.Fit, "GGUFValue": ggml.GGUFValue[string], "NewGraphAllocator": ggml.NewGraphAllocator,
 	"NewMetaDevice": ggml.NewMetaDevice, "NewOptimizer": ggml.NewOptimizer, "NewScheduler": ggml.NewScheduler,
-	"ServeRPC": func(d *ggml.Device) error {
-		return ggml.ServeRPC(context.Background(), "127.0.0.1:50052", ggml.RPCServerOptions{}, d)
-	},
 	"NewTensorAllocator": ggml.NewTensorAllocator, "Read": ggml.Read[float32], "ReadInto": ggml.ReadInto[float32],
 	"SameShape": ggml.SameShape, "SameStride": ggml.SameStride, "Write": ggml.Write[float32],
 }

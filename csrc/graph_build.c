@@ -35,16 +35,6 @@ goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor *
 	return error;
 }
 
-static bool goggml_graph_has_node(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
-	int n = ggml_graph_n_nodes(graph);
-	for (int i = 0; i < n; i++) {
-		if (ggml_graph_node(graph, i) == tensor) {
-			return true;
-		}
-	}
-	return false;
-}
-
 bool goggml_graph_contains(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, const struct ggml_tensor *tensor) {
 	for (int i = 0; i < n_leaves; i++) {
 		if (leaves[i] == tensor) {
@@ -54,26 +44,16 @@ bool goggml_graph_contains(struct ggml_cgraph *graph, struct ggml_tensor **leave
 	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
 		const struct ggml_tensor *node = ggml_graph_node(graph, i);
+		if (node == tensor) {
+			return true;
+		}
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
 			if (node->src[s] == tensor) {
 				return true;
 			}
 		}
 	}
-	return goggml_graph_has_node(graph, tensor);
-}
-
-int goggml_graph_can_append(struct ggml_cgraph *graph, const struct ggml_tensor *tensor) {
-	if (goggml_graph_has_node(graph, tensor)) {
-		return GOGGML_APPEND_DUPLICATE;
-	}
-	for (int s = 0; s < GGML_MAX_SRC; s++) {
-		const struct ggml_tensor *source = tensor->src[s];
-		if (source != NULL && source->op != GGML_OP_NONE && !goggml_graph_has_node(graph, source)) {
-			return s;
-		}
-	}
-	return GOGGML_APPEND_OK;
+	return false;
 }
 
 size_t goggml_graph_count_uses(struct ggml_cgraph *graph) {

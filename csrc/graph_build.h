@@ -17,13 +17,6 @@ goggml_ptr goggml_graph_rebuild(goggml_arena *arena, struct ggml_cgraph *graph);
 // new tensors is long: see graph_order.go.
 goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor **tensors, size_t n, bool compute);
 
-// Whether a tensor can be the next node of a graph.
-enum goggml_append {
-	GOGGML_APPEND_OK = GGML_MAX_SRC, // a smaller number is the index of a source that the graph lacks
-	GOGGML_APPEND_DUPLICATE,         // it is a node already
-};
-int goggml_graph_can_append(struct ggml_cgraph *graph, const struct ggml_tensor *tensor);
-
 // Counts the tensors of the graph, leaves included, up to a number above the
 // limit.
 size_t goggml_graph_count_tensors(struct ggml_cgraph *graph, size_t limit);

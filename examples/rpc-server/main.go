@@ -24,6 +24,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/rpc"
 )
 
 type program struct {
@@ -80,7 +81,7 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	}
 	ggml.SetLogger(slog.New(slog.NewTextHandler(log, nil)))
 	fmt.Fprintf(log, "rpc-server: %s, on %s\n", describe(devices), p.Listen)
-	err = ggml.ServeRPC(ctx, p.Listen, ggml.RPCServerOptions{
+	err = rpc.Serve(ctx, p.Listen, rpc.Options{
 		Threads: p.Threads, Memory: memory, Clients: p.Clients, Idle: p.Idle, Grace: p.Grace,
 		CacheDir: p.Cache, CacheSize: int64(p.CacheSize) << 20, AnyAddress: p.AnyAddress,
 	}, devices...)

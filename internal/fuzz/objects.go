@@ -68,7 +68,6 @@ var leftOut = map[string]string{
 	"LoadBackendsFrom": "as LoadBackend",
 	"AddRPCServer":     "it waits for a server",
 	"NewMetaDevice":    "its devices live as long as the process",
-	"ServeRPC":         "it serves until its context ends",
 	"SetLogger":        "it changes the process",
 
 	"RegisterScratchMemory": "as SetLogger",

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/baseline"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/rpc"
 )
 
 // serverEnv makes the test binary an RPC server: one that dies is a process of its own.
@@ -73,7 +74,7 @@ func serveIfAsked() {
 	if err == nil && o.Stock {
 		err = serveStock(endpoint, o)
 	} else if err == nil {
-		err = ggml.ServeRPC(context.Background(), endpoint, ggml.RPCServerOptions{Threads: max(1, o.Threads), Memory: o.Memory})
+		err = rpc.Serve(context.Background(), endpoint, rpc.Options{Threads: max(1, o.Threads), Memory: o.Memory})
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

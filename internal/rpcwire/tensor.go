@@ -16,6 +16,15 @@ const (
 	ParamWords = 16
 )
 
+// The flags of a tensor, as ggml has them.
+const (
+	FlagInput int32 = 1 << iota
+	FlagOutput
+	FlagParam
+	FlagLoss
+	FlagCompute // it is computed, and not in a branch that is not chosen
+)
+
 // A Tensor describes one. The client identifies its tensors by numbers, the server by addresses.
 type Tensor struct {
 	ID         uint64

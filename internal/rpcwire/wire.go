@@ -7,7 +7,7 @@ package rpcwire
 import "fmt"
 
 // The version of the protocol, which ggml 0.27 speaks.
-const Major, Minor = 8, 0
+const Major, Minor, Patch = 8, 0, 0
 
 // A Command is the first byte of a request.
 type Command byte

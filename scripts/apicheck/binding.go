@@ -21,12 +21,36 @@ type binding struct {
 	used    map[string]bool // names after "C." in its exported declarations
 }
 
+// readPackage reads the binding in a folder, and package rpc in one below it.
 func readPackage(dir string) (*binding, error) {
+	b := &binding{symbols: map[string]bool{}, used: map[string]bool{}}
+	for _, folder := range []string{".", "rpc"} {
+		p, err := b.parse(filepath.Join(dir, folder))
+		if err != nil {
+			return nil, err
+		}
+		if p == nil {
+			continue
+		}
+		own := &binding{symbols: map[string]bool{}}
+		own.collect(p)
+		prefix := strings.TrimPrefix(folder+".", "..")
+		for name := range own.symbols {
+			b.symbols[prefix+name] = true
+		}
+		for _, c := range own.claims {
+			b.claims = append(b.claims, claim{prefix + c.symbol, c.text})
+		}
+	}
+	return b, nil
+}
+
+// parse reads the package of a folder; nil where there is none.
+func (b *binding) parse(dir string) (*doc.Package, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
+	if err != nil || len(paths) == 0 {
 		return nil, err
 	}
-	b := &binding{symbols: map[string]bool{}, used: map[string]bool{}}
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, path := range paths {
@@ -41,12 +65,7 @@ func readPackage(dir string) (*binding, error) {
 		b.collectUses(file)
 		files = append(files, file)
 	}
-	p, err := doc.NewFromFiles(set, files, "github.com/goggml/ggml")
-	if err != nil {
-		return nil, err
-	}
-	b.collect(p)
-	return b, nil
+	return doc.NewFromFiles(set, files, "github.com/goggml/ggml")
 }
 
 // collectUses notes what the exported declarations of a file use of C.

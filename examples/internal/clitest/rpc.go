@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/rpc"
 )
 
 // serverProgram is the name of a program that serves the CPU to the programs under test.
@@ -30,7 +30,7 @@ func serveRPC() {
 		os.Exit(0)
 	}()
 	memory, _ := strconv.ParseInt(os.Args[2], 10, 64)
-	fmt.Fprintln(os.Stderr, ggml.ServeRPC(context.Background(), os.Args[1], ggml.RPCServerOptions{Threads: 1, Memory: memory}))
+	fmt.Fprintln(os.Stderr, rpc.Serve(context.Background(), os.Args[1], rpc.Options{Threads: 1, Memory: memory}))
 	os.Exit(1)
 }
 

@@ -26,7 +26,7 @@ type function struct {
 
 // leftOut are calls that change the process for good, or leave it.
 var leftOut = map[string]string{
-	"ggml.ServeRPC":              "listens on the network",
+	"rpc.Serve":                  "listens on the network",
 	"ggml.Commit":                "is a constant",
 	"ggml.SetLogger":             "is the process's",
 	"ggml.RegisterScratchMemory": "is for the life of the process",

@@ -28,7 +28,7 @@ var alone = regexp.MustCompile(`\b(not safe for concurrent use|(used by|belongs 
 
 // PublicFolders lists the folders of the module's public packages.
 func PublicFolders(root string) ([]string, error) {
-	folders := []string{".", "kernels", "llm"}
+	folders := []string{".", "kernels", "llm", "rpc"}
 	entries, err := os.ReadDir(filepath.Join(root, "llm"))
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/rpc"
 )
 
 var public = registry{
@@ -39,6 +40,7 @@ var public = registry{
 		{"ggml.Dequantize", reflect.ValueOf(ggml.Dequantize)},
 		{"ggml.EditGGUF", reflect.ValueOf(ggml.EditGGUF)},
 		{"ggml.Fit", reflect.ValueOf(ggml.Fit)},
+		{"ggml.FreeOSMemory", reflect.ValueOf(ggml.FreeOSMemory)},
 		{"ggml.FreeQuantizeTables", reflect.ValueOf(ggml.FreeQuantizeTables)},
 		{"ggml.FromFloat32s", reflect.ValueOf(ggml.FromFloat32s[ggml.Float16])},
 		{"ggml.GGUFValue", reflect.ValueOf(ggml.GGUFValue[float32])},
@@ -57,7 +59,6 @@ var public = registry{
 		{"ggml.Registries", reflect.ValueOf(ggml.Registries)},
 		{"ggml.SameShape", reflect.ValueOf(ggml.SameShape)},
 		{"ggml.SameStride", reflect.ValueOf(ggml.SameStride)},
-		{"ggml.ServeRPC", reflect.ValueOf(ggml.ServeRPC)},
 		{"ggml.SetLogger", reflect.ValueOf(ggml.SetLogger)},
 		{"ggml.ToFloat32s", reflect.ValueOf(ggml.ToFloat32s[ggml.Float16])},
 		{"ggml.UnusedGPU", reflect.ValueOf(ggml.UnusedGPU)},
@@ -145,6 +146,7 @@ var public = registry{
 		{"kernels.WeightedRMSNormGrad", reflect.ValueOf(kernels.WeightedRMSNormGrad)},
 		{"llm.Embed", reflect.ValueOf(llm.Embed)},
 		{"llm.NewAssistant", reflect.ValueOf(llm.NewAssistant)},
+		{"rpc.Serve", reflect.ValueOf(rpc.Serve)},
 		{"arch.Architectures", reflect.ValueOf(arch.Architectures)},
 		{"arch.HasVocabulary", reflect.ValueOf(arch.HasVocabulary)},
 		{"arch.New", reflect.ValueOf(arch.New)},
@@ -287,6 +289,7 @@ var public = registry{
 		reflect.TypeFor[ggml.GraphPlan](),
 		reflect.TypeFor[ggml.GraphSummary](),
 		reflect.TypeFor[ggml.Im2Col3DOptions](),
+		reflect.TypeFor[ggml.Layout](),
 		reflect.TypeFor[ggml.LoadOptions](),
 		reflect.TypeFor[ggml.LossType](),
 		reflect.TypeFor[ggml.NUMAStrategy](),
@@ -312,7 +315,6 @@ var public = registry{
 		reflect.TypeFor[ggml.Precision](),
 		reflect.TypeFor[ggml.Profile](),
 		reflect.TypeFor[ggml.QuantizeOptions](),
-		reflect.TypeFor[ggml.RPCServerOptions](),
 		reflect.TypeFor[ggml.RWKV6Operands](),
 		reflect.TypeFor[ggml.RWKV7Operands](),
 		reflect.TypeFor[ggml.Region2D](),
@@ -352,6 +354,7 @@ var public = registry{
 		reflect.TypeFor[kernels.ScoreOptions](),
 		reflect.TypeFor[llm.Assistant](),
 		reflect.TypeFor[llm.Options](),
+		reflect.TypeFor[rpc.Options](),
 		reflect.TypeFor[arch.Activation](),
 		reflect.TypeFor[arch.Architecture](),
 		reflect.TypeFor[arch.Attention](),

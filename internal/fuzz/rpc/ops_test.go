@@ -22,10 +22,10 @@ import (
 // rpcOps are the ops that a server computes for clients, as its source has them.
 func rpcOps(t *testing.T) (ops []ggml.OpCode) {
 	t.Helper()
-	source, err := os.ReadFile("../../../rpc_ops.go")
+	source, err := os.ReadFile("../../../rpc/ops.go")
 	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^\tC\.GGML_OP_(\w+):`).FindAllStringSubmatch(string(source), -1) {
-		ops = append(ops, ggml.OpCode(opNamed(strings.ToLower(m[1]))))
+	for _, m := range regexp.MustCompile(`(?m)^\t"(\w+)":`).FindAllStringSubmatch(string(source), -1) {
+		ops = append(ops, ggml.OpCode(opNamed(m[1])))
 	}
 	require.Greater(t, len(ops), 80)
 	return ops

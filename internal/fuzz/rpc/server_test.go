@@ -26,6 +26,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/rpc"
 )
 
 // serverEnv makes the test binary a server at this endpoint, and optionsEnv are its options, as JSON.
@@ -40,7 +41,7 @@ const (
 var race bool
 
 // usual are the options of servers that are to survive what clients send.
-var usual = ggml.RPCServerOptions{Threads: 2, Memory: 128 << 20, Clients: 64, Grace: time.Second}
+var usual = rpc.Options{Threads: 2, Memory: 128 << 20, Clients: 64, Grace: time.Second}
 
 func TestMain(m *testing.M) {
 	if endpoint := os.Getenv(serverEnv); endpoint != "" {
@@ -61,10 +62,10 @@ func serve(endpoint string) {
 	if n, err := strconv.ParseUint(os.Getenv(filesEnv), 10, 64); err == nil {
 		unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
 	}
-	var o ggml.RPCServerOptions
+	var o rpc.Options
 	err := json.Unmarshal([]byte(os.Getenv(optionsEnv)), &o)
 	if err == nil {
-		err = ggml.ServeRPC(ctx, endpoint, o)
+		err = rpc.Serve(ctx, endpoint, o)
 	}
 	if !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
@@ -102,7 +103,7 @@ type server struct {
 }
 
 // start starts a server, which has to survive the test, and to keep within its memory.
-func start(t *testing.T, o ggml.RPCServerOptions) *server {
+func start(t *testing.T, o rpc.Options) *server {
 	t.Helper()
 	var s *server
 	t.Cleanup(func() { // when it has ended
@@ -118,7 +119,7 @@ func start(t *testing.T, o ggml.RPCServerOptions) *server {
 }
 
 // startIn starts a server, of which buffers have such memory if it is checked.
-func startIn(t *testing.T, memory string, o ggml.RPCServerOptions) *server {
+func startIn(t *testing.T, memory string, o rpc.Options) *server {
 	t.Helper()
 	options, err := json.Marshal(o)
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ggml
+package rpc
 
 func faultIn([]byte) {} // its memory comes by page faults
 

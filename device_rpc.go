@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// AddRPCServer connects to a server of [ServeRPC], or one of ggml's own, at a
+// AddRPCServer connects to a server of package rpc, or one of ggml's own, at a
 // host and a port, and returns the backend of its devices, "RPC0" and so on,
 // which [Devices] lists from now on. Of the same server it returns the same.
 // All that the Go API does with a device works over the network: a device has
@@ -27,9 +27,9 @@ import (
 // that it supports every op, and ends the server when it does not; the op's own
 // checks hold for a server with a CPU.
 //
-// A server of ServeRPC has several clients at once; one of ggml's own has one, from when the first object of one of its
+// A server of package rpc has several clients at once; one of ggml's own has one, from when the first object of one of its
 // devices is made until the last is closed. There is no encryption and no
-// password: see [RPCServerOptions].
+// password.
 //
 // When a server dies, the network fails, or a minute passes without an answer, what is being done and all that is
 // done later with its devices fails with [ErrDisconnected]. While a graph is computed an answer may take any time, as long

@@ -1,6 +1,6 @@
 //go:build linux
 
-package ggml_test
+package rpc_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package ggml
+package rpc
 
 import (
 	"cmp"
@@ -13,30 +13,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// rpcHashThreshold is the size from which a client first sends a hash.
-const rpcHashThreshold = 10 << 20
+// hashThreshold is the size from which a client first sends a hash.
+const hashThreshold = 10 << 20
 
-// An rpcCache keeps large data in a folder, in files named by the FNV-1a hash by which clients request it.
-type rpcCache struct {
+// A cache keeps large data in a folder, in files named by the FNV-1a hash by which clients request it.
+type cache struct {
 	folder string
 	limit  int64 // bytes; 0 for none
 
 	mu sync.Mutex // makes room for one entry at a time
 }
 
-// newRPCCache opens a folder, and makes it if it is absent.
-func newRPCCache(folder string, limit int64) (*rpcCache, error) {
+// newCache opens a folder, and makes it if it is absent.
+func newCache(folder string, limit int64) (*cache, error) {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("the cache %s is no folder", folder)
 	}
 	if err := filelink.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of the cache: %w", err)
 	}
-	c := &rpcCache{folder: folder, limit: limit}
-	begun, _ := filepath.Glob(filepath.Join(folder, "*"+rpcBegun))
+	c := &cache{folder: folder, limit: limit}
+	begun, _ := filepath.Glob(filepath.Join(folder, "*"+begun))
 	for _, path := range begun { // by a server that was killed
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
@@ -46,8 +47,8 @@ func newRPCCache(folder string, limit int64) (*rpcCache, error) {
 	return c, nil
 }
 
-// rpcBegun ends the names of files that are not complete.
-const rpcBegun = ".part"
+// begun ends the names of files that are not complete.
+const begun = ".part"
 
 const (
 	fnvOffset = 0xcbf29ce484222325
@@ -62,32 +63,32 @@ func fnv(hash uint64, p []byte) uint64 {
 	return hash
 }
 
-func (c *rpcCache) path(hash uint64) string {
+func (c *cache) path(hash uint64) string {
 	return filepath.Join(c.folder, fmt.Sprintf("%016x", hash))
 }
 
-// An rpcEntry is data on its way into the cache. A nil one, or one whose file cannot be written, keeps nothing: the
+// An entry is data on its way into the cache. A nil one, or one whose file cannot be written, keeps nothing: the
 // client has its data where it wants it anyway.
-type rpcEntry struct {
-	cache *rpcCache
+type entry struct {
+	cache *cache
 	file  *os.File // nil once it has failed or is kept
 	hash  uint64
 }
 
 // begin begins an entry of n bytes. Its file has all of them at once, so that entries which are written at the same time
 // count in full.
-func (c *rpcCache) begin(n int64) *rpcEntry {
+func (c *cache) begin(n int64) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.makeRoom(n) {
 		return nil
 	}
-	file, err := os.CreateTemp(c.folder, "*"+rpcBegun)
+	file, err := os.CreateTemp(c.folder, "*"+begun)
 	if err != nil {
 		c.warn(err)
 		return nil
 	}
-	e := &rpcEntry{cache: c, file: file, hash: fnvOffset}
+	e := &entry{cache: c, file: file, hash: fnvOffset}
 	if err := file.Truncate(n); err != nil {
 		c.warn(err)
 		e.abandon()
@@ -96,12 +97,12 @@ func (c *rpcCache) begin(n int64) *rpcEntry {
 	return e
 }
 
-func (c *rpcCache) warn(err error) {
-	logger().Warn("ggml: RPC server: the cache keeps nothing: " + filelink.SystemError(err).Error())
+func (c *cache) warn(err error) {
+	ggml.Logger().Warn("ggml: RPC server: the cache keeps nothing: " + filelink.SystemError(err).Error())
 }
 
 // write never fails.
-func (e *rpcEntry) write(p []byte) error {
+func (e *entry) write(p []byte) error {
 	if e == nil || e.file == nil {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (e *rpcEntry) write(p []byte) error {
 }
 
 // keep makes the entry one of the cache.
-func (e *rpcEntry) keep() {
+func (e *entry) keep() {
 	if e == nil || e.file == nil {
 		return
 	}
@@ -129,7 +130,7 @@ func (e *rpcEntry) keep() {
 	e.file = nil
 }
 
-func (e *rpcEntry) abandon() {
+func (e *entry) abandon() {
 	if e == nil || e.file == nil {
 		return
 	}
@@ -139,7 +140,7 @@ func (e *rpcEntry) abandon() {
 }
 
 // makeRoom removes what was not used for longest, until n more bytes fit; it reports whether they do. The caller holds mu.
-func (c *rpcCache) makeRoom(n int64) bool {
+func (c *cache) makeRoom(n int64) bool {
 	if c.limit == 0 {
 		return true
 	}
@@ -154,7 +155,7 @@ func (c *rpcCache) makeRoom(n int64) bool {
 	var files []file
 	entries, _ := os.ReadDir(c.folder)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && isRPCEntry(e.Name()) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && isEntry(e.Name()) {
 			files = append(files, file{filepath.Join(c.folder, e.Name()), info.Size(), info.ModTime()})
 			n += info.Size()
 		}
@@ -164,16 +165,16 @@ func (c *rpcCache) makeRoom(n int64) bool {
 		if n <= c.limit {
 			break
 		}
-		if !strings.HasSuffix(f.path, rpcBegun) && os.Remove(f.path) == nil {
+		if !strings.HasSuffix(f.path, begun) && os.Remove(f.path) == nil {
 			n -= f.size
 		}
 	}
 	return n <= c.limit
 }
 
-// isRPCEntry reports whether a file of the folder is the cache's.
-func isRPCEntry(name string) bool {
-	if strings.HasSuffix(name, rpcBegun) {
+// isEntry reports whether a file of the folder is the cache's.
+func isEntry(name string) bool {
+	if strings.HasSuffix(name, begun) {
 		return true
 	}
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
@@ -181,7 +182,7 @@ func isRPCEntry(name string) bool {
 
 // loadCached copies the data of a hash into a region of room bytes, and reports whether the cache has it undamaged.
 // The client sees nothing of a file with other data.
-func (s *rpcSession) loadCached(hash uint64, r *rpcRegion, room int64) (found bool, err error) {
+func (s *session) loadCached(hash uint64, r *region, room int64) (found bool, err error) {
 	path := s.server.cache.path(hash)
 	// A pipe would be waited for, and a link leads out of the folder.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -200,7 +201,7 @@ func (s *rpcSession) loadCached(hash uint64, r *rpcRegion, room int64) (found bo
 		return err
 	}, nil)
 	if err != nil || sum != hash {
-		logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
+		ggml.Logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
 		os.Remove(path)
 		return false, r.fill(0, info.Size())
 	}

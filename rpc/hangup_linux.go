@@ -1,4 +1,4 @@
-package ggml
+package rpc
 
 import "golang.org/x/sys/unix"
 

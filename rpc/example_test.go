@@ -1,4 +1,4 @@
-package ggml_test
+package rpc_test
 
 import (
 	"context"
@@ -8,22 +8,25 @@ import (
 	"os/signal"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/rpc"
 )
 
 // A program offers its CPU until it is interrupted. Another one computes there.
-func ExampleServeRPC() {
+func ExampleServe() {
 	const endpoint = "127.0.0.1:50052"
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	go func() {
-		err := ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 4})
+		err := rpc.Serve(ctx, endpoint, rpc.Options{Threads: 4})
 		if ctx.Err() == nil {
 			log.Fatal(err)
 		}
 	}()
 
 	remote, err := ggml.AddRPCServer(endpoint) // in practice elsewhere, and again until it is up
-	check(err)
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, d := range remote.Devices() {
 		fmt.Println(d.Name(), d.Properties().MemoryFree)
 	}

@@ -1,7 +1,4 @@
-package ggml
-
-// #include "csrc/goggml.h"
-import "C"
+package rpc
 
 import (
 	"bufio"
@@ -10,35 +7,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/goggml/ggml/internal/rpcmemory"
+	"github.com/goggml/ggml"
 )
 
-// What makes the server safe. An op of a client is built anew by the method of Context that builds such an op, and computed only
-// if its type, shape, strides, parameters and operands are what the client says. So the checks of the ops are the checks
-// of the server; an op that is decoded wrongly is refused, and an op without a decoder cannot be had. Besides:
-//
-//   - A client knows its buffers by numbers and addresses that the server makes up. A tensor lies within a buffer of its
-//     client, a view within its source.
-//   - Operands precede their readers, so a graph ends; its nodes are numbered, so its size is bounded.
-//   - A result may overlap an operand only where ggml's allocator allows it: ops that sort or look up would
-//     otherwise change what decides where they write.
-//   - Row numbers are values, and are read before use. A graph is computed in stages: a new one begins before a look-up
-//     whose row numbers an op of the present stage may have written, unless that op (argsort, top_k, argmax) stays below
-//     the number of rows.
-//   - Memory is charged to a pool (internal/rpcmemory) before it is allocated: data to the pool of its device, the rest to
-//     the pool of the host. Dropped objects are collected at 8 MiB. A graph has one context for all stages; freeing a
-//     buffer drops the graphs in it; building ends when the client has gone.
-//
-// A goroutine serves each client, with buffers, graphs and backends of its own. internal/fuzz/rpc sends changed messages.
-
-// RPCServerOptions are the settings of [ServeRPC]; the zero value is usual.
-type RPCServerOptions struct {
-	Threads int // of CPU devices; 0 stands for DefaultThreads
+// Options are the settings of [Serve]; the zero value is usual.
+type Options struct {
+	Threads int // of CPU devices; 0 stands for ggml.DefaultThreads
 	Clients int // at once, others wait; 0 stands for 16. Each takes about 100 KiB beside Memory
 
 	// Memory is how many bytes of each device clients can have together; 0 for all. Graphs, messages and all else that the
@@ -64,37 +41,34 @@ type RPCServerOptions struct {
 	AnyAddress bool
 }
 
-// ServeRPC lets other programs compute on devices of this one, by
-// [AddRPCServer] or llama.cpp's --rpc, until the context ends, whose cause it returns then. The
+// Serve lets other programs compute on devices of this one, by
+// [ggml.AddRPCServer] or llama.cpp's --rpc, until the context ends, whose cause it returns then. The
 // endpoint is an IPv4 address and a port, "127.0.0.1:50052" for example; without
 // devices it offers the CPU. Clients compute at the same time, each with buffers, graphs and backends of its own.
 //
-// The server is this package's own. It builds each op of a client anew by the method of [Context] that builds such an op,
+// The server is this project's own. It builds each op of a client anew by the method of [ggml.Context] that builds such an op,
 // and computes it if the result is what the client says, in the client's memory; row numbers are checked before use. So
 // it refuses of clients what the binding refuses of its callers: custom ops, whose parameters are addresses, and a few
 // layouts that a GPU would take but the CPU does not. A client that sends what is refused is disconnected, with the
-// reason in the log ([SetLogger]), which has a line for every client. A client cannot connect servers with each other for
+// reason in the log ([ggml.SetLogger]), which has a line for every client. A client cannot connect servers with each other for
 // sums of tensors, as ggml's server can (llama.cpp's --split-mode tensor then sums in the client).
 //
 // When it stops, it takes no more requests, waits for the computations in flight, and frees the memory of all clients,
 // which find it gone.
 // C: ggml_backend_rpc_start_server.
-func ServeRPC(ctx context.Context, endpoint string, o RPCServerOptions, devices ...*Device) error {
+func Serve(ctx context.Context, endpoint string, o Options, devices ...*ggml.Device) error {
 	address, err := netip.ParseAddrPort(endpoint)
 	if err != nil || !address.Addr().Is4() || address.Port() == 0 {
 		return fmt.Errorf("ggml: RPC server at %q: it takes an IPv4 address and a port, like 127.0.0.1:50052", endpoint)
 	}
-	if slices.ContainsFunc(devices, func(d *Device) bool { return d != nil && d.isZero() }) {
-		return zeroError()
-	}
-	return fmt.Errorf("ggml: RPC server at %s: %w", address, serveRPC(ctx, address, o, devices))
+	return fmt.Errorf("ggml: RPC server at %s: %w", address, serve(ctx, address, o, devices))
 }
 
-func serveRPC(ctx context.Context, address netip.AddrPort, o RPCServerOptions, devices []*Device) error {
+func serve(ctx context.Context, address netip.AddrPort, o Options, devices []*ggml.Device) error {
 	if !address.Addr().IsLoopback() && !o.AnyAddress {
 		return errors.New("every program that reaches this address could use the server; set AnyAddress if that is meant, or use 127.0.0.1")
 	}
-	s, err := newRPCServer(o, devices)
+	s, err := newServer(o, devices)
 	if err != nil {
 		return err
 	}
@@ -105,64 +79,58 @@ func serveRPC(ctx context.Context, address netip.AddrPort, o RPCServerOptions, d
 	return s.serve(ctx, listener)
 }
 
-// An rpcServer serves clients of the devices.
-type rpcServer struct {
-	options RPCServerOptions
-	devices []*rpcDevice
-	host    *rpcDevice // whose memory objects take: the first of the devices in host memory, or a CPU beside them
+// A server serves clients of the devices.
+type server struct {
+	options Options
+	devices []*lentDevice
+	host    *lentDevice // whose memory objects take: the first of the devices in host memory, or a CPU beside them
 	threads int
-	cache   *rpcCache // nil for none
+	cache   *cache // nil for none
 
 	mu       sync.Mutex
-	sessions map[*rpcSession]bool // that are served
-	left     *sync.Cond           // a session has ended
+	sessions map[*session]bool // that are served
+	left     *sync.Cond        // a session has ended
 	stopped  bool
 	waiting  int // clients without a session
 }
 
-// An rpcDevice is a device with what clients have of it.
-type rpcDevice struct {
-	*Device
+// A lentDevice is a device with what clients have of it.
+type lentDevice struct {
+	*ggml.Device
 	index int
-	pool  *rpcmemory.Pool
+	pool  *pool
 }
 
-func newRPCDevice(d *Device, index int, limit int64) *rpcDevice {
+func lend(d *ggml.Device, index int, limit int64) *lentDevice {
 	if limit == 0 {
 		limit = d.Properties().MemoryTotal
 	}
-	return &rpcDevice{d, index, rpcmemory.New(limit, collectRPC)}
-}
-
-// collectRPC gives memory of objects that are dropped back to the system.
-func collectRPC() {
-	debug.FreeOSMemory()
-	C.goggml_trim()
+	return &lentDevice{d, index, newPool(limit, ggml.FreeOSMemory)}
 }
 
 // take reserves memory for a client, unless there is not as much.
-func (d *rpcDevice) take(data, objects int64) bool {
+func (d *lentDevice) take(data, objects int64) bool {
 	if data > 0 {
 		if p := d.Properties(); p.MemoryTotal > 0 && data > p.MemoryFree {
 			return false
 		}
 	}
-	return d.pool.Take(data, objects)
+	return d.pool.take(data, objects)
 }
 
 // memory returns the memory that a client can have, and all memory.
-func (d *rpcDevice) memory() (free, total int64) {
+func (d *lentDevice) memory() (free, total int64) {
 	p := d.Properties()
-	return min(p.MemoryFree, d.pool.Free()), min(p.MemoryTotal, d.pool.Limit())
+	return min(p.MemoryFree, d.pool.free()), min(p.MemoryTotal, d.pool.limit)
 }
 
-func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
+func newServer(o Options, devices []*ggml.Device) (*server, error) {
 	if len(devices) == 0 {
-		cpu, err := DeviceByType(CPU)
+		cpu, err := ggml.DeviceByType(ggml.CPU)
 		if err != nil {
 			return nil, err
 		}
-		devices = []*Device{cpu}
+		devices = []*ggml.Device{cpu}
 	}
 	switch {
 	case o.Memory < 0:
@@ -171,13 +139,13 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		return nil, fmt.Errorf("a cache cannot have %d bytes; 0 is any number", o.CacheSize)
 	case o.Clients < 0 || o.Idle < 0 || o.Grace < 0:
 		return nil, errors.New("the number of clients and the times cannot be negative; 0 is the usual")
-	case o.Threads < 0 || o.Threads > C.GGML_MAX_N_THREADS:
-		return nil, fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, C.GGML_MAX_N_THREADS)
+	case o.Threads < 0 || o.Threads > ggml.MaxThreads:
+		return nil, fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, ggml.MaxThreads)
 	}
-	s := &rpcServer{options: o, threads: o.Threads, sessions: map[*rpcSession]bool{}}
+	s := &server{options: o, threads: o.Threads, sessions: map[*session]bool{}}
 	s.left = sync.NewCond(&s.mu)
 	if s.threads == 0 {
-		s.threads = DefaultThreads()
+		s.threads = ggml.DefaultThreads()
 	}
 	if s.options.Clients == 0 {
 		s.options.Clients = 16
@@ -189,40 +157,43 @@ func newRPCServer(o RPCServerOptions, devices []*Device) (*rpcServer, error) {
 		s.options.Grace = time.Minute
 	}
 	for i, d := range devices {
-		if d == nil {
+		switch {
+		case d == nil:
 			return nil, errors.New("a device is nil")
+		case *d == ggml.Device{}:
+			return nil, ggml.ErrZeroValue
 		}
-		if d.Type() == Accelerator {
+		if d.Type() == ggml.Accelerator {
 			return nil, fmt.Errorf("%s works beside the CPU, and computes few ops; clients need a device that computes all", d.Name())
 		}
-		s.devices = append(s.devices, newRPCDevice(d, i, o.Memory))
+		s.devices = append(s.devices, lend(d, i, o.Memory))
 		if s.host == nil && d.BufferType().IsHost() {
 			s.host = s.devices[i]
 		}
 	}
 	if s.host == nil {
-		cpu, err := DeviceByType(CPU)
+		cpu, err := ggml.DeviceByType(ggml.CPU)
 		if err != nil {
 			return nil, err
 		}
-		s.host = newRPCDevice(cpu, -1, o.Memory)
+		s.host = lend(cpu, -1, o.Memory)
 	}
 	if o.CacheDir != "" {
 		var err error
-		if s.cache, err = newRPCCache(o.CacheDir, o.CacheSize); err != nil {
+		if s.cache, err = newCache(o.CacheDir, o.CacheSize); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// errRPCStop ends sessions when the server stops.
-var errRPCStop = errors.New("the server stops")
+// errStop ends sessions when the server stops.
+var errStop = errors.New("the server stops")
 
 // serve serves until the context ends, and closes the listener.
-func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
+func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	computing, abort := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer abort(errRPCStop)
+	defer abort(errStop)
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	defer listener.Close()
 	var clients sync.WaitGroup
@@ -246,8 +217,8 @@ func (s *rpcServer) serve(ctx context.Context, listener net.Listener) error {
 	select {
 	case <-done:
 	case <-time.After(s.options.Grace):
-		logger().Warn("ggml: RPC server: a computation takes longer than the grace, and is given up")
-		abort(errRPCStop)
+		ggml.Logger().Warn("ggml: RPC server: a computation takes longer than the grace, and is given up")
+		abort(errStop)
 		select {
 		case <-done:
 		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which finishes its work
@@ -270,7 +241,7 @@ func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		logger().Warn("ggml: RPC server: it can take no client, and tries again", "error", err, "wait", wait)
+		ggml.Logger().Warn("ggml: RPC server: it can take no client, and tries again", "error", err, "wait", wait)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -278,24 +249,24 @@ func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 	}
 }
 
-// maxRPCWaiting bounds connections that have no session.
-const maxRPCWaiting = 64
+// maxWaiting bounds connections that have no session.
+const maxWaiting = 64
 
 // client serves one connection.
-func (s *rpcServer) client(computing context.Context, conn net.Conn) {
+func (s *server) client(computing context.Context, conn net.Conn) {
 	defer conn.Close()
 	if !s.enter() {
-		logger().Warn("ggml: RPC server: a client is disconnected", "client", conn.RemoteAddr().String(), "error", "too many clients wait")
+		ggml.Logger().Warn("ggml: RPC server: a client is disconnected", "client", conn.RemoteAddr().String(), "error", "too many clients wait")
 		return
 	}
-	session := &rpcSession{
+	session := &session{
 		server: s, conn: conn, r: bufio.NewReaderSize(conn, 64<<10), ctx: computing,
-		backends: make([]*Backend, len(s.devices)), work: make([]int64, len(s.devices)), buffers: map[uint64]*rpcBuffer{},
+		backends: make([]*ggml.Backend, len(s.devices)), work: make([]int64, len(s.devices)), buffers: map[uint64]*clientBuffer{},
 	}
 	for range s.devices {
-		session.graphs = append(session.graphs, map[uint64]*rpcGraph{})
+		session.graphs = append(session.graphs, map[uint64]*clientGraph{})
 	}
-	log := logger().With("client", conn.RemoteAddr().String())
+	log := ggml.Logger().With("client", conn.RemoteAddr().String())
 	err := s.admit(session)
 	if err == nil {
 		begin := time.Now()
@@ -305,20 +276,20 @@ func (s *rpcServer) client(computing context.Context, conn net.Conn) {
 		s.leave(session)
 		log = log.With("seconds", time.Since(begin).Round(time.Millisecond).Seconds(), "received", session.stats.received, "sent", session.stats.sent,
 			"graphs", session.stats.graphs, "computing", session.stats.computing.Round(time.Millisecond).Seconds())
-		if endsRPC(err) {
+		if ends(err) {
 			log.Info("ggml: RPC server: a client has left")
 		}
 	}
-	if !endsRPC(err) {
+	if !ends(err) {
 		log.Warn("ggml: RPC server: a client is disconnected", "error", err)
 	}
 }
 
 // enter counts a connection as one that waits, unless too many do.
-func (s *rpcServer) enter() bool {
+func (s *server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting >= maxRPCWaiting {
+	if s.waiting >= maxWaiting {
 		return false
 	}
 	s.waiting++
@@ -327,7 +298,7 @@ func (s *rpcServer) enter() bool {
 
 // admit does the handshake, and waits for a request, which one that only looks whether the server lives does not have,
 // and until there is room for the session. The connection has entered.
-func (s *rpcServer) admit(session *rpcSession) error {
+func (s *server) admit(session *session) error {
 	err := session.greet()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +308,7 @@ func (s *rpcServer) admit(session *rpcSession) error {
 		err = s.awaitLeft(session)
 	}
 	if err == nil && s.stopped {
-		err = errRPCStop
+		err = errStop
 	}
 	if err == nil {
 		s.sessions[session] = true
@@ -346,23 +317,23 @@ func (s *rpcServer) admit(session *rpcSession) error {
 }
 
 // awaitLeft waits for a while, until a session has ended; it fails when the client of another one, which waits, has gone.
-func (s *rpcServer) awaitLeft(session *rpcSession) error {
+func (s *server) awaitLeft(session *session) error {
 	timer := time.AfterFunc(200*time.Millisecond, s.left.Broadcast)
 	defer timer.Stop()
 	s.left.Wait()
 	if hungUp(session.conn) {
-		return errRPCEnd
+		return errEnd
 	}
 	return nil
 }
 
 // take reserves memory of a device for a session. Where there is not as much, sessions end that have been idle for too
 // long.
-func (s *rpcServer) take(session *rpcSession, d *rpcDevice, data, objects int64) bool {
+func (s *server) take(session *session, d *lentDevice, data, objects int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !d.take(data, objects) {
-		if most := d.pool.Limit(); data > most || objects > most+rpcmemory.Reserve {
+		if most := d.pool.limit; data > most || objects > most+reserve {
 			return false
 		}
 		idlest := s.evict("needs memory")
@@ -379,8 +350,8 @@ func (s *rpcServer) take(session *rpcSession, d *rpcDevice, data, objects int64)
 }
 
 // evict ends the session that has been idle for longest, if that is too long; nil if there is none.
-func (s *rpcServer) evict(another string) *rpcSession {
-	var idlest *rpcSession
+func (s *server) evict(another string) *session {
+	var idlest *session
 	longest := s.options.Idle
 	for session := range s.sessions {
 		if idle := session.idle(); idle > longest {
@@ -393,7 +364,7 @@ func (s *rpcServer) evict(another string) *rpcSession {
 	return idlest
 }
 
-func (s *rpcServer) leave(session *rpcSession) {
+func (s *server) leave(session *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, session)
@@ -401,12 +372,12 @@ func (s *rpcServer) leave(session *rpcSession) {
 }
 
 // stop has all sessions end when they are not computing.
-func (s *rpcServer) stop() {
+func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 	for session := range s.sessions {
-		session.end(errRPCStop)
+		session.end(errStop)
 	}
 	s.left.Broadcast()
 }

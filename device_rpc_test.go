@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/rpc"
 )
 
 func TestRPCServer(t *testing.T) {
@@ -83,16 +84,6 @@ func TestRPCMisuse(t *testing.T) {
 	_, err = ggml.AddRPCServer(endpoint)
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorContains(t, err, "connection refused")
-	for _, bad := range []string{"", "127.0.0.1", "localhost:50052", "127.0.0.1:0", "[::1]:50052"} {
-		require.ErrorContains(t, ggml.ServeRPC(t.Context(), bad, ggml.RPCServerOptions{}), "it takes an IPv4 address and a port", bad)
-	}
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "0.0.0.0:50052", ggml.RPCServerOptions{}), "set AnyAddress")
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:50052", ggml.RPCServerOptions{Threads: -1}), "-1 threads")
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:50052", ggml.RPCServerOptions{}, nil), "a device is nil")
-	busy, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer busy.Close()
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), busy.Addr().String(), ggml.RPCServerOptions{}), "address already in use")
 }
 
 // A peer that is no server of this protocol is an error that names it, within a time limit, and never ends the process.
@@ -273,7 +264,7 @@ func TestRPCServerDies(t *testing.T) {
 }
 
 // A server in this process stops, and can be started again at the same address.
-func TestServeRPCStops(t *testing.T) {
+func TestRPCServerStops(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	endpoint := l.Addr().String()
@@ -284,7 +275,7 @@ func TestServeRPCStops(t *testing.T) {
 	for range 3 {
 		ctx, stop := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{Threads: 1}) }()
+		go func() { ended <- rpc.Serve(ctx, endpoint, rpc.Options{Threads: 1}) }()
 		requireServerSurvives(t, endpoint)
 		require.Eventually(t, func() bool {
 			r, err = ggml.AddRPCServer(endpoint)
@@ -304,8 +295,7 @@ func TestServeRPCStops(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	require.ErrorIs(t, ggml.ServeRPC(ctx, endpoint, ggml.RPCServerOptions{}), context.Canceled)
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), endpoint, ggml.RPCServerOptions{CacheDir: "rpc_test.go"}), "is no folder")
+	require.ErrorIs(t, rpc.Serve(ctx, endpoint, rpc.Options{}), context.Canceled)
 }
 
 // requireServerSurvives sends a length that would end ggml's server.
@@ -348,7 +338,6 @@ func TestRPCServerMemory(t *testing.T) {
 	require.NoError(t, second.Close())
 	// The client leaves with its last buffer, and uses another connection, which may be answered before it has left.
 	require.Eventually(t, func() bool { return free() == limit }, time.Minute, time.Millisecond)
-	require.ErrorContains(t, ggml.ServeRPC(t.Context(), "127.0.0.1:1", ggml.RPCServerOptions{Memory: -1}), "clients cannot have -1 bytes of memory; 0 is all")
 }
 
 // A client finds nothing in its memory that another one has left there.

@@ -1,7 +1,4 @@
-package ggml
-
-// #include "csrc/goggml.h"
-import "C"
+package rpc
 
 import (
 	"context"
@@ -10,20 +7,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
 // Graphs are kept for GraphRecompute.
 const (
-	maxRPCGraphs     = 1024      // on a device: a client that sends more has forgotten the first ones
-	maxRPCGraphBytes = 512 << 20 // of all graphs of a client
+	maxGraphs     = 1024      // on a device: a client that sends more has forgotten the first ones
+	maxGraphBytes = 512 << 20 // of all graphs of a client
 )
 
-// rpcBuildFactor is how much memory building a graph takes for each byte of its message, until it is built.
-const rpcBuildFactor = 4
+// buildFactor is how much memory building a graph takes for each byte of its message, until it is built.
+const buildFactor = 4
 
-func (s *rpcSession) graphCompute(size int) error {
-	building := rpcBuildFactor * int64(size)
+func (s *session) graphCompute(size int) error {
+	building := buildFactor * int64(size)
 	if err := s.charge(building); err != nil {
 		return err
 	}
@@ -41,21 +39,21 @@ func (s *rpcSession) graphCompute(size int) error {
 }
 
 // receiveGraph reads and builds a graph.
-func (s *rpcSession) receiveGraph(size int) (uid uint64, g *rpcGraph, err error) {
+func (s *session) receiveGraph(size int) (uid uint64, g *clientGraph, err error) {
 	m, err := rpcwire.ReadGraph(size, s.read)
 	if err != nil {
 		return 0, nil, err
 	}
 	ctx, stop := s.begin()
 	defer stop()
-	g, err = s.newRPCGraph(ctx, m)
+	g, err = s.newGraph(ctx, m)
 	return m.UID, g, err
 }
 
 // keep stores a graph by its number, in place of older ones where there are too many.
-func (s *rpcSession) keep(uid uint64, g *rpcGraph) {
+func (s *session) keep(uid uint64, g *clientGraph) {
 	graphs := s.graphs[g.device]
-	if len(graphs) >= maxRPCGraphs {
+	if len(graphs) >= maxGraphs {
 		for old := range graphs {
 			s.drop(g.device, old)
 		}
@@ -66,11 +64,11 @@ func (s *rpcSession) keep(uid uint64, g *rpcGraph) {
 	graphs[uid] = g
 	g.used = s.clock
 	s.kept += g.bytes
-	for s.kept > maxRPCGraphBytes && s.dropOldest(g) {
+	for s.kept > maxGraphBytes && s.dropOldest(g) {
 	}
 }
 
-func (s *rpcSession) drop(device int, uid uint64) {
+func (s *session) drop(device int, uid uint64) {
 	g := s.graphs[device][uid]
 	delete(s.graphs[device], uid)
 	s.kept -= g.bytes
@@ -78,13 +76,13 @@ func (s *rpcSession) drop(device int, uid uint64) {
 }
 
 // dismiss frees a graph that is not kept.
-func (s *rpcSession) dismiss(g *rpcGraph) {
+func (s *session) dismiss(g *clientGraph) {
 	g.c.Close()
 	s.uncharge(g.bytes)
 }
 
 // dropOldest drops the least recently used graph, except one; false if there is none.
-func (s *rpcSession) dropOldest(except *rpcGraph) bool {
+func (s *session) dropOldest(except *clientGraph) bool {
 	oldest, device, number := except, 0, uint64(0)
 	for d, graphs := range s.graphs {
 		for uid, g := range graphs {
@@ -100,7 +98,7 @@ func (s *rpcSession) dropOldest(except *rpcGraph) bool {
 	return true
 }
 
-func (s *rpcSession) graphRecompute(body []byte) error {
+func (s *session) graphRecompute(body []byte) error {
 	d, err := s.device(body)
 	if err != nil {
 		return err
@@ -114,7 +112,7 @@ func (s *rpcSession) graphRecompute(body []byte) error {
 }
 
 // compute computes the stages of a graph one after the other.
-func (s *rpcSession) compute(g *rpcGraph) error {
+func (s *session) compute(g *clientGraph) error {
 	s.clock++
 	g.used = s.clock
 	s.current = g
@@ -133,7 +131,7 @@ func (s *rpcSession) compute(g *rpcGraph) error {
 				return err
 			}
 		}
-		if stage.g.g == nil || C.ggml_graph_n_nodes(stage.g.g) == 0 {
+		if stage.g == nil {
 			continue
 		}
 		if err := s.reserveWork(b, g.device, stage.g); err != nil {
@@ -147,9 +145,9 @@ func (s *rpcSession) compute(g *rpcGraph) error {
 }
 
 // begin begins work that ends early when the client is gone.
-func (s *rpcSession) begin() (ctx context.Context, stop func()) {
+func (s *session) begin() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	finished, unwatch := s.computes(), s.watchHangUp(func() { cancel(errRPCEnd) })
+	finished, unwatch := s.computes(), s.watchHangUp(func() { cancel(errEnd) })
 	return ctx, func() {
 		unwatch()
 		finished()
@@ -158,15 +156,12 @@ func (s *rpcSession) begin() (ctx context.Context, stop func()) {
 }
 
 // reserveWork reserves the memory that the CPU computes a graph in, which its backend keeps.
-func (s *rpcSession) reserveWork(b *Backend, device int, g *Graph) error {
-	if b.device.Type() != CPU {
-		return nil
-	}
-	r := C.goggml_cpu_work_size(b.b, g.g, C.int(b.threads))
-	if err := guardError(r.error); err != nil {
+func (s *session) reserveWork(b *ggml.Backend, device int, g *ggml.Graph) error {
+	n, err := b.WorkBytes(g)
+	if err != nil {
 		return err
 	}
-	if more := int64(r.value) - s.work[device]; more > 0 {
+	if more := n - s.work[device]; more > 0 {
 		if err := s.charge(more); err != nil {
 			return err
 		}
@@ -176,7 +171,7 @@ func (s *rpcSession) reserveWork(b *Backend, device int, g *Graph) error {
 }
 
 // backend opens the session's own backend on a device.
-func (s *rpcSession) backend(device int) (*Backend, error) {
+func (s *session) backend(device int) (*ggml.Backend, error) {
 	if b := s.backends[device]; b != nil {
 		return b, nil
 	}
@@ -185,7 +180,7 @@ func (s *rpcSession) backend(device int) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Type() == CPU {
+	if d.Type() == ggml.CPU {
 		if err := b.SetThreads(s.server.threads); err != nil {
 			b.Close()
 			return nil, err
@@ -197,7 +192,7 @@ func (s *rpcSession) backend(device int) (*Backend, error) {
 
 // watchHangUp calls f if the client is gone before stop. The client's kernel tells, even if the client has
 // sent more.
-func (s *rpcSession) watchHangUp(f func()) (stop func()) {
+func (s *session) watchHangUp(f func()) (stop func()) {
 	const often = 200 * time.Millisecond
 	done := make(chan struct{})
 	ticker := time.NewTicker(often)
@@ -219,7 +214,7 @@ func (s *rpcSession) watchHangUp(f func()) (stop func()) {
 }
 
 // close frees what the session has.
-func (s *rpcSession) close() {
+func (s *session) close() {
 	for device, graphs := range s.graphs {
 		for uid := range graphs {
 			s.drop(device, uid)
@@ -237,7 +232,7 @@ func (s *rpcSession) close() {
 	s.uncharge(s.objects)
 }
 
-// endsRPC reports whether an error is the end of a session by the client or by the server, and no fault.
-func endsRPC(err error) bool {
-	return err == nil || errors.Is(err, errRPCEnd) || errors.Is(err, errRPCStop)
+// ends reports whether an error is the end of a session by the client or by the server, and no fault.
+func ends(err error) bool {
+	return err == nil || errors.Is(err, errEnd) || errors.Is(err, errStop)
 }

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package ggml
+package rpc
 
 const pollHangUp = 0 // POLLHUP is told anyway

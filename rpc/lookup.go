@@ -1,0 +1,186 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rpcwire"
+)
+
+// A span is memory as a client addresses it.
+type span struct{ from, to uint64 }
+
+func (s span) overlaps(o span) bool { return s.from < o.to && o.from < s.to }
+
+// spanAt is the memory of what is built at an index, which has some.
+func (b *builder) spanAt(at int) span {
+	data := b.m.Tensors[at].Data
+	return span{data, data + uint64(b.built[at].NumBytes())}
+}
+
+// A write is the memory that a node of the stage writes.
+type write struct {
+	at int // the node's index
+	span
+}
+
+// writesResult checks and notes the memory that a node writes.
+func (b *builder) writesResult(at int) error {
+	said := &b.m.Tensors[at]
+	if said.Buffer == 0 {
+		return errors.New("its result has no memory")
+	}
+	result := b.spanAt(at)
+	for k, id := range said.Sources {
+		if id == 0 || id == said.ID {
+			continue
+		}
+		from := b.index[id]
+		p := &b.m.Tensors[from]
+		if p.Buffer == 0 || !result.overlaps(b.spanAt(from)) {
+			continue
+		}
+		if r, looksUp := rowIndices[opName(said)]; looksUp && r.ids == k {
+			return errors.New("it overwrites its row numbers")
+		}
+		if !allowsOverlap(said, p) {
+			return fmt.Errorf("its result shares memory with operand %d", k)
+		}
+	}
+	b.writes = append(b.writes, write{at, result})
+	return nil
+}
+
+// allowsOverlap reports whether a result may lie over an operand: over one that it is a view of, or over one of its own
+// layout, as ggml's allocator puts it. Over another one an op would change what it has still to read, and one that sorts
+// goes astray by that.
+func allowsOverlap(t, p *rpcwire.Tensor) bool {
+	if t.ViewSource != 0 && (p.ID == t.ViewSource || p.ViewSource == t.ViewSource) {
+		return true
+	}
+	return t.Data == p.Data && t.Type == p.Type && t.Ne == p.Ne && t.Nb == p.Nb
+}
+
+// rowIndices are the ops that choose rows by numbers, which are an operand: of the rows of dimension dim of another
+// operand, or of the result.
+var rowIndices = map[string]struct{ ids, of, dim int }{
+	"get_rows":      {ids: 1, of: 0, dim: 1},
+	"get_rows_back": {ids: 1, of: ofResult, dim: 1},
+	"set_rows":      {ids: 1, of: ofResult, dim: 1},
+	"mul_mat_id":    {ids: 2, of: 0, dim: 2},
+	"add_id":        {ids: 2, of: 1, dim: 1},
+	"ssm_scan":      {ids: 6, of: 0, dim: 3},
+}
+
+const ofResult = -1
+
+// A lookup is row numbers in memory of a device, and how many rows there are. Those in system memory are checked by
+// the binding when they are used.
+type lookup struct {
+	buffer *clientBuffer
+	offset int64
+	layout ggml.Layout
+	rows   int64
+}
+
+// maxWrites is how many nodes a stage has before a lookup at most: their results are compared with its row numbers.
+const maxWrites = 1 << 14
+
+// lookup sees to it that the row numbers of a node are in range when they are used. Where they may be what an earlier
+// node of the stage has written, the stage ends before it.
+func (b *builder) lookup(said *rpcwire.Tensor, name string) (ends bool, err error) {
+	r, looksUp := rowIndices[name]
+	if !looksUp || said.Sources[r.ids] == 0 {
+		return false, nil
+	}
+	of := said
+	if r.of != ofResult {
+		at, known := b.index[said.Sources[r.of]]
+		if !known {
+			return false, nil // an operand is missing, which the op refuses
+		}
+		of = &b.m.Tensors[at]
+	}
+	rows, at := int64(of.Ne[r.dim]), b.index[said.Sources[r.ids]]
+	ids := &b.m.Tensors[at]
+	if ids.Buffer == 0 {
+		return false, errors.New("its row numbers have no memory")
+	}
+	if len(b.writes) > maxWrites {
+		return true, nil
+	}
+	var writers []int
+	read := b.spanAt(at)
+	for _, w := range b.writes {
+		if w.overlaps(read) {
+			writers = append(writers, w.at)
+		}
+	}
+	switch {
+	case len(writers) == 0:
+		buf, offset, err := b.session.find(ids)
+		if err == nil && !buf.isHost {
+			b.lookups = append(b.lookups, lookup{buf, offset, b.built[at].Layout(), rows})
+		}
+		return false, err
+	case len(writers) == 1 && writers[0] == b.origin(at) && b.countsRows(writers[0], rows):
+		return false, nil
+	}
+	return true, nil
+}
+
+// origin is the index of the tensor whose elements a view, or a view of one, has in another layout.
+func (b *builder) origin(at int) int {
+	for {
+		t := &b.m.Tensors[at]
+		source, known := b.index[t.Sources[0]]
+		if !isLayoutOp(opName(t)) || !known || b.place[source] >= b.place[at] {
+			return at
+		}
+		at = source
+	}
+}
+
+// countsRows reports whether an op makes numbers of rows, of which there are so many.
+func (b *builder) countsRows(at int, rows int64) bool {
+	t := &b.m.Tensors[at]
+	switch opName(t) {
+	case "argmax", "argsort", "top_k":
+		return int64(b.m.Tensors[b.index[t.Sources[0]]].Ne[0]) <= rows
+	}
+	return false
+}
+
+// check demands that row numbers are in range, as they are now.
+func (s *session) check(l lookup) error {
+	n, err := l.layout.NumBytes()
+	if err != nil {
+		return err
+	}
+	if err := s.charge(n); err != nil {
+		return err
+	}
+	defer s.uncharge(n)
+	values := make([]byte, n)
+	if _, err := l.buffer.b.ReadAt(values, l.offset); err != nil {
+		return err
+	}
+	shape, stride := l.layout.Shape, l.layout.Stride
+	for i := range shape[0] * shape[1] * shape[2] * shape[3] {
+		at, offset := i, int64(0)
+		for d, ne := range shape {
+			offset += at % ne * stride[d]
+			at /= ne
+		}
+		id := int64(int32(binary.NativeEndian.Uint32(values[offset:])))
+		if l.layout.Type == ggml.I64 {
+			id = int64(binary.NativeEndian.Uint64(values[offset:]))
+		}
+		if id < 0 || id >= l.rows {
+			return fmt.Errorf("row index %d is out of range: there are %d rows", id, l.rows)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package rpc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rpcwire"
+)
+
+var opNames = func() (names []string) {
+	for _, code := range ggml.OpCodes() {
+		names = append(names, code.String())
+	}
+	return names
+}()
+
+func opName(t *rpcwire.Tensor) string {
+	if int64(t.Op) >= int64(len(opNames)) {
+		return fmt.Sprintf("op %d", t.Op)
+	}
+	return opNames[t.Op]
+}
+
+// isLayoutOp reports whether an op only says where data lies.
+func isLayoutOp(name string) bool {
+	switch name {
+	case "none", "view", "reshape", "permute", "transpose":
+		return true
+	}
+	return false
+}
+
+// node builds the tensor at an index as node i. The stage ends before it where it reports so.
+func (b *builder) node(i, at int) (ends bool, err error) {
+	said := &b.m.Tensors[at]
+	name := opName(said)
+	b.next = i
+	if emptyShape(said.Ne) {
+		return false, nil // there is nothing to compute
+	}
+	if name != "none" && ops[name] == nil {
+		return false, errors.New("a client cannot have this op")
+	}
+	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // as in a branch that the client has not chosen
+		if b.built[at] == nil {
+			_, err = b.leaf(at)
+		}
+		return false, err
+	}
+	n := &node{Tensor: said, c: b.c}
+	if err := b.operands(n, i); err != nil {
+		return false, err
+	}
+	if ends, err := b.lookup(said, name); ends || err != nil {
+		return ends, err
+	}
+	t := ops[name](n, n.sources[0], n.sources[1], n.sources[2])
+	if err := cmp.Or(b.c.Err(), n.err); err != nil {
+		return false, err
+	}
+	if err := b.compare(t, n); err != nil {
+		return false, err
+	}
+	flag(t, said.Flags)
+	if err := b.bind(t, said); err != nil {
+		return false, err
+	}
+	b.keep(at, t)
+	if !isLayoutOp(name) {
+		if err := b.writesResult(at); err != nil {
+			return false, err
+		}
+	}
+	if said.Buffer != 0 { // a scheduler leaves views of what lies elsewhere where they are of no use
+		b.nodes = append(b.nodes, at)
+	}
+	for _, id := range said.Sources {
+		if id != 0 {
+			b.uses[b.index[id]]++
+		}
+	}
+	return false, nil
+}
+
+// operands finds or builds the operands of node i.
+func (b *builder) operands(n *node, i int) (err error) {
+	for k, id := range n.Sources {
+		if id == 0 || id == n.ID { // of a cast
+			continue
+		}
+		if n.sources[k], err = b.source(i, id); err != nil {
+			return fmt.Errorf("operand %d: %w", k, err)
+		}
+	}
+	return nil
+}
+
+func (b *builder) source(i int, id uint64) (*ggml.Tensor, error) {
+	at, known := b.index[id]
+	if !known {
+		return nil, errors.New("there is no such tensor")
+	}
+	if t := b.built[at]; t != nil {
+		return t, nil
+	}
+	if b.place[at] >= i {
+		return nil, errors.New("it is computed later, or depends on itself")
+	}
+	return b.leaf(at)
+}
+
+// leaf builds a tensor that this stage does not compute: a type, a layout, and a place.
+func (b *builder) leaf(at int) (*ggml.Tensor, error) {
+	said := &b.m.Tensors[at]
+	l, bytes, err := layoutOf(said)
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes == 0:
+		return nil, errors.New("it has no elements")
+	}
+	var t *ggml.Tensor
+	if said.ViewSource == 0 {
+		t = b.c.NewTensorOf(l)
+	} else {
+		root, err := b.root(said)
+		if err != nil {
+			return nil, err
+		}
+		t = b.c.AliasOf(root, l, int64(said.ViewOffset))
+	}
+	if err := b.c.Err(); err != nil {
+		return nil, err
+	}
+	flag(t, said.Flags&(rpcwire.FlagInput|rpcwire.FlagOutput|rpcwire.FlagParam))
+	if err := b.bind(t, said); err != nil {
+		return nil, err
+	}
+	b.keep(at, t)
+	return t, nil
+}
+
+// root finds or builds what a leaf is a view of.
+func (b *builder) root(said *rpcwire.Tensor) (*ggml.Tensor, error) {
+	at, known := b.index[said.ViewSource]
+	if !known || said.ViewSource == said.ID || b.m.Tensors[at].ViewSource != 0 {
+		return nil, errors.New("there is nothing of which it is a view")
+	}
+	if t := b.built[at]; t != nil {
+		return t, nil
+	}
+	if b.place[at] >= b.next {
+		return nil, errors.New("it is a view of what is computed later")
+	}
+	return b.leaf(at)
+}
+
+// flag sets flags of the client's.
+func flag(t *ggml.Tensor, flags int32) {
+	for _, f := range []struct {
+		flag int32
+		set  func(*ggml.Tensor) *ggml.Tensor
+	}{
+		{rpcwire.FlagInput, (*ggml.Tensor).SetInput}, {rpcwire.FlagOutput, (*ggml.Tensor).SetOutput},
+		{rpcwire.FlagParam, (*ggml.Tensor).SetParam}, {rpcwire.FlagLoss, (*ggml.Tensor).SetLoss},
+	} {
+		if flags&f.flag != 0 {
+			f.set(t)
+		}
+	}
+}
+
+// compare demands that the built tensor is what the client says.
+func (b *builder) compare(t *ggml.Tensor, n *node) error {
+	said, shape, params := n.Tensor, n.shape4(), t.OpParams()
+	l := t.Layout()
+	switch {
+	case uint32(t.OpCode()) != said.Op:
+		return errors.New("another op")
+	case l.Type != n.typ() || l.Shape != shape:
+		return fmt.Errorf("its result is %v %v, not %v %v", l.Type, l.Shape, n.typ(), shape)
+	case params != ggml.OpParams(said.Params):
+		return fmt.Errorf("its parameters %v are not those of an op with these operands and this result: %v", said.Params, params)
+	}
+	for i, nb := range l.Stride {
+		if uint32(nb) != said.Nb[i] {
+			return fmt.Errorf("its strides are %v, not %v", l.Stride, said.Nb)
+		}
+	}
+	operands := t.Sources()
+	for k, id := range said.Sources {
+		if id == 0 {
+			continue
+		}
+		want := n.sources[k]
+		if id == said.ID {
+			want = t
+		}
+		if len(operands) == 0 || !operands[0].Is(want) {
+			return fmt.Errorf("operand %d is another one", k)
+		}
+		operands = operands[1:]
+	}
+	root, isView := t.ViewSource()
+	switch {
+	case len(operands) > 0:
+		return errors.New("it has fewer operands")
+	case isView != (said.ViewSource != 0):
+		return errors.New("it is a view, or none, as the client says otherwise")
+	case !isView:
+		return nil
+	}
+	at, known := b.index[said.ViewSource]
+	if !known || !root.Is(b.built[at]) || uint64(t.ViewOffset()) != said.ViewOffset {
+		return errors.New("it is a view of something else")
+	}
+	return nil
+}
+
+// bind gives a tensor its memory, where the client has it.
+func (b *builder) bind(t *ggml.Tensor, said *rpcwire.Tensor) error {
+	if said.Buffer == 0 { // what needs its memory is refused
+		if t.IsAllocated() {
+			return errors.New("it is a view of what lies here, and lies elsewhere")
+		}
+		return nil
+	}
+	buf, offset, err := b.session.find(said)
+	if err != nil {
+		return err
+	}
+	b.buffers[buf] = true
+	return buf.b.BindAt(t, offset)
+}
