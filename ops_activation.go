@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -219,4 +220,55 @@ func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 		op.require(a.typ == b.typ, "the types must be equal")
 	}
 	return op.done(C.goggml_op_glu_split(op.arena, a.ptr(), b.ptr(), C.enum_ggml_glu_op(kind)))
+}
+
+// XIELUParams are the parameters of [Context.XIELU].
+type XIELUParams struct {
+	AlphaN, AlphaP, Beta, Eps float32
+
+	Computed bool // AlphaN and AlphaP are n and p themselves, as [Tensor.OpParams] has them
+}
+
+// XIELU is the activation of arXiv 2411.13010, with p = softplus(AlphaP) and
+// n = Beta + softplus(AlphaN):
+//
+//	p·a² + Beta·a where a > 0, else n·(expm1(min(a, Eps)) − a) + Beta·a
+//
+// The rows of a are at equal distances. It has no backward. C: ggml_xielu.
+func (c *Context) XIELU(a *Tensor, p XIELUParams) *Tensor {
+	op := c.elementwise("xielu", a)
+	op.uniformRowStride("a", a)
+	r := C.goggml_op_xielu(op.arena, a.ptr(), C.float(p.AlphaN), C.float(p.AlphaP), C.float(p.Beta), C.float(p.Eps))
+	if r.value != nil && p.Computed {
+		r.value.op_params[1], r.value.op_params[2] = C.int32_t(math.Float32bits(p.AlphaN)), C.int32_t(math.Float32bits(p.AlphaP))
+	}
+	return op.done(r)
+}
+
+func (c *Context) gated(name string, a, b *Tensor) *opCall {
+	op := c.begin(name, a, b)
+	op.types("a", a, F32, F16)
+	op.types("b", b, F32, F16)
+	if op.arena != nil {
+		op.require(a.typ == b.typ, "the types must be equal")
+	}
+	op.sameShape(a, b)
+	op.uniformRowStride("a", a)
+	op.uniformRowStride("b", b)
+	return op
+}
+
+// SwiGLUOAI returns x·sigmoid(alpha·x)·(y + 1), with x = min(a, limit) and y =
+// b limited to ±limit. Both are F32 or F16,
+// of one shape. It has no backward. C: ggml_swiglu_oai.
+func (c *Context) SwiGLUOAI(a, b *Tensor, alpha, limit float32) *Tensor {
+	op := c.gated("swiglu_oai", a, b)
+	return op.done(C.goggml_op_swiglu_oai(op.arena, a.ptr(), b.ptr(), C.float(alpha), C.float(limit)))
+}
+
+// SwiGLUClamp returns silu(min(a, limit))·y, with y = b limited to ±limit. Both
+// are F32 or F16, of one shape. It has no backward. C: ggml_swiglu_clamp.
+func (c *Context) SwiGLUClamp(a, b *Tensor, limit float32) *Tensor {
+	op := c.gated("swiglu_clamp", a, b)
+	return op.done(C.goggml_op_swiglu_clamp(op.arena, a.ptr(), b.ptr(), C.float(limit)))
 }

@@ -93,3 +93,25 @@ func gluCases() []opCase {
 	}
 	return cases
 }
+
+func gatedCases() []opCase {
+	return []opCase{
+		{
+			Name: "xielu", Types: optest.FloatTypes, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.XIELU(x[0], ggml.XIELUParams{AlphaN: 0.5, AlphaP: 0.75, Beta: 0.5, Eps: -0.125})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.Xielu(x[0], 0.5, 0.75, 0.5, -0.125) },
+		},
+		{
+			Name: "swiglu_oai", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SwiGLUOAI(x[0], x[1], 1.5, 0.75) },
+		},
+		{
+			Name: "swiglu_clamp", Types: []ggml.Type{ggml.F32, ggml.F16}, Layouts: optest.UniformRows, Bound: optest.VectorExp, Operands: pair,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.SwiGLUClamp(x[0], x[1], 0.75) },
+			Want:  func(x refs) refmath.Tensor { return refmath.SwiGLUClamp(x[0], x[1], 0.75) },
+		},
+	}
+}

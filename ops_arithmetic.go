@@ -52,6 +52,59 @@ func (c *Context) AddInPlace(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
+// AddID adds to each row of a the row of b that ids chooses:
+//
+//	a [n, used, tokens], b [n, experts], ids [used, tokens] (I32)
+//	result[·, i, t] = a[·, i, t] + b[·, ids[i, t]]
+//
+// a and b are F32. An index that is out of range is an error of the compute. It
+// has no backward. C: ggml_add_id.
+func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
+	ids = c.inRange(ids, b.Dim(1))
+	op := c.begin("add_id", a, b, ids)
+	op.types("a", a, F32)
+	op.types("b", b, F32)
+	op.types("ids", ids, I32)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
+	op.contiguousRows("ids", ids)
+	if op.arena != nil {
+		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
+		op.require(a.ne[3] == 1 && b.NumDims() <= 2 && ids.NumDims() <= 2, "a has at most 3 dimensions, b and ids 2")
+		op.require(ids.ne[0] == a.ne[1] && ids.ne[1] == a.ne[2], "ids must be [%d, %d], an index for each row of a", a.ne[1], a.ne[2])
+	}
+	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
+}
+
+// AddCast returns a + b in type t. b is F32 of a's shape; the rows of both are
+// contiguous. An a of F16 or BF16 gives F32 or its own type; a quantised one F32,
+// F16, BF16, or a quantised type to which [Context.Cast] converts. It has no
+// backward. C: ggml_add_cast.
+func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
+	op := c.begin("add_cast", a, b)
+	op.types("b", b, F32)
+	op.contiguousRows("a", a)
+	op.contiguousRows("b", b)
+	if op.arena != nil {
+		quantized := a.typ.IsQuantized() && a.typ.IsNumeric()
+		op.require(quantized || a.typ == F16 || a.typ == BF16, "a has type %v; it must be f16, bf16 or quantised", a.typ)
+		op.require(t == F32 || t == a.typ && !quantized || quantized && (t == F16 || t == BF16 || t.storable()), "the sum of %v and f32 cannot have type %v; use f32 and Cast", a.typ, t)
+		op.sameShape(a, b)
+		op.checkShape(t, a.ne[:])
+	}
+	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.goggml_type(t)))
+}
+
+// storable reports whether the CPU converts to the quantised type in a graph; to
+// others only Quantize does.
+func (t Type) storable() bool {
+	switch t {
+	case IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S:
+		return false
+	}
+	return t.IsQuantized() && t.IsNumeric()
+}
+
 // Sub returns a − b, with b repeated to the shape of a. The gradient of b needs
 // a b of a's shape. C: ggml_sub.
 func (c *Context) Sub(a, b *Tensor) *Tensor {

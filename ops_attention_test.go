@@ -112,3 +112,30 @@ func attentionCases() []opCase {
 	}
 	return cases
 }
+
+func sinkCases() []opCase {
+	return []opCase{
+		{
+			Name: "soft_max_sinks_f32", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp,
+			Operands: func(d *draw) []operand {
+				n, rows, heads := d.Size(40), d.Size(5), d.Size(4)
+				return []operand{d.Normal(n, rows, heads, d.Size(2)), d.Normal(n, rows), d.Normal(heads)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.SoftMaxExt(x[0], ggml.SoftMaxOptions{Mask: x[1], Sinks: x[2], Scale: 0.5})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
+		},
+		{
+			Name: "soft_max_sinks_f16", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp,
+			Operands: func(d *draw) []operand {
+				n, rows, heads := d.Size(40), d.Size(5), d.Size(4)
+				return []operand{d.Normal(n, rows, heads, d.Size(2)), d.F32(n, rows).As(ggml.F16), d.F32(heads)}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				return c.SoftMaxExt(x[0], ggml.SoftMaxOptions{Mask: x[1], Sinks: x[2], Scale: 0.5})
+			},
+			Want: func(x refs) refmath.Tensor { return refmath.SoftMaxExt(x[0], x[1], x[2], 0.5, 0) },
+		},
+	}
+}

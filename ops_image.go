@@ -123,31 +123,6 @@ func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	return op.done(C.goggml_op_roll(op.arena, a.ptr(), s[0], s[1], s[2], s[3]))
 }
 
-// A Triangle is a part of a square matrix with columns i0 and rows i1.
-// C: enum ggml_tri_type.
-type Triangle int
-
-// The triangles.
-const (
-	UpperDiag Triangle = C.GGML_TRI_TYPE_UPPER_DIAG // i0 ≥ i1
-	Upper     Triangle = C.GGML_TRI_TYPE_UPPER      // i0 > i1
-	LowerDiag Triangle = C.GGML_TRI_TYPE_LOWER_DIAG // i0 ≤ i1
-	Lower     Triangle = C.GGML_TRI_TYPE_LOWER      // i0 < i1
-)
-
-// Tri keeps a triangle of each matrix and sets the rest to 0. a [n, n, …] is
-// contiguous F32. It has no backward. C: ggml_tri.
-func (c *Context) Tri(a *Tensor, part Triangle) *Tensor {
-	op := c.begin("tri", a)
-	op.types("a", a, F32)
-	op.contiguous("a", a)
-	op.require(part >= UpperDiag && part <= Lower, "there is no triangle %d", int(part))
-	if op.arena != nil {
-		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 are %d and %d; they must be equal", a.ne[0], a.ne[1])
-	}
-	return op.done(C.goggml_op_tri(op.arena, a.ptr(), C.enum_ggml_tri_type(part)))
-}
-
 // TimestepEmbedding returns for each timestep t the row of cos(t·f) and then
 // sin(t·f), for h = dim/2 frequencies f = maxPeriod^(−j/h); an odd dim ends in
 // 0: [n] → [dim, n]. a is contiguous F32. It has no backward.

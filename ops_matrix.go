@@ -89,3 +89,47 @@ func (c *Context) Diag(a *Tensor) *Tensor {
 	}
 	return op.done(C.goggml_op_diag(op.arena, a.ptr()))
 }
+
+// A Triangle is a part of a square matrix with columns i0 and rows i1.
+// C: enum ggml_tri_type.
+type Triangle int
+
+// The triangles.
+const (
+	UpperDiag Triangle = C.GGML_TRI_TYPE_UPPER_DIAG // i0 ≥ i1
+	Upper     Triangle = C.GGML_TRI_TYPE_UPPER      // i0 > i1
+	LowerDiag Triangle = C.GGML_TRI_TYPE_LOWER_DIAG // i0 ≤ i1
+	Lower     Triangle = C.GGML_TRI_TYPE_LOWER      // i0 < i1
+)
+
+// Tri keeps a triangle of each matrix and sets the rest to 0. a [n, n, …] is
+// contiguous F32. It has no backward. C: ggml_tri.
+func (c *Context) Tri(a *Tensor, part Triangle) *Tensor {
+	op := c.begin("tri", a)
+	op.types("a", a, F32)
+	op.contiguous("a", a)
+	op.require(part >= UpperDiag && part <= Lower, "there is no triangle %d", int(part))
+	if op.arena != nil {
+		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 are %d and %d; they must be equal", a.ne[0], a.ne[1])
+	}
+	return op.done(C.goggml_op_tri(op.arena, a.ptr(), C.enum_ggml_tri_type(part)))
+}
+
+// SolveTri returns the x for which a·x = b, with a lower triangular:
+//
+//	a [n, n, p, q], b [m, n, p, q] → x [m, n, p, q], rows along dimension 1
+//
+// What is above a's diagonal is not read, and no element of the diagonal is 0.
+// Both are contiguous F32. It has no backward. C: ggml_solve_tri.
+func (c *Context) SolveTri(a, b *Tensor) *Tensor {
+	op := c.begin("solve_tri", a, b)
+	op.types("a", a, F32)
+	op.types("b", b, F32)
+	op.contiguous("a", a)
+	op.contiguous("b", b)
+	if op.arena != nil {
+		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 of a are %d and %d; they must be equal", a.ne[0], a.ne[1])
+		op.require(a.ne[1] == b.ne[1] && a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne1, ne2 and ne3 of a and b must be equal")
+	}
+	return op.done(C.goggml_op_solve_tri(op.arena, a.ptr(), b.ptr(), true, true, false))
+}

@@ -236,22 +236,3 @@ func (c *Context) gatedDeltaNet(o GatedDeltaNetOperands, all bool) *Tensor {
 	}
 	return op.done(C.goggml_op_gated_delta_net(op.arena, o.Q.ptr(), o.K.ptr(), o.V.ptr(), o.G.ptr(), o.Beta.ptr(), o.State.ptr(), o.V.snapshots(all)))
 }
-
-// SolveTri returns the x for which a·x = b, with a lower triangular:
-//
-//	a [n, n, p, q], b [m, n, p, q] → x [m, n, p, q], rows along dimension 1
-//
-// What is above a's diagonal is not read, and no element of the diagonal is 0.
-// Both are contiguous F32. It has no backward. C: ggml_solve_tri.
-func (c *Context) SolveTri(a, b *Tensor) *Tensor {
-	op := c.begin("solve_tri", a, b)
-	op.types("a", a, F32)
-	op.types("b", b, F32)
-	op.contiguous("a", a)
-	op.contiguous("b", b)
-	if op.arena != nil {
-		op.require(a.ne[0] == a.ne[1], "ne0 and ne1 of a are %d and %d; they must be equal", a.ne[0], a.ne[1])
-		op.require(a.ne[1] == b.ne[1] && a.ne[2] == b.ne[2] && a.ne[3] == b.ne[3], "ne1, ne2 and ne3 of a and b must be equal")
-	}
-	return op.done(C.goggml_op_solve_tri(op.arena, a.ptr(), b.ptr(), true, true, false))
-}

@@ -92,3 +92,15 @@ func (c *Context) TopK(a *Tensor, k int) *Tensor {
 	}
 	return op.done(C.goggml_op_top_k(op.arena, a.ptr(), C.int(k)))
 }
+
+// ArgSortTopK returns the indices of the k largest elements of each row, the largest first, I32 [k,
+// …]: a view of the result of [Context.ArgSort]. a is F32, its rows are at equal distances. It has
+// no backward. C: ggml_argsort_top_k.
+func (c *Context) ArgSortTopK(a *Tensor, k int) *Tensor {
+	op := c.rows("argsort_top_k", a)
+	op.uniformRowStride("a", a)
+	if op.arena != nil {
+		op.require(k >= 1 && int64(k) <= a.ne[0] && a.ne[0] < 1<<31, "k is %d; it must be 1 to ne0, which is %d", k, a.ne[0])
+	}
+	return op.done(C.goggml_op_argsort_top_k(op.arena, a.ptr(), C.int(k)))
+}

@@ -1,6 +1,8 @@
 package ggml_test
 
 import (
+	"testing"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/refmath"
@@ -51,4 +53,26 @@ func reductionCases() []opCase {
 			Want:  func(x refs) refmath.Tensor { return refmath.CountEqual(x[0], x[1]) },
 		},
 	}
+}
+
+func argSortTopKCases() []opCase {
+	var k int
+	return []opCase{
+		{
+			Name: "argsort_top_k", Layouts: optest.UniformRows,
+			Operands: func(d *draw) []operand {
+				a := one(d)
+				k = int(d.Size(a[0].Values.Ne[0]))
+				return a
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.ArgSortTopK(x[0], k) },
+			Want:  func(x refs) refmath.Tensor { return refmath.TopK(x[0], int64(k)) },
+		},
+	}
+}
+
+func TestArgSortTopKErrors(t *testing.T) {
+	requireOpErrors(t, []opError{
+		{func(m *misuse) { m.c.ArgSortTopK(m.a, 5) }, "argsort_top_k(a f32[4, 3]): k is 5; it must be 1 to ne0, which is 4"},
+	})
 }
