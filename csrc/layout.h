@@ -4,7 +4,7 @@
 
 #include "guard.h"
 
-// From the loosest to the strictest; op_layout.go demands the same.
+// From the loosest to the strictest; op_check.go demands the same.
 enum goggml_layout {
 	GOGGML_ANY_LAYOUT,
 	GOGGML_CONTIGUOUS_ROWS,    // the elements of a row are adjacent

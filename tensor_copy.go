@@ -5,6 +5,64 @@ import "C"
 
 import "unsafe"
 
+// CopyTensor copies the data of src to dst, which has the same shape, type
+// and layout, and may lie on another device. Neither is a view with gaps.
+// C: ggml_backend_tensor_copy.
+func CopyTensor(dst, src *Tensor) error {
+	return copyTensor(dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
+}
+
+// copyTensor runs f, which copies, with both tensors retained.
+func copyTensor(dst, src *Tensor, f func() *C.char) error {
+	release, err := retainCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return copyRetained(dst, src, f)
+}
+
+func retainCopy(dst, src *Tensor) (release func(), err error) {
+	if src == nil || dst == nil {
+		return nil, callError(errNil, "a tensor is nil", src.operand(), dst.operand())
+	}
+	for _, t := range []*Tensor{src, dst} {
+		if t.t == nil {
+			return nil, t.failure()
+		}
+	}
+	release, err = retainChecked(append(src.ctx.withDependencies(), dst.ctx.withDependencies()...))
+	return release, during(err, src.operand(), dst.operand())
+}
+
+func copyRetained(dst, src *Tensor, f func() *C.char) error {
+	fail := func(reason string) error {
+		return callError(nil, reason, src.operand(), dst.operand())
+	}
+	if src.typ != dst.typ || src.ne != dst.ne || !bool(C.ggml_are_same_stride(src.t, dst.t)) {
+		return fail("type, shape and layout must be equal")
+	}
+	if err := src.accessible(reads); err != nil {
+		return err
+	}
+	if err := dst.accessible(writes); err != nil {
+		return err
+	}
+	if !bool(C.ggml_is_contiguously_allocated(src.t)) {
+		return fail("what lies between the elements of these views would be copied too; read and write them, or copy by the op Copy")
+	}
+	if src.isRepacked() || dst.isRepacked() {
+		return fail("repacked weights cannot be copied; write the tensor as a whole")
+	}
+	if err := guardError(f()); err != nil {
+		return fail(err.Error())
+	}
+	if err := src.present(); err != nil {
+		return err
+	}
+	return dst.present()
+}
+
 // checkReachable requires that a tensor, which is retained, lies in memory that
 // the backend can copy from and to in the order of its work.
 func (b *Backend) checkReachable(t *Tensor) error {
