@@ -19,6 +19,16 @@ static int NAME(sum)(goggml_mpi_handle type, const void *send, void *receive, in
 		send, receive, n, OF(type), OF(mpi.plus), OF(mpi.world), &OF(*request));
 }
 
+static int NAME(gather)(const void *send, void *receive, int n, goggml_mpi_handle *request) {
+	return ((int (*)(const void *, int, HANDLE, void *, int, HANDLE, HANDLE, HANDLE *))mpi.iallgather)(
+		send, n, OF(mpi.byte), receive, n, OF(mpi.byte), OF(mpi.world), &OF(*request));
+}
+
+static int NAME(broadcast)(void *bytes, int n, goggml_mpi_handle *request) {
+	return ((int (*)(void *, int, HANDLE, int, HANDLE, HANDLE *))mpi.ibcast)(
+		bytes, n, OF(mpi.byte), 0, OF(mpi.world), &OF(*request));
+}
+
 static int NAME(send)(const char *bytes, int n, int to, goggml_mpi_handle *request) {
 	return ((int (*)(const void *, int, HANDLE, int, int, HANDLE, HANDLE *))mpi.isend)(
 		bytes, n, OF(mpi.byte), to, TAG, OF(mpi.world), &OF(*request));

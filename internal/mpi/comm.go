@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,14 +20,14 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Comm is this process as a member of a launch. All processes begin its sums in the same order;
-// each sum may be waited for by another goroutine.
+// A Comm is this process as a member of a launch. All processes begin its sums and exchanges in the same order;
+// each may be waited for by another goroutine.
 type Comm struct {
 	Rank, Size int
 	Library    string // what the library says of itself
 
 	name  func(rank int) string
-	begun chan *sum
+	begun chan *collective
 	leave chan chan error
 	gone  chan struct{} // closed when the thread has ended
 	lost  chan struct{} // closed when no call can succeed any more
@@ -72,7 +73,7 @@ func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
 	if o.Name == nil {
 		o.Name = func(rank int) string { return fmt.Sprintf("rank %d", rank) }
 	}
-	c := &Comm{name: o.Name, begun: make(chan *sum), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
+	c := &Comm{name: o.Name, begun: make(chan *collective), leave: make(chan chan error), gone: make(chan struct{}), lost: make(chan struct{})}
 	c.stopped = make(chan struct{})
 	c.behind.Store(joiners)
 	current.Store(c)
@@ -193,42 +194,39 @@ func (c *Comm) Close() error {
 	}
 }
 
-// A sum is under way.
-type sum struct {
-	isDouble bool
-	send     unsafe.Pointer // memory of C, which is freed once the sum is over
-	receive  unsafe.Pointer
-	n        int
-	request  C.goggml_mpi_handle
-	done     chan error
+// A collective is a call of all processes that is under way.
+type collective struct {
+	kind    C.enum_goggml_mpi_collective
+	send    unsafe.Pointer // memory of C, which is freed once it is over
+	receive unsafe.Pointer
+	n       int // numbers or bytes of each process
+	request C.goggml_mpi_handle
+	done    chan error
 }
 
-// A Sum of F32 numbers over all processes.
-type Sum struct {
-	c *Comm
-	s *sum
+// newCollective allocates for n numbers or bytes of a size; what is received has so many parts of them.
+func newCollective(kind C.enum_goggml_mpi_collective, n, size, parts int) *collective {
+	bytes := max(1, n) * size
+	return &collective{kind: kind, send: C.malloc(C.size_t(bytes)), receive: C.malloc(C.size_t(bytes * parts)), n: n, done: make(chan error, 1)}
 }
 
-// NewSum makes a sum of so many numbers, which its Input gets before Start.
-func (c *Comm) NewSum(n int) *Sum { return &Sum{c, newSum(false, n, 4)} }
-
-func newSum(isDouble bool, n, size int) *sum {
-	bytes := C.size_t(max(1, n) * size)
-	return &sum{isDouble: isDouble, send: C.malloc(bytes), receive: C.malloc(bytes), n: n, done: make(chan error, 1)}
-}
-
-func (s *sum) free() {
+func (s *collective) free() {
 	C.free(s.send)
 	C.free(s.receive)
 }
 
-// Input are the numbers of this process, as bytes; it ends with Start.
-func (s *Sum) Input() []byte { return unsafe.Slice((*byte)(s.s.send), 4*s.s.n) }
+// call is the function of the library.
+func (s *collective) call() string {
+	switch s.kind {
+	case C.GOGGML_MPI_GATHER:
+		return "MPI_Iallgather"
+	case C.GOGGML_MPI_BROADCAST:
+		return "MPI_Ibcast"
+	}
+	return "MPI_Iallreduce"
+}
 
-// Start begins the sum.
-func (s *Sum) Start() { s.c.begin(s.s) }
-
-func (c *Comm) begin(s *sum) {
+func (c *Comm) begin(s *collective) {
 	select {
 	case c.begun <- s:
 	case <-c.lost:
@@ -238,13 +236,28 @@ func (c *Comm) begin(s *sum) {
 	}
 }
 
-// await waits until a sum is over.
-func (c *Comm) await(s *sum) error {
+// await waits until a collective is over.
+func (c *Comm) await(s *collective) error {
 	defer c.wait()()
 	return <-s.done
 }
 
 var errClosed = errors.New("MPI is closed")
+
+// A Sum of F32 numbers over all processes.
+type Sum struct {
+	c *Comm
+	s *collective
+}
+
+// NewSum makes a sum of so many numbers, which its Input gets before Start.
+func (c *Comm) NewSum(n int) *Sum { return &Sum{c, newCollective(C.GOGGML_MPI_SUM_FLOATS, n, 4, 1)} }
+
+// Input are the numbers of this process, as bytes; it ends with Start.
+func (s *Sum) Input() []byte { return unsafe.Slice((*byte)(s.s.send), 4*s.s.n) }
+
+// Start begins the sum.
+func (s *Sum) Start() { s.c.begin(s.s) }
 
 // Wait waits for the sum, and lets use have it, as bytes.
 func (s *Sum) Wait(use func(sum []byte) error) error {
@@ -255,9 +268,9 @@ func (s *Sum) Wait(use func(sum []byte) error) error {
 	return use(unsafe.Slice((*byte)(s.s.receive), 4*s.s.n))
 }
 
-// SumDoubles replaces numbers by their sums over all processes.
-func (c *Comm) SumDoubles(x []float64) error {
-	s := newSum(true, len(x), 8)
+// AllReduce replaces numbers by their sums over all processes.
+func (c *Comm) AllReduce(x []float64) error {
+	s := newCollective(C.GOGGML_MPI_SUM_DOUBLES, len(x), 8, 1)
 	copy(unsafe.Slice((*float64)(s.send), len(x)), x)
 	c.begin(s)
 	if err := c.await(s); err != nil {
@@ -265,5 +278,35 @@ func (c *Comm) SumDoubles(x []float64) error {
 	}
 	defer s.free()
 	copy(x, unsafe.Slice((*float64)(s.receive), len(x)))
+	return nil
+}
+
+// AllGather returns the bytes of all processes, by rank, of which each has as many.
+func (c *Comm) AllGather(own []byte) ([][]byte, error) {
+	s := newCollective(C.GOGGML_MPI_GATHER, len(own), 1, c.Size)
+	copy(unsafe.Slice((*byte)(s.send), len(own)), own)
+	c.begin(s)
+	if err := c.await(s); err != nil {
+		return nil, err
+	}
+	defer s.free()
+	all := slices.Clone(unsafe.Slice((*byte)(s.receive), len(own)*c.Size))
+	list := make([][]byte, c.Size)
+	for rank := range list {
+		list[rank] = all[len(own)*rank : len(own)*(rank+1)]
+	}
+	return list, nil
+}
+
+// Broadcast replaces bytes by those of rank 0, of which all have as many.
+func (c *Comm) Broadcast(x []byte) error {
+	s := newCollective(C.GOGGML_MPI_BROADCAST, len(x), 1, 1)
+	copy(unsafe.Slice((*byte)(s.receive), len(x)), x)
+	c.begin(s)
+	if err := c.await(s); err != nil {
+		return err
+	}
+	defer s.free()
+	copy(x, unsafe.Slice((*byte)(s.receive), len(x)))
 	return nil
 }

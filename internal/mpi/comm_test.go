@@ -66,7 +66,7 @@ func TestSumThatHangs(t *testing.T) {
 			}
 			c := start(t, Options{Name: func(int) string { return "the other one" }})
 			result := make(chan error, 1)
-			go func() { result <- c.SumDoubles([]float64{1}) }()
+			go func() { result <- c.AllReduce([]float64{1}) }()
 			require.Eventually(t, func() bool {
 				w, is := Waiting()
 				return is && w.Whom == whom && w.Current > 3*Grace() && w.Left == 0
@@ -106,9 +106,24 @@ func TestSumIsLookedAfter(t *testing.T) {
 	for range 10 {
 		x := []float64{1, 2}
 		began := time.Now()
-		require.NoError(t, c.SumDoubles(x)) // of 20 looks
+		require.NoError(t, c.AllReduce(x)) // of 20 looks
 		least = min(least, time.Since(began))
 		require.Equal(t, []float64{1, 2}, x)
 	}
 	require.Less(t, least, 10*time.Millisecond)
+}
+
+// The other process of testdata/mpi_abi.c sends zeros, and has what rank 0 sends.
+func TestExchange(t *testing.T) {
+	c := start(t, Options{})
+	defer c.Close()
+	list, err := c.AllGather([]byte("abc"))
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("abc"), {0, 0, 0}}, list)
+	list, err = c.AllGather(nil)
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{{}, {}}, list)
+	x := []byte("abc")
+	require.NoError(t, c.Broadcast(x))
+	require.Equal(t, "abc", string(x))
 }

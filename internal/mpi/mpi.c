@@ -20,8 +20,8 @@ static struct {
 	int funneled; // MPI_THREAD_FUNNELED: one thread calls
 	goggml_mpi_handle world, f32, f64, byte, plus, errors_return;
 	void *status_ignore;
-	void *get_library_version, *init_thread, *comm_rank, *comm_size, *comm_set_errhandler, *iallreduce, *isend, *irecv, *test,
-		*error_string, *finalize;
+	void *get_library_version, *init_thread, *comm_rank, *comm_size, *comm_set_errhandler, *iallreduce, *iallgather, *ibcast, *isend,
+		*irecv, *test, *error_string, *finalize;
 } mpi;
 
 #define HANDLE void *
@@ -64,6 +64,8 @@ static bool find_functions(const char *path, char *error, size_t size) {
 		{"MPI_Comm_size", &mpi.comm_size},
 		{"MPI_Comm_set_errhandler", &mpi.comm_set_errhandler},
 		{"MPI_Iallreduce", &mpi.iallreduce},
+		{"MPI_Iallgather", &mpi.iallgather},
+		{"MPI_Ibcast", &mpi.ibcast},
 		{"MPI_Isend", &mpi.isend},
 		{"MPI_Irecv", &mpi.irecv},
 		{"MPI_Test", &mpi.test},
@@ -164,8 +166,15 @@ int goggml_mpi_init(void) {
 
 int goggml_mpi_place(int *rank, int *size) { return CALL(place, rank, size); }
 
-int goggml_mpi_sum(bool is_double, const void *send, void *receive, int n, goggml_mpi_handle *request) {
-	return CALL(sum, is_double ? mpi.f64 : mpi.f32, send, receive, n, request);
+int goggml_mpi_begin(enum goggml_mpi_collective what, const void *send, void *receive, int n, goggml_mpi_handle *request) {
+	switch (what) {
+	case GOGGML_MPI_GATHER:
+		return CALL(gather, send, receive, n, request);
+	case GOGGML_MPI_BROADCAST:
+		return CALL(broadcast, receive, n, request);
+	default:
+		return CALL(sum, what == GOGGML_MPI_SUM_DOUBLES ? mpi.f64 : mpi.f32, send, receive, n, request);
+	}
 }
 
 int goggml_mpi_send(const char *bytes, int n, int to, goggml_mpi_handle *request) { return CALL(send, bytes, n, to, request); }

@@ -21,7 +21,15 @@ void goggml_mpi_version(char *text, size_t size);
 // process's signal handlers, because Go has installed its own by then.
 int goggml_mpi_init(void);
 int goggml_mpi_place(int *rank, int *size);
-int goggml_mpi_sum(bool is_double, const void *send, void *receive, int n, goggml_mpi_handle *request);
+
+// What all processes begin in the same order.
+enum goggml_mpi_collective {
+	GOGGML_MPI_SUM_FLOATS,  // n floats of each
+	GOGGML_MPI_SUM_DOUBLES, // n doubles of each
+	GOGGML_MPI_GATHER,      // n bytes of each, by rank
+	GOGGML_MPI_BROADCAST,   // n bytes of rank 0
+};
+int goggml_mpi_begin(enum goggml_mpi_collective what, const void *send, void *receive, int n, goggml_mpi_handle *request);
 int goggml_mpi_send(const char *bytes, int n, int to, goggml_mpi_handle *request);
 int goggml_mpi_receive(char *bytes, int n, int from, goggml_mpi_handle *request);
 int goggml_mpi_test(goggml_mpi_handle *request, int *done);

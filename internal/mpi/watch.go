@@ -16,7 +16,7 @@ type watch struct {
 	*Comm
 	Options
 	peers    []*peer
-	underWay []*sum
+	underWay []*collective
 	started  uint32     // sums that this process has begun
 	leaving  chan error // gets the result; nil before Close
 	last     time.Time  // look at the peers
@@ -140,8 +140,8 @@ func (w *watch) take() {
 	}
 }
 
-func (w *watch) begin(s *sum) {
-	if err := callError("MPI_Iallreduce", C.goggml_mpi_sum(C.bool(s.isDouble), s.send, s.receive, C.int(s.n), &s.request)); err != nil {
+func (w *watch) begin(s *collective) {
+	if err := callError(s.call(), C.goggml_mpi_begin(s.kind, s.send, s.receive, C.int(s.n), &s.request)); err != nil {
 		w.fail(err)
 	}
 	w.underWay, w.started, w.moved = append(w.underWay, s), w.started+1, time.Now()
@@ -229,7 +229,7 @@ func (w *watch) news() message {
 func (w *watch) test() error {
 	for len(w.underWay) > 0 {
 		s := w.underWay[0]
-		if done, err := isDone("MPI_Iallreduce", &s.request); !done || err != nil {
+		if done, err := isDone(s.call(), &s.request); !done || err != nil {
 			return err
 		}
 		s.done <- nil

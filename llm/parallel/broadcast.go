@@ -12,45 +12,8 @@ import (
 
 // Text is the text of rank 0, on all.
 func (g *Group) Text(ctx context.Context, own string) (string, error) {
-	if ctx == nil {
-		return "", errNoContext
-	}
-	if g.isAlone() {
-		return own, nil
-	}
-	length := []float64{0}
-	if g.Rank() == 0 {
-		length[0] = float64(len(own))
-	}
-	if err := g.Sum(ctx, length); err != nil {
-		return "", err
-	}
-	text := make([]byte, int(length[0]))
-	if g.Rank() == 0 {
-		copy(text, own)
-	}
-	err := g.bytes(ctx, text)
+	text, err := g.Broadcast(ctx, []byte(own))
 	return string(text), err
-}
-
-// packed is how many bytes a number holds exactly.
-const packed = 6
-
-// bytes replaces b by the bytes of rank 0.
-func (g *Group) bytes(ctx context.Context, b []byte) error {
-	numbers := make([]float64, (len(b)+packed-1)/packed)
-	if g.Rank() == 0 {
-		for i, c := range b {
-			numbers[i/packed] += float64(uint64(c) << (8 * (i % packed)))
-		}
-	}
-	if err := g.Sum(ctx, numbers); err != nil {
-		return err
-	}
-	for i := range b {
-		b[i] = byte(uint64(numbers[i/packed]) >> (8 * (i % packed)))
-	}
-	return nil
 }
 
 // File gives a file of rank 0 to all: its path on rank 0, and elsewhere the path of a copy, which
@@ -84,7 +47,7 @@ func (g *Group) File(ctx context.Context, path string) (copied string, remove fu
 		name := file.Name()
 		remove = func() { os.Remove(name) }
 	}
-	if sumErr := g.Sum(ctx, size); sumErr != nil {
+	if sumErr := g.AllReduce(ctx, size); sumErr != nil {
 		return "", remove, sumErr
 	}
 	switch {
@@ -101,11 +64,12 @@ func (g *Group) File(ctx context.Context, path string) (copied string, remove fu
 		if g.Rank() == 0 {
 			_, err = io.ReadFull(file, block)
 		}
-		if sumErr := g.bytes(ctx, block); sumErr != nil {
-			return "", remove, sumErr
+		sent, sendErr := g.Broadcast(ctx, block)
+		if sendErr != nil {
+			return "", remove, sendErr
 		}
 		if g.Rank() != 0 {
-			_, writeErr := file.Write(block)
+			_, writeErr := file.Write(sent)
 			err = errors.Join(err, writeErr)
 		}
 	}

@@ -2,9 +2,11 @@ package parallel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -94,30 +96,23 @@ var errNoContext = errors.New("the context.Context is nil")
 func (g *Group) lost(err error) error { return fmt.Errorf("%w: %w", ErrLost, err) }
 
 // introduce exchanges the descriptions of all processes.
-func (g *Group) introduce() ([]Process, error) {
+func (g *Group) introduce() (list []Process, err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "a machine without a name"
 	}
-	own := Process{Rank: g.Rank(), Host: host, PID: os.Getpid(), Processors: limits.Processors(), Machine: limits.Machine()}
-	const width = 64 + 3
-	all := make([]float64, width*g.Size())
-	mine := all[width*g.Rank():]
-	mine[0], mine[1], mine[2] = float64(own.PID), float64(own.Processors), float64(own.Machine)
-	for i, b := range []byte(own.Host)[:min(len(own.Host), 64)] {
-		mine[3+i] = float64(b)
-	}
-	if err := g.Sum(context.Background(), all); err != nil {
+	own, err := json.Marshal(Process{Rank: g.Rank(), Host: host, PID: os.Getpid(), Processors: limits.Processors(), Machine: limits.Machine()})
+	if err != nil {
 		return nil, err
 	}
-	var list []Process
-	for rank := range g.Size() {
-		x := all[width*rank : width*(rank+1)]
-		p := Process{Rank: rank, PID: int(x[0]), Processors: int(x[1]), Machine: int(x[2])}
-		for _, b := range x[3:] {
-			if b != 0 {
-				p.Host += string([]byte{byte(b)})
-			}
+	all, err := g.AllGather(context.Background(), own)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range all {
+		var p Process
+		if err := json.Unmarshal(text, &p); err != nil {
+			return nil, g.lost(fmt.Errorf("a process that says who it is otherwise, of another version: %w", err))
 		}
 		list = append(list, p)
 	}
@@ -199,9 +194,9 @@ func (g *Group) Idle() int {
 	return max(0, g.processes[g.Rank()].Machine-g.localProcessors())
 }
 
-// Sum replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
+// AllReduce replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
 // an error.
-func (g *Group) Sum(ctx context.Context, x []float64) error {
+func (g *Group) AllReduce(ctx context.Context, x []float64) error {
 	if ctx == nil {
 		return errNoContext
 	}
@@ -215,7 +210,7 @@ func (g *Group) Sum(ctx context.Context, x []float64) error {
 	if g.underWay > 0 {
 		defer g.waiting(time.Now())
 	}
-	if err := g.comm.SumDoubles(all); err != nil {
+	if err := g.comm.AllReduce(all); err != nil {
 		return g.lost(err)
 	}
 	switch {
@@ -228,12 +223,62 @@ func (g *Group) Sum(ctx context.Context, x []float64) error {
 	return nil
 }
 
+// AllGather returns what each process has, by rank. If ctx of one is done when it comes, all get an error.
+func (g *Group) AllGather(ctx context.Context, own []byte) ([][]byte, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if g.isAlone() {
+		return [][]byte{own}, nil
+	}
+	lengths := make([]float64, g.Size())
+	lengths[g.Rank()] = float64(len(own))
+	if err := g.AllReduce(ctx, lengths); err != nil {
+		return nil, err
+	}
+	padded := make([]byte, int(slices.Max(lengths)))
+	copy(padded, own)
+	all, err := g.comm.AllGather(padded)
+	if err != nil {
+		return nil, g.lost(err)
+	}
+	for rank := range all {
+		all[rank] = all[rank][:int(lengths[rank])]
+	}
+	return all, nil
+}
+
+// Broadcast returns what rank 0 has. If ctx of one process is done when it comes, all get an error.
+func (g *Group) Broadcast(ctx context.Context, own []byte) ([]byte, error) {
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if g.isAlone() {
+		return own, nil
+	}
+	length := []float64{0}
+	if g.Rank() == 0 {
+		length[0] = float64(len(own))
+	}
+	if err := g.AllReduce(ctx, length); err != nil {
+		return nil, err
+	}
+	x := make([]byte, int(length[0]))
+	if g.Rank() == 0 {
+		copy(x, own)
+	}
+	if err := g.comm.Broadcast(x); err != nil {
+		return nil, g.lost(err)
+	}
+	return x, nil
+}
+
 // sumBytes is how much is summed at a time, at most.
 const sumBytes = 64 << 20
 
-// SumGrads begins to replace the elements of F32 tensors by their sums over all processes, and
+// AllReduceGrads begins to replace the elements of F32 tensors by their sums over all processes, and
 // has read them when it returns. What it returns waits for the sums, and writes them.
-func (g *Group) SumGrads(_ context.Context, grads []*ggml.Tensor) (wait func() error) {
+func (g *Group) AllReduceGrads(_ context.Context, grads []*ggml.Tensor) (wait func() error) {
 	if g.isAlone() {
 		return func() error { return nil }
 	}

@@ -16,12 +16,15 @@ func TestAlone(t *testing.T) {
 		require.Empty(t, g.Local())
 		require.True(t, g.Writes())
 		x := []float64{1, 2}
-		require.NoError(t, g.Sum(t.Context(), x))
+		require.NoError(t, g.AllReduce(t.Context(), x))
 		require.Equal(t, []float64{1, 2}, x)
+		list, err := g.AllGather(t.Context(), []byte("own"))
+		require.NoError(t, err)
+		require.Equal(t, [][]byte{[]byte("own")}, list)
 		text, err := g.Text(t.Context(), "own")
 		require.NoError(t, err)
 		require.Equal(t, "own", text)
-		require.NoError(t, g.SumGrads(t.Context(), nil)())
+		require.NoError(t, g.AllReduceGrads(t.Context(), nil)())
 		require.NoError(t, g.Close())
 	}
 }
@@ -32,7 +35,9 @@ func TestNoContext(t *testing.T) {
 	_, _, err := parallel.Join(none)
 	require.EqualError(t, err, want)
 	var g *parallel.Group
-	require.EqualError(t, g.Sum(none, nil), want)
+	require.EqualError(t, g.AllReduce(none, nil), want)
+	_, err = g.AllGather(none, nil)
+	require.EqualError(t, err, want)
 	_, err = g.Text(none, "")
 	require.EqualError(t, err, want)
 	_, _, err = g.File(none, "")

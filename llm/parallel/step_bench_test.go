@@ -101,7 +101,7 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 		_, err := t.Step(b.Context())
 		require.NoError(b, err)
 		if shared != group {
-			require.NoError(b, group.Sum(b.Context(), []float64{0}))
+			require.NoError(b, group.AllReduce(b.Context(), []float64{0}))
 		}
 	}
 	step() // which makes graphs
@@ -138,11 +138,11 @@ func BenchmarkSum(b *testing.B) {
 			least := time.Duration(1 << 62)
 			began, busy := time.Now(), busyTime()
 			for b.Loop() {
-				require.NoError(b, group.Sum(b.Context(), []float64{0})) // they begin together
+				require.NoError(b, group.AllReduce(b.Context(), []float64{0})) // they begin together
 				began := time.Now()
 				var waits []func() error
 				for i := range list {
-					waits = append(waits, group.SumGrads(b.Context(), list[i:i+1]))
+					waits = append(waits, group.AllReduceGrads(b.Context(), list[i:i+1]))
 				}
 				for _, wait := range waits {
 					require.NoError(b, wait())
@@ -194,7 +194,7 @@ func ExampleGroup() {
 	}
 	defer group.Close()
 	numbers := []float64{float64(group.Rank()), 1}
-	if err := group.Sum(ctx, numbers); err != nil {
+	if err := group.AllReduce(ctx, numbers); err != nil {
 		panic(err)
 	}
 	fmt.Println(group.Size() == int(numbers[1]), group.Writes())

@@ -20,22 +20,27 @@ import (
 type Group interface {
 	Rank() int // from 0
 	Size() int // number of ranks
-	// Sum replaces the numbers by their sums over all ranks, which are equal on all.
-	Sum(ctx context.Context, x []float64) error
-	// SumGrads begins to replace the elements of F32 tensors by their sums over all ranks, which are equal
+	// AllReduce replaces the numbers by their sums over all ranks, which are equal on all.
+	AllReduce(ctx context.Context, x []float64) error
+	// AllGather returns what each rank has, by rank; the lengths may differ.
+	AllGather(ctx context.Context, own []byte) ([][]byte, error)
+	// AllReduceGrads begins to replace the elements of F32 tensors by their sums over all ranks, which are equal
 	// on all ranks. When it returns, the elements have been read; wait waits for the sums, and writes
-	// them. Several sums may be under way: they are waited for in their order, and Sum may be called
-	// between. A rank begins and waits whatever has happened to it, and reports errors in a call of Sum.
-	SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
+	// them. Several sums may be under way: they are waited for in their order, and AllReduce may be called
+	// between. A rank begins and waits whatever has happened to it, and reports errors in a call of AllReduce.
+	AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
 }
 
 // alone is one process.
 type alone struct{}
 
-func (alone) Rank() int                            { return 0 }
-func (alone) Size() int                            { return 1 }
-func (alone) Sum(context.Context, []float64) error { return nil }
-func (alone) SumGrads(context.Context, []*ggml.Tensor) func() error {
+func (alone) Rank() int                                  { return 0 }
+func (alone) Size() int                                  { return 1 }
+func (alone) AllReduce(context.Context, []float64) error { return nil }
+func (alone) AllGather(_ context.Context, own []byte) ([][]byte, error) {
+	return [][]byte{own}, nil
+}
+func (alone) AllReduceGrads(context.Context, []*ggml.Tensor) func() error {
 	return func() error { return nil }
 }
 
@@ -63,7 +68,7 @@ func agree(ctx context.Context, g Group, err error, sums []float64) error {
 		ctx = context.WithoutCancel(ctx)
 	}
 	all := append([]float64{failed, stopped}, sums...)
-	sumErr := g.Sum(ctx, all)
+	sumErr := g.AllReduce(ctx, all)
 	switch {
 	case err != nil:
 		return err

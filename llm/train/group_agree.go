@@ -110,27 +110,17 @@ func named(list []sharedText, name string) sharedText {
 // exchange gives all ranks the lists of all.
 func exchange(ctx context.Context, g Group, own []sharedText) ([][]sharedText, error) {
 	text, err := json.Marshal(own)
-	lengths := make([]float64, g.Size())
-	lengths[g.Rank()] = float64(len(text))
-	if err := agree(ctx, g, err, lengths); err != nil {
+	if err := agree(ctx, g, err, nil); err != nil {
 		return nil, err
 	}
-	width := int(slices.Max(lengths))
-	all := make([]float64, width*g.Size())
-	for i, b := range text {
-		all[g.Rank()*width+i] = float64(b)
+	all, err := g.AllGather(ctx, text)
+	if err != nil {
+		return nil, groupError(err)
 	}
-	if err := agree(ctx, g, nil, all); err != nil {
-		return nil, err
-	}
-	lists := make([][]sharedText, g.Size())
-	for rank := range lists {
-		bytes := make([]byte, int(lengths[rank]))
-		for i := range bytes {
-			bytes[i] = byte(all[rank*width+i])
-		}
-		if err := json.Unmarshal(bytes, &lists[rank]); err != nil {
-			return nil, err
+	lists := make([][]sharedText, len(all))
+	for rank, text := range all {
+		if err := json.Unmarshal(text, &lists[rank]); err != nil {
+			return nil, fmt.Errorf("what rank %d trains by: %w", rank, err)
 		}
 	}
 	return lists, nil

@@ -339,7 +339,7 @@ func TestLocalGroup(t *testing.T) {
 	sum := func(g Group) error {
 		for range 50 {
 			x := []float64{float64(g.Rank()), 0.1 * float64(g.Rank()+1), float64(g.Size())}
-			if err := g.Sum(context.Background(), x); err != nil {
+			if err := g.AllReduce(context.Background(), x); err != nil {
 				return err
 			}
 			if x[0] != 3 || x[1] != 0.1+0.2+0.30000000000000004 || x[2] != 9 {
@@ -350,6 +350,14 @@ func TestLocalGroup(t *testing.T) {
 	}
 	requireAll(t, all(sum), nil)
 
+	requireAll(t, all(func(g Group) error {
+		list, err := g.AllGather(context.Background(), []byte("abc")[:g.Rank()])
+		if fmt.Sprintf("%s", list) != "[ a ab]" {
+			return fmt.Errorf("%s, %v", list, err)
+		}
+		return err
+	}), nil)
+
 	stop := errors.New("that is enough")
 	for stopped := range groups { // while it waits for the others, or before it comes
 		requireAll(t, all(func(g Group) error {
@@ -359,11 +367,11 @@ func TestLocalGroup(t *testing.T) {
 				cancel(stop)
 				ctx = cancelled
 			}
-			return g.Sum(ctx, []float64{1})
+			return g.AllReduce(ctx, []float64{1})
 		}), stop)
 		requireAll(t, all(sum), nil)
 	}
-	requireAll(t, all(func(g Group) error { return g.Sum(context.Background(), make([]float64, 1+g.Rank())) }), errUnequal)
+	requireAll(t, all(func(g Group) error { return g.AllReduce(context.Background(), make([]float64, 1+g.Rank())) }), errUnequal)
 
 	var tensors []*ggml.Tensor
 	c := ggml.NewContext()
@@ -374,10 +382,10 @@ func TestLocalGroup(t *testing.T) {
 	buffers, err := c.Allocate(ggml.CPUBufferType())
 	require.NoError(t, err)
 	defer buffers.Close()
-	requireAll(t, all(func(g Group) error { return g.SumGrads(context.Background(), tensors[:g.Rank()/2])() }), errUnequal)
+	requireAll(t, all(func(g Group) error { return g.AllReduceGrads(context.Background(), tensors[:g.Rank()/2])() }), errUnequal)
 	requireAll(t, all(func(g Group) error {
 		x := tensors[g.Rank()]
-		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.SumGrads(context.Background(), []*ggml.Tensor{x})())
+		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.AllReduceGrads(context.Background(), []*ggml.Tensor{x})())
 	}), nil)
 	for _, x := range tensors {
 		got, err := ggml.Read[float32](x)
@@ -394,14 +402,14 @@ type calledGroup struct {
 
 func (g calledGroup) note(call string) { *g.calls = append(*g.calls, call) }
 
-func (g calledGroup) Sum(ctx context.Context, x []float64) error {
+func (g calledGroup) AllReduce(ctx context.Context, x []float64) error {
 	g.note("sum")
-	return g.Group.Sum(ctx, x)
+	return g.Group.AllReduce(ctx, x)
 }
 
-func (g calledGroup) SumGrads(ctx context.Context, grads []*ggml.Tensor) func() error {
+func (g calledGroup) AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) func() error {
 	g.note("begin")
-	wait := g.Group.SumGrads(ctx, grads)
+	wait := g.Group.AllReduceGrads(ctx, grads)
 	return func() error {
 		g.note("wait")
 		return wait()

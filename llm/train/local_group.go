@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/goggml/ggml"
@@ -36,7 +37,7 @@ type localRank struct {
 func (r *localRank) Rank() int { return r.rank }
 func (r *localRank) Size() int { return r.size }
 
-func (r *localRank) Sum(ctx context.Context, x []float64) error {
+func (r *localRank) AllReduce(ctx context.Context, x []float64) error {
 	all, err := meet(ctx, r, append([]float64(nil), x...), nil)
 	if err != nil {
 		return err
@@ -44,7 +45,11 @@ func (r *localRank) Sum(ctx context.Context, x []float64) error {
 	return addUp(x, all)
 }
 
-func (r *localRank) SumGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error) {
+func (r *localRank) AllGather(ctx context.Context, own []byte) ([][]byte, error) {
+	return meet(ctx, r, slices.Clone(own), nil)
+}
+
+func (r *localRank) AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error) {
 	own := make([][]float32, len(grads))
 	var err error
 	for i, g := range grads {

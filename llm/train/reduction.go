@@ -94,7 +94,7 @@ func (r *reduction) begin(ctx context.Context) {
 // advance begins with the parts that are complete, in the order that all ranks have.
 func (r *reduction) advance() {
 	for r.running && r.begun < len(r.parts) && r.parts[r.begun].complete {
-		r.waits = append(r.waits, r.group.SumGrads(r.ctx, r.parts[r.begun].grads))
+		r.waits = append(r.waits, r.group.AllReduceGrads(r.ctx, r.parts[r.begun].grads))
 		r.begun++
 	}
 }

@@ -145,7 +145,7 @@ func (f *Flags) traffic(ctx context.Context, steps int) string {
 	text := fmt.Sprintf("gradients: %.3g MB a step; waiting for their sums took %s", float64(bytes)/float64(steps)/1e6, perStep(waited, steps, time.Since(f.processes.began)))
 	all := make([]float64, group.Size())
 	all[group.Rank()] = waited.Seconds() * 1e3 / float64(steps)
-	if group.Sum(ctx, all) == nil {
+	if group.AllReduce(ctx, all) == nil {
 		text += slowest(group.Processes(), all)
 	}
 	return text
