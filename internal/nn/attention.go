@@ -55,6 +55,39 @@ type ScoreOptions struct {
 	Sinks   *ggml.Tensor // [heads]: one more score for each head, which takes part in the sum alone (arXiv 2309.17453); nil means none
 }
 
+// AttentionOperands are sequences that begin at position 0, where heads/groups heads share
+// the keys and values of a group. All are F32 with contiguous rows.
+type AttentionOperands struct {
+	Q     *ggml.Tensor // [size, heads, n, batch]
+	K, V  *ggml.Tensor // [size, groups, n, batch]
+	Scale float32      // of Q·Kᵀ
+	// FirstVisible is the first key that each query sees, of a sliding window or of a sample among
+	// others that share a sequence: below 0 for 0, above the query's position for that. nil is 0 for all.
+	FirstVisible KeyOfQuery
+	// Window is how many keys up to its own a query sees at most; 0 for any. OnlyWindow says that
+	// FirstVisible hides no others, so that sequences are alike.
+	Window     int64
+	OnlyWindow bool
+	// Bidirectional lets queries see the keys after them up to LastVisible; nil is all.
+	Bidirectional bool
+	LastVisible   KeyOfQuery
+	// HiddenFrom and HiddenTo are the keys [from, to) that each query skips; for ALiBi the keys before them are
+	// nearer by as many. nil is none.
+	HiddenFrom, HiddenTo KeyOfQuery
+	Scores               ScoreOptions
+}
+
+// A KeyOfQuery is the input of a key of each query [n, batch], in the type that a kernel asks for, I32 or F32.
+type KeyOfQuery func(typ ggml.Type) *ggml.Tensor
+
+// AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there
+// are none.
+type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
+
+// Attention is softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position or
+// LastVisible, [size, heads, n, batch], with what Scores say of these.
+var Attention = &Op[AttentionOperands, Result[AttentionGrads]]{"attention", plainAttention}
+
 // Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its
 // sample, and those after it where it is bidirectional, from q [size, heads, n·rows] and k, v [size, kv heads, n·rows], to
 // [size·heads, n·rows].
@@ -72,13 +105,13 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 		operands.HiddenFrom, operands.HiddenTo = t.hidden(tokens/o.Rows, o.Rows)
 		operands.Window = 0 // keys of a window may lie before the hidden ones
 	}
-	operands.constant = t.constant
+	attended := Attention.Build(t, operands)
 	y := &Value{
-		T:         c.Reshape(t.Lowering.Attention(c, operands), q.T.Dim(0)*q.T.Dim(1), tokens),
+		T:         c.Reshape(attended.Y, q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
 	}
 	t.record(y, func(dy *ggml.Tensor) {
-		d := t.Lowering.AttentionGrad(c, c.Reshape(dy, shape...), operands)
+		d := attended.Grad(c.Reshape(dy, shape...))
 		t.accumulate(o.Scores.Sinks, func() *ggml.Tensor { return d.Sinks })
 		t.flow(q, func() *ggml.Tensor { return d.Q })
 		t.flow(k, func() *ggml.Tensor { return d.K })
@@ -87,14 +120,14 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	return y
 }
 
-// visible returns the first and the last key that each query sees. Without a window and packing
-// both are nil; last is nil unless attention is bidirectional.
-func (t *Tape) visible(o AttentionOptions, length int64) (first, last *ggml.Tensor) {
+// visible are the first and the last key that each query sees, nil where it sees all before it, and
+// the last where it sees all after it or none.
+func (t *Tape) visible(o AttentionOptions, length int64) (first, last KeyOfQuery) {
 	if o.Window.Size == 0 && !o.Packed {
 		return nil, nil
 	}
 	if o.Bidirectional {
 		last = t.lastVisible(length, o.Rows)
 	}
-	return t.FirstVisible(o.Window, length, o.Rows), last
+	return t.firstVisible(o.Window, length, o.Rows), last
 }

@@ -8,10 +8,11 @@ const masked = 1e30
 
 // mask [keys, n, 1, batch] of a block is 0 where a query sees a key, for ALiBi less their distance, and
 // very low where not; nil where all see all.
-func mask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+func mask(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+	c := t.C
 	var hidden *ggml.Tensor
 	if !a.Bidirectional {
-		hidden = causalMask(c, a, b, block)
+		hidden = causalMask(t, a, b, block)
 	}
 	if a.FirstVisible == nil && a.LastVisible == nil || a.OnlyWindow {
 		return hidden
@@ -43,7 +44,7 @@ func hideBetween(c *ggml.Context, hidden *ggml.Tensor, a AttentionOperands, b *s
 
 // causalMask is a part of one mask that all blocks of all layers share, since it depends on the distance of
 // query and key alone.
-func causalMask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+func causalMask(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
 	n := a.Q.Dim(2)
 	m := maskOfDistances{rows: min(block, n), before: (n - 1) / block * block, bias: a.Scores.MaxBias != 0}
 	if a.Window != 0 {
@@ -52,20 +53,12 @@ func causalMask(c *ggml.Context, a AttentionOperands, b *scoreBlock, block int64
 	if a.OnlyWindow {
 		m.window = a.Window
 	}
-	all := a.shared(m, func() *ggml.Tensor { return m.build(c) })
+	all := t.constant(m, func() *ggml.Tensor { return m.build(t.C) })
 	keys, queries := b.end-b.first, b.to-b.from
 	if keys == all.Dim(0) && queries == all.Dim(1) {
 		return all
 	}
-	return c.Cont(c.View(all, []int64{keys, queries}, []int64{all.Stride(1)}, (m.before-(b.from-b.first))*all.Stride(0)))
-}
-
-// shared returns the result of f, or the result that another layer has for the key.
-func (a AttentionOperands) shared(key any, f func() *ggml.Tensor) *ggml.Tensor {
-	if a.constant == nil {
-		return f()
-	}
-	return a.constant(key, f)
+	return t.C.Cont(t.C.View(all, []int64{keys, queries}, []int64{all.Stride(1)}, (m.before-(b.from-b.first))*all.Stride(0)))
 }
 
 // maskOfDistances [before + rows, rows] is a mask of as many queries, and the keys of these and before
@@ -90,9 +83,9 @@ func (m maskOfDistances) build(c *ggml.Context) *ggml.Tensor {
 	return hidden
 }
 
-// keyOf returns the key of each query of a block, [keys, n, 1, batch], from the keys of all queries
-// [n, batch].
-func keyOf(c *ggml.Context, visible *ggml.Tensor, b *scoreBlock) *ggml.Tensor {
+// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
+func keyOf(c *ggml.Context, key KeyOfQuery, b *scoreBlock) *ggml.Tensor {
+	visible := key(ggml.F32)
 	n, batch := b.to-b.from, visible.Dim(1)
 	part := c.View(visible, []int64{1, n, 1, batch}, []int64{visible.Stride(0), visible.Stride(1), visible.Stride(1)}, b.from*visible.Stride(0))
 	return c.Repeat(c.Cont(part), b.end-b.first, n, 1, batch)

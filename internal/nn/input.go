@@ -159,19 +159,17 @@ func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
 	return positions, Declare(t.Inputs, "negated positions of sections", ggml.I32, []int64{4 * n}, fill(-1))
 }
 
-// FirstVisible is the input of the first key of its row that each query of rows [n, batch] sees.
-func (t *Tape) FirstVisible(w Window, n, batch int64) *ggml.Tensor {
-	typ := t.Lowering.VisibleType()
-	name := fmt.Sprintf("first visible of window %v, %v", w, typ) // lowerings of layers differ
-	first := func(f *Feed, i int) int32 { return f.keyAt(i, w.First(int(f.Positions[i]))) }
-	return declareIndices(t.Inputs, name, typ, []int64{n, batch}, first)
+// firstVisible is the first key of its row that each query of rows [n, batch] sees.
+func (t *Tape) firstVisible(w Window, n, batch int64) KeyOfQuery {
+	return t.keyOfQuery(fmt.Sprintf("first visible of window %v", w), n, batch, func(f *Feed, i int) int32 {
+		return f.keyAt(i, w.First(int(f.Positions[i])))
+	})
 }
 
-// hidden returns the inputs of the keys [from, to) that each query of rows [n, batch] skips.
-func (t *Tape) hidden(n, batch int64) (from, to *ggml.Tensor) {
-	typ := t.Lowering.VisibleType()
-	bound := func(name string, which int) *ggml.Tensor {
-		return declareIndices(t.Inputs, fmt.Sprintf("%s, %v", name, typ), typ, []int64{n, batch}, func(f *Feed, i int) int32 {
+// hidden are the keys [from, to) that each query of rows [n, batch] skips.
+func (t *Tape) hidden(n, batch int64) (from, to KeyOfQuery) {
+	bound := func(name string, which int) KeyOfQuery {
+		return t.keyOfQuery(name, n, batch, func(f *Feed, i int) int32 {
 			if f.Hidden == nil {
 				return 0
 			}
@@ -181,11 +179,9 @@ func (t *Tape) hidden(n, batch int64) (from, to *ggml.Tensor) {
 	return bound("hidden from", 0), bound("hidden up to", 1)
 }
 
-// lastVisible returns the input of the last key that each query of rows [n, batch] sees: the last of
-// its sample.
-func (t *Tape) lastVisible(n, batch int64) *ggml.Tensor {
-	typ := t.Lowering.VisibleType()
-	return declareIndices(t.Inputs, fmt.Sprintf("last visible, %v", typ), typ, []int64{n, batch}, func(f *Feed, i int) int32 {
+// lastVisible is the last key that each query of rows [n, batch] sees: that of its sample.
+func (t *Tape) lastVisible(n, batch int64) KeyOfQuery {
+	return t.keyOfQuery("last visible", n, batch, func(f *Feed, i int) int32 {
 		row := f.Starts[i/f.Length()*f.Length():][:f.Length()]
 		last := i % f.Length()
 		for last+1 < len(row) && row[last+1] == row[last] {
@@ -195,18 +191,21 @@ func (t *Tape) lastVisible(n, batch int64) *ggml.Tensor {
 	})
 }
 
-// declareIndices is an input of integers of a type, I32 or F32.
-func declareIndices(in *Inputs, name string, typ ggml.Type, shape []int64, index func(f *Feed, i int) int32) *ggml.Tensor {
-	if typ != ggml.I32 {
-		return Declare(in, name, typ, shape, func(f *Feed, x []float32) {
+// keyOfQuery is an input of integers, of each type that the kernels of layers ask for.
+func (t *Tape) keyOfQuery(name string, n, batch int64, key func(f *Feed, i int) int32) KeyOfQuery {
+	return func(typ ggml.Type) *ggml.Tensor {
+		name, shape := fmt.Sprintf("%s, %v", name, typ), []int64{n, batch}
+		if typ == ggml.I32 {
+			return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []int32) {
+				for i := range x {
+					x[i] = key(f, i)
+				}
+			})
+		}
+		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) {
 			for i := range x {
-				x[i] = float32(index(f, i))
+				x[i] = float32(key(f, i))
 			}
 		})
 	}
-	return Declare(in, name, ggml.I32, shape, func(f *Feed, x []int32) {
-		for i := range x {
-			x[i] = index(f, i)
-		}
-	})
 }

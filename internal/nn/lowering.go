@@ -12,11 +12,12 @@ import "github.com/goggml/ggml"
 // [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are in ggml's
 // order: a matrix W is [n_in, n_out], x is [n_in, n].
 type Lowering struct {
-	Name string // "cpu", "stock"
+	Name string        // "cpu", "stock"
+	rows map[any][]any // kernels, by op
+	has  OptionalOps   // that Plain uses
 	LinearOps
 	ExpertOps
 	BroadcastOps
-	AttentionOps
 	GateOps
 	NormOps
 	PositionOps
@@ -86,48 +87,6 @@ type BroadcastOps interface {
 	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
 	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
 	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
-}
-
-// AttentionOperands are sequences that begin at position 0, where heads/groups heads share
-// the keys and values of a group. All are F32 with contiguous rows.
-type AttentionOperands struct {
-	Q     *ggml.Tensor // [size, heads, n, batch]
-	K, V  *ggml.Tensor // [size, groups, n, batch]
-	Scale float32      // of Q·Kᵀ
-	// FirstVisible [n, batch] is the first key that each query sees, of a sliding window or
-	// of a sample among others that share a sequence: below 0 for 0, above the query's
-	// position for that. nil is 0 for all. Its type is AttentionOps.VisibleType.
-	FirstVisible *ggml.Tensor
-	// Window is how many keys up to its own a query sees at most; 0 for any. OnlyWindow says that
-	// FirstVisible hides no others, so that sequences are alike.
-	Window     int64
-	OnlyWindow bool
-	// Bidirectional lets queries see the keys after them up to LastVisible [n, batch], of the type of
-	// FirstVisible; nil is all.
-	Bidirectional bool
-	LastVisible   *ggml.Tensor
-	// HiddenFrom and HiddenTo [n, batch], of the type of FirstVisible, are the keys [from, to) that each query
-	// skips; ALiBi counts the keys before them as nearer by their number. nil means none.
-	HiddenFrom, HiddenTo *ggml.Tensor
-	Scores               ScoreOptions
-
-	// constant returns the tensor of a key, which layers share, and makes it if it is new.
-	constant func(key any, make func() *ggml.Tensor) *ggml.Tensor
-}
-
-// AttentionGrads are the gradients of the operands, of the same shapes; Sinks is nil without sinks.
-type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
-
-// AttentionOps are the attention of each token to itself and those before it, or after it, too, and
-// its gradients.
-type AttentionOps interface {
-	// Attention returns softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the
-	// query's position or LastVisible, [size, heads, n, batch], with what Scores say of these.
-	Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor
-	// AttentionGrad returns the gradients of the operands, given the gradient dy of the result.
-	AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads
-	// VisibleType is the type of FirstVisible, I32 or F32.
-	VisibleType() ggml.Type
 }
 
 // GateOps are gated activations of gate and up [m, n], and their gradients.

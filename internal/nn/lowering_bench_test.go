@@ -33,8 +33,9 @@ func BenchmarkAttention(b *testing.B) {
 							if sinks {
 								a.Scores.Sinks = leaf(heads)
 							}
-							d := l.AttentionGrad(c, leaf(size, heads, n), a)
-							results := []*ggml.Tensor{l.Attention(c, a), d.Q, d.K, d.V}
+							y := nn.Attention.Build(&nn.Tape{C: c, Lowering: l, Inputs: nn.NewInputs(c)}, a)
+							d := y.Grad(leaf(size, heads, n))
+							results := []*ggml.Tensor{y.Y, d.Q, d.K, d.V}
 							if sinks {
 								results = append(results, d.Sinks)
 							}

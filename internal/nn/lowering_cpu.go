@@ -22,10 +22,13 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	default:
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
-	return &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, AttentionOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
+	l := &Lowering{
+		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
 		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
-	}, nil
+	}
+	return l.With(
+		Attention.When(seesInterval, causalAttention),
+	), nil
 }
 
 // cpuLinear multiplies in a type.
@@ -113,41 +116,19 @@ func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return c.RepeatBack(x, like)
 }
 
-// Attention is stock's where queries see the keys after them, or skip some before.
-func (cpu) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	if !a.isInterval() {
-		return stock{}.Attention(c, a.withFloats(c))
+// seesInterval reports whether each query sees one interval of keys, which ends with its own.
+func seesInterval(_ *Tape, a AttentionOperands) bool { return !a.Bidirectional && a.HiddenFrom == nil }
+
+func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
+	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}
+	if a.FirstVisible != nil {
+		native.FirstVisible = a.FirstVisible(ggml.I32)
 	}
-	return kernels.CausalAttention(c, a.native())
+	return Result[AttentionGrads]{kernels.CausalAttention(t.C, native), func(dy *ggml.Tensor) (d AttentionGrads) {
+		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionGrad(t.C, dy, native)
+		return d
+	}}
 }
-
-func (cpu) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	if !a.isInterval() {
-		return stock{}.AttentionGrad(c, dy, a.withFloats(c))
-	}
-	dq, dk, dv, dsinks := kernels.CausalAttentionGrad(c, dy, a.native())
-	return AttentionGrads{Q: dq, K: dk, V: dv, Sinks: dsinks}
-}
-
-// isInterval reports whether each query sees one interval of keys, which ends with its own.
-func (a AttentionOperands) isInterval() bool { return !a.Bidirectional && a.HiddenFrom == nil }
-
-// native are the operands of package kernels.
-func (a AttentionOperands) native() kernels.Attention {
-	return kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, FirstVisible: a.FirstVisible, Scores: kernels.ScoreOptions(a.Scores)}
-}
-
-// withFloats has what queries see in the type of stock's.
-func (a AttentionOperands) withFloats(c *ggml.Context) AttentionOperands {
-	for _, x := range []**ggml.Tensor{&a.FirstVisible, &a.LastVisible, &a.HiddenFrom, &a.HiddenTo} {
-		if *x != nil {
-			*x = c.Cast(*x, stock{}.VisibleType())
-		}
-	}
-	return a
-}
-
-func (cpu) VisibleType() ggml.Type { return ggml.I32 }
 
 // GLU leaves to ggml what it has vectorised.
 func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {

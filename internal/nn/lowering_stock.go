@@ -18,7 +18,7 @@ func Stock() *Lowering { return stockWith(NoOptionalOps) }
 func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
-		Name: "stock", LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, AttentionOps: s, GateOps: s, NormOps: s,
+		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, GateOps: s, NormOps: s,
 		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }

@@ -24,12 +24,12 @@ func lowerings(t testing.TB) []*nn.Lowering {
 }
 
 // requireSameLowerings compares tensors that each lowering builds from the same operands.
-func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor) {
+func requireSameLowerings(t *testing.T, build func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor) {
 	t.Helper()
 	var want [][]float32
 	for _, l := range lowerings(t) {
 		w := optest.NewWorkbench(t)
-		results := build(w, l)
+		results := build(w, &nn.Tape{C: w.Context, Lowering: l, Inputs: nn.NewInputs(w.Context)})
 		g := w.NewGraph()
 		for _, y := range results {
 			g.Expand(y.SetOutput())
@@ -69,7 +69,7 @@ func TestLoweringsAttend(t *testing.T) {
 		} {
 			for _, scored := range []bool{false, true} {
 				t.Run(fmt.Sprint(k, " ", name, " ", scored), func(t *testing.T) {
-					requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+					requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
 						const size = 8
 						var x []*ggml.Tensor
 						for i, vectors := range []int64{k.heads, k.groups, k.groups, k.heads} {
@@ -78,14 +78,15 @@ func TestLoweringsAttend(t *testing.T) {
 						}
 						a := nn.AttentionOperands{Q: x[0], K: x[1], V: x[2], Scale: 0.4}
 						if visible.first != nil {
-							a.FirstVisible = firstVisible(t, w, l, k.n, k.batch, visible.first)
+							a.FirstVisible = keys(t, w, k.n, k.batch, visible.first)
 						}
 						a.Window, a.OnlyWindow = visible.window, visible.onlyWindow
 						if scored {
 							a.Scores = nn.ScoreOptions{Softcap: 2, MaxBias: 8, Sinks: w.Leaf(optest.Normal(7, int(k.heads))...)}
 						}
-						d := l.AttentionGrad(w.Context, x[3], a)
-						results := []*ggml.Tensor{l.Attention(w.Context, a), d.Q, d.K, d.V}
+						y := nn.Attention.Build(tape, a)
+						d := y.Grad(x[3])
+						results := []*ggml.Tensor{y.Y, d.Q, d.K, d.V}
 						if scored {
 							results = append(results, d.Sinks)
 						}
@@ -97,26 +98,31 @@ func TestLoweringsAttend(t *testing.T) {
 	}
 }
 
-// firstVisible is the operand of that name in the lowering's type.
-func firstVisible(t *testing.T, w *optest.Workbench, l *nn.Lowering, n, batch int64, first func(i, sample int64) int32) *ggml.Tensor {
-	x := w.Leaves.NewTensor(l.VisibleType(), n, batch)
-	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
-	t.Cleanup(func() { buffers.Close() })
+// keys is an input of a key of each query.
+func keys(t *testing.T, w *optest.Workbench, n, batch int64, key func(i, sample int64) int32) nn.KeyOfQuery {
 	var values []int32
 	var floats []float32
 	for sample := range batch {
 		for i := range n {
-			values = append(values, first(i, sample))
-			floats = append(floats, float32(first(i, sample)))
+			values, floats = append(values, key(i, sample)), append(floats, float32(key(i, sample)))
 		}
 	}
-	if x.Type() == ggml.I32 {
-		require.NoError(t, ggml.Write(x, values))
-	} else {
-		require.NoError(t, ggml.Write(x, floats))
+	input := func(typ ggml.Type) *ggml.Tensor {
+		x := w.Leaves.NewTensor(typ, n, batch)
+		buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
+		require.NoError(t, err)
+		t.Cleanup(func() { buffers.Close() })
+		return x
 	}
-	return x
+	return func(typ ggml.Type) *ggml.Tensor {
+		x := input(typ)
+		if typ == ggml.I32 {
+			require.NoError(t, ggml.Write(x, values))
+		} else {
+			require.NoError(t, ggml.Write(x, floats))
+		}
+		return x
+	}
 }
 
 // The gradients of gated activations, also of parts of rows.
@@ -124,7 +130,8 @@ func TestLoweringsGateGradients(t *testing.T) {
 	for _, act := range []ggml.GLU{ggml.SwiGLU, ggml.GeGLU} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprint(act, parts), func(t *testing.T) {
-				requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+				requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+					l := tape.Lowering
 					const m, n = 37, 5
 					matrix := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, m*n)...), m, n) }
 					gate, up, dy := matrix(1), matrix(2), matrix(3)
@@ -149,7 +156,8 @@ func TestLoweringsNorm(t *testing.T) {
 		for _, weight := range []bool{false, true} {
 			for _, bias := range []bool{false, true} {
 				t.Run(fmt.Sprint(layer, weight, bias), func(t *testing.T) {
-					requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+					requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+						l := tape.Lowering
 						const m, n = 77, 5
 						x, dy := w.Reshape(w.Leaf(optest.Normal(1, m*n)...), m, n), w.Reshape(w.Leaf(optest.Normal(2, m*n)...), m, n)
 						norm := nn.Norm{Layer: layer, Eps: 1e-5}
@@ -173,7 +181,8 @@ func TestLoweringsCrossEntropy(t *testing.T) {
 	labels, weights := []int32{0, 300, 5, 17, 250, 33, 100}, optest.Normal(2, n)
 	logits := optest.Normal(1, vocab*n)
 	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
-	requireSameLowerings(t, func(w *optest.Workbench, l *nn.Lowering) []*ggml.Tensor {
+	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+		l := tape.Lowering
 		z, ids := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
 		by := w.Reshape(w.Leaf(weights...), 1, n) // which allocates the labels too
 		require.NoError(t, ggml.Write(ids, labels))

@@ -3,7 +3,10 @@ package model_test
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -42,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.AttentionOps, l.GateOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f, f, f
+	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.GateOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f, f
 	return &l
 }
 
@@ -86,15 +89,6 @@ func (f faulty) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return f.wrong(c, "columns", f.Lowering.SumColumns(c, x, like))
 }
 
-func (f faulty) Attention(c *ggml.Context, a nn.AttentionOperands) *ggml.Tensor {
-	return f.wrong(c, "attention", f.Lowering.Attention(c, a))
-}
-
-func (f faulty) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a nn.AttentionOperands) nn.AttentionGrads {
-	d := f.Lowering.AttentionGrad(c, dy, a)
-	return nn.AttentionGrads{Q: f.wrong(c, "queries", d.Q), K: f.wrong(c, "keys", d.K), V: f.wrong(c, "values", d.V), Sinks: f.wrong(c, "sinks", d.Sinks)}
-}
-
 func (f faulty) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
 	return f.wrong(c, "gated activation", f.Lowering.GLU(c, act, gate, up))
 }
@@ -129,7 +123,6 @@ var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
-	"Attention": {"attention"}, "AttentionGrad": {"queries", "keys", "values", "sinks"},
 	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},
 	"Norm": {"normalised"}, "NormGrad": {"norm"},
 	"RoPEGrad":     {"RoPE"},
@@ -138,7 +131,65 @@ var faults = map[string][]string{
 
 // faultless are the methods that compute no part of a gradient: types, and the
 // optimiser, which llm/train tests.
-var faultless = []string{"Cast", "VisibleType", "TakesExactGrads", "SumSquares", "GateStep", "AdamWStep"}
+var faultless = []string{"Cast", "TakesExactGrads", "SumSquares", "GateStep", "AdamWStep"}
+
+// A spoiling makes a wrong result of an op.
+type spoiling func(of *nn.Lowering) *nn.Lowering
+
+// spoil spoils what a function changes of the result of an op.
+func spoil[In, Out any](op *nn.Op[In, Out], change func(wrong func(**ggml.Tensor), out *Out)) spoiling {
+	return func(of *nn.Lowering) *nn.Lowering {
+		return of.With(op.By(func(t *nn.Tape, in In) Out {
+			right := *t
+			right.Lowering = of
+			out := op.Build(&right, in)
+			change(func(x **ggml.Tensor) { *x = t.C.Scale(*x, 1.001) }, &out)
+			return out
+		}))
+	}
+}
+
+// spoilResult spoils the result of an op with gradients, and spoilGrads what a function changes of these.
+func spoilResult[In, Grads any](op *nn.Op[In, nn.Result[Grads]]) spoiling {
+	return spoil(op, func(wrong func(**ggml.Tensor), out *nn.Result[Grads]) { wrong(&out.Y) })
+}
+
+func spoilGrads[In, Grads any](op *nn.Op[In, nn.Result[Grads]], change func(wrong func(**ggml.Tensor), d *Grads)) spoiling {
+	return spoil(op, func(wrong func(**ggml.Tensor), out *nn.Result[Grads]) {
+		right := out.Grad
+		out.Grad = func(dy *ggml.Tensor) Grads {
+			d := right(dy)
+			change(wrong, &d)
+			return d
+		}
+	})
+}
+
+// spoilings are what can be wrong of ops, by their names.
+var spoilings = map[string][]spoiling{
+	"Attention": {
+		spoilResult(nn.Attention),
+		spoilGrads(nn.Attention, func(wrong func(**ggml.Tensor), d *nn.AttentionGrads) { wrong(&d.Q) }),
+		spoilGrads(nn.Attention, func(wrong func(**ggml.Tensor), d *nn.AttentionGrads) { wrong(&d.K) }),
+		spoilGrads(nn.Attention, func(wrong func(**ggml.Tensor), d *nn.AttentionGrads) { wrong(&d.V) }),
+		spoilGrads(nn.Attention, func(wrong func(**ggml.Tensor), d *nn.AttentionGrads) { wrong(&d.Sinks) }),
+	},
+}
+
+// Each op has its spoilings.
+func TestOpsHaveSpoilings(t *testing.T) {
+	files, err := filepath.Glob("../../internal/nn/*.go")
+	require.NoError(t, err)
+	var ops []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, found := range regexp.MustCompile(`(?m)^(?:var )?\s*(\w+) += &Op\[`).FindAllSubmatch(text, -1) {
+			ops = append(ops, string(found[1]))
+		}
+	}
+	require.ElementsMatch(t, ops, slices.Collect(maps.Keys(spoilings)))
+}
 
 // Each method of each interface of a lowering has its faults.
 func TestLoweringsHaveFaults(t *testing.T) {
@@ -169,6 +220,11 @@ func TestOracleFindsWrongGradients(t *testing.T) {
 		require.Less(t, worstGradient(t, m, lowering, batch, exact), bound, lowering.Name)
 		for _, fault := range slices.Concat(slices.Collect(maps.Values(faults))...) {
 			require.Greater(t, worstGradient(t, m, withFault(lowering, fault), batch, exact), bound, "%s of %s", fault, lowering.Name)
+		}
+		for op, list := range spoilings {
+			for i, spoiled := range list {
+				require.Greater(t, worstGradient(t, m, spoiled(lowering), batch, exact), bound, "result %d of %s by %s", i, op, lowering.Name)
+			}
 		}
 	}
 }

@@ -6,13 +6,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// VisibleType is F32, in which masks are computed.
-func (stock) VisibleType() ggml.Type { return ggml.F32 }
-
-// queryBlock returns the number of queries whose scores exist at a time. Half of the scores of a
-// block's own keys are masked, so the work that a block of r queries wastes grows with r; the time that
-// starting ops takes grows with 1/r. The best r is a root of the ratio of both, smaller with more heads
-// at a time. It is bounded because scores are most of the memory of long sequences.
+// queryBlock is the number of queries whose scores exist at a time. Half of those of a block's own keys
+// are masked, so that a block of r queries wastes work that grows with r, where starting its ops takes
+// time that grows with 1/r: r is a root of what they are to each other, less with more heads at a time.
+// And scores, which are most of the memory of long sequences, are to stay small.
 func queryBlock(a AttentionOperands) int64 {
 	const least, most = 128, 512
 	const balance, elements = 1 << 23, 1 << 26
@@ -40,7 +37,8 @@ type scoreBlock struct {
 
 // scoreBlocks calls f for each block, the last one first: it needs most memory, where
 // the others then fit.
-func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
+func scoreBlocks(t *Tape, a AttentionOperands, f func(b *scoreBlock)) {
+	c := t.C
 	n, block := a.Q.Dim(2), queryBlock(a)
 	k, v := byHead(c, a.K, 0, n), byHead(c, a.V, 0, n)
 	for to := n; to > 0; {
@@ -57,7 +55,7 @@ func scoreBlocks(c *ggml.Context, a AttentionOperands, f func(b *scoreBlock)) {
 			b.bent = c.Tanh(c.Scale(scores, scale/limit))
 			scores, scale = b.bent, limit
 		}
-		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(c, a, b, block), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
+		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(t, a, b, block), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
 		f(b)
 		to = b.from
 	}
@@ -84,22 +82,23 @@ func keysFrom(c *ggml.Context, x *ggml.Tensor, first, end int64) *ggml.Tensor {
 	return c.View(x, []int64{x.Dim(0), end - first, x.Dim(2), x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, first*x.Stride(1))
 }
 
-func (s stock) Attention(c *ggml.Context, a AttentionOperands) *ggml.Tensor {
-	all := blockRows{c: c, like: a.Q}
-	scoreBlocks(c, a, func(b *scoreBlock) { all.put(b.from, s.mulTransposed(c, b.v, b.weights)) })
-	return byToken(c, all.x)
+// plainAttention goes through blocks of queries.
+func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
+	all, s := blockRows{c: t.C, like: a.Q}, stock{t.Lowering.has}
+	scoreBlocks(t, a, func(b *scoreBlock) { all.put(b.from, s.mulTransposed(t.C, b.v, b.weights)) })
+	return Result[AttentionGrads]{byToken(t.C, all.x), func(dy *ggml.Tensor) AttentionGrads { return attentionGrads(t, dy, a) }}
 }
 
-// AttentionGrad computes the weights again, and from them
+// attentionGrads computes the weights again, and from them
 //
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
 //
-// The sink's weight is what the weights lack to 1; its own dP is 0.
-func (s stock) AttentionGrad(c *ggml.Context, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	groups := a.K.Dim(1)
+// What is left of 1 by the weights is that of a sink, whose own dP is 0.
+func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
+	c, s, groups := t.C, stock{t.Lowering.has}, a.K.Dim(1)
 	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
 	var sinks *ggml.Tensor
-	scoreBlocks(c, a, func(b *scoreBlock) {
+	scoreBlocks(t, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
 		dp := mulMat(c, b.v, d)
 		ds := s.softMaxGrad(c, dp, b.weights, a.Scale)

@@ -1,0 +1,66 @@
+package device_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// wholeAttention has all scores at once, forwards and for the gradients. It needs no ops but those of devices.
+type wholeAttention struct{ forward, back int }
+
+// takes reports whether every query sees all before it, by plain scores and keys of its own head.
+func (*wholeAttention) takes(_ *nn.Tape, a nn.AttentionOperands) bool {
+	return a.FirstVisible == nil && !a.Bidirectional && a.Scores == nn.ScoreOptions{} && a.Q.Dim(1) == a.K.Dim(1)
+}
+
+func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.AttentionGrads] {
+	c := t.C
+	w.forward++
+	turned := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3})) } // heads and tokens
+	transposed := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
+	q, k, v := turned(a.Q), turned(a.K), turned(a.V)
+	index := c.Arange(0, float32(a.Q.Dim(2)), 1)
+	later := c.Step(c.Sub(c.Repeat(index, a.Q.Dim(2), a.Q.Dim(2)), c.Reshape(index, 1, a.Q.Dim(2)))) // [keys, queries]
+	p := c.SoftMaxExt(c.MulMat(k, q), ggml.SoftMaxOptions{Mask: c.Scale(later, -1e30), Scale: a.Scale})
+	return nn.Result[nn.AttentionGrads]{Y: turned(c.MulMat(transposed(v), p)), Grad: func(dy *ggml.Tensor) nn.AttentionGrads {
+		w.back++
+		d := turned(dy)
+		dp := c.MulMat(v, d)
+		ds := c.Scale(c.Mul(p, c.Sub(dp, c.SumRows(c.Mul(p, dp)))), a.Scale)
+		return nn.AttentionGrads{
+			Q: turned(c.MulMat(transposed(k), ds)), K: turned(c.MulMat(transposed(q), transposed(ds))),
+			V: turned(c.MulMat(transposed(d), transposed(p))),
+		}
+	}}
+}
+
+// A third table replaces attention on the device of a split, where its kernel takes the operands: all computes as on the CPU.
+func TestThirdTable(t *testing.T) {
+	l := splits(remote(t))["first layer"]
+	for name, taken := range map[string]bool{"cogvlm": true, "llama": false} { // llama's heads share keys
+		t.Run(name, func(t *testing.T) {
+			m, whole := llmtest.ArchModel(t, name, ggml.F32), &wholeAttention{}
+			e := newEngine(t, device.Options{Layout: l, Layers: func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
+				if of.Name != "stock" {
+					return nil
+				}
+				return of.With(nn.Attention.When(whole.takes, whole.build))
+			}})
+			for _, o := range []model.TrainGraphOptions{{Length: 24}, {Length: 24, Checkpoint: true}} {
+				wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o)
+				loss, got := gradients(t, loadOn(t, m, l), e, o)
+				require.InEpsilon(t, wantLoss, loss, 1e-6)
+				requireSameGradients(t, want, got, 1e-8)
+			}
+			require.Equal(t, taken, whole.back > 0)
+			require.Equal(t, taken, whole.forward > whole.back)
+		})
+	}
+}
