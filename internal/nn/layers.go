@@ -47,18 +47,6 @@ func (t *Tape) Softcap(x *Value, limit float32) *Value {
 	return y
 }
 
-// GLU returns act(gate) · up.
-func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {
-	c := t.C
-	y := &Value{T: t.Lowering.GLU(c, act, gate.T, up.T), needsGrad: gate.needsGrad || up.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		// Nothing reads up from here on, so its memory can take a gradient.
-		t.flow(gate, func() *ggml.Tensor { return t.Lowering.GLUGradGate(c, act, gate.T, up.T, dy) })
-		t.flow(up, func() *ggml.Tensor { return t.Lowering.GLUGradUp(c, act, gate.T, dy) })
-	})
-	return y
-}
-
 // Split divides the rows of x [Σ sizes, n] → [size, n] each, as views.
 func (t *Tape) Split(x *Value, sizes ...int64) []*Value {
 	var parts []*Value

@@ -18,7 +18,6 @@ type Lowering struct {
 	LinearOps
 	ExpertOps
 	BroadcastOps
-	GateOps
 	NormOps
 	PositionOps
 	LossOps
@@ -87,16 +86,6 @@ type BroadcastOps interface {
 	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
 	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
 	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
-}
-
-// GateOps are gated activations of gate and up [m, n], and their gradients.
-type GateOps interface {
-	// GLU returns act(gate) · up [m, n].
-	GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor
-	// GLUGradGate and GLUGradUp return the gradients of gate and up, given the gradient dy of the
-	// result. GLUGradGate may overwrite up; it comes first, and GLUGradUp does not read up.
-	GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor
-	GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor
 }
 
 // NormOps are norms over ne0 of x [m, …], whose weight and bias, [m], there may be.

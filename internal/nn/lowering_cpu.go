@@ -23,11 +23,12 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	l := &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, GateOps: cpu{}, NormOps: cpu{},
+		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, NormOps: cpu{},
 		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
 	}
 	return l.With(
 		Attention.When(seesInterval, causalAttention),
+		GLU.By(gluInPlace),
 	), nil
 }
 
@@ -130,20 +131,22 @@ func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	}}
 }
 
-// GLU leaves to ggml what it has vectorised.
-func (cpu) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
+// glu leaves to ggml the activations that it has vectorised.
+func glu(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
 	if act == ggml.GeGLU {
 		return kernels.GateGELU(c, contiguous(c, gate), contiguous(c, up))
 	}
 	return c.GLUSplit(act, gate, up)
 }
 
-func (cpu) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
-	return kernels.GLUGradInPlace(c, act, contiguous(c, up), contiguous(c, gate), dy)
-}
-
-func (l cpu) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
-	return l.GLU(c, act, gate, dy)
+func gluInPlace(t *Tape, o GLUOperands) Result[GLUGrads] {
+	c := t.C
+	return Result[GLUGrads]{glu(c, o.Act, o.Gate, o.Up), func(dy *ggml.Tensor) GLUGrads {
+		return GLUGrads{
+			Gate: kernels.GLUGradInPlace(c, o.Act, contiguous(c, o.Up), contiguous(c, o.Gate), dy),
+			Up:   glu(c, o.Act, o.Gate, dy),
+		}
+	}}
 }
 
 // contiguous returns x, or a copy if x is a part of rows. A part of a single row needs no copy, but

@@ -18,7 +18,7 @@ func Stock() *Lowering { return stockWith(NoOptionalOps) }
 func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
-		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, GateOps: s, NormOps: s,
+		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, NormOps: s,
 		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }
@@ -67,44 +67,6 @@ func (stock) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	m := x.Dim(0)
 	flat := c.Reshape(contiguous(c, x), m, x.NumElements()/m)
 	return c.Reshape(c.SumRows(transposed(c, flat)), like.Shape()...)
-}
-
-func (stock) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
-	return c.GLUSplit(act, gate, up)
-}
-
-func (stock) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
-	return c.GLUSplit(act, gate, dy)
-}
-
-func (s stock) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
-	gate = contiguous(c, gate)
-	d := c.Mul(dy, contiguous(c, up))
-	if act == ggml.SwiGLU && s.has.Has(SiluBack) {
-		return c.SiluBack(d, gate)
-	}
-	return c.Mul(d, activationSlope(c, act, gate))
-}
-
-// activationSlope is the derivative of the activation of a GLU.
-func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor {
-	switch act {
-	case ggml.SwiGLU: // σ·(1 + g·(1−σ))
-		s := c.Sigmoid(g)
-		return c.Mul(s, c.ScaleBias(c.Mul(g, c.ScaleBias(s, -1, 1)), 1, 1))
-	case ggml.GeGLU:
-		// ½(1+t) + ½g(1−t²)·u', with t = tanh(u), u = √(2/π)·(g + 0.044715 g³): the
-		// slope of the smooth function, which some devices look up in a table
-		const root, cube = 0.7978845608028654, 0.044715
-		square := c.Sqr(g)
-		t := c.Tanh(c.Mul(g, c.ScaleBias(square, root*cube, root)))
-		inner := c.Mul(c.Mul(g, c.ScaleBias(c.Sqr(t), -0.5, 0.5)), c.ScaleBias(square, 3*root*cube, root))
-		return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
-	}
-	return c.BuildOp("glu_grad", []*ggml.Tensor{g}, func(b *ggml.OpBuilder) *ggml.Tensor {
-		b.Require(false, "there is no gradient of %v; there is of swiglu and geglu", act.String())
-		return nil
-	})
 }
 
 // CrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small

@@ -131,7 +131,6 @@ func TestLoweringsGateGradients(t *testing.T) {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprint(act, parts), func(t *testing.T) {
 				requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-					l := tape.Lowering
 					const m, n = 37, 5
 					matrix := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, m*n)...), m, n) }
 					gate, up, dy := matrix(1), matrix(2), matrix(3)
@@ -142,8 +141,8 @@ func TestLoweringsGateGradients(t *testing.T) {
 						}
 						gate, up = half(0), half(1)
 					}
-					dgate := l.GLUGradGate(w.Context, act, gate, up, dy)
-					return []*ggml.Tensor{dgate, l.GLUGradUp(w.Context, act, gate, dy)}
+					d := nn.GLU.Build(tape, nn.GLUOperands{Act: act, Gate: gate, Up: up}).Grad(dy)
+					return []*ggml.Tensor{d.Gate, d.Up}
 				})
 			})
 		}
@@ -196,7 +195,7 @@ func TestLoweringsRefuseOtherGates(t *testing.T) {
 		optest.RequireErrors(t, map[string]func(c *ggml.Context){
 			"there is no gradient of geglu_erf; there is of swiglu and geglu": func(c *ggml.Context) {
 				x := c.NewTensor(ggml.F32, 4)
-				l.GLUGradGate(c, ggml.GeGLUErf, x, x, x)
+				nn.GLU.Build(&nn.Tape{C: c, Lowering: l}, nn.GLUOperands{Act: ggml.GeGLUErf, Gate: x, Up: x}).Grad(x)
 			},
 		})
 	}

@@ -49,6 +49,9 @@ type trialOperands struct{ x, y, dy, positions, negated *ggml.Tensor }
 
 const trialSize, trialTokens = 64, 4
 
+// tape builds with the ops.
+func (s stock) tape(c *ggml.Context) *Tape { return &Tape{C: c, Lowering: stockWith(s.has)} }
+
 // optionalTrials build what has an optional op in it, or in its place those that every device has.
 var optionalTrials = []struct {
 	op    OptionalOps
@@ -56,7 +59,7 @@ var optionalTrials = []struct {
 	build func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor
 }{
 	{SiluBack, "silu_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return s.GLUGradGate(c, ggml.SwiGLU, o.x, o.y, o.dy)
+		return GLU.Build(s.tape(c), GLUOperands{ggml.SwiGLU, o.x, o.y}).Grad(o.dy).Gate
 	}},
 	{RMSNormBack, "rms_norm_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
 		return s.NormGrad(c, o.dy, o.x, Norm{Eps: 1e-5})

@@ -45,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.GateOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f, f
+	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f
 	return &l
 }
 
@@ -89,18 +89,6 @@ func (f faulty) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
 	return f.wrong(c, "columns", f.Lowering.SumColumns(c, x, like))
 }
 
-func (f faulty) GLU(c *ggml.Context, act ggml.GLU, gate, up *ggml.Tensor) *ggml.Tensor {
-	return f.wrong(c, "gated activation", f.Lowering.GLU(c, act, gate, up))
-}
-
-func (f faulty) GLUGradGate(c *ggml.Context, act ggml.GLU, gate, up, dy *ggml.Tensor) *ggml.Tensor {
-	return f.wrong(c, "gate", f.Lowering.GLUGradGate(c, act, gate, up, dy))
-}
-
-func (f faulty) GLUGradUp(c *ggml.Context, act ggml.GLU, gate, dy *ggml.Tensor) *ggml.Tensor {
-	return f.wrong(c, "up", f.Lowering.GLUGradUp(c, act, gate, dy))
-}
-
 func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Tensor, func(*ggml.Tensor) *ggml.Tensor) {
 	losses, grad := f.Lowering.CrossEntropy(c, z, labels)
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
@@ -123,7 +111,6 @@ var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
-	"GLU": {"gated activation"}, "GLUGradGate": {"gate"}, "GLUGradUp": {"up"},
 	"Norm": {"normalised"}, "NormGrad": {"norm"},
 	"RoPEGrad":     {"RoPE"},
 	"CrossEntropy": {"loss"},
@@ -167,6 +154,11 @@ func spoilGrads[In, Grads any](op *nn.Op[In, nn.Result[Grads]], change func(wron
 
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
+	"GLU": {
+		spoilResult(nn.GLU),
+		spoilGrads(nn.GLU, func(wrong func(**ggml.Tensor), d *nn.GLUGrads) { wrong(&d.Gate) }),
+		spoilGrads(nn.GLU, func(wrong func(**ggml.Tensor), d *nn.GLUGrads) { wrong(&d.Up) }),
+	},
 	"Attention": {
 		spoilResult(nn.Attention),
 		spoilGrads(nn.Attention, func(wrong func(**ggml.Tensor), d *nn.AttentionGrads) { wrong(&d.Q) }),

@@ -1,0 +1,66 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// GLUOperands are an activation with its operands [m, n].
+type GLUOperands struct {
+	Act      ggml.GLU
+	Gate, Up *ggml.Tensor
+}
+
+// GLUGrads are the gradients of the operands.
+type GLUGrads struct{ Gate, Up *ggml.Tensor }
+
+// GLU is act(gate) · up [m, n] (arXiv 2002.05202). The gradients may overwrite up, which nothing reads after them.
+var GLU = &Op[GLUOperands, Result[GLUGrads]]{"glu", plainGLU}
+
+// GLU returns act(gate) · up.
+func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {
+	gated := GLU.Build(t, GLUOperands{act, gate.T, up.T})
+	y := &Value{T: gated.Y, needsGrad: gate.needsGrad || up.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		d := gated.Grad(dy)
+		t.flow(gate, func() *ggml.Tensor { return d.Gate })
+		t.flow(up, func() *ggml.Tensor { return d.Up })
+	})
+	return y
+}
+
+func plainGLU(t *Tape, o GLUOperands) Result[GLUGrads] {
+	return gluBy(t, o, func(dy, gate *ggml.Tensor) *ggml.Tensor {
+		if o.Act == ggml.SwiGLU && t.Lowering.has.Has(SiluBack) {
+			return t.C.SiluBack(dy, gate)
+		}
+		return t.C.Mul(dy, activationSlope(t.C, o.Act, gate))
+	})
+}
+
+// gluBy takes its gradient through the activation by a function.
+func gluBy(t *Tape, o GLUOperands, activationGrad func(dy, gate *ggml.Tensor) *ggml.Tensor) Result[GLUGrads] {
+	c := t.C
+	return Result[GLUGrads]{c.GLUSplit(o.Act, o.Gate, o.Up), func(dy *ggml.Tensor) GLUGrads {
+		gate := contiguous(c, o.Gate)
+		return GLUGrads{Gate: activationGrad(c.Mul(dy, contiguous(c, o.Up)), gate), Up: c.GLUSplit(o.Act, o.Gate, dy)}
+	}}
+}
+
+// activationSlope is the derivative of the activation of a GLU.
+func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor {
+	switch act {
+	case ggml.SwiGLU: // σ·(1 + g·(1−σ))
+		s := c.Sigmoid(g)
+		return c.Mul(s, c.ScaleBias(c.Mul(g, c.ScaleBias(s, -1, 1)), 1, 1))
+	case ggml.GeGLU:
+		// ½(1+t) + ½g(1−t²)·u', with t = tanh(u), u = √(2/π)·(g + 0.044715 g³): the
+		// slope of the smooth function, which some devices look up in a table
+		const root, cube = 0.7978845608028654, 0.044715
+		square := c.Sqr(g)
+		t := c.Tanh(c.Mul(g, c.ScaleBias(square, root*cube, root)))
+		inner := c.Mul(c.Mul(g, c.ScaleBias(c.Sqr(t), -0.5, 0.5)), c.ScaleBias(square, 3*root*cube, root))
+		return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
+	}
+	return c.BuildOp("glu_grad", []*ggml.Tensor{g}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.Require(false, "there is no gradient of %v; there is of swiglu and geglu", act.String())
+		return nil
+	})
+}
