@@ -18,7 +18,6 @@ type Lowering struct {
 	LinearOps
 	ExpertOps
 	BroadcastOps
-	NormOps
 	PositionOps
 	LossOps
 	OptimizerOps
@@ -86,14 +85,6 @@ type BroadcastOps interface {
 	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
 	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
 	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
-}
-
-// NormOps are norms over ne0 of x [m, …], whose weight and bias, [m], there may be.
-type NormOps interface {
-	// Norm returns the norm of x in one group.
-	Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor
-	// NormGrad returns the gradient of x, given the gradient dy of the result.
-	NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor
 }
 
 // PositionOps are the gradients of rotary position embedding.

@@ -61,7 +61,8 @@ func BenchmarkLayerNorm(b *testing.B) {
 					if layer {
 						o.Bias = leaf(m)
 					}
-					return []*ggml.Tensor{l.Norm(c, x, o), l.NormGrad(c, leaf(m, n), x, o)}
+					y := nn.Normalization.Build(&nn.Tape{C: c, Lowering: l}, nn.NormOperands{X: x, Norm: o})
+					return []*ggml.Tensor{y.Y, y.Grad(leaf(m, n))}
 				})
 			}
 			by := lowerings(b)

@@ -23,12 +23,14 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	l := &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{}, NormOps: cpu{},
+		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{},
 		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
 	}
 	return l.With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
+		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
+		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
 	), nil
 }
 
@@ -169,25 +171,16 @@ func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.T
 	}
 }
 
-// Norm leaves to ggml what has no weight to go with it.
-func (cpu) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
-	switch {
-	case n.Layer:
-		return kernels.LayerNorm(c, x, n.Weight, n.Bias, n.Eps)
-	case n.Weight == nil:
-		return stock{}.Norm(c, x, n)
-	}
-	return addBias(c, kernels.WeightedRMSNorm(c, x, n.Weight, n.Eps), n.Bias)
+func layerNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
+	return Result[*ggml.Tensor]{kernels.LayerNorm(t.C, n.X, n.Weight, n.Bias, n.Eps), func(dy *ggml.Tensor) *ggml.Tensor {
+		return kernels.LayerNormGrad(t.C, dy, n.X, n.Weight, n.Eps)
+	}}
 }
 
-func (cpu) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
-	switch {
-	case n.Layer:
-		return kernels.LayerNormGrad(c, dy, x, n.Weight, n.Eps)
-	case n.Weight == nil:
-		return stock{}.NormGrad(c, dy, x, n)
-	}
-	return kernels.WeightedRMSNormGrad(c, dy, x, n.Weight, n.Eps)
+func weightedRMSNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
+	return Result[*ggml.Tensor]{addBias(t.C, kernels.WeightedRMSNorm(t.C, n.X, n.Weight, n.Eps), n.Bias), func(dy *ggml.Tensor) *ggml.Tensor {
+		return kernels.WeightedRMSNormGrad(t.C, dy, n.X, n.Weight, n.Eps)
+	}}
 }
 
 func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {

@@ -18,7 +18,7 @@ func Stock() *Lowering { return stockWith(NoOptionalOps) }
 func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
-		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s, NormOps: s,
+		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s,
 		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }
@@ -83,44 +83,6 @@ func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml
 		less := c.SetRows(entries(p), c.ScaleBias(c.GetRows(entries(p), labels), 1, -1), labels)
 		return c.MulInPlace(c.Reshape(less, vocab, n), weights)
 	}
-}
-
-func (stock) Norm(c *ggml.Context, x *ggml.Tensor, n Norm) *ggml.Tensor {
-	norm := c.RMSNorm
-	if n.Layer {
-		norm = c.Norm
-	}
-	return addBias(c, mulScale(c, norm(x, n.Eps), n.Weight), n.Bias)
-}
-
-// NormGrad returns the gradient of the norm without a weight, given dy⊙w.
-func (s stock) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n Norm) *ggml.Tensor {
-	grad := s.rmsNormGrad
-	if n.Layer {
-		grad = s.layerNormGrad
-	}
-	return grad(c, mulScale(c, dy, n.Weight), x, n.Eps)
-}
-
-// layerNormGrad returns RMSNorm's gradient for the centred x, centred again.
-func (s stock) layerNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
-	centred := func(x *ggml.Tensor) *ggml.Tensor {
-		return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
-	}
-	return centred(s.rmsNormGrad(c, dy, centred(contiguous(c, x)), eps))
-}
-
-// rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
-func (s stock) rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
-	n := 1 / float32(x.Dim(0))
-	x = contiguous(c, x)
-	if s.has.Has(RMSNormBack) {
-		return c.RMSNormBack(contiguous(c, dy), x, eps)
-	}
-	u := c.RMSNorm(x, eps)
-	rms := c.Sqrt(c.ScaleBias(c.SumRows(c.Sqr(x)), n, eps))
-	mean := c.Scale(c.SumRows(c.Mul(dy, u)), n)
-	return c.Div(c.Sub(dy, c.Mul(u, mean)), rms)
 }
 
 // RoPEGrad rotates back.

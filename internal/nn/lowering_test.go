@@ -156,7 +156,6 @@ func TestLoweringsNorm(t *testing.T) {
 			for _, bias := range []bool{false, true} {
 				t.Run(fmt.Sprint(layer, weight, bias), func(t *testing.T) {
 					requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-						l := tape.Lowering
 						const m, n = 77, 5
 						x, dy := w.Reshape(w.Leaf(optest.Normal(1, m*n)...), m, n), w.Reshape(w.Leaf(optest.Normal(2, m*n)...), m, n)
 						norm := nn.Norm{Layer: layer, Eps: 1e-5}
@@ -166,7 +165,8 @@ func TestLoweringsNorm(t *testing.T) {
 						if bias {
 							norm.Bias = w.Leaf(optest.Normal(4, m)...)
 						}
-						return []*ggml.Tensor{l.Norm(w.Context, x, norm), l.NormGrad(w.Context, dy, x, norm)}
+						y := nn.Normalization.Build(tape, nn.NormOperands{X: x, Norm: norm})
+						return []*ggml.Tensor{y.Y, y.Grad(dy)}
 					})
 				})
 			}

@@ -16,6 +16,15 @@ type Norm struct {
 	Groups int
 }
 
+// NormOperands are vectors along ne0 of X [m, …], with weight and bias [m].
+type NormOperands struct {
+	X *ggml.Tensor
+	Norm
+}
+
+// Normalization is a norm in one group, with the gradient of X.
+var Normalization = &Op[NormOperands, Result[*ggml.Tensor]]{"norm", plainNorm}
+
 // Norm returns the norm of x over ne0, times its weight, plus its bias: x [m, …], weight and
 // bias [m], or of more dimensions of x.
 func (t *Tape) Norm(x *Value, n Norm) *Value {
@@ -38,16 +47,55 @@ func (t *Tape) Norm(x *Value, n Norm) *Value {
 // norm is Norm of one group with vectors.
 func (t *Tape) norm(x *Value, n Norm) *Value {
 	c := t.C
-	y := &Value{T: t.Lowering.Norm(c, x.T, n), needsGrad: x.needsGrad || t.Trains(n.Weight) || t.Trains(n.Bias)}
+	normed := Normalization.Build(t, NormOperands{x.T, n})
+	y := &Value{T: normed.Y, needsGrad: x.needsGrad || t.Trains(n.Weight) || t.Trains(n.Bias)}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.accumulateBias(n.Bias, dy)
 		t.accumulate(n.Weight, func() *ggml.Tensor {
-			bare := t.Lowering.Norm(c, x.T, Norm{Layer: n.Layer, Eps: n.Eps})
-			return t.Lowering.SumColumns(c, c.Mul(dy, bare), n.Weight)
+			bare := Normalization.Build(t, NormOperands{x.T, Norm{Layer: n.Layer, Eps: n.Eps}})
+			return t.Lowering.SumColumns(c, c.Mul(dy, bare.Y), n.Weight)
 		})
-		t.flow(x, func() *ggml.Tensor { return t.Lowering.NormGrad(c, dy, x.T, n) })
+		t.flow(x, func() *ggml.Tensor { return normed.Grad(dy) })
 	})
 	return y
+}
+
+func plainNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
+	return normBy(t, n, func(dy, x *ggml.Tensor) *ggml.Tensor {
+		if t.Lowering.has.Has(RMSNormBack) {
+			return t.C.RMSNormBack(contiguous(t.C, dy), x, n.Eps)
+		}
+		return rmsNormGrad(t.C, dy, x, n.Eps)
+	})
+}
+
+// normBy takes its gradient through the RMS norm without a weight by a function.
+func normBy(t *Tape, n NormOperands, rmsNormGrad func(dy, x *ggml.Tensor) *ggml.Tensor) Result[*ggml.Tensor] {
+	c, norm := t.C, t.C.RMSNorm
+	if n.Layer {
+		norm = c.Norm
+	}
+	y := addBias(c, mulScale(c, norm(n.X, n.Eps), n.Weight), n.Bias)
+	return Result[*ggml.Tensor]{y, func(dy *ggml.Tensor) *ggml.Tensor {
+		dy = mulScale(c, dy, n.Weight)
+		if !n.Layer {
+			return rmsNormGrad(dy, contiguous(c, n.X))
+		}
+		// LayerNorm is the RMS norm of the centred x, so that its gradient is centred, too.
+		centred := func(x *ggml.Tensor) *ggml.Tensor {
+			return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
+		}
+		return centred(rmsNormGrad(dy, centred(contiguous(c, n.X))))
+	}}
+}
+
+// rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
+func rmsNormGrad(c *ggml.Context, dy, x *ggml.Tensor, eps float32) *ggml.Tensor {
+	n := 1 / float32(x.Dim(0))
+	u := c.RMSNorm(x, eps)
+	rms := c.Sqrt(c.ScaleBias(c.SumRows(c.Sqr(x)), n, eps))
+	mean := c.Scale(c.SumRows(c.Mul(dy, u)), n)
+	return c.Div(c.Sub(dy, c.Mul(u, mean)), rms)
 }
 
 // L2Norm returns x / max(‖x‖, eps) over ne0.

@@ -62,7 +62,7 @@ var optionalTrials = []struct {
 		return GLU.Build(s.tape(c), GLUOperands{ggml.SwiGLU, o.x, o.y}).Grad(o.dy).Gate
 	}},
 	{RMSNormBack, "rms_norm_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return s.NormGrad(c, o.dy, o.x, Norm{Eps: 1e-5})
+		return Normalization.Build(s.tape(c), NormOperands{o.x, Norm{Eps: 1e-5}}).Grad(o.dy)
 	}},
 	{SoftMaxBack, "soft_max_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
 		return s.softMaxGrad(c, o.dy, c.SoftMax(o.x), 0.5)

@@ -45,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.NormOps, l.PositionOps, l.LossOps = f, f, f, f, f, f
+	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.PositionOps, l.LossOps = f, f, f, f, f
 	return &l
 }
 
@@ -94,14 +94,6 @@ func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Ten
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
 }
 
-func (f faulty) Norm(c *ggml.Context, x *ggml.Tensor, n nn.Norm) *ggml.Tensor {
-	return f.wrong(c, "normalised", f.Lowering.Norm(c, x, n))
-}
-
-func (f faulty) NormGrad(c *ggml.Context, dy, x *ggml.Tensor, n nn.Norm) *ggml.Tensor {
-	return f.wrong(c, "norm", f.Lowering.NormGrad(c, dy, x, n))
-}
-
 func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.Tensor {
 	return f.wrong(c, "RoPE", f.Lowering.RoPEGrad(c, dy, r))
 }
@@ -111,7 +103,6 @@ var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
-	"Norm": {"normalised"}, "NormGrad": {"norm"},
 	"RoPEGrad":     {"RoPE"},
 	"CrossEntropy": {"loss"},
 }
@@ -152,8 +143,12 @@ func spoilGrads[In, Grads any](op *nn.Op[In, nn.Result[Grads]], change func(wron
 	})
 }
 
+// spoilGrad spoils the gradient of the only operand that has one.
+func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
+
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
+	"Normalization": {spoilResult(nn.Normalization), spoilGrads(nn.Normalization, spoilGrad)},
 	"GLU": {
 		spoilResult(nn.GLU),
 		spoilGrads(nn.GLU, func(wrong func(**ggml.Tensor), d *nn.GLUGrads) { wrong(&d.Gate) }),
