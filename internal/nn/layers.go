@@ -119,23 +119,6 @@ func (t *Tape) reshape(x *Value, view *ggml.Tensor) *Value {
 	return y
 }
 
-// A Rotation has the operands of rotary position embedding beside the vectors.
-type Rotation struct {
-	RoPE      ggml.RoPE
-	Positions *ggml.Tensor // I32 [n]
-	Negated   *ggml.Tensor // I32 [n], −Positions, where the lowering turns back by it
-	Factors   *ggml.Tensor // of the frequencies [dims/2]; nil for none
-}
-
-// RoPE rotates x [size, heads, n] by position.
-func (t *Tape) RoPE(x *Value, r Rotation) *Value {
-	y := &Value{T: t.C.RoPE(x.T, r.Positions, r.Factors, r.RoPE), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.Lowering.RoPEGrad(t.C, dy, r) })
-	})
-	return y
-}
-
 // Last cuts x [m, n] to its last rows, without a gradient.
 func (t *Tape) Last(x *Value, rows int64) *Value {
 	skipped := (x.T.Dim(1) - rows) * x.T.Stride(1)

@@ -18,7 +18,6 @@ type Lowering struct {
 	LinearOps
 	ExpertOps
 	BroadcastOps
-	PositionOps
 	LossOps
 	OptimizerOps
 	// JoinsInputs makes few inputs of many: a device waits for each that it copies.
@@ -85,13 +84,6 @@ type BroadcastOps interface {
 	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
 	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
 	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
-}
-
-// PositionOps are the gradients of rotary position embedding.
-type PositionOps interface {
-	// RoPEGrad returns the gradient of x [size, heads, n] in RoPE(x), given the gradient dy of the
-	// result.
-	RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor
 }
 
 // LossOps are losses with their gradients.

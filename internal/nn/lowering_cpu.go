@@ -24,11 +24,12 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	}
 	l := &Lowering{
 		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{},
-		PositionOps: cpu{}, LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
+		LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
 	}
 	return l.With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
+		RoPE.By(ropeBack),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
 	), nil
@@ -181,10 +182,6 @@ func weightedRMSNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
 	return Result[*ggml.Tensor]{addBias(t.C, kernels.WeightedRMSNorm(t.C, n.X, n.Weight, n.Eps), n.Bias), func(dy *ggml.Tensor) *ggml.Tensor {
 		return kernels.WeightedRMSNormGrad(t.C, dy, n.X, n.Weight, n.Eps)
 	}}
-}
-
-func (cpu) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
-	return c.RoPEBack(dy, r.Positions, r.Factors, r.RoPE)
 }
 
 // SumSquares goes by parameters, so that the sum does not depend on where they lie.

@@ -19,7 +19,7 @@ func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
 		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s,
-		PositionOps: s, LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
+		LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }
 
@@ -83,14 +83,6 @@ func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml
 		less := c.SetRows(entries(p), c.ScaleBias(c.GetRows(entries(p), labels), 1, -1), labels)
 		return c.MulInPlace(c.Reshape(less, vocab, n), weights)
 	}
-}
-
-// RoPEGrad rotates back.
-func (s stock) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r Rotation) *ggml.Tensor {
-	if s.has.Has(RoPEBack) {
-		return c.RoPEBack(dy, r.Positions, r.Factors, r.RoPE)
-	}
-	return c.RoPE(dy, r.Negated, r.Factors, r.RoPE)
 }
 
 // SumSquares makes rows first: some devices add up a row by a few threads.

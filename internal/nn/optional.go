@@ -69,7 +69,7 @@ var optionalTrials = []struct {
 	}},
 	{RoPEBack, "rope_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
 		r := ggml.RoPE{Dims: trialSize, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, AttnFactor: 1}
-		return s.RoPEGrad(c, o.dy, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated})
+		return RoPE.Build(s.tape(c), RoPEOperands{o.x, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated}}).Grad(o.dy)
 	}},
 	{OutProd, "out_prod", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
 		return c.Concat(s.outerProducts(c, o.x, o.y), s.mulTransposed(c, o.x, transposed(c, o.y)), 1)

@@ -45,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.PositionOps, l.LossOps = f, f, f, f, f
+	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.LossOps = f, f, f, f
 	return &l
 }
 
@@ -94,16 +94,11 @@ func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Ten
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
 }
 
-func (f faulty) RoPEGrad(c *ggml.Context, dy *ggml.Tensor, r nn.Rotation) *ggml.Tensor {
-	return f.wrong(c, "RoPE", f.Lowering.RoPEGrad(c, dy, r))
-}
-
-// faults are the faults to plant in a lowering's results, by its methods.
+// faults are what can be wrong of a lowering's results, by its methods.
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
 	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
-	"RoPEGrad":     {"RoPE"},
 	"CrossEntropy": {"loss"},
 }
 
@@ -148,6 +143,7 @@ func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
 
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
+	"RoPE":          {spoilResult(nn.RoPE), spoilGrads(nn.RoPE, spoilGrad)},
 	"Normalization": {spoilResult(nn.Normalization), spoilGrads(nn.Normalization, spoilGrad)},
 	"GLU": {
 		spoilResult(nn.GLU),

@@ -1,0 +1,44 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// A Rotation is what rotary position embedding (arXiv 2104.09864) takes beside the vectors.
+type Rotation struct {
+	RoPE      ggml.RoPE
+	Positions *ggml.Tensor // I32 [n]
+	Negated   *ggml.Tensor // I32 [n], −Positions, where the gradient turns back by it
+	Factors   *ggml.Tensor // of the frequencies [dims/2]; nil for none
+}
+
+// RoPEOperands are vectors X [size, heads, n] with their rotation.
+type RoPEOperands struct {
+	X *ggml.Tensor
+	Rotation
+}
+
+// RoPE rotates X by position; the gradient is rotated back.
+var RoPE = &Op[RoPEOperands, Result[*ggml.Tensor]]{"rope", func(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
+	if t.Lowering.has.Has(RoPEBack) {
+		return ropeBack(t, r)
+	}
+	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPE(dy, r.Negated, r.Factors, r.RoPE) })
+}}
+
+// ropeBack rotates back by an op that not every device has.
+func ropeBack(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
+	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPEBack(dy, r.Positions, r.Factors, r.RoPE) })
+}
+
+func ropeBy(t *Tape, r RoPEOperands, grad func(dy *ggml.Tensor) *ggml.Tensor) Result[*ggml.Tensor] {
+	return Result[*ggml.Tensor]{t.C.RoPE(r.X, r.Positions, r.Factors, r.RoPE), grad}
+}
+
+// RoPE rotates x [size, heads, n] by position.
+func (t *Tape) RoPE(x *Value, r Rotation) *Value {
+	rotated := RoPE.Build(t, RoPEOperands{x.T, r})
+	y := &Value{T: rotated.Y, needsGrad: x.needsGrad}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.flow(x, func() *ggml.Tensor { return rotated.Grad(dy) })
+	})
+	return y
+}
