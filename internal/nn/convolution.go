@@ -20,7 +20,7 @@ func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
 		t.accumulate(kernel, func() *ggml.Tensor {
 			var all *ggml.Tensor // [m, taps]
 			for j, tap := range taps {
-				d := c.Reshape(t.Lowering.SumColumns(c, c.Mul(dy, t.shifted(x.T, j)), tap), tap.Dim(0), 1)
+				d := c.Reshape(SumColumns.Build(t, SumOperands{c.Mul(dy, t.shifted(x.T, j)), tap}), tap.Dim(0), 1)
 				if all != nil {
 					d = c.Concat(d, all, 1)
 				}

@@ -31,7 +31,9 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		if m.Bias != nil {
-			t.accumulate(m.Bias, func() *ggml.Tensor { return t.Lowering.ScatterAdd(c, flatten(c, dy), flatIDs(c, ids), m.Bias) })
+			t.accumulate(m.Bias, func() *ggml.Tensor {
+				return ScatterAdd.Build(t, ScatterOperands{flatten(c, dy), flatIDs(c, ids), m.Bias})
+			})
 		}
 		own := mulScale(c, dy, scale)
 		t.accumulateID(m.W, x.T, own, ids)
@@ -190,7 +192,7 @@ func (t *Tape) Dot(x *Value, w *ggml.Tensor) *Value {
 	c := t.C
 	y := &Value{T: c.SumRows(c.Mul(x.T, w)), needsGrad: x.needsGrad || t.Trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.Lowering.SumColumns(c, c.Mul(x.T, dy), w) })
+		t.accumulate(w, func() *ggml.Tensor { return SumColumns.Build(t, SumOperands{c.Mul(x.T, dy), w}) })
 		t.flow(x, func() *ggml.Tensor { return c.Mul(c.Repeat(w, x.T.Shape()...), dy) })
 	})
 	return y

@@ -180,7 +180,7 @@ func mulScale(c *ggml.Context, y, scale *ggml.Tensor) *ggml.Tensor {
 
 func (t *Tape) accumulateBias(bias, dy *ggml.Tensor) {
 	if bias != nil {
-		t.accumulate(bias, func() *ggml.Tensor { return t.Lowering.SumColumns(t.C, dy, bias) })
+		t.accumulate(bias, func() *ggml.Tensor { return SumColumns.Build(t, SumOperands{dy, bias}) })
 	}
 }
 
@@ -190,7 +190,7 @@ func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix) *Value {
 	t = t.of(m)
 	x := &Value{T: t.C.GetRows(m.W, tokens), needsGrad: t.Trains(m.W)}
 	t.record(x, func(dx *ggml.Tensor) {
-		t.accumulate(m.W, func() *ggml.Tensor { return t.Lowering.ScatterAdd(t.C, dx, tokens, m.W) })
+		t.accumulate(m.W, func() *ggml.Tensor { return ScatterAdd.Build(t, ScatterOperands{dx, tokens, m.W}) })
 	})
 	for _, p := range t.Adapters.On(m) {
 		x = t.embedLoRA(x, tokens, p)
@@ -207,7 +207,7 @@ func (t *Tape) embedLoRA(x *Value, tokens *ggml.Tensor, p LoRAPair) *Value {
 		t.accumulateProduct(p.B, h, dy)
 		t.accumulate(p.A, func() *ggml.Tensor {
 			dh := c.Scale(t.Lowering.MatMulGradInput(c, true, Product{W: p.B, X: dy}), p.Scale)
-			return t.Lowering.ScatterAdd(c, dh, tokens, p.A)
+			return ScatterAdd.Build(t, ScatterOperands{dh, tokens, p.A})
 		})
 	})
 	return sum

@@ -17,7 +17,6 @@ type Lowering struct {
 	has  OptionalOps   // that Plain uses
 	LinearOps
 	ExpertOps
-	BroadcastOps
 	LossOps
 	OptimizerOps
 	// JoinsInputs makes few inputs of many: a device waits for each that it copies.
@@ -74,16 +73,6 @@ type ExpertOps interface {
 	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
 	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
 	AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor
-}
-
-// BroadcastOps are the gradients of what takes part several times: rows that are looked up,
-// and vectors that are repeated.
-type BroadcastOps interface {
-	// ScatterAdd returns the sum of rows [n0, n] by their ids [n], of the shape of like
-	// [n0, m]: the gradient of a lookup.
-	ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor
-	// SumColumns returns the sum of x [n0, …] over all but ne0, of the shape of like [n0].
-	SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor
 }
 
 // LossOps are losses with their gradients.

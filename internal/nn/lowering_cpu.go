@@ -23,12 +23,14 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	l := &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}}, BroadcastOps: cpu{},
+		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}},
 		LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
 	}
 	return l.With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
+		ScatterAdd.By(func(t *Tape, s ScatterOperands) *ggml.Tensor { return t.C.GetRowsBack(s.Rows, s.IDs, s.Like) }),
+		SumColumns.By(func(t *Tape, s SumOperands) *ggml.Tensor { return t.C.RepeatBack(s.X, s.Like) }),
 		RoPE.By(ropeBack),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
@@ -110,14 +112,6 @@ func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.
 		return kernels.GroupedGEMV(c, w, contiguous(c, x), ids)
 	}
 	return e.cpuExperts.MatMulID(c, w, x, ids)
-}
-
-func (cpu) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
-	return c.GetRowsBack(rows, ids, like)
-}
-
-func (cpu) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
-	return c.RepeatBack(x, like)
 }
 
 // seesInterval reports whether each query sees one interval of keys, which ends with its own.

@@ -18,7 +18,7 @@ func Stock() *Lowering { return stockWith(NoOptionalOps) }
 func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
-		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}}, BroadcastOps: s,
+		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}},
 		LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
 	}
 }
@@ -39,34 +39,6 @@ func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 	}
 	return l, nil
-}
-
-// scatterChunk bounds the elements of the one-hot matrices of a scatter.
-const scatterChunk = 1 << 24
-
-// ScatterAdd multiplies with one-hot vectors, some tokens at a time.
-func (stock) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
-	m := like.Dim(1)
-	var all *ggml.Tensor
-	for _, r := range chunks(rows.Dim(1), max(1, scatterChunk/m)) {
-		n := r.to - r.from
-		one := c.Reshape(c.ScaleBias(c.Arange(0, float32(n), 1), 0, 1), 1, 1, n)
-		zeros := c.Repeat(c.ScaleBias(one, 0, 0), 1, m, n)
-		some := c.View(ids, []int64{1, n}, []int64{ids.Stride(0)}, r.from*ids.Stride(0))
-		onehot := c.Reshape(c.SetRows(zeros, one, some), m, n)
-		part := mulMat(c, transposed(c, columns(c, rows, r)), transposed(c, onehot))
-		if all != nil {
-			part = c.Add(all, part)
-		}
-		all = part
-	}
-	return all
-}
-
-func (stock) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
-	m := x.Dim(0)
-	flat := c.Reshape(contiguous(c, x), m, x.NumElements()/m)
-	return c.Reshape(c.SumRows(transposed(c, flat)), like.Shape()...)
 }
 
 // CrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small

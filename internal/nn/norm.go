@@ -53,7 +53,7 @@ func (t *Tape) norm(x *Value, n Norm) *Value {
 		t.accumulateBias(n.Bias, dy)
 		t.accumulate(n.Weight, func() *ggml.Tensor {
 			bare := Normalization.Build(t, NormOperands{x.T, Norm{Layer: n.Layer, Eps: n.Eps}})
-			return t.Lowering.SumColumns(c, c.Mul(dy, bare.Y), n.Weight)
+			return SumColumns.Build(t, SumOperands{c.Mul(dy, bare.Y), n.Weight})
 		})
 		t.flow(x, func() *ggml.Tensor { return normed.Grad(dy) })
 	})
@@ -148,5 +148,5 @@ func (t *Tape) sumTo(w, x *ggml.Tensor) *ggml.Tensor {
 		x = c.SumRows(contiguous(c, x))
 	}
 	flat := c.Reshape(contiguous(c, x), w.NumElements(), x.NumElements()/w.NumElements())
-	return c.Reshape(t.Lowering.SumColumns(c, flat, c.Reshape(w, w.NumElements())), w.Shape()...)
+	return c.Reshape(SumColumns.Build(t, SumOperands{flat, c.Reshape(w, w.NumElements())}), w.Shape()...)
 }

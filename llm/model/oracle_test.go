@@ -45,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.BroadcastOps, l.LossOps = f, f, f, f
+	l.LinearOps, l.ExpertOps, l.LossOps = f, f, f
 	return &l
 }
 
@@ -81,14 +81,6 @@ func (f faulty) AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Te
 	return f.Lowering.AccumulateGradWeightID(c, acc, x, f.wrong(c, "weight of experts", dy), ids)
 }
 
-func (f faulty) ScatterAdd(c *ggml.Context, rows, ids, like *ggml.Tensor) *ggml.Tensor {
-	return f.wrong(c, "rows of a lookup", f.Lowering.ScatterAdd(c, rows, ids, like))
-}
-
-func (f faulty) SumColumns(c *ggml.Context, x, like *ggml.Tensor) *ggml.Tensor {
-	return f.wrong(c, "columns", f.Lowering.SumColumns(c, x, like))
-}
-
 func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Tensor, func(*ggml.Tensor) *ggml.Tensor) {
 	losses, grad := f.Lowering.CrossEntropy(c, z, labels)
 	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
@@ -98,7 +90,6 @@ func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Ten
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
-	"ScatterAdd": {"rows of a lookup"}, "SumColumns": {"columns"},
 	"CrossEntropy": {"loss"},
 }
 
@@ -138,12 +129,14 @@ func spoilGrads[In, Grads any](op *nn.Op[In, nn.Result[Grads]], change func(wron
 	})
 }
 
-// spoilGrad spoils the gradient of the only operand that has one.
+// spoilGrad spoils the only result, or gradient of an operand, that there is.
 func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
 
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
 	"RoPE":          {spoilResult(nn.RoPE), spoilGrads(nn.RoPE, spoilGrad)},
+	"ScatterAdd":    {spoil(nn.ScatterAdd, spoilGrad)},
+	"SumColumns":    {spoil(nn.SumColumns, spoilGrad)},
 	"Normalization": {spoilResult(nn.Normalization), spoilGrads(nn.Normalization, spoilGrad)},
 	"GLU": {
 		spoilResult(nn.GLU),
