@@ -55,34 +55,32 @@ func (t *Tape) chunkLoss(x *Value, tokens int64, l *TokenLosses, logits func(t *
 		t.Graph.Expand(likeliest)
 		l.likeliest = append(l.likeliest, likeliest)
 	}
-	losses, grad := t.Lowering.CrossEntropy(c, z.T, labels)
-	t.Graph.Expand(losses)
+	loss := CrossEntropy.Build(t, CrossEntropyOperands{z.T, labels, weights})
+	t.Graph.Expand(loss.Y)
 	if !t.Training() {
-		return losses, nil
+		return loss.Y, nil
 	}
-	z.grad = grad(weights())
+	z.grad = loss.Grad()
 	own.Backward()
-	return losses, own.gradient(x)
+	return loss.Y, own.gradient(x)
 }
 
-// targets are the labels, I32 [1, n], of a chunk of all tokens, and the weights of their losses, F32 [1, n].
-func (t *Tape) targets(n, tokens int64) (labels *ggml.Tensor, weights func() *ggml.Tensor) {
-	c, first := t.C, t.column
-	if !t.Lowering.JoinsInputs {
-		labels = Declare(t.Inputs, fmt.Sprintf("labels from %d", first), ggml.I32, []int64{1, n}, func(f *Feed, x []int32) { copy(x, f.Targets[first:]) })
-		return labels, func() *ggml.Tensor {
-			return Declare(t.Inputs, fmt.Sprintf("weights from %d", first), ggml.F32, []int64{1, n}, func(f *Feed, x []float32) { copy(x, f.Weights[first:]) })
+// targets are the labels of a chunk of all tokens, and the weights of their losses.
+func (t *Tape) targets(n, tokens int64) (labels, weights TokenInput) {
+	return tokenInput(t, "labels", ggml.I32, n, tokens, func(f *Feed) []int32 { return f.Targets }),
+		tokenInput(t, "weights", ggml.F32, n, tokens, func(f *Feed) []float32 { return f.Weights })
+}
+
+func tokenInput[T ggml.Element](t *Tape, name string, typ ggml.Type, n, tokens int64, of func(f *Feed) []T) TokenInput {
+	first := t.column
+	return func(shared bool) *ggml.Tensor {
+		if !shared {
+			return Declare(t.Inputs, fmt.Sprintf("%s from %d", name, first), typ, []int64{1, n}, func(f *Feed, x []T) { copy(x, of(f)[first:]) })
 		}
-	}
-	// Copies lie on the device, where a chunk takes its part of them.
-	part := func(of *ggml.Tensor) *ggml.Tensor { return c.View(of, []int64{1, n}, nil, first*of.Stride(0)) }
-	labels = part(t.constant("labels", func() *ggml.Tensor {
-		return c.Cont(Declare(t.Inputs, "labels", ggml.I32, []int64{tokens}, func(f *Feed, x []int32) { copy(x, f.Targets) }))
-	}))
-	return labels, func() *ggml.Tensor {
-		return part(t.constant("weights", func() *ggml.Tensor {
-			return c.Cont(Declare(t.Inputs, "weights", ggml.F32, []int64{tokens}, func(f *Feed, x []float32) { copy(x, f.Weights) }))
-		}))
+		all := t.constant(name, func() *ggml.Tensor { // a copy, which lies on the device
+			return t.C.Cont(Declare(t.Inputs, name, typ, []int64{tokens}, func(f *Feed, x []T) { copy(x, of(f)) }))
+		})
+		return t.C.View(all, []int64{1, n}, nil, first*all.Stride(0))
 	}
 }
 

@@ -17,10 +17,7 @@ type Lowering struct {
 	has  OptionalOps   // that Plain uses
 	LinearOps
 	ExpertOps
-	LossOps
 	OptimizerOps
-	// JoinsInputs makes few inputs of many: a device waits for each that it copies.
-	JoinsInputs bool
 	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
 	TakesCopies bool
 	// AdamWResults is how many results as large as a parameter its AdamWStep has.
@@ -73,14 +70,6 @@ type ExpertOps interface {
 	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
 	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
 	AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor
-}
-
-// LossOps are losses with their gradients.
-type LossOps interface {
-	// CrossEntropy returns the losses −log softmax(z)[label] [n] of logits z [vocab, n] by
-	// their labels, I32 [1, n], and what makes the gradient of Σ weights · losses, given
-	// the weights [1, n]; it may overwrite z.
-	CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor)
 }
 
 // AdamWOperands are a parameter with its gradient and its first and second moments, all F32,

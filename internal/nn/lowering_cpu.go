@@ -24,11 +24,12 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	}
 	l := &Lowering{
 		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}},
-		LossOps: cpu{}, OptimizerOps: cpu{}, Keep: keep,
+		OptimizerOps: cpu{}, Keep: keep,
 	}
 	return l.With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
+		CrossEntropy.By(softmaxCrossEntropy),
 		ScatterAdd.By(func(t *Tape, s ScatterOperands) *ggml.Tensor { return t.C.GetRowsBack(s.Rows, s.IDs, s.Like) }),
 		SumColumns.By(func(t *Tape, s SumOperands) *ggml.Tensor { return t.C.RepeatBack(s.X, s.Like) }),
 		RoPE.By(ropeBack),
@@ -159,11 +160,12 @@ func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return x
 }
 
-func (cpu) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
-	losses, normalisers := kernels.SoftmaxCrossEntropy(c, z, labels)
-	return losses, func(weights *ggml.Tensor) *ggml.Tensor {
-		return kernels.SoftmaxCrossEntropyGradInPlace(c, z, labels, weights, normalisers)
-	}
+func softmaxCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
+	labels := e.Labels(false)
+	losses, normalisers := kernels.SoftmaxCrossEntropy(t.C, e.Logits, labels)
+	return Losses{losses, func() *ggml.Tensor {
+		return kernels.SoftmaxCrossEntropyGradInPlace(t.C, e.Logits, labels, e.Weights(false), normalisers)
+	}}
 }
 
 func layerNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {

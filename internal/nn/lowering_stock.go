@@ -19,7 +19,7 @@ func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
 		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}},
-		LossOps: s, OptimizerOps: s, JoinsInputs: true, TakesCopies: true, AdamWResults: 2,
+		OptimizerOps: s, TakesCopies: true, AdamWResults: 2,
 	}
 }
 
@@ -39,22 +39,6 @@ func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 	}
 	return l, nil
-}
-
-// CrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small
-// the label's probability is: the former is found by the likeliest token, whose
-// probability has a logarithm.
-func (stock) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (losses *ggml.Tensor, grad func(weights *ggml.Tensor) *ggml.Tensor) {
-	vocab, n := z.Dim(0), z.Dim(1)
-	entries := func(z *ggml.Tensor) *ggml.Tensor { return c.Reshape(z, 1, vocab, n) } // as rows, for look-ups
-	top := c.Reshape(c.ArgMax(z), 1, n)
-	above := c.Sub(c.GetRows(entries(z), top), c.GetRows(entries(z), labels))
-	p := c.SoftMax(z)
-	losses = c.Reshape(c.Sub(above, c.Log(c.GetRows(entries(p), top))), n)
-	return losses, func(weights *ggml.Tensor) *ggml.Tensor {
-		less := c.SetRows(entries(p), c.ScaleBias(c.GetRows(entries(p), labels), 1, -1), labels)
-		return c.MulInPlace(c.Reshape(less, vocab, n), weights)
-	}
 }
 
 // SumSquares makes rows first: some devices add up a row by a few threads.

@@ -181,12 +181,12 @@ func TestLoweringsCrossEntropy(t *testing.T) {
 	logits := optest.Normal(1, vocab*n)
 	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
 	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-		l := tape.Lowering
 		z, ids := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
 		by := w.Reshape(w.Leaf(weights...), 1, n) // which allocates the labels too
 		require.NoError(t, ggml.Write(ids, labels))
-		losses, grad := l.CrossEntropy(w.Context, w.Cont(z), ids)
-		return []*ggml.Tensor{losses, grad(by)}
+		input := func(x *ggml.Tensor) nn.TokenInput { return func(bool) *ggml.Tensor { return x } }
+		losses := nn.CrossEntropy.Build(tape, nn.CrossEntropyOperands{Logits: w.Cont(z), Labels: input(ids), Weights: input(by)})
+		return []*ggml.Tensor{losses.Y, losses.Grad()}
 	})
 }
 

@@ -45,7 +45,7 @@ type faulty struct {
 func withFault(of *nn.Lowering, fault string) *nn.Lowering {
 	f := faulty{*of, fault}
 	l := *of
-	l.LinearOps, l.ExpertOps, l.LossOps = f, f, f
+	l.LinearOps, l.ExpertOps = f, f
 	return &l
 }
 
@@ -81,16 +81,10 @@ func (f faulty) AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Te
 	return f.Lowering.AccumulateGradWeightID(c, acc, x, f.wrong(c, "weight of experts", dy), ids)
 }
 
-func (f faulty) CrossEntropy(c *ggml.Context, z, labels *ggml.Tensor) (*ggml.Tensor, func(*ggml.Tensor) *ggml.Tensor) {
-	losses, grad := f.Lowering.CrossEntropy(c, z, labels)
-	return losses, func(weights *ggml.Tensor) *ggml.Tensor { return f.wrong(c, "loss", grad(weights)) }
-}
-
 // faults are what can be wrong of a lowering's results, by its methods.
 var faults = map[string][]string{
 	"MatMul": {"product"}, "MatMulGradInput": {"input of a product"}, "AccumulateGradWeight": {"weight of a product"},
 	"MatMulID": {"product of experts"}, "MatMulIDGradInput": {"input of experts"}, "AccumulateGradWeightID": {"weight of experts"},
-	"CrossEntropy": {"loss"},
 }
 
 // faultless are the methods that compute no part of a gradient: types, and the
@@ -134,9 +128,17 @@ func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
 
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
-	"RoPE":          {spoilResult(nn.RoPE), spoilGrads(nn.RoPE, spoilGrad)},
-	"ScatterAdd":    {spoil(nn.ScatterAdd, spoilGrad)},
-	"SumColumns":    {spoil(nn.SumColumns, spoilGrad)},
+	"RoPE":       {spoilResult(nn.RoPE), spoilGrads(nn.RoPE, spoilGrad)},
+	"ScatterAdd": {spoil(nn.ScatterAdd, spoilGrad)},
+	"SumColumns": {spoil(nn.SumColumns, spoilGrad)},
+	"CrossEntropy": {spoil(nn.CrossEntropy, func(wrong func(**ggml.Tensor), out *nn.Losses) {
+		right := out.Grad
+		out.Grad = func() *ggml.Tensor {
+			d := right()
+			wrong(&d)
+			return d
+		}
+	})},
 	"Normalization": {spoilResult(nn.Normalization), spoilGrads(nn.Normalization, spoilGrad)},
 	"GLU": {
 		spoilResult(nn.GLU),
