@@ -84,8 +84,8 @@ func keysFrom(c *ggml.Context, x *ggml.Tensor, first, end int64) *ggml.Tensor {
 
 // plainAttention goes through blocks of queries.
 func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
-	all, s := blockRows{c: t.C, like: a.Q}, stock{t.Lowering.has}
-	scoreBlocks(t, a, func(b *scoreBlock) { all.put(b.from, s.mulTransposed(t.C, b.v, b.weights)) })
+	all := blockRows{c: t.C, like: a.Q}
+	scoreBlocks(t, a, func(b *scoreBlock) { all.put(b.from, MulTransposed.Build(t, PairOperands{b.v, b.weights})) })
 	return Result[AttentionGrads]{byToken(t.C, all.x), func(dy *ggml.Tensor) AttentionGrads { return attentionGrads(t, dy, a) }}
 }
 
@@ -95,13 +95,13 @@ func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 //
 // What is left of 1 by the weights is that of a sink, whose own dP is 0.
 func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
-	c, s, groups := t.C, stock{t.Lowering.has}, a.K.Dim(1)
+	c, groups := t.C, a.K.Dim(1)
 	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
 	var sinks *ggml.Tensor
 	scoreBlocks(t, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
 		dp := mulMat(c, b.v, d)
-		ds := s.softMaxGrad(c, dp, b.weights, a.Scale)
+		ds := SoftMaxGrad.Build(t, SoftMaxOperands{dp, b.weights, a.Scale})
 		if b.bent != nil {
 			ds = c.Mul(ds, c.ScaleBias(c.Sqr(b.bent), -1, 1))
 		}
@@ -109,25 +109,31 @@ func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrad
 			mean := c.SumRows(c.Mul(b.weights, dp))
 			sinks = addSinks(c, sinks, c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), mean))
 		}
-		q.put(b.from, s.mulTransposed(c, b.k, ds))
-		k.add(b.first, s.keysGrad(c, b.q, ds, groups))
-		v.add(b.first, s.keysGrad(c, d, b.weights, groups))
+		q.put(b.from, MulTransposed.Build(t, PairOperands{b.k, ds}))
+		k.add(b.first, keysGrad(t, b.q, ds, groups))
+		v.add(b.first, keysGrad(t, d, b.weights, groups))
 	})
 	return AttentionGrads{Q: byToken(c, q.x), K: byToken(c, k.x), V: byToken(c, v.x), Sinks: sinks}
 }
 
-// softMaxGrad returns the gradient of the scores, given the gradient dp of the weights, the softmax
-// of the scaled scores.
-func (s stock) softMaxGrad(c *ggml.Context, dp, weights *ggml.Tensor, scale float32) *ggml.Tensor {
-	if s.has.Has(SoftMaxBack) {
-		return c.SoftMaxBack(dp, weights, scale)
-	}
-	mean := c.SumRows(c.Mul(weights, dp))
-	return c.Scale(c.Mul(weights, c.Sub(dp, mean)), scale)
+// SoftMaxOperands are weights, their gradient, and the scale of their scores.
+type SoftMaxOperands struct {
+	Dp, Weights *ggml.Tensor
+	Scale       float32
 }
 
-// addSinks adds the gradients from a block's queries [1, n, heads, batch] to the gradient of the
-// sinks [heads].
+// SoftMaxGrad is the gradient of scores that are scaled to weights.
+var SoftMaxGrad = &Op[SoftMaxOperands, *ggml.Tensor]{"soft_max_grad", func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
+	c := t.C
+	if t.Lowering.has.Has(SoftMaxBack) {
+		return c.SoftMaxBack(o.Dp, o.Weights, o.Scale)
+	}
+	mean := c.SumRows(c.Mul(o.Weights, o.Dp))
+	return c.Scale(c.Mul(o.Weights, c.Sub(o.Dp, mean)), o.Scale)
+}}
+
+// addSinks adds the gradients of a block's queries [1, n, heads, batch] to those of the sinks of
+// all [heads].
 func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
 	n, heads, batch := part.Dim(1), part.Dim(2), part.Dim(3)
 	ofHeads := c.Reshape(c.SumRows(c.Reshape(part, n, heads, batch)), heads, batch)
@@ -140,11 +146,11 @@ func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
 
 // keysGrad returns Σ x ⊗ s over the queries of all heads that share a key, for
 // x [size, n, heads, batch] and s [keys, n, heads, batch] → [size, keys, kv heads, batch].
-func (s stock) keysGrad(c *ggml.Context, x, y *ggml.Tensor, groups int64) *ggml.Tensor {
-	rows := func(t *ggml.Tensor) *ggml.Tensor {
-		return c.Reshape(t, t.Dim(0), t.Dim(1)*t.Dim(2)/max(1, groups), groups, t.Dim(3))
+func keysGrad(t *Tape, x, y *ggml.Tensor, groups int64) *ggml.Tensor {
+	rows := func(x *ggml.Tensor) *ggml.Tensor {
+		return t.C.Reshape(x, x.Dim(0), x.Dim(1)*x.Dim(2)/max(1, groups), groups, x.Dim(3))
 	}
-	return s.outerProducts(c, rows(x), rows(y))
+	return OuterProducts.Build(t, PairOperands{rows(x), rows(y)})
 }
 
 // blockRows are put together of blocks [size, tokens, heads, batch], the last one first, to x of all

@@ -5,7 +5,7 @@ import "github.com/goggml/ggml"
 // Copies keep frozen matrices a second time, as products take them: made once, instead of at each
 // use. What is not kept is nil.
 type Copies interface {
-	// Matrix is a copy of W in the type of [LinearOps.Cast].
+	// Matrix is a copy of W in the type of [Cast].
 	Matrix(w *ggml.Tensor) *ggml.Tensor
 	// Transposed is one of Wᵀ, which products that flow back multiply with.
 	Transposed(w *ggml.Tensor) *ggml.Tensor

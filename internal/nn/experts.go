@@ -13,7 +13,7 @@ import (
 func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 	t = t.of(m)
 	c, adapters := t.C, t.Adapters.On(m)
-	y := &Value{T: t.Lowering.MatMulID(c, m.W, x.T, ids), needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
+	y := &Value{T: MatMulID.Build(t, ExpertOperands{m.W, x.T, ids}), needsGrad: x.needsGrad || t.Trains(m.W) || t.Trains(m.Bias)}
 	var scale *ggml.Tensor // [1, used, n]
 	if m.Scale != nil {
 		scale = c.Reshape(c.GetRows(c.Reshape(m.Scale, 1, m.Scale.Dim(0)), flatIDs(c, ids)), 1, ids.Dim(0), ids.Dim(1))
@@ -22,8 +22,8 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 	lowRank := make([]*ggml.Tensor, len(adapters)) // s·A_id·x
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.dropID(t, x, p)
-		lowRank[i] = c.Scale(t.Lowering.MatMulID(c, p.A, dropped.T, ids), p.Scale)
-		y.T = c.Add(y.T, t.Lowering.MatMulID(c, p.B, lowRank[i], ids))
+		lowRank[i] = c.Scale(MatMulID.Build(t, ExpertOperands{p.A, dropped.T, ids}), p.Scale)
+		y.T = c.Add(y.T, MatMulID.Build(t, ExpertOperands{p.B, lowRank[i], ids}))
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	if m.Bias != nil {
@@ -37,14 +37,14 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 		}
 		own := mulScale(c, dy, scale)
 		t.accumulateID(m.W, x.T, own, ids)
-		t.flow(x, func() *ggml.Tensor { return t.shared(x, t.Lowering.MatMulIDGradInput(c, m.W, own, ids)) })
+		t.flow(x, func() *ggml.Tensor { return t.shared(x, MatMulIDGradInput.Build(t, ExpertOperands{m.W, own, ids})) })
 		for i, p := range adapters {
 			t.accumulateID(p.B, lowRank[i], dy, ids)
-			dh := c.Scale(t.Lowering.MatMulIDGradInput(c, p.B, dy, ids), p.Scale)
+			dh := c.Scale(MatMulIDGradInput.Build(t, ExpertOperands{p.B, dy, ids}), p.Scale)
 			dropped, mask := t.Dropout.dropID(t, x, p) // once more, instead of keeping it
 			t.accumulateID(p.A, dropped.T, dh, ids)
 			t.flow(x, func() *ggml.Tensor {
-				dx := t.shared(x, t.Lowering.MatMulIDGradInput(c, p.A, dh, ids))
+				dx := t.shared(x, MatMulIDGradInput.Build(t, ExpertOperands{p.A, dh, ids}))
 				if mask != nil {
 					dx = c.Mul(dx, mask)
 				}
@@ -76,7 +76,7 @@ func (t *Tape) shared(x *Value, dx *ggml.Tensor) *ggml.Tensor {
 // matrices.
 func (t *Tape) accumulateID(w, x, dy, ids *ggml.Tensor) {
 	if acc := t.Grads[w]; acc != nil {
-		t.Graph.Expand(t.Lowering.AccumulateGradWeightID(t.C, acc, x, dy, ids))
+		t.Graph.Expand(AccumulateGradWeightID.Build(t, GradIDOperands{acc, x, dy, ids}))
 	}
 }
 

@@ -82,7 +82,7 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 	for i, p := range adapters {
 		dropped, _ := t.Dropout.drop(t, x, p)
 		// The factor goes to the low-rank result, which B and its gradient share.
-		lowRank[i] = &Value{T: t.C.Scale(t.Lowering.MatMul(t.C, true, Product{W: p.A, X: dropped.T}), p.Scale)}
+		lowRank[i] = &Value{T: t.C.Scale(t.matMul(true, Product{W: p.A, X: dropped.T}), p.Scale)}
 		y.needsGrad = y.needsGrad || t.Trains(p.A) || t.Trains(p.B)
 	}
 	y.T = m.Finish(t.C, t.addProducts(x, m, adapters, lowRank))
@@ -125,12 +125,12 @@ func (t *Tape) linear(x *Value, m Matrix) *Value {
 // there is a copy of [W|B].
 func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*Value) *ggml.Tensor {
 	if folded := t.folded(m, adapters); folded != nil {
-		return t.Lowering.MatMul(t.C, false, Product{W: folded, X: t.stacked(t.castInput(m, x), lowRank)})
+		return t.matMul(false, Product{W: folded, X: t.stacked(t.castInput(m, x), lowRank)})
 	}
 	products := []Product{t.product(m, t.castInput(m, x))}
 	var scaled *ggml.Tensor
 	if m.Scale != nil {
-		scaled, products = t.C.Mul(t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...), m.Scale), nil
+		scaled, products = t.C.Mul(t.matMul(m.Exact || t.Trains(m.W), products...), m.Scale), nil
 	}
 	for i, p := range adapters {
 		products = append(products, Product{W: p.B, X: lowRank[i].T})
@@ -139,21 +139,19 @@ func (t *Tape) addProducts(x *Value, m Matrix, adapters []LoRAPair, lowRank []*V
 	case len(products) == 0:
 		return scaled
 	case scaled != nil:
-		return t.C.Add(scaled, t.Lowering.MatMul(t.C, true, products...))
+		return t.C.Add(scaled, t.matMul(true, products...))
 	}
-	return t.Lowering.MatMul(t.C, m.Exact || t.Trains(m.W), products...)
+	return t.matMul(m.Exact || t.Trains(m.W), products...)
 }
 
 // backLoRA backpropagates through the product of h with B into A and B, and returns the gradient of
 // A·x. Unless it is folded into the product of its matrix, an adapter is exact on the way forward,
 // where later layers enlarge an error. Of its gradients only the low-rank h's must be exact.
 func (t *Tape) backLoRA(x, h, dy *Value, p LoRAPair) *Value {
-	if t.Lowering.TakesExactGrads() {
-		t.accumulateProduct(p.B, h.T, dy.T)
-	} else {
-		t.accumulateProduct(p.B, t.LowPrecision(h), t.LowPrecision(dy))
+	if t.Trains(p.B) {
+		t.accumulateProduct(p.B, CastLowRank.Build(t, h), CastLowRank.Build(t, dy))
 	}
-	exact := t.Lowering.MatMulGradInput(t.C, true, Product{W: p.B, X: dy.T})
+	exact := t.matMulGradInput(true, Product{W: p.B, X: dy.T})
 	dh := &Value{T: t.C.Scale(exact, p.Scale)}
 	t.accumulateProduct(p.A, t.LowPrecision(x), t.LowPrecision(dh))
 	return dh
@@ -201,12 +199,12 @@ func (t *Tape) Embed(tokens *ggml.Tensor, m Matrix) *Value {
 func (t *Tape) embedLoRA(x *Value, tokens *ggml.Tensor, p LoRAPair) *Value {
 	c := t.C
 	h := c.Scale(c.GetRows(p.A, tokens), p.Scale)
-	sum := &Value{T: c.Add(x.T, t.Lowering.MatMul(c, true, Product{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
+	sum := &Value{T: c.Add(x.T, t.matMul(true, Product{W: p.B, X: h})), needsGrad: x.needsGrad || t.Trains(p.A) || t.Trains(p.B)}
 	t.record(sum, func(dy *ggml.Tensor) {
 		t.flow(x, func() *ggml.Tensor { return dy })
 		t.accumulateProduct(p.B, h, dy)
 		t.accumulate(p.A, func() *ggml.Tensor {
-			dh := c.Scale(t.Lowering.MatMulGradInput(c, true, Product{W: p.B, X: dy}), p.Scale)
+			dh := c.Scale(t.matMulGradInput(true, Product{W: p.B, X: dy}), p.Scale)
 			return ScatterAdd.Build(t, ScatterOperands{dh, tokens, p.A})
 		})
 	})

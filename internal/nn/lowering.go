@@ -15,8 +15,6 @@ type Lowering struct {
 	Name string        // "cpu", "stock"
 	rows map[any][]any // kernels, by op
 	has  OptionalOps   // that Plain uses
-	LinearOps
-	ExpertOps
 	OptimizerOps
 	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
 	TakesCopies bool
@@ -38,39 +36,6 @@ type Lowerings func(layer int, kind string) *Lowering
 
 // NoLayer stands for the parts before and after the layers.
 const NoLayer = -1
-
-// A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
-// the gradient of that. Where a copy of Wᵀ is kept, the gradient may have that instead of W.
-type Product struct{ W, X, Transposed *ggml.Tensor }
-
-// LinearOps are the products of linear layers, and their gradients.
-type LinearOps interface {
-	// Cast is x in the type in which products with frozen weights take it.
-	Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor
-	// MatMul returns Σ W·X [n_out, n], with sums in F32 whatever the compute type where
-	// f32Sums demands it.
-	MatMul(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor
-	// MatMulGradInput returns Σ Wᵀ·X [n_in, n], for the gradients X of products with W.
-	MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor
-	// AccumulateGradWeight adds x ⊗ dy, the gradient of W in W·x, to acc [n_in, n_out] in
-	// place. TakesExactGrads reports whether it is faster for operands in F32, whatever the
-	// compute type.
-	AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor
-	TakesExactGrads() bool
-}
-
-// ExpertOps are products in which each column has matrices of its own: of W [n_in, n_out,
-// experts] those that ids, I32 [used, n], chooses.
-type ExpertOps interface {
-	// MatMulID returns W_id·x [n_out, used, n] of x [n_in, used, n], or of x [n_in, 1, n], which
-	// the chosen matrices of a column share.
-	MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor
-	// MatMulIDGradInput returns W_idᵀ·dy [n_in, used, n] of dy [n_out, used, n].
-	MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
-	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
-	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
-	AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor
-}
 
 // AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
 // contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁, β₂,

@@ -23,10 +23,10 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	l := &Lowering{
-		Name: "cpu", LinearOps: cpuLinear{compute}, ExpertOps: cpuExperts{cpuLinear{compute}},
+		Name:         "cpu",
 		OptimizerOps: cpu{}, Keep: keep,
 	}
-	return l.With(
+	return l.With(cpuProducts{compute}.rows()...).With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
 		CrossEntropy.By(softmaxCrossEntropy),
@@ -38,81 +38,69 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	), nil
 }
 
-// cpuLinear multiplies in a type.
-type cpuLinear struct{ compute ggml.Type }
+// cpuProducts multiplies in a type.
+type cpuProducts struct{ compute ggml.Type }
 
-func (l cpuLinear) Cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+func (l cpuProducts) rows() []Row {
+	return []Row{
+		Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return l.cast(t.C, x) }),
+		MatMul.By(func(t *Tape, p Products) *ggml.Tensor { return kernels.GEMM(t.C, l.accumulation(p), pairs(p)...) }),
+		MatMulGradInput.By(func(t *Tape, p Products) *ggml.Tensor {
+			return kernels.GEMMGradInput(t.C, l.accumulation(p), pairs(p)...)
+		}),
+		AccumulateGradWeight.By(func(t *Tape, g GradOperands) *ggml.Tensor {
+			return kernels.AccumulateGradWeight(t.C, g.Acc, g.X, g.Dy)
+		}),
+		MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
+			return kernels.GroupedGEMM(t.C, o.W, l.castFor(t.C, o), o.IDs)
+		}),
+		MatMulIDGradInput.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
+			return kernels.GroupedGEMMGradInput(t.C, o.W, l.castFor(t.C, o), o.IDs)
+		}),
+		AccumulateGradWeightID.By(func(t *Tape, g GradIDOperands) *ggml.Tensor {
+			return kernels.AccumulateGroupedGradWeight(t.C, g.Acc, contiguous(t.C, g.X), contiguous(t.C, g.Dy), g.IDs)
+		}),
+	}
+}
+
+func (l cpuProducts) cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	if l.compute != ggml.BF16 {
 		return x
 	}
 	return kernels.CastBF16(c, x)
 }
 
+// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
+func (l cpuProducts) castFor(c *ggml.Context, o ExpertOperands) *ggml.Tensor {
+	if o.W.Type() == ggml.F32 {
+		return contiguous(c, o.X)
+	}
+	return l.cast(c, contiguous(c, o.X))
+}
+
 // accumulation is the precision in which products are added up.
-func (l cpuLinear) accumulation(f32Sums bool) ggml.Precision {
-	if l.compute == ggml.F16 && !f32Sums {
+func (l cpuProducts) accumulation(p Products) ggml.Precision {
+	if l.compute == ggml.F16 && !p.F32Sums {
 		return ggml.PrecisionF16
 	}
 	return ggml.PrecisionF32
 }
 
-func (l cpuLinear) MatMul(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor {
-	return kernels.GEMM(c, l.accumulation(f32Sums), pairs(products)...)
-}
-
-func (l cpuLinear) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...Product) *ggml.Tensor {
-	return kernels.GEMMGradInput(c, l.accumulation(f32Sums), pairs(products)...)
-}
-
-func pairs(products []Product) []kernels.Pair {
-	list := make([]kernels.Pair, len(products))
-	for i, p := range products {
+func pairs(p Products) []kernels.Pair {
+	list := make([]kernels.Pair, len(p.List))
+	for i, p := range p.List {
 		list[i] = kernels.Pair{W: p.W, X: p.X}
 	}
 	return list
 }
 
-func (cpuLinear) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
-	return kernels.AccumulateGradWeight(c, acc, x, dy)
-}
-
-func (cpuLinear) TakesExactGrads() bool { return false }
-
-// cpuExperts gathers the columns of each expert.
-type cpuExperts struct{ cpuLinear }
-
-func (e cpuExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	return kernels.GroupedGEMM(c, w, e.castFor(c, w, x), ids)
-}
-
-func (e cpuExperts) MatMulIDGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
-	return kernels.GroupedGEMMGradInput(c, w, e.castFor(c, w, dy), ids)
-}
-
-func (cpuExperts) AccumulateGradWeightID(c *ggml.Context, acc, x, dy, ids *ggml.Tensor) *ggml.Tensor {
-	return kernels.AccumulateGroupedGradWeight(c, acc, contiguous(c, x), contiguous(c, dy), ids)
-}
-
-// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
-func (e cpuExperts) castFor(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor {
-	if w.Type() == ggml.F32 {
-		return contiguous(c, x)
-	}
-	return e.Cast(c, contiguous(c, x))
-}
-
-// CPUExperts are the products of experts in sessions: of many columns as in training, and of few, as
-// in decoding, by GEMV of the chosen experts.
-func CPUExperts(compute ggml.Type) ExpertOps { return sessionExperts{cpuExperts{cpuLinear{compute}}} }
-
-type sessionExperts struct{ cpuExperts }
-
-func (e sessionExperts) MatMulID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
-	const gathered = 4 // columns of an expert from which on that takes less time
-	if ids.NumElements() < gathered*w.Dim(2) {
-		return kernels.GroupedGEMV(c, w, contiguous(c, x), ids)
-	}
-	return e.cpuExperts.MatMulID(c, w, x, ids)
+// GroupedGEMV is a row of sessions: products of experts with few columns, as in decoding.
+func GroupedGEMV() Row {
+	const gathered = 4 // columns of an expert from which on a GEMM takes less time
+	few := func(_ *Tape, o ExpertOperands) bool { return o.IDs.NumElements() < gathered*o.W.Dim(2) }
+	return MatMulID.When(few, func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return kernels.GroupedGEMV(t.C, o.W, contiguous(t.C, o.X), o.IDs)
+	})
 }
 
 // seesInterval reports whether each query sees one interval of keys, which ends with its own.

@@ -18,7 +18,7 @@ func Stock() *Lowering { return stockWith(NoOptionalOps) }
 func stockWith(has OptionalOps) *Lowering {
 	s := stock{has}
 	return &Lowering{
-		Name: "stock", has: has, LinearOps: stockLinear{stock: s}, ExpertOps: stockExperts{stockLinear{stock: s}},
+		Name: "stock", has: has,
 		OptimizerOps: s, TakesCopies: true, AdamWResults: 2,
 	}
 }
@@ -28,17 +28,20 @@ func stockWith(has OptionalOps) *Lowering {
 // operands to BF16 and add up in F32. Checkpoints compress nothing: what they would write
 // into is the CPU's. The device has the optional ops.
 func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
+	rows := []Row{MatMul.By(matMulDequantised), MatMulID.By(matMulIDDequantised)}
 	l := stockWith(has)
-	linear := stockLinear{stock: stock{has}, dequantise: true, compute: compute}
-	l.LinearOps, l.ExpertOps = linear, stockExperts{linear}
 	switch compute {
 	case ggml.F32:
 	case ggml.BF16:
 		l.Keep = KeepBF16
+		rows = append(rows, Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) }))
 	default:
 		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 	}
-	return l, nil
+	if has.Has(OutProd) { // which transposes nothing, of which there would be less in BF16
+		rows = append(rows, CastLowRank.By(func(_ *Tape, x *Value) *ggml.Tensor { return x.T }))
+	}
+	return l.With(rows...), nil
 }
 
 // SumSquares makes rows first: some devices add up a row by a few threads.

@@ -65,14 +65,15 @@ var optionalTrials = []struct {
 		return Normalization.Build(s.tape(c), NormOperands{o.x, Norm{Eps: 1e-5}}).Grad(o.dy)
 	}},
 	{SoftMaxBack, "soft_max_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return s.softMaxGrad(c, o.dy, c.SoftMax(o.x), 0.5)
+		return SoftMaxGrad.Build(s.tape(c), SoftMaxOperands{o.dy, c.SoftMax(o.x), 0.5})
 	}},
 	{RoPEBack, "rope_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
 		r := ggml.RoPE{Dims: trialSize, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, AttnFactor: 1}
 		return RoPE.Build(s.tape(c), RoPEOperands{o.x, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated}}).Grad(o.dy)
 	}},
 	{OutProd, "out_prod", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return c.Concat(s.outerProducts(c, o.x, o.y), s.mulTransposed(c, o.x, transposed(c, o.y)), 1)
+		t := s.tape(c)
+		return c.Concat(OuterProducts.Build(t, PairOperands{o.x, o.y}), MulTransposed.Build(t, PairOperands{o.x, transposed(c, o.y)}), 1)
 	}},
 }
 

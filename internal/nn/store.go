@@ -17,7 +17,7 @@ func (t *Tape) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	c := t.C
 	switch form := t.Lowering.Keep; {
 	case form == KeepBF16:
-		low := t.Lowering.Cast(c, x)
+		low := Cast.Build(t, x)
 		if low.Type() != ggml.BF16 {
 			low = c.Cast(x, ggml.BF16)
 		}

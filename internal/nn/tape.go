@@ -67,9 +67,14 @@ func (t *Tape) On(layer int, kind string) *Tape {
 		return t
 	}
 	t.recorded() // which both share
-	on := *t
-	on.Lowering = of
-	return &on
+	return t.By(of)
+}
+
+// By is the same tape with another lowering.
+func (t *Tape) By(l *Lowering) *Tape {
+	by := *t
+	by.Lowering = l
+	return &by
 }
 
 // of is the same tape with the lowering of a matrix.
@@ -158,7 +163,7 @@ func (t *Tape) flowProduct(x *Value, p Product) {
 // gradient is the sum of what has flown to x, nil if nothing has.
 func (t *Tape) gradient(x *Value) *ggml.Tensor {
 	if len(x.products) > 0 {
-		t.addTo(x, x.multiply.MatMulGradInput(t.C, false, x.products...))
+		t.addTo(x, t.By(x.multiply).matMulGradInput(false, x.products...))
 	}
 	x.products = nil
 	return x.grad
@@ -175,14 +180,14 @@ func (t *Tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 // accumulateProduct adds the gradient of w in a product w·x, given the gradient dy of the result.
 func (t *Tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 	if acc := t.Grads[w]; acc != nil {
-		t.Graph.Expand(t.Lowering.AccumulateGradWeight(t.C, acc, x, dy))
+		t.Graph.Expand(AccumulateGradWeight.Build(t, GradOperands{acc, x, dy}))
 	}
 }
 
 // LowPrecision is x in the type in which products with frozen weights take it.
 func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	if x.lowBy != t.Lowering {
-		x.low, x.lowBy = t.Lowering.Cast(t.C, x.T), t.Lowering
+		x.low, x.lowBy = Cast.Build(t, x.T), t.Lowering
 	}
 	return x.low
 }

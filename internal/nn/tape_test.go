@@ -11,27 +11,15 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
-// typed products demand what they multiply with in a type.
-type typed struct {
-	nn.LinearOps
-	t    *testing.T
-	want ggml.Type
-}
-
-func (l typed) require(products []nn.Product) {
-	for _, p := range products {
-		require.Equal(l.t, l.want, p.X.Type())
+// typed is a table whose products demand what they multiply with in a type.
+func typed(t *testing.T, of *nn.Lowering, want ggml.Type) *nn.Lowering {
+	check := func(_ *nn.Tape, products nn.Products) bool {
+		for _, p := range products.List {
+			require.Equal(t, want, p.X.Type())
+		}
+		return false // the next row multiplies
 	}
-}
-
-func (l typed) MatMul(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
-	l.require(products)
-	return l.LinearOps.MatMul(c, f32Sums, products...)
-}
-
-func (l typed) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
-	l.require(products)
-	return l.LinearOps.MatMulGradInput(c, f32Sums, products...)
+	return of.With(nn.MatMul.When(check, nil), nn.MatMulGradInput.When(check, nil))
 }
 
 // Layers of different lowerings multiply the same value, each in its own type: its gradient is
@@ -42,7 +30,7 @@ func TestLayersShareAValue(t *testing.T) {
 	require.NoError(t, err)
 	rounding, err := nn.StockTraining(ggml.BF16, nn.NoOptionalOps)
 	require.NoError(t, err)
-	cpu.LinearOps, rounding.LinearOps = typed{cpu.LinearOps, t, ggml.F32}, typed{rounding.LinearOps, t, ggml.BF16}
+	cpu, rounding = typed(t, cpu, ggml.F32), typed(t, rounding, ggml.BF16)
 	gradient := func(layers ...*nn.Lowering) []float32 {
 		w := optest.NewWorkbench(t)
 		matrix := func(seed uint64, rows int64) *ggml.Tensor {

@@ -3,6 +3,7 @@ package device_test
 import (
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,30 +19,24 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// narrow multiplies with operands in the range of F16, as Vulkan does.
-type narrow struct{ nn.LinearOps }
-
 func inF16(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cast(c.Cast(x, ggml.F16), ggml.F32)
 }
 
-func (n narrow) MatMul(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
-	return n.LinearOps.MatMul(c, f32Sums, narrowed(c, products)...)
-}
-
-func (n narrow) MatMulGradInput(c *ggml.Context, f32Sums bool, products ...nn.Product) *ggml.Tensor {
-	return n.LinearOps.MatMulGradInput(c, f32Sums, narrowed(c, products)...)
-}
-
-func narrowed(c *ggml.Context, products []nn.Product) (list []nn.Product) {
-	for _, p := range products {
-		list = append(list, nn.Product{W: p.W, X: inF16(c, p.X)})
+// narrow multiplies with operands in the range of F16, as Vulkan does.
+func narrow(of *nn.Lowering) *nn.Lowering {
+	narrowed := func(op *nn.Op[nn.Products, *ggml.Tensor]) nn.Row {
+		return op.By(func(t *nn.Tape, products nn.Products) *ggml.Tensor {
+			list := slices.Clone(products.List)
+			for i, p := range list {
+				list[i] = nn.Product{W: p.W, X: inF16(t.C, p.X)}
+			}
+			return op.Build(t.By(of), nn.Products{F32Sums: products.F32Sums, List: list})
+		})
 	}
-	return list
-}
-
-func (n narrow) AccumulateGradWeight(c *ggml.Context, acc, x, dy *ggml.Tensor) *ggml.Tensor {
-	return n.LinearOps.AccumulateGradWeight(c, acc, inF16(c, x), inF16(c, dy))
+	return of.With(narrowed(nn.MatMul), narrowed(nn.MatMulGradInput), nn.AccumulateGradWeight.By(func(t *nn.Tape, g nn.GradOperands) *ggml.Tensor {
+		return nn.AccumulateGradWeight.Build(t.By(of), nn.GradOperands{Acc: g.Acc, X: inF16(t.C, g.X), Dy: inF16(t.C, g.Dy)})
+	}))
 }
 
 // firstGradients are the gradients of an adapter in a step of many tokens: without β₁ they are the first moments.
@@ -105,11 +100,7 @@ func TestSmallGradientsInF16(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	want := firstGradients(t, m, newEngine(t, device.Options{}))
 	requireDirections(t, want, firstGradients(t, m, newEngine(t, device.Options{
-		OpSet: device.Stock, Layers: func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
-			l := *of
-			l.LinearOps = narrow{l.LinearOps}
-			return &l
-		},
+		OpSet: device.Stock, Layers: func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering { return narrow(of) },
 	})))
 }
 

@@ -198,10 +198,11 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 		return nil, err
 	}
 	cpu, err := nn.CPU(kernels.FastestType())
-	if err == nil {
-		cpu.Repacking, cpu.ExpertOps = Kernels.repacking(), nn.CPUExperts(kernels.FastestType())
+	if err != nil {
+		return nil, err
 	}
-	return cpu, err
+	cpu.Repacking = Kernels.repacking()
+	return cpu.With(nn.GroupedGEMV()), nil
 }
 
 // optionalOps returns the optional ops of a device, which is asked once. The CPU is not asked: it has

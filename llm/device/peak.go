@@ -64,10 +64,11 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	defer leaves.Close()
 	defer c.Close()
 	w, x := leaves.NewTensor(compute, n, n), leaves.NewTensor(ggml.F32, n, n)
-	input := l.Cast(c, x)
+	t := &nn.Tape{C: c, Lowering: l}
+	input := nn.Cast.Build(t, x)
 	var sum *ggml.Tensor // of an element of each, by which their memory is free again
 	for range peakProducts {
-		y := c.View(l.MatMul(c, false, nn.Product{W: w, X: input}), []int64{1}, nil, 0)
+		y := c.View(nn.MatMul.Build(t, nn.Products{List: []nn.Product{{W: w, X: input}}}), []int64{1}, nil, 0)
 		if sum != nil {
 			y = c.Add(sum, y)
 		}

@@ -1,0 +1,69 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// ExpertOperands are products in which each column has matrices of its own: of W [n_in, n_out, experts]
+// those that IDs, I32 [used, n], chooses. X is [n_in, used, n], or [n_in, 1, n], which the matrices of a column
+// share; in the gradient [n_out, used, n].
+type ExpertOperands struct{ W, X, IDs *ggml.Tensor }
+
+// GradIDOperands are those of AccumulateGradWeightID.
+type GradIDOperands struct{ Acc, X, Dy, IDs *ggml.Tensor }
+
+// Products of experts, and their gradients.
+var (
+	// MatMulID is W_id·x [n_out, used, n].
+	MatMulID = &Op[ExpertOperands, *ggml.Tensor]{"mul_mat_id", func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return mulMatID(t.C, o.W, o.X, o.IDs)
+	}}
+	// MatMulIDGradInput is W_idᵀ·x [n_in, used, n].
+	MatMulIDGradInput = &Op[ExpertOperands, *ggml.Tensor]{"mul_mat_id_grad_input", func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return mulMatID(t.C, transposed(t.C, dequantised(t.C, o.W, ggml.F32)), o.X, o.IDs)
+	}}
+	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, to those of acc [n_in, n_out,
+	// experts] that ids chooses, in place. The ids of a column differ.
+	AccumulateGradWeightID = &Op[GradIDOperands, *ggml.Tensor]{"accumulate_grad_weight_id", plainAccumulateGradWeightID}
+)
+
+func matMulIDDequantised(t *Tape, o ExpertOperands) *ggml.Tensor {
+	return mulMatID(t.C, dequantised(t.C, o.W, ggml.F32), o.X, o.IDs)
+}
+
+// plainAccumulateGradWeightID multiplies, for each expert, columns of all tokens, some at a time, which are
+// zero where a token did not choose it.
+func plainAccumulateGradWeightID(t *Tape, g GradIDOperands) *ggml.Tensor {
+	c, acc, x, dy, ids := t.C, g.Acc, g.X, g.Dy, g.IDs
+	experts, shared, width := acc.Dim(2), x.Dim(1) < dy.Dim(1), dy.Dim(0)
+	if !shared {
+		width = max(width, x.Dim(0))
+	}
+	for _, r := range chunks(ids.Dim(1), max(1, scatterChunk/(width*experts))) {
+		some := func(x *ggml.Tensor) *ggml.Tensor {
+			return c.View(x, []int64{x.Dim(0), x.Dim(1), r.to - r.from}, []int64{x.Stride(1), x.Stride(2)}, r.from*x.Stride(2))
+		}
+		chosen := c.View(ids, []int64{ids.Dim(0), r.to - r.from}, []int64{ids.Stride(1)}, r.from*ids.Stride(1))
+		input := some(x)
+		if !shared {
+			input = spreadByExpert(c, input, chosen, experts)
+		}
+		acc = c.AddInPlace(acc, mulMat(c, tokensFirst(c, input), tokensFirst(c, spreadByExpert(c, some(dy), chosen, experts))))
+	}
+	return acc
+}
+
+// spreadByExpert is x [m, used, n] as [m, experts, n], zero where a token did not choose an expert.
+func spreadByExpert(c *ggml.Context, x, ids *ggml.Tensor, experts int64) *ggml.Tensor {
+	m, n := x.Dim(0), x.Dim(2)
+	one := c.View(x, []int64{m, 1, n}, []int64{x.Stride(1), x.Stride(2)}, 0)
+	return c.SetRows(c.Fill(c.Repeat(one, m, experts, n), 0), x, ids)
+}
+
+// tokensFirst is a copy of x [m, experts, n] as [n, m, experts].
+func tokensFirst(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Cont(c.Permute(x, [4]int{1, 2, 0, 3}))
+}
+
+// mulMatID is W_id·x.
+func mulMatID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return keepF32(w, c.MulMatID(w, x, ids))
+}
