@@ -31,7 +31,7 @@ func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32
 	t.Helper()
 	c := ggml.NewContext()
 	defer c.Close()
-	lowering, err := nn.StockTraining(ggml.F32, nn.NoOptionalOps)
+	lowering, err := nn.StockTraining(ggml.F32, nil)
 	require.NoError(t, err)
 	b := &arch.Builder{
 		Architecture: m.Architecture(), Source: m.Weight,

@@ -125,9 +125,6 @@ type SoftMaxOperands struct {
 // SoftMaxGrad is the gradient of scores that are scaled to weights.
 var SoftMaxGrad = &Op[SoftMaxOperands, *ggml.Tensor]{"soft_max_grad", func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
 	c := t.C
-	if t.Lowering.has.Has(SoftMaxBack) {
-		return c.SoftMaxBack(o.Dp, o.Weights, o.Scale)
-	}
 	mean := c.SumRows(c.Mul(o.Weights, o.Dp))
 	return c.Scale(c.Mul(o.Weights, c.Sub(o.Dp, mean)), o.Scale)
 }}

@@ -109,7 +109,7 @@ func requireDelta(t *testing.T, k deltaCase, chunk int64) {
 	operands := k.draw(rng)
 	w := optest.NewWorkbench(t)
 	g := w.NewGraph()
-	l, err := nn.StockTraining(ggml.F32, nn.NoOptionalOps)
+	l, err := nn.StockTraining(ggml.F32, nil)
 	require.NoError(t, err)
 	tape := &nn.Tape{C: w.Context, Graph: g, Lowering: l, Inputs: nn.NewInputs(w.Context), Grads: map[*ggml.Tensor]*ggml.Tensor{}}
 	leaf := func(x refmath.Tensor, ne ...int64) *ggml.Tensor {

@@ -27,12 +27,7 @@ func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {
 }
 
 func plainGLU(t *Tape, o GLUOperands) Result[GLUGrads] {
-	return gluBy(t, o, func(dy, gate *ggml.Tensor) *ggml.Tensor {
-		if o.Act == ggml.SwiGLU && t.Lowering.has.Has(SiluBack) {
-			return t.C.SiluBack(dy, gate)
-		}
-		return t.C.Mul(dy, activationSlope(t.C, o.Act, gate))
-	})
+	return gluBy(t, o, func(dy, gate *ggml.Tensor) *ggml.Tensor { return t.C.Mul(dy, activationSlope(t.C, o.Act, gate)) })
 }
 
 // gluBy takes its gradient through the activation by a function.

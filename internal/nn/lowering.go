@@ -14,7 +14,6 @@ import "github.com/goggml/ggml"
 type Lowering struct {
 	Name string        // "cpu", "stock"
 	rows map[any][]any // kernels, by op
-	has  OptionalOps   // that Plain uses
 	OptimizerOps
 	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
 	TakesCopies bool

@@ -7,20 +7,13 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// stock uses ops that every ggml device has: no op of kernels, and OUT_PROD and *_BACK only as optional
-// ops of its device.
-type stock struct{ has OptionalOps }
+// stock computes with ops that every ggml device takes.
+type stock struct{}
 
-// Stock is the lowering onto ops that every device of ggml has, as stock llama.cpp uses them:
-// products with quantised weights round x to 8 bits. It is the caller's, who may replace parts.
-func Stock() *Lowering { return stockWith(NoOptionalOps) }
-
-func stockWith(has OptionalOps) *Lowering {
-	s := stock{has}
-	return &Lowering{
-		Name: "stock", has: has,
-		OptimizerOps: s, TakesCopies: true, AdamWResults: 2,
-	}
+// Stock is the table of the plain forms, of ops that every device of ggml has, as stock llama.cpp uses them: no op of
+// kernels, no OUT_PROD and no *_BACK. Products with quantised weights round x to 8 bits.
+func Stock() *Lowering {
+	return &Lowering{Name: "stock", OptimizerOps: stock{}, TakesCopies: true, AdamWResults: 2}
 }
 
 // StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
@@ -28,20 +21,15 @@ func stockWith(has OptionalOps) *Lowering {
 // operands to BF16 and add up in F32. Checkpoints compress nothing: what they would write
 // into is the CPU's. The device has the optional ops.
 func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
-	rows := []Row{MatMul.By(matMulDequantised), MatMulID.By(matMulIDDequantised)}
-	l := stockWith(has)
+	l := Stock().With(MatMul.By(matMulDequantised), MatMulID.By(matMulIDDequantised)).With(has.rows()...)
 	switch compute {
 	case ggml.F32:
+		return l, nil
 	case ggml.BF16:
 		l.Keep = KeepBF16
-		rows = append(rows, Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) }))
-	default:
-		return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
+		return l.With(Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) })), nil
 	}
-	if has.Has(OutProd) { // which transposes nothing, of which there would be less in BF16
-		rows = append(rows, CastLowRank.By(func(_ *Tape, x *Value) *ggml.Tensor { return x.T }))
-	}
-	return l.With(rows...), nil
+	return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 }
 
 // SumSquares makes rows first: some devices add up a row by a few threads.

@@ -61,12 +61,7 @@ func (t *Tape) norm(x *Value, n Norm) *Value {
 }
 
 func plainNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
-	return normBy(t, n, func(dy, x *ggml.Tensor) *ggml.Tensor {
-		if t.Lowering.has.Has(RMSNormBack) {
-			return t.C.RMSNormBack(contiguous(t.C, dy), x, n.Eps)
-		}
-		return rmsNormGrad(t.C, dy, x, n.Eps)
-	})
+	return normBy(t, n, func(dy, x *ggml.Tensor) *ggml.Tensor { return rmsNormGrad(t.C, dy, x, n.Eps) })
 }
 
 // normBy takes its gradient through the RMS norm without a weight by a function.

@@ -1,46 +1,80 @@
 package nn
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/goggml/ggml"
 )
 
-// OptionalOps are ops of ggml that not every device has. Each takes the place of several that every
-// device has.
-type OptionalOps uint
+// An OptionalOp is an op of ggml that not every device has, with the rows that build by it. It takes the place of
+// several that every device has.
+type OptionalOp struct {
+	name string
+	rows []Row
+	try  func(t *Tape, o trialOperands) *ggml.Tensor // builds what the rows build
+}
 
-// The optional ops. OutProd is one with a transposed second operand: devices that take it have it from a
-// GEMM library, and others by a loop that their own products outrun.
-const (
-	SiluBack OptionalOps = 1 << iota
-	RMSNormBack
-	SoftMaxBack
-	RoPEBack
-	OutProd
-	endOfOptional
+// OptionalOps are some of them.
+type OptionalOps []*OptionalOp
 
-	NoOptionalOps  OptionalOps = 0
-	AllOptionalOps             = endOfOptional - 1
-)
+// AllOptionalOps are those that are tried. The last is OUT_PROD with a transposed second operand: devices that take it
+// have it from a GEMM library, and others by a loop that their own products outrun. It transposes nothing, of which there
+// would be less in BF16.
+var AllOptionalOps = OptionalOps{
+	{"silu_back", []Row{GLU.When(
+		func(_ *Tape, o GLUOperands) bool { return o.Act == ggml.SwiGLU },
+		func(t *Tape, o GLUOperands) Result[GLUGrads] { return gluBy(t, o, t.C.SiluBack) },
+	)}, func(t *Tape, o trialOperands) *ggml.Tensor {
+		return GLU.Build(t, GLUOperands{ggml.SwiGLU, o.x, o.y}).Grad(o.dy).Gate
+	}},
+	{"rms_norm_back", []Row{Normalization.By(func(t *Tape, n NormOperands) Result[*ggml.Tensor] {
+		return normBy(t, n, func(dy, x *ggml.Tensor) *ggml.Tensor { return t.C.RMSNormBack(contiguous(t.C, dy), x, n.Eps) })
+	})}, func(t *Tape, o trialOperands) *ggml.Tensor {
+		return Normalization.Build(t, NormOperands{o.x, Norm{Eps: 1e-5}}).Grad(o.dy)
+	}},
+	{"soft_max_back", []Row{SoftMaxGrad.By(func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
+		return t.C.SoftMaxBack(o.Dp, o.Weights, o.Scale)
+	})}, func(t *Tape, o trialOperands) *ggml.Tensor {
+		return SoftMaxGrad.Build(t, SoftMaxOperands{o.dy, t.C.SoftMax(o.x), 0.5})
+	}},
+	{"rope_back", []Row{RoPE.By(ropeBack)}, func(t *Tape, o trialOperands) *ggml.Tensor {
+		r := ggml.RoPE{Dims: trialSize, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, AttnFactor: 1}
+		return RoPE.Build(t, RoPEOperands{o.x, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated}}).Grad(o.dy)
+	}},
+	{"out_prod", []Row{
+		OuterProducts.When(areF32, func(t *Tape, p PairOperands) *ggml.Tensor { return t.C.OutProd(p.X, p.Y) }),
+		MulTransposed.When(areF32, func(t *Tape, p PairOperands) *ggml.Tensor { return t.C.OutProd(p.X, t.C.Transpose(p.Y)) }),
+		CastLowRank.By(func(_ *Tape, x *Value) *ggml.Tensor { return x.T }),
+	}, func(t *Tape, o trialOperands) *ggml.Tensor {
+		p := PairOperands{o.x, transposed(t.C, o.y)}
+		return t.C.Concat(OuterProducts.Build(t, PairOperands{o.x, o.y}), MulTransposed.Build(t, p), 1)
+	}},
+}
 
-// Has reports whether all of the others are among the ops.
-func (o OptionalOps) Has(others OptionalOps) bool { return o&others == others }
+// And are the ops that are among others, too.
+func (o OptionalOps) And(others OptionalOps) OptionalOps {
+	return slices.DeleteFunc(slices.Clone(o), func(op *OptionalOp) bool { return !slices.Contains(others, op) })
+}
+
+func (o OptionalOps) rows() []Row {
+	var rows []Row
+	for _, op := range o {
+		rows = append(rows, op.rows...)
+	}
+	return rows
+}
 
 // String lists the ops as ggml names them, "none" without any.
 func (o OptionalOps) String() string {
 	var list []string
-	for _, t := range optionalTrials {
-		if o.Has(t.op) {
-			list = append(list, t.name)
-		}
+	for _, op := range o {
+		list = append(list, op.name)
 	}
-	if len(list) == 0 {
-		return "none"
-	}
-	return strings.Join(list, ", ")
+	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
 // trialOperands are the operands of a trial: random numbers [trialSize, 8, trialTokens], and
@@ -49,63 +83,34 @@ type trialOperands struct{ x, y, dy, positions, negated *ggml.Tensor }
 
 const trialSize, trialTokens = 64, 4
 
-// tape builds with the ops.
-func (s stock) tape(c *ggml.Context) *Tape { return &Tape{C: c, Lowering: stockWith(s.has)} }
-
-// optionalTrials build what has an optional op in it, or in its place those that every device has.
-var optionalTrials = []struct {
-	op    OptionalOps
-	name  string
-	build func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor
-}{
-	{SiluBack, "silu_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return GLU.Build(s.tape(c), GLUOperands{ggml.SwiGLU, o.x, o.y}).Grad(o.dy).Gate
-	}},
-	{RMSNormBack, "rms_norm_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return Normalization.Build(s.tape(c), NormOperands{o.x, Norm{Eps: 1e-5}}).Grad(o.dy)
-	}},
-	{SoftMaxBack, "soft_max_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		return SoftMaxGrad.Build(s.tape(c), SoftMaxOperands{o.dy, c.SoftMax(o.x), 0.5})
-	}},
-	{RoPEBack, "rope_back", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		r := ggml.RoPE{Dims: trialSize, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, AttnFactor: 1}
-		return RoPE.Build(s.tape(c), RoPEOperands{o.x, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated}}).Grad(o.dy)
-	}},
-	{OutProd, "out_prod", func(c *ggml.Context, s stock, o trialOperands) *ggml.Tensor {
-		t := s.tape(c)
-		return c.Concat(OuterProducts.Build(t, PairOperands{o.x, o.y}), MulTransposed.Build(t, PairOperands{o.x, transposed(c, o.y)}), 1)
-	}},
-}
-
 // FindOptionalOps asks a device which of the ops it has, and tries whether they compute what those in
 // their place do, in memory of the type.
 func FindOptionalOps(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, compute func(*ggml.Graph) error) (OptionalOps, error) {
-	found := NoOptionalOps
 	if supportsAnything(supports) {
-		return found, nil
+		return nil, nil
 	}
-	for _, t := range optionalTrials {
-		ok, err := tryOp(memory, supports, compute, func(c *ggml.Context, o trialOperands) (by, instead *ggml.Tensor) {
-			return t.build(c, stock{t.op}, o), t.build(c, stock{}, o)
-		})
+	var found OptionalOps
+	for _, op := range AllOptionalOps {
+		ok, err := op.works(memory, supports, compute)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if ok {
-			found |= t.op
+			found = append(found, op)
 		}
 	}
 	return found, nil
 }
 
-// tryOp reports whether a device has all ops of what is built, and computes the same by both.
-func tryOp(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, compute func(*ggml.Graph) error,
-	build func(c *ggml.Context, o trialOperands) (by, instead *ggml.Tensor)) (bool, error) {
+// works reports whether a device has all ops of what the rows build and of what they replace, and computes the same by
+// both.
+func (op *OptionalOp) works(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, compute func(*ggml.Graph) error) (bool, error) {
 	c := ggml.NewContext()
 	defer c.Close()
 	matrices := func() *ggml.Tensor { return c.NewTensor(ggml.F32, trialSize, 8, trialTokens) }
 	o := trialOperands{matrices(), matrices(), matrices(), c.NewTensor(ggml.I32, trialTokens), c.NewTensor(ggml.I32, trialTokens)}
-	by, instead := build(c, o)
+	plain := &Tape{C: c, Lowering: Stock()}
+	by, instead := op.try(plain.By(plain.Lowering.With(op.rows...)), o), op.try(plain, o)
 	g := c.NewGraph(by.SetOutput(), instead.SetOutput())
 	if err := c.Err(); err != nil {
 		return false, err

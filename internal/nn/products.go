@@ -34,16 +34,10 @@ var (
 	}}
 	// OuterProducts is Σ x ⊗ y over the columns of x [m, n] and y [k, n] → [m, k].
 	OuterProducts = &Op[PairOperands, *ggml.Tensor]{"out_prod", func(t *Tape, p PairOperands) *ggml.Tensor {
-		if t.Lowering.has.Has(OutProd) && areF32(t, p) {
-			return t.C.OutProd(p.X, p.Y)
-		}
 		return mulMat(t.C, transposed(t.C, p.X), transposed(t.C, p.Y))
 	}}
 	// MulTransposed is Xᵀ·Y [m, n] of X [m, k] and Y [k, n].
 	MulTransposed = &Op[PairOperands, *ggml.Tensor]{"mul_transposed", func(t *Tape, p PairOperands) *ggml.Tensor {
-		if t.Lowering.has.Has(OutProd) && areF32(t, p) {
-			return t.C.OutProd(p.X, t.C.Transpose(p.Y))
-		}
 		return mulMat(t.C, transposed(t.C, p.X), p.Y)
 	}}
 )

@@ -28,7 +28,7 @@ func TestLayersShareAValue(t *testing.T) {
 	const width, tokens = 32, 6
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
-	rounding, err := nn.StockTraining(ggml.BF16, nn.NoOptionalOps)
+	rounding, err := nn.StockTraining(ggml.BF16, nil)
 	require.NoError(t, err)
 	cpu, rounding = typed(t, cpu, ggml.F32), typed(t, rounding, ggml.BF16)
 	gradient := func(layers ...*nn.Lowering) []float32 {

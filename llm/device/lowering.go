@@ -155,17 +155,17 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 
 // everywhere is a lowering by ops that all devices have.
 func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
-	of, has := nn.Stock(), nn.NoOptionalOps
+	of, has := nn.Stock(), nn.AllOptionalOps
 	others := e.places.devices[:len(e.places.devices)-1]
-	if len(others) > 0 {
-		has = nn.AllOptionalOps
+	if len(others) == 0 {
+		has = nil
 	}
 	for i := range others {
 		some, err := e.optionalOps(i)
 		if err != nil {
 			return nil, err
 		}
-		has &= some
+		has = has.And(some)
 	}
 	if u.Phase == Training {
 		var err error
@@ -209,7 +209,7 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 // them all, and multiplies faster without.
 func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	if i == len(e.places.devices)-1 {
-		return nn.NoOptionalOps, nil
+		return nil, nil
 	}
 	if has, known := e.optional[i]; known {
 		return has, nil
@@ -217,7 +217,7 @@ func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	d, b := e.places.devices[i], e.backends[i]
 	has, err := nn.FindOptionalOps(b.BufferType(), d.SupportsOp, func(g *ggml.Graph) error { return b.Compute(context.Background(), g) })
 	if err != nil {
-		return 0, fmt.Errorf("the ops of %s: %w", d.Name(), err)
+		return nil, fmt.Errorf("the ops of %s: %w", d.Name(), err)
 	}
 	ggml.Logger().Debug("ops that not every device has", slog.String("device", d.Name()), slog.String("ops", has.String()))
 	e.optional[i] = has

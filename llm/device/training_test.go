@@ -277,7 +277,7 @@ func TestLoweringsByLayer(t *testing.T) {
 		default:
 			return of
 		}
-		stock, err := nn.StockTraining(ggml.F32, nn.NoOptionalOps)
+		stock, err := nn.StockTraining(ggml.F32, nil)
 		require.NoError(t, err)
 		return stock
 	}})

@@ -144,7 +144,7 @@ func TestOracleFindsWrongGradients(t *testing.T) {
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
-	stock, err := nn.StockTraining(ggml.F32, nn.NoOptionalOps)
+	stock, err := nn.StockTraining(ggml.F32, nil)
 	require.NoError(t, err)
 	for _, lowering := range []*nn.Lowering{cpu, stock} {
 		require.Less(t, worstGradient(t, m, lowering, batch, exact), bound, lowering.Name)
