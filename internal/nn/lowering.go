@@ -14,7 +14,6 @@ import "github.com/goggml/ggml"
 type Lowering struct {
 	Name string        // "cpu", "stock"
 	rows map[any][]any // kernels, by op
-	OptimizerOps
 	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
 	TakesCopies bool
 	// AdamWResults is how many results as large as a parameter its AdamWStep has.
@@ -35,37 +34,6 @@ type Lowerings func(layer int, kind string) *Lowering
 
 // NoLayer stands for the parts before and after the layers.
 const NoLayer = -1
-
-// AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
-// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁, β₂,
-// ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the
-// gradient. A skipped step has learning rate, decay and factor 0, and β 1.
-type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
-
-// GateOperands decide whether a step is taken; contiguous F32.
-type GateOperands struct {
-	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
-	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
-	Settings        *ggml.Tensor // [8, groups + 1]: the settings of [AdamWOperands] for each group, and for a skipped step
-	Clip            float64      // largest norm, of gradients times their factor; 0 for any
-}
-
-// Gradients are the gradients of all parameters, contiguous F32: one by one, and in runs of adjacent
-// ones.
-type Gradients struct{ Each, Runs []*ggml.Tensor }
-
-// OptimizerOps are steps of an optimiser.
-type OptimizerOps interface {
-	// SumSquares adds up the squares of all gradients, to [1].
-	SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor
-	// GateStep takes the step if the norm and all losses that count are finite. It returns the
-	// square of the norm and whether the step is taken, 1 or 0, [2]; and the settings of each
-	// group, or of a skipped step. A group's factor is lowered if the norm would exceed Clip.
-	GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor)
-	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
-	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
-	AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor
-}
 
 // A MatrixGroup are matrices [n_in, n_out] that multiply the same input, of which W and the name in files are known.
 type MatrixGroup struct {

@@ -7,9 +7,6 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// cpu computes with this project's own kernels.
-type cpu struct{}
-
 // CPU is the lowering onto [github.com/goggml/ggml/kernels]. Products with frozen
 // weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
 // too, and either is faster where it is the [kernels.FastestType].
@@ -23,8 +20,8 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
 	l := &Lowering{
-		Name:         "cpu",
-		OptimizerOps: cpu{}, Keep: keep,
+		Name: "cpu",
+		Keep: keep,
 	}
 	return l.With(cpuProducts{compute}.rows()...).With(
 		Attention.When(seesInterval, causalAttention),
@@ -35,6 +32,11 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		RoPE.By(ropeBack),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
+		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
+		GateStep.By(gateStep),
+		AdamWStep.By(func(t *Tape, a AdamWOperands) []*ggml.Tensor {
+			return []*ggml.Tensor{kernels.AdamWStep(t.C, kernels.AdamWOperands(a))}
+		}),
 	), nil
 }
 
@@ -168,29 +170,13 @@ func weightedRMSNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
 	}}
 }
 
-// SumSquares goes by parameters, so that the sum does not depend on where they lie.
-func (cpu) SumSquares(c *ggml.Context, g Gradients) *ggml.Tensor {
-	return addUp(c, g.Each, kernels.SumSquares)
-}
-
-// addUp adds up what is made of each.
-func addUp(c *ggml.Context, list []*ggml.Tensor, of func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
-	all := of(c, list[0])
-	for _, x := range list[1:] {
-		all = c.Add(all, of(c, x))
-	}
-	return all
-}
-
-func (cpu) GateStep(c *ggml.Context, g GateOperands) (status *ggml.Tensor, settings []*ggml.Tensor) {
-	gated := kernels.GateStep(c, kernels.GateOperands(g))
+// gateStep has the settings of all groups in one tensor, and the status behind them.
+func gateStep(t *Tape, g GateOperands) GatedStep {
+	all := kernels.GateStep(t.C, kernels.GateOperands(g))
 	groups := g.Settings.Dim(1) - 1
+	gated := GatedStep{Status: t.C.View(all, []int64{2}, nil, groups*g.Settings.Stride(1))}
 	for i := range groups {
-		settings = append(settings, c.View(gated, []int64{8}, nil, i*g.Settings.Stride(1)))
+		gated.Settings = append(gated.Settings, t.C.View(all, []int64{8}, nil, i*g.Settings.Stride(1)))
 	}
-	return c.View(gated, []int64{2}, nil, groups*g.Settings.Stride(1)), settings
-}
-
-func (cpu) AdamWStep(c *ggml.Context, a AdamWOperands) []*ggml.Tensor {
-	return []*ggml.Tensor{kernels.AdamWStep(c, kernels.AdamWOperands(a))}
+	return gated
 }

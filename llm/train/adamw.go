@@ -96,7 +96,8 @@ func (o *optimizer) build(tokens int64) error {
 	if err != nil {
 		return err
 	}
-	c, lowering := o.graphCtx, lowerings(nn.NoLayer, "")
+	c := o.graphCtx
+	t := &nn.Tape{C: c, Lowering: lowerings(nn.NoLayer, "")}
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
@@ -105,13 +106,13 @@ func (o *optimizer) build(tokens int64) error {
 		return err
 	}
 	o.divide()
-	status, settings := lowering.GateStep(c, nn.GateOperands{
-		Squares: o.sumSquares(c, lowerings), Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
+	gated := nn.GateStep.Build(t, nn.GateOperands{
+		Squares: o.sumSquares(t, lowerings), Losses: c.View(o.report, []int64{tokens}, nil, 0), Weights: o.weights, Settings: o.numbers, Clip: o.settings.Clip,
 	})
-	nodes := []*ggml.Tensor{c.Copy(status, c.View(o.report, []int64{2}, nil, tokens*o.report.Stride(0)))}
+	nodes := []*ggml.Tensor{c.Copy(gated.Status, c.View(o.report, []int64{2}, nil, tokens*o.report.Stride(0)))}
 	for _, r := range o.runs {
-		step := nn.AdamWOperands{Param: o.parameters(r), Grad: r.grad, M: r.first, V: r.second, Settings: settings[r.group]}
-		nodes = append(nodes, o.loweringOf(r.members[0], lowerings).AdamWStep(c, step)...)
+		step := nn.AdamWOperands{Param: o.parameters(r), Grad: r.grad, M: r.first, V: r.second, Settings: gated.Settings[r.group]}
+		nodes = append(nodes, nn.AdamWStep.Build(t.By(o.loweringOf(r.members[0], lowerings)), step)...)
 	}
 	if o.update.Workspace, err = o.engine.NewWorkspace(); err != nil {
 		return err
@@ -126,8 +127,8 @@ func (o *optimizer) loweringOf(i int, of nn.Lowerings) *nn.Lowering {
 	return of(w.Layer, w.Kind)
 }
 
-// sumSquares adds up the squares of all gradients, each by the ops of its lowering.
-func (o *optimizer) sumSquares(c *ggml.Context, of nn.Lowerings) *ggml.Tensor {
+// sumSquares adds up the squares of all gradients, those of each lowering by its ops.
+func (o *optimizer) sumSquares(t *nn.Tape, of nn.Lowerings) *ggml.Tensor {
 	var list []*nn.Lowering
 	gradients := map[*nn.Lowering]*nn.Gradients{}
 	by := func(i int) *nn.Gradients {
@@ -146,9 +147,9 @@ func (o *optimizer) sumSquares(c *ggml.Context, of nn.Lowerings) *ggml.Tensor {
 		g := by(r.members[0])
 		g.Runs = append(g.Runs, r.grad)
 	}
-	sum := list[0].SumSquares(c, *gradients[list[0]])
+	sum := nn.SumSquares.Build(t.By(list[0]), *gradients[list[0]])
 	for _, l := range list[1:] {
-		sum = c.Add(sum, l.SumSquares(c, *gradients[l]))
+		sum = t.C.Add(sum, nn.SumSquares.Build(t.By(l), *gradients[l]))
 	}
 	return sum
 }

@@ -1,0 +1,109 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
+
+// AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
+// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁,
+// β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of
+// the gradient. Those of no step have a learning rate, decay and factor of 0, and β of 1.
+type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
+
+// GateOperands are what decides about a step, contiguous F32.
+type GateOperands struct {
+	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
+	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
+	Settings        *ggml.Tensor // [8, groups + 1], those of [AdamWOperands] of each group, and of no step
+	Clip            float64      // largest norm, of gradients times their factor; 0 for any
+}
+
+// Gradients are those of all parameters, contiguous F32: one by one, and in runs of those that lie one
+// after the other.
+type Gradients struct{ Each, Runs []*ggml.Tensor }
+
+// A GatedStep is whether a step is taken.
+type GatedStep struct {
+	Status   *ggml.Tensor   // the square of the norm, and 1 where it is taken or 0, [2]
+	Settings []*ggml.Tensor // of each group: with a smaller factor where that would leave a norm above Clip, or of no step
+}
+
+// Steps of an optimiser.
+var (
+	// SumSquares adds up the squares of all gradients, to [1].
+	SumSquares = &Op[Gradients, *ggml.Tensor]{"sum_squares", plainSumSquares}
+	// GateStep takes the step where the norm and all losses that count are finite.
+	GateStep = &Op[GateOperands, GatedStep]{"gate_step", plainGateStep}
+	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
+	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
+	AdamWStep = &Op[AdamWOperands, []*ggml.Tensor]{"adamw_step", plainAdamWStep}
+)
+
+// addUp adds up what is made of each.
+func addUp(c *ggml.Context, list []*ggml.Tensor, of func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+	all := of(c, list[0])
+	for _, x := range list[1:] {
+		all = c.Add(all, of(c, x))
+	}
+	return all
+}
+
+// plainSumSquares makes rows first: some devices add up a row by a few threads.
+func plainSumSquares(t *Tape, g Gradients) *ggml.Tensor {
+	return addUp(t.C, g.Runs, func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+		squares, n := c.Sqr(x), x.NumElements()
+		if row := min(1<<10, n&-n); row >= 32 { // the largest power of two that divides it
+			squares = c.SumRows(c.Reshape(squares, row, n/row))
+		}
+		return c.Sum(squares)
+	})
+}
+
+// plainGateStep looks the settings up by whether the step is taken: of those that are not, nothing is
+// computed with. What is infinite or no number is not below the largest number. The norm that is
+// clipped is that of what the factor of the gradient makes of it.
+func plainGateStep(t *Tape, g GateOperands) (gated GatedStep) {
+	c := t.C
+	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
+	counted := c.Mul(c.ScaleBias(finite(g.Losses), -1, 1), c.Sqr(g.Weights))
+	taken := c.Mul(finite(g.Squares), c.ScaleBias(c.Step(c.Sum(counted)), -1, 1))
+
+	part := func(n, group, first int64) *ggml.Tensor {
+		return c.View(g.Settings, []int64{n}, nil, group*g.Settings.Stride(1)+first*g.Settings.Stride(0))
+	}
+	groups, row := g.Settings.Dim(1)-1, c.ArgMax(c.Concat(c.ScaleBias(taken, -1, 1), taken, 0))
+	for i := range groups {
+		step := part(8, i, 0)
+		if g.Clip > 0 {
+			factor := part(1, i, 7)
+			norm := c.Mul(c.Sqrt(g.Squares), factor)
+			clip := c.Clamp(c.Div(c.ScaleBias(g.Squares, 0, float32(g.Clip)), norm), 0, 1)
+			step = c.Concat(part(7, i, 0), c.Mul(clip, factor), 0)
+		}
+		gated.Settings = append(gated.Settings, c.Reshape(c.GetRows(c.Concat(part(8, groups, 0), step, 1), row), 8))
+	}
+	gated.Status = c.Concat(g.Squares, taken, 0)
+	return gated
+}
+
+// largestSquared is the largest number with a finite square.
+var largestSquared = math.Nextafter32(1<<64, 0)
+
+// plainAdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
+// first seven; the eighth is the factor of the gradient. No step multiplies what the gradient
+// gives by 0, for which it has to be finite: Relu makes 0 of NaN, which a clamp of some devices lets
+// pass.
+func plainAdamWStep(t *Tape, a AdamWOperands) []*ggml.Tensor {
+	c, size := t.C, a.Settings.Type().BlockBytes()
+	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))
+	clipped = c.Sub(c.Relu(clipped), c.Relu(c.Neg(clipped)))
+	clipped = c.ClampInPlace(clipped, -largestSquared, largestSquared)
+	update := c.OptStepAdamW(ggml.AdamWOperands{
+		Param: a.Param, Grad: clipped, M: a.M, V: a.V, Settings: c.View(a.Settings, []int64{7}, nil, 0),
+	})
+	// The zeros are made of what the gradient was read for: devices reorder what does not
+	// depend on each other.
+	return []*ggml.Tensor{update, c.Copy(c.Fill(clipped, 0), a.Grad)}
+}
