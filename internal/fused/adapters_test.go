@@ -60,9 +60,9 @@ func randomInput(width, tokens int64) []float32 {
 // products returns the products of matrices and their adapters with x.
 func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32, group []string) [][]float32 {
 	t.Helper()
-	f, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))
+	row, prepared, err := fused.Ops{}.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))
 	require.NoError(t, err)
-	defer f.Close()
+	defer prepared.Close()
 	lowering, err := nn.CPU(kernels.FastestType())
 	require.NoError(t, err)
 	c := ggml.NewContext()
@@ -73,9 +73,9 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	}
 	width := matrices[0].W.Dim(0)
 	in := c.NewTensor(ggml.F32, width, int64(len(x))/width).SetInput()
-	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering}
+	tape := &nn.Tape{C: c, Graph: c.NewGraph(), Lowering: lowering.With(row)}
 	var results []*ggml.Tensor
-	for _, y := range f.Linear(tape, nn.Input(in), matrices...) {
+	for _, y := range tape.Linear(nn.Input(in), matrices...) {
 		results = append(results, c.Cont(y.T).SetOutput())
 	}
 	tape.Graph.Expand(results...)
@@ -225,7 +225,7 @@ func TestAdaptersKeepTheirType(t *testing.T) {
 	other := s.Adapters[name][0]
 	p := roundedAdapters(t, model.Adapters{name: s.Adapters["blk.1.ffn_down.weight"]}, ggml.F16)[name][0]
 	types := func(pairs ...model.LoRAPair) []ggml.Type {
-		f, err := fused.Ops{}.Fuse(nil, s.Model.MatrixGroups(nil), nn.AdaptersOf(model.Adapters{name: pairs}))
+		_, f, err := fused.Ops{}.Fuse(nil, s.Model.MatrixGroups(nil), nn.AdaptersOf(model.Adapters{name: pairs}))
 		require.NoError(t, err)
 		defer f.Close()
 		return fused.Types(f, name)

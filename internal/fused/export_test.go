@@ -1,12 +1,14 @@
 package fused
 
 import (
+	"io"
+
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// Types returns the types of a matrix's a and b.
-func Types(f nn.FusedOps, name string) []ggml.Type {
+// Types are those of the a and b of a matrix.
+func Types(f io.Closer, name string) []ggml.Type {
 	p := f.(*linear).adapters.pairs[name]
 	return []ggml.Type{p.a.Type(), p.b.Type()}
 }

@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"io"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -12,15 +13,15 @@ import (
 type Ops struct{}
 
 // Fuse makes products of matrices, or of their copies, with these adapters.
-func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.FusedOps, error) {
+func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row, io.Closer, error) {
 	a, err := fuse(groups, of)
 	if err != nil {
-		return nil, err
+		return nn.Row{}, nil, err
 	}
 	library, _ := kernels.GEMMLibrary()
 	f := &linear{adapters: a, hasGEMM: library != ""}
 	f.repacked, _ = p.(*repacked)
-	return f, nil
+	return nn.Linear.By(f.build), f, nil
 }
 
 // linear makes products by GEMV of few tokens and GEMM of many where there is a library for it,
@@ -37,9 +38,9 @@ func (l *linear) Close() error {
 	return nil
 }
 
-// Linear multiplies by as few ops as there can be.
-func (l *linear) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
-	i := &input{linear: l, Tape: t, x: x}
+// build multiplies by as few ops as there can be.
+func (l *linear) build(t *nn.Tape, o nn.LinearOperands) []*nn.Value {
+	i, matrices := &input{linear: l, Tape: t, x: o.X}, o.Matrices
 	if slices.ContainsFunc(matrices, func(m nn.Matrix) bool { return m.Scale != nil }) {
 		return i.scaled(matrices)
 	}

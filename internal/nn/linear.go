@@ -50,6 +50,20 @@ type Matrix struct {
 	Exact                             bool // products are in F32 whatever the compute type
 }
 
+// LinearOperands are matrices that multiply the same X [n_in, n].
+type LinearOperands struct {
+	X        *Value
+	Matrices []Matrix
+}
+
+// Linear is [Tape.Linear] of matrices on one device.
+var Linear = &Op[LinearOperands, []*Value]{"linear", func(t *Tape, o LinearOperands) (list []*Value) {
+	for _, m := range o.Matrices {
+		list = append(list, t.linear(o.X, m))
+	}
+	return list
+}}
+
 // Linear multiplies matrices with the same x [n_in, n] → [n_out, n] each, with bias and
 // adapters: OutScale · (Scale · W·x + Bias + Σ s·B·(A·x)) + OutBias.
 func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
@@ -58,19 +72,7 @@ func (t *Tape) Linear(x *Value, matrices ...Matrix) []*Value {
 		on, from := t.of(matrices[n]), n
 		for n++; n < len(matrices) && t.of(matrices[n]).Lowering == on.Lowering; n++ {
 		}
-		list = append(list, on.linears(x, matrices[from:n])...)
-	}
-	return list
-}
-
-// linears is Linear of matrices of one lowering.
-func (t *Tape) linears(x *Value, matrices []Matrix) []*Value {
-	if f := t.Lowering.Fused; f != nil {
-		return f.Linear(t, x, matrices...)
-	}
-	var list []*Value
-	for _, m := range matrices {
-		list = append(list, t.linear(x, m))
+		list = append(list, Linear.Build(on, LinearOperands{x, matrices[from:n]})...)
 	}
 	return list
 }

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"io"
+
+	"github.com/goggml/ggml"
+)
 
 // A Lowering decides by which ops a device computes what layers are made of. It is a value
 // of small interfaces: a new one starts as [Stock], and replaces what its device does better.
@@ -22,10 +26,8 @@ type Lowering struct {
 	Keep KeepForm
 	// Supports reports whether the device has an op, for those that have another form; nil is all.
 	Supports func(op *ggml.Tensor) bool
-	// Repacking prepares products of graphs without gradients; nil leaves them to LinearOps.
+	// Repacking prepares the products of sessions; nil prepares nothing.
 	Repacking RepackingOps
-	// Fused makes them, where Repacking has prepared them.
-	Fused FusedOps
 }
 
 // Lowerings returns the lowering of the device that holds a kind of weight of a layer, [NoLayer] for embedding
@@ -43,22 +45,16 @@ type MatrixGroup struct {
 
 // RepackingOps prepare products of sessions: matrices and adapters that do not change.
 type RepackingOps interface {
-	// Repack copies matrices of a file into the layouts in which the device multiplies fastest for
-	// this many sequences at once.
+	// Repack copies matrices of a file into the layouts in which the device multiplies them
+	// fastest, for so many sequences at once.
 	Repack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Repacked, error)
-	// Fuse prepares the products of groups with adapters, by repacked copies if there are any.
-	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (FusedOps, error)
+	// Fuse returns a row of products of groups with adapters, by their repacked copies if there are, without
+	// gradients. It is valid until the closer frees what was prepared for it.
+	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (Row, io.Closer, error)
 }
 
 // Repacked are matrices that [RepackingOps] copied. Close frees them.
-type Repacked interface{ Close() error }
-
-// FusedOps are whole linear layers without gradients. Close frees what was prepared for them.
-type FusedOps interface {
-	// Linear is [Tape.Linear] of the matrices of a group.
-	Linear(t *Tape, x *Value, matrices ...Matrix) []*Value
-	Close() error
-}
+type Repacked io.Closer
 
 // A KeepForm is one in which checkpoints keep their inputs [m, n].
 type KeepForm int

@@ -146,8 +146,10 @@ func (a *Architecture) takeInventory() error {
 		},
 		NumTokens: 1, Rows: 1,
 	}
-	lister := nn.Stock()
-	lister.Fused = groupLister{a}
+	lister := nn.Stock().With(nn.Linear.By(func(t *nn.Tape, o nn.LinearOperands) []*nn.Value {
+		a.noteGroup(o.Matrices)
+		return nn.Linear.Plain(t, o)
+	}))
 	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: lister, Inputs: nn.NewInputs(ctx)}
 	b.Logits(t, b.Hidden(t, false))
 	a.resolved = true
@@ -163,23 +165,16 @@ func (a *Architecture) note(w Weight) {
 	}
 }
 
-// groupLister notes which matrices are multiplied with the same input.
-type groupLister struct{ a *Architecture }
-
-func (l groupLister) Linear(t *nn.Tape, x *nn.Value, matrices ...nn.Matrix) []*nn.Value {
+// noteGroup lists matrices that multiply the same input.
+func (a *Architecture) noteGroup(matrices []nn.Matrix) {
 	var group []*Weight
 	for _, m := range matrices {
-		group = append(group, l.a.byName[m.Name])
+		group = append(group, a.byName[m.Name])
 	}
-	if !slices.ContainsFunc(l.a.groups, func(g []*Weight) bool { return g[0] == group[0] }) { // layers may share a block
-		l.a.groups = append(l.a.groups, group)
+	if !slices.ContainsFunc(a.groups, func(g []*Weight) bool { return g[0] == group[0] }) { // layers may share a block
+		a.groups = append(a.groups, group)
 	}
-	bare := *t
-	bare.Lowering = nn.Stock()
-	return bare.Linear(x, matrices...)
 }
-
-func (groupLister) Close() error { return nil }
 
 // modulesOf gathers the rows of matrices by the modules that transformers has them in.
 func modulesOf(weights []*Weight) []Module {

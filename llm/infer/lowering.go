@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"io"
 	"maps"
 
 	"github.com/goggml/ggml"
@@ -11,19 +12,20 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A lowering decides how the graphs of a session are computed: by the engine's lowerings, with
+// A lowering decides how the graphs of a session are computed: by the engine's tables, with rows for
 // the products that these prepare from the model's matrices and the adapters.
 type lowering struct {
 	prefill, decode nn.Lowerings
 	adapters        nn.Adapters
-	fused           map[nn.RepackingOps]nn.FusedOps
+	fused           map[nn.RepackingOps]nn.Row
+	closers         []io.Closer // of these
 }
 
 func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lowering, error) {
-	l := &lowering{adapters: adapters, fused: map[nn.RepackingOps]nn.FusedOps{}}
+	l := &lowering{adapters: adapters, fused: map[nn.RepackingOps]nn.Row{}}
 	var err error
-	if l.prefill, err = l.prepare(m, e, device.Prefill, adapters); err == nil {
-		l.decode, err = l.prepare(m, e, device.Decode, adapters)
+	if l.prefill, err = l.prepare(m, e, device.Prefill); err == nil {
+		l.decode, err = l.prepare(m, e, device.Decode)
 	}
 	if err != nil {
 		l.close()
@@ -32,8 +34,8 @@ func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lower
 	return l, nil
 }
 
-// prepare makes the lowerings of a phase whole.
-func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, adapters nn.Adapters) (nn.Lowerings, error) {
+// prepare makes the tables of a phase whole.
+func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase) (nn.Lowerings, error) {
 	of, err := e.Lowerings(device.Use{Phase: p})
 	if err != nil {
 		return nil, err
@@ -44,11 +46,11 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 		if whole[bare] != nil || bare.Repacking == nil {
 			continue
 		}
-		own := *bare
-		if own.Fused, err = l.fuse(m, own.Repacking, of, adapters); err != nil {
+		row, err := l.fuse(m, bare.Repacking, of)
+		if err != nil {
 			return nil, err
 		}
-		whole[bare] = &own
+		whole[bare] = bare.With(row)
 	}
 	return func(layer int, kind string) *nn.Lowering {
 		bare := of(layer, kind)
@@ -56,17 +58,17 @@ func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase, ada
 	}, nil
 }
 
-// fuse prepares the products of lowerings once for all graphs.
-func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, of nn.Lowerings, adapters nn.Adapters) (nn.FusedOps, error) {
-	if l.fused[by] == nil {
-		groups := m.MatrixGroups(func(w *arch.Weight) bool { return of(w.Layer, w.Kind).Repacking == by })
-		f, err := by.Fuse(m.RepackedMatrices(), groups, ofProducts(m, adapters))
-		if err != nil {
-			return nil, err
-		}
-		l.fused[by] = f
+// fuse prepares the products of tables once for all graphs.
+func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, of nn.Lowerings) (nn.Row, error) {
+	if row, made := l.fused[by]; made {
+		return row, nil
 	}
-	return l.fused[by], nil
+	groups := m.MatrixGroups(func(w *arch.Weight) bool { return of(w.Layer, w.Kind).Repacking == by })
+	row, closer, err := by.Fuse(m.RepackedMatrices(), groups, ofProducts(m, l.adapters))
+	if err == nil {
+		l.fused[by], l.closers = row, append(l.closers, closer)
+	}
+	return row, err
 }
 
 // ofProducts returns the adapters of products. Adapters of an embedding act on the lookup only,
@@ -92,7 +94,7 @@ func (l *lowering) close() {
 	if l == nil {
 		return
 	}
-	for _, f := range l.fused {
-		f.Close()
+	for _, c := range l.closers {
+		c.Close()
 	}
 }

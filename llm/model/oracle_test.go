@@ -79,6 +79,11 @@ func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
 
 // spoilings are what can be wrong of ops, by their names.
 var spoilings = map[string][]spoiling{
+	"Linear": {spoil(nn.Linear, func(wrong func(**ggml.Tensor), ys *[]*nn.Value) {
+		for _, y := range *ys {
+			wrong(&y.T)
+		}
+	})},
 	"RoPE":       {spoilResult(nn.RoPE), spoilGrads(nn.RoPE, spoilGrad)},
 	"ScatterAdd": {spoil(nn.ScatterAdd, spoilGrad)},
 	"SumColumns": {spoil(nn.SumColumns, spoilGrad)},
