@@ -21,7 +21,7 @@ func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
 		return f(t, x)
 	}
-	restore, first := t.keep(x.T), t.newMemo(x)
+	restore, first := Keep.Build(t, x.T), t.newMemo(x)
 	memo := first
 	y := t.forward(x, &memo, f)
 	// The graph is in order of use: the recomputation must not be pulled

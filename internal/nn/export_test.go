@@ -8,7 +8,7 @@ func Kept(g *ggml.Graph, l *Lowering, inputs ...*ggml.Tensor) (restored []*ggml.
 	t.KeepInputs(make([]int, len(inputs))...)
 	var restore []func() *ggml.Tensor
 	for _, x := range inputs {
-		restore = append(restore, t.keep(x))
+		restore = append(restore, Keep.Build(t, x))
 	}
 	for _, f := range restore {
 		restored = append(restored, f())

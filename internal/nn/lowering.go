@@ -22,8 +22,6 @@ type Lowering struct {
 	TakesCopies bool
 	// AdamWResults is how many results as large as a parameter its AdamWStep has.
 	AdamWResults int64
-	// Keep is the form in which checkpoints keep their inputs.
-	Keep KeepForm
 	// Supports reports whether the device has an op, for those that have another form; nil is all.
 	Supports func(op *ggml.Tensor) bool
 	// Repacking prepares the products of sessions; nil prepares nothing.
@@ -55,13 +53,3 @@ type RepackingOps interface {
 
 // Repacked are matrices that [RepackingOps] copied. Close frees them.
 type Repacked io.Closer
-
-// A KeepForm is one in which checkpoints keep their inputs [m, n].
-type KeepForm int
-
-// The forms.
-const (
-	KeepExact      KeepForm = iota
-	KeepCompressed          // to 18 bits, in three quarters of the memory; exactly where m is no multiple of 32
-	KeepBF16                // as products in BF16 round it anyway
-)

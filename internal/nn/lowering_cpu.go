@@ -11,7 +11,7 @@ import (
 // weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
 // too, and either is faster where it is the [kernels.FastestType].
 func CPU(compute ggml.Type) (*Lowering, error) {
-	keep := KeepCompressed
+	keep := Keep.When(isOfBlocks, keepCompressed)
 	switch compute {
 	case ggml.F32, ggml.F16:
 	case ggml.BF16:
@@ -19,10 +19,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	default:
 		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16 or f16", compute)
 	}
-	l := &Lowering{
-		Name: "cpu",
-		Keep: keep,
-	}
+	l := &Lowering{Name: "cpu"}
 	return l.With(cpuProducts{compute}.rows()...).With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
@@ -32,6 +29,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		RoPE.By(ropeBack),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
+		keep,
 		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
 		GateStep.By(gateStep),
 		AdamWStep.By(func(t *Tape, a AdamWOperands) []*ggml.Tensor {

@@ -22,8 +22,7 @@ func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
 	case ggml.F32:
 		return l, nil
 	case ggml.BF16:
-		l.Keep = KeepBF16
-		return l.With(Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) })), nil
+		return l.With(KeepBF16, Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return t.C.Cast(x, ggml.BF16) })), nil
 	}
 	return nil, fmt.Errorf("there are no products of type %v on this device; they are f32 or bf16", compute)
 }

@@ -12,29 +12,32 @@ type residuals struct {
 	all          *ggml.Tensor // [m, n, inputs], once the first is there
 }
 
-// keep keeps x in the form of the lowering.
-func (t *Tape) keep(x *ggml.Tensor) (restore func() *ggml.Tensor) {
-	c := t.C
-	switch form := t.Lowering.Keep; {
-	case form == KeepBF16:
-		low := Cast.Build(t, x)
-		if low.Type() != ggml.BF16 {
-			low = c.Cast(x, ggml.BF16)
-		}
-		t.Graph.Expand(low)
-		return func() *ggml.Tensor { return c.Cast(low, ggml.F32) }
-	case form == KeepCompressed && x.Dim(0)%ggml.Q8_0.BlockSize() == 0:
-		return t.keepCompressed(x)
-	}
+// Keep keeps the input of a checkpoint [m, n] until the function restores it.
+var Keep = &Op[*ggml.Tensor, func() *ggml.Tensor]{"keep", func(_ *Tape, x *ggml.Tensor) func() *ggml.Tensor {
 	return func() *ggml.Tensor { return x }
+}}
+
+// KeepExact keeps inputs as they are, and KeepBF16 as products in BF16 round them anyway.
+var KeepExact, KeepBF16 = Keep.By(Keep.Plain), Keep.By(keepBF16)
+
+func keepBF16(t *Tape, x *ggml.Tensor) func() *ggml.Tensor {
+	low := Cast.Build(t, x)
+	if low.Type() != ggml.BF16 {
+		low = t.C.Cast(x, ggml.BF16)
+	}
+	t.Graph.Expand(low)
+	return func() *ggml.Tensor { return t.C.Cast(low, ggml.F32) }
 }
+
+// isOfBlocks reports whether keepCompressed takes x.
+func isOfBlocks(_ *Tape, x *ggml.Tensor) bool { return x.Dim(0)%ggml.Q8_0.BlockSize() == 0 }
 
 // keepCompressed keeps x in three quarters of its memory, to 18 bits of the largest
 // value of a block or of 0.01: in F16, and the rounding residual in 8 bits. The scales
 // are powers of two, which round nothing. They let x be as large as four million, and
 // lift the residuals of small values to where the scale of a block, in F16 too, is
 // exact.
-func (t *Tape) keepCompressed(x *ggml.Tensor) (restore func() *ggml.Tensor) {
+func keepCompressed(t *Tape, x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	const large, small = 1 << 6, 1.0 / (1 << 12)
 	c := t.C
 	low := c.Cast(c.Scale(x, 1.0/large), ggml.F16)

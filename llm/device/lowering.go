@@ -189,8 +189,8 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 			u.Compute = ggml.F32
 		}
 		cpu, err := nn.CPU(u.Compute)
-		if err == nil && !alone && cpu.Keep == nn.KeepCompressed {
-			cpu.Keep = nn.KeepExact
+		if err == nil && !alone && u.Compute != ggml.BF16 {
+			cpu = cpu.With(nn.KeepExact)
 		}
 		return cpu, err
 	}

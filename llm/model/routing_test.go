@@ -107,9 +107,7 @@ func TestRoutedGradients(t *testing.T) {
 func TestRoutedCheckpoints(t *testing.T) {
 	const lead = 1.0 / (1 << 23) // less than either form keeps
 	rounding := func(_ int, _ device.Use, l *nn.Lowering) *nn.Lowering {
-		rounding := *l
-		rounding.Keep = nn.KeepBF16
-		return &rounding
+		return l.With(nn.KeepBF16)
 	}
 	gradients := func(o device.Options, checkpoint, once bool) map[string][]float32 {
 		m := routedModel(t, lead, once)
