@@ -2,15 +2,17 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// CachedAttention is [ggml.Context.FlashAttention] of queries to what a cache has, with sums in F32. A device
-// that lacks it for these heads and types multiplies, and has all scores at once. It has no gradients.
-func (t *Tape) CachedAttention(q, k, v *ggml.Tensor, o ggml.AttentionOptions) *ggml.Tensor {
-	y := t.C.FlashAttention(q, k, v, o).SetAccPrecision(ggml.PrecisionF32)
-	if has := t.Lowering.Supports; has == nil || has(y) {
-		return y
-	}
-	c := t.C
-	scores := c.MulMat(k, q).SetAccPrecision(ggml.PrecisionF32) // [keys, n, heads, slots]
+// CachedOperands are queries [size, n, heads, slots] and what a cache has, [size, keys, kv heads, slots].
+type CachedOperands struct {
+	Q, K, V *ggml.Tensor
+	ggml.AttentionOptions
+}
+
+// CachedAttention is attention to a cache, [size, heads, n, slots], without gradients. The plain form multiplies, and has
+// all scores at once.
+var CachedAttention = &Op[CachedOperands, *ggml.Tensor]{"cached_attention", func(t *Tape, o CachedOperands) *ggml.Tensor {
+	c, v := t.C, o.V
+	scores := c.MulMat(o.K, o.Q).SetAccPrecision(ggml.PrecisionF32) // [keys, n, heads, slots]
 	if o.Softcap != 0 {
 		scores, o.Scale = c.Tanh(c.Scale(scores, o.Scale/o.Softcap)), o.Softcap
 	}
@@ -19,4 +21,13 @@ func (t *Tape) CachedAttention(q, k, v *ggml.Tensor, o ggml.AttentionOptions) *g
 		v = c.Cast(v, ggml.F32)
 	}
 	return byToken(c, mulMat(c, transposed(c, v), weights))
+}}
+
+// flashAttention is a row for devices that have the op for these heads and types. Sums are in F32.
+var flashAttention = CachedAttention.When(func(t *Tape, o CachedOperands) bool {
+	return t.Lowering.Supports == nil || t.Lowering.Supports(flash(t, o))
+}, flash)
+
+func flash(t *Tape, o CachedOperands) *ggml.Tensor {
+	return t.C.FlashAttention(o.Q, o.K, o.V, o.AttentionOptions).SetAccPrecision(ggml.PrecisionF32)
 }

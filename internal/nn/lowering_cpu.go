@@ -30,6 +30,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.Layer }, layerNorm),
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return !n.Layer && n.Weight != nil }, weightedRMSNorm),
 		keep,
+		flashAttention,
 		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
 		GateStep.By(gateStep),
 		AdamWStep.By(func(t *Tape, a AdamWOperands) []*ggml.Tensor {

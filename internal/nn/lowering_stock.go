@@ -9,7 +9,8 @@ import (
 // Stock is the table of the plain forms, of ops that every device of ggml has, as stock llama.cpp uses them: no op of
 // kernels, no OUT_PROD and no *_BACK. Products with quantised weights round x to 8 bits.
 func Stock() *Lowering {
-	return &Lowering{Name: "stock", TakesCopies: true, AdamWResults: 2}
+	l := &Lowering{Name: "stock", TakesCopies: true, AdamWResults: 2}
+	return l.With(flashAttention)
 }
 
 // StockTraining is [Stock] that dequantises weights before it multiplies: both ways go

@@ -150,9 +150,9 @@ func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions
 	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
 	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
-	out := t.CachedAttention(queries, keys, values, ggml.AttentionOptions{
+	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: keys, V: values, AttentionOptions: ggml.AttentionOptions{
 		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
-	})
+	}})
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
