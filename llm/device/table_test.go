@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/train"
 )
 
 // wholeAttention has all scores at once, forwards and for the gradients. It needs no ops but those of devices.
@@ -41,18 +42,18 @@ func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.
 	}}
 }
 
-// A third table replaces attention on the device of a split, where its kernel takes the operands: all computes as on the CPU.
-func TestThirdTable(t *testing.T) {
-	l := splits(remote(t))["first layer"]
+// A third op set, of a device that is neither the CPU nor stock's, replaces attention where its kernel takes the operands:
+// all computes as on the CPU, and engines ask the op set what it needs.
+func TestThirdOpSet(t *testing.T) {
+	d, whole := remote(t), &wholeAttention{}
+	device.AddOpSet(t, d, nn.Attention.When(whole.takes, whole.build))
+	l := splits(d)["first layer"]
 	for name, taken := range map[string]bool{"cogvlm": true, "llama": false} { // llama's heads share keys
 		t.Run(name, func(t *testing.T) {
-			m, whole := llmtest.ArchModel(t, name, ggml.F32), &wholeAttention{}
-			e := newEngine(t, device.Options{Layout: l, Layers: func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
-				if of.Name != "stock" {
-					return nil
-				}
-				return of.With(nn.Attention.When(whole.takes, whole.build))
-			}})
+			*whole = wholeAttention{}
+			m, e := llmtest.ArchModel(t, name, ggml.F32), newEngine(t, device.Options{Layout: l})
+			require.False(t, e.TakesCopies())
+			require.False(t, e.ScalesLoss())
 			for _, o := range []model.TrainGraphOptions{{Length: 24}, {Length: 24, Checkpoint: true}} {
 				wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o)
 				loss, got := gradients(t, loadOn(t, m, l), e, o)
@@ -61,6 +62,9 @@ func TestThirdTable(t *testing.T) {
 			}
 			require.Equal(t, taken, whole.back > 0)
 			require.Equal(t, taken, whole.forward > whole.back)
+			run(t, newTrainer(t, loadOn(t, m, l), e, train.CheckpointingOn))
 		})
 	}
+	e := newEngine(t, device.Options{Layout: l, OpSet: device.Stock})
+	require.True(t, e.TakesCopies() && e.ScalesLoss(), "stock's ops are those of any device")
 }

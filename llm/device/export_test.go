@@ -1,0 +1,29 @@
+package device
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// AddOpSet gives a device an op set of its own during a test, with rows before those of stock's table.
+func AddOpSet(t *testing.T, of *ggml.Device, rows ...nn.Row) {
+	stock := *opSetNamed(Stock)
+	third := stock
+	third.name, third.copies, third.narrow = "third", false, false
+	third.takes = func(d *ggml.Device) bool { return *d == *of }
+	third.lowering = func(e *Engine, u Use, i int) (*nn.Lowering, error) {
+		table, err := stock.lowering(e, u, i)
+		if err != nil {
+			return nil, err
+		}
+		table = table.With(rows...)
+		table.Name, table.TakesCopies = "third", false
+		return table, nil
+	}
+	was := slices.Clone(opSets)
+	opSets = append([]*opSet{&third}, opSets...)
+	t.Cleanup(func() { opSets = was })
+}
