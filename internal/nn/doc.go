@@ -1,25 +1,30 @@
 // Package nn holds the layers of which language models are made, each with its
-// gradient, and the [Lowering] that chooses the ops by which a device computes them.
+// gradient, the ops that devices compute differently, and the [Lowering], the table of a device's kernels.
 //
 // A [Tape] builds a graph forwards and records the vector-Jacobian product of each step; gradients
 // hang on the tensors that are trained. Package [github.com/goggml/ggml/llm/arch] makes models of
 // these layers.
 //
-// # Lowerings
+// # Ops and tables
 //
-// stock uses built-in ops that every ggml device has, and dequantises a matrix by looking up all of its
-// rows. cpu uses package kernels. Where a lowering has two forms of an op, Supports asks the device:
-// sessions attend by flash attention, or by matrix products if the device lacks it for their heads.
+// An [Op], such as [Attention] or [Linear], is a value. Its plain form is made of built-in ops that every ggml
+// device has, with the gradient. A [Row] of a table replaces it by a kernel, for the operands that the kernel
+// takes. A kernel keeps what it computed for its gradient, and asks the tape for the inputs that it needs.
+// stock is the plain forms, and dequantises a matrix by looking up all of its rows. cpu has rows for package
+// kernels. Another table is one of them With rows of its own: a new kernel is a row, a new op a file.
+// Sessions attend by flash attention, or by matrix products if the device lacks it for their heads. They add
+// a row of [Linear] to the table of the CPU, for what it prepared of their weights and adapters.
+//
 // Products use the lowering of their matrix, experts the one of their matrices, the rest of a layer the
 // one of its output matrix, and a step of the optimiser the one of the parameter.
 //
 // # Optional ops
 //
-// [OptionalOps] are built-in ops that some devices lack; each replaces several others. An engine asks each
-// device for them before training, and tries both forms on random numbers: an op is used if it computes the
-// same. RPC devices say yes to everything, so they are not believed. The log at level debug has the result.
-// A device that takes OUT_PROD with a transposed operand has it from a GEMM library; others compute it by a
-// slow loop. Not used, with the reason:
+// [OptionalOps] are built-in ops that some devices lack; each is rows that replace several others. An engine asks
+// each device for them before training, and tries both forms on random numbers: an op is used if it
+// computes the same. RPC devices say yes to everything, so they are not believed. The log at level debug
+// has the result. OUT_PROD with a transposed operand tells devices that have it from a GEMM library.
+// Not used, with the reason:
 //
 //   - GET_ROWS_BACK: goes through all tokens for each row of a table, and CUDA takes 65,535 rows;
 //   - REPEAT_BACK: each of its threads sums a whole column;
@@ -58,8 +63,8 @@
 //
 // # Weight cache
 //
-// [Copies] are copies of frozen weights for lowerings that would convert these at each product
-// (TakesCopies): in the compute type, and transposed. The tape requests them as graphs are built, so that
+// [Copies] are copies of frozen weights for tables that would convert these at each product
+// (TakesCopies): in the compute type, and transposed. The tape asks for them as graphs are built, so that
 // only what is multiplied is copied. With adapters folded in, as [W|B] and [Wᵀ|Aᵀ], one product computes
 // both, over a depth that is longer by the rank.
 package nn

@@ -6,11 +6,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Lowering decides by which ops a device computes what layers are made of. It is a value
-// of small interfaces: a new one starts as [Stock], and replaces what its device does better.
+// A Lowering is the table of a device: by which kernels it builds ops. A new one is another with rows before its own,
+// such as the plain forms of [Stock] with a kernel for attention that it has for some operands:
 //
-//	l := nn.Stock()
-//	l.Name, l.AttentionOps = "flash", flash{}
+//	l := nn.Stock().With(nn.Attention.When(takes, attend))
 //
 // It is chosen, for a use and by where weights lie, by the engine of package
 // [github.com/goggml/ggml/llm/device]; nothing else asks which device it is. Shapes are in ggml's
@@ -20,7 +19,7 @@ type Lowering struct {
 	rows map[any][]any // kernels, by op
 	// TakesCopies multiplies with [Copies] of frozen matrices, which it would convert at each use.
 	TakesCopies bool
-	// AdamWResults is how many results as large as a parameter its AdamWStep has.
+	// AdamWResults is how many results as large as a parameter AdamWStep has.
 	AdamWResults int64
 	// Supports reports whether the device has an op, for those that have another form; nil is all.
 	Supports func(op *ggml.Tensor) bool

@@ -36,7 +36,7 @@
 //     keeps queries, keys and values of a head side by side.
 //  4. A part that no model has yet is a file here: a struct with its sizes and Forward, and NewState if sequences keep
 //     something of it. The row's arrange puts it into layers. A new function with a gradient is a method of the tape in
-//     internal/nn; if devices compute it differently, it is also a method of a small interface of the lowering. Tensors,
+//     internal/nn; if devices compute it differently, it is an op, with a row in their tables. Tensors,
 //     LoRA targets, initialisation, sessions, training, adapters and merging follow. llm/infer/trial_test.go has such a
 //     part in 150 lines, with a state that cannot be rewound to any position and layers of different widths.
 //  5. Add a tiny model to internal/llmtest/tiny_archs.go, with the keys that converters write and the tensors that

@@ -22,6 +22,7 @@
 // their weights lie, copies between devices, and gives the CPU what a device lacks. A weight that lies elsewhere than the
 // layout says is an error: ggml would copy it for each computation, and lose what is written to the copy. Devices reorder
 // nodes, so no graph may depend on an order that its operands do not show. The engine gives each weight the lowering of its
-// device, for training, prefill and decode; [OpSet] demands built-in ops everywhere. Checkpoints are the same
-// whatever wrote them.
+// device, for training, prefill and decode; [OpSet] demands built-in ops everywhere. What engines know beside the table of
+// a device (copies of weights, scaled losses, compute types) is a row for each op set: a device has the first that takes
+// it. Checkpoints are the same whatever wrote them.
 package device
