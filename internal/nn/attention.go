@@ -86,7 +86,7 @@ type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
 
 // Attention is softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position or
 // LastVisible, [size, heads, n, batch], with what Scores say of these.
-var Attention = &Op[AttentionOperands, Result[AttentionGrads]]{"attention", plainAttention}
+var Attention = &Op[AttentionOperands, Result[AttentionGrads]]{plainAttention}
 
 // Attend computes softmax(Scale · q·kᵀ)·v of each token over itself and those before it in its
 // sample, and those after it where it is bidirectional, from q [size, heads, n·rows] and k, v [size, kv heads, n·rows], to

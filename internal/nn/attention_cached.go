@@ -10,7 +10,7 @@ type CachedOperands struct {
 
 // CachedAttention is attention to a cache, [size, heads, n, slots], without gradients. The plain form multiplies, and has
 // all scores at once.
-var CachedAttention = &Op[CachedOperands, *ggml.Tensor]{"cached_attention", func(t *Tape, o CachedOperands) *ggml.Tensor {
+var CachedAttention = &Op[CachedOperands, *ggml.Tensor]{func(t *Tape, o CachedOperands) *ggml.Tensor {
 	c, v := t.C, o.V
 	scores := c.MulMat(o.K, o.Q).SetAccPrecision(ggml.PrecisionF32) // [keys, n, heads, slots]
 	if o.Softcap != 0 {

@@ -123,7 +123,7 @@ type SoftMaxOperands struct {
 }
 
 // SoftMaxGrad is the gradient of scores that are scaled to weights.
-var SoftMaxGrad = &Op[SoftMaxOperands, *ggml.Tensor]{"soft_max_grad", func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
+var SoftMaxGrad = &Op[SoftMaxOperands, *ggml.Tensor]{func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
 	c := t.C
 	mean := c.SumRows(c.Mul(o.Weights, o.Dp))
 	return c.Scale(c.Mul(o.Weights, c.Sub(o.Dp, mean)), o.Scale)

@@ -6,13 +6,13 @@ import "github.com/goggml/ggml"
 type ScatterOperands struct{ Rows, IDs, Like *ggml.Tensor }
 
 // ScatterAdd adds up rows by their ids, to [n0, m]: the gradient of a lookup.
-var ScatterAdd = &Op[ScatterOperands, *ggml.Tensor]{"scatter_add", plainScatterAdd}
+var ScatterAdd = &Op[ScatterOperands, *ggml.Tensor]{plainScatterAdd}
 
 // SumOperands are X [n0, …], and a tensor [n0] of the shape of the result.
 type SumOperands struct{ X, Like *ggml.Tensor }
 
 // SumColumns adds up X over all but ne0: the gradient of a vector that is repeated.
-var SumColumns = &Op[SumOperands, *ggml.Tensor]{"sum_columns", plainSumColumns}
+var SumColumns = &Op[SumOperands, *ggml.Tensor]{plainSumColumns}
 
 // scatterChunk bounds the elements of the one-hot matrices of a scatter.
 const scatterChunk = 1 << 24

@@ -20,7 +20,7 @@ type Losses struct {
 }
 
 // CrossEntropy is −log softmax(logits)[label] of each token.
-var CrossEntropy = &Op[CrossEntropyOperands, Losses]{"cross_entropy", plainCrossEntropy}
+var CrossEntropy = &Op[CrossEntropyOperands, Losses]{plainCrossEntropy}
 
 // plainCrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small
 // the label's probability is: the former is found by the likeliest token, whose

@@ -12,7 +12,7 @@ type GLUOperands struct {
 type GLUGrads struct{ Gate, Up *ggml.Tensor }
 
 // GLU is act(gate) · up [m, n] (arXiv 2002.05202). The gradients may overwrite up, which nothing reads after them.
-var GLU = &Op[GLUOperands, Result[GLUGrads]]{"glu", plainGLU}
+var GLU = &Op[GLUOperands, Result[GLUGrads]]{plainGLU}
 
 // GLU returns act(gate) · up.
 func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {

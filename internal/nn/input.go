@@ -127,36 +127,33 @@ func (t *Tape) TokenIDs(n int64) *ggml.Tensor {
 	return Declare(t.Inputs, "tokens", ggml.I32, []int64{n}, func(f *Feed, x []int32) { copy(x, f.Tokens) })
 }
 
-// Positions is the input of positions [n], and their negation, by which some lowerings rotate back.
+// Positions is the input of positions [n], and their negation, by which some kernels rotate back.
 func (t *Tape) Positions(n int64) (positions, negated *ggml.Tensor) {
-	positions = Declare(t.Inputs, "positions", ggml.I32, []int64{n}, func(f *Feed, x []int32) { copy(x, f.Positions) })
-	if t.Grads == nil {
-		return positions, nil
-	}
-	return positions, Declare(t.Inputs, "negated positions", ggml.I32, []int64{n}, func(f *Feed, x []int32) {
-		for i, p := range f.Positions {
-			x[i] = -p
-		}
-	})
+	return t.positions("positions", n, 1)
 }
 
 // SectionPositions are Positions [4·n] for RoPE of sections: the first three of a text are the same,
 // and the fourth 0.
 func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
-	fill := func(sign int32) func(f *Feed, x []int32) {
-		return func(f *Feed, x []int32) {
+	return t.positions("positions of sections", 4*n, 3)
+}
+
+// positions is an input of so many numbers, of which the first are positions once for each axis.
+func (t *Tape) positions(name string, n int64, axes int) (positions, negated *ggml.Tensor) {
+	input := func(name string, sign int32) *ggml.Tensor {
+		return Declare(t.Inputs, name, ggml.I32, []int64{n}, func(f *Feed, x []int32) {
 			for i, p := range f.Positions {
-				for axis := range 3 {
+				for axis := range axes {
 					x[axis*len(f.Positions)+i] = sign * p
 				}
 			}
-		}
+		})
 	}
-	positions = Declare(t.Inputs, "positions of sections", ggml.I32, []int64{4 * n}, fill(1))
-	if t.Grads == nil {
-		return positions, nil
+	positions = input(name, 1)
+	if t.Grads != nil {
+		negated = input("negated "+name, -1)
 	}
-	return positions, Declare(t.Inputs, "negated positions of sections", ggml.I32, []int64{4 * n}, fill(-1))
+	return positions, negated
 }
 
 // firstVisible is the first key of its row that each query of rows [n, batch] sees.

@@ -57,7 +57,7 @@ type LinearOperands struct {
 }
 
 // Linear is [Tape.Linear] of matrices on one device.
-var Linear = &Op[LinearOperands, []*Value]{"linear", func(t *Tape, o LinearOperands) (list []*Value) {
+var Linear = &Op[LinearOperands, []*Value]{func(t *Tape, o LinearOperands) (list []*Value) {
 	for _, m := range o.Matrices {
 		list = append(list, t.linear(o.X, m))
 	}

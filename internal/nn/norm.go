@@ -23,7 +23,7 @@ type NormOperands struct {
 }
 
 // Normalization is a norm in one group, with the gradient of X.
-var Normalization = &Op[NormOperands, Result[*ggml.Tensor]]{"norm", plainNorm}
+var Normalization = &Op[NormOperands, Result[*ggml.Tensor]]{plainNorm}
 
 // Norm returns the norm of x over ne0, times its weight, plus its bias: x [m, …], weight and
 // bias [m], or of more dimensions of x.

@@ -9,10 +9,7 @@ import (
 
 // An Op is what graphs are made of, as a value: a function of operands. Plain builds it of ops that every
 // device of ggml has; a device that does better has a row for it in its table, the [Lowering].
-type Op[In, Out any] struct {
-	Name  string
-	Plain func(t *Tape, in In) Out
-}
+type Op[In, Out any] struct{ Plain func(t *Tape, in In) Out }
 
 // A Result is that of an op with gradients: Grad returns those of the operands, given that of Y.
 type Result[Grads any] struct {

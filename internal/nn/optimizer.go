@@ -33,12 +33,12 @@ type GatedStep struct {
 // Steps of an optimiser.
 var (
 	// SumSquares adds up the squares of all gradients, to [1].
-	SumSquares = &Op[Gradients, *ggml.Tensor]{"sum_squares", plainSumSquares}
+	SumSquares = &Op[Gradients, *ggml.Tensor]{plainSumSquares}
 	// GateStep takes the step where the norm and all losses that count are finite.
-	GateStep = &Op[GateOperands, GatedStep]{"gate_step", plainGateStep}
+	GateStep = &Op[GateOperands, GatedStep]{plainGateStep}
 	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
 	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
-	AdamWStep = &Op[AdamWOperands, []*ggml.Tensor]{"adamw_step", plainAdamWStep}
+	AdamWStep = &Op[AdamWOperands, []*ggml.Tensor]{plainAdamWStep}
 )
 
 // addUp adds up what is made of each.

@@ -22,22 +22,22 @@ type PairOperands struct{ X, Y *ggml.Tensor }
 var (
 	// Cast is x in the type in which products with frozen weights take it, and CastLowRank what the gradient of
 	// an adapter's B, of few rows, takes.
-	Cast        = &Op[*ggml.Tensor, *ggml.Tensor]{"cast", func(_ *Tape, x *ggml.Tensor) *ggml.Tensor { return x }}
-	CastLowRank = &Op[*Value, *ggml.Tensor]{"cast_low_rank", (*Tape).LowPrecision}
+	Cast        = &Op[*ggml.Tensor, *ggml.Tensor]{func(_ *Tape, x *ggml.Tensor) *ggml.Tensor { return x }}
+	CastLowRank = &Op[*Value, *ggml.Tensor]{(*Tape).LowPrecision}
 	// MatMul is Σ W·X [n_out, n].
-	MatMul = &Op[Products, *ggml.Tensor]{"mul_mat", plainMatMul}
+	MatMul = &Op[Products, *ggml.Tensor]{plainMatMul}
 	// MatMulGradInput is Σ Wᵀ·X [n_in, n], for the gradients X of products with W.
-	MatMulGradInput = &Op[Products, *ggml.Tensor]{"mul_mat_grad_input", plainMatMulGradInput}
+	MatMulGradInput = &Op[Products, *ggml.Tensor]{plainMatMulGradInput}
 	// AccumulateGradWeight adds Σ x ⊗ dy, the gradient of W in W·x, to acc [n_in, n_out] in place.
-	AccumulateGradWeight = &Op[GradOperands, *ggml.Tensor]{"accumulate_grad_weight", func(t *Tape, g GradOperands) *ggml.Tensor {
+	AccumulateGradWeight = &Op[GradOperands, *ggml.Tensor]{func(t *Tape, g GradOperands) *ggml.Tensor {
 		return t.C.AddInPlace(g.Acc, OuterProducts.Build(t, PairOperands{g.X, g.Dy}))
 	}}
 	// OuterProducts is Σ x ⊗ y over the columns of x [m, n] and y [k, n] → [m, k].
-	OuterProducts = &Op[PairOperands, *ggml.Tensor]{"out_prod", func(t *Tape, p PairOperands) *ggml.Tensor {
+	OuterProducts = &Op[PairOperands, *ggml.Tensor]{func(t *Tape, p PairOperands) *ggml.Tensor {
 		return mulMat(t.C, transposed(t.C, p.X), transposed(t.C, p.Y))
 	}}
 	// MulTransposed is Xᵀ·Y [m, n] of X [m, k] and Y [k, n].
-	MulTransposed = &Op[PairOperands, *ggml.Tensor]{"mul_transposed", func(t *Tape, p PairOperands) *ggml.Tensor {
+	MulTransposed = &Op[PairOperands, *ggml.Tensor]{func(t *Tape, p PairOperands) *ggml.Tensor {
 		return mulMat(t.C, transposed(t.C, p.X), p.Y)
 	}}
 )

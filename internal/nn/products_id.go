@@ -13,16 +13,16 @@ type GradIDOperands struct{ Acc, X, Dy, IDs *ggml.Tensor }
 // Products of experts, and their gradients.
 var (
 	// MatMulID is W_id·x [n_out, used, n].
-	MatMulID = &Op[ExpertOperands, *ggml.Tensor]{"mul_mat_id", func(t *Tape, o ExpertOperands) *ggml.Tensor {
+	MatMulID = &Op[ExpertOperands, *ggml.Tensor]{func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return mulMatID(t.C, o.W, o.X, o.IDs)
 	}}
 	// MatMulIDGradInput is W_idᵀ·x [n_in, used, n].
-	MatMulIDGradInput = &Op[ExpertOperands, *ggml.Tensor]{"mul_mat_id_grad_input", func(t *Tape, o ExpertOperands) *ggml.Tensor {
+	MatMulIDGradInput = &Op[ExpertOperands, *ggml.Tensor]{func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return mulMatID(t.C, transposed(t.C, dequantised(t.C, o.W, ggml.F32)), o.X, o.IDs)
 	}}
 	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, to those of acc [n_in, n_out,
 	// experts] that ids chooses, in place. The ids of a column differ.
-	AccumulateGradWeightID = &Op[GradIDOperands, *ggml.Tensor]{"accumulate_grad_weight_id", plainAccumulateGradWeightID}
+	AccumulateGradWeightID = &Op[GradIDOperands, *ggml.Tensor]{plainAccumulateGradWeightID}
 )
 
 func matMulIDDequantised(t *Tape, o ExpertOperands) *ggml.Tensor {

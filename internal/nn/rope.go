@@ -17,7 +17,7 @@ type RoPEOperands struct {
 }
 
 // RoPE rotates X by position; the gradient is rotated back.
-var RoPE = &Op[RoPEOperands, Result[*ggml.Tensor]]{"rope", func(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
+var RoPE = &Op[RoPEOperands, Result[*ggml.Tensor]]{func(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
 	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPE(dy, r.Negated, r.Factors, r.RoPE) })
 }}
 

@@ -13,7 +13,7 @@ type residuals struct {
 }
 
 // Keep keeps the input of a checkpoint [m, n] until the function restores it.
-var Keep = &Op[*ggml.Tensor, func() *ggml.Tensor]{"keep", func(_ *Tape, x *ggml.Tensor) func() *ggml.Tensor {
+var Keep = &Op[*ggml.Tensor, func() *ggml.Tensor]{func(_ *Tape, x *ggml.Tensor) func() *ggml.Tensor {
 	return func() *ggml.Tensor { return x }
 }}
 

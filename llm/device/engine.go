@@ -25,7 +25,7 @@ type Options struct {
 // a device has no op for on the CPU. Close it after use. It is used by one goroutine.
 type Engine struct {
 	places   places
-	ops      OpSet // of Options
+	ops      *opSet // of Options
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
@@ -42,10 +42,11 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkOpSet(); err != nil {
+	ops, err := o.opSet()
+	if err != nil {
 		return nil, err
 	}
-	e := &Engine{places: places, ops: o.OpSet, layers: o.Layers, optional: map[int]nn.OptionalOps{}}
+	e := &Engine{places: places, ops: ops, layers: o.Layers, optional: map[int]nn.OptionalOps{}}
 	if err := e.open(o.Threads); err != nil {
 		e.Close()
 		return nil, err

@@ -68,51 +68,46 @@ func opSetOf(d *ggml.Device) *opSet {
 	return opSets[slices.IndexFunc(opSets, func(s *opSet) bool { return s.takes(d) })]
 }
 
-func opSetNamed(name OpSet) *opSet {
-	if i := slices.IndexFunc(opSets, func(s *opSet) bool { return s.name == name }); i >= 0 {
-		return opSets[i]
+// opSet is the one that options ask for; nil is that of each device.
+func (o Options) opSet() (*opSet, error) {
+	if o.OpSet == "" {
+		return nil, nil
 	}
-	return nil
-}
-
-// checkOpSet says what is wrong with the op set for the layout.
-func (o Options) checkOpSet() error {
-	set := opSetNamed(o.OpSet)
-	switch {
-	case o.OpSet == "":
-	case set == nil:
-		return fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
-	case slices.ContainsFunc(o.Layout.Devices, func(d *ggml.Device) bool { return !set.takes(d) }):
-		return fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", o.OpSet, o.Layout, Stock)
+	i := slices.IndexFunc(opSets, func(s *opSet) bool { return s.name == o.OpSet })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
 	}
-	return nil
+	if slices.ContainsFunc(o.Layout.Devices, func(d *ggml.Device) bool { return !opSets[i].takes(d) }) {
+		return nil, fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", o.OpSet, o.Layout, Stock)
+	}
+	return opSets[i], nil
 }
 
 // opSet is that of a device of the engine.
-func (e *Engine) opSet(i int) *opSet { return cmp.Or(opSetNamed(e.ops), opSetOf(e.places.devices[i])) }
+func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.devices[i])) }
 
 // main calls f for the devices that a layout is for, with their op sets: all but the CPU, or the CPU alone.
-func (e *Engine) main(f func(d *ggml.Device, s *opSet)) {
+func (e *Engine) main(f func(i int, d *ggml.Device, s *opSet)) {
 	if e.there != nil {
 		e = e.there
 	}
-	for i, d := range e.places.devices[:max(min(1, len(e.places.devices)), len(e.places.devices)-1)] {
-		f(d, e.opSet(i))
+	for i, d := range e.places.devices {
+		if i == 0 || i < len(e.places.devices)-1 {
+			f(i, d, e.opSet(i))
+		}
 	}
 }
 
 // ComputeType is the type of products with frozen weights in which the engine trains fastest: on
 // devices BF16 where all of them multiply it.
 func (e *Engine) ComputeType() ggml.Type {
-	var types []ggml.Type
-	e.main(func(d *ggml.Device, s *opSet) { types = append(types, s.computeType(d)) })
-	if len(types) == 0 {
-		return kernels.FastestType()
-	}
-	if slices.ContainsFunc(types, func(t ggml.Type) bool { return t != types[0] }) {
-		return ggml.F32
-	}
-	return types[0]
+	typ := kernels.FastestType()
+	e.main(func(i int, d *ggml.Device, s *opSet) {
+		if t := s.computeType(d); i == 0 || t == ggml.F32 {
+			typ = t
+		}
+	})
+	return typ
 }
 
 // multipliesBF16 reports whether a device rounds to BF16 and multiplies that.
@@ -126,14 +121,14 @@ func multipliesBF16(d *ggml.Device) bool {
 // TakesCopies reports whether training is faster with copies of weights in the compute type, kept
 // on the device: the CPU's kernels convert as they multiply.
 func (e *Engine) TakesCopies() (takes bool) {
-	e.main(func(_ *ggml.Device, s *opSet) { takes = takes || s.copies })
+	e.main(func(_ int, _ *ggml.Device, s *opSet) { takes = takes || s.copies })
 	return takes
 }
 
 // ScalesLoss reports whether training computes the gradients of a loss that is scaled up: some
 // devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
 func (e *Engine) ScalesLoss() (scales bool) {
-	e.main(func(_ *ggml.Device, s *opSet) { scales = scales || s.narrow })
+	e.main(func(_ int, _ *ggml.Device, s *opSet) { scales = scales || s.narrow })
 	return scales
 }
 
@@ -143,7 +138,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	if err != nil {
 		return err
 	}
-	e.main(func(_ *ggml.Device, s *opSet) { err = cmp.Or(err, s.check(e.Layout(), t)) })
+	e.main(func(_ int, _ *ggml.Device, s *opSet) { err = cmp.Or(err, s.check(e.Layout(), t)) })
 	if err == nil {
 		_, err = e.ofDevices(Use{Compute: t})
 	}
