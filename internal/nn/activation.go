@@ -81,26 +81,17 @@ func (t *Tape) Contiguous(x *Value) *Value {
 
 // unary is y, made of x element by element, with its slope.
 func (t *Tape) unary(x *Value, y *ggml.Tensor, slope func() *ggml.Tensor) *Value {
-	v := &Value{T: y, needsGrad: x.needsGrad}
-	t.record(v, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.C.Mul(dy, slope()) })
-	})
-	return v
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Mul(dy, slope())} }, x)
 }
 
 // Mul returns x · y, for y of x's shape or of [1, …], which is repeated along ne0.
 func (t *Tape) Mul(x, y *Value) *Value {
 	c := t.C
-	v := &Value{T: c.Mul(x.T, y.T), needsGrad: x.needsGrad || y.needsGrad}
-	t.record(v, func(d *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return c.Mul(d, y.T) })
-		t.flow(y, func() *ggml.Tensor {
-			dy := c.Mul(d, x.T)
-			if y.T.Dim(0) < x.T.Dim(0) {
-				dy = c.SumRows(dy)
-			}
-			return dy
-		})
-	})
-	return v
+	return t.Op(c.Mul(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor {
+		dy := c.Mul(d, x.T)
+		if y.T.Dim(0) < x.T.Dim(0) {
+			dy = c.SumRows(dy)
+		}
+		return []*ggml.Tensor{c.Mul(d, y.T), dy}
+	}, x, y)
 }

@@ -17,13 +17,10 @@ var GLU = &Op[GLUOperands, Result[GLUGrads]]{plainGLU}
 // GLU returns act(gate) · up.
 func (t *Tape) GLU(act ggml.GLU, gate, up *Value) *Value {
 	gated := GLU.Build(t, GLUOperands{act, gate.T, up.T})
-	y := &Value{T: gated.Y, needsGrad: gate.needsGrad || up.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
+	return t.Op(gated.Y, func(dy *ggml.Tensor) []*ggml.Tensor {
 		d := gated.Grad(dy)
-		t.flow(gate, func() *ggml.Tensor { return d.Gate })
-		t.flow(up, func() *ggml.Tensor { return d.Up })
-	})
-	return y
+		return []*ggml.Tensor{d.Gate, d.Up}
+	}, gate, up)
 }
 
 func plainGLU(t *Tape, o GLUOperands) Result[GLUGrads] {

@@ -193,16 +193,14 @@ func (t *Tape) keyOfQuery(name string, n, batch int64, key func(f *Feed, i int) 
 	return func(typ ggml.Type) *ggml.Tensor {
 		name, shape := fmt.Sprintf("%s, %v", name, typ), []int64{n, batch}
 		if typ == ggml.I32 {
-			return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []int32) {
-				for i := range x {
-					x[i] = key(f, i)
-				}
-			})
+			return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []int32) { fill(x, f, key) })
 		}
-		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) {
-			for i := range x {
-				x[i] = float32(key(f, i))
-			}
-		})
+		return Declare(t.Inputs, name, typ, shape, func(f *Feed, x []float32) { fill(x, f, key) })
+	}
+}
+
+func fill[T int32 | float32](x []T, f *Feed, key func(f *Feed, i int) int32) {
+	for i := range x {
+		x[i] = T(key(f, i))
 	}
 }

@@ -4,12 +4,7 @@ import "github.com/goggml/ggml"
 
 // Add returns x + y.
 func (t *Tape) Add(x, y *Value) *Value {
-	sum := &Value{T: t.C.Add(x.T, y.T), needsGrad: x.needsGrad || y.needsGrad}
-	t.record(sum, func(d *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return d })
-		t.flow(y, func() *ggml.Tensor { return d })
-	})
-	return sum
+	return t.Op(t.C.Add(x.T, y.T), func(d *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{d, d} }, x, y)
 }
 
 // Scale returns s·x; 0 and 1 stand for x itself.
@@ -17,20 +12,12 @@ func (t *Tape) Scale(x *Value, s float32) *Value {
 	if s == 0 || s == 1 {
 		return x
 	}
-	y := &Value{T: t.C.Scale(x.T, s), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.C.Scale(dy, s) })
-	})
-	return y
+	return t.Op(t.C.Scale(x.T, s), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Scale(dy, s)} }, x)
 }
 
 // MulInput returns x · s for an input s that is repeated to x's shape.
 func (t *Tape) MulInput(x *Value, s *ggml.Tensor) *Value {
-	y := &Value{T: t.C.Mul(x.T, s), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.C.Mul(dy, s) })
-	})
-	return y
+	return t.Op(t.C.Mul(x.T, s), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Mul(dy, s)} }, x)
 }
 
 // Softcap limits x to ±limit: limit · tanh(x / limit); 0 stands for no limit.
@@ -40,11 +27,9 @@ func (t *Tape) Softcap(x *Value, limit float32) *Value {
 	}
 	c := t.C
 	bent := c.Tanh(c.Scale(x.T, 1/limit))
-	y := &Value{T: c.Scale(bent, limit), needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return c.Mul(dy, c.ScaleBias(c.Sqr(bent), -1, 1)) })
-	})
-	return y
+	return t.Op(c.Scale(bent, limit), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{c.Mul(dy, c.ScaleBias(c.Sqr(bent), -1, 1))}
+	}, x)
 }
 
 // Split divides the rows of x [Σ sizes, n] → [size, n] each, as views.
@@ -112,11 +97,7 @@ func (t *Tape) Sequences(x *Value, batch int64) *Value {
 
 // reshape makes a value of a view of all of x.
 func (t *Tape) reshape(x *Value, view *ggml.Tensor) *Value {
-	y := &Value{T: view, needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return t.C.Reshape(dy, x.T.Shape()...) })
-	})
-	return y
+	return t.Op(view, func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Reshape(dy, x.T.Shape()...)} }, x)
 }
 
 // Last cuts x [m, n] to its last rows, without a gradient.

@@ -33,9 +33,5 @@ func ropeBy(t *Tape, r RoPEOperands, grad func(dy *ggml.Tensor) *ggml.Tensor) Re
 // RoPE rotates x [size, heads, n] by position.
 func (t *Tape) RoPE(x *Value, r Rotation) *Value {
 	rotated := RoPE.Build(t, RoPEOperands{x.T, r})
-	y := &Value{T: rotated.Y, needsGrad: x.needsGrad}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.flow(x, func() *ggml.Tensor { return rotated.Grad(dy) })
-	})
-	return y
+	return t.Op(rotated.Y, func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{rotated.Grad(dy)} }, x)
 }
