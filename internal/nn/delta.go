@@ -23,10 +23,16 @@ type DeltaRule struct {
 	Chunk   int64  // tokens of a chunk; 0 is deltaChunk
 }
 
+// GatedDelta is y [size, heads, n] of whole sequences, with the gradients of Q, K, V, G and Beta.
+var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
+	y := d.unchunked(t.C, t.deltaChunks(d).output())
+	return Result[[]*ggml.Tensor]{y, func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
+}}
+
 // GatedDelta returns y [size, heads, n] of whole sequences.
 func (t *Tape) GatedDelta(d DeltaRule) *Value {
-	y := d.unchunked(t.C, t.deltaChunks(d).output())
-	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }, d.Q, d.K, d.V, d.G, d.Beta)
+	y := GatedDelta.Build(t, d)
+	return t.Op(y.Y, y.Grad, d.Q, d.K, d.V, d.G, d.Beta)
 }
 
 // GatedDeltaStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them, from

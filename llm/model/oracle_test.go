@@ -120,10 +120,11 @@ var spoilings = map[string][]spoiling{
 }
 
 // ofPlain are ops of which the plain forms of others are made, and elsewhere are the ops that compute no part of a
-// gradient of weights: of sessions, adapters and checkpoints, and the optimiser.
+// gradient of weights: of other architectures, sessions, adapters and
+// checkpoints, and the optimiser.
 var (
 	ofPlain   = []string{"OuterProducts", "MulTransposed", "SoftMaxGrad"}
-	elsewhere = []string{"CachedAttention", "Keep", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
+	elsewhere = []string{"CachedAttention", "GatedDelta", "Keep", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
 )
 
 // Each op has its spoilings.
