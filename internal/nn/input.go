@@ -127,20 +127,25 @@ func (t *Tape) TokenIDs(n int64) *ggml.Tensor {
 	return Declare(t.Inputs, "tokens", ggml.I32, []int64{n}, func(f *Feed, x []int32) { copy(x, f.Tokens) })
 }
 
-// Positions is the input of positions [n], and their negation, by which some kernels rotate back.
-func (t *Tape) Positions(n int64) (positions, negated *ggml.Tensor) {
-	return t.positions("positions", n, 1)
-}
+// A PositionInput is the input of positions, I32, or of their negation, by which some kernels rotate back.
+type PositionInput func(negated bool) *ggml.Tensor
+
+// Positions are those of n tokens [n].
+func (t *Tape) Positions(n int64) PositionInput { return t.positions("positions", n, 1) }
 
 // SectionPositions are Positions [4·n] for RoPE of sections: the first three of a text are the same,
 // and the fourth 0.
-func (t *Tape) SectionPositions(n int64) (positions, negated *ggml.Tensor) {
+func (t *Tape) SectionPositions(n int64) PositionInput {
 	return t.positions("positions of sections", 4*n, 3)
 }
 
-// positions is an input of so many numbers, of which the first are positions once for each axis.
-func (t *Tape) positions(name string, n int64, axes int) (positions, negated *ggml.Tensor) {
-	input := func(name string, sign int32) *ggml.Tensor {
+// positions is an input of n numbers, of which the first are positions once for each axis.
+func (t *Tape) positions(name string, n int64, axes int) PositionInput {
+	return func(negated bool) *ggml.Tensor {
+		name, sign := name, int32(1)
+		if negated {
+			name, sign = "negated "+name, -1
+		}
 		return Declare(t.Inputs, name, ggml.I32, []int64{n}, func(f *Feed, x []int32) {
 			for i, p := range f.Positions {
 				for axis := range axes {
@@ -149,11 +154,6 @@ func (t *Tape) positions(name string, n int64, axes int) (positions, negated *gg
 			}
 		})
 	}
-	positions = input(name, 1)
-	if t.Grads != nil {
-		negated = input("negated "+name, -1)
-	}
-	return positions, negated
 }
 
 // firstVisible is the first key of its row that each query of rows [n, batch] sees.

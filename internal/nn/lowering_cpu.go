@@ -44,7 +44,12 @@ type cpuProducts struct{ compute ggml.Type }
 
 func (l cpuProducts) rows() []Row {
 	return []Row{
-		Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor { return l.cast(t.C, x) }),
+		Cast.By(func(t *Tape, x *ggml.Tensor) *ggml.Tensor {
+			if l.compute != ggml.BF16 {
+				return x
+			}
+			return kernels.CastBF16(t.C, x)
+		}),
 		MatMul.By(func(t *Tape, p Products) *ggml.Tensor { return kernels.GEMM(t.C, l.accumulation(p), pairs(p)...) }),
 		MatMulGradInput.By(func(t *Tape, p Products) *ggml.Tensor {
 			return kernels.GEMMGradInput(t.C, l.accumulation(p), pairs(p)...)
@@ -53,10 +58,10 @@ func (l cpuProducts) rows() []Row {
 			return kernels.AccumulateGradWeight(t.C, g.Acc, g.X, g.Dy)
 		}),
 		MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
-			return kernels.GroupedGEMM(t.C, o.W, l.castFor(t.C, o), o.IDs)
+			return kernels.GroupedGEMM(t.C, o.W, castForExperts(t, o), o.IDs)
 		}),
 		MatMulIDGradInput.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
-			return kernels.GroupedGEMMGradInput(t.C, o.W, l.castFor(t.C, o), o.IDs)
+			return kernels.GroupedGEMMGradInput(t.C, o.W, castForExperts(t, o), o.IDs)
 		}),
 		AccumulateGradWeightID.By(func(t *Tape, g GradIDOperands) *ggml.Tensor {
 			return kernels.AccumulateGroupedGradWeight(t.C, g.Acc, contiguous(t.C, g.X), contiguous(t.C, g.Dy), g.IDs)
@@ -64,19 +69,13 @@ func (l cpuProducts) rows() []Row {
 	}
 }
 
-func (l cpuProducts) cast(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-	if l.compute != ggml.BF16 {
+// castForExperts is x in the compute type, but exact for weights in F32, most of which are trained.
+func castForExperts(t *Tape, o ExpertOperands) *ggml.Tensor {
+	x := contiguous(t.C, o.X)
+	if o.W.Type() == ggml.F32 {
 		return x
 	}
-	return kernels.CastBF16(c, x)
-}
-
-// castFor is x in the compute type, but exact for weights in F32, most of which are trained.
-func (l cpuProducts) castFor(c *ggml.Context, o ExpertOperands) *ggml.Tensor {
-	if o.W.Type() == ggml.F32 {
-		return contiguous(c, o.X)
-	}
-	return l.cast(c, contiguous(c, o.X))
+	return Cast.Build(t, x)
 }
 
 // accumulation is the precision in which products are added up.

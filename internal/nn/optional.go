@@ -43,7 +43,13 @@ var AllOptionalOps = OptionalOps{
 	}},
 	{"rope_back", []Row{RoPE.By(ropeBack)}, func(t *Tape, o trialOperands) *ggml.Tensor {
 		r := ggml.RoPE{Dims: trialSize, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, AttnFactor: 1}
-		return RoPE.Build(t, RoPEOperands{o.x, Rotation{RoPE: r, Positions: o.positions, Negated: o.negated}}).Grad(o.dy)
+		positions := func(negated bool) *ggml.Tensor {
+			if negated {
+				return o.negated
+			}
+			return o.positions
+		}
+		return RoPE.Build(t, RoPEOperands{o.x, Rotation{RoPE: r, Positions: positions}}).Grad(o.dy)
 	}},
 	{"out_prod", []Row{
 		OuterProducts.When(areF32, func(t *Tape, p PairOperands) *ggml.Tensor { return t.C.OutProd(p.X, p.Y) }),

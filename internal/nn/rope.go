@@ -5,8 +5,7 @@ import "github.com/goggml/ggml"
 // A Rotation is what rotary position embedding (arXiv 2104.09864) takes beside the vectors.
 type Rotation struct {
 	RoPE      ggml.RoPE
-	Positions *ggml.Tensor // I32 [n]
-	Negated   *ggml.Tensor // I32 [n], −Positions, where the gradient turns back by it
+	Positions PositionInput
 	Factors   *ggml.Tensor // of the frequencies [dims/2]; nil for none
 }
 
@@ -18,16 +17,16 @@ type RoPEOperands struct {
 
 // RoPE rotates X by position; the gradient is rotated back.
 var RoPE = &Op[RoPEOperands, Result[*ggml.Tensor]]{func(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
-	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPE(dy, r.Negated, r.Factors, r.RoPE) })
+	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPE(dy, r.Positions(true), r.Factors, r.RoPE) })
 }}
 
 // ropeBack rotates back by an op that not every device has.
 func ropeBack(t *Tape, r RoPEOperands) Result[*ggml.Tensor] {
-	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPEBack(dy, r.Positions, r.Factors, r.RoPE) })
+	return ropeBy(t, r, func(dy *ggml.Tensor) *ggml.Tensor { return t.C.RoPEBack(dy, r.Positions(false), r.Factors, r.RoPE) })
 }
 
 func ropeBy(t *Tape, r RoPEOperands, grad func(dy *ggml.Tensor) *ggml.Tensor) Result[*ggml.Tensor] {
-	return Result[*ggml.Tensor]{t.C.RoPE(r.X, r.Positions, r.Factors, r.RoPE), grad}
+	return Result[*ggml.Tensor]{t.C.RoPE(r.X, r.Positions(false), r.Factors, r.RoPE), grad}
 }
 
 // RoPE rotates x [size, heads, n] by position.

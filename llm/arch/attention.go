@@ -120,11 +120,10 @@ func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.V
 	if a.NoRoPE {
 		return q, k
 	}
-	positions, negated := t.Positions(q.T.Dim(2))
+	r := nn.Rotation{RoPE: a.RoPE, Positions: t.Positions(q.T.Dim(2)), Factors: factors}
 	if a.RoPE.Sections != [4]int{} {
-		positions, negated = t.SectionPositions(q.T.Dim(2))
+		r.Positions = t.SectionPositions(q.T.Dim(2))
 	}
-	r := nn.Rotation{RoPE: a.RoPE, Positions: positions, Negated: negated, Factors: factors}
 	return t.RoPE(q, r), t.RoPE(k, r)
 }
 

@@ -19,6 +19,5 @@ func (p Place) addPositions(t *nn.Tape, x *nn.Value, there Presence) *nn.Value {
 			return nil
 		})
 	}
-	positions, _ := t.Positions(x.T.Dim(1))
-	return t.Add(x, t.Embed(positions, m))
+	return t.Add(x, t.Embed(t.Positions(x.T.Dim(1))(false), m))
 }
