@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// Types are those of the a and b of a matrix.
+// Types returns the types of a matrix's a and b.
 func Types(f io.Closer, name string) []ggml.Type {
 	p := f.(*linear).adapters.pairs[name]
 	return []ggml.Type{p.a.Type(), p.b.Type()}

@@ -72,7 +72,7 @@ type AttentionOperands struct {
 	Bidirectional bool
 	LastVisible   KeyOfQuery
 	// HiddenFrom and HiddenTo are the keys [from, to) that each query skips; for ALiBi the keys before them are
-	// nearer by as many. nil is none.
+	// nearer by their number. nil means none.
 	HiddenFrom, HiddenTo KeyOfQuery
 	Scores               ScoreOptions
 }
@@ -80,8 +80,7 @@ type AttentionOperands struct {
 // A KeyOfQuery is the input of a key of each query [n, batch], in the type that a kernel asks for, I32 or F32.
 type KeyOfQuery func(typ ggml.Type) *ggml.Tensor
 
-// AttentionGrads are the gradients of operands, of their shapes; that of Sinks is nil where there
-// are none.
+// AttentionGrads are the gradients of the operands, of the same shapes; Sinks is nil without sinks.
 type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
 
 // Attention is softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position or

@@ -83,7 +83,8 @@ func (m maskOfDistances) build(c *ggml.Context) *ggml.Tensor {
 	return hidden
 }
 
-// keyOf is a key of each query of a block, [keys, n, 1, batch], from that of all [n, batch].
+// keyOf returns the key of each query of a block, [keys, n, 1, batch], from the keys of all queries
+// [n, batch].
 func keyOf(c *ggml.Context, key KeyOfQuery, b *scoreBlock) *ggml.Tensor {
 	visible := key(ggml.F32)
 	n, batch := b.to-b.from, visible.Dim(1)

@@ -6,10 +6,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// queryBlock is the number of queries whose scores exist at a time. Half of those of a block's own keys
-// are masked, so that a block of r queries wastes work that grows with r, where starting its ops takes
-// time that grows with 1/r: r is a root of what they are to each other, less with more heads at a time.
-// And scores, which are most of the memory of long sequences, are to stay small.
+// queryBlock returns the number of queries whose scores exist at a time. Half of the scores of a
+// block's own keys are masked, so the work that a block of r queries wastes grows with r; the time that
+// starting ops takes grows with 1/r. The best r is a root of the ratio of both, smaller with more heads
+// at a time. It is bounded because scores are most of the memory of long sequences.
 func queryBlock(a AttentionOperands) int64 {
 	const least, most = 128, 512
 	const balance, elements = 1 << 23, 1 << 26
@@ -93,7 +93,7 @@ func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 //
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
 //
-// What is left of 1 by the weights is that of a sink, whose own dP is 0.
+// The sink's weight is what the weights lack to 1; its own dP is 0.
 func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
 	c, groups := t.C, a.K.Dim(1)
 	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
@@ -122,15 +122,15 @@ type SoftMaxOperands struct {
 	Scale       float32
 }
 
-// SoftMaxGrad is the gradient of scores that are scaled to weights.
+// SoftMaxGrad is the gradient of the scores, given the gradient Dp of the weights, the softmax of the scaled scores.
 var SoftMaxGrad = &Op[SoftMaxOperands, *ggml.Tensor]{func(t *Tape, o SoftMaxOperands) *ggml.Tensor {
 	c := t.C
 	mean := c.SumRows(c.Mul(o.Weights, o.Dp))
 	return c.Scale(c.Mul(o.Weights, c.Sub(o.Dp, mean)), o.Scale)
 }}
 
-// addSinks adds the gradients of a block's queries [1, n, heads, batch] to those of the sinks of
-// all [heads].
+// addSinks adds the gradients from a block's queries [1, n, heads, batch] to the gradient of the
+// sinks [heads].
 func addSinks(c *ggml.Context, all, part *ggml.Tensor) *ggml.Tensor {
 	n, heads, batch := part.Dim(1), part.Dim(2), part.Dim(3)
 	ofHeads := c.Reshape(c.SumRows(c.Reshape(part, n, heads, batch)), heads, batch)

@@ -11,7 +11,7 @@ import (
 // device of ggml has; a device that does better has a row for it in its table, the [Lowering].
 type Op[In, Out any] struct{ Plain func(t *Tape, in In) Out }
 
-// A Result is that of an op with gradients: Grad returns those of the operands, given that of Y.
+// A Result is the result of an op with gradients. Grad returns the gradients of the operands, given the gradient dy of Y.
 type Result[Grads any] struct {
 	Y    *ggml.Tensor
 	Grad func(dy *ggml.Tensor) Grads
@@ -56,8 +56,8 @@ func (l *Lowering) With(rows ...Row) *Lowering {
 	return &with
 }
 
-// Op makes a value of a tensor y that is built of others, for ops that no table has: back returns
-// the gradient of each of them, given that of y.
+// Op makes a value from a tensor y that is built from others, for ops that no table replaces. back returns
+// the gradient of each of them, given the gradient dy of y.
 func (t *Tape) Op(y *ggml.Tensor, back func(dy *ggml.Tensor) []*ggml.Tensor, of ...*Value) *Value {
 	v := &Value{T: y, needsGrad: slices.ContainsFunc(of, func(x *Value) bool { return x.needsGrad })}
 	t.record(v, func(dy *ggml.Tensor) {

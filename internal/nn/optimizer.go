@@ -7,27 +7,27 @@ import (
 )
 
 // AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
-// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁,
-// β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of
-// the gradient. Those of no step have a learning rate, decay and factor of 0, and β of 1.
+// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁, β₂,
+// ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the
+// gradient. A skipped step has learning rate, decay and factor 0, and β 1.
 type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
 
-// GateOperands are what decides about a step, contiguous F32.
+// GateOperands decide whether a step is taken; contiguous F32.
 type GateOperands struct {
 	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
 	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
-	Settings        *ggml.Tensor // [8, groups + 1], those of [AdamWOperands] of each group, and of no step
+	Settings        *ggml.Tensor // [8, groups + 1]: the settings of [AdamWOperands] for each group, and for a skipped step
 	Clip            float64      // largest norm, of gradients times their factor; 0 for any
 }
 
-// Gradients are those of all parameters, contiguous F32: one by one, and in runs of those that lie one
-// after the other.
+// Gradients are the gradients of all parameters, contiguous F32: one by one, and in runs of adjacent
+// ones.
 type Gradients struct{ Each, Runs []*ggml.Tensor }
 
 // A GatedStep is whether a step is taken.
 type GatedStep struct {
 	Status   *ggml.Tensor   // the square of the norm, and 1 where it is taken or 0, [2]
-	Settings []*ggml.Tensor // of each group: with a smaller factor where that would leave a norm above Clip, or of no step
+	Settings []*ggml.Tensor // of each group: with a smaller factor where that would leave a norm above Clip, or of a skipped step
 }
 
 // Steps of an optimiser.
@@ -61,9 +61,9 @@ func plainSumSquares(t *Tape, g Gradients) *ggml.Tensor {
 	})
 }
 
-// plainGateStep looks the settings up by whether the step is taken: of those that are not, nothing is
-// computed with. What is infinite or no number is not below the largest number. The norm that is
-// clipped is that of what the factor of the gradient makes of it.
+// plainGateStep looks the settings up by whether the step is taken, so that no result uses the others.
+// Infinity and NaN are not below the largest number. Clipping bounds the norm of the gradient after
+// its factor.
 func plainGateStep(t *Tape, g GateOperands) (gated GatedStep) {
 	c := t.C
 	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
@@ -91,10 +91,9 @@ func plainGateStep(t *Tape, g GateOperands) (gated GatedStep) {
 // largestSquared is the largest number with a finite square.
 var largestSquared = math.Nextafter32(1<<64, 0)
 
-// plainAdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the
-// first seven; the eighth is the factor of the gradient. No step multiplies what the gradient
-// gives by 0, for which it has to be finite: Relu makes 0 of NaN, which a clamp of some devices lets
-// pass.
+// plainAdamWStep clips, updates, and clears the gradient. The settings of ggml's op are the first seven; the
+// eighth is the factor of the gradient. A skipped step multiplies the gradient's contribution by 0, so it
+// must be finite. Two Relu turn NaN into 0, because NaN > 0 is false; some devices let NaN pass a clamp.
 func plainAdamWStep(t *Tape, a AdamWOperands) []*ggml.Tensor {
 	c, size := t.C, a.Settings.Type().BlockBytes()
 	clipped := c.Mul(a.Grad, c.View(a.Settings, []int64{1}, nil, 7*size))

@@ -98,7 +98,7 @@ func sum(c *ggml.Context, products []Product, product func(p Product) *ggml.Tens
 // transposed is a contiguous copy of xᵀ.
 func transposed(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
 
-// dequantised is w in F32 or BF16. A lookup of all rows is what devices have for all types.
+// dequantised returns w in F32 or BF16, by a lookup of all rows, which devices have for all types.
 func dequantised(c *ggml.Context, w *ggml.Tensor, typ ggml.Type) *ggml.Tensor {
 	if w.Type() == typ {
 		return w

@@ -20,8 +20,8 @@ var (
 	MatMulIDGradInput = &Op[ExpertOperands, *ggml.Tensor]{func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return mulMatID(t.C, transposed(t.C, dequantised(t.C, o.W, ggml.F32)), o.X, o.IDs)
 	}}
-	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, to those of acc [n_in, n_out,
-	// experts] that ids chooses, in place. The ids of a column differ.
+	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
+	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
 	AccumulateGradWeightID = &Op[GradIDOperands, *ggml.Tensor]{plainAccumulateGradWeightID}
 )
 

@@ -2,7 +2,7 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A Rotation is what rotary position embedding (arXiv 2104.09864) takes beside the vectors.
+// A Rotation has the operands of rotary position embedding (arXiv 2104.09864) beside the vectors.
 type Rotation struct {
 	RoPE      ggml.RoPE
 	Positions PositionInput

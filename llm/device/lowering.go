@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A Use is what graphs are for, by which their lowering differs.
+// A Use is the purpose of graphs, by which their lowering differs.
 type Use struct {
 	Phase Phase
 	// Compute is the type of products with frozen weights in training, see [nn.CPU] and

@@ -83,7 +83,7 @@ func (o Options) opSet() (*opSet, error) {
 	return opSets[i], nil
 }
 
-// opSet is that of a device of the engine.
+// opSet returns the op set of a device of the engine.
 func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.devices[i])) }
 
 // main calls f for the devices that a layout is for, with their op sets: all but the CPU, or the CPU alone.
@@ -132,7 +132,7 @@ func (e *Engine) ScalesLoss() (scales bool) {
 	return scales
 }
 
-// CheckComputeType says what the engine lacks to train with products in a type.
+// CheckComputeType returns an error if the engine cannot train with products in a type.
 func (e *Engine) CheckComputeType(t ggml.Type) error {
 	err := e.CheckOpen()
 	if err != nil {
@@ -223,8 +223,8 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	return cpu.With(nn.GroupedGEMV()), nil
 }
 
-// optionalOps are those of a device, which is asked once. The CPU is not: it has them all, and multiplies
-// faster without.
+// optionalOps returns the optional ops of a device, which is asked once. The CPU is not asked: it has
+// them all, and multiplies faster without.
 func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	if i == len(e.places.devices)-1 {
 		return nil, nil

@@ -127,7 +127,7 @@ func (o *optimizer) loweringOf(i int, of nn.Lowerings) *nn.Lowering {
 	return of(w.Layer, w.Kind)
 }
 
-// sumSquares adds up the squares of all gradients, those of each lowering by its ops.
+// sumSquares adds up the squares of all gradients, each by the ops of its lowering.
 func (o *optimizer) sumSquares(t *nn.Tape, of nn.Lowerings) *ggml.Tensor {
 	var list []*nn.Lowering
 	gradients := map[*nn.Lowering]*nn.Gradients{}
