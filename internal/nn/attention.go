@@ -119,8 +119,8 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	return y
 }
 
-// visible are the first and the last key that each query sees, nil where it sees all before it, and
-// the last where it sees all after it or none.
+// visible returns the first and the last key that each query sees. Without a window and packing
+// both are nil; last is nil unless attention is bidirectional.
 func (t *Tape) visible(o AttentionOptions, length int64) (first, last KeyOfQuery) {
 	if o.Window.Size == 0 && !o.Packed {
 		return nil, nil

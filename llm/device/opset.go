@@ -125,8 +125,8 @@ func (e *Engine) TakesCopies() (takes bool) {
 	return takes
 }
 
-// ScalesLoss reports whether training computes the gradients of a loss that is scaled up: some
-// devices multiply F32 with the range of F16, in which small gradients are 0. The CPU's kernels do not.
+// ScalesLoss reports whether training scales the loss up: some devices multiply F32 within the range of
+// F16, in which small gradients become 0. The CPU's kernels do not.
 func (e *Engine) ScalesLoss() (scales bool) {
 	e.main(func(_ int, _ *ggml.Device, s *opSet) { scales = scales || s.narrow })
 	return scales
@@ -156,8 +156,8 @@ func checkKernels(_ Layout, t ggml.Type) error {
 	return nil
 }
 
-// Multiplier names what computes large products of a model whose weights take so much of each device: devices, and on
-// the CPU a GEMM library.
+// Multiplier names what computes large products of a model with these sizes of weights on each device: devices and,
+// on the CPU, a GEMM library.
 func (e *Engine) Multiplier(weights Sizes) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
