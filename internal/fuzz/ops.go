@@ -112,6 +112,11 @@ func unaryOps() {
 	family(func(p *program) []any { return list{float32(p.NormFloat64())} }, "NewF32")
 	family(func(p *program) []any { return list{p.Int32N(10)} }, "NewI32")
 	family(one(allTypes), "Alias NewTensorLike")
+	family(func(p *program) []any { return list{p.anyContiguous(allTypes).Layout()} }, "NewTensorOf")
+	family(func(p *program) []any {
+		a := p.any(allTypes)
+		return list{a, a.Layout(), a.Type().BlockBytes() * (p.size(2) - 1)}
+	}, "AliasOf")
 	family(oneContiguous(plain), "DupInPlace")
 	family(oneContiguous(f32, scalar), "Scale ScaleInPlace Fill FillInPlace")
 	family(oneContiguous(f32, scalar, scalar), "ScaleBias ScaleBiasInPlace")

@@ -108,7 +108,7 @@ func (s *sweeper) variations(op string) []variation {
 // Ops that a sweep has nothing to say about.
 var notSwept = map[string]string{
 	"Custom": "takes anything", "CustomInPlace": "takes anything", "MapCustom": "takes anything", "MapCustomInPlace": "takes anything",
-	"NewTensorLike": "has no values", "View": "its strides are in bytes",
+	"NewTensorLike": "has no values", "NewTensorOf": "has no values", "View": "its strides are in bytes", "AliasOf": "as View",
 }
 
 // list has all variations of all ops.
