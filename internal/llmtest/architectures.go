@@ -3,6 +3,7 @@ package llmtest
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -25,19 +26,24 @@ import (
 // A tinyArch is the smallest model of an architecture that has all that is special
 // about it, as converters of files write it.
 type tinyArch struct {
+	arch     string         // "" is the name of the model
 	keys     map[string]any // without the architecture's name
+	bare     map[string]any // whose names are all
 	layers   int            // 0 stands for 2
 	headSize int            // 0 stands for 8
 	kvHeads  int            // 0 stands for 2
 	widen    int            // factor of the width of all matrices; 0 stands for 1
 	fusedQKV bool
 	tied     bool
-	like     string   // another that has all its parts
-	gelu     bool     // stock llama.cpp looks its activation up in a table
-	has      []string // tensors that others of the architecture lack
-	optional []string // weights, in each layer
-	noStock  bool     // stock llama.cpp reads no tiny model of the architecture
-	notStock []string // of these, those that stock llama.cpp 0.7.0 does not read
+	like     string             // another that has all its parts
+	gelu     bool               // stock llama.cpp looks its activation up in a table
+	noValues []bool             // layers whose values are their keys
+	has      []string           // tensors that others of the architecture lack
+	optional []string           // weights, in each layer
+	noStock  bool               // stock llama.cpp reads no tiny model of the architecture
+	seed     uint64             // of the values
+	factors  map[string]float64 // of the values of kinds of weights; nil for none
+	notStock []string           // of these, those that stock llama.cpp 0.7.0 does not read
 }
 
 // LongContext is the context from which on a model with two kinds of RoPE factors has
@@ -60,16 +66,16 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// TestedArchitectures are those that a test of each goes through: those that have all parts between them, with -short some
+// TestedArchitectures are the models that a test of each goes through: those that have all parts between them, with -short some
 // that have the kinds of layers, and where GOGGML_ALL_ARCHITECTURES is set, in make fuzz, all.
 func TestedArchitectures() []string {
 	switch {
 	case os.Getenv("GOGGML_ALL_ARCHITECTURES") != "":
-		return Architectures()
+		return models()
 	case testing.Short():
 		return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
 	}
-	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].like != "" })
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].like != "" })
 }
 
 // FewArchitectures are some that have the kinds of parts between them, for tests of what is around
@@ -78,9 +84,9 @@ func FewArchitectures() []string {
 	return []string{"bloom", "cohere2", "deci", "gemma3", "gpt-oss", "gpt2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2moe", "qwen3moe", "smollm3"}
 }
 
-// StockArchitectures lists the architectures whose tiny model stock llama.cpp reads.
+// StockArchitectures lists the models that stock llama.cpp reads.
 func StockArchitectures() []string {
-	return slices.DeleteFunc(Architectures(), func(name string) bool { return tinyArchs[name].noStock })
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].noStock })
 }
 
 // LooksUpGELU reports whether ggml's CPU backend computes an architecture by a table of F16, which
@@ -88,7 +94,12 @@ func StockArchitectures() []string {
 func LooksUpGELU(name string) bool { return tinyArchs[name].gelu }
 
 // Architectures lists those that [ArchModel] makes models of.
-func Architectures() []string { return slices.Sorted(maps.Keys(tinyArchs)) }
+func Architectures() []string {
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].arch != "" })
+}
+
+// models lists the names of tiny models. An architecture has one of its name, and may have others.
+func models() []string { return slices.Sorted(maps.Keys(tinyArchs)) }
 
 // ArchModel loads a tiny random model of an architecture, whose matrices have the type.
 func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
@@ -165,13 +176,18 @@ func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	if typ.BlockSize() > 32 {
 		a.widen = 8
 	}
+	a.chooseAll()
+	return a.write(t, name, only(typ))
+}
+
+// chooseAll makes a mixture choose all experts.
+func (a *tinyArch) chooseAll() {
 	a.keys = maps.Clone(a.keys)
 	for key := range a.keys {
 		if n, ok := a.keys[strings.Replace(key, "used_count", "count", 1)]; ok {
 			a.keys[key] = n
 		}
 	}
-	return a.write(t, name, only(typ))
 }
 
 // WideArchFile is ArchFile with rows that hold whole blocks of every type.
@@ -185,9 +201,27 @@ func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 // StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
 func StockArchFile(t testing.TB, name string) (path string) {
 	t.Helper()
-	a := tinyArchs[name]
-	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
+	return tinyArchs[name].forStock().write(t, name, only(ggml.F32))
+}
+
+// WideStockArchFile is StockArchFile with rows that hold whole blocks of every type, values that depend on a seed, and a long
+// context.
+func WideStockArchFile(t testing.TB, name string, seed uint64) (path string) {
+	t.Helper()
+	a := tinyArchs[name].forStock()
+	a.factors = maps.Clone(a.factors)
+	for kind := range a.factors {
+		a.factors[kind] /= 2 // wider networks and heads make more of roundings
+	}
+	a.widen, a.seed, a.keys = 8, seed, merged(map[string]any{"context_length": uint32(1024)}, a.keys)
+	a.chooseAll() // by rounded inputs a router may choose others
 	return a.write(t, name, only(ggml.F32))
+}
+
+// forStock lacks what stock llama.cpp does not read.
+func (a tinyArch) forStock() tinyArch {
+	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
+	return a
 }
 
 func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggml.Type) (path string) {
@@ -205,7 +239,7 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 const tinyVocab, tinyEmbd = 40, 32
 
 // widthKeys match the keys of matrix widths.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla)?|rope\.dimension_count|state_size|inner_size)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|state_size|inner_size)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
@@ -241,10 +275,12 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		}
 		keys[key] = value
 	}
-	general := map[string]any{"general.architecture": name, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
+	kind := cmp.Or(a.arch, name)
+	general := map[string]any{"general.architecture": kind, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
 	for key, value := range keys {
-		general[name+"."+key] = value
+		general[kind+"."+key] = value
 	}
+	maps.Copy(general, a.bare)
 	for _, key := range slices.Sorted(maps.Keys(general)) { // sorted, so that the file always has equal bytes
 		require.NoError(t, g.Set(key, general[key]))
 	}
@@ -270,6 +306,12 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	if a.fusedQKV {
 		present = append(present, "blk.0.attn_qkv.weight")
 	}
+	for i, absent := range a.noValues {
+		present = append(present, fmt.Sprintf("blk.%d.attn_k.weight", i))
+		if !absent {
+			present = append(present, fmt.Sprintf("blk.%d.attn_v.weight", i))
+		}
+	}
 	for _, kind := range a.has {
 		present = append(present, "blk.0."+kind+".weight")
 	}
@@ -280,7 +322,7 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	}
 	c, err := arch.ReadConfig(g)
 	require.NoError(t, err)
-	rng := rand.New(rand.NewPCG(7, 1))
+	rng := rand.New(rand.NewPCG(7, 1+a.seed))
 	model, err := arch.Resolve(c)
 	require.NoError(t, err)
 	declared := slices.SortedFunc(slices.Values(model.Weights()), func(x, y *arch.Weight) int { return strings.Compare(x.Name, y.Name) })
@@ -299,6 +341,9 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		default:
 			values = refmath.Normal(rng, 1/math.Sqrt(float64(w.Shape[0])), w.Shape...)
 		}
+		if factor, ok := a.factors[w.Kind]; ok {
+			values = refmath.Scale(values, factor)
+		}
 		list = append(list, tinyWeight{w, values})
 	}
 	return list
@@ -310,7 +355,7 @@ var inLayer = regexp.MustCompile(`^blk\.\d+\.`)
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
 	ne, shape := w.values.Ne, w.Shape
-	if len(shape) == 1 || !w.Role.CanHave(typ) {
+	if len(shape) == 1 || !w.Role.CanHave(typ) || w.KeepType && ne[0]%typ.BlockSize() != 0 {
 		typ = ggml.F32
 	}
 	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])

@@ -17,8 +17,8 @@ func with(all ...map[string]any) map[string]any {
 	return merged(append([]map[string]any{experts(nil)}, all...)...)
 }
 
-func merged(all ...map[string]any) map[string]any {
-	keys := map[string]any{}
+func merged[V any](all ...map[string]V) map[string]V {
+	keys := map[string]V{}
 	for _, k := range all {
 		maps.Copy(keys, k)
 	}

@@ -13,8 +13,11 @@ func (t *Tape) Once(compute func() *ggml.Tensor) *ggml.Tensor {
 	return t.memo.once(t, compute)
 }
 
-// A memo holds what Once computed, by its calls in a function, and for chunks of the tokens.
-type memo struct{ calls [][]keptColumns }
+// A memo holds what Once computed, by its calls in a function, and for chunks of the tokens; and what Expose was given.
+type memo struct {
+	calls   [][]keptColumns
+	exposed []*Value
+}
 
 type keptColumns struct {
 	tokens columnRange
@@ -23,10 +26,11 @@ type keptColumns struct {
 
 // A memoCursor is at the next call of Once in a function, for some of the tokens.
 type memoCursor struct {
-	memo   *memo
-	call   int
-	tokens columnRange
-	again  bool // the function is computed again
+	memo    *memo
+	call    int
+	exposed int // calls of Expose so far
+	tokens  columnRange
+	again   bool // the function is computed again
 }
 
 // newMemo is at the first call, for the tokens of x.

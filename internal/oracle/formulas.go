@@ -25,6 +25,9 @@ var formulas = map[string]formula{
 	"add_id":     func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
 	"set_rows":   func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.SetRows(x[2], x[0], x[1]) },
 	"swiglu":     glu(refmath.SwiGLU), "geglu": glu(refmath.GeGLU), "reglu": glu(refmath.ReGLU),
+	"xielu": func(n *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.FoldedXielu(x[0], n.float(1), n.float(2), n.float(3), n.float(4))
+	},
 	"cont": copied, "cpy": copied, "dup": copied,
 
 	"scale": func(n *node, x []refmath.Tensor) refmath.Tensor {

@@ -76,7 +76,11 @@ func HardSwish(a Tensor) Tensor {
 // Xielu returns, with p = softplus(alphaP) and n = beta + softplus(alphaN),
 // p·a² + beta·a where a > 0, else (expm1(min(a, eps)) − a)·n + beta·a.
 func Xielu(a Tensor, alphaN, alphaP, beta, eps float64) Tensor {
-	p, n := softplus(alphaP), beta+softplus(alphaN)
+	return FoldedXielu(a, beta+softplus(alphaN), softplus(alphaP), beta, eps)
+}
+
+// FoldedXielu is Xielu by n and p.
+func FoldedXielu(a Tensor, n, p, beta, eps float64) Tensor {
 	return Map(a, func(x float64) float64 {
 		if x > 0 {
 			return p*x*x + beta*x

@@ -141,16 +141,26 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	})
 }
 
-// Attend computes the attention of queries to the cache, after it has written the keys and values
-// of the tokens there. It has no gradients. Shapes are as in [nn.Tape.Attend].
-func (c *KV) Attend(t *nn.Tape, p Pass, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
-	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+// Written is what queries of a pass attend to in a cache, once the keys and values of the tokens are there.
+type Written struct {
+	cache        *KV
+	keys, values *ggml.Tensor // [size, attended, heads, slots]
+}
+
+// Write adds the keys and values of the tokens to the cache, both [size, heads, n].
+func (c *KV) Write(t *nn.Tape, p Pass, k, v *nn.Value) Written {
 	p.Attended = min(p.Attended, int64(c.length))
-	rows := c.rows(t, p, n)
-	keys, values := c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)
+	rows := c.rows(t, p, k.T.Dim(2))
+	return Written{c, c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)}
+}
+
+// Attend is the attention of queries, of one layer or of several. It has no gradients. Shapes are those of [nn.Tape.Attend].
+func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) *nn.Value {
+	c, size, heads, n := w.cache, q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+	p.Attended = min(p.Attended, int64(c.length))
 	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
-	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: keys, V: values, AttentionOptions: ggml.AttentionOptions{
+	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: w.keys, V: w.values, AttentionOptions: ggml.AttentionOptions{
 		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
 	}})
 	return nn.Input(t.C.Reshape(out, size*heads, n))

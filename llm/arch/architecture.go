@@ -13,13 +13,14 @@ import (
 // layers use. It is resolved once and does not change. Two models have the same architecture if
 // their pointers are equal.
 type Architecture struct {
-	config  Config
-	layers  []Layer
-	blocks  []int // of files, that have the weights of each layer
-	weights []*Weight
-	groups  [][]*Weight
-	byName  map[string]*Weight
-	modules []Module
+	config   Config
+	layers   []Layer
+	blocks   []int        // of files, that have the weights of each layer
+	sharesKV map[int]bool // layers whose keys and values others read
+	weights  []*Weight
+	groups   [][]*Weight
+	byName   map[string]*Weight
+	modules  []Module
 
 	resolved      bool // weights and groups are known
 	bidirectional bool // tokens see those after them
@@ -49,7 +50,11 @@ func New(c Config, layers []Layer) (*Architecture, error) {
 	if faults := c.partFaults(layers); len(faults) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))
 	}
-	a := &Architecture{config: c, layers: layers, blocks: c.blocks(), byName: map[string]*Weight{}}
+	shares, err := shareKV(layers)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	a := &Architecture{config: c, layers: layers, blocks: c.blocks(), sharesKV: shares, byName: map[string]*Weight{}}
 	if err := a.takeInventory(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}

@@ -30,7 +30,11 @@ type Attention struct {
 	Gate                     OutputGate
 	ValueRouter              Router   // chooses experts that make the values; the zero value is a matrix
 	FusedQKV                 bool     // queries, keys and values are one matrix
+	SharedKV                 int      // the keys and values are those of the layer so many before; 0: its own
+	ValuesOfKeys             bool     // values are what the matrix of keys makes
+	ValueNorm                bool     // values are normalised over each head, without weights
 	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
+	SubNorm                  bool     // what the heads gather is normalised
 	NoQKVScale               bool     // factors of these matrices say nothing
 	OutScale                 bool     // the scale of attn_output applies to adapters too, but not to its bias
 }
@@ -69,6 +73,9 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // output multiplies what the heads gather [size·heads, n].
 func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value {
 	y = p.Kept(t, y)
+	if a.SubNorm {
+		y = p.Norm(t, "attn_sub_norm", y)
+	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*size), embd, MatrixOptions{
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
@@ -76,14 +83,20 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	return t.Linear(y, m)[0]
 }
 
-// gather returns what the heads gather [size·heads, n].
+// gather returns what the heads gather [size·heads, n]. A layer that reads the keys and values of another has nil here.
 func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	q, k, v, gate := a.project(p, t, x)
 	q, k, v = t.Clamp(q, a.ClampQKV), t.Clamp(k, a.ClampQKV), t.Clamp(v, a.ClampQKV)
 	if a.QKNorm.isFlat() {
 		q, k = a.norm(p, t, "attn_q_norm", q), a.norm(p, t, "attn_k_norm", k)
 	}
-	q, k, v = t.Heads(q, int64(a.Heads)), t.Heads(k, int64(a.KVHeads)), t.Heads(v, int64(a.KVHeads))
+	q = t.Heads(q, int64(a.Heads))
+	if a.SharedKV == 0 {
+		k, v = t.Heads(k, int64(a.KVHeads)), t.Heads(v, int64(a.KVHeads))
+	}
+	if a.ValueNorm && v != nil {
+		v = t.Norm(v, p.normOf())
+	}
 	if a.NormAfterRoPE {
 		q, k = a.rotate(p, t, q, k)
 	}
@@ -108,21 +121,24 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
 	}
-	if kept := p.State(0); kept != nil {
-		return kept.(*state.KV).Attend(t, p.Pass, q, k, v, o)
-	}
-	return t.Attend(q, k, v, o)
+	return a.attendTo(p, t, q, k, v, o)
 }
 
 // rotate gives queries and keys their positions.
 func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.Value) {
 	factors := a.ropeFactors(p) // files may have them without RoPE, too
+	if n := int64(a.RoPE.Dims / 2); factors != nil && factors.Dim(0) > n {
+		factors = t.C.View(factors, []int64{n}, nil, 0)
+	}
 	if a.NoRoPE {
 		return q, k
 	}
 	r := nn.Rotation{RoPE: a.RoPE, Positions: t.Positions(q.T.Dim(2)), Factors: factors}
 	if a.RoPE.Sections != [4]int{} {
 		r.Positions = t.SectionPositions(q.T.Dim(2))
+	}
+	if k == nil {
+		return t.RoPE(q, r), nil
 	}
 	return t.RoPE(q, r), t.RoPE(k, r)
 }
@@ -140,9 +156,9 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 
 func (a Attention) window() nn.Window { return nn.Window{Size: a.Window, Chunked: a.Chunked} }
 
-// NewStates makes a cache of keys and values, unless tokens see those after them.
+// NewStates makes a cache of keys and values, unless tokens see those after them, or it is another layer's.
 func (a Attention) NewStates(o state.Options) ([]state.State, error) {
-	if a.Bidirectional {
+	if a.Bidirectional || a.SharedKV > 0 {
 		return nil, nil
 	}
 	return oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
@@ -179,7 +195,8 @@ func (a Attention) MixingFLOPs(length int) float64 {
 	return 4 * float64(a.Heads*a.HeadSize) * seen
 }
 
-// project returns the products of x: queries, keys, values, and the gate if there is one.
+// project returns the products of x: queries, keys, values, and the gate if there is one; keys and values are nil if another
+// layer has them.
 func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.Value) {
 	embd, queries, keys := int64(p.config.Embd), int64(a.Heads*a.HeadSize), int64(a.KVHeads*a.HeadSize)
 	permuted := func(heads int) int {
@@ -200,6 +217,10 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	}
 	var matrices []nn.Matrix
 	switch {
+	case a.SharedKV > 0:
+		matrices = append(matrices, matrix("attn_q", qRows, rows[0]))
+	case a.ValuesOfKeys:
+		matrices = append(matrices, matrix("attn_q", qRows, rows[0]), matrix("attn_k", keys, rows[1]))
 	case a.FusedQKV:
 		matrices = append(matrices, matrix("attn_qkv", qRows+2*keys, rows...))
 	case a.ValueRouter.Experts > 0:
@@ -224,7 +245,12 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 		of := t.SplitGroups(parts[0], int64(a.Heads), size, size)
 		parts[0], gate = of[0], of[1]
 	}
-	if v == nil {
+	switch {
+	case a.SharedKV > 0:
+		return parts[0], nil, nil, gate
+	case a.ValuesOfKeys:
+		v = parts[1]
+	case v == nil:
 		v = parts[2]
 	}
 	return parts[0], parts[1], v, gate
@@ -235,8 +261,9 @@ func (a Attention) ropeFactors(p Place) *ggml.Tensor {
 	if !a.RoPEFactors {
 		return nil
 	}
+	n := max(p.config.RoPE.Dims, a.RoPE.Dims) / 2 // of the layers that rotate most
 	factors := func(kind string) *ggml.Tensor {
-		return p.outside().Weight(Weight{Kind: kind, Shape: []int64{int64(a.RoPE.Dims / 2)}, Role: RoPEFreqs, Optional: true})
+		return p.outside().Weight(Weight{Kind: kind, Shape: []int64{int64(n)}, Role: RoPEFreqs, Optional: true})
 	}
 	all, short, long := factors("rope_freqs"), factors("rope_factors_short"), factors("rope_factors_long")
 	switch {

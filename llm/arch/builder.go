@@ -57,13 +57,13 @@ func (b *Builder) spec() *spec { return b.config.spec() }
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	x := b.embed(t)
-	embedded := x
+	beside := &beside{embedded: x, layerEmbeddings: b.layerEmbeddings(t, x), shared: map[int]keyValues{}}
 	pass := func(x *nn.Value, layer int) *nn.Value {
 		if !b.passes(layer) {
 			return x
 		}
 		p := b.in(b.blocks[layer])
-		p.Layer, p.embedded = layer, embedded
+		p.Layer, p.beside = layer, beside
 		if b.States != nil {
 			p.states = b.States[layer]
 		}

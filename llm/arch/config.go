@@ -41,6 +41,8 @@ type Config struct {
 	WindowPattern int     // each so many-th layer is global
 	LocalLayers   []bool  // which layers are local, if they follow no such pattern
 	LocalFreqBase float32 // of RoPE in local layers, where it has another
+	LocalHeadSize int     // of heads of local layers, where they have another; 0: HeadSize
+	LocalRoPEDims int     // elements of a head that RoPE rotates in local layers, where it is another number; 0: as everywhere
 	LocalFactor   float32 // by which RoPE is stretched in local layers alone; 0 means none
 	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
 	RoPELayers    []bool  // which layers have RoPE, if they follow no such step
@@ -64,21 +66,28 @@ type Config struct {
 	ExpertScale             float32
 	FusedExperts            bool // gate and up are one matrix
 	SwiGLUClamp             float32
-	ChunkFF                 int     // width of small experts; 0 is HeadSize
-	ChunkScale              float32 // of what they make
+	// What SwiGLU is limited to in each layer, of experts and of other networks, see [FeedForward]; nil: nothing.
+	ExpertClamps, Clamps []float32
+	ChunkFF              int     // width of small experts; 0 is HeadSize
+	ChunkScale           float32 // of what they make
 
 	// Of models that pass two stacks of so many layers: the high one in each of HighCycles, after
 	// LowCycles of the low one.
 	StackLayers, HighCycles, LowCycles int
 
-	EmbdScale     float32 // of embeddings
-	ResidualScale float32 // of what a layer adds to the residual stream
-	AttnScale     float32 // of q·k; 0 is 1/√HeadSize
-	AttnSoftcap   float32 // that scores are bent to
-	MaxALiBiBias  float32 // of ALiBi; 0 means none
-	ClampQKV      float32 // that queries, keys and values are limited to
-	LogitScale    float32 // that logits are divided by, or multiplied
-	LogitSoftcap  float32 // that logits are bent to
+	EmbdScale     float32            // of embeddings
+	ResidualScale float32            // of what a layer adds to the residual stream
+	AttnScale     float32            // of q·k; 0 is 1/√HeadSize
+	AttnSoftcap   float32            // that scores are bent to
+	MaxALiBiBias  float32            // of ALiBi; 0 means none
+	XIELU         []ggml.XIELUParams // of each layer, of models with this activation
+	ClampQKV      float32            // that queries, keys and values are limited to
+	LogitScale    float32            // that logits are divided by, or multiplied
+	LogitSoftcap  float32            // that logits are bent to
+
+	SharedKVLayers int    // at the end, which read the keys and values of layers before
+	ValuesOfKeys   []bool // layers whose values are what the matrix of keys makes; nil: none
+	LayerEmbd      int    // width of the embedding that each layer has, see [LayerEmbedding]; 0: there is none
 
 	ConvLength int // tokens that a short convolution sees
 
@@ -140,9 +149,10 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	m.readKeys(&c, s)
 	m.readVocabulary(&c)
 	_, output := g.Tensor("output.weight")
-	c.Tied = !output && !s.untied
+	c.Tied = s.tied || !output && !s.untied
 	_, c.FusedQKV = g.Tensor(fmt.Sprintf("blk.%d.attn_qkv.weight", c.firstAttention()))
 	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
+	c.ValuesOfKeys = m.withoutValues(c, s)
 	for _, kind := range s.mayHave {
 		if _, ok := g.Tensor("blk.0." + kind + ".weight"); ok {
 			c.Has = append(c.Has, kind)
@@ -218,7 +228,7 @@ func (c Config) faults() []string {
 	if len(faults) > 0 {
 		return faults
 	}
-	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * c.HeadSize, c.KVHeads * c.HeadSize} {
+	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers} {
 		check(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
 	}
 	r := c.RoPE
@@ -243,6 +253,8 @@ func (c Config) faults() []string {
 	} else {
 		check(c.LocalFreqBase == 0 || c.LocalFreqBase == r.FreqBase, "%s is %v, and the base of all layers %v", key(localFreqBase), c.LocalFreqBase, r.FreqBase)
 	}
+	check(c.SharedKVLayers >= 0 && c.SharedKVLayers < c.Layers, "%s is %d of %d layers", key("attention.shared_kv_layers"), c.SharedKVLayers, c.Layers)
+	check(c.LayerEmbd >= 0, "%s is %d", key("embedding_length_per_layer_input"), c.LayerEmbd)
 	check(c.LocalFactor >= 0 && finite(c.LocalFactor) && (c.LocalFactor == 0 || r.FreqScale == 1 && r.ExtFactor == 0), "%s is %v, of local layers alone", key("rope.scaling.factor"), c.LocalFactor)
 	temperatureLength := "rope.scaling.original_context_length"
 	if c.hasKey("attention.temperature_length") {
@@ -294,6 +306,7 @@ func (c Config) faults() []string {
 	}
 	check(c.AttnScale >= 0, "%s is %v", key("attention.scale"), c.AttnScale)
 	check(c.MaxALiBiBias >= 0, "%s is %v", key("attention.max_alibi_bias"), c.MaxALiBiBias)
+	faults = append(faults, c.xieluFaults()...)
 	return append(faults, c.listFaults()...)
 }
 
@@ -348,7 +361,8 @@ func (c Config) listFaults() (faults []string) {
 		length int
 	}{
 		{"attention.head_count", entries(c.HeadsAt)}, {"attention.head_count_kv", entries(c.KVHeadsAt)}, {"feed_forward_length", entries(c.FFs)}, {"expert_feed_forward_length", entries(c.ExpertFFs)},
-		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)}, {recurrentLayers, entries(c.Recurrent)},
+		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)}, {recurrentLayers, entries(c.Recurrent)}, {"attn_v.weight", entries(c.ValuesOfKeys)},
+		{"swiglu_clamp_exp", entries(c.ExpertClamps)}, {"swiglu_clamp_shexp", entries(c.Clamps)},
 	} {
 		if list.length != none && list.length != c.Layers {
 			faults = append(faults, fmt.Sprintf("%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers))
@@ -406,7 +420,7 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 func positive(x float32) bool { return x > 0 && finite(x) }
 
 // elsewhere are fields that tensors decide, or that faults compares with what files hold.
-var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "Has", "RoPE", "LocalFreqBase"}
+var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "Has", "ValuesOfKeys", "RoPE", "LocalFreqBase"}
 
 // unsaid lists the fields that the keys of the architecture do not say: a model with them
 // would be another once it is written and read.

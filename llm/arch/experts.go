@@ -101,12 +101,15 @@ func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	if e.Act == ggml.ReGLU {
 		return t.Mul(t.ReLU(gate), up)
 	}
-	return t.GLU(e.Act, gate, up)
+	return e.gated(t, gate, up)
 }
+
+// kind is the kind of the matrix.
+func (r Router) kind() string { return cmp.Or(r.Kind, "ffn_gate_inp") }
 
 // logits returns the logits of all experts [experts, n].
 func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	kind, experts := cmp.Or(r.Kind, "ffn_gate_inp"), int64(r.Experts)
+	kind, experts := r.kind(), int64(r.Experts)
 	m := p.Matrix(kind, int64(p.config.Embd), experts, MatrixOptions{
 		Bias: r.Bias, NoScale: true, Named: true, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + kind, Module: p.modules + r.Module, Count: experts, Parameter: true}},
 	})
@@ -193,7 +196,7 @@ func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.M
 // matrix declares the matrices [in, out, experts] from which it chooses.
 func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
-	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
+	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	m.NoLoRA = o.NoLoRA

@@ -19,9 +19,13 @@ type FeedForward struct {
 	// Scales are the factors of products with their biases. Stock llama.cpp ignores factors in
 	// models that define none.
 	Scales    bool
-	DownScale bool   // only ffn_down's factor
-	Suffix    string // of the kinds of its weights
-	Module    string // in transformers; "" is the usual one
+	DownScale bool             // only ffn_down's factor
+	SubNorm   bool             // what the last matrix multiplies is normalised
+	XIELU     ggml.XIELUParams // of an activation [XIELU]
+	Clamp     float32          // of what SiLU makes of the gate, above, and of what it gates, to both sides; 0 is none
+	Sparse    float32          // standard deviations above the mean by which what is gated counts, see [nn.Tape.Sparse]; 0: all does
+	Suffix    string           // of the kinds of its weights
+	Module    string           // in transformers; "" is the usual one
 }
 
 // An Activation is the activation of a network without a gate.
@@ -32,6 +36,7 @@ const (
 	Gated Activation = iota
 	GELU
 	SquaredReLU
+	XIELU // with parameters of the layer, see [FeedForward]
 )
 
 // String is the name of an activation.
@@ -42,11 +47,14 @@ func (a Activation) String() string {
 	return activations[a]
 }
 
-var activations = []string{Gated: "gated", GELU: "gelu", SquaredReLU: "squared relu"}
+var activations = []string{Gated: "gated", GELU: "gelu", SquaredReLU: "squared relu", XIELU: "xielu"}
 
 // Forward computes the network.
 func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y, embd := f.activated(p, t, x), int64(p.config.Embd)
+	if f.SubNorm {
+		y = p.Norm(t, "ffn_sub_norm", y)
+	}
 	return t.Linear(y, f.matrix(p, "ffn_down", int64(f.Width), embd, true, f.rows(p, "ffn_down", embd)))[0]
 }
 
@@ -63,7 +71,7 @@ func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, width := int64(p.config.Embd), int64(f.Width)
 	up := f.rows(p, "ffn_up", width)
 	if f.Ungated != Gated {
-		return f.scaled(p, t, f.Ungated.of(t, t.Linear(x, f.matrix(p, "ffn_up", embd, width, false, up))[0]))
+		return f.scaled(p, t, f.activate(t, t.Linear(x, f.matrix(p, "ffn_up", embd, width, false, up))[0]))
 	}
 	gate := f.rows(p, "ffn_gate", width)
 	var parts []*nn.Value
@@ -73,7 +81,18 @@ func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	} else {
 		parts = t.Linear(x, f.matrix(p, "ffn_gate", embd, width, false, gate), f.matrix(p, "ffn_up", embd, width, false, up))
 	}
-	return t.GLU(f.Act, parts[0], parts[1])
+	return f.gated(t, parts[0], parts[1])
+}
+
+// gated is what is gated, act(gate) ⊙ up.
+func (f FeedForward) gated(t *nn.Tape, gate, up *nn.Value) *nn.Value {
+	if f.Clamp != 0 {
+		return t.Mul(t.ClampAbove(t.SiLU(gate), f.Clamp), t.Clamp(up, f.Clamp))
+	}
+	if f.Sparse != 0 {
+		gate = t.Sparse(gate, f.Sparse)
+	}
+	return t.GLU(f.Act, gate, up)
 }
 
 // scaled divides x by the scales that there may be.
@@ -90,7 +109,8 @@ func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
 	scales := f.Scales || f.DownScale && kind == "ffn_down"
-	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales, NoScale: !scales, Residual: residual, Rows: rows})
+	inner := f.SubNorm && kind == "ffn_down" // stock llama.cpp multiplies it apart, and adapters have no part in the scale
+	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales && !inner, NoScale: !scales, Residual: residual, Rows: rows})
 }
 
 // rows describes the rows of a matrix, with the name that transformers has for it.
@@ -103,10 +123,13 @@ func (f FeedForward) rows(p Place, kind string, count int64) Rows {
 	return r
 }
 
-// of is the activation of x.
-func (a Activation) of(t *nn.Tape, x *nn.Value) *nn.Value {
-	if a == SquaredReLU {
+// activate is the activation of x, of a network without a gate.
+func (f FeedForward) activate(t *nn.Tape, x *nn.Value) *nn.Value {
+	switch f.Ungated {
+	case SquaredReLU:
 		return t.SquaredReLU(x)
+	case XIELU:
+		return t.XIELU(x, f.XIELU)
 	}
 	return t.GELU(x)
 }

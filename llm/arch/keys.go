@@ -15,9 +15,10 @@ import (
 // A key is a hyper-parameter in a GGUF file. Its name follows the architecture's and a
 // dot.
 type key struct {
-	name  string
-	read  func(m *metadata, name string, c *Config)
-	write func(c *Config) any // nil, or returning nil: it is not written
+	name       string
+	unprefixed bool // the name is all
+	read       func(m *metadata, name string, c *Config)
+	write      func(c *Config) any // nil, or returning nil: it is not written
 }
 
 // metadata reads keys, and gathers what is wrong with them.
@@ -226,7 +227,7 @@ func (m *metadata) refuse(c *Config, s spec) {
 		{"attention.value_length", c.valueSize()}, {"attention.key_length_swa", c.HeadSize}, {"attention.value_length_swa", c.valueSize()},
 		{"rope.dimension_count_swa", c.RoPE.Dims},
 	} {
-		if got := m.size(same.name, same.value, true); got != same.value {
+		if got := m.size(same.name, same.value, true); got != same.value && !c.hasKey(same.name) {
 			m.fault("%s.%s is %d, not %d as everywhere else, which is unsupported", m.arch, same.name, got, same.value)
 		}
 	}
@@ -378,7 +379,11 @@ func HasVocabulary(g *ggml.GGUF) bool {
 func (c Config) HyperParameters() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, k := range c.spec().allKeys() {
-			if v := k.write(&c); v != nil && !yield(c.Arch+"."+k.name, v) {
+			name := c.key(k.name)
+			if k.unprefixed {
+				name = k.name
+			}
+			if v := k.write(&c); v != nil && !yield(name, v) {
 				return
 			}
 		}

@@ -15,6 +15,7 @@ type Residual struct {
 	Part          Part
 	Scale         float32 // 0 and 1 mean none
 	AfterEps      float32 // of the norm behind, 0: as everywhere
+	Replaces      bool    // what the part makes takes the place of x: it is not added
 	// Tokenwise says that the part makes of each token something that depends on no other,
 	// so that some may be computed at a time.
 	Tokenwise bool
@@ -97,10 +98,10 @@ func oneState[S state.State](s S, err error) ([]state.State, error) { return []s
 // A Place is where in a graph something is built: in a layer, or outside of them.
 type Place struct {
 	*Builder
-	Layer    int         // -1 outside
-	block    int         // of the file, that has the weights of the layer; -1 outside
-	states   *state.Tree // of the layer, or of the part
-	embedded *nn.Value   // what the first layer sees
+	Layer  int         // -1 outside
+	block  int         // of the file, that has the weights of the layer; -1 outside
+	states *state.Tree // of the layer, or of the part
+	beside *beside     // nil outside
 	// Prefixes of the names of its weights in files, and of the paths of its modules.
 	prefix, modules string
 }
@@ -140,6 +141,9 @@ func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := r.branch(p, t, x)
+	if r.Replaces {
+		return y
+	}
 	return t.Add(lastOf(t, x, y), y)
 }
 

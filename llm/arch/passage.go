@@ -18,8 +18,10 @@ const (
 	LeavesBack
 )
 
-// passes reports whether the graph has the layer.
-func (b *Builder) passes(layer int) bool { return b.Only == nil || slices.Contains(b.Only, layer) }
+// passes reports whether the graph has the layer, be it for the keys and values that another reads.
+func (b *Builder) passes(layer int) bool {
+	return b.Only == nil || slices.Contains(b.Only, layer) || b.sharedBy(layer)
+}
 
 // PassedBlocks are the [Architecture.Blocks] of the layers that the graph has.
 func (b *Builder) PassedBlocks() (list []int) {

@@ -53,6 +53,8 @@ type spec struct {
 
 	// perLayer: files may have other numbers of heads, and widths, for each layer.
 	perLayer bool
+	// valuesOfKeys: values of layers without a matrix of their own are what that of keys makes.
+	valuesOfKeys bool
 	// keys are those that other kinds of models do not have, or mean otherwise.
 	keys []key
 	// layer changes the attention of layer i from what all have; nil changes nothing.
@@ -67,6 +69,7 @@ type spec struct {
 	complete func(c *Config)
 
 	untied bool // the output matrix is required
+	tied   bool // there is none
 	// scaledLater says that transformers scales embeddings after their module.
 	scaledLater bool
 	// logitsTimesScale: logits are multiplied by their scale, not divided.

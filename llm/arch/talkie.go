@@ -27,6 +27,6 @@ func (EmbeddingSkip) String() string { return "the embedding added to each layer
 
 // Forward returns as many tokens as x has.
 func (EmbeddingSkip) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	skip := t.Reused(lastOf(t, p.embedded, x))
+	skip := t.Reused(lastOf(t, p.beside.embedded, x))
 	return t.MulWeight(skip, p.Weight(Weight{Kind: "layer_output_scale", Shape: []int64{1}, Role: Norm}))
 }

@@ -213,4 +213,4 @@ func (s *planSearch) layout(sp spread) Layout {
 
 // inputKinds are the weights before the layers; other weights outside of layers belong to the
 // output.
-var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd"}
+var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd", "per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm", "altup_proj"}

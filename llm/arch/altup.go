@@ -1,0 +1,98 @@
+package arch
+
+import (
+	"math"
+
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// AltUp is a layer whose residual stream has several versions of each token, [n_embd·Versions, n], of which it computes the
+// first (arXiv 2301.13310): it predicts all versions, goes through attention and network with the first, and corrects all by
+// what came out otherwise than predicted. Beside attention stands a matrix of low rank (LAuReL, arXiv 2411.07501).
+type AltUp struct {
+	Attention, Network   Residual
+	Versions, LaurelRank int
+	Embedding            LayerEmbedding // added to all versions but the first
+}
+
+// altUpVersions is the number of versions, which no key says.
+const altUpVersions = 4
+
+// Residuals returns both.
+func (a AltUp) Residuals() []Residual { return []Residual{a.Attention, a.Network} }
+
+// Forward returns the versions after the layer.
+func (a AltUp) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd, versions := int64(p.config.Embd), int64(a.Versions)
+	predicted := a.predict(p, t, x)
+	active, _ := a.split(t, predicted, embd)
+
+	seen := p.Norm(t, a.Attention.Before, active)
+	y := p.Norm(t, a.Attention.After, a.Attention.Part.Forward(p.Part(0), t, seen))
+	predicted, active = lastOf(t, predicted, y), lastOf(t, active, y)
+	y = t.Add(t.Add(y, active), a.laurel(p, t, lastOf(t, seen, y)))
+	y = a.Network.build(p.Part(1), t, t.Scale(y, 1/math.Sqrt2))
+
+	surprise := t.Columns(t.Add(y, t.Scale(active, -1))) // [n_embd, 1, n]
+	shares := t.AddOne(a.coefficients(p, t, y, "altup_correct_coef", versions))
+	x = t.Flat(t.Add(t.Heads(predicted, versions), t.Mix(surprise, t.Heads(shares, versions))))
+
+	first, rest := a.split(t, x, embd)
+	scaled := t.MulWeight(first, p.Weight(Weight{Kind: "altup_correct_scale", Shape: []int64{embd}, Role: Norm}))
+	own := p.Norm(t, "post_norm", a.Embedding.Forward(p, t, scaled))
+	rest = t.Add(t.Heads(rest, versions-1), t.RepeatHeads(t.Columns(own), versions-1))
+	return t.Join(first, t.Flat(rest))
+}
+
+// split is the first version of x, and the others.
+func (AltUp) split(t *nn.Tape, x *nn.Value, embd int64) (first, rest *nn.Value) {
+	parts := t.Split(x, embd, x.T.Dim(0)-embd)
+	return t.Contiguous(parts[0]), t.Contiguous(parts[1])
+}
+
+// predict returns the versions that the first one lets expect.
+func (a AltUp) predict(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	versions := int64(a.Versions)
+	first, _ := a.split(t, x, int64(p.config.Embd))
+	mixed := t.Mix(t.Heads(x, versions), t.Heads(a.coefficients(p, t, first, "altup_predict_coef", versions*versions), versions))
+	return t.Flat(t.Add(mixed, t.Heads(x, versions)))
+}
+
+// coefficients are made by a matrix of what a router makes of x.
+func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind string, n int64) *nn.Value {
+	embd, versions := int64(p.config.Embd), int64(a.Versions)
+	x = t.Scale(p.Norm(t, "altup_router_norm", x), 1/float32(embd))
+	modalities := t.Tanh(t.Linear(x, p.Matrix("altup_router", embd, versions, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true}))[0])
+	return t.Contiguous(t.Linear(modalities, p.kept(kind, versions, n))[0])
+}
+
+// laurel returns x, and what two matrices make of it.
+func (a AltUp) laurel(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd, rank := int64(p.config.Embd), int64(a.LaurelRank)
+	y := t.Linear(t.Linear(x, p.kept("laurel_l", embd, rank))[0], p.kept("laurel_r", rank, embd))[0]
+	return t.Add(p.Norm(t, "laurel_post_norm", y), x)
+}
+
+// kept is a matrix that keeps its type.
+func (p Place) kept(kind string, in, out int64) nn.Matrix {
+	return p.Matrix(kind, in, out, MatrixOptions{NoScale: true, KeepType: true, Rows: []Rows{p.rows(kind, out, 0)}})
+}
+
+// altUpCourse begins with other versions of what is embedded, as long as that, and ends with the mean of all.
+func altUpCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+	p, embd, others := b.outside(), int64(b.config.Embd), int64(altUpVersions-1)
+	each := t.EachOnce(others, x.T.Dim(1))
+	like := func(x, versions *nn.Value, kind string) *nn.Value {
+		ids := t.C.View(each, []int64{others, x.T.Dim(1)}, nil, 0)
+		m := Router{Experts: int(others), Used: int(others)}.matrix(p, kind, embd, embd, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true})
+		y := t.L2Norm(t.LinearID(versions, ids, m), 1e-30)
+		return t.Mul(y, t.RepeatHeads(t.Columns(t.Length(x)), others))
+	}
+	x = t.Join(x, t.Flat(like(x, t.Columns(x), "altup_proj")))
+	for i := range b.layers {
+		x = pass(x, i)
+	}
+	first, rest := AltUp{}.split(t, x, embd)
+	rest = like(first, t.Heads(rest, others), "altup_unembd_proj")
+	return t.Scale(t.Add(first, t.SumExperts(rest)), 1/float32(altUpVersions))
+}

@@ -1,0 +1,68 @@
+package arch
+
+import (
+	"fmt"
+
+	"github.com/goggml/ggml"
+)
+
+// xieluKeys are the parameters of xIELU in each layer.
+var xieluKeys = []key{
+	xieluKey("alpha_n", func(p *ggml.XIELUParams) *float32 { return &p.AlphaN }),
+	xieluKey("alpha_p", func(p *ggml.XIELUParams) *float32 { return &p.AlphaP }),
+	xieluKey("beta", func(p *ggml.XIELUParams) *float32 { return &p.Beta }),
+	xieluKey("eps", func(p *ggml.XIELUParams) *float32 { return &p.Eps }),
+}
+
+// xieluKey is one of them: a number for each layer, or one for all.
+func xieluKey(name string, field func(p *ggml.XIELUParams) *float32) key {
+	return key{
+		name: "xielu." + name, unprefixed: true,
+		read: func(m *metadata, name string, c *Config) {
+			if c.XIELU == nil {
+				c.XIELU = make([]ggml.XIELUParams, c.Layers)
+			}
+			for i, x := range m.factors(name, c.Layers) {
+				*field(&c.XIELU[i]) = x
+			}
+		},
+		write: func(c *Config) any {
+			list := make([]float32, len(c.XIELU))
+			for i := range c.XIELU {
+				list[i] = *field(&c.XIELU[i])
+			}
+			return list
+		},
+	}
+}
+
+// factors are real numbers of each layer, of which a file may have one for all.
+func (m *metadata) factors(name string, layers int) []float32 {
+	list, isList := m.list(name)
+	if !isList {
+		x, all := value(m, name, float32(0), false), make([]float32, layers)
+		for i := range all {
+			all[i] = x
+		}
+		return all
+	}
+	factors, ok := list.Interface().([]float32)
+	if !ok || len(factors) != layers {
+		m.fault("%s is no list of %d real numbers", name, layers)
+		return nil
+	}
+	return factors
+}
+
+// xieluFaults lists what is wrong with the parameters.
+func (c Config) xieluFaults() (faults []string) {
+	if c.hasKey("xielu.beta") && len(c.XIELU) != c.Layers {
+		faults = append(faults, fmt.Sprintf("xIELU has parameters of %d layers, of %d", len(c.XIELU), c.Layers))
+	}
+	for _, p := range c.XIELU {
+		if !finite(p.AlphaN) || !finite(p.AlphaP) || !finite(p.Beta) || !finite(p.Eps) {
+			return append(faults, fmt.Sprintf("xIELU has the parameters %v", p))
+		}
+	}
+	return faults
+}
