@@ -28,6 +28,9 @@ func TestPages(t *testing.T) {
 			if f.Ungated != arch.Gated {
 				act = f.Ungated.String() + " without a gate"
 			}
+			if f.SubNorm {
+				act += ", normalised"
+			}
 			note(&network, f.Width > 0, what+act)
 		}
 		var walk func(residuals []arch.Residual)
@@ -39,6 +42,9 @@ func TestPages(t *testing.T) {
 				case arch.RoutedEarly:
 					note(&network, true, "experts chosen by what attention sees")
 					walk([]arch.Residual{p.Attention, p.Experts})
+				case arch.BesideExperts:
+					note(&network, true, "beside experts")
+					walk([]arch.Residual{p.Network, p.Experts})
 				case arch.GroveExperts:
 					note(&network, true, "small experts behind the others")
 					walk([]arch.Residual{{Part: p.Experts}})
@@ -53,6 +59,9 @@ func TestPages(t *testing.T) {
 					note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups, arch.QueryGains}, p.QKNorm), "queries and keys normalised per head")
 					note(&attention, p.QKNorm == arch.AllHeads, "queries and keys normalised")
 					note(&attention, p.NormAfterRoPE && p.QKNorm != arch.NoQKNorm, "after RoPE")
+					note(&attention, p.SharedKV > 0, "keys and values of other layers")
+					note(&attention, p.ValueNorm, "values normalised")
+					note(&attention, p.SubNorm, "what is gathered normalised")
 					note(&attention, p.Bidirectional, "of all tokens, not only those before")
 					note(&attention, p.Window > 0, "sliding windows")
 					note(&attention, p.NoRoPE, "layers without RoPE")
