@@ -1,0 +1,37 @@
+package llmtest
+
+import (
+	"maps"
+	"slices"
+)
+
+func init() { maps.Copy(tinyArchs, tinyBeyond) }
+
+// tinyBeyond are models of other architectures of which stock llama.cpp makes no random models.
+var tinyBeyond = map[string]tinyArch{
+	"apertus": {
+		bare: map[string]any{
+			"xielu.alpha_n": []float32{0.5, 0.25}, "xielu.alpha_p": []float32{0.75, 1.5}, "xielu.beta": []float32{0.5, 0.25}, "xielu.eps": []float32{-1e-6, -1e-6},
+		},
+		headSize: 16, optional: append(biases("attn_q", "attn_k", "attn_v", "attn_output"), "rope_freqs.weight"),
+	},
+	"bitnet": {
+		tied: true, optional: scales("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"),
+	},
+	"plm": {
+		like: "minicpm3",
+		keys: map[string]any{
+			"attention.kv_lora_rank": uint32(32), "attention.value_length": uint32(8), "attention.head_count_kv": uint32(4), "rope.dimension_count": uint32(8),
+		},
+		headSize: 16, tied: true,
+	},
+	"step35": {
+		keys: with(sigmoidRouter, map[string]any{
+			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{false, true, true}, "rope.freq_base_swa": float32(500),
+			"attention.head_count": []uint32{2, 4, 4}, "attention.head_count_kv": []uint32{1, 2, 2}, "expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1),
+			"swiglu_clamp_exp": []float32{0, 0, 0.5}, "swiglu_clamp_shexp": []float32{0.25, 0, 0.5},
+		}),
+		layers: 3, headSize: 16, has: []string{"attn_gate"},
+		optional: slices.Concat(biases("exp_probs_b"), []string{"attn_q_norm.weight", "attn_k_norm.weight", "rope_freqs.weight"}),
+	},
+}

@@ -1,0 +1,9 @@
+package arch
+
+import "github.com/goggml/ggml"
+
+func init() {
+	family(map[string]spec{
+		"plm": {rope: ggml.RoPENorm, norms: normBefore, ungated: SquaredReLU, tied: true, keys: latentKeys[1:], arrange: latentLayer},
+	})
+}
