@@ -84,7 +84,8 @@ func testArchitectureAdapters(t *testing.T, path string) {
 		delete(without, base)
 		n := nmse(ourLogits(t, m, tokens, without), want)
 		least = min(least, n)
-		if m.Config().Arch != "arctic" { // whose experts see what the layer sees: next to nothing
+		// Experts of arctic see what the layer sees, next to nothing; so do the coefficients of AltUp.
+		if m.Config().Arch != "arctic" && !strings.Contains(base, ".altup_") {
 			require.Greater(t, n, 10*bound, "%s must matter", base)
 		}
 	}

@@ -1,0 +1,46 @@
+//go:build interop
+
+package interop
+
+import (
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/llmtest"
+)
+
+// beyondRandom are models of architectures that stock llama.cpp computes and makes no random models of.
+var beyondRandom = []string{"apertus", "bitnet", "gemma3n", "gemma4", "gemma4-moe", "plm", "step35"}
+
+// TestInteropBeyondRandom holds the logits of models of these architectures against stock's, as those of its random models.
+func TestInteropBeyondRandom(t *testing.T) {
+	dir := t.TempDir()
+	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
+	variants := otherVariants(t, filepath.Join(dir, "llama-dense.gguf"), []int32{1})
+	for _, name := range beyondRandom {
+		for i, seed := range seeds() {
+			if name == "gemma3n" && i > 0 { // its 22 layers take long
+				continue
+			}
+			t.Run(name+" "+seed, func(t *testing.T) {
+				t.Parallel()
+				n, err := strconv.ParseUint(seed, 10, 64)
+				require.NoError(t, err)
+				testArchitecture(t, llmtest.WideStockArchFile(t, name, n), variants)
+			})
+		}
+	}
+}
+
+// Their adapters mean to stock llama.cpp what they mean here.
+func TestInteropBeyondRandomAdapters(t *testing.T) {
+	for _, name := range beyondRandom {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testArchitectureAdapters(t, llmtest.WideStockArchFile(t, name, 1))
+		})
+	}
+}
