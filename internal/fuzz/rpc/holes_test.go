@@ -97,8 +97,11 @@ func TestKnownHoles(t *testing.T) {
 			x.ViewSource = 1
 			c.compute(x, node(p.tensor(2, ggml.F32, 0, 4), "sqr", 1))
 		},
-		"a tensor beyond its buffer": func(c *client, p place) { c.set(p.tensor(1, ggml.F32, size-4, 4), make([]byte, 16)) },
-		"data beyond its tensor":     func(c *client, p place) { c.set(p.tensor(1, ggml.F32, 0, 4), make([]byte, 20)) },
+		"a view beyond a tensor that lies nowhere":          func(c *client, p place) { stepView(c, p, 0) },
+		"and one at an offset without an end":               func(c *client, p place) { stepView(c, p, 1<<63-4) },
+		"and one at an offset that is not of whole numbers": func(c *client, p place) { stepView(c, p, 2) },
+		"a tensor beyond its buffer":                        func(c *client, p place) { c.set(p.tensor(1, ggml.F32, size-4, 4), make([]byte, 16)) },
+		"data beyond its tensor":                            func(c *client, p place) { c.set(p.tensor(1, ggml.F32, 0, 4), make([]byte, 20)) },
 		"a read beyond its tensor": func(c *client, p place) {
 			c.get(p.tensor(1, ggml.F32, 0, 4), 0)
 			get(c, p.tensor(1, ggml.F32, 0, 4), 20)
@@ -150,6 +153,17 @@ func TestKnownHoles(t *testing.T) {
 			s.dial(t).served()
 		})
 	}
+}
+
+// stepView steps a view of 16 numbers, at an offset of a tensor of four, neither of which has memory.
+func stepView(c *client, p place, offset uint64) {
+	root, a := p.tensor(1, ggml.F32, 0, 4), p.tensor(2, ggml.F32, 0, 16)
+	root.Buffer, root.Data, a.Buffer, a.Data = 0, 0, 0, 0
+	const parameter = 4 // GGML_TENSOR_FLAG_PARAM
+	a.ViewSource, a.ViewOffset, a.Flags = 1, offset, parameter
+	y := node(p.tensor(5, ggml.F32, 0, 16), "opt_step_sgd", 2, 3, 4)
+	y.ViewSource, y.ViewOffset = 1, offset
+	c.compute(root, a, p.tensor(3, ggml.F32, 1024, 16), p.tensor(4, ggml.F32, 2048, 2), y)
 }
 
 func get(c *client, t rpcwire.Tensor, n uint64) {
