@@ -356,6 +356,7 @@ var public = registry{
 		reflect.TypeFor[llm.Options](),
 		reflect.TypeFor[rpc.Options](),
 		reflect.TypeFor[arch.Activation](),
+		reflect.TypeFor[arch.AltUp](),
 		reflect.TypeFor[arch.Architecture](),
 		reflect.TypeFor[arch.Attention](),
 		reflect.TypeFor[arch.BesideExperts](),
