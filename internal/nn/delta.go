@@ -9,10 +9,6 @@ import "github.com/goggml/ggml"
 // for each token. Training computes it by chunks of tokens (arXiv 2406.06484): products of matrices inside of a
 // chunk, and a state from one to the next. On the way back all but the operands is computed again.
 
-// deltaChunk is how many tokens a chunk has: products of this size are worth their launch, and triangular systems
-// grow with its square.
-const deltaChunk = 64
-
 // A DeltaRule are the operands of the gated delta rule.
 type DeltaRule struct {
 	Q, K    *Value // [size, k heads, n]; value head h uses key head h mod k heads
@@ -20,13 +16,13 @@ type DeltaRule struct {
 	G, Beta *Value // [heads, n]
 	Rows    int64  // of equal length
 	Packed  bool   // a row may hold several samples
-	Chunk   int64  // tokens of a chunk; 0 is deltaChunk
+	Chunk   int64  // tokens of a chunk; 0 is chunkLength
 }
 
 // GatedDelta is y [size, heads, n] of whole sequences, with the gradients of Q, K, V, G and Beta.
 var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
-	y := d.unchunked(t.C, t.deltaChunks(d).output())
-	return Result[[]*ggml.Tensor]{y, func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
+	f := t.deltaChunks(d)
+	return Result[[]*ggml.Tensor]{f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
 }}
 
 // GatedDelta returns y [size, heads, n] of whole sequences.

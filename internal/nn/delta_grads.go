@@ -6,15 +6,13 @@ import "github.com/goggml/ggml"
 // heads, n].
 func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	f := t.deltaChunks(d) // again
-	dy = f.c.Scale(d.chunked(f.c, dy), f.scale())
+	dy = f.c.Scale(f.split(dy), f.scale())
 	b := &deltaBack{deltaChunks: f}
 	b.readsOfStates(dy)
 	b.across()
 	b.inside(dy)
-	back := func(x *ggml.Tensor) *ggml.Tensor { return d.unchunked(f.c, x) }
-	numbers := func(x *ggml.Tensor) *ggml.Tensor { return f.c.Reshape(back(x), d.G.T.Shape()...) }
 	kHeads := d.K.T.Dim(1)
-	return []*ggml.Tensor{back(f.unshare(b.dq, kHeads)), back(f.unshare(b.dk, kHeads)), back(b.dv), numbers(b.dg), numbers(b.dbeta)}
+	return []*ggml.Tensor{f.merge(f.unshare(b.dq, kHeads)), f.merge(f.unshare(b.dk, kHeads)), f.merge(b.dv), f.mergeNumbers(b.dg), f.mergeNumbers(b.dbeta)}
 }
 
 // deltaBack has gradients, each of the shape of what it belongs to.
@@ -27,8 +25,6 @@ type deltaBack struct {
 
 	dq, dk, dv, dg, dbeta *ggml.Tensor
 }
-
-func (b *deltaBack) transposed(x *ggml.Tensor) *ggml.Tensor { return transposed(b.c, x) }
 
 // readsOfStates flows from the result to what tokens have added, and to the states that queries have read.
 func (b *deltaBack) readsOfStates(dy *ggml.Tensor) {
@@ -46,20 +42,20 @@ func (b *deltaBack) across() {
 	dAdded, dNext := make([]*ggml.Tensor, b.count), make([]*ggml.Tensor, b.count)
 	var next *ggml.Tensor
 	for i := b.count - 1; i >= 0; i-- {
-		add := b.chunk(b.dAdded, i)
+		add := b.at(b.dAdded, i)
 		if next == nil {
-			dNext[i] = c.Fill(c.Cont(b.chunk(b.states, i)), 0)
+			dNext[i] = c.Fill(c.Cont(b.at(b.states, i)), 0)
 		} else {
 			dNext[i] = next
-			add = c.Add(add, mulMat(c, next, b.chunk(b.kLeft, i)))
+			add = c.Add(add, mulMat(c, next, b.at(b.kLeft, i)))
 		}
 		dAdded[i] = add
 		if i == 0 {
 			break // the first chunk has no predecessor
 		}
-		state := c.Sub(b.chunk(b.dStates, i), mulMat(c, b.chunk(readsT, i), b.transposed(add)))
+		state := c.Sub(b.at(b.dStates, i), mulMat(c, b.at(readsT, i), b.transposed(add)))
 		if next != nil {
-			state = c.Add(state, c.Mul(next, b.chunk(b.total, i)))
+			state = c.Add(state, c.Mul(next, b.at(b.total, i)))
 		}
 		next = state
 	}
@@ -97,18 +93,7 @@ func (b *deltaBack) inside(dy *ggml.Tensor) {
 	b.dk = c.Add(b.dk, mulMat(c, b.transposed(b.q), b.transposed(dQK)))
 	b.dq = c.Add(b.dq, mulMat(c, kT, dQK))
 
-	// Logarithms of decays: of a token counts each later one of its chunk.
+	// Through what is left of states and tokens.
 	decays := c.Add(c.Mul(dKK, b.kk), c.Mul(dSeen, b.seen))
-	sums := c.Sub(c.SumRows(decays), c.SumRows(b.transposed(decays)))
-	sums = c.Sub(c.Add(sums, c.Mul(b.dGamma, b.gamma)), ended)
-	atEnd := c.Add(c.SumRows(b.along(ended)), c.Mul(b.dTotal(), b.total))
-	line := b.along(sums)
-	after := c.Add(c.Sub(c.Repeat(c.SumRows(line), line.Shape()...), c.CumSum(line)), line)
-	b.dg = c.Reshape(c.Add(after, atEnd), sums.Shape()...)
-}
-
-// dTotal is the gradient of what is left of states, [1, 1, …].
-func (b *deltaBack) dTotal() *ggml.Tensor {
-	c, x := b.c, b.c.Mul(b.dNext, b.states)
-	return c.Reshape(c.SumRows(c.Reshape(x, x.Dim(0)*x.Dim(1), x.Dim(2), x.Dim(3))), 1, 1, x.Dim(2), x.Dim(3))
+	b.dg = b.decayGrads(decays, c.Mul(b.dGamma, b.gamma), ended, b.totalGrad(b.states, b.dNext))
 }
