@@ -249,6 +249,15 @@ func count(name string, field func(c *Config) *int) key {
 	}
 }
 
+// size is a number that each file has, and that is 0 where no part has a use for it.
+func size(name string, field func(c *Config) *int) key {
+	return key{
+		name:  name,
+		read:  func(m *metadata, name string, c *Config) { *field(c) = m.size(name, 0, false) },
+		write: func(c *Config) any { return uint32(*field(c)) },
+	}
+}
+
 // optional is a number that follows from others where a file lacks it, and is written
 // if it is not 0.
 func optional(name string, field func(c *Config) *int, fallback func(c *Config) int) key {
@@ -323,19 +332,29 @@ var commonKeys = []key{
 	},
 	count("context_length", func(c *Config) *int { return &c.Context }),
 	count("embedding_length", func(c *Config) *int { return &c.Embd }),
-	listable(count("feed_forward_length", func(c *Config) *int { return &c.FF }), func(c *Config) *[]int { return &c.FFs }),
+	listable(size("feed_forward_length", func(c *Config) *int { return &c.FF }), func(c *Config) *[]int { return &c.FFs }),
 	{
 		name:  "block_count",
 		read:  count("block_count", func(c *Config) *int { return &c.Layers }).read,
 		write: func(c *Config) any { return uint32(c.Layers + c.NextLayers) },
 	},
-	listable(count("attention.head_count", func(c *Config) *int { return &c.Heads }), func(c *Config) *[]int { return &c.HeadsAt }),
+	listable(size("attention.head_count", func(c *Config) *int { return &c.Heads }), func(c *Config) *[]int { return &c.HeadsAt }),
 	listable(optional("attention.head_count_kv", func(c *Config) *int { return &c.KVHeads }, func(c *Config) int { return c.Heads }), func(c *Config) *[]int { return &c.KVHeadsAt }),
-	optional("attention.key_length", func(c *Config) *int { return &c.HeadSize }, func(c *Config) int { return c.Embd / max(1, c.Heads) }),
+	optional("attention.key_length", func(c *Config) *int { return &c.HeadSize }, func(c *Config) int {
+		if c.Heads == 0 {
+			return 0
+		}
+		return c.Embd / c.Heads
+	}),
 	{
-		name:  "attention.value_length", // see refuse
-		read:  func(*metadata, string, *Config) {},
-		write: func(c *Config) any { return uint32(c.valueSize()) },
+		name: "attention.value_length", // see refuse
+		read: func(*metadata, string, *Config) {},
+		write: func(c *Config) any {
+			if c.valueSize() == 0 {
+				return nil
+			}
+			return uint32(c.valueSize())
+		},
 	},
 	ofNorms(false, factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, true)),
 	ofNorms(true, factor("attention.layer_norm_epsilon", func(c *Config) *float32 { return &c.LayerNormEps }, 0, true)),
