@@ -122,6 +122,18 @@ func (t *Tape) MulWeight(x *Value, w *ggml.Tensor) *Value {
 	return y
 }
 
+// MulHeads returns x [size, heads, n] times a number for each head, of a weight [heads] or [1, heads].
+func (t *Tape) MulHeads(x *Value, w *ggml.Tensor) *Value {
+	c := t.C
+	factors := c.Reshape(w, 1, x.T.Dim(1))
+	y := &Value{T: c.Mul(x.T, factors), needsGrad: x.needsGrad || t.Trains(w)}
+	t.record(y, func(dy *ggml.Tensor) {
+		t.accumulate(w, func() *ggml.Tensor { return c.Reshape(t.sumTo(factors, c.Mul(dy, x.T)), w.Shape()...) })
+		t.flow(x, func() *ggml.Tensor { return c.Mul(dy, factors) })
+	})
+	return y
+}
+
 // AddWeight returns x + w, for a weight that is repeated to x's shape; nil stands for none.
 func (t *Tape) AddWeight(x *Value, w *ggml.Tensor) *Value {
 	if w == nil {

@@ -59,6 +59,9 @@ var formulas = map[string]formula{
 	"gated_delta_net": func(_ *node, x []refmath.Tensor) refmath.Tensor {
 		return refmath.GatedDeltaNet(x[0], x[1], x[2], x[3], x[4], x[5])
 	},
+	"ssm_scan": func(_ *node, x []refmath.Tensor) refmath.Tensor {
+		return refmath.SSMScan(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
+	},
 	"set": into(refmath.Set), "acc": into(refmath.Acc),
 }
 

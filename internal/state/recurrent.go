@@ -52,8 +52,11 @@ func (r *Recurrent) begin(slot int) {
 }
 
 // Read returns the vectors [m, slots] with which the sequences of a pass go on, zeros of those that begin.
-func (r *Recurrent) Read(t *nn.Tape, p Pass) *ggml.Tensor {
-	return t.C.GetRows(r.x, r.rows(t, p, "read", func(s *recurrentSlot) int { return s.current }))
+func (r *Recurrent) Read(t *nn.Tape, p Pass) *ggml.Tensor { return t.C.GetRows(r.All(t, p)) }
+
+// All returns all vectors [m, n], and the rows I32 [slots] of those with which the sequences of a pass go on.
+func (r *Recurrent) All(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
+	return r.x, r.rows(t, p, "read", func(s *recurrentSlot) int { return s.current })
 }
 
 // Write keeps the vectors [m, slots] that a pass leaves.

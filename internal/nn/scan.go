@@ -1,0 +1,50 @@
+package nn
+
+import "github.com/goggml/ggml"
+
+// A selective scan (Mamba, arXiv 2312.00752) keeps a matrix S [d, size] for each head, which is zero as a sample begins:
+//
+//	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C,  Δ = log(1 + exp(dt))
+//
+// for each token. Where A is a number for each head (Mamba-2), training computes it by chunks of tokens, see
+// [tokenChunks]; where it differs between the elements of a state, by pairs of tokens. On the way back all but the
+// operands is computed again.
+
+// A Scan are the operands of a selective scan.
+type Scan struct {
+	X      *Value       // [size, heads, n]
+	DT     *Value       // [heads, n]
+	A      *ggml.Tensor // a weight [heads] or [1, heads], or [d, heads] of heads of one element and B and C of one group
+	B, C   *Value       // [d, groups, n]; heads of a group follow each other
+	Rows   int64        // of equal length
+	Packed bool         // a row may hold several samples
+	Chunk  int64        // tokens of a chunk; 0 is chunkLength
+}
+
+// SelectiveScan returns y [size, heads, n] of whole sequences.
+func (t *Tape) SelectiveScan(s Scan) *Value {
+	heads := s.X.T.Dim(1)
+	steps := t.Softplus(s.DT)
+	byHead := t.Heads(steps, heads) // [1, heads, n]
+	x := t.Mul(s.X, byHead)
+	if s.A.NumElements() > heads {
+		return t.elementScan(s, x, steps)
+	}
+	return t.headScan(s, x, t.MulHeads(byHead, s.A))
+}
+
+// SelectiveScanStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them
+// [d·size·heads, slots], from rows I32 [slots] of states [d·size·heads, …].
+func (t *Tape) SelectiveScanStep(s Scan, states, rows *ggml.Tensor) (y *Value, after *ggml.Tensor) {
+	c, size, heads, slots := t.C, s.X.T.Dim(0), s.X.T.Dim(1), rows.Dim(0)
+	n, d := s.X.T.Dim(2)/slots, s.B.T.Dim(0)
+	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
+	all := c.SSMScan(ggml.SSMScanOperands{
+		State: c.Reshape(states, d, size, heads, states.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
+		A: c.Reshape(s.A, s.A.NumElements()/heads, heads), B: by(s.B.T), C: by(s.C.T), IDs: rows,
+	})
+	count := size * heads * n * slots
+	y = Input(c.Reshape(c.View(all, []int64{count}, nil, 0), size, heads, n*slots))
+	after = c.Reshape(c.View(all, []int64{d * size * heads * slots}, nil, count*all.Stride(0)), d*size*heads, slots)
+	return y, after
+}
