@@ -110,9 +110,17 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 	return m
 }
 
-// DividesByLength reports whether a model divides what it reads of a state by its length, which may be small: roundings count
-// for more then.
-func DividesByLength(m *model.Model) bool { return m.Config().StateSize > 0 }
+// DividesByLength reports whether a model divides what it reads of a state by its length, or what it writes: the length may be
+// small, and roundings count for more then.
+func DividesByLength(m *model.Model) bool {
+	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
+		return slices.ContainsFunc(l, func(r arch.Residual) bool {
+			scan, _ := r.Part.(arch.Mamba)
+			_, rule := r.Part.(arch.DeltaNet)
+			return rule || scan.Norms
+		})
+	})
+}
 
 // ArchTokens are the tokens whose logits by stock llama.cpp are in testdata, for contexts beyond
 // [LongContext].
@@ -304,7 +312,9 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		present = append(present, "output.weight")
 	}
 	if a.fusedQKV {
-		present = append(present, "blk.0.attn_qkv.weight")
+		heads, _ := a.keys["attention.head_count_kv"].([]uint32)
+		first := max(0, slices.IndexFunc(heads, func(n uint32) bool { return n > 0 })) // layer with attention
+		present = append(present, fmt.Sprintf("blk.%d.attn_qkv.weight", first))
 	}
 	for i, absent := range a.noValues {
 		present = append(present, fmt.Sprintf("blk.%d.attn_k.weight", i))

@@ -52,7 +52,8 @@ func TestPages(t *testing.T) {
 					note(&network, true, "experts of a latent vector")
 					walk([]arch.Residual{{Part: p.Experts}})
 				case arch.Parallel:
-					note(&network, true, "beside attention")
+					_, mixes := p[0].Part.(arch.Mamba2)
+					note(&network, !mixes, "beside attention")
 					walk(p)
 				case arch.Attention:
 					note(&attention, p.FusedQKV, "one matrix of queries, keys and values")

@@ -162,7 +162,7 @@ func (f *scanSlice) grads(t *Tape, a, dy *ggml.Tensor) (g scanGrads) {
 	g.steps = c.Reshape(c.SumRows(c.Mul(dDecay, f.a)), f.count, 1, n)
 	if t.Trains(a) {
 		m := d * f.count
-		sum := t.Lowering.SumColumns(c, c.Reshape(c.Mul(dDecay, f.steps), m, n), c.Reshape(f.a, m))
+		sum := SumColumns.Build(t, SumOperands{c.Reshape(c.Mul(dDecay, f.steps), m, n), c.Reshape(f.a, m)})
 		g.a = c.Reshape(sum, d, f.count)
 	}
 	return g

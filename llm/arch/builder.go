@@ -166,14 +166,14 @@ func (b *Builder) head() nn.Matrix {
 	}
 	o := MatrixOptions{Bias: b.spec().outputBias, NoLoRA: b.spec().outputNoLoRA}
 	if !o.NoLoRA {
-		o.Rows = []Rows{{Name: output, Module: b.spec().modules.output(), Count: int64(c.Vocab)}}
+		o.Rows = []Rows{{Name: output, Module: b.spec().modules.unscaled(b.spec().modules.output()), Count: int64(c.Vocab)}}
 	}
 	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), o)
 }
 
 func (b *Builder) embedding() nn.Matrix {
 	c := b.config
-	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: b.spec().modules.embedding(), Count: int64(c.Vocab)}}}
+	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: b.spec().modules.unscaled(b.spec().modules.embedding()), Count: int64(c.Vocab)}}}
 	p := b.outside()
 	return p.matrixOf(w)
 }

@@ -91,11 +91,12 @@ type Config struct {
 
 	ConvLength int // tokens that a short convolution sees
 
-	// See [DeltaNet]. Inner is the width of all its values. Recurrent are the layers that have it, where these are not all but
+	// See [DeltaNet], [Mamba] and [Mamba2]. Inner is the width of all its values. Recurrent are the layers that have it, where these are not all but
 	// each AttentionStep-th.
 	StateSize, StateHeads, StateKHeads, Inner int
 	AttentionStep                             int
 	Recurrent                                 []bool
+	BareScanNorms                             bool
 	NextLayers                                int // that predict tokens after the next, behind the others; nothing computes them
 
 	// See [LatentAttention]. ValueSize is the size of values in the cache, if it differs from the keys'.

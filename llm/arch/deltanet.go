@@ -108,9 +108,9 @@ func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
 	return y
 }
 
-// deltaSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an answer.
-// All together are as large as keys and values of some thousand tokens.
-const deltaSnapshots = 8
+// recurrentSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an
+// answer. All together are as large as keys and values of some thousand tokens.
+const recurrentSnapshots = 8
 
 // NewStates makes a state of what is convolved, and one of the heads.
 func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
@@ -118,7 +118,7 @@ func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	heads, err := state.NewRecurrent(o, d.HeadSize*d.HeadSize*d.Heads, deltaSnapshots)
+	heads, err := state.NewRecurrent(o, d.HeadSize*d.HeadSize*d.Heads, recurrentSnapshots)
 	return []state.State{recent, heads}, err
 }
 
@@ -218,8 +218,8 @@ func (c *Config) isRecurrent(i int) bool {
 
 // firstAttention is the first layer that has attention.
 func (c *Config) firstAttention() int {
-	for i := range c.Layers {
-		if !c.isRecurrent(i) {
+	for i := range min(c.Layers, maxLayers) {
+		if !c.isRecurrent(i) && (i >= len(c.KVHeadsAt) || c.KVHeadsAt[i] > 0) {
 			return i
 		}
 	}

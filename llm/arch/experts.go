@@ -73,14 +73,18 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 		in = t.WeighInputs(x, weights)
 	}
 	var parts []*nn.Value
+	kinds := []string{"ffn_gate", "ffn_up"}
+	if e.Ungated != Gated {
+		kinds = kinds[1:]
+	}
 	if e.FusedGateUp {
 		parts = t.Split(t.Flatten(t.LinearID(in, ids, e.matrix(p, "ffn_gate_up", embd, 2*width, false))), width, width)
 	} else {
-		for _, kind := range []string{"ffn_gate", "ffn_up"} {
+		for _, kind := range kinds {
 			parts = append(parts, t.Flatten(t.LinearID(in, ids, e.matrix(p, kind, embd, width, false))))
 		}
 	}
-	gated := t.Unflatten(e.activate(t, parts[0], parts[1]), ids.Dim(0))
+	gated := t.Unflatten(e.activate(t, parts...), ids.Dim(0))
 	made := t.LinearID(gated, ids, e.matrix(p, "ffn_down", width, embd, true))
 	if e.Router.BeforeExperts {
 		return t.SumExperts(made)
@@ -90,7 +94,11 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 
 // activate gates what the experts see. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and y
 // limited to both sides; for gpt-oss it is x·sigmoid(1.702·x)·(y + 1).
-func (e Experts) activate(t *nn.Tape, gate, up *nn.Value) *nn.Value {
+func (e Experts) activate(t *nn.Tape, parts ...*nn.Value) *nn.Value {
+	if e.Ungated != Gated {
+		return e.FeedForward.activate(t, parts[0])
+	}
+	gate, up := parts[0], parts[1]
 	if e.Limit != 0 {
 		x, y, slope := t.ClampAbove(gate, e.Limit), t.Clamp(up, e.Limit), float32(1)
 		if e.OAI {

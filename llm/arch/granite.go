@@ -15,9 +15,13 @@ func init() {
 	}
 	moe := granite
 	moe.keys, moe.layer = graniteScales, nil
+	hybrid := granite
+	hybrid.keys, hybrid.perLayer, hybrid.arrange, hybrid.modules = slices.Concat(granite.keys, scanKeys, []key{scanGroups}), true, mamba2Layer, graniteHybridModules
+	hybrid.unsuffixed = scanTensors
 	family(map[string]spec{
-		"granite":    granite,
-		"granitemoe": moe,
+		"granite":       granite,
+		"granitemoe":    moe,
+		"granitehybrid": hybrid,
 		"granite_swa": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ropeFactors: true, scaledLater: true,
 			keys: slices.Concat(graniteScales, windowKeys(1), []key{ropePattern}), layer: graniteSWALayer,
@@ -28,6 +32,11 @@ func init() {
 		},
 	})
 }
+
+var graniteHybridModules = naming{matrices: map[string]string{
+	"ffn_gate": "shared_mlp.input_linear", "ffn_up": "shared_mlp.input_linear", "ffn_down": "shared_mlp.output_linear",
+	"ssm_in": "mamba.in_proj", "ssm_out": "mamba.out_proj",
+}}
 
 // ropeSwitch is granite's way to say that there is RoPE at all.
 var ropeSwitch = key{

@@ -25,7 +25,7 @@ func maionLayer(c *Config, i int, a *Attention) {
 
 // latentExperts lets experts see less than the residual stream.
 func latentExperts(c *Config, _ int, attention, network Residual) Layer {
-	if e, ok := network.Part.(Experts); ok {
+	if e, ok := network.Part.(Experts); ok && c.ExpertLatent > 0 {
 		network.Part = LatentExperts{e, c.ExpertLatent}
 	}
 	return Layer{attention, network}
@@ -42,7 +42,11 @@ type LatentExperts struct {
 func (l LatentExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, latent := x.T.Dim(0), int64(l.Latent)
 	ids, weights := l.Router.choose(p, t, l.Router.logits(p, t, x))
-	x = t.Linear(x, p.Matrix("ffn_latent_down", embd, latent, MatrixOptions{NoScale: true, NoLoRA: true}))[0]
-	y := l.compute(p, t, x, ids, weights)
-	return t.Linear(y, p.Matrix("ffn_latent_up", latent, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true}))[0]
+	in := t.Linear(x, p.Matrix("ffn_latent_down", embd, latent, MatrixOptions{NoScale: true, NoLoRA: true}))[0]
+	y := l.compute(p, t, in, ids, weights)
+	y = t.Linear(y, p.Matrix("ffn_latent_up", latent, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true}))[0]
+	if l.Shared.Width == 0 {
+		return y
+	}
+	return t.Add(y, l.shared(p, t, x))
 }

@@ -35,9 +35,9 @@ func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 		shared = s.mixture.shared(&c)
 	}
 	e = Experts{
-		FeedForward: FeedForward{Width: cmp.Or(at(c.ExpertFFs, i, c.ExpertFF), c.FF), Act: s.act, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
+		FeedForward: FeedForward{Width: cmp.Or(at(c.ExpertFFs, i, c.ExpertFF), c.FF), Act: s.act, Ungated: s.ungated, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
 		Router:      s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale, OAI: s.mixture.oai,
-		Shared: FeedForward{Width: shared, Act: s.act, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
+		Shared: FeedForward{Width: shared, Act: s.act, Ungated: s.ungated, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
 	}
 	if s.mixture.limit != nil {
 		e.Limit = s.mixture.limit(&c)

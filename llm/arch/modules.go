@@ -15,6 +15,9 @@ type naming struct {
 	// interleaved: the module of queries, keys and values has them side by side for each head, or
 	// group of heads, which no row of files can say.
 	interleaved bool
+	// scaled: converters multiply matrices by factors that files do not have, but for ffn_up, so that other factors would
+	// belong to adapters of the modules.
+	scaled bool
 }
 
 // fusedModules: queries, keys and values are one matrix, and gate and up too.
@@ -28,6 +31,14 @@ var usualModules = map[string]string{
 	"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }
 
+// unscaled is the path of a module whose matrix is that of files, "" of others.
+func (n naming) unscaled(path string) string {
+	if n.scaled {
+		return ""
+	}
+	return path
+}
+
 func (n naming) layer() string     { return cmp.Or(n.layers, "layers.%d.") }
 func (n naming) embedding() string { return cmp.Or(n.embed, "embed_tokens") }
 func (n naming) output() string    { return cmp.Or(n.head, "lm_head") }
@@ -38,11 +49,14 @@ func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
 	if names.rotatesNeighbours {
 		permutedHeads = 0
 	}
-	module := cmp.Or(names.matrices[kind], usualModules[kind], kind)
+	module := p.modules + cmp.Or(names.matrices[kind], usualModules[kind], kind)
+	if kind != "ffn_up" {
+		module = names.unscaled(module)
+	}
 	if names.interleaved && slices.Contains([]string{"attn_q", "attn_k", "attn_v"}, kind) {
 		return Rows{Name: p.prefix + kind, Count: count, PermutedHeads: permutedHeads}
 	}
-	return Rows{Name: p.prefix + kind, Module: p.modules + module, Count: count, PermutedHeads: permutedHeads}
+	return Rows{Name: p.prefix + kind, Module: module, Count: count, PermutedHeads: permutedHeads}
 }
 
 // ModuleRoot is transformers' module of the text model, such as "model" or "transformer". All paths

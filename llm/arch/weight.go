@@ -25,7 +25,8 @@ const (
 	Position                   // a matrix with a row for each position
 	Kernel                     // of a convolution of each channel [taps, channels]
 	Sink                       // scores that take part in the sum of a softmax alone
-	Decay                      // what the logarithms of decays are multiplied by [heads]
+	Decay                      // what the logarithms of decays are multiplied by [heads], [1, heads] or [states, heads]
+	Skip                       // factors of what goes past a recurrence [heads] or [1, heads]
 	Unused                     // a tensor of files that the text model does not compute with
 )
 

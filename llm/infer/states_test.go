@@ -147,3 +147,34 @@ func TestRestore(t *testing.T) {
 	goesOn(q, 13, 12)
 	goesOn(other, 11, 11)
 }
+
+// Sequences of models whose states are snapshots go on from these, rewound or as the beginning of another one: what follows
+// is what follows a fresh prefill.
+func TestRewindSnapshots(t *testing.T) {
+	for _, name := range []string{"falcon-h1", "granitehybrid", "mamba", "qwen35"} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.ArchModel(t, name, ggml.F32)
+			tokens, others := llmtest.RandomTokens(1, 24, m.Config().Vocab), llmtest.RandomTokens(2, 9, m.Config().Vocab)
+			fresh := func(tokens []int32) []float32 { return decode(t, newSequence(t, m, infer.SessionOptions{}), tokens...) }
+			s := newSession(t, m, infer.SessionOptions{Sequences: 2, Batch: 5})
+			q, second := addSequence(t, s), addSequence(t, s)
+			decode(t, q, tokens...)
+			for _, n := range []int{23, 16, 11, 5, 2} {
+				rewind(t, q, n)
+				require.Equal(t, n-n%5, q.Computed())
+				got := decode(t, q, others...)
+				want := append(tokens[:n:n], others...)
+				require.Less(t, refmath.NMSE(got, fresh(want)), 1e-9)
+				rewind(t, q, n-n%5)
+				require.Equal(t, n-n%5, q.Computed())
+
+				require.NoError(t, second.Close())
+				second = addSequence(t, s)
+				got, cached, err := second.Prefill(context.Background(), want)
+				require.NoError(t, err)
+				require.Equal(t, n-n%5, cached)
+				require.Less(t, refmath.NMSE(got, fresh(want)), 1e-9)
+			}
+		})
+	}
+}

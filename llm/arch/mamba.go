@@ -1,0 +1,160 @@
+package arch
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+func init() {
+	family(map[string]spec{
+		"mamba": {noRoPE: true, norms: normBefore, keys: append([]key{bareScanNorms}, scanKeys...), arrange: mambaAlone, modules: mixerModules, unsuffixed: scanTensors},
+		"jamba": {
+			noRoPE: true, norms: normBefore, act: ggml.SwiGLU, perLayer: true, keys: scanKeys, complete: jambaExperts, arrange: mambaLayer, modules: jambaModules, unsuffixed: scanTensors,
+			mixture: &mixture{router: Router{Gating: GatingSoftMax, Module: "feed_forward.router"}},
+		},
+		"plamo2": {
+			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, qkNorm: EachHead, noQKVScale: true, perLayer: true, keys: append(scanKeys, noGroups), arrange: plamo2Layer,
+			unsuffixed: append([]string{"post_attention_norm", "post_ffw_norm", "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"}, scanTensors...), modules: plamo2Modules,
+		},
+	})
+}
+
+// Mamba is a selective scan whose B, C and steps two matrices make of what is convolved, x, beside which another makes a gate
+// (arXiv 2312.00752).
+type Mamba struct {
+	ScanSizes
+	StepRank  int  // width of what steps are made of
+	Norms     bool // of B, C and what steps are made of
+	BareNorms bool // which have no weights
+	// ByHead: elements of a head decay as one, and the gate of each head stands before its x (PLaMo 2). Otherwise each element is
+	// a head, and each element of its state decays by itself.
+	ByHead bool
+}
+
+// mamba is the scan of a model whose elements are heads.
+func (c *Config) mamba() Mamba {
+	return Mamba{ScanSizes: ScanSizes{Inner: c.Inner, Heads: c.Inner, Groups: 1, StateSize: c.StateSize, ConvLength: c.ConvLength}, StepRank: c.StateHeads}
+}
+
+// String says what it is.
+func (m Mamba) String() string {
+	if m.ByHead {
+		return "Mamba by heads"
+	}
+	return "Mamba"
+}
+
+// Forward reads and changes the state of each head, token by token.
+func (m Mamba) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd, inner, heads, rank := int64(p.config.Embd), int64(m.Inner), int64(m.Heads), int64(m.StepRank)
+	in := t.Linear(x, p.scanMatrix("ssm_in", embd, 2*inner, MatrixOptions{NoScale: m.ByHead}))[0]
+	var z *nn.Value
+	bias := Always
+	if m.ByHead {
+		parts := t.SplitGroups(in, heads, inner/heads, inner/heads)
+		z, x, bias = parts[0], parts[1], Never
+	} else {
+		parts := t.Split(in, inner, inner)
+		x, z = parts[0], parts[1]
+	}
+	x = m.convolve(p, t, x, bias)
+	b, c, dt := m.made(p, t, x)
+	steps := p.scanMatrix("ssm_dt", rank, heads, MatrixOptions{NoScale: true, KeepType: true}) // whose rows may be shorter than a block
+	steps.Bias = p.Weight(Weight{Kind: "ssm_dt", Shape: []int64{heads}, Role: Bias, Init: stepBiases})
+	y := m.scan(p, t, x, b, c, t.Linear(dt, steps)[0], []int64{heads}, !m.ByHead)
+	return t.Linear(gated(p, t, z, y), p.scanMatrix("ssm_out", inner, embd, MatrixOptions{NoScale: m.ByHead, Residual: true}))[0]
+}
+
+// made are B, C and what steps are made of.
+func (m Mamba) made(p Place, t *nn.Tape, x *nn.Value) (b, c, dt *nn.Value) {
+	states, rank := int64(m.StateSize), int64(m.StepRank)
+	all := t.Linear(x, p.scanMatrix("ssm_x", int64(m.Inner), rank+2*states, MatrixOptions{NoScale: true}))[0]
+	if m.ByHead {
+		parts := t.Split(all, states, states, rank)
+		b, c, dt = parts[0], parts[1], parts[2]
+	} else {
+		parts := t.Split(all, rank, states, states)
+		dt, b, c = parts[0], parts[1], parts[2]
+	}
+	normal := func(kind string, x *nn.Value) *nn.Value {
+		x = t.Contiguous(x)
+		if !m.Norms {
+			return x
+		}
+		n := p.normOf()
+		if !m.BareNorms {
+			n.Weight = p.Weight(Weight{Kind: kind, Shape: []int64{x.T.Dim(0)}, Role: Norm})
+		}
+		return t.Norm(x, n)
+	}
+	return normal("ssm_b_norm", b), normal("ssm_c_norm", c), normal("ssm_dt_norm", dt)
+}
+
+// NewStates makes a state of what is convolved, and one of the heads.
+func (m Mamba) NewStates(o state.Options) ([]state.State, error) { return m.newStates(o, m.Inner) }
+
+// Check demands heads of one size.
+func (m Mamba) Check(c Config) []string { return m.check(c, m.StepRank) }
+
+// mambaAlone is a layer of a scan alone.
+func mambaAlone(c *Config, _ int, mixer, _ Residual) Layer {
+	m := c.mamba()
+	m.Norms, m.BareNorms = c.BareScanNorms, c.BareScanNorms
+	mixer.Part = m
+	return Layer{mixer}
+}
+
+// mambaLayer has a scan in layers without keys and values.
+func mambaLayer(c *Config, _ int, attention, network Residual) Layer {
+	if attention.Part.(Attention).KVHeads == 0 {
+		m := c.mamba()
+		m.Norms = true
+		attention.Part = m
+	}
+	return Layer{attention, network}
+}
+
+// plamo2Layer has a scan whose elements decay by heads in layers without keys and values.
+func plamo2Layer(c *Config, _ int, attention, network Residual) Layer {
+	if a := attention.Part.(Attention); a.KVHeads == 0 {
+		m := c.mamba()
+		m.Heads, m.StepRank, m.Norms, m.ByHead = c.StateHeads, max(64, c.Embd/16), true, true
+		attention.Part = m
+	}
+	return Layer{attention, network}
+}
+
+// bareScanNorms says that B, C and what steps are made of have norms without weights.
+var bareScanNorms = key{
+	name: "ssm.dt_b_c_rms",
+	read: func(m *metadata, name string, c *Config) { c.BareScanNorms = value(m, m.arch+"."+name, false, true) },
+	write: func(c *Config) any {
+		if !c.BareScanNorms {
+			return nil
+		}
+		return true
+	},
+}
+
+// noGroups is the key of a number that stock llama.cpp demands, and that is 0.
+var noGroups = key{name: "ssm.group_count", read: func(*metadata, string, *Config) {}, write: func(*Config) any { return uint32(0) }}
+
+// jambaExperts are in each second layer, which no key says.
+func jambaExperts(c *Config) {
+	if c.Experts > 0 {
+		c.ExpertStep = 2
+	}
+}
+
+var (
+	jambaModules = naming{matrices: map[string]string{
+		"ssm_in": "mamba.in_proj", "ssm_out": "mamba.out_proj", "ssm_x": "mamba.x_proj", "ssm_dt": "mamba.dt_proj",
+		"ffn_gate": "feed_forward.gate_proj", "ffn_up": "feed_forward.up_proj", "ffn_down": "feed_forward.down_proj",
+	}}
+	plamo2Modules = naming{layers: "layers.layers.%d.", matrices: map[string]string{
+		"attn_q": "mixer.qkv_proj", "attn_k": "mixer.qkv_proj", "attn_v": "mixer.qkv_proj", "attn_output": "mixer.o_proj",
+		"ssm_in": "mixer.in_proj", "ssm_out": "mixer.out_proj", "ssm_x": "mixer.bcdt_proj", "ssm_dt": "mixer.dt_proj",
+		"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj",
+	}}
+)

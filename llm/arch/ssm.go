@@ -1,0 +1,144 @@
+package arch
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+// ScanSizes are the sizes of a selective scan of what a short convolution makes, see [nn.Scan].
+type ScanSizes struct {
+	Inner      int // width of all heads
+	Heads      int // of x
+	Groups     int // of B and C, which heads share
+	StateSize  int // of each element of a head
+	ConvLength int
+}
+
+// scan returns what a selective scan reads of its states, and D·x, [inner, n]: of x [inner, n], B and C [states·groups, n] and dt
+// [heads, n]. D has a number for each head, and so has A, or for each element of a head's state.
+func (s ScanSizes) scan(p Place, t *nn.Tape, x, b, c, dt *nn.Value, perHead []int64, byElement bool) *nn.Value {
+	heads, groups := int64(s.Heads), int64(s.Groups)
+	a := Weight{Kind: "ssm_a", Shape: perHead, Role: Decay, Init: decays}
+	if byElement {
+		a.Shape, a.Init = []int64{int64(s.StateSize), heads}, s.countingDecays
+	}
+	o := nn.Scan{
+		X: t.Heads(x, heads), DT: dt, A: p.Weight(a), B: t.Heads(b, groups), C: t.Heads(c, groups), Rows: p.Rows, Packed: p.Packed,
+	}
+	skipped := t.MulHeads(o.X, p.Weight(Weight{Kind: "ssm_d", Shape: perHead, Role: Skip, Init: ones}))
+	return t.Flat(t.Add(s.recur(p, t, o), skipped))
+}
+
+// recur scans, from states of the sequences or from none.
+func (ScanSizes) recur(p Place, t *nn.Tape, o nn.Scan) *nn.Value {
+	kept := p.State(1)
+	if kept == nil {
+		return t.SelectiveScan(o)
+	}
+	r := kept.(*state.Recurrent)
+	states, rows := r.All(t, p.Pass)
+	y, after := t.SelectiveScanStep(o, states, rows)
+	r.Write(t, p.Pass, after)
+	return y
+}
+
+// convolve is the activated convolution of x [m, n], with its bias.
+func (s ScanSizes) convolve(p Place, t *nn.Tape, x *nn.Value, there Presence) *nn.Value {
+	y := p.convolve(t, x, "ssm_conv1d", s.ConvLength)
+	return t.SiLU(t.AddWeight(y, p.bias("ssm_conv1d", x.T.Dim(0), there)))
+}
+
+// gated is the output gate of what a scan makes: silu(z)·y, of the tokens that are gone on with.
+func gated(p Place, t *nn.Tape, z, y *nn.Value) *nn.Value {
+	return t.GLU(ggml.SwiGLU, t.Contiguous(p.Kept(t, z)), t.Contiguous(p.Kept(t, y)))
+}
+
+// scanMatrix is a matrix of a scan.
+func (p Place) scanMatrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
+	o.Rows = []Rows{p.rows(kind, out, 0)}
+	return p.Matrix(kind, in, out, o)
+}
+
+// newStates makes a state of what is convolved, of a width, and one of the heads.
+func (s ScanSizes) newStates(o state.Options, convolved int) ([]state.State, error) {
+	recent, err := state.NewRecent(o, convolved, s.ConvLength-1)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := state.NewRecurrent(o, s.StateSize*s.Inner, recurrentSnapshots)
+	return []state.State{recent, heads}, err
+}
+
+// MixingFLOPs counts what a token does with each element of the states: to decay, to add, to read.
+func (s ScanSizes) MixingFLOPs(int) float64 { return 5 * float64(s.Inner*s.StateSize) }
+
+// check demands sizes by the keys of files.
+func (s ScanSizes) check(c Config, heads int) (faults []string) {
+	for _, n := range []struct {
+		name  string
+		value int
+		most  int
+	}{
+		{"ssm.inner_size", s.Inner, maxWidth}, {"ssm.state_size", s.StateSize, 1 << 12}, {"ssm.time_step_rank", heads, 1 << 16},
+		{"ssm.group_count", s.Groups, 1 << 12}, {"ssm.conv_kernel", s.ConvLength, math.MaxInt16},
+	} {
+		if n.value <= 0 || n.value > n.most {
+			faults = append(faults, fmt.Sprintf("%s is %d", c.key(n.name), n.value))
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if s.Inner%s.Heads != 0 {
+		faults = append(faults, fmt.Sprintf("%s: %d elements cannot be divided into %d heads", c.key("ssm.inner_size"), s.Inner, s.Heads))
+	}
+	if s.Heads%s.Groups != 0 {
+		faults = append(faults, fmt.Sprintf("%s: %d heads cannot be divided into %d groups", c.key("ssm.group_count"), s.Heads, s.Groups))
+	}
+	if int64(s.Inner)+2*int64(s.Groups)*int64(s.StateSize) > maxWidth {
+		faults = append(faults, fmt.Sprintf("%s: %d groups of %d elements are too many", c.key("ssm.group_count"), s.Groups, s.StateSize))
+	}
+	return faults
+}
+
+// The values of new models are those of the models' authors.
+
+// countingDecays are 1, 2 and so on for the elements of a state, negative.
+func (s ScanSizes) countingDecays(_ *rand.Rand, values []float32) {
+	for i := range values {
+		values[i] = -float32(1 + i%s.StateSize)
+	}
+}
+
+// stepBiases begin with steps between 0.001 and 0.1, of which softplus is the function.
+func stepBiases(rng *rand.Rand, values []float32) {
+	for i := range values {
+		step := 0.001 * math.Pow(100, rng.Float64())
+		values[i] = float32(math.Log(math.Expm1(step)))
+	}
+}
+
+func ones(_ *rand.Rand, values []float32) {
+	for i := range values {
+		values[i] = 1
+	}
+}
+
+// scanKeys are the keys of models with a selective scan.
+var scanKeys = []key{
+	count("ssm.conv_kernel", func(c *Config) *int { return &c.ConvLength }),
+	count("ssm.inner_size", func(c *Config) *int { return &c.Inner }),
+	count("ssm.state_size", func(c *Config) *int { return &c.StateSize }),
+	count("ssm.time_step_rank", func(c *Config) *int { return &c.StateHeads }),
+}
+
+// scanGroups is the key of models that have several.
+var scanGroups = count("ssm.group_count", func(c *Config) *int { return &c.StateKHeads })
+
+// scanTensors are the weights whose names end with their kind.
+var scanTensors = []string{"ssm_a", "ssm_d"}
