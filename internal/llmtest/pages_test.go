@@ -42,6 +42,9 @@ func TestPages(t *testing.T) {
 				case arch.RoutedEarly:
 					note(&network, true, "experts chosen by what attention sees")
 					walk([]arch.Residual{p.Attention, p.Experts})
+				case arch.AltUp:
+					note(&attention, true, "several versions of each token")
+					walk([]arch.Residual{p.Attention, p.Network, {Part: p.Embedding}})
 				case arch.BesideExperts:
 					note(&network, true, "beside experts")
 					walk([]arch.Residual{p.Network, p.Experts})
