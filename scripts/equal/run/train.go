@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
@@ -135,7 +137,10 @@ func (r *results) files(m *model.Model, a *lora.Adapter) {
 	if !r.kernels {
 		return
 	}
-	check(a.SavePEFT(filepath.Dir(r.file("files/peft/adapter_config.json")), lora.PEFTOptions{}))
+	peft := filepath.Dir(r.file("files/peft/adapter_config.json"))
+	if err := a.SavePEFT(peft, lora.PEFTOptions{}); err != nil { // of matrices that PEFT cannot have
+		check(os.WriteFile(r.file("files/peft-refused.txt"), []byte(strings.ReplaceAll(err.Error(), peft, "")), 0o666))
+	}
 	q4 := ggml.Q4_K
 	for name, o := range map[string]lora.MergeOptions{"files/merged.gguf": {}, "files/merged-q4_K.gguf": {Type: &q4}} {
 		o.Threads = threads
