@@ -62,6 +62,9 @@ func (g *Graph) AddNode(tensors ...*Tensor) *Graph {
 
 // append is AddNode with the error as a result.
 func (g *Graph) append(tensors []*Tensor) error {
+	if len(tensors) == 0 {
+		return nil
+	}
 	_, release, err := g.hold(tensors...)
 	if err != nil {
 		return err
@@ -70,7 +73,7 @@ func (g *Graph) append(tensors []*Tensor) error {
 	g.ctx.mu.Lock()
 	defer g.ctx.mu.Unlock()
 	list, room, err := g.appendable(tensors)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return err
 	}
 	if err := g.reserve(room); err != nil {
@@ -108,7 +111,9 @@ func (g *Graph) appendable(tensors []*Tensor) (list []*C.struct_ggml_tensor, roo
 			if source == nil || source.op != C.GGML_OP_NONE {
 				continue
 			}
-			room++
+			if room++; source.src[0] != nil { // of an alias
+				room++
+			}
 			if t.t.op == C.GGML_OP_NONE { // ggml takes an alias of what is in the graph already
 				list = append(list, source)
 			}

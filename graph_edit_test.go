@@ -103,6 +103,11 @@ func TestGraphAddNode(t *testing.T) {
 	w.Compute(g)
 	require.Equal(t, []float32{-27}, optest.Values(t, c))
 	require.Equal(t, []float32{-27}, optest.Values(t, half))
+	layout := ggml.Layout{Type: ggml.F32, Shape: [ggml.MaxDims]int64{1, 1, 1, 1}, Stride: [ggml.MaxDims]int64{4, 4, 4, 4}}
+	of := w.Leaf(2, 5)
+	sum := w.Add(w.AliasOf(of, layout, 4), w.AliasOf(x, layout, 0)).SetOutput() // leaves of leaves: room for all
+	w.Compute(w.NewGraph().AddNode(sum))
+	require.Equal(t, []float32{8}, optest.Values(t, sum))
 	g.AddNode(a)
 	require.ErrorContains(t, w.Err(), "Graph.AddNode(a f32[1]): the graph has this tensor already")
 

@@ -62,7 +62,10 @@ size_t goggml_graph_count_uses(struct ggml_cgraph *graph) {
 	for (int i = 0; i < n; i++) {
 		struct ggml_tensor *node = ggml_graph_node(graph, i);
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
-			uses += node->src[s] != NULL && node->src[s]->op == GGML_OP_NONE;
+			const struct ggml_tensor *source = node->src[s];
+			if (source != NULL && source->op == GGML_OP_NONE) {
+				uses += source->src[0] != NULL ? 2 : 1; // an alias and its tensor
+			}
 		}
 	}
 	return uses;
