@@ -77,7 +77,7 @@ func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
 // Heads divides the rows of x [size·heads, n], which need not be contiguous, into
 // [size, heads, n].
 func (t *Tape) Heads(x *Value, heads int64) *Value {
-	size, n := x.T.Dim(0)/heads, x.T.Dim(1)
+	size, n := x.T.Dim(0)/max(1, heads), x.T.Dim(1) // 0 heads of a tensor that stands for a failure
 	strides := []int64{size * x.T.Stride(0), x.T.Stride(1)}
 	return t.reshape(x, t.C.View(x.T, []int64{size, heads, n}, strides, 0))
 }
