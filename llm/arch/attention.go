@@ -28,15 +28,15 @@ type Attention struct {
 	QKNorm                   QKNorm
 	NormAfterRoPE            bool // queries and keys are rotated first
 	Gate                     OutputGate
-	ValueRouter              Router   // chooses experts that make the values; the zero value is a matrix
-	FusedQKV                 bool     // queries, keys and values are one matrix
-	SharedKV                 int      // the keys and values are those of the layer so many before; 0: its own
-	ValuesOfKeys             bool     // values are what the matrix of keys makes
-	ValueNorm                bool     // values are normalised over each head, without weights
-	QKVBias, OutputBias      Presence // of these matrices, and of attn_output
-	SubNorm                  bool     // what the heads gather is normalised
-	NoQKVScale               bool     // factors of these matrices say nothing
-	OutScale                 bool     // the scale of attn_output applies to adapters too, but not to its bias
+	ValueRouter              Router     // chooses experts that make the values; the zero value is a matrix
+	FusedQKV                 bool       // queries, keys and values are one matrix
+	SharedKV                 LayersBack // the keys and values are those of the layer so many before; 0: its own
+	ValuesOfKeys             bool       // values are what the matrix of keys makes
+	ValueNorm                bool       // values are normalised over each head, without weights
+	QKVBias, OutputBias      Presence   // of these matrices, and of attn_output
+	SubNorm                  bool       // what the heads gather is normalised
+	NoQKVScale               bool       // factors of these matrices say nothing
+	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
 }
 
 // A Temperature multiplies the query at a position by 1 + Scale · log(1 + ⌊(position + Offset) /

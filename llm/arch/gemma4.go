@@ -88,7 +88,7 @@ func (c *Config) shareKV(i int, a *Attention, first int) {
 	if i < first {
 		return
 	}
-	a.SharedKV, a.FusedQKV = i-first+1, false
+	a.SharedKV, a.FusedQKV = LayersBack(i-first+1), false
 	if c.isLocal(i) {
 		a.SharedKV++
 	}

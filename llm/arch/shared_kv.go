@@ -15,6 +15,17 @@ type beside struct {
 	shared          map[int]keyValues // of layers whose keys and values others read
 }
 
+// LayersBack is the distance to an earlier layer, 0 for none.
+type LayersBack int
+
+// GoString is the same for all distances: layers that differ in nothing else compute the same.
+func (n LayersBack) GoString() string {
+	if n == 0 {
+		return "no layer"
+	}
+	return "an earlier layer"
+}
+
 // keyValues are the keys and values of a layer in a graph of whole sequences [size, heads, n], or those that a pass sees in
 // the layer's cache.
 type keyValues struct {
@@ -26,7 +37,7 @@ type keyValues struct {
 func (a Attention) attendTo(p Place, t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	of := keyValues{k: k, v: v}
 	if a.SharedKV > 0 {
-		of = p.beside.shared[p.Layer-a.SharedKV]
+		of = p.beside.shared[p.Layer-int(a.SharedKV)]
 	} else if kept := p.State(0); kept != nil {
 		written := kept.(*state.KV).Write(t, p.Pass, k, v)
 		of.cache = &written
@@ -57,7 +68,7 @@ func shareKV(layers []Layer) (shares map[int]bool, err error) {
 			if !ok || a.SharedKV == 0 || err != nil {
 				return
 			}
-			from := i - a.SharedKV
+			from := i - int(a.SharedKV)
 			if a.SharedKV < 0 || from < 0 || !makesKV(layers[from], a) {
 				err = fmt.Errorf("layer %d reads the keys and values of layer %d, which has none for such heads and such a window", i, from)
 				return
@@ -83,7 +94,7 @@ func (b *Builder) sharedBy(layer int) (found bool) {
 	for _, i := range b.Only {
 		parts(b.layers[i], func(p Part) {
 			a, ok := p.(Attention)
-			found = found || ok && a.SharedKV > 0 && i-a.SharedKV == layer
+			found = found || ok && a.SharedKV > 0 && i-int(a.SharedKV) == layer
 		})
 	}
 	return found

@@ -14,13 +14,13 @@ import (
 func TestSharedKV(t *testing.T) {
 	c := llmtest.ArchModel(t, "gemma4", ggml.F32).Config()
 	require.NoError(t, c.Validate())
-	var from []int
+	var from []arch.LayersBack
 	a, err := arch.Resolve(c)
 	require.NoError(t, err)
 	for _, l := range a.Layers() {
 		from = append(from, l[0].Part.(arch.Attention).SharedKV)
 	}
-	require.Equal(t, []int{0, 0, 0, 0, 2, 2}, from)
+	require.Equal(t, []arch.LayersBack{0, 0, 0, 0, 2, 2}, from)
 	for layers, want := range map[int]string{
 		1:  "layer 5 reads the keys and values of layer 4, which has none for such heads and such a window",
 		5:  "layer 1 reads the keys and values of layer 0, which has none for such heads and such a window",

@@ -112,6 +112,7 @@ type probedLayer struct {
 	kind      string  // all of it, in words
 	size      float64 // of what a token is multiplied with, by which those are compared whose kind is not measured
 	isTrained bool    // in part
+	hasBack   bool    // it, or a layer before it, is trained
 }
 
 func (p Prospect) newProbe() (*probe, error) {
@@ -164,6 +165,7 @@ func probedLayers(a *arch.Architecture, l device.Layout, params []parameter) []p
 	for i, layer := range a.Layers() {
 		list[i] = ofBlock[a.Blocks()[i]]
 		back = back || list[i].isTrained
+		list[i].hasBack = back
 		list[i].kind += fmt.Sprintf(" back %v, %#v", back, layer)
 	}
 	return list
@@ -224,7 +226,7 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 // measure measures so many steps of some layers and rows, after one that warms up, or as many as ctx lets it: where there is
 // no other, the one that warms up.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
-	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]time.Duration{}}
+	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
 	passed := passages{}
 	o := b.Options
 	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
@@ -283,8 +285,11 @@ type measuredSteps struct {
 
 	steps, tokens int
 	took          time.Duration
-	inLayers      map[int]time.Duration
+	inLayers      map[int]layerTime
 }
+
+// A layerTime is the time that a layer took.
+type layerTime struct{ forward, back time.Duration }
 
 // warm forgets the first step.
 func (m *measuredSteps) warm() {
@@ -303,7 +308,8 @@ func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
 			}
 			back = at[arch.LeavesBack].Sub(at[arch.EntersBack])
 		}
-		m.inLayers[layer] += forward + back
+		took := m.inLayers[layer]
+		m.inLayers[layer] = layerTime{took.forward + forward, took.back + back}
 	}
 }
 
@@ -311,22 +317,27 @@ func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
 func (m *measuredSteps) whole() time.Duration {
 	whole := m.took
 	for i := range m.of {
-		if !slices.Contains(m.layers, i) {
+		_, passed := m.inLayers[i] // of another layer that needs it, too
+		if !passed && !slices.Contains(m.layers, i) {
 			whole += m.timeOf(i)
 		}
 	}
 	return whole
 }
 
-// timeOf is how long the steps would have taken for a layer: as for the mean of its kind, or by its size.
+// timeOf is how long the steps would have taken for a layer: as for the mean of its kind, or by its size, the way back
+// only where it has one.
 func (m *measuredSteps) timeOf(layer int) time.Duration {
 	var same, all, size float64
 	n := 0
 	for i, took := range m.inLayers {
 		if m.of[i].kind == m.of[layer].kind {
-			same, n = same+float64(took), n+1
+			same, n = same+float64(took.forward+took.back), n+1
 		}
-		all, size = all+float64(took), size+m.of[i].size
+		if !m.of[layer].hasBack {
+			took.back = 0
+		}
+		all, size = all+float64(took.forward+took.back), size+m.of[i].size
 	}
 	if n > 0 {
 		return time.Duration(same / float64(n))

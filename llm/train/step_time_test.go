@@ -46,7 +46,7 @@ func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 		passed[at.layer][at.at], order = clock, order[1:]
 	}
 	require.Empty(t, order)
-	m := &measuredSteps{of: b.layers, layers: layers, inLayers: map[int]time.Duration{}}
+	m := &measuredSteps{of: b.layers, layers: layers, inLayers: map[int]layerTime{}}
 	m.add(time.Hour, 5, passages{layers[0]: {}})
 	m.warm()
 	m.add(clock.Sub(time.Time{}), 1, passed)
@@ -142,7 +142,7 @@ func TestStepTime(t *testing.T) {
 // What is measured is as much as there is time for: all, a few layers of all rows of a batch, or of one.
 func TestMostThatIsMeasured(t *testing.T) {
 	b := &probe{batch: 4, layers: slices.Repeat([]probedLayer{{kind: "all"}}, 10), sample: []int{3, 6}}
-	few := &measuredSteps{of: b.layers, layers: b.sample, rows: 1, steps: 1, tokens: 8, took: 3 * time.Second, inLayers: map[int]time.Duration{6: time.Second}}
+	few := &measuredSteps{of: b.layers, layers: b.sample, rows: 1, steps: 1, tokens: 8, took: 3 * time.Second, inLayers: map[int]layerTime{6: {back: time.Second}}}
 	require.Equal(t, 11*time.Second, few.whole())
 	for left, want := range map[time.Duration][2]int{97 * time.Second: {10, 4}, 96 * time.Second: {2, 4}, 27 * time.Second: {2, 4}, 26 * time.Second: {2, 1}} {
 		layers, rows := b.most(few, left)
