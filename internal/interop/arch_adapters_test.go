@@ -43,7 +43,7 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fused.gguf")
 			fuseQKV(t, file, path)
 			if _, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), path, []int32{1}); err != nil {
-				require.ErrorContains(t, err, "tensor 'blk.0.attn_q.weight' not found")
+				require.Regexp(t, `tensor 'blk\.\d+\.attn_q\.weight' not found`, err.Error())
 				t.Skip("stock does not read it fused")
 			}
 			testArchitectureAdapters(t, path)
