@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -139,7 +138,7 @@ func (r *results) files(m *model.Model, a *lora.Adapter) {
 	}
 	peft := filepath.Dir(r.file("files/peft/adapter_config.json"))
 	if err := a.SavePEFT(peft, lora.PEFTOptions{}); err != nil { // of matrices that PEFT cannot have
-		check(os.WriteFile(r.file("files/peft-refused.txt"), []byte(strings.ReplaceAll(err.Error(), peft, "")), 0o666))
+		r.tell("files/peft-refused", "%s", strings.ReplaceAll(err.Error(), peft, ""))
 	}
 	q4 := ggml.Q4_K
 	for name, o := range map[string]lora.MergeOptions{"files/merged.gguf": {}, "files/merged-q4_K.gguf": {Type: &q4}} {
