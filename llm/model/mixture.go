@@ -46,7 +46,7 @@ func FindMixture(name string) (Mixture, bool) {
 func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 
 // TypeOf returns the type of a weight of an architecture. Where its rows are no multiple of the
-// type's block it is another type, of smaller blocks, or F16, and isFallback is true. What is not
+// type's block it is another type, of smaller blocks, and isFallback is true. What is not
 // converted, see [arch.Weight.IsConvertible], is F32.
 func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
 	switch {
@@ -72,9 +72,9 @@ func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t 
 	}
 	smaller, ok := smallerBlocks[t]
 	switch {
-	case rowLen%t.BlockSize() == 0:
+	case rowLen%t.BlockSize() == 0 || !ok:
 		return t, false
-	case !ok || rowLen%smaller.BlockSize() != 0:
+	case rowLen%smaller.BlockSize() != 0:
 		return ggml.F16, true
 	}
 	return smaller, true
