@@ -352,38 +352,35 @@ func (c *Context) attach(b *Buffer) {
 // detach makes the tensors that lie in the buffer unallocated, before it is
 // freed.
 func (c *contextCore) detach(b C.ggml_backend_buffer_t) {
+	c.withRef(func() { C.goggml_arena_detach(c.arena, b) })
+}
+
+// withRef runs f with the context open and locked, or not at all.
+func (c *contextCore) withRef(f func()) {
 	if c.h.acquire() != nil {
 		return
 	}
 	defer c.h.release()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	C.goggml_arena_detach(c.arena, b)
+	f()
 }
 
 // MemoryUsed is the memory in bytes that the descriptions of the tensors and
 // graphs take; their data lies in buffers. C: ggml_used_mem.
 func (c *Context) MemoryUsed() int64 {
+	var n int64
 	c = c.made()
-	if c.h.acquire() != nil {
-		return 0
-	}
-	defer c.h.release()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return int64(C.goggml_arena_used(c.arena) + C.goggml_arena_used(c.graphs))
+	c.withRef(func() { n = int64(C.goggml_arena_used(c.arena) + C.goggml_arena_used(c.graphs)) })
+	return n
 }
 
 // MemoryAllocated is the memory in bytes that is there for MemoryUsed: it grows by pieces. C: ggml_get_mem_size.
 func (c *Context) MemoryAllocated() int64 {
+	var n int64
 	c = c.made()
-	if c.h.acquire() != nil {
-		return 0
-	}
-	defer c.h.release()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return int64(c.arena.allocated + c.graphs.allocated)
+	c.withRef(func() { n = int64(c.arena.allocated + c.graphs.allocated) })
+	return n
 }
 
 // MaxTensorBytes is the size in bytes of the largest tensor of the context.

@@ -22,8 +22,8 @@ func (t *Tape) Mix(x, coefficients *Value) *Value {
 	c := t.C
 	x, coefficients = t.Contiguous(x), t.Contiguous(coefficients)
 	swapped := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{1, 0, 2, 3})) }
-	return t.Op(c.MulMat(swapped(x.T), coefficients.T), func(dy *ggml.Tensor) []*ggml.Tensor {
-		return []*ggml.Tensor{c.MulMat(swapped(dy), swapped(coefficients.T)), c.MulMat(x.T, dy)}
+	return t.Op(mulMat(c, swapped(x.T), coefficients.T), func(dy *ggml.Tensor) []*ggml.Tensor {
+		return []*ggml.Tensor{mulMat(c, swapped(dy), swapped(coefficients.T)), mulMat(c, x.T, dy)}
 	}, x, coefficients)
 }
 
@@ -33,13 +33,12 @@ func (t *Tape) Sparse(x *Value, deviations float32) *Value {
 	c := t.C
 	x = t.Contiguous(x)
 	m := float32(x.T.Dim(0))
-	centred := func(x *ggml.Tensor) *ggml.Tensor { return c.Sub(x, c.Scale(c.SumRows(x), 1/m)) }
-	apart := centred(x.T)
+	apart := centred(c, x.T)
 	deviation := c.Sqrt(c.Scale(c.SumRows(c.Sqr(apart)), 1/(m-1)))
 	above := c.Sub(apart, c.Scale(deviation, deviations))
 	return t.Op(c.Relu(above), func(dy *ggml.Tensor) []*ggml.Tensor {
 		dy = c.Mul(dy, c.Step(above))
 		ofDeviation := c.Mul(apart, c.Div(c.SumRows(dy), deviation))
-		return []*ggml.Tensor{centred(c.Sub(dy, c.Scale(ofDeviation, deviations/(m-1))))}
+		return []*ggml.Tensor{centred(c, c.Sub(dy, c.Scale(ofDeviation, deviations/(m-1))))}
 	}, x)
 }

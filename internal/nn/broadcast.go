@@ -27,11 +27,7 @@ func plainScatterAdd(t *Tape, s ScatterOperands) *ggml.Tensor {
 		zeros := c.Repeat(c.ScaleBias(one, 0, 0), 1, m, n)
 		some := c.View(s.IDs, []int64{1, n}, []int64{s.IDs.Stride(0)}, r.from*s.IDs.Stride(0))
 		onehot := c.Reshape(c.SetRows(zeros, one, some), m, n)
-		part := mulMat(c, transposed(c, columns(c, s.Rows, r)), transposed(c, onehot))
-		if all != nil {
-			part = c.Add(all, part)
-		}
-		all = part
+		all = added(c, all, mulMat(c, transposed(c, columns(c, s.Rows, r)), transposed(c, onehot)))
 	}
 	return all
 }

@@ -50,11 +50,7 @@ func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor) *Value {
 // weightedSum is Σ tap · x of each tap.
 func weightedSum(c *ggml.Context, taps []*ggml.Tensor, x func(j int) *ggml.Tensor) (sum *ggml.Tensor) {
 	for j, tap := range taps {
-		part := c.Mul(x(j), tap)
-		if sum != nil {
-			part = c.Add(sum, part)
-		}
-		sum = part
+		sum = added(c, sum, c.Mul(x(j), tap))
 	}
 	return sum
 }

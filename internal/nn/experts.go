@@ -97,11 +97,7 @@ func flatIDs(c *ggml.Context, ids *ggml.Tensor) *ggml.Tensor {
 func sumMiddle(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	var all *ggml.Tensor
 	for i := range x.Dim(1) {
-		part := c.View(x, []int64{x.Dim(0), x.Dim(2)}, []int64{x.Stride(2)}, i*x.Stride(1))
-		if all != nil {
-			part = c.Add(all, part)
-		}
-		all = part
+		all = added(c, all, c.View(x, []int64{x.Dim(0), x.Dim(2)}, []int64{x.Stride(2)}, i*x.Stride(1)))
 	}
 	if x.Dim(1) == 1 {
 		all = c.Cont(all)

@@ -66,10 +66,7 @@ func (t *Tape) joinGradients(parts []*Value) *ggml.Tensor {
 		if d == nil {
 			d = t.C.Fill(t.C.Cont(p.T), 0)
 		}
-		if all != nil {
-			d = t.C.Concat(all, d, 0)
-		}
-		all = d
+		all = joined(t.C, all, d, 0)
 	}
 	return all
 }

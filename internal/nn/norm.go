@@ -77,11 +77,13 @@ func normBy(t *Tape, n NormOperands, rmsNormGrad func(dy, x *ggml.Tensor) *ggml.
 			return rmsNormGrad(dy, contiguous(c, n.X))
 		}
 		// LayerNorm is the RMS norm of the centred x, so that its gradient is centred, too.
-		centred := func(x *ggml.Tensor) *ggml.Tensor {
-			return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
-		}
-		return centred(rmsNormGrad(dy, centred(contiguous(c, n.X))))
+		return centred(c, rmsNormGrad(dy, centred(c, contiguous(c, n.X))))
 	}}
+}
+
+// centred is x less its mean over ne0.
+func centred(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.Sub(x, c.Scale(c.SumRows(x), 1/float32(x.Dim(0))))
 }
 
 // rmsNormGrad is (dy − u·mean(dy⊙u)) / rms, with u = x/rms.
@@ -110,25 +112,24 @@ func (t *Tape) MulWeight(x *Value, w *ggml.Tensor) *Value {
 	if w == nil {
 		return x
 	}
-	c, factors := t.C, w
+	factors := w
 	if n := x.T.Dim(0); w.Dim(0) != n && w.Dim(0) > 1 && w.NumElements() == n {
-		factors = c.Reshape(w, n)
+		factors = t.C.Reshape(w, n)
 	}
-	y := &Value{T: c.Mul(x.T, factors), needsGrad: x.needsGrad || t.Trains(w)}
-	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.sumTo(w, c.Mul(dy, x.T)) })
-		t.flow(x, func() *ggml.Tensor { return c.Mul(dy, factors) })
-	})
-	return y
+	return t.mulFactors(x, w, factors)
 }
 
 // MulHeads returns x [size, heads, n] times a number for each head, of a weight [heads] or [1, heads].
 func (t *Tape) MulHeads(x *Value, w *ggml.Tensor) *Value {
+	return t.mulFactors(x, w, t.C.Reshape(w, 1, x.T.Dim(1)))
+}
+
+// mulFactors returns x times factors, which are repeated to x's shape: a weight in another shape.
+func (t *Tape) mulFactors(x *Value, w, factors *ggml.Tensor) *Value {
 	c := t.C
-	factors := c.Reshape(w, 1, x.T.Dim(1))
 	y := &Value{T: c.Mul(x.T, factors), needsGrad: x.needsGrad || t.Trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return c.Reshape(t.sumTo(factors, c.Mul(dy, x.T)), w.Shape()...) })
+		t.accumulate(w, func() *ggml.Tensor { return t.sumTo(factors, c.Mul(dy, x.T), w.Shape()) })
 		t.flow(x, func() *ggml.Tensor { return c.Mul(dy, factors) })
 	})
 	return y
@@ -141,19 +142,19 @@ func (t *Tape) AddWeight(x *Value, w *ggml.Tensor) *Value {
 	}
 	y := &Value{T: t.C.Add(x.T, w), needsGrad: x.needsGrad || t.Trains(w)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulate(w, func() *ggml.Tensor { return t.sumTo(w, dy) })
+		t.accumulate(w, func() *ggml.Tensor { return t.sumTo(w, dy, w.Shape()) })
 		t.flow(x, func() *ggml.Tensor { return dy })
 	})
 	return y
 }
 
 // sumTo is the sum of x [m, heads, …] over what a weight, [m], [m, heads] or [1, heads], is
-// repeated along.
-func (t *Tape) sumTo(w, x *ggml.Tensor) *ggml.Tensor {
+// repeated along, in a shape.
+func (t *Tape) sumTo(w, x *ggml.Tensor, shape []int64) *ggml.Tensor {
 	c := t.C
 	if w.Dim(0) == 1 {
 		x = c.SumRows(contiguous(c, x))
 	}
 	flat := c.Reshape(contiguous(c, x), w.NumElements(), x.NumElements()/w.NumElements())
-	return c.Reshape(SumColumns.Build(t, SumOperands{flat, c.Reshape(w, w.NumElements())}), w.Shape()...)
+	return c.Reshape(SumColumns.Build(t, SumOperands{flat, c.Reshape(w, w.NumElements())}), shape...)
 }

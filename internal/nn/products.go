@@ -86,13 +86,25 @@ func keepF32(w, y *ggml.Tensor) *ggml.Tensor {
 func sum(c *ggml.Context, products []Product, product func(p Product) *ggml.Tensor) *ggml.Tensor {
 	var all *ggml.Tensor
 	for _, p := range products {
-		y := product(p)
-		if all != nil {
-			y = c.Add(all, y)
-		}
-		all = y
+		all = added(c, all, product(p))
 	}
 	return all
+}
+
+// added is all + x, where all may be nil.
+func added(c *ggml.Context, all, x *ggml.Tensor) *ggml.Tensor {
+	if all == nil {
+		return x
+	}
+	return c.Add(all, x)
+}
+
+// joined puts x behind all, which may be nil, along a dimension.
+func joined(c *ggml.Context, all, x *ggml.Tensor, dim int) *ggml.Tensor {
+	if all == nil {
+		return x
+	}
+	return c.Concat(all, x, dim)
 }
 
 // transposed is a contiguous copy of xᵀ.

@@ -31,22 +31,6 @@ func (t *Tape) elementScan(s Scan, x, steps *Value) *Value {
 	return v
 }
 
-// joined puts y behind x, which may be nil.
-func joined(c *ggml.Context, x, y *ggml.Tensor, dim int) *ggml.Tensor {
-	if x == nil {
-		return y
-	}
-	return c.Concat(x, y, dim)
-}
-
-// added is x + y, where x may be nil.
-func added(c *ggml.Context, x, y *ggml.Tensor) *ggml.Tensor {
-	if x == nil {
-		return y
-	}
-	return c.Add(x, y)
-}
-
 // A scanSlice is some channels of a scan. What states are made of is [d, channels, n].
 type scanSlice struct {
 	c            *ggml.Context

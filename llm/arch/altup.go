@@ -63,20 +63,18 @@ func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind string, n int
 	embd, versions := int64(p.config.Embd), int64(a.Versions)
 	x = t.Scale(p.Norm(t, "altup_router_norm", x), 1/float32(embd))
 	modalities := t.Tanh(t.Linear(x, p.Matrix("altup_router", embd, versions, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true}))[0])
-	return t.Contiguous(t.Linear(modalities, p.kept(kind, versions, n))[0])
+	return t.Contiguous(t.Linear(modalities, p.Matrix(kind, versions, n, altUpMatrix))[0])
 }
 
 // laurel returns x, and what two matrices make of it.
 func (a AltUp) laurel(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, rank := int64(p.config.Embd), int64(a.LaurelRank)
-	y := t.Linear(t.Linear(x, p.kept("laurel_l", embd, rank))[0], p.kept("laurel_r", rank, embd))[0]
+	y := t.Linear(t.Linear(x, p.Matrix("laurel_l", embd, rank, altUpMatrix))[0], p.Matrix("laurel_r", rank, embd, altUpMatrix))[0]
 	return t.Add(p.Norm(t, "laurel_post_norm", y), x)
 }
 
-// kept is a matrix that keeps its type.
-func (p Place) kept(kind string, in, out int64) nn.Matrix {
-	return p.Matrix(kind, in, out, MatrixOptions{NoScale: true, KeepType: true, Rows: []Rows{p.rows(kind, out, 0)}})
-}
+// altUpMatrix are the options of small matrices, which are not converted.
+var altUpMatrix = MatrixOptions{NoScale: true, KeepType: true}
 
 // altUpCourse begins with other versions of what is embedded, as long as that, and ends with the mean of all.
 func altUpCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {

@@ -5,19 +5,14 @@ import "github.com/goggml/ggml"
 func init() {
 	family(map[string]spec{
 		"apertus": {
-			rope: ggml.RoPENeoX, norms: normBefore, ungated: XIELU, qkNorm: PerHead, attnBias: Maybe, untied: true, ropeFactors: true, keys: xieluKeys, arrange: xieluLayer,
+			rope: ggml.RoPENeoX, norms: normBefore, ungated: XIELU, qkNorm: PerHead, attnBias: Maybe, untied: true, ropeFactors: true, keys: xieluKeys, arrange: withNetwork(xieluNetwork),
 			unusedInLayers: unusedQKBiases,
 		},
 	})
 }
 
-// xieluLayer has a network whose activation has parameters of the layer.
-func xieluLayer(c *Config, i int, attention, network Residual) Layer {
-	f := network.Part.(FeedForward)
-	f.XIELU = c.XIELU[i]
-	network.Part = f
-	return Layer{attention, network}
-}
+// xieluNetwork has an activation with parameters of the layer.
+func xieluNetwork(c *Config, i int, f *FeedForward) { f.XIELU = c.XIELU[i] }
 
 // unusedQKBiases are those of the norms of queries and keys.
 func unusedQKBiases(*Config) []Weight {

@@ -78,7 +78,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix("attn_output", int64(a.Heads*size), embd, MatrixOptions{
-		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)},
+		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true,
 	})
 	return t.Linear(y, m)[0]
 }

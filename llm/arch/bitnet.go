@@ -5,7 +5,7 @@ import "github.com/goggml/ggml"
 func init() {
 	family(map[string]spec{
 		"bitnet": {
-			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, ffnScales: true, tied: true, layer: bitnetAttention, arrange: bitnetLayer,
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, ffnScales: true, tied: true, layer: bitnetAttention, arrange: withNetwork(bitnetNetwork),
 		},
 	})
 }
@@ -13,10 +13,5 @@ func init() {
 // bitnetAttention normalises what the heads gather.
 func bitnetAttention(_ *Config, _ int, a *Attention) { a.SubNorm = true }
 
-// bitnetLayer normalises what the network multiplies last.
-func bitnetLayer(_ *Config, _ int, attention, network Residual) Layer {
-	f := network.Part.(FeedForward)
-	f.SubNorm = true
-	network.Part = f
-	return Layer{attention, network}
-}
+// bitnetNetwork normalises what it multiplies last.
+func bitnetNetwork(_ *Config, _ int, f *FeedForward) { f.SubNorm = true }

@@ -181,18 +181,21 @@ func (b *Builder) embedding() nn.Matrix {
 // MatrixOptions are the differences between matrices of products.
 type MatrixOptions struct {
 	Bias     Presence
-	OutScale bool // the scale that there may be is of the product with adapters and bias
-	BiasLast bool // the bias is added to what is scaled so
-	NoScale  bool // a scale in the file has no meaning
-	Residual bool // see [Weight]
-	Named    bool // see [Weight]
-	KeepType bool // see [Weight]
-	NoLoRA   bool // see [Weight]
-	Rows     []Rows
+	OutScale bool   // the scale that there may be is of the product with adapters and bias
+	BiasLast bool   // the bias is added to what is scaled so
+	NoScale  bool   // a scale in the file has no meaning
+	Residual bool   // see [Weight]
+	Named    bool   // see [Weight]
+	KeepType bool   // see [Weight]
+	NoLoRA   bool   // see [Weight]
+	Rows     []Rows // nil stands for all rows under the matrix's own name
 }
 
 // Matrix declares a matrix [in, out], with its optional scale and bias.
 func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
+	if o.Rows == nil && !o.NoLoRA {
+		o.Rows = []Rows{p.rows(kind, out, 0)}
+	}
 	role := Scale
 	switch {
 	case o.NoScale:

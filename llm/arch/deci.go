@@ -36,5 +36,5 @@ func (linear) String() string { return "a matrix in place of attention" }
 // Forward multiplies with the matrix.
 func (linear) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd := int64(p.config.Embd)
-	return t.Linear(x, p.Matrix("attn_output", embd, embd, MatrixOptions{Residual: true, Rows: []Rows{p.rows("attn_output", embd, 0)}}))[0]
+	return t.Linear(x, p.Matrix("attn_output", embd, embd, MatrixOptions{Residual: true}))[0]
 }

@@ -108,32 +108,16 @@ func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
 	return y
 }
 
-// recurrentSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an
-// answer. All together are as large as keys and values of some thousand tokens.
-const recurrentSnapshots = 8
-
 // NewStates makes a state of what is convolved, and one of the heads.
 func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
-	recent, err := state.NewRecent(o, d.HeadSize*(d.Heads+2*d.KHeads), d.ConvLength-1)
-	if err != nil {
-		return nil, err
-	}
-	heads, err := state.NewRecurrent(o, d.HeadSize*d.HeadSize*d.Heads, recurrentSnapshots)
-	return []state.State{recent, heads}, err
+	return recurrentStates(o, d.HeadSize*(d.Heads+2*d.KHeads), d.ConvLength, d.HeadSize*d.HeadSize*d.Heads)
 }
 
 // Check demands heads of one size, which share queries and keys.
 func (d DeltaNet) Check(c Config) (faults []string) {
-	for _, n := range []struct {
-		name        string
-		value, most int
-	}{
+	faults = c.sizeFaults([]sizeBound{
 		{"ssm.state_size", d.HeadSize, 1 << 12}, {"ssm.time_step_rank", d.Heads, 1 << 12}, {"ssm.group_count", d.KHeads, 1 << 12}, {"ssm.conv_kernel", d.ConvLength, math.MaxInt16},
-	} {
-		if n.value <= 0 || n.value > n.most {
-			faults = append(faults, fmt.Sprintf("%s is %d", c.key(n.name), n.value))
-		}
-	}
+	})
 	if len(faults) > 0 {
 		return faults
 	}

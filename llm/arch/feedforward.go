@@ -133,3 +133,13 @@ func (f FeedForward) activate(t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	return t.GELU(x)
 }
+
+// withNetwork arranges layers whose feed-forward network a function changes.
+func withNetwork(change func(c *Config, i int, f *FeedForward)) func(c *Config, i int, attention, network Residual) Layer {
+	return func(c *Config, i int, attention, network Residual) Layer {
+		f := network.Part.(FeedForward)
+		change(c, i, &f)
+		network.Part = f
+		return Layer{attention, network}
+	}
+}

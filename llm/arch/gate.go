@@ -26,7 +26,7 @@ func (g OutputGate) matrix(p Place, a Attention) nn.Matrix {
 	if g == HeadGate || g == HeadSoftplus {
 		out = int64(a.Heads)
 	}
-	return p.Matrix("attn_gate", int64(p.config.Embd), out, MatrixOptions{NoScale: a.Gate != Softplus2Gate, Rows: []Rows{p.rows("attn_gate", out, 0)}})
+	return p.Matrix("attn_gate", int64(p.config.Embd), out, MatrixOptions{NoScale: a.Gate != Softplus2Gate})
 }
 
 // apply multiplies what the heads gather [size·heads, n] by the gate.

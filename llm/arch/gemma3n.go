@@ -10,7 +10,7 @@ func init() {
 	family(map[string]spec{
 		"gemma3n": {
 			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead, keys: gemma3nKeys, complete: gemma3nSizes, layer: gemma3nAttention,
-			arrange: gemma3nLayer, course: altUpCourse, unusedInLayers: unusedQKV, modules: gemma3nModules,
+			arrange: gemma3nLayer, course: altUpCourse, unusedInLayers: unusedKVOfHeads, modules: gemma3nModules,
 		},
 	})
 }
@@ -54,8 +54,8 @@ func gemma3nLayer(c *Config, i int, attention, network Residual) Layer {
 	return Layer{{Part: AltUp{attention, network, altUpVersions, laurelRank, LayerEmbedding{c.LayerEmbd}}, Replaces: true}}
 }
 
-// unusedQKV are matrices of layers that read the keys and values of others.
-func unusedQKV(c *Config) []Weight {
+// unusedKVOfHeads are matrices of layers that read the keys and values of others.
+func unusedKVOfHeads(c *Config) []Weight {
 	keys := c.KVHeads * c.HeadSize
 	return []Weight{unused("attn_k.weight", c.Embd, keys), unused("attn_v.weight", c.Embd, keys), unused("attn_k_norm.weight", c.HeadSize)}
 }

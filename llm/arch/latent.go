@@ -88,8 +88,10 @@ func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string,
 }
 
 // latentKeys are the keys of latent attention.
-var latentKeys = []key{
-	optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0)),
+var latentKeys = append([]key{optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0))}, latentValueKeys...)
+
+// latentValueKeys are those without latent queries.
+var latentValueKeys = []key{
 	count("attention.kv_lora_rank", func(c *Config) *int { return &c.KVRank }),
 	{
 		name:  "attention.value_length",

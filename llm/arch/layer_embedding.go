@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml/internal/nn"
 )
@@ -16,10 +17,10 @@ func (LayerEmbedding) String() string { return "embeddings for each layer" }
 // Forward returns as many tokens as x has.
 func (l LayerEmbedding) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	size, embd := int64(l.Size), int64(p.config.Embd)
-	gate := t.Linear(x, p.Matrix("inp_gate", embd, size, MatrixOptions{NoScale: true, Rows: []Rows{p.rows("inp_gate", size, 0)}}))[0]
+	gate := t.Linear(x, p.Matrix("inp_gate", embd, size, MatrixOptions{NoScale: true}))[0]
 	own := t.Contiguous(t.Reused(lastOf(t, p.beside.layerEmbeddings[p.Layer], x)))
 	y := t.Mul(t.GELU(gate), own)
-	return t.Linear(y, p.Matrix("proj", size, embd, MatrixOptions{NoScale: true, Residual: true, Rows: []Rows{p.rows("proj", embd, 0)}}))[0]
+	return t.Linear(y, p.Matrix("proj", size, embd, MatrixOptions{NoScale: true, Residual: true}))[0]
 }
 
 const (
@@ -42,9 +43,5 @@ func (b *Builder) layerEmbeddings(t *nn.Tape, x *nn.Value) []*nn.Value {
 	made := t.Linear(x, p.Matrix(layerEmbdProj, int64(c.Embd), size*layers, MatrixOptions{NoScale: true, KeepType: true, NoLoRA: true}))[0]
 	made = t.Scale(made, float32(1/math.Sqrt(float64(c.Embd))))
 	made = t.Flat(p.Norm(t, layerEmbdNorm, t.Heads(made, layers)))
-	sizes := make([]int64, layers)
-	for i := range sizes {
-		sizes[i] = size
-	}
-	return t.Split(t.Scale(t.Add(made, looked), float32(1/math.Sqrt2)), sizes...)
+	return t.Split(t.Scale(t.Add(made, looked), float32(1/math.Sqrt2)), slices.Repeat([]int64{size}, c.Layers)...)
 }

@@ -59,7 +59,7 @@ func (ShortConv) String() string { return "short convolutions" }
 func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd := int64(s.Width)
 	matrix := func(kind string, out int64, residual bool) nn.Matrix {
-		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual, Rows: []Rows{p.rows(kind, out, 0)}})
+		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual})
 	}
 	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
 	y := p.convolve(t, t.Mul(parts[0], parts[2]), "shortconv.conv", s.Length)

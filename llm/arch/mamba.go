@@ -48,7 +48,7 @@ func (m Mamba) String() string {
 // Forward reads and changes the state of each head, token by token.
 func (m Mamba) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, inner, heads, rank := int64(p.config.Embd), int64(m.Inner), int64(m.Heads), int64(m.StepRank)
-	in := t.Linear(x, p.scanMatrix("ssm_in", embd, 2*inner, MatrixOptions{NoScale: m.ByHead}))[0]
+	in := t.Linear(x, p.Matrix("ssm_in", embd, 2*inner, MatrixOptions{NoScale: m.ByHead}))[0]
 	var z *nn.Value
 	bias := Always
 	if m.ByHead {
@@ -60,16 +60,16 @@ func (m Mamba) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	x = m.convolve(p, t, x, bias)
 	b, c, dt := m.made(p, t, x)
-	steps := p.scanMatrix("ssm_dt", rank, heads, MatrixOptions{NoScale: true, KeepType: true}) // whose rows may be shorter than a block
+	steps := p.Matrix("ssm_dt", rank, heads, MatrixOptions{NoScale: true, KeepType: true}) // whose rows may be shorter than a block
 	steps.Bias = p.Weight(Weight{Kind: "ssm_dt", Shape: []int64{heads}, Role: Bias, Init: stepBiases})
 	y := m.scan(p, t, x, b, c, t.Linear(dt, steps)[0], []int64{heads}, !m.ByHead)
-	return t.Linear(gated(p, t, z, y), p.scanMatrix("ssm_out", inner, embd, MatrixOptions{NoScale: m.ByHead, Residual: true}))[0]
+	return t.Linear(gated(p, t, z, y), p.Matrix("ssm_out", inner, embd, MatrixOptions{NoScale: m.ByHead, Residual: true}))[0]
 }
 
 // made are B, C and what steps are made of.
 func (m Mamba) made(p Place, t *nn.Tape, x *nn.Value) (b, c, dt *nn.Value) {
 	states, rank := int64(m.StateSize), int64(m.StepRank)
-	all := t.Linear(x, p.scanMatrix("ssm_x", int64(m.Inner), rank+2*states, MatrixOptions{NoScale: true}))[0]
+	all := t.Linear(x, p.Matrix("ssm_x", int64(m.Inner), rank+2*states, MatrixOptions{NoScale: true}))[0]
 	if m.ByHead {
 		parts := t.Split(all, states, states, rank)
 		b, c, dt = parts[0], parts[1], parts[2]

@@ -40,14 +40,14 @@ func (m Mamba2) convolved() int { return m.Inner + 2*m.Groups*m.StateSize }
 // Forward reads and changes the state of each head, token by token.
 func (m Mamba2) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, inner, heads, shared, convolved := int64(p.config.Embd), int64(m.Inner), int64(m.Heads), int64(m.Groups*m.StateSize), int64(m.convolved())
-	in := t.Linear(x, p.scanMatrix("ssm_in", embd, inner+convolved+heads, MatrixOptions{}))[0]
+	in := t.Linear(x, p.Matrix("ssm_in", embd, inner+convolved+heads, MatrixOptions{}))[0]
 	parts := t.Split(in, inner, convolved, heads)
 	z := parts[0]
 	of := t.Split(m.convolve(p, t, parts[1], Maybe), inner, shared, shared)
 	dt := t.AddWeight(t.Contiguous(parts[2]), p.Weight(Weight{Kind: "ssm_dt", Shape: []int64{heads}, Role: Bias, Init: stepBiases}))
 	y := m.scan(p, t, of[0], of[1], of[2], dt, []int64{1, heads}, false)
 	y = m.norm(p, t, gated(p, t, z, y))
-	return t.Linear(y, p.scanMatrix("ssm_out", inner, embd, MatrixOptions{Residual: true}))[0]
+	return t.Linear(y, p.Matrix("ssm_out", inner, embd, MatrixOptions{Residual: true}))[0]
 }
 
 // norm normalises each group of y [inner, n], where the model has the weights.

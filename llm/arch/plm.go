@@ -4,6 +4,6 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"plm": {rope: ggml.RoPENorm, norms: normBefore, ungated: SquaredReLU, tied: true, keys: latentKeys[1:], arrange: latentLayer},
+		"plm": {rope: ggml.RoPENorm, norms: normBefore, ungated: SquaredReLU, tied: true, keys: latentValueKeys, arrange: latentLayer},
 	})
 }

@@ -21,7 +21,7 @@ func init() {
 		// Those with the gated delta rule in most layers.
 		"qwen35": qwen35, "qwen35moe": qwen35moe, "qwen3next": qwen3next,
 		"qwen": {
-			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkvBias: Always, untied: true, arrange: qwenLayer, modules: qwenModules,
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkvBias: Always, untied: true, arrange: withNetwork(qwenNetwork), modules: qwenModules,
 		},
 		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: Maybe},
 		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
@@ -55,10 +55,5 @@ var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", mat
 // unusedOutputBias is one that stock llama.cpp reads alone.
 func unusedOutputBias(c *Config) []Weight { return []Weight{unused("output.bias", c.Vocab)} }
 
-// qwenLayer has a network of half the width that the key says: it counts gate and up.
-func qwenLayer(_ *Config, _ int, attention, network Residual) Layer {
-	part := network.Part.(FeedForward)
-	part.Width /= 2
-	network.Part = part
-	return Layer{attention, network}
-}
+// qwenNetwork has of half the width that the key says: it counts gate and up.
+func qwenNetwork(_ *Config, _ int, f *FeedForward) { f.Width /= 2 }

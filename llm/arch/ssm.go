@@ -58,19 +58,22 @@ func gated(p Place, t *nn.Tape, z, y *nn.Value) *nn.Value {
 	return t.GLU(ggml.SwiGLU, t.Contiguous(p.Kept(t, z)), t.Contiguous(p.Kept(t, y)))
 }
 
-// scanMatrix is a matrix of a scan.
-func (p Place) scanMatrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
-	o.Rows = []Rows{p.rows(kind, out, 0)}
-	return p.Matrix(kind, in, out, o)
+// newStates makes the states of a scan of what a convolution of a width makes.
+func (s ScanSizes) newStates(o state.Options, convolved int) ([]state.State, error) {
+	return recurrentStates(o, convolved, s.ConvLength, s.StateSize*s.Inner)
 }
 
-// newStates makes a state of what is convolved, of a width, and one of the heads.
-func (s ScanSizes) newStates(o state.Options, convolved int) ([]state.State, error) {
-	recent, err := state.NewRecent(o, convolved, s.ConvLength-1)
+// recurrentSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an
+// answer. All together are as large as keys and values of some thousand tokens.
+const recurrentSnapshots = 8
+
+// recurrentStates makes a state of what is convolved, of a width, and one of the heads, of so many elements.
+func recurrentStates(o state.Options, convolved, length, elements int) ([]state.State, error) {
+	recent, err := state.NewRecent(o, convolved, length-1)
 	if err != nil {
 		return nil, err
 	}
-	heads, err := state.NewRecurrent(o, s.StateSize*s.Inner, recurrentSnapshots)
+	heads, err := state.NewRecurrent(o, elements, recurrentSnapshots)
 	return []state.State{recent, heads}, err
 }
 
@@ -79,18 +82,10 @@ func (s ScanSizes) MixingFLOPs(int) float64 { return 5 * float64(s.Inner*s.State
 
 // check demands sizes by the keys of files.
 func (s ScanSizes) check(c Config, heads int) (faults []string) {
-	for _, n := range []struct {
-		name  string
-		value int
-		most  int
-	}{
+	faults = c.sizeFaults([]sizeBound{
 		{"ssm.inner_size", s.Inner, maxWidth}, {"ssm.state_size", s.StateSize, 1 << 12}, {"ssm.time_step_rank", heads, 1 << 16},
 		{"ssm.group_count", s.Groups, 1 << 12}, {"ssm.conv_kernel", s.ConvLength, math.MaxInt16},
-	} {
-		if n.value <= 0 || n.value > n.most {
-			faults = append(faults, fmt.Sprintf("%s is %d", c.key(n.name), n.value))
-		}
-	}
+	})
 	if len(faults) > 0 {
 		return faults
 	}
@@ -102,6 +97,22 @@ func (s ScanSizes) check(c Config, heads int) (faults []string) {
 	}
 	if int64(s.Inner)+2*int64(s.Groups)*int64(s.StateSize) > maxWidth {
 		faults = append(faults, fmt.Sprintf("%s: %d groups of %d elements are too many", c.key("ssm.group_count"), s.Groups, s.StateSize))
+	}
+	return faults
+}
+
+// A sizeBound is a size of a key, from 1 to the most.
+type sizeBound struct {
+	name        string
+	value, most int
+}
+
+// sizeFaults lists the sizes that are out of bounds.
+func (c *Config) sizeFaults(bounds []sizeBound) (faults []string) {
+	for _, b := range bounds {
+		if b.value <= 0 || b.value > b.most {
+			faults = append(faults, fmt.Sprintf("%s is %d", c.key(b.name), b.value))
+		}
 	}
 	return faults
 }

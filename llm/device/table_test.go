@@ -24,20 +24,20 @@ func (*wholeAttention) takes(_ *nn.Tape, a nn.AttentionOperands) bool {
 func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.AttentionGrads] {
 	c := t.C
 	w.forward++
-	turned := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3})) } // heads and tokens
+	permuted := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3})) } // heads and tokens
 	transposed := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
-	q, k, v := turned(a.Q), turned(a.K), turned(a.V)
+	q, k, v := permuted(a.Q), permuted(a.K), permuted(a.V)
 	index := c.Arange(0, float32(a.Q.Dim(2)), 1)
 	later := c.Step(c.Sub(c.Repeat(index, a.Q.Dim(2), a.Q.Dim(2)), c.Reshape(index, 1, a.Q.Dim(2)))) // [keys, queries]
 	p := c.SoftMaxExt(c.MulMat(k, q), ggml.SoftMaxOptions{Mask: c.Scale(later, -1e30), Scale: a.Scale})
-	return nn.Result[nn.AttentionGrads]{Y: turned(c.MulMat(transposed(v), p)), Grad: func(dy *ggml.Tensor) nn.AttentionGrads {
+	return nn.Result[nn.AttentionGrads]{Y: permuted(c.MulMat(transposed(v), p)), Grad: func(dy *ggml.Tensor) nn.AttentionGrads {
 		w.back++
-		d := turned(dy)
+		d := permuted(dy)
 		dp := c.MulMat(v, d)
 		ds := c.Scale(c.Mul(p, c.Sub(dp, c.SumRows(c.Mul(p, dp)))), a.Scale)
 		return nn.AttentionGrads{
-			Q: turned(c.MulMat(transposed(k), ds)), K: turned(c.MulMat(transposed(q), transposed(ds))),
-			V: turned(c.MulMat(transposed(d), transposed(p))),
+			Q: permuted(c.MulMat(transposed(k), ds)), K: permuted(c.MulMat(transposed(q), transposed(ds))),
+			V: permuted(c.MulMat(transposed(d), transposed(p))),
 		}
 	}}
 }
