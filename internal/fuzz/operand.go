@@ -232,13 +232,16 @@ func (p *program) newLeaf(t ggml.Type, ne ...int64) *ggml.Tensor {
 	return p.keep(x)
 }
 
-// fill gives a leaf its data; none when it is too large to compute.
+// fill gives a leaf its data, also the bytes between its rows; none when it is too large to compute.
 func (p *program) fill(t *ggml.Tensor) {
-	if n := t.NumBytes(); n < 0 || n > maxBytes {
+	n := t.NumBytes()
+	if n < 0 || n > maxBytes {
 		p.huge = true
 		return
 	}
-	p.data = append(p.data, leaf{t, p.bytes(t.Type(), t.NumElements())})
+	typ := t.Type()
+	blocks := (n + typ.BlockBytes() - 1) / typ.BlockBytes()
+	p.data = append(p.data, leaf{t, p.bytes(typ, blocks*typ.BlockSize())[:n]})
 }
 
 const guardSize = 16 // floats
