@@ -67,9 +67,9 @@ func subprocess(plan string, env ...string) *exec.Cmd {
 
 func command(p Plan) *exec.Cmd {
 	plan := fmt.Sprintf("%s=%d %d %d %d %q", workerPlan, p.First, p.Programs, p.Warmup, p.Growth, p.Kind)
-	// What oneDNN keeps of a thousand shapes, and malloc for each thread, must not
-	// look like a leak.
-	return subprocess(plan, "ONEDNN_PRIMITIVE_CACHE_CAPACITY=16", "MALLOC_ARENA_MAX=1")
+	// What oneDNN keeps of a thousand shapes, and malloc for each thread and of
+	// large blocks, must not look like a leak.
+	return subprocess(plan, "ONEDNN_PRIMITIVE_CACHE_CAPACITY=16", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=131072")
 }
 
 // Random programs end neither the process nor in a wrong result.
@@ -84,8 +84,8 @@ func TestPrograms(t *testing.T) {
 	}
 	p := Plan{First: firstSeed(t), Programs: *programs, Kind: *kindName, Hang: *hang}
 	t.Logf("seeds from %d on", p.First)
-	if p.Programs > 10_000 && runtime.GOOS == "linux" {
-		p.Warmup, p.Growth = p.Programs/5, 32<<20
+	if p.Programs >= 20_000 && runtime.GOOS == "linux" {
+		p.Warmup, p.Growth = max(p.Programs/5, 10_000), 32<<20
 	}
 	start := time.Now()
 	faults := Campaign(p, command, t.Logf)
