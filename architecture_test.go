@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"kernels", "rpc"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch"},
-	{"llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/parallel", "llm/safetensors", "llm/sample", "llm/train"},
+	{"llm/device", "llm/generate", "llm/infer", "llm/layout", "llm/lora", "llm/model", "llm/parallel", "llm/safetensors", "llm/sample", "llm/train"},
 	{"llm/run"},
 	{"llm"},
 	{"examples", "scripts"},

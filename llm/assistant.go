@@ -12,9 +12,9 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/chat"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/run"
@@ -27,8 +27,8 @@ type Options struct {
 	// Adapters are LoRA adapters, all at their full strength: files and folders, as [lora.Load]
 	// takes them, or folders of runs, which have the best of theirs ([run.Run.AdapterPath]).
 	Adapters []string
-	// Layout says which device holds the weights, see [device.On]; the CPU, if it is zero.
-	Layout device.Layout
+	// Layout says which device holds the weights, see [layout.On]; the CPU, if it is zero.
+	Layout layout.Layout
 	// Session says how long texts can be, and how many are computed at once. Its adapters are
 	// those above.
 	Session infer.SessionOptions

@@ -25,7 +25,7 @@
 // train an adapter on conversations, too, and use it.
 //
 //   - [github.com/goggml/ggml/llm/model] loads and saves models,
-//     [github.com/goggml/ggml/llm/device] says which device holds which of the weights, and
+//     [github.com/goggml/ggml/llm/layout] says which device holds which of the weights, and
 //     [github.com/goggml/ggml/llm/arch] what models there are;
 //   - [github.com/goggml/ggml/llm/lora] makes, loads, saves and merges adapters;
 //   - [github.com/goggml/ggml/llm/infer] continues sequences of tokens, and embeds them;

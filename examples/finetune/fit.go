@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -266,20 +267,20 @@ func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 		need, has = need*unsure/(unsure-1), min(p.Fit.Bytes(), has*unsure/(unsure-1)+unsure)
 	}
 	const unit = 1 << 20
-	return fmt.Errorf("--fit %s: the run needs %d MiB of %s at least (%v), and has %s; %s", p.Fit, need/unit+1, none.Device, least, device.Bytes(has), remedy)
+	return fmt.Errorf("--fit %s: the run needs %d MiB of %s at least (%v), and has %s; %s", p.Fit, need/unit+1, none.Device, least, layout.Bytes(has), remedy)
 }
 
 // sizesOf says sizes with the devices that they are of.
-func sizesOf(l device.Layout, sizes device.Sizes) string {
+func sizesOf(l layout.Layout, sizes layout.Sizes) string {
 	var list []string
 	for i, name := range devicesOf(l) {
-		list = append(list, fmt.Sprintf("%s of %s", device.Bytes(sizes[i]), name))
+		list = append(list, fmt.Sprintf("%s of %s", layout.Bytes(sizes[i]), name))
 	}
 	return strings.Join(list, ", ")
 }
 
 // devicesOf are the names of a layout's devices, and of the CPU as the last.
-func devicesOf(l device.Layout) (names []string) {
+func devicesOf(l layout.Layout) (names []string) {
 	for _, d := range l.Devices {
 		if d.Type() != ggml.CPU {
 			names = append(names, d.Name())

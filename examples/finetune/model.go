@@ -6,6 +6,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -29,7 +30,7 @@ func (s *subject) Close() {
 }
 
 // open loads the model in a layout, and makes or loads the adapter.
-func (p *trainCommand) open(l device.Layout) (*subject, error) {
+func (p *trainCommand) open(l layout.Layout) (*subject, error) {
 	m, err := model.Load(p.ModelBase, model.LoadOptions{Layout: l, Override: p.Override})
 	if err != nil {
 		return nil, cli.ModelError("--model-base", p.ModelBase, err)
@@ -43,7 +44,7 @@ func (p *trainCommand) open(l device.Layout) (*subject, error) {
 }
 
 // layout finds that over devices which the run needs of the model, which is on the CPU.
-func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (device.Layout, error) {
+func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (layout.Layout, error) {
 	adapters := s.adapter.WithScale(1)
 	return p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
 		sampler, err := p.newSampler(s.model, sets.IsChat)

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -107,7 +108,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err != nil {
 		return err
 	}
-	s, err := p.open(device.Layout{})
+	s, err := p.open(layout.Layout{})
 	if err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func (r *runPlan) check() error {
 		case r.LongestSample > 0 && r.LongestSample < r.Ctx:
 			remedy = fmt.Sprintf("--ctx %d fits", r.LongestSample)
 		}
-		return fmt.Errorf("the run does not fit: it takes %s of %s, which has %s available; %s", device.Bytes(d.All), d.Name, device.Bytes(d.Available), remedy)
+		return fmt.Errorf("the run does not fit: it takes %s of %s, which has %s available; %s", layout.Bytes(d.All), d.Name, layout.Bytes(d.Available), remedy)
 	}
 	return nil
 }
@@ -346,7 +347,7 @@ func (r *runPlan) write(w io.Writer) error {
 		{"all", func(d plannedDevice) int64 { return d.All }},
 		{"available", func(d plannedDevice) int64 { return d.Available }},
 	} {
-		row(part.name, func(d plannedDevice) string { return device.Bytes(part.of(d)) })
+		row(part.name, func(d plannedDevice) string { return layout.Bytes(part.of(d)) })
 	}
 	b.WriteByte('\n')
 	if r.missing != "" {
@@ -367,8 +368,8 @@ func (r *runPlan) write(w io.Writer) error {
 		done = fmt.Sprintf(", of which %d are done: the run goes on", r.Done)
 	}
 	line("run", "%s of %s%s", cli.Count(r.Steps, "step"), cli.Count(r.RowsOfStep, "row"), done)
-	line("adapter", "%s, %s", cli.Count(int(r.Parameters), "parameter"), device.Bytes(r.AdapterBytes))
-	line("files of the run", "%s, without the cache of tokens", device.Bytes(r.RunFilesBytes))
+	line("adapter", "%s, %s", cli.Count(int(r.Parameters), "parameter"), layout.Bytes(r.AdapterBytes))
+	line("files of the run", "%s, without the cache of tokens", layout.Bytes(r.RunFilesBytes))
 	line("time", "%s", r.time())
 	_, err := io.WriteString(w, b.String())
 	return err

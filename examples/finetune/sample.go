@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -89,7 +90,7 @@ func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
 }
 
 // memory returns the memory that samples take on each device of a layout, beside the steps.
-func (s *sampler) memory(l device.Layout, adapters model.Adapters) (device.Sizes, error) {
+func (s *sampler) memory(l layout.Layout, adapters model.Adapters) (layout.Sizes, error) {
 	demand := device.NewDemandIn(l)
 	if err := s.addDemand(demand, adapters); err != nil {
 		return nil, err

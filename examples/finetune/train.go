@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/run"
@@ -106,7 +107,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	devices.DescribeShares(p.Log(), p.Group())
-	s, err := p.open(device.Layout{})
+	s, err := p.open(layout.Layout{})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/internal/filelink"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/rpc"
 )
 
@@ -108,7 +108,7 @@ func hostMemory(devices []*ggml.Device) int64 {
 	if slices.ContainsFunc(devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU }) {
 		return 0
 	}
-	return device.AvailableHostMemory() / int64(len(devices))
+	return layout.AvailableHostMemory() / int64(len(devices))
 }
 
 func describe(devices []*ggml.Device) string {

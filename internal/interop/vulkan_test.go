@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -24,7 +24,7 @@ func TestInteropVulkanTraining(t *testing.T) {
 	if err != nil || len(devices) == 0 {
 		t.Skip("there is no Vulkan device; make gpu-check runs this test on the software driver")
 	}
-	on := device.On(devices[0])
+	on := layout.On(devices[0])
 	for _, name := range []string{"gpt-oss", "llama", "mistral3", "phi3", "qwen3moe"} {
 		t.Run(name, func(t *testing.T) {
 			path := llmtest.StockArchFile(t, name)
@@ -54,7 +54,7 @@ func TestInteropVulkanTraining(t *testing.T) {
 }
 
 // trainedOn is the file of an adapter of every matrix after some steps.
-func trainedOn(t *testing.T, on device.Layout, path string) string {
+func trainedOn(t *testing.T, on layout.Layout, path string) string {
 	t.Helper()
 	const length = 24
 	m, err := model.Load(path, model.LoadOptions{Layout: on})
@@ -78,7 +78,7 @@ func trainedOn(t *testing.T, on device.Layout, path string) string {
 }
 
 // logitsOn returns the logits of a session on a device.
-func logitsOn(t *testing.T, on device.Layout, path string, tokens []int32, adapter string) [][]float32 {
+func logitsOn(t *testing.T, on layout.Layout, path string, tokens []int32, adapter string) [][]float32 {
 	t.Helper()
 	m, err := model.Load(path, model.LoadOptions{Layout: on})
 	require.NoError(t, err)

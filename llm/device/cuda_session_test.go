@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -33,7 +34,7 @@ func TestCUDASession(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%v", c.Name, typ), func(t *testing.T) {
-				e := newEngine(t, device.Options{Layout: device.On(s.Device)})
+				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
 				m, err := model.Load(hollowModel(t, c, typ), model.LoadOptions{Layout: e.Layout()})
 				require.NoError(t, err)
 				defer m.Close()

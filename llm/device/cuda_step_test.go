@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -46,7 +47,7 @@ func TestCUDAStep(t *testing.T) {
 	for _, c := range []arch.Config{benchmodel.Large(), benchmodel.Huge()} {
 		for _, base := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
 			t.Run(fmt.Sprintf("%s_%v", c.Name, base), func(t *testing.T) {
-				e := newEngine(t, device.Options{Layout: device.On(s.Device)})
+				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
 				m, err := model.Load(hollowModel(t, c, base), model.LoadOptions{Layout: e.Layout()})
 				require.NoError(t, err)
 				a := newCUDAAdapter(t, m)
@@ -83,13 +84,13 @@ func TestCUDAPeak(t *testing.T) {
 				require.NoError(t, err)
 				planned, demand := newCUDAAdapter(t, mapped), device.NewDemand(s.Device)
 				require.NoError(t, train.AddDemand(demand, mapped, train.Trainables{Adapters: planned.WithScale(1)}, step.data(), step.options(nil)))
-				need, err := demand.In(device.On(s.Device))
+				need, err := demand.In(layout.On(s.Device))
 				require.NoError(t, err)
 				require.NoError(t, errors.Join(planned.Close(), mapped.Close()))
 
 				s.calls(t)
 				before := s.used
-				e := newEngine(t, device.Options{Layout: device.On(s.Device)})
+				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
 				m, err := model.Load(path, model.LoadOptions{Layout: e.Layout()})
 				require.NoError(t, err)
 				a := newCUDAAdapter(t, m)

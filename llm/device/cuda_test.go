@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -142,9 +143,9 @@ func TestCUDAOutOfMemory(t *testing.T) {
 func TestCUDALost(t *testing.T) {
 	s, lost := newStandIn(t), os.Getenv("GOGGML_CUDA_LOST")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	on, err := model.Load(m.Path, model.LoadOptions{Layout: device.On(s.Device)})
+	on, err := model.Load(m.Path, model.LoadOptions{Layout: layout.On(s.Device)})
 	require.NoError(t, err)
-	e, err := device.New(device.Options{Layout: device.On(s.Device), Threads: 1})
+	e, err := device.New(device.Options{Layout: layout.On(s.Device), Threads: 1})
 	require.NoError(t, err)
 	tr := newTrainer(t, on, e, train.CheckpointingOff)
 	_, err = tr.Step(t.Context())

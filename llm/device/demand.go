@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A Demand estimates the memory of a run on devices, in any layout: tensors that stay, and the
@@ -15,7 +16,7 @@ import (
 // stays valid when the model is closed. The zero value is empty. It is used by one goroutine.
 type Demand struct {
 	devices []*ggml.Device
-	layout  *places           // of NewDemandIn
+	layout  *layout.Places    // of NewDemandIn
 	lacks   []map[string]bool // of the devices, by op
 	part    string            // of what is added
 	held    []held
@@ -53,26 +54,26 @@ func NewDemand(devices ...*ggml.Device) *Demand {
 }
 
 // NewDemandIn makes one for a layout: its graphs are of the ops by which that is computed, and say nothing of another.
-func NewDemandIn(l Layout) *Demand {
-	p, err := l.places()
+func NewDemandIn(l layout.Layout) *Demand {
+	p, err := l.Places()
 	if err != nil {
 		return &Demand{err: err}
 	}
-	d := NewDemand(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool { return !isNotCPU(d) })...)
+	d := NewDemand(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool { return d.Type() == ggml.CPU })...)
 	d.layout = &p
 	return d
 }
 
 // IsCPU reports whether it is asked about the CPU alone.
-func (d *Demand) IsCPU() bool { return d != nil && d.layout != nil && d.layout.IsCPU() }
+func (d *Demand) IsCPU() bool { return d != nil && d.layout != nil && d.layout.Layout.IsCPU() }
 
 // Engine makes an engine for building the demand's graphs, of models that lie in a layout on the CPU: by the ops of the
 // layout in question or, if that is unknown, by the ops that all devices have. It must not compute.
-func (d *Demand) Engine(l Layout) (*Engine, error) {
+func (d *Demand) Engine(l layout.Layout) (*Engine, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
 	}
-	asked := Layout{Devices: d.devices}
+	asked := layout.Layout{Devices: d.devices}
 	if d.layout != nil {
 		asked = d.layout.Layout
 	}
@@ -111,7 +112,7 @@ func (d *Demand) Part(name string) {
 	}
 }
 
-// Hold adds tensors that are of a kind of weight, or belong to it, as [Memory.Add] does.
+// Hold adds tensors that are of a kind of weight, or belong to it, as [layout.Memory.Add] does.
 func (d *Demand) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 	if d.Check() != nil || !d.access.Try("Demand.Hold", "Demand") {
 		return
@@ -182,7 +183,7 @@ func (d *Demand) Lacks(of *ggml.Device) []string {
 
 // In estimates the bytes on each device of a layout, the CPU last: the sum of [Demand.Parts], with an eighth added to
 // results for the memory that drivers use.
-func (d *Demand) In(l Layout) (Sizes, error) {
+func (d *Demand) In(l layout.Layout) (layout.Sizes, error) {
 	parts, results, err := d.in(l)
 	if err != nil {
 		return nil, err
@@ -199,13 +200,13 @@ func (d *Demand) In(l Layout) (Sizes, error) {
 
 // Parts returns the memory that a layout needs on each of its devices, the CPU last, for each part of the
 // demand.
-func (d *Demand) Parts(l Layout) (map[string]Sizes, error) {
+func (d *Demand) Parts(l layout.Layout) (map[string]layout.Sizes, error) {
 	parts, _, err := d.in(l)
 	return parts, err
 }
 
 // in returns what a layout needs, by parts, and the part of results.
-func (d *Demand) in(l Layout) (parts map[string]Sizes, results Sizes, err error) {
+func (d *Demand) in(l layout.Layout) (parts map[string]layout.Sizes, results layout.Sizes, err error) {
 	if err := d.Check(); err != nil {
 		return nil, nil, err
 	}
@@ -213,28 +214,28 @@ func (d *Demand) in(l Layout) (parts map[string]Sizes, results Sizes, err error)
 		return nil, nil, err
 	}
 	defer d.access.Release()
-	p, err := l.places()
+	p, err := l.Places()
 	if err != nil {
 		return nil, nil, err
 	}
-	parts, results = map[string]Sizes{}, make(Sizes, len(p.devices))
-	of := func(part string) Sizes {
+	parts, results = map[string]layout.Sizes{}, make(layout.Sizes, len(p.Devices))
+	of := func(part string) layout.Sizes {
 		if parts[part] == nil {
-			parts[part] = make(Sizes, len(p.devices))
+			parts[part] = make(layout.Sizes, len(p.Devices))
 		}
 		return parts[part]
 	}
 	at := make([]int, len(d.held))
 	for i, h := range d.held {
-		if at[i], err = p.index(h.layer, h.kind); err != nil {
+		if at[i], err = p.Index(h.layer, h.kind); err != nil {
 			return nil, nil, err
 		}
 		of(h.part)[at[i]] += h.size
 	}
 	for _, w := range d.works {
-		most := make(Sizes, len(p.devices))
+		most := make(layout.Sizes, len(p.Devices))
 		for _, g := range w.graphs {
-			for i, n := range g.peaks(at, len(p.devices)) {
+			for i, n := range g.peaks(at, len(p.Devices)) {
 				most[i] = max(most[i], n)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -32,7 +33,7 @@ func remote(t testing.TB) *ggml.Device {
 	return r.Devices()[0]
 }
 
-func loadOn(t testing.TB, m *model.Model, l device.Layout) *model.Model {
+func loadOn(t testing.TB, m *model.Model, l layout.Layout) *model.Model {
 	t.Helper()
 	on, err := model.Load(m.Path, model.LoadOptions{Layout: l})
 	require.NoError(t, err)
@@ -53,12 +54,12 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, cpu.SaveCheckpoint(checkpoint))
 	require.NoError(t, cpu.Run(ctx, train.RunOptions{}))
 
-	on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+	on, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)})
 	far := newTrainer(t, on, e, train.CheckpointingOff)
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	estimate, err := train.EstimateMemory(device.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), model.KeptAll))
+	estimate, err := train.EstimateMemory(layout.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), model.KeptAll))
 	require.NoError(t, err)
 	requireEstimate(t, far.Memory().Plus(on.Sizes()).Plus(estimate.Adapters), estimate.Total())
 
@@ -79,7 +80,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 // decodesAlike demands the logits of the CPU, with an adapter and without.
 func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
 	t.Helper()
-	on, cpu, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{}), newEngine(t, device.Options{Layout: device.On(d)})
+	on, cpu, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{}), newEngine(t, device.Options{Layout: layout.On(d)})
 	require.Less(t, refmath.NMSE(logits(t, on, e, nil), logits(t, m, cpu, nil)), tolerance)
 	want := logits(t, m, cpu, trained(t, m).WithScale(1))
 	require.Less(t, refmath.NMSE(logits(t, on, e, trained(t, on).WithScale(1)), want), tolerance)
@@ -97,7 +98,7 @@ func TestRemoteDevice(t *testing.T) {
 func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 	t.Helper()
 	ctx, checkpoint := t.Context(), filepath.Join(t.TempDir(), "checkpoint.gguf")
-	on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+	on, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)})
 	ended := func(resume bool) []byte {
 		tr := newTrainer(t, on, e, train.CheckpointingOff)
 		if resume {
@@ -123,8 +124,8 @@ func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 func TestOtherDevice(t *testing.T) {
 	d := remote(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	on := loadOn(t, m, device.On(d))
-	e := newEngine(t, device.Options{Layout: device.On(d)})
+	on := loadOn(t, m, layout.On(d))
+	e := newEngine(t, device.Options{Layout: layout.On(d)})
 	const remedy = "load the model with this layout, and make its adapters for that model"
 
 	_, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
@@ -163,12 +164,12 @@ func TestLoweringOfDevice(t *testing.T) {
 	d := remote(t)
 	require.Equal(t, "cpu", loweringName(t, newEngine(t, device.Options{})))
 	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{OpSet: device.Stock})))
-	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Layout: device.On(d)})))
+	require.Equal(t, "stock", loweringName(t, newEngine(t, device.Options{Layout: layout.On(d)})))
 	for _, c := range []struct {
 		o    device.Options
 		says string
 	}{
-		{device.Options{Layout: device.On(d), OpSet: device.Kernels}, `the op set "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
+		{device.Options{Layout: layout.On(d), OpSet: device.Kernels}, `the op set "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
 		{device.Options{OpSet: "fast"}, `there is no op set "fast"; they are "cpu" and "stock"`},
 	} {
 		_, err := device.New(c.o)
@@ -180,7 +181,7 @@ func TestLoweringOfDevice(t *testing.T) {
 // asked for.
 func TestLoweringsByPlace(t *testing.T) {
 	d := remote(t)
-	l := device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
+	l := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
 		if layer == 0 || strings.HasSuffix(kind, "_exps") || kind == "token_embd" {
 			return 1
 		}
@@ -214,14 +215,14 @@ func TestMultiplier(t *testing.T) {
 	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
 	for _, c := range []struct {
 		o       device.Options
-		weights device.Sizes
+		weights layout.Sizes
 		want    string
 	}{
-		{device.Options{}, device.Sizes{5}, library},
-		{device.Options{OpSet: device.Stock}, device.Sizes{5}, "CPU"},
-		{device.Options{Layout: device.On(d)}, device.Sizes{5, 0}, d.Name()},
-		{device.Options{Layout: device.On(d)}, device.Sizes{5, 5}, d.Name() + ", on the CPU by " + library},
-		{device.Options{Layout: device.On(d), OpSet: device.Stock}, device.Sizes{5, 5}, d.Name() + ", CPU"},
+		{device.Options{}, layout.Sizes{5}, library},
+		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, "CPU"},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, d.Name()},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, d.Name() + ", on the CPU by " + library},
+		{device.Options{Layout: layout.On(d), OpSet: device.Stock}, layout.Sizes{5, 5}, d.Name() + ", CPU"},
 	} {
 		got, err := newEngine(t, c.o).Multiplier(c.weights)
 		require.NoError(t, err)
@@ -231,11 +232,11 @@ func TestMultiplier(t *testing.T) {
 
 // A workspace takes a graph after the other, and larger ones than it was made for.
 func TestWorkspace(t *testing.T) {
-	e := newEngine(t, device.Options{Layout: device.On(remote(t))})
+	e := newEngine(t, device.Options{Layout: layout.On(remote(t))})
 	w, err := e.NewWorkspace()
 	require.NoError(t, err)
 	defer w.Close()
-	require.Equal(t, device.Sizes{0, 0}, w.Sizes())
+	require.Equal(t, layout.Sizes{0, 0}, w.Sizes())
 	for _, nodes := range []int{3, 20000, 5} {
 		c := ggml.NewContext()
 		y := c.Arange(0, 4, 1)

@@ -1,19 +1,11 @@
-// Package device says where models are computed. A [Layout] says which device of ggml holds which weight; an
-// [Engine] opens the devices of a layout, with memory for results, and chooses the ops that suit them. Weights,
-// adapters, moments and caches lie in a [Memory].
-//
-// # Layouts
-//
-// A layout places weights by layer and kind; the CPU is always its last device. Adapters, gradients, moments, keys and
-// values lie with their weight. On a device other than the CPU, all A and then all B are in one tensor ([Packing]), so that the
-// optimiser updates runs of parameters by one op each.
+// Package device computes graphs on the devices of a layout: an [Engine] opens them, with memory for results, and chooses
+// the ops that suit them. It is not for saying which device holds which weight, which package layout does.
 //
 // # Memory estimates
 //
 // A [Demand] estimates what a run needs in any layout. It builds the graphs on the CPU, follows when each
 // result is needed, and allocates as ggml's allocator would. An estimate counts the ops of its layout; a plan, which has no
-// layout yet, the ops that all devices have, which need no less on the CPU. A [Planner] finds the layout with the
-// most layers on devices that fits, with the fewest experts on the CPU. train.EstimateMemory and the planner use the same
+// layout yet, the ops that all devices have, which need no less on the CPU. train.EstimateMemory and the planner use the same
 // Demand, and so agree.
 //
 // # Engines

@@ -9,13 +9,14 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // Options are the settings of an [Engine]; the zero value is the CPU.
 type Options struct {
-	Layout  Layout // the models' layout
-	Threads int    // of the CPU; 0 stands for [ggml.DefaultThreads]
-	OpSet   OpSet  // "" stands for each device's own
+	Layout  layout.Layout // the models' layout
+	Threads int           // of the CPU; 0 stands for [ggml.DefaultThreads]
+	OpSet   OpSet         // "" stands for each device's own
 	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
 	// is taken where it gives nil, and for all where Layers is nil.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
@@ -24,7 +25,7 @@ type Options struct {
 // An Engine computes graphs on the devices of a layout: each op where its weights lie, and what
 // a device has no op for on the CPU. Close it after use. It is used by one goroutine.
 type Engine struct {
-	places   places
+	places   layout.Places
 	ops      *opSet // of Options
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
@@ -38,7 +39,7 @@ type Engine struct {
 
 // New opens an engine.
 func New(o Options) (*Engine, error) {
-	places, err := o.Layout.places()
+	places, err := o.Layout.Places()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func New(o Options) (*Engine, error) {
 func NewCPU(threads int) (*Engine, error) { return New(Options{Threads: threads}) }
 
 func (e *Engine) open(threads int) error {
-	for _, d := range e.places.devices[:len(e.places.devices)-1] {
+	for _, d := range e.places.Devices[:len(e.places.Devices)-1] {
 		b, err := d.NewBackend()
 		if err != nil {
 			return err
@@ -80,7 +81,7 @@ func (e *Engine) CheckOpen() error {
 	switch {
 	case e == nil:
 		return errors.New("the engine is nil")
-	case len(e.places.devices) == 0:
+	case len(e.places.Devices) == 0:
 		return fmt.Errorf("the engine is a zero value; New makes one: %w", ggml.ErrZeroValue)
 	case e.closed:
 		return fmt.Errorf("engine: %w", ggml.ErrClosed)
@@ -89,28 +90,31 @@ func (e *Engine) CheckOpen() error {
 }
 
 // Layout says where weights lie.
-func (e *Engine) Layout() Layout { return e.places.Layout }
+func (e *Engine) Layout() layout.Layout { return e.places.Layout }
 
 // Devices lists the devices of the layout, the CPU last.
-func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.devices) }
+func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.Devices) }
 
-// Place is the index in Devices of the one that holds a kind of weight, see [Layout.Of].
+// Place is the index in Devices of the one that holds a kind of weight, see [layout.Layout.Of].
 func (e *Engine) Place(layer int, kind string) (int, error) {
 	if err := e.CheckOpen(); err != nil {
 		return 0, err
 	}
-	return e.places.index(layer, kind)
+	return e.places.Index(layer, kind)
 }
 
+// AvailableMemory is how much memory the engine's devices can still give, see [layout.Places.Available].
+func (e *Engine) AvailableMemory() layout.Sizes { return e.places.Available() }
+
 // Check demands that tensors which are of a kind, or belong to it, lie where the layout has
-// them, see [Layout.Of]: others would be copied for each computation, and what is written to a
+// them, see [layout.Layout.Of]: others would be copied for each computation, and what is written to a
 // copy is lost.
 func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	i, err := e.Place(layer, kind)
 	if err != nil {
 		return err
 	}
-	d := e.places.devices[i]
+	d := e.places.Devices[i]
 	for _, t := range tensors {
 		if bt := t.BufferType(); bt != nil && !d.SupportsBufferType(bt) {
 			return fmt.Errorf("%v lies in memory of %s, and the layout of the engine has it on %s; load the model with this layout, and make its adapters for that model", t, bt.Name(), d.Name())
@@ -144,7 +148,7 @@ func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
 }
 
 // Memory returns the sizes of the results of the graphs that share this memory.
-func (e *Engine) Memory() Sizes {
+func (e *Engine) Memory() layout.Sizes {
 	if e == nil || e.shared == nil {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -24,9 +25,9 @@ import (
 func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
 
 // layouts are of several devices, in ways that differ in what goes over the seams.
-func layouts(t *testing.T) map[string]device.Layout {
+func layouts(t *testing.T) map[string]layout.Layout {
 	one, two := remote(t), remote(t)
-	return map[string]device.Layout{
+	return map[string]layout.Layout{
 		"layers on two devices, the rest on the CPU": {Devices: []*ggml.Device{one, two}, Of: func(layer int, _ string) int {
 			if layer < 0 {
 				return 2
@@ -40,7 +41,7 @@ func layouts(t *testing.T) map[string]device.Layout {
 			return 0
 		}},
 		"by kind": {Devices: []*ggml.Device{one}, Of: func(_ int, kind string) int {
-			if slices.Contains([]string{"token_embd", "ffn_up", "ffn_down", device.KVCache}, kind) {
+			if slices.Contains([]string{"token_embd", "ffn_up", "ffn_down", layout.KVCache}, kind) {
 				return 1
 			}
 			return 0
@@ -70,7 +71,7 @@ func TestLayouts(t *testing.T) {
 	for name, l := range layouts(t) {
 		t.Run(name, func(t *testing.T) {
 			on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
-			sizes := make(device.Sizes, len(e.Devices()))
+			sizes := make(layout.Sizes, len(e.Devices()))
 			for x := range on.Weights() {
 				w := on.Architecture().Weight(x.Name())
 				requirePlaced(t, e, w, x)
@@ -159,7 +160,7 @@ func TestLoadsWithoutCopies(t *testing.T) {
 	path := hollowModel(t, c, ggml.Q4_K)
 	var most uint64
 	before := rss.Now()
-	on, err := model.Load(path, model.LoadOptions{Layout: device.On(remote(t)), Progress: func(int64, int64) { most = max(most, rss.Now()) }})
+	on, err := model.Load(path, model.LoadOptions{Layout: layout.On(remote(t)), Progress: func(int64, int64) { most = max(most, rss.Now()) }})
 	require.NoError(t, err)
 	defer on.Close()
 	require.Greater(t, on.Sizes()[0], int64(100<<20))
@@ -180,13 +181,13 @@ func TestLayoutErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	all := func(i int) func(int, string) int { return func(int, string) int { return i } }
 	for _, c := range []struct {
-		l    device.Layout
+		l    layout.Layout
 		says string
 	}{
-		{device.Layout{Devices: []*ggml.Device{d, nil}}, "device 1 of the layout is nil"},
-		{device.Layout{Devices: []*ggml.Device{{}}}, "device 0 of the layout is nil"},
-		{device.Layout{Devices: []*ggml.Device{d, d}}, "the layout has " + d.Name() + " twice; list each device once"},
-		{device.Layout{Devices: []*ggml.Device{cpu(t), d}}, "the CPU is not the last device of the layout; put it there, or leave it out"},
+		{layout.Layout{Devices: []*ggml.Device{d, nil}}, "device 1 of the layout is nil"},
+		{layout.Layout{Devices: []*ggml.Device{{}}}, "device 0 of the layout is nil"},
+		{layout.Layout{Devices: []*ggml.Device{d, d}}, "the layout has " + d.Name() + " twice; list each device once"},
+		{layout.Layout{Devices: []*ggml.Device{cpu(t), d}}, "the CPU is not the last device of the layout; put it there, or leave it out"},
 	} {
 		_, err := device.New(device.Options{Layout: c.l})
 		require.EqualError(t, err, c.says)
@@ -194,11 +195,11 @@ func TestLayoutErrors(t *testing.T) {
 		require.EqualError(t, err, c.says)
 	}
 	if blas, err := ggml.BLASDevice(); err == nil {
-		_, err := device.New(device.Options{Layout: device.On(blas)})
+		_, err := device.New(device.Options{Layout: layout.On(blas)})
 		require.EqualError(t, err, "BLAS works beside the CPU and holds no weights; leave it out of the layout")
 	}
 	for i, devices := range map[int]string{-1: "CPU", 1: "CPU", 2: d.Name() + ", CPU"} {
-		l := device.Layout{Of: all(i)}
+		l := layout.Layout{Of: all(i)}
 		if i == 2 {
 			l.Devices = []*ggml.Device{d}
 		}
@@ -207,25 +208,16 @@ func TestLayoutErrors(t *testing.T) {
 		_, err = infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: l})})
 		require.ErrorContains(t, err, fmt.Sprintf("on device %d; its devices", i))
 	}
-	beyond := device.Layout{Of: func(layer int, kind string) int { return layer + 1 }}
+	beyond := layout.Layout{Of: func(layer int, kind string) int { return layer + 1 }}
 	_, err := model.Load(m.Path, model.LoadOptions{Layout: beyond})
 	require.ErrorContains(t, err, " of layer 0 on device 1; its devices, counted from 0, are CPU")
 
 	// A layout of the engine that is not the model's.
-	mixed := device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
+	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
 	on := loadOn(t, m, mixed)
 	s, err := infer.NewSession(on, infer.SessionOptions{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: device.On(d)})})
+	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: layout.On(d)})})
 	require.ErrorContains(t, err, "lies in memory of CPU_Mapped, and the layout of the engine has it on "+d.Name()+"; load the model with this layout, and make its adapters for that model")
-}
-
-func TestSizes(t *testing.T) {
-	require.Equal(t, device.Sizes{5, 2}, device.Sizes{1, 2}.Plus(device.Sizes{4}))
-	require.Equal(t, device.Sizes{4}, device.Sizes(nil).Plus(device.Sizes{4}))
-	require.EqualValues(t, 7, device.Sizes{5, 2}.Total())
-	require.Equal(t, "CPU", device.Layout{}.String())
-	require.Equal(t, "CPU", device.On(nil).String())
-	require.True(t, device.On(cpu(t)).IsCPU())
 }

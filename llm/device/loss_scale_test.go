@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -109,6 +110,6 @@ func TestVulkanSmallGradients(t *testing.T) {
 	d := vulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	want := firstGradients(t, m, newEngine(t, device.Options{}))
-	on := loadOn(t, m, device.On(d))
-	requireDirections(t, want, firstGradients(t, on, newEngine(t, device.Options{Layout: device.On(d)})))
+	on := loadOn(t, m, layout.On(d))
+	requireDirections(t, want, firstGradients(t, on, newEngine(t, device.Options{Layout: layout.On(d)})))
 }

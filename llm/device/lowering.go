@@ -6,6 +6,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A Use is the purpose of graphs, by which their lowering differs.
@@ -62,9 +63,9 @@ func (e *Engine) place(layer int, kind string) int {
 	case kind == "":
 		kind = "attn_output"
 	}
-	i, err := e.places.index(layer, kind)
+	i, err := e.places.Index(layer, kind)
 	if err != nil { // which what is made with the layout returns
-		i = len(e.places.devices) - 1
+		i = len(e.places.Devices) - 1
 	}
 	return i
 }
@@ -72,8 +73,8 @@ func (e *Engine) place(layer int, kind string) int {
 // ofDevices are the lowerings of the devices that hold weights: of all, or where the layout puts nothing elsewhere of
 // the first.
 func (e *Engine) ofDevices(u Use) ([]*nn.Lowering, error) {
-	list := make([]*nn.Lowering, len(e.places.devices))
-	if e.places.Of == nil {
+	list := make([]*nn.Lowering, len(e.places.Devices))
+	if e.places.Layout.Of == nil {
 		list = list[:1]
 	}
 	for i := range list {
@@ -88,7 +89,7 @@ func (e *Engine) ofDevices(u Use) ([]*nn.Lowering, error) {
 // everywhere is a lowering by ops that all devices have.
 func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	of, has := nn.Stock(), nn.AllOptionalOps
-	others := e.places.devices[:len(e.places.devices)-1]
+	others := e.places.Devices[:len(e.places.Devices)-1]
 	if len(others) == 0 {
 		has = nil
 	}
@@ -113,14 +114,14 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 
 // RepackingOf are the ops by which sessions prepare a kind of weight of a layout; nil if they take it
 // as it is.
-func RepackingOf(of Layout, layer int, kind string) nn.RepackingOps {
-	p, err := of.places()
+func RepackingOf(of layout.Layout, layer int, kind string) nn.RepackingOps {
+	p, err := of.Places()
 	if err != nil {
 		return nil
 	}
-	i, err := p.index(layer, kind)
+	i, err := p.Index(layer, kind)
 	if err != nil {
 		return nil
 	}
-	return opSetOf(p.devices[i]).repacking
+	return opSetOf(p.Devices[i]).repacking
 }

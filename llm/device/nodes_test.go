@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -214,10 +215,10 @@ func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 				if typ.BlockSize() > 32 {
 					file = llmtest.WideArchFile
 				}
-				m, err := model.Load(file(t, name, typ), model.LoadOptions{Layout: device.On(d)})
+				m, err := model.Load(file(t, name, typ), model.LoadOptions{Layout: layout.On(d)})
 				require.NoError(t, err)
 				defer m.Close()
-				computesAll(t, m, device.On(d))
+				computesAll(t, m, layout.On(d))
 			})
 		}
 	}
@@ -225,7 +226,7 @@ func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 }
 
 // computesAll takes a step of training, where there is one, and makes logits.
-func computesAll(t *testing.T, m *model.Model, l device.Layout) {
+func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 	e := newEngine(t, device.Options{Layout: l})
 	if m.Architecture().IsCausal() {
 		tr := newTrainer(t, m, e, train.CheckpointingOn)

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // An OpSet names the ops of which graphs are made, see [nn.Lowering].
@@ -34,13 +35,13 @@ type opSet struct {
 	copies      bool // products with copies of weights in the compute type are faster
 	narrow      bool // products in F32 may have the range of F16, in which small gradients are 0
 	computeType func(d *ggml.Device) ggml.Type
-	check       func(l Layout, t ggml.Type) error    // of compute types
-	multiplier  func(d *ggml.Device) (string, error) // names what computes large products
+	check       func(l layout.Layout, t ggml.Type) error // of compute types
+	multiplier  func(d *ggml.Device) (string, error)     // names what computes large products
 }
 
 // opSets has them in order: a device has the first that takes it. Nothing else asks which device it is.
 var opSets = []*opSet{{
-	name: Kernels, takes: func(d *ggml.Device) bool { return !isNotCPU(d) }, lowering: (*Engine).kernels, repacking: fused.Ops{},
+	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacking: fused.Ops{},
 	computeType: func(*ggml.Device) ggml.Type { return kernels.FastestType() }, check: checkKernels,
 	multiplier: func(*ggml.Device) (string, error) {
 		library, err := kernels.GEMMLibrary()
@@ -49,12 +50,12 @@ var opSets = []*opSet{{
 }, {
 	name: Stock, takes: func(*ggml.Device) bool { return true }, lowering: (*Engine).stock, copies: true, narrow: true,
 	computeType: func(d *ggml.Device) ggml.Type {
-		if isNotCPU(d) && multipliesBF16(d) {
+		if d.Type() != ggml.CPU && multipliesBF16(d) {
 			return ggml.BF16
 		}
 		return ggml.F32
 	},
-	check: func(l Layout, t ggml.Type) error {
+	check: func(l layout.Layout, t ggml.Type) error {
 		if t == ggml.F16 {
 			return fmt.Errorf("it is of the CPU, and not of %v; use f32 or bf16", l)
 		}
@@ -84,15 +85,15 @@ func (o Options) opSet() (*opSet, error) {
 }
 
 // opSet returns the op set of a device of the engine.
-func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.devices[i])) }
+func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.Devices[i])) }
 
 // main calls f for the devices that a layout is for, with their op sets: all but the CPU, or the CPU alone.
 func (e *Engine) main(f func(i int, d *ggml.Device, s *opSet)) {
 	if e.there != nil {
 		e = e.there
 	}
-	for i, d := range e.places.devices {
-		if i == 0 || i < len(e.places.devices)-1 {
+	for i, d := range e.places.Devices {
+		if i == 0 || i < len(e.places.Devices)-1 {
 			f(i, d, e.opSet(i))
 		}
 	}
@@ -146,7 +147,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 }
 
 // checkKernels says what the CPU lacks.
-func checkKernels(_ Layout, t ggml.Type) error {
+func checkKernels(_ layout.Layout, t ggml.Type) error {
 	switch {
 	case t == ggml.F16 && !kernels.HasF16Accumulation():
 		return errors.New("it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
@@ -158,12 +159,12 @@ func checkKernels(_ Layout, t ggml.Type) error {
 
 // Multiplier names what computes large products of a model with these sizes of weights on each device: devices and,
 // on the CPU, a GEMM library.
-func (e *Engine) Multiplier(weights Sizes) (string, error) {
+func (e *Engine) Multiplier(weights layout.Sizes) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
 	}
 	var names []string
-	for i, d := range e.places.devices {
+	for i, d := range e.places.Devices {
 		if i < len(weights) && weights[i] == 0 {
 			continue
 		}
@@ -191,7 +192,7 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 			return nil, err
 		}
 	}
-	if d := e.places.devices[i]; isNotCPU(d) {
+	if d := e.places.Devices[i]; d.Type() != ggml.CPU {
 		of.Supports = d.SupportsOp
 	}
 	return of, nil
@@ -201,7 +202,7 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 // rounds less; and checkpoints compress nothing, because the scheduler restores an input by the device whose layer comes
 // before in the backward pass, in memory of that, which is scarcer.
 func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
-	alone := len(e.places.devices) == 1
+	alone := len(e.places.Devices) == 1
 	if u.Phase == Training {
 		if !alone && u.Compute == ggml.BF16 && !kernels.HasBF16() {
 			u.Compute = ggml.F32
@@ -226,13 +227,13 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 // optionalOps returns the optional ops of a device, which is asked once. The CPU is not asked: it has
 // them all, and multiplies faster without.
 func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
-	if i == len(e.places.devices)-1 {
+	if i == len(e.places.Devices)-1 {
 		return nil, nil
 	}
 	if has, known := e.optional[i]; known {
 		return has, nil
 	}
-	d, b := e.places.devices[i], e.backends[i]
+	d, b := e.places.Devices[i], e.backends[i]
 	has, err := nn.FindOptionalOps(b.BufferType(), d.SupportsOp, func(g *ggml.Graph) error { return b.Compute(context.Background(), g) })
 	if err != nil {
 		return nil, fmt.Errorf("the ops of %s: %w", d.Name(), err)

@@ -28,7 +28,7 @@ func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (
 		i := e.place(layer, "")
 		if peaks[i] == 0 {
 			if peaks[i], err = peakOf(ctx, e.backends[i], lowerings(layer, ""), compute); err != nil {
-				return 0, fmt.Errorf("the products of %s: %w", e.places.devices[i].Name(), err)
+				return 0, fmt.Errorf("the products of %s: %w", e.places.Devices[i].Name(), err)
 			}
 		}
 		seconds += 1 / peaks[i] / float64(layers)

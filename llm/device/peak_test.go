@@ -8,13 +8,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // The peak of a device is a plausible machine's, by the op sets of the CPU and of devices.
 func TestPeakFLOPS(t *testing.T) {
 	ctx, d := t.Context(), remote(t)
 	e := newEngine(t, device.Options{})
-	for _, e := range []*device.Engine{e, newEngine(t, device.Options{Layout: device.On(d)})} {
+	for _, e := range []*device.Engine{e, newEngine(t, device.Options{Layout: layout.On(d)})} {
 		p, err := e.PeakFLOPS(ctx, e.ComputeType(), 2)
 		require.NoError(t, err)
 		require.Greater(t, p, 1e8)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -48,15 +48,15 @@ func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device
 // plans count the same.
 func TestDemandOfTraining(t *testing.T) {
 	all := layouts(t)
-	all["one device"] = device.On(all["by kind"].Devices[0])
+	all["one device"] = layout.On(all["by kind"].Devices[0])
 	for _, name := range planned(t) {
 		m := llmtest.ArchModel(t, name, ggml.F32)
-		for layout, l := range all {
+		for place, l := range all {
 			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
-				t.Run(fmt.Sprint(name, " ", layout, " ", c), func(t *testing.T) {
+				t.Run(fmt.Sprint(name, " ", place, " ", c), func(t *testing.T) {
 					demanded, err := trainingDemand(t, m, c).Parts(l)
 					require.NoError(t, err)
-					var planned device.Sizes
+					var planned layout.Sizes
 					for _, sizes := range demanded {
 						planned = planned.Plus(sizes)
 					}
@@ -106,7 +106,7 @@ func withCopies(o train.Options, kept model.Kept) train.Options {
 }
 
 // requireEstimate demands an estimate within 5 % of what is taken.
-func requireEstimate(t *testing.T, taken, said device.Sizes) {
+func requireEstimate(t *testing.T, taken, said layout.Sizes) {
 	t.Helper()
 	require.Len(t, said, len(taken))
 	for i := range taken {
@@ -116,7 +116,7 @@ func requireEstimate(t *testing.T, taken, said device.Sizes) {
 }
 
 // requireRoom demands a plan that counts at least what is taken, and no more than a quarter above it.
-func requireRoom(t *testing.T, taken, planned device.Sizes) {
+func requireRoom(t *testing.T, taken, planned layout.Sizes) {
 	t.Helper()
 	require.Len(t, planned, len(taken))
 	for i := range taken {
@@ -126,8 +126,8 @@ func requireRoom(t *testing.T, taken, planned device.Sizes) {
 }
 
 // sizesOf returns the sizes of an adapter.
-func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) device.Sizes {
-	sizes := make(device.Sizes, len(e.Devices()))
+func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) layout.Sizes {
+	sizes := make(layout.Sizes, len(e.Devices()))
 	for name, pairs := range a.WithScale(1) {
 		w, i := m.Architecture().Weight(name), 0
 		if of := e.Layout().Of; of != nil {
@@ -147,10 +147,10 @@ func TestPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			demand := trainingDemand(t, m, train.CheckpointingOff)
-			all, err := demand.In(device.On(a))
+			all, err := demand.In(layout.On(a))
 			require.NoError(t, err)
 			half := m.Config().Layers / 2
-			runsAlike(t, m, runOn(t, m, newEngine(t, device.Options{OpSet: device.Stock})), map[string]device.Planner{
+			runsAlike(t, m, runOn(t, m, newEngine(t, device.Options{OpSet: device.Stock})), map[string]layout.Planner{
 				"a device":                 {Devices: []*ggml.Device{a}},
 				"two devices":              {Devices: []*ggml.Device{a, b}},
 				"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
@@ -178,7 +178,7 @@ func runOn(t *testing.T, m *model.Model, e *device.Engine) planRun {
 }
 
 // runsAlike demands that a model of a file trains and speaks over what is planned as it does elsewhere.
-func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]device.Planner) {
+func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layout.Planner) {
 	demand := trainingDemand(t, m, train.CheckpointingOff)
 	for what, p := range plans {
 		t.Run(what, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestDemandOfSessions(t *testing.T) {
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	c, far := m.Config(), layouts(t)
 	d := far["by kind"].Devices[0]
-	far["one device"] = device.On(d)
+	far["one device"] = layout.On(d)
 	for name, l := range far {
 		for _, sequences := range []int{1, 3} {
 			if name == "by kind" && sequences > 1 {
@@ -282,72 +282,14 @@ func TestDemandOfSessions(t *testing.T) {
 	adapters := trained(t, m).WithScale(1)
 	bare := device.NewDemand()
 	require.NoError(t, m.AddDemand(bare, adapters))
-	without, err := bare.In(device.On(d))
+	without, err := bare.In(layout.On(d))
 	require.NoError(t, err)
 	evaluations := device.NewDemand()
 	require.NoError(t, train.AddEvaluationDemand(evaluations, m, adapters, train.EvaluatorOptions{}, samples(c.Vocab)))
-	sizes, err := evaluations.In(device.On(d))
+	sizes, err := evaluations.In(layout.On(d))
 	require.NoError(t, err)
 	require.Greater(t, sizes[0], without[0])
-	full, err := trainingDemand(t, m, train.CheckpointingOff).In(device.On(d))
+	full, err := trainingDemand(t, m, train.CheckpointingOff).In(layout.On(d))
 	require.NoError(t, err)
 	require.Less(t, sizes[0], full[0])
-}
-
-func TestPlannerErrors(t *testing.T) {
-	d := remote(t)
-	need := func(l device.Layout) (device.Sizes, error) { return make(device.Sizes, len(l.Devices)+1), nil }
-	minus := -1
-	for says, p := range map[string]device.Planner{
-		"the planner does not know what a layout needs; give it Need":                                   {Layers: 2},
-		"a model of 0 layers cannot be laid over devices":                                               {Need: need},
-		"the CPU stands between devices; it gets the first layers or the last ones":                     {Layers: 2, Need: need, Devices: []*ggml.Device{d, cpu(t), remote(t)}},
-		"the split has 2 parts for 1 device":                                                            {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Split: []float64{3, 1}},
-		"there are no -1 layers":                                                                        {Layers: 2, Need: need, Devices: []*ggml.Device{d}, DeviceLayers: &minus},
-		"the free memory is that of 2 devices, and not of 1 device":                                     {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Free: device.Sizes{1, 2}},
-		"the layout has " + d.Name() + " twice; list each device once":                                  {Layers: 2, Need: need, Devices: []*ggml.Device{d, d}},
-		"device 0 of the layout is nil":                                                                 {Layers: 2, Need: need, Devices: []*ggml.Device{nil}},
-		"a layer with all that belongs to it needs 9.0 KiB of " + d.Name() + ", which has 1.0 KiB free": {Layers: 1, Devices: []*ggml.Device{d}, Free: device.Sizes{1024}, Need: func(device.Layout) (device.Sizes, error) { return device.Sizes{9 << 10, 0}, nil }},
-		"the needs are those of 1 device, and not of 2 devices":                                         {Layers: 2, Devices: []*ggml.Device{d}, Need: func(device.Layout) (device.Sizes, error) { return device.Sizes{1}, nil }},
-	} {
-		_, err := p.Plan()
-		require.EqualError(t, err, says)
-	}
-}
-
-// Where embedding and output lie follows from where the layers do.
-func TestPlanPlaces(t *testing.T) {
-	a, b := remote(t), remote(t)
-	two := 2
-	for _, c := range []struct {
-		p    device.Planner
-		says string
-		want map[string]string // devices by kind outside of the layers
-	}{
-		{device.Planner{Devices: []*ggml.Device{a}}, "all of the model is on A", map[string]string{"token_embd": "A", "output": "A"}},
-		{device.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},
-		{device.Planner{Devices: []*ggml.Device{a, b}, Tied: true}, "layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "B", "token_embd_norm": "A", "output_norm": "B"}},
-		{device.Planner{Devices: []*ggml.Device{a}, DeviceLayers: &two}, "the embedding and layers 0-1 on the CPU, layers 2-3 and the output on A", map[string]string{"token_embd": "CPU", "output": "A"}},
-		{device.Planner{Devices: []*ggml.Device{a, cpu(t)}, DeviceLayers: &two}, "the embedding and layers 0-1 on A, layers 2-3 and the output on the CPU", map[string]string{"token_embd": "A", "output": "CPU"}},
-		{device.Planner{Devices: []*ggml.Device{cpu(t)}}, "all of the model is on the CPU", nil},
-	} {
-		names := map[string]string{a.Name(): "A", b.Name(): "B", "CPU": "CPU"}
-		c.p.Layers, c.p.Need = 4, func(l device.Layout) (device.Sizes, error) { return make(device.Sizes, len(l.Devices)+1), nil }
-		c.p.Free = nil
-		plan, err := c.p.Plan()
-		require.NoError(t, err)
-		text := plan.String()
-		for name, short := range names {
-			text = strings.ReplaceAll(text, name, short)
-		}
-		require.Equal(t, c.says, text)
-		for kind, want := range c.want {
-			i := plan.Of(nn.NoLayer, kind)
-			on := "CPU"
-			if i < len(plan.Devices) {
-				on = names[plan.Devices[i].Name()]
-			}
-			require.Equal(t, want, on, "%s: %s", text, kind)
-		}
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -19,7 +19,7 @@ func TestStepTimeOnDevice(t *testing.T) {
 	c.Layers = 12
 	m := llmtest.TinyModel(t, c, ggml.F32)
 	p := train.Prospect{
-		Layout: device.On(remote(t)), Model: m, Trained: train.Trainables{Adapters: newAdapter(t, m).WithScale(1)},
+		Layout: layout.On(remote(t)), Model: m, Trained: train.Trainables{Adapters: newAdapter(t, m).WithScale(1)},
 		Data: data.New(8, []data.Sample{{Tokens: llmtest.RandomTokens(1, 9, c.Vocab)}}),
 		Options: train.Options{
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 3, Checkpointing: train.CheckpointingOn,

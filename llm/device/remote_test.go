@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -46,14 +47,14 @@ func TestHundredSteps(t *testing.T) {
 		single := trainer(m, one)
 		text := greedy(t, m, one)
 		demand := trainingDemand(t, m, train.CheckpointingOff)
-		all, err := demand.In(device.On(a))
+		all, err := demand.In(layout.On(a))
 		require.NoError(t, err)
 		half := m.Config().Layers / 2
 		tolerance := 1e-6
 		if name == "gemma3" {
 			tolerance = 1e-4 // the CPU looks up GELU by 11 bits of its input: where the last bit differs, that is another entry
 		}
-		for what, p := range map[string]device.Planner{
+		for what, p := range map[string]layout.Planner{
 			"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
 			"two devices":              {Devices: []*ggml.Device{a, b}},
 			"a device with too little": {Devices: []*ggml.Device{small(t, all[0]*3/4)}},
@@ -112,12 +113,12 @@ func onComputation(n int64, f func()) (undo func()) {
 func TestServerEndsInTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	far := remote(t)
-	whole := newTrainer(t, loadOn(t, m, device.On(far)), newEngine(t, device.Options{Layout: device.On(far)}), train.CheckpointingOff)
+	whole := newTrainer(t, loadOn(t, m, layout.On(far)), newEngine(t, device.Options{Layout: layout.On(far)}), train.CheckpointingOff)
 	require.NoError(t, whole.Run(context.Background(), train.RunOptions{}))
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
 			d, s := frail(t, c.stall)
-			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+			on, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)})
 			tr := newTrainer(t, on, e, train.CheckpointingOff)
 			for range 5 {
 				_, err := tr.Step(t.Context())
@@ -139,7 +140,7 @@ func TestServerEndsInTraining(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, before, after, "the last checkpoint is intact")
 
-			near := newTrainer(t, loadOn(t, m, device.On(far)), newEngine(t, device.Options{Layout: device.On(far)}), train.CheckpointingOff)
+			near := newTrainer(t, loadOn(t, m, layout.On(far)), newEngine(t, device.Options{Layout: layout.On(far)}), train.CheckpointingOff)
 			require.NoError(t, near.LoadCheckpoint(checkpoint))
 			require.NoError(t, near.Run(context.Background(), train.RunOptions{}))
 			require.Equal(t, whole.History[len(whole.History)-1].Loss, near.History[len(near.History)-1].Loss)
@@ -152,7 +153,7 @@ func TestServerEndsInGeneration(t *testing.T) {
 	for what, c := range ending {
 		t.Run(what, func(t *testing.T) {
 			d, s := frail(t, c.stall)
-			on, e := loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)})
+			on, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)})
 			session, err := infer.NewSession(on, infer.SessionOptions{Engine: e})
 			require.NoError(t, err)
 			defer session.Close()
@@ -180,7 +181,7 @@ func TestServerEndsInLoading(t *testing.T) {
 			r, err := ggml.AddRPCServer(endpoint)
 			require.NoError(t, err)
 			defer r.Unload()
-			layout := device.On(r.Devices()[0])
+			layout := layout.On(r.Devices()[0])
 			on, err := model.Load(m.Path, model.LoadOptions{Layout: layout})
 			if err == nil { // the last weights are on their way
 				defer on.Close()

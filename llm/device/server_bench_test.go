@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -30,7 +31,7 @@ func BenchmarkServer(b *testing.B) {
 		for _, w := range []struct {
 			name   string
 			tokens int // of a sample
-			begin  func(b *testing.B, path string, layout device.Layout) (sample func())
+			begin  func(b *testing.B, path string, layout layout.Layout) (sample func())
 		}{{"load", 0, beginLoading}, {"prefill", 256, beginPrefill}, {"decode", 32, beginDecode}, {"train", 256, beginTraining}} {
 			b.Run("model="+c.Name+"/work="+w.name, func(b *testing.B) {
 				testutil.Once(b, func() {
@@ -40,7 +41,7 @@ func BenchmarkServer(b *testing.B) {
 						r, err := ggml.AddRPCServer(s.Endpoint)
 						require.NoError(b, err)
 						b.Cleanup(func() { require.NoError(b, r.Unload()) })
-						sample := w.begin(b, path, device.On(r.Devices()[0]))
+						sample := w.begin(b, path, layout.On(r.Devices()[0]))
 						samplers = append(samplers, func() time.Duration {
 							began := time.Now()
 							sample()
@@ -59,7 +60,7 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-func beginLoading(b *testing.B, path string, layout device.Layout) func() {
+func beginLoading(b *testing.B, path string, layout layout.Layout) func() {
 	return func() {
 		m, err := model.Load(path, model.LoadOptions{Layout: layout})
 		require.NoError(b, err)
@@ -67,14 +68,14 @@ func beginLoading(b *testing.B, path string, layout device.Layout) func() {
 	}
 }
 
-func loadAt(b *testing.B, path string, layout device.Layout) *model.Model {
+func loadAt(b *testing.B, path string, layout layout.Layout) *model.Model {
 	m, err := model.Load(path, model.LoadOptions{Layout: layout})
 	require.NoError(b, err)
 	b.Cleanup(func() { m.Close() })
 	return m
 }
 
-func beginSession(b *testing.B, path string, layout device.Layout) (*infer.Session, *model.Model) {
+func beginSession(b *testing.B, path string, layout layout.Layout) (*infer.Session, *model.Model) {
 	m := loadAt(b, path, layout)
 	s, err := infer.NewSession(m, infer.SessionOptions{Engine: newEngine(b, device.Options{Layout: layout})})
 	require.NoError(b, err)
@@ -82,7 +83,7 @@ func beginSession(b *testing.B, path string, layout device.Layout) (*infer.Sessi
 	return s, m
 }
 
-func beginPrefill(b *testing.B, path string, layout device.Layout) func() {
+func beginPrefill(b *testing.B, path string, layout layout.Layout) func() {
 	s, m := beginSession(b, path, layout)
 	tokens := llmtest.RandomTokens(1, 256, m.Config().Vocab)
 	return func() {
@@ -94,7 +95,7 @@ func beginPrefill(b *testing.B, path string, layout device.Layout) func() {
 	}
 }
 
-func beginDecode(b *testing.B, path string, layout device.Layout) func() {
+func beginDecode(b *testing.B, path string, layout layout.Layout) func() {
 	s, m := beginSession(b, path, layout)
 	tokens := llmtest.RandomTokens(1, 32, m.Config().Vocab)
 	return func() {
@@ -108,7 +109,7 @@ func beginDecode(b *testing.B, path string, layout device.Layout) func() {
 	}
 }
 
-func beginTraining(b *testing.B, path string, layout device.Layout) func() {
+func beginTraining(b *testing.B, path string, layout layout.Layout) func() {
 	m := loadAt(b, path, layout)
 	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
 	require.NoError(b, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -178,11 +179,11 @@ func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.Sessi
 func cachesAlike(t *testing.T, d *ggml.Device, of func(testing.TB, *model.Model) *model.Model, exact, rounded float64) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q4_K} {
 		m := wideHeads(t, typ)
-		on, reference := loadOn(t, m, device.On(d)), of(t, m)
+		on, reference := loadOn(t, m, layout.On(d)), of(t, m)
 		for _, cache := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0} {
 			o := infer.SessionOptions{CacheType: cache, Sequences: 2}
 			want := sessionLogits(t, reference, device.Options{OpSet: device.Stock}, o)
-			e := refmath.NMSE(sessionLogits(t, on, device.Options{Layout: device.On(d)}, o), want)
+			e := refmath.NMSE(sessionLogits(t, on, device.Options{Layout: layout.On(d)}, o), want)
 			t.Logf("weights %v, cache %v: %.1e", typ, cache, e)
 			bound := exact
 			if typ != ggml.F32 || cache == ggml.Q8_0 {
@@ -227,7 +228,7 @@ func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []
 }
 
 func TestWindowsOnDevices(t *testing.T) {
-	far := device.On(remote(t))
+	far := layout.On(remote(t))
 	for _, name := range []string{"gemma3", "gpt-oss"} {
 		m := llmtest.ArchModel(t, name, ggml.F32)
 		want := beyondWindows(t, m, device.Options{}, true)
@@ -237,7 +238,7 @@ func TestWindowsOnDevices(t *testing.T) {
 }
 
 func TestVulkanWindows(t *testing.T) {
-	on := device.On(vulkan(t))
+	on := layout.On(vulkan(t))
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	want := beyondWindows(t, m, device.Options{}, true)
 	require.Less(t, refmath.NMSE(beyondWindows(t, loadOn(t, m, on), device.Options{Layout: on}, false), want), 1e-5) // its flash attention rounds to F16

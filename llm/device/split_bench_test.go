@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -30,15 +31,15 @@ func BenchmarkSplit(b *testing.B) {
 	mixture.RoPE.Dims = mixture.HeadSize
 	mixture.Experts, mixture.ExpertsUsed, mixture.ExpertFF = 32, 4, 512
 	d := remote(b)
-	layers := func(first int) device.Layout { // of the device
-		return device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
+	layers := func(first int) layout.Layout { // of the device
+		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
 			if layer >= first || strings.HasPrefix(kind, "output") {
 				return 0
 			}
 			return 1
 		}}
 	}
-	experts := device.Layout{Devices: []*ggml.Device{d}, Of: func(_ int, kind string) int {
+	experts := layout.Layout{Devices: []*ggml.Device{d}, Of: func(_ int, kind string) int {
 		if strings.HasSuffix(kind, "_exps") {
 			return 1
 		}
@@ -47,7 +48,7 @@ func BenchmarkSplit(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		model arch.Config
-		l     device.Layout
+		l     layout.Layout
 	}{{"a quarter of the layers", dense, layers(6)}, {"half of the layers", dense, layers(4)}, {"all but experts", mixture, experts}} {
 		path, err := benchmodel.File("../../build/bench", strings.ReplaceAll(c.model.Name, " ", "-"), c.model, ggml.Q8_0)
 		require.NoError(b, err)

@@ -11,22 +11,23 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // splits are layouts of a device and the CPU. The CPU computes by kernels.
-func splits(d *ggml.Device) map[string]device.Layout {
-	onCPU := func(is func(layer int, kind string) bool) device.Layout {
-		return device.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
+func splits(d *ggml.Device) map[string]layout.Layout {
+	onCPU := func(is func(layer int, kind string) bool) layout.Layout {
+		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
 			if is(layer, kind) {
 				return 1
 			}
 			return 0
 		}}
 	}
-	return map[string]device.Layout{
+	return map[string]layout.Layout{
 		"first layer": onCPU(func(layer int, kind string) bool { return layer == 0 || kind == "token_embd" }),
 		"output":      onCPU(func(layer int, kind string) bool { return layer < 0 }),
 		"experts":     onCPU(func(_ int, kind string) bool { return strings.HasSuffix(kind, "_exps") }),
@@ -52,7 +53,7 @@ func TestSplitTrains(t *testing.T) {
 		{"BF16", ggml.Q8_0, ggml.BF16, train.CheckpointingOn, false, 5e-3},
 		{"weights", ggml.F32, ggml.F32, train.CheckpointingOff, true, 1e-4},
 	} {
-		losses := func(t *testing.T, l device.Layout) []train.StepMetrics {
+		losses := func(t *testing.T, l layout.Layout) []train.StepMetrics {
 			on := loadOn(t, llmtest.ArchModel(t, "qwen3moe", c.base), l)
 			trained := train.Trainables{}
 			if c.weights {
@@ -77,7 +78,7 @@ func TestSplitTrains(t *testing.T) {
 			run(t, tr)
 			return tr.History
 		}
-		want := losses(t, device.Layout{})
+		want := losses(t, layout.Layout{})
 		for name, l := range splits(d) {
 			t.Run(c.name+" "+name, func(t *testing.T) {
 				requireKernels(t, l)
@@ -88,7 +89,7 @@ func TestSplitTrains(t *testing.T) {
 }
 
 // requireKernels demands that until the test ends kernels are in graphs, and multiply with nothing that a device has.
-func requireKernels(t *testing.T, l device.Layout) {
+func requireKernels(t *testing.T, l layout.Layout) {
 	kernels := 0
 	testhook.Scheduled = func(_, graph any) {
 		for x := range graph.(*ggml.Graph).Nodes() {

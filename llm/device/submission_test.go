@@ -8,15 +8,16 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // The second graph sees what the first has written, on one device and on several; cancelled before
 // it begins, it does not.
 func TestComputeThen(t *testing.T) {
-	for name, layout := range map[string]device.Layout{"CPU": {}, "far": {Devices: []*ggml.Device{remote(t)}}} {
+	for name, l := range map[string]layout.Layout{"CPU": {}, "far": {Devices: []*ggml.Device{remote(t)}}} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, device.Options{Layout: layout})
-			c, memory := ggml.NewContext(), device.NewMemory(layout)
+			e := newEngine(t, device.Options{Layout: l})
+			c, memory := ggml.NewContext(), layout.NewMemory(l)
 			defer c.Close()
 			defer memory.Close()
 			x, y := c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.F32, 2)

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -183,7 +184,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	for _, name := range weights {
 		params = append(params, m.Weight(name))
 	}
-	c, memory := ggml.NewContext(), device.NewMemory(e.Layout())
+	c, memory := ggml.NewContext(), layout.NewMemory(e.Layout())
 	defer c.Close()
 	defer memory.Close()
 	o.Batch, o.Adapters, o.Grads = 2, a.WithScale(1), map[*ggml.Tensor]*ggml.Tensor{}

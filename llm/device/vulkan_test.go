@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -69,8 +70,8 @@ func TestVulkanTrains(t *testing.T) {
 				if !m.Architecture().IsCausal() {
 					t.Skip("it is not trained")
 				}
-				on := loadOn(t, m, device.On(d))
-				worst = max(worst, requireSameLosses(t, fiftySteps(t, m, device.Options{}), fiftySteps(t, on, device.Options{Layout: device.On(d)}), 1e-3))
+				on := loadOn(t, m, layout.On(d))
+				worst = max(worst, requireSameLosses(t, fiftySteps(t, m, device.Options{}), fiftySteps(t, on, device.Options{Layout: layout.On(d)}), 1e-3))
 				seen++
 			})
 		}
@@ -113,7 +114,7 @@ func TestVulkanPlans(t *testing.T) {
 			m := allExperts(t, name, ggml.F32)
 			layers := m.Config().Layers
 			half, all := layers/2, layers
-			plans := map[string]device.Planner{
+			plans := map[string]layout.Planner{
 				"two devices":                         {Devices: two, Split: []float64{1, 1}},
 				"the CPU and Vulkan":                  {Devices: []*ggml.Device{a}, DeviceLayers: &half},
 				"Vulkan and the CPU":                  {Devices: []*ggml.Device{b, cpu(t)}, Split: []float64{1, 1}},
@@ -123,7 +124,7 @@ func TestVulkanPlans(t *testing.T) {
 			if layers < 3 {
 				delete(plans, "the CPU, Vulkan and a remote device")
 			}
-			runsAlike(t, m, runOn(t, loadOn(t, m, device.On(a)), newEngine(t, device.Options{Layout: device.On(a)})), plans)
+			runsAlike(t, m, runOn(t, loadOn(t, m, layout.On(a)), newEngine(t, device.Options{Layout: layout.On(a)})), plans)
 		})
 	}
 }
@@ -132,9 +133,9 @@ func TestVulkanPlans(t *testing.T) {
 func TestVulkanWithTooLittleMemory(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	want := runOn(t, loadOn(t, m, device.On(d)), newEngine(t, device.Options{Layout: device.On(d)}))
+	want := runOn(t, loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)}))
 	demand := trainingDemand(t, m, train.CheckpointingOff)
-	need, err := demand.In(device.On(d))
+	need, err := demand.In(layout.On(d))
 	require.NoError(t, err)
 	const much = 1 << 40
 	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.Itoa(much))
@@ -142,9 +143,9 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.FormatInt(used+need[0]*3/4, 10))
 	require.Equal(t, need[0]*3/4, d.Properties().MemoryFree)
 	all := m.Config().Layers
-	_, err = device.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: demand.In, DeviceLayers: &all}.Plan()
+	_, err = layout.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: demand.In, DeviceLayers: &all}.Plan()
 	require.Regexp(t, `^2 layers with all that belongs to them need \d+\.\d KiB of Vulkan0, which has \d+\.\d KiB free; there is room for 1$`, err.Error())
-	runsAlike(t, m, want, map[string]device.Planner{"too little": {Devices: []*ggml.Device{d}}})
+	runsAlike(t, m, want, map[string]layout.Planner{"too little": {Devices: []*ggml.Device{d}}})
 }
 
 // Memory that the driver refuses in the middle of a computation is an error with the figures, and not the end.
@@ -176,9 +177,9 @@ func TestVulkanOutOfMemory(t *testing.T) {
 func TestVulkanLost(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	on, err := model.Load(m.Path, model.LoadOptions{Layout: device.On(d)})
+	on, err := model.Load(m.Path, model.LoadOptions{Layout: layout.On(d)})
 	require.NoError(t, err)
-	e, err := device.New(device.Options{Layout: device.On(d), Threads: 1})
+	e, err := device.New(device.Options{Layout: layout.On(d), Threads: 1})
 	require.NoError(t, err)
 	tr := newTrainer(t, on, e, train.CheckpointingOff)
 	_, err = tr.Step(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/internal/testhook"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A Workspace is memory for the results of one graph at a time, and computes it. Close it before
@@ -103,7 +104,7 @@ func (w *Workspace) Reserve(g *ggml.Graph) error {
 
 // Measure returns the Sizes that the workspace would have after Allocate, without allocating. The
 // graph before is no longer allocated.
-func (w *Workspace) Measure(g *ggml.Graph) (Sizes, error) {
+func (w *Workspace) Measure(g *ggml.Graph) (layout.Sizes, error) {
 	if err := w.acquire("Workspace.Measure"); err != nil {
 		return nil, err
 	}
@@ -240,14 +241,14 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 }
 
 // Sizes returns the sizes of the results.
-func (w *Workspace) Sizes() Sizes {
+func (w *Workspace) Sizes() layout.Sizes {
 	switch {
 	case w == nil:
 		return nil
 	case w.allocator != nil:
 		return w.allocator.Sizes()
 	}
-	sizes := make(Sizes, len(w.backends))
+	sizes := make(layout.Sizes, len(w.backends))
 	for i, b := range w.backends {
 		sizes[i] = w.scheduler.BufferSize(b)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -117,7 +118,7 @@ func (s *Session) Context() int {
 }
 
 // Memory returns the memory of its sequences' states, as a rule keys and values, on each device.
-func (s *Session) Memory() device.Sizes {
+func (s *Session) Memory() layout.Sizes {
 	if s == nil || s.d == nil {
 		return nil
 	}

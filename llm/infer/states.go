@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/internal/state"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // The number of positions that a graph attends to is a multiple of attendedStep, so that a graph
@@ -18,13 +18,13 @@ const attendedStep = 256
 type states struct {
 	slots, length int
 	ctx           *ggml.Context
-	memory        *device.Memory
+	memory        *layout.Memory
 	byLayer       []*state.Tree
 	all           []state.State
 }
 
-func newStates(a *arch.Architecture, o state.Options, l device.Layout) (*states, error) {
-	memory := device.NewMemory(l)
+func newStates(a *arch.Architecture, o state.Options, l layout.Layout) (*states, error) {
+	memory := layout.NewMemory(l)
 	s, err := layOutStates(a, o, memory.Add)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kin
 	options := func(layer int) state.Options {
 		o.NewTensor = func(t ggml.Type, shape ...int64) *ggml.Tensor {
 			x := s.ctx.NewTensor(t, shape...)
-			add(layer, device.KVCache, x)
+			add(layer, layout.KVCache, x)
 			return x
 		}
 		return o

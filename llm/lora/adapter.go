@@ -35,7 +35,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -71,7 +71,7 @@ type Adapter struct {
 	life    lifetime.Lifetime
 	pairs   []Pair
 	ctx     *ggml.Context
-	memory  *device.Memory
+	memory  *layout.Memory
 }
 
 // Notices lists settings in PEFT's files that mean something else here, or nothing.
@@ -119,7 +119,7 @@ type spec struct {
 
 // allocate makes the tensors of an adapter, in memory that is zero.
 func allocate(m *model.Model, specs []spec) (*Adapter, error) {
-	a := &Adapter{ctx: ggml.NewContext(), memory: device.NewMemory(m.Layout())}
+	a := &Adapter{ctx: ggml.NewContext(), memory: layout.NewMemory(m.Layout())}
 	// All A, then all B: which of them learn at another rate lie side by side.
 	packing := a.memory.NewPacking(a.ctx)
 	add := func(shape func(s spec) []int64) {

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // Kept is how much of frozen matrices a device keeps a second time, as the products of training
@@ -49,7 +50,7 @@ type Copies struct {
 	typ    ggml.Type
 	kept   []Kept // of the devices
 	ctx    *ggml.Context
-	memory *device.Memory
+	memory *layout.Memory
 	of     map[*ggml.Tensor]*copies
 	list   []*copies // in the order in which they were asked for
 	made   bool
@@ -86,7 +87,7 @@ func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Co
 	}
 	return &Copies{
 		m: m, engine: e, typ: compute, kept: slices.Clone(kept),
-		ctx: ggml.NewContext(), updateCtx: ggml.NewContext(), memory: device.NewMemory(e.Layout()), of: map[*ggml.Tensor]*copies{},
+		ctx: ggml.NewContext(), updateCtx: ggml.NewContext(), memory: layout.NewMemory(e.Layout()), of: map[*ggml.Tensor]*copies{},
 	}, nil
 }
 
@@ -221,11 +222,11 @@ func (c *Copies) acquire(method string) error {
 
 // SizesOf returns the sizes of the copies that graphs have asked for, if each device keeps at most
 // the tier k.
-func (c *Copies) SizesOf(k Kept) device.Sizes {
+func (c *Copies) SizesOf(k Kept) layout.Sizes {
 	if c.checkMade() != nil {
 		return nil
 	}
-	sizes := make(device.Sizes, len(c.kept))
+	sizes := make(layout.Sizes, len(c.kept))
 	for _, of := range c.list {
 		if of.matrix != nil && k >= c.tierOfMatrix(of) {
 			sizes[of.place] += of.matrix.NumBytes()
@@ -246,7 +247,7 @@ func (c *Copies) Kept() []Kept {
 }
 
 // Sizes returns the sizes of all copies, once they are allocated.
-func (c *Copies) Sizes() device.Sizes {
+func (c *Copies) Sizes() layout.Sizes {
 	if c.checkMade() != nil {
 		return nil
 	}
@@ -411,7 +412,7 @@ func (c *Copies) String() string {
 		if c.kept[i] >= KeptBoth {
 			what = "weights in %v, also transposed,"
 		}
-		parts = append(parts, fmt.Sprintf(what+" on %s: %s", c.typ, c.engine.Devices()[i].Name(), device.Bytes(size)))
+		parts = append(parts, fmt.Sprintf(what+" on %s: %s", c.typ, c.engine.Devices()[i].Name(), layout.Bytes(size)))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // TrainGraphOptions describe a [LossGraph].
@@ -324,7 +325,7 @@ func (l *LossGraph) allocate() error {
 
 // Measure returns the memory that Allocate takes, without allocating. Tensors that exist outside of
 // the graph do not count: weights, adapters, and accumulators of gradients.
-func (l *LossGraph) Measure() (device.Sizes, error) {
+func (l *LossGraph) Measure() (layout.Sizes, error) {
 	if err := l.checkMade(); err != nil {
 		return nil, err
 	}
@@ -337,7 +338,7 @@ func (l *LossGraph) Measure() (device.Sizes, error) {
 }
 
 // Memory returns the sizes of the workspace, known once the graph has been allocated.
-func (l *LossGraph) Memory() device.Sizes { return l.workspace.Sizes() }
+func (l *LossGraph) Memory() layout.Sizes { return l.workspace.Sizes() }
 
 func (l *LossGraph) check(b Batch) error {
 	n := l.length * l.batch

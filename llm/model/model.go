@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/lifetime"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -27,7 +27,7 @@ type Model struct {
 	life     lifetime.Lifetime
 	gguf     *ggml.GGUF
 	ctx      *ggml.Context
-	memory   *device.Memory
+	memory   *layout.Memory
 	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
 	names    map[*ggml.Tensor]string // in the file, whatever SetName has made of them
@@ -36,7 +36,7 @@ type Model struct {
 
 // LoadOptions are the settings of [Load].
 type LoadOptions struct {
-	Layout   device.Layout // where the weights go; see [device.On]
+	Layout   layout.Layout // where the weights go; see [layout.On]
 	NoMmap   bool          // read the file instead of mapping it
 	Progress func(done, total int64)
 	// Repack reads the matrices at once, into the memory and the layouts in which the processor
@@ -100,7 +100,7 @@ func (m *Model) load(o LoadOptions) error {
 			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, c.Vocab)
 		}
 	}
-	m.memory = device.NewMemory(o.Layout)
+	m.memory = layout.NewMemory(o.Layout)
 	m.memory.Resident = m.resident(o)
 	if err := m.memory.Load(g, m.ctx, ggml.LoadOptions{NoMmap: o.NoMmap, Progress: o.Progress}, m.place); err != nil {
 		return err
@@ -195,16 +195,16 @@ func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 
 // NewOf is New for an architecture, whose layers may be ones that no file has.
 func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
-	return NewIn(device.Layout{}, a, t, seed)
+	return NewIn(layout.Layout{}, a, t, seed)
 }
 
 // NewIn is NewOf with the weights where a layout has them. They are the same in each.
-func NewIn(l device.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
+func NewIn(l layout.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
 	}
 	a = a.Having(nil)
-	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: device.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
+	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: layout.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
 	made := false
 	defer func() {
 		if !made { // also when the layout's function panics
@@ -278,7 +278,7 @@ func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 
 // Layout is where the weights lie.
-func (m *Model) Layout() device.Layout { return m.memory.Layout() }
+func (m *Model) Layout() layout.Layout { return m.memory.Layout() }
 
 // Repacked reports whether sessions compute with copies of matrices, see
 // LoadOptions.Repack.
@@ -308,7 +308,7 @@ func (m *Model) Retain() (release func(), err error) {
 }
 
 // Sizes returns the sizes of the weights.
-func (m *Model) Sizes() device.Sizes { return m.memory.Sizes() }
+func (m *Model) Sizes() layout.Sizes { return m.memory.Sizes() }
 
 // Close frees the weights once no computation uses them, and nothing writes them. It never
 // fails.

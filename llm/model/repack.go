@@ -5,10 +5,11 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // availableMemory is another function in tests.
-var availableMemory = device.AvailableHostMemory
+var availableMemory = layout.AvailableHostMemory
 
 // resident chooses the experts: sessions multiply them as they are in the file, and a fifth faster in large pages. A
 // file that is larger than the memory stays mapped.
@@ -29,7 +30,7 @@ func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
 }
 
 // isRepacked reports whether sessions prepare a weight of a layout.
-func isRepacked(l device.Layout) func(w *arch.Weight) bool {
+func isRepacked(l layout.Layout) func(w *arch.Weight) bool {
 	return func(w *arch.Weight) bool { return device.RepackingOf(l, w.Layer, w.Kind) != nil }
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // AdamW are the settings of the optimiser (arXiv 1711.05101).
@@ -53,7 +54,7 @@ type optimizer struct {
 	runs     []run
 
 	stateCtx, graphCtx *ggml.Context
-	grads, moments     *device.Memory                // of gradients; of moments, and what the update takes and gives
+	grads, moments     *layout.Memory                // of gradients; of moments, and what the update takes and gives
 	first, second      []*ggml.Tensor                // moments m and v, by parameter
 	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
@@ -69,7 +70,7 @@ func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens i
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
 		stateCtx: ggml.NewContext(), graphCtx: ggml.NewContext(),
-		grads: device.NewMemory(e.Layout()), moments: device.NewMemory(e.Layout()),
+		grads: layout.NewMemory(e.Layout()), moments: layout.NewMemory(e.Layout()),
 		grad: map[*ggml.Tensor]*ggml.Tensor{},
 	}
 	for _, p := range params {
@@ -229,7 +230,7 @@ func (o *optimizer) divide() {
 }
 
 // sizes returns the sizes of all that the optimizer has allocated.
-func (o *optimizer) sizes() device.Sizes {
+func (o *optimizer) sizes() layout.Sizes {
 	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.update.Workspace.Sizes())
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -46,7 +46,7 @@ func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	want := "the architecture " + m.Config().Arch + " has attention that is not causal, each token sees those after it: it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported"
 	_, err := train.New(m, trained, d, options(1))
 	require.EqualError(t, err, want)
-	_, err = train.EstimateMemory(device.Layout{}, m, trained, d, options(1))
+	_, err = train.EstimateMemory(layout.Layout{}, m, trained, d, options(1))
 	require.EqualError(t, err, want)
 	_, err = train.NewEvaluator(m, train.EvaluatorOptions{})
 	require.EqualError(t, err, want)

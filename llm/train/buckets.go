@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -141,10 +142,10 @@ func (g *bucketGraphs) of(b model.Batch) (*model.LossGraph, error) {
 func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
 
 // Measure returns the memory that the graphs take, without allocating it: the longest graph's.
-func (g *bucketGraphs) Measure() (device.Sizes, error) { return g.graphs[0].Measure() }
+func (g *bucketGraphs) Measure() (layout.Sizes, error) { return g.graphs[0].Measure() }
 
 // Memory returns the sizes of the results, whose memory the graphs share.
-func (g *bucketGraphs) Memory() device.Sizes { return g.workspace.Sizes() }
+func (g *bucketGraphs) Memory() layout.Sizes { return g.workspace.Sizes() }
 
 // Close frees the graphs. It never fails.
 func (g *bucketGraphs) Close() error {

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -164,7 +165,7 @@ func TestWeightCopiesOverDevices(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Unload()
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
-	layout := device.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}
+	layout := layout.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
 	m, err := model.Load(path, model.LoadOptions{Layout: layout})

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -27,9 +27,9 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 		ggml.F32: {0, 0, 0xc0, 0x7f}, ggml.F16: {0, 0x7e}, ggml.BF16: {0xc0, 0x7f}, ggml.Q8_0: {0, 0x7e}, ggml.Q4_K: {0, 0x7e}, ggml.Q6_K: nil,
 	} {
 		path := llmtest.WideArchFile(t, "qwen3moe", typ)
-		for name, layout := range map[string]device.Layout{"kernels": {}, "far": device.On(server.Devices()[0])} {
+		for name, place := range map[string]layout.Layout{"kernels": {}, "far": layout.On(server.Devices()[0])} {
 			t.Run(typ.String()+" "+name, func(t *testing.T) {
-				m, err := model.Load(path, model.LoadOptions{Layout: layout})
+				m, err := model.Load(path, model.LoadOptions{Layout: place})
 				require.NoError(t, err)
 				defer m.Close()
 				r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
@@ -73,8 +73,8 @@ func TestServerIsBlamed(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Unload() })
-	layout := device.On(server.Devices()[0])
-	m, err := model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: layout})
+	far := layout.On(server.Devices()[0])
+	m, err := model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: far})
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	_, err = m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // as a server does that lies
@@ -89,6 +89,6 @@ func TestServerIsBlamed(t *testing.T) {
 	defer s.Close()
 	_, err = s.Embed(t.Context(), [][]int32{{1, 2}}, infer.EmbedOptions{})
 	require.EqualError(t, err, "text 1: its embedding has the number NaN: the weights or adapters of the model may be damaged, or the server of "+name+" computes wrongly")
-	require.Empty(t, device.Layout{}.Servers())
-	require.EqualError(t, device.Layout{}.BlameServers(io.EOF), "EOF")
+	require.Empty(t, layout.Layout{}.Servers())
+	require.EqualError(t, layout.Layout{}.BlameServers(io.EOF), "EOF")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -102,8 +103,8 @@ func (e *Evaluator) Close() error {
 }
 
 // Memory returns the sizes of the results of evaluations, whose graphs are kept for the next ones.
-func (e *Evaluator) Memory() device.Sizes {
-	var sizes device.Sizes
+func (e *Evaluator) Memory() layout.Sizes {
+	var sizes layout.Sizes
 	if e != nil {
 		for _, g := range e.graphs {
 			sizes = sizes.Plus(g.graph.Memory())

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -145,7 +145,7 @@ func ExampleEstimateMemory() {
 	defer adapter.Close()
 	var steps []int64
 	for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
-		e, err := train.EstimateMemory(device.Layout{}, m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
+		e, err := train.EstimateMemory(layout.Layout{}, m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 10}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Checkpointing: c,
 		})
 		if err != nil {
@@ -154,7 +154,7 @@ func ExampleEstimateMemory() {
 		steps = append(steps, e.Step.Total())
 	}
 	fmt.Println("checkpointing takes less:", steps[1] < steps[0])
-	fmt.Println("a step fits:", steps[0] < device.AvailableHostMemory())
+	fmt.Println("a step fits:", steps[0] < layout.AvailableHostMemory())
 	// Output:
 	// checkpointing takes less: true
 	// a step fits: true

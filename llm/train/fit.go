@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -24,10 +24,10 @@ type Fit struct {
 	Batch, Accumulate int
 	Checkpointing     Checkpointing
 	Length            int // of samples, in tokens: the data's, or less
-	Layout            device.Layout
+	Layout            layout.Layout
 	Memory            MemoryEstimate
 
-	available device.Sizes
+	available layout.Sizes
 }
 
 // A FitError is a run that does not fit, however it is computed.
@@ -39,7 +39,7 @@ type FitError struct {
 
 // Error says how much is needed.
 func (e *FitError) Error() string {
-	return fmt.Sprintf("the run takes at least %s of %s, which has %s", device.Bytes(e.Need), e.Device, device.Bytes(e.Available))
+	return fmt.Sprintf("the run takes at least %s of %s, which has %s", layout.Bytes(e.Need), e.Device, layout.Bytes(e.Available))
 }
 
 // Fit finds how the run is computed in its memory, by the estimates of [Prospect.Memory]. Rows of a step stay as many as Batch
@@ -136,7 +136,7 @@ func lengthUnit(length int) int { return max(8, length/32/8*8) }
 func (s *fitSearch) try(p Prospect, way Checkpointing, batch int) (f *Fit, whole bool, err error) {
 	f, whole, err = s.estimate(p, way, batch)
 	var tooLarge *model.BatchSizeError
-	var short *device.ShortageError
+	var short *layout.ShortageError
 	switch {
 	case errors.As(err, &tooLarge), errors.As(err, &short):
 		return nil, false, nil

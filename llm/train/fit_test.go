@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -53,7 +53,7 @@ func TestFit(t *testing.T) {
 			{need(CheckpointingOn, 1, 48) - 1, FitOptions{}, "1×12 of 40, on"},
 			{need(CheckpointingOn, 1, 8), FitOptions{}, "1×12 of 8, on"},
 		} {
-			p.Available = device.Sizes{c.available}
+			p.Available = layout.Sizes{c.available}
 			f, err := p.Fit(c.o)
 			require.NoError(t, err, c.want)
 			require.Equal(t, c.want, wayOf(f), "packed %v, of %d", packed, c.available)
@@ -61,13 +61,13 @@ func TestFit(t *testing.T) {
 			require.Equal(t, 12, f.Batch*f.Accumulate)
 		}
 
-		p.Available = device.Sizes{need(CheckpointingOn, 1, 8) - 1}
+		p.Available = layout.Sizes{need(CheckpointingOn, 1, 8) - 1}
 		_, err := p.Fit(FitOptions{})
 		var none *FitError
 		require.ErrorAs(t, err, &none)
 		require.Equal(t, "1×12 of 8, on", wayOf(&none.Fit))
 		require.Equal(t, p.Available[0]+1, none.Need)
-		require.Equal(t, fmt.Sprintf("the run takes at least %s of CPU, which has %s", device.Bytes(none.Need), device.Bytes(none.Available)), err.Error())
+		require.Equal(t, fmt.Sprintf("the run takes at least %s of CPU, which has %s", layout.Bytes(none.Need), layout.Bytes(none.Available)), err.Error())
 		_, err = p.Fit(FitOptions{KeepLength: true})
 		require.ErrorAs(t, err, &none)
 		require.Equal(t, need(CheckpointingOn, 1, 48), none.Need)
@@ -100,7 +100,7 @@ func TestFitWithProgram(t *testing.T) {
 	f, err = p.Fit(FitOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "1×2 of 24, off", wayOf(f))
-	require.Equal(t, device.Sizes{1000}, f.Memory.Program)
+	require.Equal(t, layout.Sizes{1000}, f.Memory.Program)
 }
 
 // Layouts are asked for by each way, and one that has all layers on devices comes first.
@@ -123,7 +123,7 @@ func TestFitOverDevices(t *testing.T) {
 	require.Equal(t, "1×4 of 24, on", wayOf(f), "what takes least, where some layers stay on the CPU in any case")
 	f, err = p.Fit(FitOptions{Lay: func(p *Prospect) (bool, error) {
 		if p.Data.Length > 8 {
-			return false, &device.ShortageError{}
+			return false, &layout.ShortageError{}
 		}
 		return true, nil
 	}})

@@ -6,6 +6,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -42,17 +43,17 @@ func resolved(on bool) Checkpointing {
 
 // A MemoryEstimate is the memory of a run on each device of a layout, by purpose.
 type MemoryEstimate struct {
-	Weights     device.Sizes // of the model
-	Adapters    device.Sizes
-	Optimizer   device.Sizes // gradients and moments, and results of their update
-	Copies      device.Sizes // of frozen weights, see [Options]
-	Step        device.Sizes // results of a step
-	Evaluations device.Sizes // results of evaluations, and of the check of what is saved
-	Program     device.Sizes // memory outside of tensors, see [Prospect]
+	Weights     layout.Sizes // of the model
+	Adapters    layout.Sizes
+	Optimizer   layout.Sizes // gradients and moments, and results of their update
+	Copies      layout.Sizes // of frozen weights, see [Options]
+	Step        layout.Sizes // results of a step
+	Evaluations layout.Sizes // results of evaluations, and of the check of what is saved
+	Program     layout.Sizes // memory outside of tensors, see [Prospect]
 }
 
 // Total is the sum, of each device.
-func (e MemoryEstimate) Total() device.Sizes {
+func (e MemoryEstimate) Total() layout.Sizes {
 	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations).Plus(e.Program)
 }
 
@@ -60,7 +61,7 @@ func (e MemoryEstimate) Total() device.Sizes {
 // of these data sets and without: what [AddDemand] says of it, by which layouts are planned. The model lies on the
 // CPU, as mapped from its file; nothing of it is read, and nothing computed. CheckpointingAuto stands for off,
 // and WeightCopies of nil for none.
-func EstimateMemory(l device.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
+func EstimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
 	demand := device.NewDemandIn(l)
 	if err := AddDemand(demand, m, trained, d, o, evaluated...); err != nil {
 		return MemoryEstimate{}, err
@@ -189,7 +190,7 @@ func (t *Trainer) CheckMemory() error {
 
 // need returns what a step takes of the available memory; on the CPU also the optimizer's memory,
 // which is allocated but not written to yet.
-func (t *Trainer) need() (device.Sizes, error) {
+func (t *Trainer) need() (layout.Sizes, error) {
 	need, err := t.loss.Measure()
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -26,7 +27,7 @@ import (
 func withAvailable(t *testing.T, bytes ...int64) {
 	t.Helper()
 	replaced := availableMemory
-	availableMemory = func(*device.Engine) device.Sizes { return bytes }
+	availableMemory = func(*device.Engine) layout.Sizes { return bytes }
 	t.Cleanup(func() { availableMemory = replaced })
 }
 
@@ -42,7 +43,7 @@ func TestEstimateMemory(t *testing.T) {
 				a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
 				require.NoError(t, err)
 				defer a.Close()
-				trained, adapter := Trainables{Adapters: a.WithScale(1)}, device.Sizes{int64(4 * a.NumParameters())}
+				trained, adapter := Trainables{Adapters: a.WithScale(1)}, layout.Sizes{int64(4 * a.NumParameters())}
 				if what == "weights" {
 					trained, adapter = Trainables{}, nil
 					for w := range m.Weights() {
@@ -54,9 +55,9 @@ func TestEstimateMemory(t *testing.T) {
 				d, valid := data.New(40, randomSamples(7, 40)), data.New(70, randomSamples(3, 70))
 
 				objects := ggml.OpenObjects()
-				step, err := EstimateMemory(device.Layout{}, m, trained, d, o)
+				step, err := EstimateMemory(layout.Layout{}, m, trained, d, o)
 				require.NoError(t, err)
-				run, err := EstimateMemory(device.Layout{}, m, trained, d, o, valid)
+				run, err := EstimateMemory(layout.Layout{}, m, trained, d, o, valid)
 				require.NoError(t, err)
 				require.Equal(t, objects, ggml.OpenObjects())
 				requireEstimate(t, m.Sizes(), run.Weights)
@@ -77,12 +78,12 @@ func TestEstimateMemory(t *testing.T) {
 		}
 	}
 	m := tinyLoRAModel(t)
-	_, err := EstimateMemory(device.Layout{}, m, Trainables{}, data.New(6, randomSamples(7, 6)), runOptions())
+	_, err := EstimateMemory(layout.Layout{}, m, Trainables{}, data.New(6, randomSamples(7, 6)), runOptions())
 	require.EqualError(t, err, "there are no parameters to train")
 }
 
 // requireEstimate demands an estimate within 5 % of what is taken.
-func requireEstimate(t *testing.T, taken, said device.Sizes) {
+func requireEstimate(t *testing.T, taken, said layout.Sizes) {
 	t.Helper()
 	require.Len(t, said, len(taken))
 	for i := range taken {
@@ -237,7 +238,7 @@ func TestMemoryOfDevices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
-	m, err := model.Load(path, model.LoadOptions{Layout: device.Layout{Devices: []*ggml.Device{far}, Of: inLayers}})
+	m, err := model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: []*ggml.Device{far}, Of: inLayers}})
 	require.NoError(t, err)
 	defer m.Close()
 
@@ -255,7 +256,7 @@ func TestMemoryOfDevices(t *testing.T) {
 		withAvailable(t, available...)
 		require.Equal(t, &MemoryError{Device: name, Need: need[i], Available: need[i] - 1}, r.CheckMemory())
 
-		available = device.Sizes{plenty, plenty}
+		available = layout.Sizes{plenty, plenty}
 		withAvailable(t, available...)
 		require.False(t, autoRun(t, m, runOptions()).HasCheckpointing())
 		available[i] = need[i]*5/4 - 5
@@ -303,7 +304,7 @@ func TestMemoryOfExperts(t *testing.T) {
 		}
 		o := runOptions()
 		o.Checkpointing = CheckpointingOff
-		e, err := EstimateMemory(device.Layout{}, m, trained, data.New(length, randomSamples(2, length)), o)
+		e, err := EstimateMemory(layout.Layout{}, m, trained, data.New(length, randomSamples(2, length)), o)
 		require.NoError(t, err)
 		return e.Step.Total()
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A run are parameters that lie one after the other and move by the same settings, so that one op
@@ -57,7 +57,7 @@ func (r run) isFollowedBy(params []parameter, i, group int) bool {
 }
 
 // beside makes a tensor of the shape of the run, where its parameters lie.
-func (o *optimizer) beside(r run, m *device.Memory) *ggml.Tensor {
+func (o *optimizer) beside(r run, m *layout.Memory) *ggml.Tensor {
 	p, shape := o.params[r.members[0]], []int64{r.elements}
 	if len(r.members) == 1 {
 		shape = p.Shape()

@@ -4,14 +4,14 @@ import (
 	"errors"
 
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A Prospect is a run before it: what [New] would take, and where. The model lies on the CPU, as mapped from its
 // file, and nothing of it is read.
 type Prospect struct {
-	Layout    device.Layout
+	Layout    layout.Layout
 	Model     *model.Model
 	Trained   Trainables
 	Data      *data.Dataset
@@ -19,7 +19,7 @@ type Prospect struct {
 	Evaluated []*data.Dataset
 	// Available is the memory of the devices of the layout before anything lies there, of the CPU as the last, see
 	// [device.Engine.AvailableMemory].
-	Available device.Sizes
+	Available layout.Sizes
 	// Program is the CPU memory of the process itself, part of Available: code, libraries, a vocabulary.
 	Program int64
 }
@@ -47,18 +47,18 @@ func (p Prospect) estimate(c Checkpointing) (MemoryEstimate, error) {
 	o.Checkpointing = c
 	e, err := EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
 	if err == nil && p.Program > 0 {
-		e.Program = make(device.Sizes, len(e.Weights))
+		e.Program = make(layout.Sizes, len(e.Weights))
 		e.Program[len(e.Program)-1] = p.Program
 	}
 	return e, err
 }
 
 // Fits reports whether devices with so much memory have room for all.
-func (e MemoryEstimate) Fits(available device.Sizes) bool {
+func (e MemoryEstimate) Fits(available layout.Sizes) bool {
 	return within(e.Total(), available)
 }
 
-func within(need, available device.Sizes) bool {
+func within(need, available layout.Sizes) bool {
 	for i, n := range need {
 		if i >= len(available) || n > available[i] {
 			return false
@@ -69,7 +69,7 @@ func within(need, available device.Sizes) bool {
 
 // leavesRoom reports whether a step takes at most four fifths of what there is when it is built, as Trainer.fits has it:
 // of the CPU's memory nothing is taken by then.
-func (e MemoryEstimate) leavesRoom(available device.Sizes) bool {
+func (e MemoryEstimate) leavesRoom(available layout.Sizes) bool {
 	held := e.Weights.Plus(e.Adapters).Plus(e.Optimizer)
 	cpu, program := len(held)-1, e.Program.Total()
 	for i, n := range e.Step {
@@ -157,7 +157,7 @@ func (p Prospect) largest(most int, of func(p *Prospect, n int)) (int, error) {
 	if p.Options.Checkpointing == CheckpointingAuto {
 		p.Options.Checkpointing = CheckpointingOn
 	}
-	estimate := func(n int) (device.Sizes, error) {
+	estimate := func(n int) (layout.Sizes, error) {
 		with := p
 		of(&with, n)
 		e, _, err := with.Memory()

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -23,7 +23,7 @@ func prospectOf(t *testing.T, name string, available int64) Prospect {
 	t.Cleanup(func() { a.Close() })
 	return Prospect{
 		Model: m, Trained: Trainables{Adapters: a.WithScale(1)}, Data: data.New(24, fewTokens(7, 24)), Options: runOptions(),
-		Evaluated: []*data.Dataset{data.New(20, fewTokens(3, 20))}, Available: device.Sizes{available},
+		Evaluated: []*data.Dataset{data.New(20, fewTokens(3, 20))}, Available: layout.Sizes{available},
 	}
 }
 
@@ -39,7 +39,7 @@ func fewTokens(n, length int) []data.Sample {
 }
 
 // taken is the memory of a run of a step and an evaluation.
-func (p Prospect) taken(t *testing.T, c Checkpointing) device.Sizes {
+func (p Prospect) taken(t *testing.T, c Checkpointing) layout.Sizes {
 	t.Helper()
 	p.Options.Checkpointing = c
 	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
@@ -83,7 +83,7 @@ func TestProspectOfCheckpointing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, CheckpointingOff, c)
 	require.True(t, off.Fits(off.Total()))
-	require.False(t, off.Fits(device.Sizes{off.Total().Total() - 1}))
+	require.False(t, off.Fits(layout.Sizes{off.Total().Total() - 1}))
 	require.False(t, off.Fits(nil))
 	p.Available = off.Total()
 	on, c, err := p.Memory()
@@ -113,7 +113,7 @@ func TestLargestThatFits(t *testing.T) {
 	require.GreaterOrEqual(t, n, 24)
 	require.LessOrEqual(t, n, 28)
 
-	p.Available = device.Sizes{0}
+	p.Available = layout.Sizes{0}
 	n, more, err = p.LargestBatch()
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -121,7 +121,7 @@ func TestLargestThatFits(t *testing.T) {
 	n, err = p.LongestSample()
 	require.NoError(t, err)
 	require.Zero(t, n)
-	p.Available = device.Sizes{plenty}
+	p.Available = layout.Sizes{plenty}
 	n, more, err = p.LargestBatch()
 	require.NoError(t, err)
 	require.Equal(t, mostPlannedRows, n)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A StepTime is how long a step of a run takes.
@@ -67,13 +67,13 @@ func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime,
 
 // ProbeLayout is where the model is to lie for [Prospect.StepTime]: as in the layout of the prospect, but on devices those
 // layers alone that are measured. The others stay on the CPU, mapped, so that little is loaded.
-func (p Prospect) ProbeLayout() (device.Layout, error) {
+func (p Prospect) ProbeLayout() (layout.Layout, error) {
 	if p.Layout.IsCPU() {
 		return p.Layout, nil
 	}
 	probe, err := p.newProbe()
 	if err != nil {
-		return device.Layout{}, err
+		return layout.Layout{}, err
 	}
 	cpu := slices.IndexFunc(p.Layout.Devices, func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
 	if cpu < 0 {
@@ -83,7 +83,7 @@ func (p Prospect) ProbeLayout() (device.Layout, error) {
 	for _, layer := range probe.sample {
 		measured[p.Model.Architecture().Blocks()[layer]] = true
 	}
-	return device.Layout{Devices: p.Layout.Devices, Of: func(block int, kind string) int {
+	return layout.Layout{Devices: p.Layout.Devices, Of: func(block int, kind string) int {
 		if block >= 0 && !measured[block] {
 			return cpu
 		}
@@ -92,7 +92,7 @@ func (p Prospect) ProbeLayout() (device.Layout, error) {
 }
 
 // placeOf is the index of the device that holds a kind of weight.
-func placeOf(l device.Layout, block int, kind string) int {
+func placeOf(l layout.Layout, block int, kind string) int {
 	if l.Of == nil {
 		return 0
 	}
@@ -141,7 +141,7 @@ func (p Prospect) newProbe() (*probe, error) {
 
 // probedLayers returns the layers of a model to measure. Layers before the first trained one have no backward
 // pass.
-func probedLayers(a *arch.Architecture, l device.Layout, params []parameter) []probedLayer {
+func probedLayers(a *arch.Architecture, l layout.Layout, params []parameter) []probedLayer {
 	ofBlock := make([]probedLayer, a.NumBlocks())
 	for _, w := range a.Weights() {
 		if w.Layer < 0 {

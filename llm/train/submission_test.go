@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -25,7 +26,7 @@ func farModel(t *testing.T) *model.Model {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
-	m, err := model.Load(path, model.LoadOptions{Layout: device.Layout{Devices: server.Devices()[:1], Of: inLayers}})
+	m, err := model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: server.Devices()[:1], Of: inLayers}})
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m

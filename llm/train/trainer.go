@@ -9,6 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -192,7 +193,7 @@ func (t *Trainer) PaddingSaved() float64 {
 
 // Memory returns the sizes of gradients, moments, copies of weights and the results of steps and
 // evaluations; known after the first of each, and before by [EstimateMemory].
-func (t *Trainer) Memory() device.Sizes {
+func (t *Trainer) Memory() layout.Sizes {
 	if t.opt == nil { // of a zero value
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -45,7 +46,7 @@ func (o *options) measureGeneration(ctx context.Context, size, base string, emit
 
 // ours are tokens/s of a session.
 func ours(ctx context.Context, d *ggml.Device, path string) (prefill, decode float64, err error) {
-	e, err := device.New(device.Options{Layout: device.On(d)})
+	e, err := device.New(device.Options{Layout: layout.On(d)})
 	if err != nil {
 		return 0, 0, err
 	}

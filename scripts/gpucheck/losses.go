@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -51,7 +52,7 @@ const lossTokens = 16 // of a row
 
 // losses returns the losses of 50 steps on sequences in which each token decides the next.
 func losses(ctx context.Context, d *ggml.Device, path string) ([]float64, error) {
-	e, err := device.New(device.Options{Layout: device.On(d)})
+	e, err := device.New(device.Options{Layout: layout.On(d)})
 	if err != nil {
 		return nil, err
 	}

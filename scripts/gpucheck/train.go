@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -27,7 +28,7 @@ func (o *options) measureTraining(ctx context.Context, d *ggml.Device, size, bas
 		return err
 	}
 	free := d.Properties().MemoryFree
-	e, err := device.New(device.Options{Layout: device.On(d)})
+	e, err := device.New(device.Options{Layout: layout.On(d)})
 	if err != nil {
 		return err
 	}

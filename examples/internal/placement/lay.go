@@ -10,51 +10,52 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // Lay finds the layout of a model over the devices, and says it. Of several demands, ways to compute the same, it
 // takes the first with which all layers lie whole on devices, or else the last.
-func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand) error) (device.Layout, error) {
+func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand) error) (layout.Layout, error) {
 	if c.IsCPU() {
-		return device.Layout{}, nil
+		return layout.Layout{}, nil
 	}
 	var found *finding
 	var err error
 	for _, add := range demands {
 		demand := device.NewDemand(c.Devices()...)
 		if err := add(demand); err != nil {
-			return device.Layout{}, err
+			return layout.Layout{}, err
 		}
 		if found, err = c.find(m, demand); err == nil && (found.plan == nil || found.plan.IsWhole()) {
 			break
 		}
 	}
 	if err != nil {
-		return device.Layout{}, err
+		return layout.Layout{}, err
 	}
 	for _, line := range found.notes {
 		fmt.Fprintln(w, line)
 	}
 	if found.plan == nil {
-		return device.Layout{}, nil
+		return layout.Layout{}, nil
 	}
 	fmt.Fprintf(w, "devices: %v\n", found.plan)
 	return found.plan.Layout, nil
 }
 
 // Plan finds the layout without saying it, and reports whether all layers lie whole on devices.
-func (c *Choice) Plan(m *model.Model, add func(*device.Demand) error) (device.Layout, bool, error) {
+func (c *Choice) Plan(m *model.Model, add func(*device.Demand) error) (layout.Layout, bool, error) {
 	if c.IsCPU() {
-		return device.Layout{}, true, nil
+		return layout.Layout{}, true, nil
 	}
 	demand := device.NewDemand(c.Devices()...)
 	if err := add(demand); err != nil {
-		return device.Layout{}, false, err
+		return layout.Layout{}, false, err
 	}
 	found, err := c.find(m, demand)
 	if err != nil || found.plan == nil {
-		return device.Layout{}, false, err
+		return layout.Layout{}, false, err
 	}
 	return found.plan.Layout, found.plan.IsWhole(), nil
 }
@@ -64,13 +65,13 @@ func (c *Choice) Limit(bytes int64) { c.most = bytes }
 
 // free returns the memory of devices that layers may use; nil stands for the memory that they
 // report.
-func (c *Choice) free(devices []*ggml.Device) (sizes device.Sizes) {
+func (c *Choice) free(devices []*ggml.Device) (sizes layout.Sizes) {
 	if c.most == 0 {
 		return nil
 	}
 	for _, d := range devices {
 		if d.Type() != ggml.CPU {
-			sizes = append(sizes, min(c.most, device.FreeMemory(d)))
+			sizes = append(sizes, min(c.most, layout.FreeMemory(d)))
 		}
 	}
 	return sizes
@@ -78,12 +79,12 @@ func (c *Choice) free(devices []*ggml.Device) (sizes device.Sizes) {
 
 // A finding is a plan, nil for the CPU alone, and what there is to say besides.
 type finding struct {
-	plan  *device.Plan
+	plan  *layout.Plan
 	notes []string
 }
 
 func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
-	planner := device.Planner{
+	planner := layout.Planner{
 		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split, Experts: m.Architecture().Experts(),
 		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In, Free: c.free(c.devices),
 	}
@@ -100,7 +101,7 @@ func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
 }
 
 // choose takes the first of the able devices if all layers fit there whole, or else all of them, or the CPU.
-func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Device) error {
+func (c *Choice) choose(found *finding, planner layout.Planner, able []*ggml.Device) error {
 	if len(able) == 0 {
 		return nil
 	}
@@ -114,7 +115,7 @@ func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Dev
 			continue
 		}
 		plan, err := planner.Plan()
-		var short *device.ShortageError
+		var short *layout.ShortageError
 		switch {
 		case errors.As(err, &short) && c.flags.GPULayers < 0 && n == all:
 			found.notes = append(found.notes, fmt.Sprintf("all of the model is on the CPU: %v", err))
@@ -131,7 +132,7 @@ func (c *Choice) choose(found *finding, planner device.Planner, able []*ggml.Dev
 // nameFlags names the flags that demand more than fits.
 func (c *Choice) nameFlags(err error) error {
 	f := c.flags
-	var short *device.ShortageError
+	var short *layout.ShortageError
 	switch {
 	case err == nil:
 		return nil

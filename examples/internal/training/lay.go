@@ -7,6 +7,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -14,7 +15,7 @@ import (
 // Lay finds the layout of the model, which is on the CPU, for a run over devices, and says it to w. Where that is
 // left to the run, layers are recomputed if that lets more of them lie on devices. What the program needs besides
 // others add.
-func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*device.Demand) error) (device.Layout, error) {
+func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*device.Demand) error) (layout.Layout, error) {
 	var evaluated []*data.Dataset
 	if sets.Valid != nil {
 		evaluated = append(evaluated, sets.Valid)

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
@@ -90,7 +91,7 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	e, err := device.NewCPU(1)
 	keep(e, err)
 	keep(e.NewWorkspace())
-	memory := device.NewMemory(device.Layout{})
+	memory := layout.NewMemory(layout.Layout{})
 	keep(memory, nil)
 	packed := ggml.NewContext()
 	keep(packed, nil)
@@ -98,7 +99,7 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	keep(&parallel.Group{}, nil)
 	demand := device.NewDemand()
 	keep(demand, m.AddDemand(demand, adapters))
-	keep(device.Planner{Layers: 2, Need: demand.In}.Plan())
+	keep(layout.Planner{Layers: 2, Need: demand.In}.Plan())
 	template, err := chat.Parse("template", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
 	keep(template, err)
 	prologueOfData(t, template, keep)
@@ -153,7 +154,7 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	options := train.Options{Threads: 1, Engine: e, Batch: 1, Accumulate: 1, AdamW: train.DefaultAdamW(), Schedule: train.Schedule{Steps: 2, Peak: 1}}
 	keep(options, nil)
 	keep(train.New(m, trained, d, options))
-	prospect := train.Prospect{Model: m, Trained: trained, Data: d, Options: options, Available: device.Sizes{1 << 30}}
+	prospect := train.Prospect{Model: m, Trained: trained, Data: d, Options: options, Available: layout.Sizes{1 << 30}}
 	keep(prospect, nil)
 	keep(prospect.Fit(train.FitOptions{}))
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))

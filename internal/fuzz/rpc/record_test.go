@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -203,10 +204,10 @@ func manyOps(t *testing.T, d *ggml.Device) {
 
 func trainAndGenerate(t *testing.T, d *ggml.Device, name string) {
 	path := llmtest.ArchModel(t, name, ggml.F32).Path
-	m, err := model.Load(path, model.LoadOptions{Layout: device.On(d)})
+	m, err := model.Load(path, model.LoadOptions{Layout: layout.On(d)})
 	require.NoError(t, err)
 	defer m.Close()
-	e, err := device.New(device.Options{Layout: device.On(d), Threads: 1})
+	e, err := device.New(device.Options{Layout: layout.On(d), Threads: 1})
 	require.NoError(t, err)
 	defer e.Close()
 	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e})

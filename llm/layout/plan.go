@@ -1,4 +1,4 @@
-package device
+package layout
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ type Planner struct {
 	Split []float64
 	// DeviceLayers is how many layers lie on devices other than the CPU; nil for as many as fit.
 	DeviceLayers *int
-	// Need returns the memory that a layout needs on each of its devices, see [Demand.In].
+	// Need returns the memory that a layout needs on each of its devices, see package estimate.
 	Need func(Layout) (Sizes, error)
 	// Free is the available memory of the devices except the CPU, in their order; nil stands for
 	// what they report.
@@ -135,7 +135,7 @@ func (p Planner) search() (*planSearch, error) {
 		devices, cpu = slices.Insert(devices, 0, d), 0
 	}
 	others := slices.Delete(slices.Clone(devices), cpu, cpu+1)
-	if _, err := (Layout{Devices: others}).places(); err != nil {
+	if _, err := (Layout{Devices: others}).Places(); err != nil {
 		return nil, err
 	}
 	switch {

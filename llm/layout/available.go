@@ -1,4 +1,4 @@
-package device
+package layout
 
 import (
 	"math"
@@ -7,16 +7,16 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// AvailableMemory is how much memory the engine's devices can still give: what they report, and
-// [AvailableHostMemory] of the CPU. A device that reports none is said to have any amount.
+// Available is how much memory the devices can still give: what they report, and [AvailableHostMemory]
+// of the CPU. A device that reports none is said to have any amount.
 //
 // CPU memory counts as used once it is written to: allocated and unwritten memory, and mapped
 // files, are still available.
-func (e *Engine) AvailableMemory() Sizes {
-	if len(e.places.devices) == 0 { // of a zero value
+func (p Places) Available() Sizes {
+	if len(p.Devices) == 0 { // of a zero value
 		return nil
 	}
-	return append(freeMemory(e.places.devices[:len(e.places.devices)-1]), AvailableHostMemory())
+	return append(freeMemory(p.Devices[:len(p.Devices)-1]), AvailableHostMemory())
 }
 
 // freeMemory returns the free memory that devices other than the CPU report.

@@ -1,4 +1,4 @@
-package device
+package layout
 
 import (
 	"errors"
@@ -59,18 +59,18 @@ func (p *Packing) Allocate() ([]*ggml.Tensor, error) {
 		return nil, err
 	}
 	tensors := make([]*ggml.Tensor, len(p.list))
-	if m.places.IsCPU() {
+	if m.places.Layout.IsCPU() {
 		for i, x := range p.list {
 			tensors[i] = p.c.NewTensor(ggml.F32, x.shape...)
 			m.Add(x.layer, x.kind, tensors[i])
 		}
 		return tensors, m.Allocate()
 	}
-	size, offsets := make([]int64, len(m.places.devices)), make([]int64, len(p.list))
+	size, offsets := make([]int64, len(m.places.Devices)), make([]int64, len(p.list))
 	for i := range p.list {
 		x := &p.list[i]
 		var err error
-		if x.device, err = m.places.index(x.layer, x.kind); err != nil {
+		if x.device, err = m.places.Index(x.layer, x.kind); err != nil {
 			return nil, err
 		}
 		offsets[i] = size[x.device]

@@ -1,4 +1,4 @@
-package device
+package layout
 
 import (
 	"errors"
@@ -68,50 +68,50 @@ func names(devices []*ggml.Device) string {
 	return strings.Join(list, ", ")
 }
 
-// places are a layout with all devices, the CPU last.
-type places struct {
-	Layout
-	devices []*ggml.Device
+// Places are the devices of a layout, checked, with the CPU as the last.
+type Places struct {
+	Layout  Layout
+	Devices []*ggml.Device
 }
 
-// places checks the devices.
-func (l Layout) places() (places, error) {
+// Places checks the devices.
+func (l Layout) Places() (Places, error) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
-		return places{}, err
+		return Places{}, err
 	}
-	p := places{l, slices.Clone(l.Devices)}
-	for i, d := range p.devices {
+	p := Places{l, slices.Clone(l.Devices)}
+	for i, d := range p.Devices {
 		switch {
 		case d == nil || *d == ggml.Device{}:
-			return places{}, fmt.Errorf("device %d of the layout is nil", i)
-		case slices.ContainsFunc(p.devices[:i], func(other *ggml.Device) bool { return *other == *d }):
-			return places{}, fmt.Errorf("the layout has %s twice; list each device once", d.Name())
+			return Places{}, fmt.Errorf("device %d of the layout is nil", i)
+		case slices.ContainsFunc(p.Devices[:i], func(other *ggml.Device) bool { return *other == *d }):
+			return Places{}, fmt.Errorf("the layout has %s twice; list each device once", d.Name())
 		case d.Type() == ggml.Accelerator:
-			return places{}, fmt.Errorf("%s works beside the CPU and holds no weights; leave it out of the layout", d.Name())
-		case d.Type() == ggml.CPU && i < len(p.devices)-1:
-			return places{}, errors.New("the CPU is not the last device of the layout; put it there, or leave it out")
+			return Places{}, fmt.Errorf("%s works beside the CPU and holds no weights; leave it out of the layout", d.Name())
+		case d.Type() == ggml.CPU && i < len(p.Devices)-1:
+			return Places{}, errors.New("the CPU is not the last device of the layout; put it there, or leave it out")
 		}
 	}
-	if n := len(p.devices); n == 0 || isNotCPU(p.devices[n-1]) {
-		p.devices = append(p.devices, cpu)
+	if n := len(p.Devices); n == 0 || isNotCPU(p.Devices[n-1]) {
+		p.Devices = append(p.Devices, cpu)
 	}
 	return p, nil
 }
 
-// index returns the device that holds weights of this kind.
-func (p places) index(layer int, kind string) (int, error) {
-	if p.Of == nil {
+// Index returns the index of the device that holds weights of this kind, see [Layout.Of].
+func (p Places) Index(layer int, kind string) (int, error) {
+	if p.Layout.Of == nil {
 		return 0, nil
 	}
-	i := p.Of(layer, kind)
-	if i >= 0 && i < len(p.devices) {
+	i := p.Layout.Of(layer, kind)
+	if i >= 0 && i < len(p.Devices) {
 		return i, nil
 	}
 	if layer >= 0 {
 		kind = fmt.Sprintf("%s of layer %d", kind, layer)
 	}
-	return 0, fmt.Errorf("the layout puts %s on device %d; its devices, counted from 0, are %s", kind, i, names(p.devices))
+	return 0, fmt.Errorf("the layout puts %s on device %d; its devices, counted from 0, are %s", kind, i, names(p.Devices))
 }
 
 // Sizes are sizes of memory in bytes, of each device of a layout in its order, and of the CPU

@@ -1,4 +1,4 @@
-package device
+package layout
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ type Memory struct {
 	// nil chooses none.
 	Resident func(t ggml.GGUFTensor) bool
 
-	places  places
+	places  Places
 	waiting [][]*ggml.Tensor // for Allocate, by device
 	buffers []*ggml.Buffers
 	sizes   Sizes
@@ -46,9 +46,9 @@ func (m *Memory) acquire(method string) error {
 // Load.
 func NewMemory(l Layout) *Memory {
 	m := &Memory{}
-	m.places, m.err = l.places()
-	m.waiting = make([][]*ggml.Tensor, len(m.places.devices))
-	m.sizes = make(Sizes, len(m.places.devices))
+	m.places, m.err = l.Places()
+	m.waiting = make([][]*ggml.Tensor, len(m.places.Devices))
+	m.sizes = make(Sizes, len(m.places.Devices))
 	return m
 }
 
@@ -60,7 +60,7 @@ func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
 	}
 	defer m.access.Release()
 	var i int
-	if i, m.err = m.places.index(layer, kind); m.err == nil {
+	if i, m.err = m.places.Index(layer, kind); m.err == nil {
 		m.waiting[i] = append(m.waiting[i], tensors...)
 	}
 }
@@ -73,7 +73,7 @@ func (m *Memory) Allocate() error {
 	defer m.access.Release()
 	for i, tensors := range m.waiting {
 		m.waiting[i] = nil
-		b, err := m.places.devices[i].BufferType().Allocate(tensors...)
+		b, err := m.places.Devices[i].BufferType().Allocate(tensors...)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 	cpu := len(m.sizes) - 1
 	parts, sizes, total := map[string]loadPart{}, map[loadPart]int64{}, int64(0)
 	for t := range g.Tensors() {
-		i, err := m.places.index(place(t.Name))
+		i, err := m.places.Index(place(t.Name))
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 		total += t.Size
 	}
 	loaded := int64(0)
-	for i, d := range m.places.devices {
+	for i, d := range m.places.Devices {
 		for _, part := range []loadPart{{i, false}, {i, true}} {
 			of := o
 			of.NoMmap = o.NoMmap || part.resident

@@ -1,0 +1,108 @@
+package layout_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// tinyModel has random weights.
+func tinyModel() *model.Model {
+	m, err := model.New(arch.Config{
+		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, nil, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
+
+// Spread a model over a GPU, where there is one, and the CPU: the first 20 layers here, the rest
+// there.
+func ExampleLayout() {
+	l := layout.Layout{} // the CPU
+	if gpu, err := ggml.DeviceByType(ggml.GPU); err == nil {
+		l.Devices = []*ggml.Device{gpu}
+		l.Of = func(layer int, _ string) int {
+			if layer >= 0 && layer < 20 {
+				return 0
+			}
+			return 1 // the CPU, which is always the last
+		}
+	}
+	// model.Load takes it, and what is made for the model goes by it.
+	fmt.Println(l.IsCPU() == (l.String() == "CPU"))
+	// Output: true
+}
+
+// Lay a model over the GPUs there are: as many of its layers as they have room for, with what a session needs.
+func ExamplePlanner() {
+	m := tinyModel() // or model.Load: on the CPU nothing is read
+	defer m.Close()
+	demand := device.NewDemand()
+	if err := infer.AddDemand(demand, m, infer.SessionOptions{Context: 64}); err != nil {
+		log.Fatal(err)
+	}
+	var gpus []*ggml.Device
+	devices, err := ggml.Devices()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Type() == ggml.GPU {
+			gpus = append(gpus, d)
+		}
+	}
+	plan, err := layout.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: demand.In}.Plan()
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Pass plan.Layout to model.Load; plan describes itself.
+	fmt.Println(plan.IsCPU() == (plan.String() == "all of the model is on the CPU"))
+	// Output: true
+}
+
+// The error for too many layers says how many fit.
+func ExampleShortageError() {
+	err := fmt.Errorf("plan: %w", &layout.ShortageError{Device: "CUDA0", Layers: 24, Need: 9 << 30, Free: 7 << 30, Fit: 19}) // as of Plan
+	var short *layout.ShortageError
+	if errors.As(err, &short) {
+		fmt.Println(short)
+		fmt.Println("so it will be", short.Fit)
+	}
+	// Output:
+	// 24 layers with all that belongs to them need 9.0 GiB of CUDA0, which has 7.0 GiB free; there is room for 19
+	// so it will be 19
+}
+
+// Give tensors memory where a layout puts what belongs to them.
+func ExampleMemory() {
+	c := ggml.NewContext()
+	defer c.Close()
+	memory := layout.NewMemory(layout.Layout{})
+	defer memory.Close()
+	for layer := range 2 {
+		memory.Add(layer, layout.KVCache, c.NewTensor(ggml.F16, 64, 128))
+	}
+	if err := memory.Allocate(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(memory.Sizes().Total()/1024, "KiB on the", memory.Layout())
+	// Output: 32 KiB on the CPU
+}
+
+// Sizes are of the devices of a layout, the CPU last.
+func ExampleSizes() {
+	weights, results := layout.Sizes{5 << 30, 1 << 30}, layout.Sizes{2 << 30, 0}
+	all := weights.Plus(results)
+	fmt.Println(all[0]>>30, "GiB on the device,", all.Total()>>30, "in all")
+	// Output: 7 GiB on the device, 8 in all
+}
