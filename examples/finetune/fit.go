@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -197,13 +198,13 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 		return of, nil, err
 	}
 	return of, func(of *train.Prospect) (whole bool, err error) {
-		of.Layout, whole, err = devices.Plan(s.model, func(to *device.Demand) error {
+		of.Layout, whole, err = devices.Plan(s.model, func(to *estimate.Memory) error {
 			o := of.Options
 			o.ComputeType = ggml.F32 // another takes hardly more
-			if err := train.AddDemand(to, of.Model, of.Trained, of.Data, o, of.Evaluated...); err != nil {
+			if err := train.AddEstimate(to, of.Model, of.Trained, of.Data, o, of.Evaluated...); err != nil {
 				return err
 			}
-			return sampler.addDemand(to, of.Trained.Adapters)
+			return sampler.addEstimate(to, of.Trained.Adapters)
 		})
 		if err == nil {
 			err = p.describeDevices(of)

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
@@ -35,12 +35,12 @@ func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags,
 	with func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error,
 ) error {
 	length := 0
-	m, err := flags.Load(func(to *device.Demand, m *inference.Model) (err error) {
+	m, err := flags.Load(func(to *estimate.Memory, m *inference.Model) (err error) {
 		if length, err = lengthOf(flags.Ctx, m.Model, of); err != nil {
 			return err
 		}
 		full := data.New(length, []data.Sample{{Tokens: make([]int32, length+1)}})
-		return train.AddEvaluationDemand(to, m.Model, m.Options.Adapters, train.EvaluatorOptions{}, full)
+		return train.AddEvaluationEstimate(to, m.Model, m.Options.Adapters, train.EvaluatorOptions{}, full)
 	})
 	if err != nil {
 		return err

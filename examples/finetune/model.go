@@ -5,7 +5,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/inference"
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -46,12 +46,12 @@ func (p *trainCommand) open(l layout.Layout) (*subject, error) {
 // layout finds that over devices which the run needs of the model, which is on the CPU.
 func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (layout.Layout, error) {
 	adapters := s.adapter.WithScale(1)
-	return p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *device.Demand) error {
+	return p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *estimate.Memory) error {
 		sampler, err := p.newSampler(s.model, sets.IsChat)
 		if err != nil {
 			return err
 		}
-		return sampler.addDemand(to, adapters)
+		return sampler.addEstimate(to, adapters)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
@@ -224,13 +225,13 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 
 // missing are the ops of the run that the devices lack which flags name.
 func missing(devices *placement.Choice, p train.Prospect) (placement.MissingOps, error) {
-	demand := device.NewDemand(devices.Devices()...)
+	needs := estimate.New(devices.Devices()...)
 	if !devices.IsCPU() {
-		if err := train.AddDemand(demand, p.Model, p.Trained, p.Data, p.Options, p.Evaluated...); err != nil {
+		if err := train.AddEstimate(needs, p.Model, p.Trained, p.Data, p.Options, p.Evaluated...); err != nil {
 			return placement.MissingOps{}, err
 		}
 	}
-	return devices.Missing(demand), nil
+	return devices.Missing(needs), nil
 }
 
 // planFiles adds the sizes of the adapter, and of all saves that stay.

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
@@ -77,8 +77,8 @@ func (s *sampler) context() (int, error) {
 	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
 }
 
-// addDemand adds to a demand what the session needs that sample writes to, if there is a prompt.
-func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
+// addEstimate adds to an estimate what the session needs that sample writes to, if there is a prompt.
+func (s *sampler) addEstimate(to *estimate.Memory, adapters model.Adapters) error {
 	if s.prompt == "" {
 		return nil
 	}
@@ -86,16 +86,16 @@ func (s *sampler) addDemand(to *device.Demand, adapters model.Adapters) error {
 	if err != nil {
 		return err
 	}
-	return infer.AddDemand(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
+	return infer.AddEstimate(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
 }
 
 // memory returns the memory that samples take on each device of a layout, beside the steps.
 func (s *sampler) memory(l layout.Layout, adapters model.Adapters) (layout.Sizes, error) {
-	demand := device.NewDemandIn(l)
-	if err := s.addDemand(demand, adapters); err != nil {
+	needs := estimate.NewIn(l)
+	if err := s.addEstimate(needs, adapters); err != nil {
 		return nil, err
 	}
-	parts, err := demand.Parts(l)
+	parts, err := needs.Parts(l)
 	return parts[infer.SessionsPart], err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -82,9 +83,9 @@ func TestCUDAPeak(t *testing.T) {
 				path := hollowModel(t, step.model, base)
 				mapped, err := model.Load(path, model.LoadOptions{})
 				require.NoError(t, err)
-				planned, demand := newCUDAAdapter(t, mapped), device.NewDemand(s.Device)
-				require.NoError(t, train.AddDemand(demand, mapped, train.Trainables{Adapters: planned.WithScale(1)}, step.data(), step.options(nil)))
-				need, err := demand.In(layout.On(s.Device))
+				planned, needs := newCUDAAdapter(t, mapped), estimate.New(s.Device)
+				require.NoError(t, train.AddEstimate(needs, mapped, train.Trainables{Adapters: planned.WithScale(1)}, step.data(), step.options(nil)))
+				need, err := needs.In(layout.On(s.Device))
 				require.NoError(t, err)
 				require.NoError(t, errors.Join(planned.Close(), mapped.Close()))
 

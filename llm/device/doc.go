@@ -1,14 +1,6 @@
 // Package device computes graphs on the devices of a layout: an [Engine] opens them, with memory for results, and chooses
-// the ops that suit them. It is not for saying which device holds which weight, which package layout does.
-//
-// # Memory estimates
-//
-// A [Demand] estimates what a run needs in any layout. It builds the graphs on the CPU, follows when each
-// result is needed, and allocates as ggml's allocator would. An estimate counts the ops of its layout; a plan, which has no
-// layout yet, the ops that all devices have, which need no less on the CPU. train.EstimateMemory and the planner use the same
-// Demand, and so agree.
-//
-// # Engines
+// the ops that suit them. It is not for saying which device holds which weight, which package layout does, and not for what
+// a run will need, which package estimate says.
 //
 // On the CPU alone an engine has a backend and a graph allocator. Other layouts have a scheduler, which runs ops where
 // their weights lie, copies between devices, and gives the CPU what a device lacks. A weight that lies elsewhere than the

@@ -31,7 +31,7 @@ type Engine struct {
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
-	there    *Engine                           // by whose ops it builds graphs, see [Demand.Engine]
+	there    *Engine                           // by whose ops it builds graphs, see [NewPlanning]
 	planned  func(u Use) (nn.Lowerings, error) // the lowerings of that layout
 	closed   bool
 	access   exclusive.Access
@@ -58,6 +58,26 @@ func New(o Options) (*Engine, error) {
 // NewCPU opens a CPU engine with that many threads; 0 stands for
 // [ggml.DefaultThreads].
 func NewCPU(threads int) (*Engine, error) { return New(Options{Threads: threads}) }
+
+// NewPlanning opens an engine that builds graphs of models in one layout by the ops of another, the target, to estimate what
+// they need there; it must not compute. Where it is not decided which of the target's devices holds what, graphs have the
+// ops that all of them have.
+func NewPlanning(models, target layout.Layout, decided bool) (*Engine, error) {
+	there, err := New(Options{Layout: target, Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	e, err := New(Options{Layout: models, Threads: 1})
+	if err != nil {
+		there.Close()
+		return nil, err
+	}
+	e.there, e.planned = there, there.Lowerings
+	if !decided {
+		e.planned = there.everywhere
+	}
+	return e, nil
+}
 
 func (e *Engine) open(threads int) error {
 	for _, d := range e.places.Devices[:len(e.places.Devices)-1] {

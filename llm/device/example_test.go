@@ -7,40 +7,9 @@ import (
 	"log"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
-	"github.com/goggml/ggml/llm/model"
 )
-
-// tinyModel has random weights.
-func tinyModel() *model.Model {
-	m, err := model.New(arch.Config{
-		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
-		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return m
-}
-
-// Know what a layout needs before anything lies there.
-func ExampleDemand() {
-	m := tinyModel()
-	defer m.Close()
-	demand := device.NewDemand()
-	if err := infer.AddDemand(demand, m, infer.SessionOptions{Context: 64}); err != nil {
-		log.Fatal(err)
-	}
-	need, err := demand.In(layout.Layout{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(need.Total() > m.Sizes().Total())
-	// Output: true
-}
 
 // Compute a graph on the devices of a layout, by the memory that the engine's graphs share.
 func ExampleEngine() {

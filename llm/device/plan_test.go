@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/optest"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
@@ -36,17 +37,17 @@ func planned(t *testing.T) []string {
 	return []string{"gemma3", "llama", "qwen3moe"}
 }
 
-// trainingDemand returns the demand of a training run.
-func trainingDemand(t *testing.T, m *model.Model, c train.Checkpointing) *device.Demand {
+// trainingEstimate returns the estimate of a training run.
+func trainingEstimate(t *testing.T, m *model.Model, c train.Checkpointing) *estimate.Memory {
 	t.Helper()
-	d := device.NewDemand()
-	require.NoError(t, train.AddDemand(d, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c)))
+	d := estimate.New()
+	require.NoError(t, train.AddEstimate(d, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c)))
 	return d
 }
 
 // The memory that a run is estimated to need in a layout, before anything lies there, is what it takes there, and
 // plans count the same.
-func TestDemandOfTraining(t *testing.T) {
+func TestEstimateOfTraining(t *testing.T) {
 	all := layouts(t)
 	all["one device"] = layout.On(all["by kind"].Devices[0])
 	for _, name := range planned(t) {
@@ -54,7 +55,7 @@ func TestDemandOfTraining(t *testing.T) {
 		for place, l := range all {
 			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
 				t.Run(fmt.Sprint(name, " ", place, " ", c), func(t *testing.T) {
-					demanded, err := trainingDemand(t, m, c).Parts(l)
+					demanded, err := trainingEstimate(t, m, c).Parts(l)
 					require.NoError(t, err)
 					var planned layout.Sizes
 					for _, sizes := range demanded {
@@ -80,9 +81,9 @@ func TestDemandOfTraining(t *testing.T) {
 					requireEstimate(t, on.Sizes(), said.Weights)
 					requireEstimate(t, sizesOf(t, e, on, newAdapter(t, on)), said.Adapters)
 
-					demand := device.NewDemandIn(l)
-					require.NoError(t, train.AddEvaluationDemand(demand, m, nil, train.EvaluatorOptions{}, samples(m.Config().Vocab)))
-					parts, err := demand.Parts(l)
+					needs := estimate.NewIn(l)
+					require.NoError(t, train.AddEvaluationEstimate(needs, m, nil, train.EvaluatorOptions{}, samples(m.Config().Vocab)))
+					parts, err := needs.Parts(l)
 					require.NoError(t, err)
 					evaluator, err := train.NewEvaluator(on, train.EvaluatorOptions{Engine: e})
 					require.NoError(t, err)
@@ -146,8 +147,8 @@ func TestPlans(t *testing.T) {
 	for _, name := range planned(t) {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
-			demand := trainingDemand(t, m, train.CheckpointingOff)
-			all, err := demand.In(layout.On(a))
+			needs := trainingEstimate(t, m, train.CheckpointingOff)
+			all, err := needs.In(layout.On(a))
 			require.NoError(t, err)
 			half := m.Config().Layers / 2
 			runsAlike(t, m, runOn(t, m, newEngine(t, device.Options{OpSet: device.Stock})), map[string]layout.Planner{
@@ -179,10 +180,10 @@ func runOn(t *testing.T, m *model.Model, e *device.Engine) planRun {
 
 // runsAlike demands that a model of a file trains and speaks over what is planned as it does elsewhere.
 func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layout.Planner) {
-	demand := trainingDemand(t, m, train.CheckpointingOff)
+	needs := trainingEstimate(t, m, train.CheckpointingOff)
 	for what, p := range plans {
 		t.Run(what, func(t *testing.T) {
-			p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), demand.In
+			p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), needs.In
 			plan, err := p.Plan()
 			require.NoError(t, err)
 			t.Log(plan)
@@ -234,7 +235,7 @@ func greediest(logits []float32) int {
 }
 
 // A session needs what it was said to need, from when it is made on, whatever it computes.
-func TestDemandOfSessions(t *testing.T) {
+func TestEstimateOfSessions(t *testing.T) {
 	ctx := t.Context()
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	c, far := m.Config(), layouts(t)
@@ -247,9 +248,9 @@ func TestDemandOfSessions(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(name, " ", sequences), func(t *testing.T) {
 				o := infer.SessionOptions{Sequences: sequences, Context: 300, Batch: 64, CacheType: ggml.F16, Adapters: trained(t, m).WithScale(1)}
-				demand := device.NewDemandIn(l)
-				require.NoError(t, infer.AddDemand(demand, m, o))
-				said, err := demand.In(l)
+				needs := estimate.NewIn(l)
+				require.NoError(t, infer.AddEstimate(needs, m, o))
+				said, err := needs.In(l)
 				require.NoError(t, err)
 
 				on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
@@ -280,16 +281,16 @@ func TestDemandOfSessions(t *testing.T) {
 		}
 	}
 	adapters := trained(t, m).WithScale(1)
-	bare := device.NewDemand()
-	require.NoError(t, m.AddDemand(bare, adapters))
+	bare := estimate.New()
+	require.NoError(t, m.AddEstimate(bare, adapters))
 	without, err := bare.In(layout.On(d))
 	require.NoError(t, err)
-	evaluations := device.NewDemand()
-	require.NoError(t, train.AddEvaluationDemand(evaluations, m, adapters, train.EvaluatorOptions{}, samples(c.Vocab)))
+	evaluations := estimate.New()
+	require.NoError(t, train.AddEvaluationEstimate(evaluations, m, adapters, train.EvaluatorOptions{}, samples(c.Vocab)))
 	sizes, err := evaluations.In(layout.On(d))
 	require.NoError(t, err)
 	require.Greater(t, sizes[0], without[0])
-	full, err := trainingDemand(t, m, train.CheckpointingOff).In(layout.On(d))
+	full, err := trainingEstimate(t, m, train.CheckpointingOff).In(layout.On(d))
 	require.NoError(t, err)
 	require.Less(t, sizes[0], full[0])
 }

@@ -46,8 +46,8 @@ func TestHundredSteps(t *testing.T) {
 		one := newEngine(t, device.Options{OpSet: device.Stock})
 		single := trainer(m, one)
 		text := greedy(t, m, one)
-		demand := trainingDemand(t, m, train.CheckpointingOff)
-		all, err := demand.In(layout.On(a))
+		needs := trainingEstimate(t, m, train.CheckpointingOff)
+		all, err := needs.In(layout.On(a))
 		require.NoError(t, err)
 		half := m.Config().Layers / 2
 		tolerance := 1e-6
@@ -60,7 +60,7 @@ func TestHundredSteps(t *testing.T) {
 			"a device with too little": {Devices: []*ggml.Device{small(t, all[0]*3/4)}},
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
-				p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, demand.In
+				p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, needs.In
 				plan, err := p.Plan()
 				require.NoError(t, err)
 				on := loadOn(t, m, plan.Layout)

@@ -134,8 +134,8 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	want := runOn(t, loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)}))
-	demand := trainingDemand(t, m, train.CheckpointingOff)
-	need, err := demand.In(layout.On(d))
+	needs := trainingEstimate(t, m, train.CheckpointingOff)
+	need, err := needs.In(layout.On(d))
 	require.NoError(t, err)
 	const much = 1 << 40
 	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.Itoa(much))
@@ -143,7 +143,7 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.FormatInt(used+need[0]*3/4, 10))
 	require.Equal(t, need[0]*3/4, d.Properties().MemoryFree)
 	all := m.Config().Layers
-	_, err = layout.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: demand.In, DeviceLayers: &all}.Plan()
+	_, err = layout.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: needs.In, DeviceLayers: &all}.Plan()
 	require.Regexp(t, `^2 layers with all that belongs to them need \d+\.\d KiB of Vulkan0, which has \d+\.\d KiB free; there is room for 1$`, err.Error())
 	runsAlike(t, m, want, map[string]layout.Planner{"too little": {Devices: []*ggml.Device{d}}})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -237,8 +237,8 @@ func TestNewSessionErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := infer.NewSession(m, c.o)
 			require.ErrorContains(t, err, c.err)
-			if c.name != "memory" && c.name != "threads" { // a demand has neither
-				require.ErrorContains(t, infer.AddDemand(device.NewDemand(), m, c.o), c.err)
+			if c.name != "memory" && c.name != "threads" { // an estimate has neither
+				require.ErrorContains(t, infer.AddEstimate(estimate.New(), m, c.o), c.err)
 			}
 		})
 	}

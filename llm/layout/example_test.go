@@ -7,7 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
@@ -47,8 +47,8 @@ func ExampleLayout() {
 func ExamplePlanner() {
 	m := tinyModel() // or model.Load: on the CPU nothing is read
 	defer m.Close()
-	demand := device.NewDemand()
-	if err := infer.AddDemand(demand, m, infer.SessionOptions{Context: 64}); err != nil {
+	needs := estimate.New()
+	if err := infer.AddEstimate(needs, m, infer.SessionOptions{Context: 64}); err != nil {
 		log.Fatal(err)
 	}
 	var gpus []*ggml.Device
@@ -61,7 +61,7 @@ func ExamplePlanner() {
 			gpus = append(gpus, d)
 		}
 	}
-	plan, err := layout.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: demand.In}.Plan()
+	plan, err := layout.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: needs.In}.Plan()
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 )
 
 const tokenEmbd = "token_embd.weight"
@@ -84,14 +85,14 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 	return nil
 }
 
-// The parts of a demand that are a model's.
+// The parts of an estimate that are a model's.
 const (
 	WeightsPart  = "weights"
 	AdaptersPart = "adapters"
 )
 
-// AddDemand adds the weights, and adapters of them, to a demand.
-func (m *Model) AddDemand(to *device.Demand, adapters Adapters) error {
+// AddEstimate adds the weights, and adapters of them, to an estimate.
+func (m *Model) AddEstimate(to *estimate.Memory, adapters Adapters) error {
 	if err := m.CheckAdapters(adapters); err != nil {
 		return err
 	}

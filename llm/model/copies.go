@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 )
 
@@ -254,9 +255,9 @@ func (c *Copies) Sizes() layout.Sizes {
 	return c.memory.Sizes().Plus(c.update.Workspace.Sizes())
 }
 
-// AddDemand adds them to a demand.
-func (c *Copies) AddDemand(to *device.Demand) error {
-	if err := c.acquire("Copies.AddDemand"); err != nil {
+// AddEstimate adds them to an estimate.
+func (c *Copies) AddEstimate(to *estimate.Memory) error {
+	if err := c.acquire("Copies.AddEstimate"); err != nil {
 		return err
 	}
 	defer c.access.Release()

@@ -6,6 +6,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -58,15 +59,15 @@ func (e MemoryEstimate) Total() layout.Sizes {
 }
 
 // EstimateMemory says how much memory a run takes in a layout that [New] would begin, with evaluations
-// of these data sets and without: what [AddDemand] says of it, by which layouts are planned. The model lies on the
+// of these data sets and without: what [AddEstimate] says of it, by which layouts are planned. The model lies on the
 // CPU, as mapped from its file; nothing of it is read, and nothing computed. CheckpointingAuto stands for off,
 // and WeightCopies of nil for none.
 func EstimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
-	demand := device.NewDemandIn(l)
-	if err := AddDemand(demand, m, trained, d, o, evaluated...); err != nil {
+	needs := estimate.NewIn(l)
+	if err := AddEstimate(needs, m, trained, d, o, evaluated...); err != nil {
 		return MemoryEstimate{}, err
 	}
-	parts, err := demand.Parts(l)
+	parts, err := needs.Parts(l)
 	return MemoryEstimate{
 		Weights: parts[model.WeightsPart], Adapters: parts[model.AdaptersPart],
 		Optimizer: parts[optimizerPart], Copies: parts[copiesPart], Step: parts[stepPart], Evaluations: parts[evaluationsPart],

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -71,9 +72,9 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
 	}
 	o := infer.SessionOptions{Context: f.Ctx, Sequences: sequences, CacheType: cacheType, FullCache: f.SWAFull}
-	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences}, func(to *device.Demand, m *Model) error {
+	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences}, func(to *estimate.Memory, m *Model) error {
 		o.Adapters = m.Options.Adapters
-		return infer.AddDemand(to, m.Model, o)
+		return infer.AddEstimate(to, m.Model, o)
 	})
 	if err == nil {
 		m.Options.CacheType, m.Options.FullCache = o.CacheType, o.FullCache
@@ -82,12 +83,12 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 }
 
 // Load opens the model with its matrices as they are in the file, which no session need be quick
-// with. On devices it needs what demand adds.
-func (f *ModelFlags) Load(demand func(to *device.Demand, m *Model) error) (*Model, error) {
-	return f.open(model.LoadOptions{}, demand)
+// with. On devices it needs what needs adds.
+func (f *ModelFlags) Load(needs func(to *estimate.Memory, m *Model) error) (*Model, error) {
+	return f.open(model.LoadOptions{}, needs)
 }
 
-func (f *ModelFlags) open(o model.LoadOptions, demand func(to *device.Demand, m *Model) error) (*Model, error) {
+func (f *ModelFlags) open(o model.LoadOptions, needs func(to *estimate.Memory, m *Model) error) (*Model, error) {
 	began := time.Now()
 	args, err := adapters.ParseAll("--lora", f.LoRA)
 	if err != nil {
@@ -102,7 +103,7 @@ func (f *ModelFlags) open(o model.LoadOptions, demand func(to *device.Demand, m 
 		if err != nil {
 			return nil, err
 		}
-		o.Layout, err = devices.Lay(os.Stderr, sketch.Model, func(to *device.Demand) error { return demand(to, sketch) })
+		o.Layout, err = devices.Lay(os.Stderr, sketch.Model, func(to *estimate.Memory) error { return needs(to, sketch) })
 		sketch.Close()
 		if err != nil {
 			return nil, err

@@ -9,25 +9,25 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // Lay finds the layout of a model over the devices, and says it. Of several demands, ways to compute the same, it
 // takes the first with which all layers lie whole on devices, or else the last.
-func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand) error) (layout.Layout, error) {
+func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*estimate.Memory) error) (layout.Layout, error) {
 	if c.IsCPU() {
 		return layout.Layout{}, nil
 	}
 	var found *finding
 	var err error
 	for _, add := range demands {
-		demand := device.NewDemand(c.Devices()...)
-		if err := add(demand); err != nil {
+		needs := estimate.New(c.Devices()...)
+		if err := add(needs); err != nil {
 			return layout.Layout{}, err
 		}
-		if found, err = c.find(m, demand); err == nil && (found.plan == nil || found.plan.IsWhole()) {
+		if found, err = c.find(m, needs); err == nil && (found.plan == nil || found.plan.IsWhole()) {
 			break
 		}
 	}
@@ -45,15 +45,15 @@ func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*device.Demand
 }
 
 // Plan finds the layout without saying it, and reports whether all layers lie whole on devices.
-func (c *Choice) Plan(m *model.Model, add func(*device.Demand) error) (layout.Layout, bool, error) {
+func (c *Choice) Plan(m *model.Model, add func(*estimate.Memory) error) (layout.Layout, bool, error) {
 	if c.IsCPU() {
 		return layout.Layout{}, true, nil
 	}
-	demand := device.NewDemand(c.Devices()...)
-	if err := add(demand); err != nil {
+	needs := estimate.New(c.Devices()...)
+	if err := add(needs); err != nil {
 		return layout.Layout{}, false, err
 	}
-	found, err := c.find(m, demand)
+	found, err := c.find(m, needs)
 	if err != nil || found.plan == nil {
 		return layout.Layout{}, false, err
 	}
@@ -83,13 +83,13 @@ type finding struct {
 	notes []string
 }
 
-func (c *Choice) find(m *model.Model, demand *device.Demand) (*finding, error) {
+func (c *Choice) find(m *model.Model, needs *estimate.Memory) (*finding, error) {
 	planner := layout.Planner{
 		Devices: c.devices, Layers: m.Config().Layers, Tied: m.Config().Tied, Split: c.split, Experts: m.Architecture().Experts(),
-		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: demand.In, Free: c.free(c.devices),
+		DeviceLayers: cli.Optional(c.flags.GPULayers), Need: needs.In, Free: c.free(c.devices),
 	}
 	found := &finding{}
-	missing := c.Missing(demand)
+	missing := c.Missing(needs)
 	found.notes = missing.lines()
 	able := slices.DeleteFunc(c.Devices(), func(d *ggml.Device) bool { return missing.of(d) != nil })
 	if !c.isAuto {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 )
 
 // MissingOps are the ops of a run that devices lack.
@@ -21,11 +21,11 @@ type DeviceLacks struct {
 	Ops    []string `json:"ops"`
 }
 
-// Missing are the ops of a demand that the devices lack. It was made for them, see [Choice.Devices].
-func (c *Choice) Missing(demand *device.Demand) MissingOps {
+// Missing are the ops of an estimate that the devices lack. It was made for them, see [Choice.Devices].
+func (c *Choice) Missing(needs *estimate.Memory) MissingOps {
 	m := MissingOps{Devices: []DeviceLacks{}, isAuto: c.isAuto}
 	for _, d := range c.Devices() {
-		if ops := demand.Lacks(d); len(ops) > 0 {
+		if ops := needs.Lacks(d); len(ops) > 0 {
 			m.Devices = append(m.Devices, DeviceLacks{d.Name(), ops})
 		}
 	}

@@ -170,7 +170,7 @@ func (c *Choice) IsCPU() bool {
 	return !slices.ContainsFunc(c.devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU })
 }
 
-// Devices are those that are not the CPU, whose ops a demand is to look at.
+// Devices are those that are not the CPU, whose ops an estimate is to look at.
 func (c *Choice) Devices() []*ggml.Device {
 	return slices.DeleteFunc(slices.Clone(c.devices), func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -15,7 +15,7 @@ import (
 // Lay finds the layout of the model, which is on the CPU, for a run over devices, and says it to w. Where that is
 // left to the run, layers are recomputed if that lets more of them lie on devices. What the program needs besides
 // others add.
-func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*device.Demand) error) (layout.Layout, error) {
+func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*estimate.Memory) error) (layout.Layout, error) {
 	var evaluated []*data.Dataset
 	if sets.Valid != nil {
 		evaluated = append(evaluated, sets.Valid)
@@ -25,11 +25,11 @@ func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trai
 		ways = []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn}
 	}
 	o.ComputeType = ggml.F32 // another takes hardly more
-	var demands []func(*device.Demand) error
+	var demands []func(*estimate.Memory) error
 	for _, way := range ways {
-		demands = append(demands, func(to *device.Demand) error {
+		demands = append(demands, func(to *estimate.Memory) error {
 			o.Checkpointing = way
-			err := f.NameFlags(train.AddDemand(to, m, trained, sets.Train, o, evaluated...))
+			err := f.NameFlags(train.AddEstimate(to, m, trained, sets.Train, o, evaluated...))
 			for _, add := range others {
 				if err == nil {
 					err = add(to)

@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
@@ -97,9 +98,9 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	keep(packed, nil)
 	keep(memory.NewPacking(packed), nil)
 	keep(&parallel.Group{}, nil)
-	demand := device.NewDemand()
-	keep(demand, m.AddDemand(demand, adapters))
-	keep(layout.Planner{Layers: 2, Need: demand.In}.Plan())
+	needs := estimate.New()
+	keep(needs, m.AddEstimate(needs, adapters))
+	keep(layout.Planner{Layers: 2, Need: needs.In}.Plan())
 	template, err := chat.Parse("template", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
 	keep(template, err)
 	prologueOfData(t, template, keep)

@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
@@ -178,16 +179,17 @@ var public = registry{
 		{"data.Expand", reflect.ValueOf(data.Expand)},
 		{"data.Folder", reflect.ValueOf(data.Folder)},
 		{"device.RepackingOf", reflect.ValueOf(device.RepackingOf)},
-		{"device.NewDemand", reflect.ValueOf(device.NewDemand)},
-		{"device.NewDemandIn", reflect.ValueOf(device.NewDemandIn)},
 		{"device.New", reflect.ValueOf(device.New)},
 		{"device.NewCPU", reflect.ValueOf(device.NewCPU)},
+		{"device.NewPlanning", reflect.ValueOf(device.NewPlanning)},
+		{"estimate.New", reflect.ValueOf(estimate.New)},
+		{"estimate.NewIn", reflect.ValueOf(estimate.NewIn)},
 		{"generate.Embed", reflect.ValueOf(generate.Embed)},
 		{"generate.NewChat", reflect.ValueOf(generate.NewChat)},
 		{"generate.Texts", reflect.ValueOf(generate.Texts)},
 		{"generate.Stream", reflect.ValueOf(generate.Stream)},
 		{"generate.Text", reflect.ValueOf(generate.Text)},
-		{"infer.AddDemand", reflect.ValueOf(infer.AddDemand)},
+		{"infer.AddEstimate", reflect.ValueOf(infer.AddEstimate)},
 		{"infer.NewSession", reflect.ValueOf(infer.NewSession)},
 		{"layout.AvailableHostMemory", reflect.ValueOf(layout.AvailableHostMemory)},
 		{"layout.Bytes", reflect.ValueOf(layout.Bytes)},
@@ -229,8 +231,8 @@ var public = registry{
 		{"tokenizer.TrainBPE", reflect.ValueOf(tokenizer.TrainBPE)},
 		{"tokenizer.FromMetadata", reflect.ValueOf(tokenizer.FromMetadata)},
 		{"tokenizer.New", reflect.ValueOf(tokenizer.New)},
-		{"train.AddDemand", reflect.ValueOf(train.AddDemand)},
-		{"train.AddEvaluationDemand", reflect.ValueOf(train.AddEvaluationDemand)},
+		{"train.AddEstimate", reflect.ValueOf(train.AddEstimate)},
+		{"train.AddEvaluationEstimate", reflect.ValueOf(train.AddEvaluationEstimate)},
 		{"train.CheckModel", reflect.ValueOf(train.CheckModel)},
 		{"train.DataOrigin", reflect.ValueOf(train.DataOrigin)},
 		{"train.LoadParameters", reflect.ValueOf(train.LoadParameters)},
@@ -450,7 +452,6 @@ var public = registry{
 		reflect.TypeFor[data.Stats](),
 		reflect.TypeFor[data.TextOptions](),
 		reflect.TypeFor[data.Warning](),
-		reflect.TypeFor[device.Demand](),
 		reflect.TypeFor[device.Engine](),
 		reflect.TypeFor[device.OpSet](),
 		reflect.TypeFor[device.Options](),
@@ -458,6 +459,7 @@ var public = registry{
 		reflect.TypeFor[device.Use](),
 		reflect.TypeFor[device.Work](),
 		reflect.TypeFor[device.Workspace](),
+		reflect.TypeFor[estimate.Memory](),
 		reflect.TypeFor[generate.Chat](),
 		reflect.TypeFor[generate.ChatOptions](),
 		reflect.TypeFor[generate.Finish](),
@@ -594,9 +596,9 @@ var public = registry{
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
 		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use: while it answers, another answer is an error.",
-		reflect.TypeFor[device.Demand]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, the engine's.",
+		reflect.TypeFor[estimate.Memory]():   "It is used by one goroutine.",
 		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, as its session is not: while it answers, another answer is an error.",
 		reflect.TypeFor[infer.Sequence]():    "It is used by one goroutine, the session's.",
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",

@@ -5,11 +5,12 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// The parts of a demand beside the model.
+// The parts of an estimate beside the model.
 const (
 	optimizerPart   = "optimizer"
 	copiesPart      = "copies"
@@ -17,12 +18,12 @@ const (
 	evaluationsPart = "evaluations"
 )
 
-// AddDemand adds to a demand what a run of [New] needs, with evaluations of these data sets and without: the
-// parts of [EstimateMemory]. The model lies on the CPU, and nothing of it is read; [device.Demand.In] estimates
+// AddEstimate adds to an estimate what a run of [New] needs, with evaluations of these data sets and without: the
+// parts of [EstimateMemory]. The model lies on the CPU, and nothing of it is read; [estimate.Memory.In] estimates
 // other layouts. CheckpointingAuto stands for off, and WeightCopies of nil for none: copies take what memory
 // layers leave.
-func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
-	if err := m.AddDemand(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
+func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
+	if err := m.AddEstimate(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
 		return err
 	}
 	e, err := to.Engine(m.Layout())
@@ -51,13 +52,13 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	}
 	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
 	if !to.IsCPU() {
-		if err := t.opt.addRunsDemand(to); err != nil {
+		if err := t.opt.addRunsEstimate(to); err != nil {
 			return err
 		}
 	}
 	to.Part(copiesPart)
 	if t.copies != nil {
-		if err := t.copies.AddDemand(to); err != nil {
+		if err := t.copies.AddEstimate(to); err != nil {
 			return err
 		}
 	}
@@ -65,12 +66,12 @@ func AddDemand(to *device.Demand, m *model.Model, trained Trainables, d *data.Da
 	to.Compute(t.opt.update.Graph)
 	to.Part(stepPart)
 	to.Compute(t.loss.graphs[0].Graph)
-	t.evaluator.addDemand(to)
+	t.evaluator.addEstimate(to)
 	return to.Check()
 }
 
-// addRunsDemand adds what updates need of devices, where parameters of adapters lie in runs: results as large as one.
-func (o *optimizer) addRunsDemand(to *device.Demand) error {
+// addRunsEstimate adds what updates need of devices, where parameters of adapters lie in runs: results as large as one.
+func (o *optimizer) addRunsEstimate(to *estimate.Memory) error {
 	lowerings, err := o.engine.Lowerings(device.Use{})
 	if err != nil {
 		return err
@@ -93,10 +94,10 @@ func (o *optimizer) addRunsDemand(to *device.Demand) error {
 // isAdapter reports whether the parameter belongs to a weight, and is not it.
 func (p parameter) isAdapter() bool { return p.Name() != p.weight.Name }
 
-// AddEvaluationDemand adds to a demand what an [Evaluator] needs for data sets: the model with its adapters,
+// AddEvaluationEstimate adds to an estimate what an [Evaluator] needs for data sets: the model with its adapters,
 // and the results. The model lies on the CPU, and nothing of it is read.
-func AddEvaluationDemand(to *device.Demand, m *model.Model, adapters model.Adapters, o EvaluatorOptions, sets ...*data.Dataset) error {
-	if err := m.AddDemand(to, adapters); err != nil {
+func AddEvaluationEstimate(to *estimate.Memory, m *model.Model, adapters model.Adapters, o EvaluatorOptions, sets ...*data.Dataset) error {
+	if err := m.AddEstimate(to, adapters); err != nil {
 		return err
 	}
 	e, err := to.Engine(m.Layout())
@@ -118,11 +119,11 @@ func AddEvaluationDemand(to *device.Demand, m *model.Model, adapters model.Adapt
 			return err
 		}
 	}
-	evaluator.addDemand(to)
+	evaluator.addEstimate(to)
 	return to.Check()
 }
 
-func (e *Evaluator) addDemand(to *device.Demand) {
+func (e *Evaluator) addEstimate(to *estimate.Memory) {
 	to.Part(evaluationsPart)
 	for _, g := range e.graphs { // of several data sets of one shape there is one
 		to.Compute(g.graph.graphs[0].Graph)

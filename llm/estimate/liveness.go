@@ -1,4 +1,4 @@
-package device
+package estimate
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ type liveness struct {
 // A block is memory: of a result and its views, of what is held, or of an input.
 type block struct {
 	size  int64
-	owner int   // in Demand.held, −1 for none
+	owner int   // in Memory.held, −1 for none
 	node  int   // that makes it; −1 for what is there before
 	uses  []int // nodes that read it, in order
 	over  int   // the block that a result may be written over, −1 for none
@@ -30,7 +30,7 @@ type liveNode struct {
 	inPlace bool  // its result may be written over an operand
 	sources []int // blocks
 	whole   []int // the sources that it reads whole, not through a view
-	owner   int   // in Demand.held, of the weight with which it computes or to which it writes; −1 for none
+	owner   int   // in Memory.held, of the weight with which it computes or to which it writes; −1 for none
 	onCPU   bool  // wherever that lies
 }
 
@@ -41,7 +41,7 @@ func aligned(size int64) int64 {
 }
 
 // livenessOf reads a graph.
-func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
+func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 	l, of := &liveness{}, map[ggml.TensorKey]int{}
 	blockOf := func(t *ggml.Tensor) int {
 		if root, is := t.ViewSource(); is {
@@ -49,7 +49,7 @@ func (d *Demand) livenessOf(g *ggml.Graph) *liveness {
 		}
 		i, known := of[t.Key()]
 		if !known {
-			owner, isHeld := d.owners[t.Key()]
+			owner, isHeld := m.owners[t.Key()]
 			if !isHeld {
 				owner = -1
 			}

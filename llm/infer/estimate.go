@@ -2,20 +2,20 @@ package infer
 
 import (
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// SessionsPart names what [AddDemand] adds beside the model and its adapters, for [device.Demand.Parts].
+// SessionsPart names what [AddEstimate] adds beside the model and its adapters, for [estimate.Memory.Parts].
 const SessionsPart = "sessions"
 
-// AddDemand adds to a demand what a session needs: the model with its adapters, the KV cache, and the results of
-// the largest passes. The model lies on the CPU, and nothing of it is read; [device.Demand.In] estimates other
+// AddEstimate adds to an estimate what a session needs: the model with its adapters, the KV cache, and the results of
+// the largest passes. The model lies on the CPU, and nothing of it is read; [estimate.Memory.In] estimates other
 // layouts.
-func AddDemand(to *device.Demand, m *model.Model, o SessionOptions) error {
+func AddEstimate(to *estimate.Memory, m *model.Model, o SessionOptions) error {
 	d, err := o.decoder(m)
 	if err == nil {
-		err = m.AddDemand(to, o.Adapters)
+		err = m.AddEstimate(to, o.Adapters)
 	}
 	if err != nil {
 		return err
