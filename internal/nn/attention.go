@@ -10,10 +10,10 @@ import (
 type AttentionOptions struct {
 	Scale  float32 // of q·k
 	Window Window
-	// Bidirectional lets a query see the keys after it, too: all of its sample. Neither a window nor
-	// ALiBi goes with it.
+	// Bidirectional lets a query see the keys after it, too: all of its sample, or of a symmetric window.
 	Bidirectional bool
 	Scores        ScoreOptions
+	Bias          *ggml.Tensor // see [AttentionOperands]
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
@@ -21,20 +21,33 @@ type AttentionOptions struct {
 	Branched bool
 }
 
-// A Window bounds what a query sees of its sample, up to its own position; the zero value is all.
+// A Window bounds what a query sees of its sample, up to its own position unless it is symmetric; the zero value is all.
 type Window struct {
 	Size int // number of keys, with its own; 0 is all
 	// Chunked makes it one of those into which positions are divided: a query sees the keys of its
 	// own, up to itself.
 	Chunked bool
+	// Symmetric centres it on the query, which sees half of Size on both sides.
+	Symmetric bool
 }
 
 // String is the number, and of which kind it is.
 func (w Window) String() string {
-	if w.Chunked {
+	switch {
+	case w.Chunked:
 		return fmt.Sprint(w.Size, ", chunked")
+	case w.Symmetric:
+		return fmt.Sprint(w.Size, ", symmetric")
 	}
 	return fmt.Sprint(w.Size)
+}
+
+// hides reports whether some query of a sequence of length n does not see a key that it would see without the window.
+func (w Window) hides(n int64) bool {
+	if w.Symmetric {
+		return w.Size > 0 && int64(w.Size/2) < n-1
+	}
+	return w.Size > 0 && int64(w.Size) < n
 }
 
 // First is the first position that the query at a position sees.
@@ -44,6 +57,8 @@ func (w Window) First(pos int) int {
 		return 0
 	case w.Chunked:
 		return pos / w.Size * w.Size
+	case w.Symmetric:
+		return max(0, pos-w.Size/2)
 	}
 	return max(0, pos-w.Size+1)
 }
@@ -75,6 +90,8 @@ type AttentionOperands struct {
 	// nearer by their number. nil means none.
 	HiddenFrom, HiddenTo KeyOfQuery
 	Scores               ScoreOptions
+	// Bias [n, n, heads] of keys and queries is added to the scaled scores, and gets no gradient; nil means none.
+	Bias *ggml.Tensor
 }
 
 // A KeyOfQuery is the input of a key of each query [n, batch], in the type that a kernel asks for, I32 or F32.
@@ -94,12 +111,12 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores}
-	if int64(o.Window.Size) >= tokens/o.Rows {
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores, Bias: o.Bias}
+	if !o.Window.hides(tokens / o.Rows) {
 		o.Window = Window{} // it hides nothing
 	}
 	operands.FirstVisible, operands.LastVisible = t.visible(o, tokens/o.Rows)
-	operands.Window, operands.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked
+	operands.Window, operands.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked && !o.Bidirectional
 	if o.Branched {
 		operands.HiddenFrom, operands.HiddenTo = t.hidden(tokens/o.Rows, o.Rows)
 		operands.Window = 0 // keys of a window may lie before the hidden ones
@@ -126,7 +143,7 @@ func (t *Tape) visible(o AttentionOptions, length int64) (first, last KeyOfQuery
 		return nil, nil
 	}
 	if o.Bidirectional {
-		last = t.lastVisible(length, o.Rows)
+		last = t.lastVisible(o.Window, length, o.Rows)
 	}
 	return t.firstVisible(o.Window, length, o.Rows), last
 }

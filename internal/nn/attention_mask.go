@@ -6,13 +6,29 @@ import "github.com/goggml/ggml"
 // infinity meets another.
 const masked = 1e30
 
-// mask [keys, n, 1, batch] of a block is 0 where a query sees a key, for ALiBi less their distance, and
-// very low where not; nil where all see all.
+// mask [keys, n, 1 or heads, batch] of a block is added to its scores; nil where that changes nothing.
 func mask(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
+	c, hidden := t.C, hiddenKeys(t, a, b, block)
+	if a.Bias == nil {
+		return hidden
+	}
+	bias := c.View(a.Bias, []int64{a.Bias.Dim(0), b.to - b.from, a.Bias.Dim(2)}, []int64{a.Bias.Stride(1), a.Bias.Stride(2)}, b.from*a.Bias.Stride(1))
+	if hidden == nil {
+		return contiguous(c, bias)
+	}
+	return c.Add(c.Repeat(hidden, hidden.Dim(0), hidden.Dim(1), bias.Dim(2), hidden.Dim(3)), bias)
+}
+
+// hiddenKeys [keys, n, 1, batch] of a block is 0 where a query sees a key, for ALiBi less their distance, and
+// very low where not; nil where all see all.
+func hiddenKeys(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
 	c := t.C
 	var hidden *ggml.Tensor
-	if !a.Bidirectional {
+	switch {
+	case !a.Bidirectional:
 		hidden = causalMask(t, a, b, block)
+	case a.Scores.MaxBias != 0:
+		hidden = distances(t, b)
 	}
 	if a.FirstVisible == nil && a.LastVisible == nil || a.OnlyWindow {
 		return hidden
@@ -28,6 +44,19 @@ func mask(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor
 		hidden = hideBetween(c, hidden, a, b, keys)
 	}
 	return hidden
+}
+
+// distancesOf identifies the distances of n queries to as many keys.
+type distancesOf struct{ from, n, keys int64 }
+
+// distances [keys, n] of the queries of a block to all keys, negated.
+func distances(t *Tape, b *scoreBlock) *ggml.Tensor {
+	n, keys := b.to-b.from, b.end-b.first
+	return t.constant(distancesOf{b.from, n, keys}, func() *ggml.Tensor {
+		c := t.C
+		queries := c.Repeat(c.Reshape(c.Arange(float32(b.from), float32(b.to), 1), 1, n), keys, n)
+		return c.Neg(c.Abs(c.Sub(queries, c.Arange(float32(b.first), float32(b.end), 1))))
+	})
 }
 
 // hideBetween hides the keys that queries skip; for ALiBi those before are nearer by as many.

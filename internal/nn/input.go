@@ -36,9 +36,11 @@ func NewInputs(c *ggml.Context) *Inputs { return &Inputs{c: c} }
 type Feed struct {
 	Rows      int // of equal length: sequences, or what samples are packed into
 	Tokens    []int32
-	Positions []int32 // of each token in its sequence or sample
-	// In training:
+	Positions []int32   // of each token in its sequence or sample
+	Pooled    []float32 // hidden states of texts, in a graph that begins with them
+	// Where rows hold several samples, or windows look both ways:
 	Starts []int32 // the index in its row of the first token of each token's sample
+	// In training:
 	// Hidden are the indices [from, to) in its row that each token does not see of its sample: answers
 	// between its prompt and its own. nil means none.
 	Hidden  [][2]int32
@@ -176,12 +178,16 @@ func (t *Tape) hidden(n, batch int64) (from, to KeyOfQuery) {
 	return bound("hidden from", 0), bound("hidden up to", 1)
 }
 
-// lastVisible is the last key that each query of rows [n, batch] sees: that of its sample.
-func (t *Tape) lastVisible(n, batch int64) KeyOfQuery {
-	return t.keyOfQuery("last visible", n, batch, func(f *Feed, i int) int32 {
+// lastVisible is the last key that each query of rows [n, batch] sees: the last of its sample, or of its window there.
+func (t *Tape) lastVisible(w Window, n, batch int64) KeyOfQuery {
+	return t.keyOfQuery(fmt.Sprintf("last visible of window %v", w), n, batch, func(f *Feed, i int) int32 {
 		row := f.Starts[i/f.Length()*f.Length():][:f.Length()]
 		last := i % f.Length()
-		for last+1 < len(row) && row[last+1] == row[last] {
+		end := len(row) - 1
+		if w.Symmetric && w.Size > 0 {
+			end = min(end, last+w.Size/2)
+		}
+		for last < end && row[last+1] == row[last] {
 			last++
 		}
 		return int32(last)

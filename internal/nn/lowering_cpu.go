@@ -104,7 +104,9 @@ func GroupedGEMV() Row {
 }
 
 // seesInterval reports whether each query sees one interval of keys, which ends with its own.
-func seesInterval(_ *Tape, a AttentionOperands) bool { return !a.Bidirectional && a.HiddenFrom == nil }
+func seesInterval(_ *Tape, a AttentionOperands) bool {
+	return !a.Bidirectional && a.HiddenFrom == nil && a.Bias == nil
+}
 
 func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}
