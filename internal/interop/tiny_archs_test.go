@@ -17,6 +17,16 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 )
 
+// writeGolden writes numbers of stock llama.cpp, compressed.
+func writeGolden(t *testing.T, path string, numbers []float32) {
+	t.Helper()
+	var file bytes.Buffer
+	zip := gzip.NewWriter(&file)
+	require.NoError(t, binary.Write(zip, binary.LittleEndian, numbers))
+	require.NoError(t, zip.Close())
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o644))
+}
+
 // TestInteropTinyArchitectures holds the references of testdata against stock llama.cpp. GOGGML_GOLDEN names the folder
 // where they are written anew.
 func TestInteropTinyArchitectures(t *testing.T) {
@@ -25,11 +35,7 @@ func TestInteropTinyArchitectures(t *testing.T) {
 			rows := stockLogits(t, llmtest.StockArchFile(t, name), llmtest.ArchTokens())
 			logits := slices.Concat(rows...)
 			if folder := os.Getenv("GOGGML_GOLDEN"); folder != "" {
-				var file bytes.Buffer
-				zip := gzip.NewWriter(&file)
-				require.NoError(t, binary.Write(zip, binary.LittleEndian, logits))
-				require.NoError(t, zip.Close())
-				require.NoError(t, os.WriteFile(filepath.Join(folder, "logits-arch-"+name+".gz"), file.Bytes(), 0o644))
+				writeGolden(t, filepath.Join(folder, "logits-arch-"+name+".gz"), logits)
 				return
 			}
 			require.Less(t, refmath.NMSE(llmtest.GoldenLogits(t, "arch-"+name), refmath.From(logits).Data), 1e-10, name)

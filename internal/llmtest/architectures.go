@@ -35,15 +35,18 @@ type tinyArch struct {
 	widen    int            // factor of the width of all matrices; 0 stands for 1
 	fusedQKV bool
 	tied     bool
-	like     string             // another that has all its parts
-	gelu     bool               // stock llama.cpp looks its activation up in a table
-	noValues []bool             // layers whose values are their keys
-	has      []string           // tensors that others of the architecture lack
-	optional []string           // weights, in each layer
-	noStock  bool               // stock llama.cpp reads no tiny model of the architecture
-	seed     uint64             // of the values
-	factors  map[string]float64 // of the values of kinds of weights; nil for none
-	notStock []string           // of these, those that stock llama.cpp 0.7.0 does not read
+	// fusedGateUp: the first feed-forward network has twice the rows. blocks begins the names of blocks.
+	fusedGateUp bool
+	blocks      string
+	like        string             // another that has all its parts
+	gelu        bool               // stock llama.cpp looks its activation up in a table
+	noValues    []bool             // layers whose values are their keys
+	has         []string           // tensors that others of the architecture lack
+	optional    []string           // weights, in each layer
+	noStock     bool               // stock llama.cpp reads no tiny model of the architecture
+	seed        uint64             // of the values
+	factors     map[string]float64 // of the values of kinds of weights; nil for none
+	notStock    []string           // of these, those that stock llama.cpp 0.7.0 does not read
 }
 
 // LongContext is the context from which on a model with two kinds of RoPE factors has
@@ -247,7 +250,7 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 const tinyVocab, tinyEmbd = 40, 32
 
 // widthKeys match the keys of matrix widths.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|state_size|inner_size)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
@@ -322,13 +325,22 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 			present = append(present, fmt.Sprintf("blk.%d.attn_v.weight", i))
 		}
 	}
+	embd := int64(a.width(tinyEmbd))
+	shapes := map[string][]int64{}
+	if a.fusedGateUp {
+		present = append(present, "blk.0.ffn_up.weight")
+		shapes["blk.0.ffn_up.weight"] = []int64{embd, 2 * int64(a.width(64))}
+	}
 	for _, kind := range a.has {
-		present = append(present, "blk.0."+kind+".weight")
+		present = append(present, a.blocks+"blk.0."+kind+".weight")
 	}
 	never := func(io.Writer) error { return errors.ErrUnsupported }
-	embd := int64(a.width(tinyEmbd))
 	for _, tensor := range present {
-		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: []int64{embd, tinyVocab}, Size: 4 * embd * tinyVocab}, never))
+		shape := shapes[tensor]
+		if shape == nil {
+			shape = []int64{embd, tinyVocab}
+		}
+		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: shape, Size: 4 * shape[0] * shape[1]}, never))
 	}
 	c, err := arch.ReadConfig(g)
 	require.NoError(t, err)
@@ -359,7 +371,7 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	return list
 }
 
-var inLayer = regexp.MustCompile(`^blk\.\d+\.`)
+var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
 
 // addWeight adds a matrix in a type, or a vector in F32.
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {

@@ -86,10 +86,21 @@ func GoldenTokens(t testing.TB) []int32 {
 
 func GoldenLogits(t testing.TB, name string) []float32 {
 	t.Helper()
-	raw := unzip(t, "logits-"+name)
-	logits := make([]float32, len(raw)/4)
-	require.NoError(t, binary.Read(bytes.NewReader(raw), binary.LittleEndian, logits))
-	return logits
+	return goldenNumbers(t, "logits-"+name)
+}
+
+// GoldenVectors are stock llama.cpp's vectors or scores of [EncoderTexts], one after the other, by one of [Encoders] of seed 1.
+func GoldenVectors(t testing.TB, name string) []float32 {
+	t.Helper()
+	return goldenNumbers(t, "vectors-"+name)
+}
+
+func goldenNumbers(t testing.TB, name string) []float32 {
+	t.Helper()
+	raw := unzip(t, name)
+	numbers := make([]float32, len(raw)/4)
+	require.NoError(t, binary.Read(bytes.NewReader(raw), binary.LittleEndian, numbers))
+	return numbers
 }
 
 // GoldenAdapters reads the adapter of testdata by hand.

@@ -156,7 +156,14 @@ func (a *Architecture) takeInventory() error {
 		return nn.Linear.Plain(t, o)
 	}))
 	t := &nn.Tape{C: ctx, Graph: ctx.NewGraph(), Lowering: lister, Inputs: nn.NewInputs(ctx)}
-	b.Logits(t, b.Hidden(t, false))
+	x := b.Hidden(t, false)
+	if b.HasLogits() {
+		b.Logits(t, x)
+	} else {
+		b.declareUnused()
+	}
+	b.Project(t, x)
+	b.Classify(t, x)
 	a.resolved = true
 	return ctx.Err()
 }

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -19,7 +20,8 @@ type Attention struct {
 	Sinks                    bool    // each head has one (arXiv 2309.17453)
 	Window                   int     // keys that a query sees; 0 is all
 	Chunked                  bool    // the window is one of those into which positions are divided
-	Bidirectional            bool    // tokens see those after them, too: then there is no window, no ALiBi, and sequences keep nothing
+	Bidirectional            bool    // tokens see those after them, too, in a window half of it on both sides; sequences keep nothing
+	Relative                 Relative
 	RoPE                     ggml.RoPE
 	NoRoPE                   bool
 	RoPEFactors              bool // may be in the file: one tensor, or one for short and one for long contexts
@@ -77,7 +79,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 		y = p.Norm(t, "attn_sub_norm", y)
 	}
 	embd := int64(p.config.Embd)
-	m := p.Matrix("attn_output", int64(a.Heads*size), embd, MatrixOptions{
+	m := p.Matrix(cmp.Or(p.spec().attnOutput, "attn_output"), int64(a.Heads*size), embd, MatrixOptions{
 		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true,
 	})
 	return t.Linear(y, m)[0]
@@ -119,7 +121,7 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 	}
 	o := nn.AttentionOptions{
 		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched,
-		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)},
+		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)}, Bias: a.Relative.bias(p, t, a.Heads, q.T.Dim(2)/p.Rows),
 	}
 	return a.attendTo(p, t, q, k, v, o)
 }
@@ -154,7 +156,9 @@ func (a Attention) sinks(p Place) *ggml.Tensor {
 	return p.Weight(Weight{Kind: "attn_sinks", Shape: []int64{int64(a.Heads)}, Role: Sink})
 }
 
-func (a Attention) window() nn.Window { return nn.Window{Size: a.Window, Chunked: a.Chunked} }
+func (a Attention) window() nn.Window {
+	return nn.Window{Size: a.Window, Chunked: a.Chunked, Symmetric: a.Bidirectional}
+}
 
 // NewStates makes a cache of keys and values, unless tokens see those after them, or it is another layer's.
 func (a Attention) NewStates(o state.Options) ([]state.State, error) {

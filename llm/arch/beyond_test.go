@@ -60,12 +60,7 @@ func TestBidirectionalAttention(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, a.IsCausal())
 	require.ErrorIs(t, a.CheckCausal("it ends."), ErrNotCausal)
-	for _, change := range []func(a *Attention){func(a *Attention) { a.Window = 4 }, func(a *Attention) { a.MaxALiBiBias = 8 }} {
-		_, err = with(func(a *Attention) {
-			a.Bidirectional = true
-			change(a)
-		})
-		require.ErrorIs(t, err, ErrUnsupported)
-		require.ErrorContains(t, err, "attention to tokens behind has neither a window nor ALiBi")
-	}
+	_, err = with(func(a *Attention) { a.Bidirectional, a.Window, a.Chunked = true, 4, true })
+	require.ErrorIs(t, err, ErrUnsupported)
+	require.ErrorContains(t, err, "attention to tokens behind has no chunks of positions")
 }

@@ -28,12 +28,23 @@ func (p Place) noteBidirectional(t *nn.Tape, a Attention) {
 	if !p.resolved {
 		p.Architecture.bidirectional = true
 	}
-	if a.Window > 0 || a.MaxALiBiBias != 0 {
+	if a.Chunked {
 		t.C.BuildOp("attention", nil, func(b *ggml.OpBuilder) *ggml.Tensor {
-			b.Require(false, "attention to tokens behind has neither a window nor ALiBi")
+			b.Require(false, "attention to tokens behind has no chunks of positions")
 			return nil
 		})
 	}
+}
+
+// saidNotCausal is a key without which stock llama.cpp takes a model as causal.
+var saidNotCausal = key{
+	name: notCausal.name,
+	read: func(m *metadata, name string, _ *Config) {
+		if value(m, m.arch+"."+name, true, true) {
+			m.fault("%s.%s is not false: a causal model of this architecture is unsupported", m.arch, name)
+		}
+	},
+	write: notCausal.write,
 }
 
 // notCausal is written for other programs; the row of the architecture says so anyway.

@@ -85,6 +85,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	last := b.outside()
 	last.Layer = len(b.layers) - 1
 	x = last.Kept(t, x) // where no part of the last layer did with less
+	if b.spec().norms&normSum != 0 {
+		return x
+	}
 	return b.outside().Norm(t, cmp.Or(b.spec().outputNorm, outputNorm), x)
 }
 
@@ -98,10 +101,10 @@ func (p Place) pass(t *nn.Tape, x *nn.Value) *nn.Value {
 
 // in is a place in a block of the file, and in the layer of its number.
 func (b *Builder) in(block int) Place {
-	return Place{Builder: b, Layer: block, block: block, prefix: blockPrefix(block), modules: b.spec().layerModule(&b.config, block)}
+	return Place{Builder: b, Layer: block, block: block, prefix: b.spec().blockPrefix(block), modules: b.spec().layerModule(&b.config, block)}
 }
 
-// embed looks up the tokens, and what is learned for their positions.
+// embed looks up the tokens, and what is learned for their types and positions.
 func (b *Builder) embed(t *nn.Tape) *nn.Value {
 	s, place := b.spec(), b.outside()
 	t = t.On(place.block, tokenEmbd)
@@ -109,14 +112,17 @@ func (b *Builder) embed(t *nn.Tape) *nn.Value {
 	if b.NEFTune != 0 {
 		x = t.AddNoise(x, b.NEFTune, b.config.embdNoiseScale())
 	}
+	if s.tokenTypes != Never {
+		x = place.addTokenTypes(t, x, s.tokenTypes)
+	}
+	if s.positions != Never {
+		x = place.addPositions(t, x, s.positions)
+	}
 	switch s.embdNorm {
 	case weightedNorm:
 		x = place.Norm(t, tokenEmbdNorm, x)
 	case bareNorm:
 		x = t.Norm(x, place.normOf())
-	}
-	if s.positions != Never {
-		x = place.addPositions(t, x, s.positions)
 	}
 	return x
 }
@@ -232,8 +238,10 @@ func (p Place) layerPrefix() string {
 	if p.Layer == p.block {
 		return p.prefix
 	}
-	return blockPrefix(p.Layer)
+	return p.spec().blockPrefix(p.Layer)
 }
+
+func (s *spec) blockPrefix(i int) string { return s.blockNames + blockPrefix(i) }
 
 func blockPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
 

@@ -28,6 +28,8 @@ type Config struct {
 	RoPE     ggml.RoPE
 	Tied     bool // the output matrix is the token embedding
 	FusedQKV bool // queries, keys and values are one matrix
+	// FusedGateUp: the feed-forward network's gate and what it gates are one matrix, in models that may have it so.
+	FusedGateUp bool
 
 	// Heads, KVHeads and FF of each layer, where they are the most of all; nil: all have the same.
 	HeadsAt, KVHeadsAt, FFs []int
@@ -108,6 +110,14 @@ type Config struct {
 	AttnTempLength int
 	AttnTempOffset float32
 	YaRNLogMul     float32 // of the magnitude of YaRN
+
+	// Of models that embed texts. Labels name the scores of a classifier of several; nil: it has one.
+	TokenTypes      int    // rows of the matrix of types
+	RelativeBuckets int    // see [Relative]
+	VectorSize      int    // of the vector of a text, where a matrix makes it
+	ProjectionWidth int    // between the two matrices that make a vector of pooled hidden states; 0: there are none
+	HiddenAct       string // the activation, where models may have several
+	Labels          []string
 }
 
 // ErrUnsupported is a model of a kind that this package does not compute.
@@ -142,7 +152,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	}
 	s, ok := specs[arch]
 	if !ok {
-		return Config{}, fmt.Errorf("%s: %w: architecture %q; supported: %s", g.Name(), ErrUnsupported, arch, strings.Join(Architectures(), ", "))
+		return Config{}, fmt.Errorf("%s: %w: architecture %q; supported: %s", g.Name(), ErrUnsupported, arch, supported())
 	}
 	c := Config{Arch: arch}
 	m := &metadata{g: g, arch: arch, perLayer: s.perLayer}
@@ -150,14 +160,17 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	m.readKeys(&c, s)
 	m.readVocabulary(&c)
 	_, output := g.Tensor("output.weight")
-	c.Tied = s.tied || !output && !s.untied
+	c.Tied = s.tied || !output && !s.untied && !s.encoder
 	_, c.FusedQKV = g.Tensor(fmt.Sprintf("blk.%d.attn_qkv.weight", c.firstAttention()))
 	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
 	c.ValuesOfKeys = m.withoutValues(c, s)
 	for _, kind := range s.mayHave {
-		if _, ok := g.Tensor("blk.0." + kind + ".weight"); ok {
+		if _, ok := g.Tensor(s.blockPrefix(0) + kind + ".weight"); ok {
 			c.Has = append(c.Has, kind)
 		}
+	}
+	if up, ok := g.Tensor("blk.0.ffn_up.weight"); ok && s.mayFuseGate {
+		c.FusedGateUp = len(up.Shape) > 1 && up.Shape[1] == 2*int64(c.FF)
 	}
 	if len(m.faults) == 0 {
 		m.faults = c.faults()
@@ -220,6 +233,7 @@ func (c Config) faults() []string {
 		least int // parts may demand more
 		value int
 	}{
+		{"embedding_length_out", 0, c.VectorSize}, {"dense_2_feat_out", 0, c.ProjectionWidth}, {"attention.relative_buckets_count", 0, c.RelativeBuckets},
 		{"vocab_size", 1, c.Vocab}, {"context_length", 1, c.Context}, {"embedding_length", 1, c.Embd}, {"feed_forward_length", 0, c.FF},
 		{"block_count", 1, c.Layers}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
 	} {
@@ -229,7 +243,7 @@ func (c Config) faults() []string {
 	if len(faults) > 0 {
 		return faults
 	}
-	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers} {
+	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers} {
 		check(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
 	}
 	r := c.RoPE
@@ -421,7 +435,7 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 func positive(x float32) bool { return x > 0 && finite(x) }
 
 // elsewhere are fields that tensors decide, or that faults compares with what files hold.
-var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "Has", "ValuesOfKeys", "RoPE", "LocalFreqBase"}
+var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "FusedGateUp", "Has", "ValuesOfKeys", "RoPE", "LocalFreqBase"}
 
 // unsaid lists the fields that the keys of the architecture do not say: a model with them
 // would be another once it is written and read.
@@ -462,7 +476,7 @@ func (c Config) Validate() error {
 // check checks that the numbers fit together.
 func (c Config) check() error {
 	if _, ok := specs[c.Arch]; !ok {
-		return fmt.Errorf("%w: architecture %q; supported: %s", ErrUnsupported, c.Arch, strings.Join(Architectures(), ", "))
+		return fmt.Errorf("%w: architecture %q; supported: %s", ErrUnsupported, c.Arch, supported())
 	}
 	if faults := c.faults(); len(faults) > 0 {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(faults, "; "))

@@ -37,6 +37,7 @@ const (
 	GELU
 	SquaredReLU
 	XIELU // with parameters of the layer, see [FeedForward]
+	ReLU
 )
 
 // String is the name of an activation.
@@ -47,7 +48,7 @@ func (a Activation) String() string {
 	return activations[a]
 }
 
-var activations = []string{Gated: "gated", GELU: "gelu", SquaredReLU: "squared relu", XIELU: "xielu"}
+var activations = []string{Gated: "gated", GELU: "gelu", SquaredReLU: "squared relu", XIELU: "xielu", ReLU: "relu"}
 
 // Forward computes the network.
 func (f FeedForward) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
@@ -130,6 +131,8 @@ func (f FeedForward) activate(t *nn.Tape, x *nn.Value) *nn.Value {
 		return t.SquaredReLU(x)
 	case XIELU:
 		return t.XIELU(x, f.XIELU)
+	case ReLU:
+		return t.ReLU(x)
 	}
 	return t.GELU(x)
 }

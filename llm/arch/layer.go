@@ -9,9 +9,10 @@ import (
 type Layer []Residual
 
 // A Residual adds to the residual stream x what a part makes of it:
-// x + Scale · After(Part(Before(x))).
+// Sum(x + Scale · After(Part(Before(x)))).
 type Residual struct {
 	Before, After string // names of the norms; "" for none
+	Sum           string // name of the norm of the sum; "" for none
 	Part          Part
 	Scale         float32 // 0 and 1 mean none
 	AfterEps      float32 // of the norm behind, 0: as everywhere
@@ -144,7 +145,7 @@ func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if r.Replaces {
 		return y
 	}
-	return t.Add(lastOf(t, x, y), y)
+	return p.Norm(t, r.Sum, t.Add(lastOf(t, x, y), y))
 }
 
 // branch returns what the residual adds to x.

@@ -29,19 +29,25 @@ const (
 	layerEmbdNorm = "per_layer_proj_norm"
 )
 
-// layerEmbeddings are those of the tokens for each layer [size, n]: rows of a second embedding, and what a matrix makes of
-// the first, x [n_embd, n].
+// layerEmbeddings are those of the tokens for each layer [size, n]: rows of a second embedding, if the model has one, and what
+// a matrix makes of the first, x [n_embd, n].
 func (b *Builder) layerEmbeddings(t *nn.Tape, x *nn.Value) []*nn.Value {
 	c, p := b.config, b.outside()
 	if c.LayerEmbd == 0 {
 		return nil
 	}
 	size, layers := int64(c.LayerEmbd), int64(c.Layers)
-	embd := p.matrixOf(Weight{Kind: layerEmbd, Shape: []int64{size * layers, int64(c.Vocab)}, Role: Embedding, NoLoRA: true})
-	embd.NoLoRA = true
-	looked := t.Scale(t.Embed(t.TokenIDs(b.NumTokens), embd), float32(math.Sqrt(float64(size))))
+	var looked *nn.Value
+	if !b.spec().ownLayerEmbd {
+		embd := p.matrixOf(Weight{Kind: layerEmbd, Shape: []int64{size * layers, int64(c.Vocab)}, Role: Embedding, NoLoRA: true})
+		embd.NoLoRA = true
+		looked = t.Scale(t.Embed(t.TokenIDs(b.NumTokens), embd), float32(math.Sqrt(float64(size))))
+	}
 	made := t.Linear(x, p.Matrix(layerEmbdProj, int64(c.Embd), size*layers, MatrixOptions{NoScale: true, KeepType: true, NoLoRA: true}))[0]
 	made = t.Scale(made, float32(1/math.Sqrt(float64(c.Embd))))
 	made = t.Flat(p.Norm(t, layerEmbdNorm, t.Heads(made, layers)))
-	return t.Split(t.Scale(t.Add(made, looked), float32(1/math.Sqrt2)), slices.Repeat([]int64{size}, c.Layers)...)
+	if looked != nil {
+		made = t.Scale(t.Add(made, looked), float32(1/math.Sqrt2))
+	}
+	return t.Split(made, slices.Repeat([]int64{size}, c.Layers)...)
 }

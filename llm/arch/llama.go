@@ -4,9 +4,13 @@ import "github.com/goggml/ggml"
 
 // Llama, and others that are llamas but for a detail.
 func init() {
+	llama := spec{rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ffnScales: true, ropeFactors: true, mixture: softMaxExperts}
+	embed := llama // tokens see all others
+	embed.encoder, embed.bidirectional, embed.unused, embed.keys = true, true, unusedOutput, []key{saidNotCausal}
 	family(map[string]spec{
-		"llama": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ffnScales: true, ropeFactors: true, mixture: softMaxExperts},
-		"arcee": {rope: ggml.RoPENorm, norms: normBefore, ungated: SquaredReLU, ropeFactors: true},
+		"llama":       llama,
+		"llama-embed": embed,
+		"arcee":       {rope: ggml.RoPENorm, norms: normBefore, ungated: SquaredReLU, ropeFactors: true},
 		"maincoder": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, qkNormAfterRoPE: true, modules: naming{rotatesNeighbours: true},
 		},

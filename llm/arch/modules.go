@@ -46,6 +46,9 @@ func (n naming) output() string    { return cmp.Or(n.head, "lm_head") }
 // rows describes the rows of a matrix of the place, whose heads may be permuted, see [Rows].
 func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
 	names := p.spec().modules
+	if p.spec().encoder { // whose adapters PEFT neither reads nor writes here
+		return Rows{Name: p.prefix + kind, Count: count}
+	}
 	if names.rotatesNeighbours {
 		permutedHeads = 0
 	}

@@ -4,7 +4,7 @@ import "github.com/goggml/ggml"
 
 func init() {
 	qwen3vl := spec{
-		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unused: classifier,
+		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, keys: []key{labels}, classifier: lastChoice,
 	}
 	qwen35 := spec{
 		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true,
@@ -24,7 +24,7 @@ func init() {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkvBias: Always, untied: true, arrange: withNetwork(qwenNetwork), modules: qwenModules,
 		},
 		"qwen2": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, outputBias: Maybe},
-		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, unused: classifier},
+		"qwen3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true, keys: []key{labels}, classifier: lastChoice},
 		"qwen2moe": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU,
 			mixture: &mixture{reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Module: "mlp.gate"}, sharedGate: true, module: "mlp.shared_expert"},
@@ -43,6 +43,9 @@ func init() {
 		},
 	})
 }
+
+// lastChoice is the head of a reranker, which sees the last token.
+var lastChoice = &classifierHead{pooling: "last", softMax: true}
 
 // classifier is the head of a reranker, which text models carry along.
 func classifier(*Config) []Weight { return []Weight{unused("cls.output.weight")} }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
@@ -21,14 +22,18 @@ type spec struct {
 	// contexts.
 	ropeFactors bool
 	positions   Presence // of a matrix of learned positions
+	tokenTypes  Presence // of a matrix with a row for each type of token
+	relative    bool     // scores have a bias by the distance of query and key, see [Relative]
 
-	norm     norming
-	embdNorm embdNorm
-	afterEps float32 // of the norms after attention and network, if otherwise
-	norms    norms
-	ffnNorm  string // what ffn_norm is called, if otherwise
+	norm       norming
+	embdNorm   embdNorm
+	afterEps   float32 // of the norms after attention and network, if otherwise
+	norms      norms
+	ffnNorm    string // what ffn_norm is called, if otherwise
+	attnOutput string // what attn_output is called, if otherwise
 	// outputNorm is the name of output_norm, if it differs.
 	outputNorm string
+	blockNames string // what the names of blocks begin with, "" for none
 	qkNorm     QKNorm
 	// Of the norms of queries and keys: they may be missing, are after RoPE, have biases.
 	qkNormThere     Presence
@@ -39,6 +44,7 @@ type spec struct {
 	ungated Activation
 	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
 	fusedGateUp bool
+	mayFuseGate bool // see [Config]
 	// actScales are divisors of what the activation of a network without gate makes.
 	actScales bool
 	// ffnScales are the factors of the feed-forward network's products with their biases. Stock
@@ -57,6 +63,8 @@ type spec struct {
 	valuesOfKeys bool
 	// keys are those that other kinds of models do not have, or mean otherwise.
 	keys []key
+	// ownLayerEmbd: the embeddings of layers are made of a token's embedding alone, see [LayerEmbedding].
+	ownLayerEmbd bool
 	// layer changes the attention of layer i from what all have; nil changes nothing.
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
@@ -67,6 +75,11 @@ type spec struct {
 	blocks func(c *Config) []int
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
+
+	// encoder says that a model makes vectors of texts, and no logits. classifier is the head by which it may score them.
+	encoder    bool
+	classifier *classifierHead
+	project    func(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value // makes vectors of pooled hidden states; nil: they are these
 
 	untied bool // the output matrix is required
 	tied   bool // there is none
@@ -105,6 +118,7 @@ type norms int
 const (
 	normBefore norms = 1 << iota
 	normAfter
+	normSum // of the residual stream, behind each of both; then there is none behind the layers
 )
 
 // specs has the row of each architecture. A family's rows, and its peculiarities, are in a file of
@@ -164,10 +178,10 @@ func (s spec) residuals(c Config, i int) (attention, network Residual) {
 	}
 	attention = Residual{
 		Before: norm(normBefore, "attn_norm"), After: norm(normAfter, "post_attention_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale,
-		Part: s.attention(c, i),
+		Sum: norm(normSum, "attn_output_norm"), Part: s.attention(c, i),
 	}
 	network = Residual{
-		Before: norm(normBefore, cmp.Or(s.ffnNorm, "ffn_norm")), After: norm(normAfter, "post_ffw_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale, Tokenwise: true,
+		Before: norm(normBefore, cmp.Or(s.ffnNorm, "ffn_norm")), After: norm(normAfter, "post_ffw_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale, Sum: norm(normSum, "layer_output_norm"), Tokenwise: true,
 		Part: FeedForward{
 			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales, DownScale: s.ffnDownScale,
 		},
@@ -196,6 +210,9 @@ func (s spec) attention(c Config, i int) Attention {
 		QKNorm:      s.qkNorm, NormAfterRoPE: s.qkNormAfterRoPE, FusedQKV: c.FusedQKV, QKVBias: max(Maybe, s.qkvBias), OutputBias: s.attnBias,
 		NoQKVScale: s.noQKVScale,
 	}
+	if s.relative {
+		a.Relative = Relative{Buckets: c.RelativeBuckets}
+	}
 	a.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
 	if s.layer != nil {
 		s.layer(&c, i, &a)
@@ -203,8 +220,22 @@ func (s spec) attention(c Config, i int) Attention {
 	return a
 }
 
-// Architectures lists the values of general.architecture that are supported.
-func Architectures() []string { return slices.Sorted(maps.Keys(specs)) }
+// Architectures lists the values of general.architecture of the language models that are supported.
+func Architectures() []string { return kinds(false) }
+
+// Encoders lists the values of general.architecture of the supported models that make vectors and scores of texts, and no
+// logits.
+func Encoders() []string { return kinds(true) }
+
+func kinds(encoder bool) []string {
+	names := slices.Sorted(maps.Keys(specs))
+	return slices.DeleteFunc(names, func(name string) bool { return specs[name].encoder != encoder })
+}
+
+// supported lists all kinds of models, for errors.
+func supported() string {
+	return fmt.Sprintf("%s; to embed texts: %s", strings.Join(Architectures(), ", "), strings.Join(Encoders(), ", "))
+}
 
 // skipRoPE leaves each so many-th layer without position embedding (NoPE).
 func skipRoPE(c *Config, i int, a *Attention) {

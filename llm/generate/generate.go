@@ -97,6 +97,9 @@ func check(m *model.Model, pick *sample.Sampler) error {
 	if err := checkVocabulary(m); err != nil {
 		return err
 	}
+	if err := m.Architecture().CheckLogits("it writes no text; llm.Embed and llm.Rerank use it"); err != nil {
+		return err
+	}
 	if err := m.Architecture().CheckCausal("it writes no text token by token, and writing by diffusion is unsupported"); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type decoder struct {
 	states    *states
 	batch     int
 	whole     bool           // texts are computed at once, and nothing goes on from them
+	together  int            // the most tokens of several texts that are computed at once
 	graphs    []*decodeGraph // the one used last is first
 	closed    bool
 }
@@ -73,7 +74,7 @@ func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 	if err := m.CheckAdapters(o.Adapters); err != nil {
 		return nil, err
 	}
-	d := &decoder{m: m, engine: o.Engine, batch: o.Batch, whole: !m.Architecture().IsCausal()}
+	d := &decoder{m: m, engine: o.Engine, batch: o.Batch, together: o.Batch, whole: !m.Architecture().IsCausal()}
 	if d.whole {
 		d.batch = o.Context
 	}
@@ -103,8 +104,16 @@ func (d *decoder) open(o SessionOptions) error {
 	if err := d.reserve(o.Sequences); err != nil {
 		return err
 	}
-	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1)})
+	_, err = d.graph(graphShape{slots: 1, tokens: 1, attended: d.states.attended(1), output: d.usual()})
 	return err
+}
+
+// usual is what passes of the model end with.
+func (d *decoder) usual() output {
+	if d.m.Architecture().HasLogits() {
+		return lastLogits
+	}
+	return hiddenStates
 }
 
 // reserve makes room on devices for the largest passes, so that what fits when a session is made does so later.
@@ -124,7 +133,7 @@ func (d *decoder) reserve(sequences int) error {
 // largest are graphs that no pass of the session needs more memory than: of a whole batch, and of a token of each
 // sequence, at the end of the context.
 func (d *decoder) largest(sequences int) ([]*ggml.Graph, error) {
-	shapes := []graphShape{{slots: 1, tokens: min(d.batch, d.states.length), attended: d.states.length}}
+	shapes := []graphShape{{slots: 1, tokens: min(d.batch, d.states.length), attended: d.states.length, output: d.usual()}}
 	if sequences > 1 && !d.whole {
 		shapes = append(shapes, graphShape{slots: sequences, tokens: 1, attended: d.states.length})
 	}
@@ -220,6 +229,19 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 			return err
 		}
 	}
+	if err := d.compute(ctx, shape, d.feed(tokens, starts), dst); err != nil {
+		return err
+	}
+	for i, start := range starts {
+		if err := d.states.commit(first+i, start+shape.tokens); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compute computes the graph of a shape, and writes what comes out.
+func (d *decoder) compute(ctx context.Context, shape graphShape, f *nn.Feed, dst []float32) error {
 	g, err := d.graph(shape)
 	if err != nil {
 		return err
@@ -227,16 +249,11 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	if err := d.engine.Allocate(g.Graph); err != nil {
 		return err
 	}
-	if err := g.write(tokens, starts); err != nil {
+	if err := g.inputs.Fill(f); err != nil {
 		return err
 	}
 	if err := d.engine.Compute(ctx, g.Graph); err != nil {
 		return err
-	}
-	for i, start := range starts {
-		if err := d.states.commit(first+i, start+shape.tokens); err != nil {
-			return err
-		}
 	}
 	return ggml.ReadInto(dst, g.output)
 }
@@ -248,13 +265,16 @@ const (
 	lastLogits   output = iota // [vocab, slots], after the last token of each slot
 	allLogits                  // [vocab, tokens]
 	hiddenStates               // [embd, tokens], before the output matrix
+	projection                 // [m, slots], of pooled hidden states
+	scores                     // [classes, slots], of pooled hidden states
 )
 
 // graphShape identifies a graph.
 type graphShape struct {
 	first, slots int
-	tokens       int // of a slot
-	attended     int // positions of a slot that take part
+	tokens       int  // of a slot
+	attended     int  // positions of a slot that take part
+	padded       bool // texts that are computed as a whole may be shorter
 	output       output
 }
 
@@ -297,25 +317,35 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	b := &arch.Builder{
 		Architecture: d.m.Architecture(), Source: d.m.Weight,
 		States: d.states.byLayer, Pass: state.Pass{First: int64(shape.first), Slots: int64(shape.slots), Attended: int64(shape.attended)},
-		NumTokens: int64(shape.tokens * shape.slots), Rows: int64(shape.slots), Context: d.states.length,
+		NumTokens: int64(shape.tokens * shape.slots), Rows: int64(shape.slots), Packed: shape.padded, Context: d.states.length,
 	}
 	if shape.output == lastLogits && shape.slots == 1 {
 		b.Keep = 1
 	}
-	x := b.Hidden(t, false)
-	if shape.output != hiddenStates {
-		x = b.Logits(t, x)
+	var x *nn.Value
+	switch shape.output {
+	case hiddenStates:
+		x = b.Hidden(t, false)
+	case projection:
+		x = b.Project(t, pooled(t, b))
+	case scores:
+		x = b.Classify(t, pooled(t, b))
+	default:
+		x = b.Logits(t, b.Hidden(t, false))
 	}
 	g.output = x.T.SetOutput()
 	g.Expand(g.output)
 	return g
 }
 
-// write fills the inputs for tokens that follow starts[i] others in slot i.
-func (g *decodeGraph) write(tokens []int32, starts []int) error {
+// feed has the inputs for tokens that follow starts[i] others in slot i.
+func (d *decoder) feed(tokens []int32, starts []int) *nn.Feed {
 	f := &nn.Feed{Rows: len(starts), Tokens: tokens, Positions: make([]int32, len(tokens))}
 	for i := range tokens {
 		f.Positions[i] = int32(starts[i/f.Length()] + i%f.Length())
 	}
-	return g.inputs.Fill(f)
+	if d.whole {
+		f.Starts = make([]int32, len(tokens)) // each row is one text
+	}
+	return f
 }

@@ -43,6 +43,32 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	if err != nil {
 		return nil, err
 	}
+	pooled, err := s.pool(ctx, texts, pooling)
+	if err != nil {
+		return nil, err
+	}
+	if s.d.m.Architecture().Projects() {
+		if pooled, err = s.d.head(ctx, pooled, projection); err != nil {
+			return nil, err
+		}
+	}
+	return s.vectors(pooled, o.Normalize)
+}
+
+// vectors returns what was computed for each text in F32.
+func (s *Session) vectors(pooled [][]float64, normalize bool) ([][]float32, error) {
+	list := make([][]float32, len(pooled))
+	for i, x := range pooled {
+		var err error
+		if list[i], err = vector(x, normalize); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i+1, s.d.m.Layout().BlameServers(err))
+		}
+	}
+	return list, nil
+}
+
+// pool computes the hidden states of texts, and pools them.
+func (s *Session) pool(ctx context.Context, texts [][]int32, pooling Pooling) ([][]float64, error) {
 	pooled := make([]*pooledText, len(texts))
 	for i, tokens := range texts {
 		if err := s.d.check(0, tokens); err != nil {
@@ -50,27 +76,34 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 		}
 		pooled[i] = newPooledText(tokens, pooling, s.d.m.Config().Embd)
 	}
-	slot, places := s.freeSlots()
-	if places == 0 {
-		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
-	}
-	if s.d.whole {
-		places = 1 // tokens would see those that shorter texts are padded with
-	}
 	byLength := slices.Clone(pooled) // texts that are computed at once are about as long
 	slices.SortStableFunc(byLength, func(a, b *pooledText) int { return cmp.Compare(len(b.tokens), len(a.tokens)) })
+	compute := s.inSlots
+	if s.d.whole {
+		compute = s.d.encodeAll
+	}
+	if err := compute(ctx, byLength); err != nil {
+		return nil, err
+	}
+	means := make([][]float64, len(pooled))
+	for i, t := range pooled {
+		means[i] = t.mean()
+	}
+	return means, nil
+}
+
+// inSlots computes texts in free slots, longer ones in several passes.
+func (s *Session) inSlots(ctx context.Context, byLength []*pooledText) error {
+	slot, places := s.freeSlots()
+	if places == 0 {
+		return fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
+	}
 	for group := range slices.Chunk(byLength, places) {
 		if err := s.embed(ctx, slot, group); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	vectors := make([][]float32, len(texts))
-	for i, t := range pooled {
-		if vectors[i], err = t.vector(o.Normalize); err != nil {
-			return nil, fmt.Errorf("text %d: %w", i+1, s.d.m.Layout().BlameServers(err))
-		}
-	}
-	return vectors, nil
+	return nil
 }
 
 // pooling returns the pooling of the options, or the model's.
@@ -103,7 +136,7 @@ func (s *Session) modelPooling() (Pooling, error) {
 	case "3":
 		return PoolLast, nil
 	}
-	return "", fmt.Errorf("%s has the pooling %v (%s), which is of no vectors; choose mean, last or cls", m.Path, value, key)
+	return "", fmt.Errorf("%s has the pooling %v (%s), which is of no vectors: a reranker scores texts, see Session.Score; or choose mean, last or cls", m.Path, value, key)
 }
 
 // freeSlots are the most free slots that lie side by side.
@@ -182,18 +215,26 @@ func (t *pooledText) add(at int, states []float32) {
 	}
 }
 
-// vector returns the mean of the tokens' hidden states.
-func (t *pooledText) vector(normalize bool) ([]float32, error) {
-	factor := 1 / float64(t.to-t.from)
+// mean returns the mean of the tokens' hidden states.
+func (t *pooledText) mean() []float64 {
+	for i := range t.sum {
+		t.sum[i] /= float64(t.to - t.from)
+	}
+	return t.sum
+}
+
+// vector returns x in F32, of length 1 if it is normalised.
+func vector(x []float64, normalize bool) ([]float32, error) {
+	factor := 1.0
 	if normalize {
 		square := 0.0
-		for _, x := range t.sum {
+		for _, x := range x {
 			square += x * x
 		}
 		factor = 1 / max(math.Sqrt(square), math.SmallestNonzeroFloat64)
 	}
-	v := make([]float32, len(t.sum))
-	for i, x := range t.sum {
+	v := make([]float32, len(x))
+	for i, x := range x {
 		if v[i] = float32(x * factor); v[i]-v[i] != 0 {
 			return nil, fmt.Errorf("its embedding has the number %v: the weights or adapters of the model may be damaged", v[i])
 		}

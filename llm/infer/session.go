@@ -140,13 +140,16 @@ func (s *Session) Free() int {
 }
 
 // NewSequence makes a sequence without tokens. It fails with [ErrSessionFull] if all slots are in
-// use.
+// use, and with [arch.ErrNoLogits] for a model that only embeds texts.
 func (s *Session) NewSequence() (*Sequence, error) {
 	if err := s.acquire("Session.NewSequence"); err != nil {
 		return nil, err
 	}
 	defer s.access.Release()
 	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	if err := s.d.m.Architecture().CheckLogits("no text goes on; use Session.Embed"); err != nil {
 		return nil, err
 	}
 	slot := slices.Index(s.slots, nil)

@@ -53,6 +53,19 @@ func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	require.ErrorIs(t, err, arch.ErrNotCausal)
 }
 
+// Models that embed texts are refused: they have no logits that a loss could ask for.
+func TestEncodersAreNotTrained(t *testing.T) {
+	m, err := model.Load(llmtest.EncoderFile(t, "bert", 1), model.LoadOptions{})
+	require.NoError(t, err)
+	defer m.Close()
+	const want = "the architecture bert embeds texts and makes no logits: no loss can ask for the next token, and training by pairs of texts is unsupported"
+	_, err = train.New(m, train.Trainables{ModelWeights: trainable(m)}, data.New(8, patternSamples(2, 8)), options(1))
+	require.EqualError(t, err, want)
+	_, err = train.NewEvaluator(m, train.EvaluatorOptions{})
+	require.EqualError(t, err, want)
+	require.ErrorIs(t, err, arch.ErrNoLogits)
+}
+
 // Adapters of experts in types of four bits learn too.
 func TestTypesOfExpertsLearn(t *testing.T) {
 	for _, k := range llmtest.ExpertTypes()[:2] {

@@ -67,6 +67,9 @@ func CheckModel(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
+	if err := m.Architecture().CheckLogits("no loss can ask for the next token, and training by pairs of texts is unsupported"); err != nil {
+		return err
+	}
 	return m.Architecture().CheckCausal("it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported")
 }
 

@@ -1,0 +1,73 @@
+//go:build interop
+
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// stockPooled asks stock llama.cpp for the vectors or scores of texts in one batch, by the pooling of the model.
+func stockPooled(t *testing.T, modelPath string, texts [][]int32) [][]float32 {
+	t.Helper()
+	var lines strings.Builder
+	for _, tokens := range texts {
+		lines.WriteString(strings.Trim(fmt.Sprint(tokens), "[]") + "\n")
+	}
+	ids, out := filepath.Join(t.TempDir(), "ids"), filepath.Join(t.TempDir(), "out")
+	require.NoError(t, os.WriteFile(ids, []byte(lines.String()), 0o600))
+	run(t, filepath.Join(stock, "run"), filepath.Join(stock, "embeddings"), modelPath, ids, out)
+	raw, err := os.ReadFile(out)
+	require.NoError(t, err)
+	values := make([]float32, len(raw)/4)
+	require.NoError(t, binary.Read(bytes.NewReader(raw), binary.LittleEndian, values))
+	return slices.Collect(slices.Chunk(values, len(values)/len(texts)))
+}
+
+// TestInteropEncoders holds the vectors and scores of tiny models that embed texts against stock's.
+func TestInteropEncoders(t *testing.T) {
+	for _, name := range llmtest.Encoders() {
+		for _, seed := range seeds() {
+			t.Run(name+" "+seed, func(t *testing.T) {
+				n, err := strconv.ParseUint(seed, 10, 64)
+				require.NoError(t, err)
+				path := llmtest.EncoderFile(t, name, n)
+				m, err := model.Load(path, model.LoadOptions{})
+				require.NoError(t, err)
+				defer m.Close()
+				s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Threads: 1})
+				require.NoError(t, err)
+				defer s.Close()
+				texts := llmtest.EncoderTexts()
+				var got [][]float32
+				if _, scores := m.Architecture().Classifier(); scores {
+					got, err = s.Score(context.Background(), texts)
+				} else {
+					got, err = s.Embed(context.Background(), texts, infer.EmbedOptions{})
+				}
+				require.NoError(t, err)
+				want := stockPooled(t, path, texts)
+				if folder := os.Getenv("GOGGML_GOLDEN"); folder != "" && seed == "1" {
+					writeGolden(t, filepath.Join(folder, "vectors-"+name+".gz"), slices.Concat(want...))
+				}
+				e := nmse(got, want)
+				t.Logf("%-20s seed %s: NMSE %.2g", name, seed, e)
+				require.Less(t, e, 1e-8)
+			})
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package arch
+
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+)
+
+// Gemma's embedding models: its language models with attention to all tokens, and matrices that project what is pooled.
+func init() {
+	family(map[string]spec{
+		"gemma-embedding": {
+			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead,
+			keys:     append(windowKeys(6), localBase, projectionWidth, projectionInput, notCausal),
+			complete: gemmaEmbedding, layer: gemma2Layer, project: gemmaProjection, unused: unusedOutput,
+		},
+		"gemma-embedding2": {
+			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead, perLayer: true, ffnScales: true, ownLayerEmbd: true,
+			keys: slices.Concat(windowKeys(6), []key{
+				localBase, ofLocal(localHeadSize, func(c *Config) *int { return &c.LocalHeadSize }, func(c *Config) int { return c.HeadSize }),
+				ofLocal("attention.value_length_swa", func(c *Config) *int { return &c.LocalHeadSize }, func(c *Config) int { return c.LocalHeadSize }),
+				ofLocal("rope.dimension_count_swa", func(c *Config) *int { return &c.LocalRoPEDims }, func(c *Config) int { return c.RoPE.Dims }),
+				count("embedding_length_per_layer_input", func(c *Config) *int { return &c.LayerEmbd }),
+				optional("embedding_length_out", func(c *Config) *int { return &c.VectorSize }, func(c *Config) int { return c.Embd }), notCausal,
+			}),
+			complete: gemma4Scales, layer: gemma2EmbeddingAttention, arrange: gemma4Layer, project: gemma2Projection,
+		},
+	})
+}
+
+// ofLocal is a size of local layers, which is another layer's where a file does not say it.
+func ofLocal(name string, field func(c *Config) *int, fallback func(c *Config) int) key {
+	return withWindow(optional(name, field, fallback))
+}
+
+// projectionWidth is the width between the two matrices of a projection, which a file may lack.
+var projectionWidth = key{
+	name: "dense_2_feat_out",
+	read: func(m *metadata, name string, c *Config) {
+		c.ProjectionWidth = m.size(name, 0, true)
+		if n := m.size("dense_3_feat_in", c.ProjectionWidth, true); n != c.ProjectionWidth {
+			m.fault("%s.dense_3_feat_in is %d, and %s %d", m.arch, n, name, c.ProjectionWidth)
+		}
+	},
+	write: func(c *Config) any {
+		if c.ProjectionWidth == 0 {
+			return nil
+		}
+		return uint32(c.ProjectionWidth)
+	},
+}
+
+// projectionInput says the same of the second matrix.
+var projectionInput = key{name: "dense_3_feat_in", read: func(*metadata, string, *Config) {}, write: projectionWidth.write}
+
+// gemmaProjection multiplies by two matrices, if the model has them.
+func gemmaProjection(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value {
+	if b.config.ProjectionWidth == 0 {
+		return x
+	}
+	return b.linear(t, b.linear(t, x, "dense_2", b.config.ProjectionWidth), "dense_3", b.config.Embd)
+}
+
+// gemma2Projection multiplies by the output's matrix.
+func gemma2Projection(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value {
+	return b.linear(t, x, output, b.config.VectorSize)
+}
+
+// linear multiplies by a matrix without a bias, which is not adapted.
+func (b *Builder) linear(t *nn.Tape, x *nn.Value, kind string, out int) *nn.Value {
+	m := b.outside().matrixOf(Weight{Kind: kind, Shape: []int64{x.T.Dim(0), int64(out)}, Role: Linear, NoLoRA: true})
+	m.NoLoRA = true
+	return t.Linear(x, m)[0]
+}
+
+// gemma2EmbeddingAttention normalises values, and has local layers with heads and a RoPE of their own.
+func gemma2EmbeddingAttention(c *Config, i int, a *Attention) {
+	a.ValueNorm, a.FusedQKV = true, false
+	if local(c, i, a) {
+		c.setLocalRoPE(a)
+		a.HeadSize, a.RoPE.Dims = c.LocalHeadSize, c.LocalRoPEDims
+	}
+}

@@ -1,0 +1,31 @@
+package infer
+
+import (
+	"context"
+	"fmt"
+)
+
+// Score gives the scores [classes] of each of some texts, which are in tokens, by the classifier of a reranker: as a rule
+// one, larger for a better answer to a query that the text holds too. It uses slots as [Session.Embed] does, and fails for
+// a model whose file has no classifier.
+func (s *Session) Score(ctx context.Context, texts [][]int32) ([][]float32, error) {
+	if err := s.acquire("Session.Score"); err != nil {
+		return nil, err
+	}
+	defer s.access.Release()
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	classifier, ok := s.d.m.Architecture().Classifier()
+	if !ok {
+		return nil, fmt.Errorf("%s has no classifier (cls.weight or cls.output.weight) to score texts with: it is no reranker", s.d.m.Path)
+	}
+	pooled, err := s.pool(ctx, texts, Pooling(classifier.Pooling))
+	if err != nil {
+		return nil, err
+	}
+	if pooled, err = s.d.head(ctx, pooled, scores); err != nil {
+		return nil, err
+	}
+	return s.vectors(pooled, false)
+}
