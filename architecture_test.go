@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"kernels", "rpc"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch", "llm/layout", "llm/parallel", "llm/safetensors", "llm/sample"},
-	{"llm/device"},
+	{"llm/device", "llm/quantize"},
 	{"llm/estimate"},
 	{"llm/model"},
 	{"llm/infer", "llm/lora"},

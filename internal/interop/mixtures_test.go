@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/quantize"
 )
 
 // Mixtures give each matrix the type that llama-quantize gives it: of all architectures, of
@@ -79,11 +80,11 @@ func compareMixtures(t *testing.T, path string) {
 	require.NoError(t, err)
 	defer m.Close()
 	imatrix := writeImportance(t, m)
-	importance, err := model.ReadImportance(imatrix)
+	importance, err := quantize.ReadImportance(imatrix)
 	require.NoError(t, err)
 	compared := 0
-	for _, x := range model.Mixtures() {
-		for _, i := range []model.Importance{nil, importance} {
+	for _, x := range quantize.Mixtures() {
+		for _, i := range []quantize.Importance{nil, importance} {
 			flags := []string{"llama-quantize", "--dry-run", "--allow-requantize"}
 			if i != nil {
 				flags = append(flags, "--imatrix", imatrix)
@@ -174,10 +175,10 @@ func TestInteropMixtureBytes(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	imatrix := writeImportance(t, m)
-	importance, err := model.ReadImportance(imatrix)
+	importance, err := quantize.ReadImportance(imatrix)
 	require.NoError(t, err)
-	for _, x := range model.Mixtures() {
-		for _, i := range []model.Importance{nil, importance} {
+	for _, x := range quantize.Mixtures() {
+		for _, i := range []quantize.Importance{nil, importance} {
 			if i == nil && x.NeedsImportance() {
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/quantize"
 )
 
 // experts are options that adapt all experts, and what chooses them.
@@ -85,7 +86,7 @@ func TestMergedTypesOfExperts(t *testing.T) {
 // Routers keep their type when others change, and so do tensors that have two dimensions but are
 // not multiplied.
 func TestMergedTensorsThatKeepTheirType(t *testing.T) {
-	mixture, ok := model.FindMixture("q4_k_m")
+	mixture, ok := quantize.FindMixture("q4_k_m")
 	require.True(t, ok)
 	q8 := ggml.Q8_0
 	for name, tensors := range map[string][]string{

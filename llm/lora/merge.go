@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/quantize"
 )
 
 // Scaled is an adapter and the strength it is applied with: 1 as trained.
@@ -27,10 +28,10 @@ type MergeOptions struct {
 	Type *ggml.Type
 	// Mixture, if not nil, gives the matrices types by what they do, as llama-quantize
 	// does; Type has to be nil then.
-	Mixture *model.Mixture
+	Mixture *quantize.Mixture
 	// Importance says which columns to be precise in where a matrix gets another type; nil
 	// counts all the same.
-	Importance model.Importance
+	Importance quantize.Importance
 	// Threads computes on that many; 0 stands for [ggml.DefaultThreads].
 	Threads int
 	// Progress, if not nil, is called as bytes of tensors are written.

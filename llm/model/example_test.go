@@ -105,32 +105,6 @@ func ExampleLoadOptions() {
 	// Output: 500000
 }
 
-// See which types llama-quantize's Q4_K_M gives to matrices.
-func ExampleMixture() {
-	m := small()
-	defer m.Close()
-	mixture, _ := model.FindMixture("Q4_K_M")
-	for _, name := range []string{"blk.0.ffn_up.weight", "blk.1.attn_v.weight", "output.weight"} {
-		t, _ := mixture.TypeOf(m.Architecture(), m.Architecture().Weight(name), nil)
-		fmt.Println(name, t)
-	}
-	// Output:
-	// blk.0.ffn_up.weight q4_K
-	// blk.1.attn_v.weight q6_K
-	// output.weight q6_K
-}
-
-// An importance matrix has a number for each column of a matrix. The smallest mixtures need one.
-func ExampleImportance() {
-	m := small()
-	defer m.Close()
-	i := model.Importance{"blk.0.attn_v.weight": make([]float32, 256)} // or model.ReadImportance, of llama-imatrix's file
-	mixture, _ := model.FindMixture("iq2_xs")
-	t, _ := mixture.TypeOf(m.Architecture(), m.Architecture().Weight("blk.0.attn_v.weight"), i)
-	fmt.Println(mixture.NeedsImportance(), t)
-	// Output: true q2_K
-}
-
 // The adapters of a graph are matrices by the name of the weight that they are added to.
 func ExampleAdapters() {
 	m := small()

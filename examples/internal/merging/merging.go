@@ -24,6 +24,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/quantize"
 )
 
 // Description describes the command.
@@ -180,7 +181,7 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 		}
 		return merge, nil
 	}
-	mixture, isMixture := model.FindMixture(f.Type)
+	mixture, isMixture := quantize.FindMixture(f.Type)
 	t, err := ggml.ParseType(f.Type) // q4_k is a type, and short for a mixture
 	switch {
 	case err != nil && isMixture:
@@ -198,7 +199,7 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 		return merge, fmt.Errorf("--type %s: it needs an importance matrix, or what is written is garbage; make one with llama-imatrix, and give it with --imatrix FILE", f.Type)
 	}
 	if f.IMatrix != "" {
-		if merge.Importance, err = model.ReadImportance(f.IMatrix); err != nil {
+		if merge.Importance, err = quantize.ReadImportance(f.IMatrix); err != nil {
 			return merge, fmt.Errorf("--imatrix: %w", err)
 		}
 	}
@@ -209,12 +210,12 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 // no mixture of.
 func TypeNames() string {
 	var names []string
-	for _, x := range model.Mixtures() {
+	for _, x := range quantize.Mixtures() {
 		names = append(names, x.Name)
 	}
 	for _, t := range ggml.Types() {
 		name := strings.ToLower(t.String())
-		if _, isMixture := model.FindMixture(name); t.CanQuantize() && !isMixture {
+		if _, isMixture := quantize.FindMixture(name); t.CanQuantize() && !isMixture {
 			names = append(names, name)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
+	"github.com/goggml/ggml/llm/quantize"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
@@ -76,7 +77,7 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	keep(m, err)
 	keep(nil, m.Save("model.gguf", model.SaveOptions{}))
 	keep(m.Architecture(), nil)
-	keep(&model.Mixtures()[0], nil)
+	keep(&quantize.Mixtures()[0], nil)
 	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
 	keep(a, err)
 	keep(nil, a.Save("adapter.gguf", lora.SaveOptions{}))

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
+	"github.com/goggml/ggml/llm/quantize"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
@@ -204,14 +205,14 @@ var public = registry{
 		{"lora.Load", reflect.ValueOf(lora.Load)},
 		{"lora.New", reflect.ValueOf(lora.New)},
 		{"model.CrossEntropy", reflect.ValueOf(model.CrossEntropy)},
-		{"model.ReadImportance", reflect.ValueOf(model.ReadImportance)},
-		{"model.FindMixture", reflect.ValueOf(model.FindMixture)},
-		{"model.Mixtures", reflect.ValueOf(model.Mixtures)},
 		{"model.Load", reflect.ValueOf(model.Load)},
 		{"model.New", reflect.ValueOf(model.New)},
 		{"model.NewIn", reflect.ValueOf(model.NewIn)},
 		{"model.NewOf", reflect.ValueOf(model.NewOf)},
 		{"parallel.Join", reflect.ValueOf(parallel.Join)},
+		{"quantize.ReadImportance", reflect.ValueOf(quantize.ReadImportance)},
+		{"quantize.FindMixture", reflect.ValueOf(quantize.FindMixture)},
+		{"quantize.Mixtures", reflect.ValueOf(quantize.Mixtures)},
 		{"run.Is", reflect.ValueOf(run.Is)},
 		{"run.Resume", reflect.ValueOf(run.Resume)},
 		{"run.Create", reflect.ValueOf(run.Create)},
@@ -501,13 +502,11 @@ var public = registry{
 		reflect.TypeFor[model.Batch](),
 		reflect.TypeFor[model.BatchSizeError](),
 		reflect.TypeFor[model.Copies](),
-		reflect.TypeFor[model.Importance](),
 		reflect.TypeFor[model.Kept](),
 		reflect.TypeFor[model.LoRAPair](),
 		reflect.TypeFor[model.LoadOptions](),
 		reflect.TypeFor[model.LossGraph](),
 		reflect.TypeFor[model.Milestone](),
-		reflect.TypeFor[model.Mixture](),
 		reflect.TypeFor[model.Model](),
 		reflect.TypeFor[model.Noise](),
 		reflect.TypeFor[model.SampleLoss](),
@@ -517,6 +516,8 @@ var public = registry{
 		reflect.TypeFor[parallel.Network](),
 		reflect.TypeFor[parallel.Process](),
 		reflect.TypeFor[parallel.Workload](),
+		reflect.TypeFor[quantize.Importance](),
+		reflect.TypeFor[quantize.Mixture](),
 		reflect.TypeFor[run.ChangedError](),
 		reflect.TypeFor[run.File](),
 		reflect.TypeFor[run.Folder](),

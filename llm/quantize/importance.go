@@ -1,4 +1,4 @@
-package model
+package quantize
 
 import (
 	"bufio"

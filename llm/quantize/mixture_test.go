@@ -1,4 +1,4 @@
-package model_test
+package quantize_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/quantize"
 )
 
 // The types are llama-quantize's, which make interop compares for all mixtures.
@@ -44,14 +45,14 @@ func TestMixtureTypes(t *testing.T) {
 		}
 		return w
 	}
-	some := model.Importance{"blk.0.attn_q.weight": {1}}
+	some := quantize.Importance{"blk.0.attn_q.weight": {1}}
 	for _, c := range []struct {
 		mixture string
 		model   *arch.Architecture
 		kind    string
 		layer   int
 		rowLen  int64
-		i       model.Importance
+		i       quantize.Importance
 		want    ggml.Type
 	}{
 		{"q4_k_m", wide, "attn_q", 3, 256, nil, ggml.Q4_K},
@@ -95,7 +96,7 @@ func TestMixtureTypes(t *testing.T) {
 		{"mxfp4_moe", sixteen, "attn_q", 2, 256, nil, ggml.Q8_0},
 		{"mxfp4_moe", sixteen, "output", -1, 256, nil, ggml.Q8_0},
 	} {
-		x, ok := model.FindMixture(c.mixture)
+		x, ok := quantize.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
 		got, isFallback := x.TypeOf(c.model, weight(c.kind, c.layer, c.rowLen), c.i)
 		require.Equal(t, c.want, got, "%s: %s", c.mixture, c.kind)
@@ -117,7 +118,7 @@ func TestMixtureTypes(t *testing.T) {
 	} {
 		m, err := model.Load(llmtest.WideArchFile(t, c.arch, ggml.F32), model.LoadOptions{})
 		require.NoError(t, err)
-		x, ok := model.FindMixture(c.mixture)
+		x, ok := quantize.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
 		w := m.Architecture().Weight(c.name)
 		require.NotNil(t, w, c.name)
@@ -131,15 +132,15 @@ func TestMixtureTypes(t *testing.T) {
 	require.NoError(t, err)
 	defer made.Close()
 	for m, want := range map[*model.Model]ggml.Type{loaded: ggml.Q4_K, made: ggml.Q5_K} {
-		x, _ := model.FindMixture("q3_k_m")
+		x, _ := quantize.FindMixture("q3_k_m")
 		w := *m.Architecture().Weight("blk.1.attn_qkv.weight")
 		w.Shape = []int64{256, 768}
 		got, _ := x.TypeOf(m.Architecture(), &w, nil)
 		require.Equal(t, want, got)
 	}
-	_, ok := model.FindMixture("q9_k")
+	_, ok := quantize.FindMixture("q9_k")
 	require.False(t, ok)
-	x, ok := model.FindMixture("Q4_K_M")
+	x, ok := quantize.FindMixture("Q4_K_M")
 	require.True(t, ok)
 	for _, w := range []*arch.Weight{nil, {Name: "blk.0.attn_v.weight"}} {
 		got, isFallback := x.TypeOf(alone, w, nil)
@@ -159,12 +160,12 @@ func TestReadImportanceDat(t *testing.T) {
 	write(int32(2), int32(2), []byte("ab"), int32(4), int32(3), []float32{4, 8, 0}, int32(1), []byte("c"), int32(0), int32(1), float32(5))
 	path := filepath.Join(t.TempDir(), "imatrix.dat")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	i, err := model.ReadImportance(path)
+	i, err := quantize.ReadImportance(path)
 	require.NoError(t, err)
-	require.Equal(t, model.Importance{"ab": {1, 2, 0}, "c": {5}}, i)
+	require.Equal(t, quantize.Importance{"ab": {1, 2, 0}, "c": {5}}, i)
 	for n := range b.Len() {
 		require.NoError(t, os.WriteFile(path, b.Bytes()[:n], 0o600))
-		_, err := model.ReadImportance(path)
+		_, err := quantize.ReadImportance(path)
 		require.ErrorContains(t, err, path, n)
 	}
 }
