@@ -32,6 +32,8 @@ var layers = [][]string{
 	{"llm/device", "llm/quantize"},
 	{"llm/estimate"},
 	{"llm/model"},
+	{"llm/weightcache"},
+	{"llm/lossgraph"},
 	{"llm/infer", "llm/lora"},
 	{"llm/generate", "llm/train"},
 	{"llm/run"},

@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -142,12 +143,12 @@ func losses(path string, adapters []string) ([]float32, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: n, Batch: 1, Adapters: loaded})
+	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: n, Batch: 1, Adapters: loaded})
 	if err != nil {
 		return nil, err
 	}
 	defer graph.Close()
-	var b model.Batch
+	var b lossgraph.Batch
 	for i := range int32(n) {
 		b.Tokens, b.Targets = append(b.Tokens, i*7%90), append(b.Targets, i*11%90)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // defaultContext is the length of samples where neither --ctx nor the model say less.
@@ -225,7 +226,7 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	o, err := p.Options(d.Len())
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
-	if none := model.KeptNone; p.NoRepack {
+	if none := weightcache.None; p.NoRepack {
 		o.WeightCopies = &none
 	}
 	return o, err

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -80,7 +81,7 @@ func TestRepack(t *testing.T) {
 				batch := llmtest.NewBatch(m.Config().Vocab, 8)
 				var losses [2][]float32
 				for i, m := range []*model.Model{m, repacked} {
-					l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 8, Batch: 2})
+					l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 8, Batch: 2})
 					require.NoError(t, err)
 					defer l.Close()
 					losses[i], err = l.Compute(context.Background(), batch)

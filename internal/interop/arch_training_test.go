@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -47,9 +48,9 @@ func TestInteropArchitectureTraining(t *testing.T) {
 func testGradients(t *testing.T, m *model.Model) {
 	const length = 34 // beyond the windows
 	vocab := m.Config().Vocab
-	b := model.Batch{Tokens: llmtest.RandomTokens(1, length, vocab), Targets: llmtest.RandomTokens(2, length, vocab), LossWeights: slices.Repeat([]float32{1. / length}, length)}
+	b := lossgraph.Batch{Tokens: llmtest.RandomTokens(1, length, vocab), Targets: llmtest.RandomTokens(2, length, vocab), LossWeights: slices.Repeat([]float32{1. / length}, length)}
 	a := randomAdapter(t, m, everyMatrix(m))
-	o := model.TrainGraphOptions{Length: length, Batch: 1, Adapters: a.WithScale(0.75)}
+	o := lossgraph.Options{Length: length, Batch: 1, Adapters: a.WithScale(0.75)}
 	exact := llmtest.ExactLoss(t, m, b, o)
 	o.Grads = llmtest.ZeroGrads(t, m)
 	store := llmtest.NewArena(t)
@@ -92,7 +93,7 @@ func norm[T ~float32 | ~float64](x []T) float64 {
 }
 
 // accumulate leaves the gradients of a batch in their accumulators, and returns its loss.
-func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b model.Batch, o model.TrainGraphOptions) float64 {
+func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b lossgraph.Batch, o lossgraph.Options) float64 {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: lowering})
 	require.NoError(t, err)
@@ -100,7 +101,7 @@ func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b model.Bat
 	for _, acc := range o.Grads {
 		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))
 	}
-	l, err := m.NewLossGraph(e, o)
+	l, err := lossgraph.New(m, e, o)
 	require.NoError(t, err)
 	defer l.Close()
 	losses, err := l.Compute(context.Background(), b)

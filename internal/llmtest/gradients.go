@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/oracle"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -32,13 +33,13 @@ func ZeroGrads(t testing.TB, m *model.Model) map[*ggml.Tensor]*ggml.Tensor {
 }
 
 // ExactLoss is a graph of the stock lowering with the inputs of a batch, in float64. It leaves zeros in accumulators.
-func ExactLoss(t testing.TB, m *model.Model, b model.Batch, o model.TrainGraphOptions) *oracle.Program {
+func ExactLoss(t testing.TB, m *model.Model, b lossgraph.Batch, o lossgraph.Options) *oracle.Program {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
 	require.NoError(t, err)
 	defer e.Close()
 	o.Batch = len(b.Tokens) / o.Length
-	l, err := m.NewLossGraph(e, o)
+	l, err := lossgraph.New(m, e, o)
 	require.NoError(t, err)
 	defer l.Close()
 	for x := range l.Graph.Inputs() {
@@ -55,7 +56,7 @@ func ExactLoss(t testing.TB, m *model.Model, b model.Batch, o model.TrainGraphOp
 }
 
 // ExactGradients returns the loss of a batch and its gradients in float64.
-func ExactGradients(t testing.TB, m *model.Model, b model.Batch, o model.TrainGraphOptions, roundGELU bool) (loss float64, grads map[*ggml.Tensor][]float64) {
+func ExactGradients(t testing.TB, m *model.Model, b lossgraph.Batch, o lossgraph.Options, roundGELU bool) (loss float64, grads map[*ggml.Tensor][]float64) {
 	t.Helper()
 	p := ExactLoss(t, m, b, o)
 	p.RoundGELU = roundGELU
@@ -70,7 +71,7 @@ func ExactGradients(t testing.TB, m *model.Model, b model.Batch, o model.TrainGr
 }
 
 // exactLoss returns the loss of a batch after a run.
-func exactLoss(values oracle.Values, b model.Batch) (sum float64) {
+func exactLoss(values oracle.Values, b lossgraph.Batch) (sum float64) {
 	for i, loss := range values.Named("losses") {
 		sum += float64(b.LossWeights[i]) * loss
 	}
@@ -79,7 +80,7 @@ func exactLoss(values oracle.Values, b model.Batch) (sum float64) {
 
 // RequireSlopes demands that gradients agree with central differences of a loss up to a share: over
 // all tensors together, and for each tensor, whose name is in the message.
-func RequireSlopes(t testing.TB, loss *oracle.Program, b model.Batch, grads map[*ggml.Tensor][]float64, together, each float64) {
+func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads map[*ggml.Tensor][]float64, together, each float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
 	type along struct {
@@ -111,7 +112,7 @@ func RequireSlopes(t testing.TB, loss *oracle.Program, b model.Batch, grads map[
 }
 
 // slope is the central difference of the loss by steps of h along directions, each of a leaf.
-func slope(p *oracle.Program, b model.Batch, h float64, directions ...[2][]float64) float64 {
+func slope(p *oracle.Program, b lossgraph.Batch, h float64, directions ...[2][]float64) float64 {
 	move := func(step float64) {
 		for _, d := range directions {
 			for i, x := range d[1] {

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/stretchr/testify/require"
 )
@@ -66,23 +67,23 @@ func (s *LoRASetup) Trained() map[*ggml.Tensor]*ggml.Tensor {
 }
 
 // Compute returns the loss, and leaves the gradients in Grads.
-func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b model.Batch, o model.TrainGraphOptions) float64 {
+func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b lossgraph.Batch, o lossgraph.Options) float64 {
 	t.Helper()
 	return s.ComputeGraph(t, s.NewGraph(t, e, o), b)
 }
 
 // NewGraph adds the gradients of a batch to Grads.
-func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o model.TrainGraphOptions) *model.LossGraph {
+func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o lossgraph.Options) *lossgraph.Graph {
 	t.Helper()
 	o.Adapters, o.Grads = s.Adapters, s.Trained()
-	l, err := s.Model.NewLossGraph(e, o)
+	l, err := lossgraph.New(s.Model, e, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
 // ComputeGraph is Compute by a graph of the setup.
-func (s *LoRASetup) ComputeGraph(t testing.TB, l *model.LossGraph, b model.Batch) float64 {
+func (s *LoRASetup) ComputeGraph(t testing.TB, l *lossgraph.Graph, b lossgraph.Batch) float64 {
 	t.Helper()
 	for _, acc := range s.Grads {
 		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/stretchr/testify/require"
 )
@@ -99,9 +100,9 @@ func NewEngine(t testing.TB) *device.Engine {
 }
 
 // NewBatch is two sequences with some targets left out.
-func NewBatch(vocab, length int) model.Batch {
+func NewBatch(vocab, length int) lossgraph.Batch {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var b model.Batch
+	var b lossgraph.Batch
 	var total float32
 	for range 2 * length {
 		b.Tokens = append(b.Tokens, int32(rng.IntN(vocab)))
@@ -116,7 +117,7 @@ func NewBatch(vocab, length int) model.Batch {
 	return b
 }
 
-func WeightedLoss(b model.Batch, losses []float32) float64 {
+func WeightedLoss(b lossgraph.Batch, losses []float32) float64 {
 	var sum float64
 	for i, l := range losses {
 		sum += float64(b.LossWeights[i]) * float64(l)

@@ -23,6 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // A cudaStep is a step of LoRA on CUDA, as the stand-in sees it.
@@ -30,7 +31,7 @@ type cudaStep struct {
 	model         arch.Config
 	base          ggml.Type
 	context, rows int
-	kept          *model.Kept // of frozen weights; nil is as much as fits
+	kept          *weightcache.Tier // of frozen weights; nil is as much as fits
 	asked         calls
 	peak          int64 // bytes of the device
 	work          []gpucost.Work
@@ -77,7 +78,7 @@ func TestCUDAStep(t *testing.T) {
 func TestCUDAPeak(t *testing.T) {
 	s := newStandIn(t)
 	for _, base := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
-		for _, kept := range []model.Kept{model.KeptNone, model.KeptAll} {
+		for _, kept := range []weightcache.Tier{weightcache.None, weightcache.All} {
 			t.Run(fmt.Sprint(base, " ", kept), func(t *testing.T) {
 				step := cudaStep{model: benchmodel.Large(), base: base, context: 512, rows: 8, kept: &kept}
 				path := hollowModel(t, step.model, base)

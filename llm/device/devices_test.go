@@ -19,8 +19,10 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // remote is a device with memory of its own that every machine has: the CPU behind an RPC
@@ -59,7 +61,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	require.NoError(t, far.Run(ctx, train.RunOptions{}))
 	requireSameLosses(t, cpu.History, far.History, tolerance)
 
-	estimate, err := train.EstimateMemory(layout.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), model.KeptAll))
+	estimate, err := train.EstimateMemory(layout.On(d), m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOff), weightcache.All))
 	require.NoError(t, err)
 	requireEstimate(t, far.Memory().Plus(on.Sizes()).Plus(estimate.Adapters), estimate.Total())
 
@@ -70,7 +72,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 
 	noisy := chunked
 	noisy.Dropout, noisy.NEFTune = 0.2, 5
-	for _, o := range []model.TrainGraphOptions{chunked, noisy} {
+	for _, o := range []lossgraph.Options{chunked, noisy} {
 		_, want := gradients(t, m, newEngine(t, device.Options{}), o)
 		_, got := gradients(t, on, e, o)
 		requireSameGradients(t, want, got, tolerance)

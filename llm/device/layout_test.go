@@ -18,8 +18,10 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
@@ -96,7 +98,7 @@ func TestLayoutsTrain(t *testing.T) {
 	one := newEngine(t, device.Options{OpSet: device.Stock})
 	single := newTrainer(t, m, one, train.CheckpointingOn)
 	run(t, single)
-	graphs := []model.TrainGraphOptions{chunked, {Length: 24, Dropout: 0.2, NEFTune: 5}}
+	graphs := []lossgraph.Options{chunked, {Length: 24, Dropout: 0.2, NEFTune: 5}}
 	var want []map[string][]float32
 	for _, o := range graphs {
 		_, grads := gradients(t, m, one, o, "blk.0.ffn_norm.weight")
@@ -110,7 +112,7 @@ func TestLayoutsTrain(t *testing.T) {
 				requireSameGradients(t, want[i], got, 1e-7) // by kernels the CPU computes GELU, and looks nothing up
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
-			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), model.KeptAll))
+			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), weightcache.All))
 			require.NoError(t, err)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)
@@ -135,7 +137,7 @@ func run(t *testing.T, tr *train.Trainer) {
 // measures, some on each device.
 func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	t.Helper()
-	g, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})
+	g, err := lossgraph.New(m, e, lossgraph.Options{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})
 	require.NoError(t, err)
 	defer g.Close()
 	sizes, err := g.Measure()

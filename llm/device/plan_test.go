@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // small returns a device of which a client can allocate so many bytes.
@@ -72,7 +73,7 @@ func TestEstimateOfTraining(t *testing.T) {
 					}
 
 					on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
-					tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), withCopies(trainOptions(e, c), model.KeptNone))
+					tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), withCopies(trainOptions(e, c), weightcache.None))
 					require.NoError(t, err)
 					defer tr.Close()
 					_, err = tr.Step(t.Context())
@@ -101,7 +102,7 @@ func TestEstimateOfTraining(t *testing.T) {
 }
 
 // withCopies are options with so much kept of frozen weights.
-func withCopies(o train.Options, kept model.Kept) train.Options {
+func withCopies(o train.Options, kept weightcache.Tier) train.Options {
 	o.WeightCopies = &kept
 	return o
 }

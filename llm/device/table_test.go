@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -54,7 +54,7 @@ func TestThirdOpSet(t *testing.T) {
 			m, e := llmtest.ArchModel(t, name, ggml.F32), newEngine(t, device.Options{Layout: l})
 			require.False(t, e.TakesCopies())
 			require.False(t, e.ScalesLoss())
-			for _, o := range []model.TrainGraphOptions{{Length: 24}, {Length: 24, Checkpoint: true}} {
+			for _, o := range []lossgraph.Options{{Length: 24}, {Length: 24, Checkpoint: true}} {
 				wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o)
 				loss, got := gradients(t, loadOn(t, m, l), e, o)
 				require.InEpsilon(t, wantLoss, loss, 1e-6)

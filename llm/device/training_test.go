@@ -20,6 +20,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -79,7 +80,7 @@ func TestStockTrainingGraph(t *testing.T) {
 			}
 			for _, checkpoint := range []bool{false, true} {
 				for _, noise := range []float32{0, 0.1} {
-					g, err := m.NewLossGraph(e, model.TrainGraphOptions{
+					g, err := lossgraph.New(m, e, lossgraph.Options{
 						Length: 24, Batch: 2, Adapters: a.WithScale(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
 					})
 					require.NoError(t, err)
@@ -174,7 +175,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 
 // gradients are the loss of a batch, and the gradients of an adapter and of the weights
 // named.
-func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGraphOptions, weights ...string) (loss float64, grads map[string][]float32) {
+func gradients(t *testing.T, m *model.Model, e *device.Engine, o lossgraph.Options, weights ...string) (loss float64, grads map[string][]float32) {
 	t.Helper()
 	a := trained(t, m)
 	var params []*ggml.Tensor
@@ -197,7 +198,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o model.TrainGrap
 	require.NoError(t, memory.Allocate())
 	require.NoError(t, memory.Clear(0))
 
-	g, err := m.NewLossGraph(e, o)
+	g, err := lossgraph.New(m, e, o)
 	require.NoError(t, err)
 	defer g.Close()
 	switch d := e.Devices()[0]; {
@@ -228,7 +229,7 @@ func requireSameGradients(t *testing.T, want, got map[string][]float32, toleranc
 }
 
 // chunked cuts everything into chunks that can be cut.
-var chunked = model.TrainGraphOptions{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}
+var chunked = lossgraph.Options{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}
 
 // The gradients of both lowerings are the same: of all kinds of weights, of sequences of
 // several blocks of queries, with chunks, and of bases of all types.
@@ -236,17 +237,17 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		typ     ggml.Type
-		o       model.TrainGraphOptions
+		o       lossgraph.Options
 		weights []string
 	}{
-		{"weights", ggml.F32, model.TrainGraphOptions{Length: 24}, []string{"token_embd.weight", "output.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_down.weight"}},
-		{"long", ggml.F32, model.TrainGraphOptions{Length: 700}, nil},
-		{"noise", ggml.Q8_0, model.TrainGraphOptions{Length: 24, Dropout: 0.2, NEFTune: 5}, nil},
+		{"weights", ggml.F32, lossgraph.Options{Length: 24}, []string{"token_embd.weight", "output.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_down.weight"}},
+		{"long", ggml.F32, lossgraph.Options{Length: 700}, nil},
+		{"noise", ggml.Q8_0, lossgraph.Options{Length: 24, Dropout: 0.2, NEFTune: 5}, nil},
 		{"chunks", ggml.F32, chunked, []string{"blk.0.post_ffw_norm.weight"}},
-		{"F16", ggml.F16, model.TrainGraphOptions{Length: 24}, nil},
-		{"BF16", ggml.BF16, model.TrainGraphOptions{Length: 24}, nil},
-		{"Q8_0", ggml.Q8_0, model.TrainGraphOptions{Length: 24}, nil},
-		{"Q4_K", ggml.Q4_K, model.TrainGraphOptions{Length: 24, Checkpoint: true}, nil},
+		{"F16", ggml.F16, lossgraph.Options{Length: 24}, nil},
+		{"BF16", ggml.BF16, lossgraph.Options{Length: 24}, nil},
+		{"Q8_0", ggml.Q8_0, lossgraph.Options{Length: 24}, nil},
+		{"Q4_K", ggml.Q4_K, lossgraph.Options{Length: 24, Checkpoint: true}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := llmtest.LargeBlockConfig(false)
@@ -282,7 +283,7 @@ func TestLoweringsByLayer(t *testing.T) {
 		require.NoError(t, err)
 		return stock
 	}})
-	for _, o := range []model.TrainGraphOptions{{Length: 24}, {Length: 24, Packed: true}, chunked} {
+	for _, o := range []lossgraph.Options{{Length: 24}, {Length: 24, Packed: true}, chunked} {
 		wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o, "blk.1.attn_q.weight")
 		loss, got := gradients(t, m, mixed, o, "blk.1.attn_q.weight")
 		require.InEpsilon(t, wantLoss, loss, 1e-6)
@@ -299,13 +300,13 @@ func TestLoweringsByLayer(t *testing.T) {
 func TestStockBF16(t *testing.T) {
 	m := llmtest.NoisyModel(t, llmtest.LargeBlockConfig(false), ggml.Q8_0, 0.03)
 	e := newEngine(t, device.Options{OpSet: device.Stock})
-	exact, want := gradients(t, m, e, model.TrainGraphOptions{Length: 24})
+	exact, want := gradients(t, m, e, lossgraph.Options{Length: 24})
 	for _, checkpoint := range []bool{false, true} {
-		rounded, got := gradients(t, m, e, model.TrainGraphOptions{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})
+		rounded, got := gradients(t, m, e, lossgraph.Options{Length: 24, ComputeType: ggml.BF16, Checkpoint: checkpoint})
 		require.NotEqual(t, exact, rounded)
 		require.InEpsilon(t, exact, rounded, 1e-3)
 		requireSameGradients(t, want, got, 1e-3)
 	}
-	_, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: 4, Batch: 1, ComputeType: ggml.F16})
+	_, err := lossgraph.New(m, e, lossgraph.Options{Length: 4, Batch: 1, ComputeType: ggml.F16})
 	require.EqualError(t, err, "there are no products of type f16 on this device; they are f32 or bf16")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -141,11 +142,11 @@ func trialModel(t *testing.T) *model.Model {
 func TestTrialDecodes(t *testing.T) {
 	m := trialModel(t)
 	tokens := llmtest.RandomTokens(3, 24, m.Config().Vocab)
-	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: len(tokens), Batch: 1})
+	l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: len(tokens), Batch: 1})
 	require.NoError(t, err)
 	defer l.Close()
 	targets := llmtest.RandomTokens(4, len(tokens), m.Config().Vocab)
-	losses, err := l.Compute(context.Background(), model.Batch{Tokens: tokens, Targets: targets})
+	losses, err := l.Compute(context.Background(), lossgraph.Batch{Tokens: tokens, Targets: targets})
 	require.NoError(t, err)
 	requireLosses := func(logits [][]float32, from int) {
 		t.Helper()
@@ -239,7 +240,7 @@ func TestTrialGradients(t *testing.T) {
 		}
 		var losses []float64
 		for _, checkpoint := range []bool{false, true} {
-			l := s.NewGraph(t, e, model.TrainGraphOptions{Length: 12, Batch: 2, Packed: true, Checkpoint: checkpoint, FeedForwardChunk: 5})
+			l := s.NewGraph(t, e, lossgraph.Options{Length: 12, Batch: 2, Packed: true, Checkpoint: checkpoint, FeedForwardChunk: 5})
 			losses = append(losses, s.ComputeGraph(t, l, batch))
 			for x, acc := range s.Trained() {
 				requireSlope(t, s, l, batch, x, acc)
@@ -250,7 +251,7 @@ func TestTrialGradients(t *testing.T) {
 }
 
 // requireSlope compares a gradient with the slope of the loss along it.
-func requireSlope(t *testing.T, s *llmtest.LoRASetup, l *model.LossGraph, b model.Batch, x, acc *ggml.Tensor) {
+func requireSlope(t *testing.T, s *llmtest.LoRASetup, l *lossgraph.Graph, b lossgraph.Batch, x, acc *ggml.Tensor) {
 	t.Helper()
 	grad, err := ggml.Read[float32](acc)
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer fresh.Close()
-	// … train it: fresh.WithScale(1) goes to model.TrainGraphOptions …
+	// … train it: fresh.WithScale(1) goes to lossgraph.Options …
 	path := filepath.Join(folder, "adapter.gguf")
 	if err := fresh.Save(path, lora.SaveOptions{Name: "an example"}); err != nil {
 		log.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -127,11 +128,11 @@ func losses(t *testing.T, m *model.Model, adapters model.Adapters) []float32 {
 	engine, err := device.NewCPU(2)
 	require.NoError(t, err)
 	defer engine.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: length, Batch: 2, Adapters: adapters})
+	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: length, Batch: 2, Adapters: adapters})
 	require.NoError(t, err)
 	defer graph.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
-	var batch model.Batch
+	var batch lossgraph.Batch
 	for range 2 * length {
 		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Config().Vocab)))
 		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Config().Vocab)))

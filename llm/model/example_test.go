@@ -1,17 +1,13 @@
 package model_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log"
-	"math"
 	"os"
 	"path/filepath"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -118,72 +114,4 @@ func ExampleAdapters() {
 	pair := adapters["blk.1.attn_q.weight"][0]
 	fmt.Println(len(adapters), "matrices; A", pair.A.Shape()[:2], "and B", pair.B.Shape()[:2], "count", pair.Scale, "times")
 	// Output: 2 matrices; A [256 4] and B [4 256] count 1 times
-}
-
-// The loss of a batch of two rows. Trainers make such graphs with gradients.
-func ExampleLossGraph() {
-	m := small() // of random weights, to which all of its 64 tokens are about as likely
-	defer m.Close()
-	engine, err := device.NewCPU(0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer engine.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: 4, Batch: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer graph.Close()
-	losses, err := graph.Compute(context.Background(), model.Batch{
-		Tokens:      []int32{1, 2, 3, 4, 9, 8, 7, 6},
-		Targets:     []int32{2, 3, 4, 5, 8, 7, 6, 5},
-		LossWeights: []float32{1, 1, 1, 1, 0, 0, 1, 1},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(losses), "losses:", math.Abs(float64(losses[0])-math.Log(64)) < 0.5)
-	// Output: 8 losses: true
-}
-
-// Devices multiply faster by matrices in the compute type, and keep such copies beside the file's
-// matrices.
-func ExampleCopies() {
-	m := small()
-	defer m.Close()
-	engine, err := device.New(device.Options{OpSet: device.Stock})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer engine.Close()
-	copies, err := m.NewCopies(engine, ggml.BF16, []model.Kept{model.KeptMatrix})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer copies.Close()
-	graph, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: 4, Batch: 2, ComputeType: ggml.BF16, Copies: copies})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer graph.Close()
-	if err := errors.Join(copies.Allocate(), copies.Fill(context.Background())); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(copies)
-	// Output: weights in bf16 on CPU: 1.5 MiB
-}
-
-// A batch can be too large to be computed at a time; then a step takes several.
-func ExampleBatchSizeError() {
-	m := small()
-	defer m.Close()
-	engine, err := device.NewCPU(0)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer engine.Close()
-	_, err = m.NewLossGraph(engine, model.TrainGraphOptions{Length: 1 << 20, Batch: 1 << 10})
-	var tooLarge *model.BatchSizeError
-	fmt.Println(errors.As(err, &tooLarge), tooLarge.MaxTokens)
-	// Output: true 16777216
 }

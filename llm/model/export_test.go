@@ -1,45 +1,6 @@
 package model
 
-import (
-	"slices"
-	"strings"
-	"testing"
-
-	"github.com/goggml/ggml"
-)
-
-// VisibleInputs names the inputs of first visible keys that the graph has.
-func (l *LossGraph) VisibleInputs() []string {
-	var names []string
-	for x := range l.Graph.Inputs() {
-		if strings.HasPrefix(x.Name(), "first visible") {
-			names = append(names, x.Name())
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// drawn returns the values of an input for a batch.
-func (l *LossGraph) drawn(name string, b Batch) any {
-	for x, draw := range l.inputs.All() {
-		if x.Name() == name {
-			return draw(l.feed(b))
-		}
-	}
-	return nil
-}
-
-// Mask gives the factors of dropout on what a pair's A multiplies with, of each token.
-func (l *LossGraph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
-	b := Batch{Tokens: make([]int32, l.length*l.batch), Noise: n}
-	return l.dropout.Mask(a, l.drawn("dropout", b).([]float32), l.drawn("drawn masks", b).([]int32))
-}
-
-// EmbdNoise gives the noise on the embeddings, of each token.
-func (l *LossGraph) EmbdNoise(b Batch) [][]float32 {
-	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
-}
+import "testing"
 
 // SetAvailableMemory says how much memory there is, during a test.
 func SetAvailableMemory(t testing.TB, size int64) {

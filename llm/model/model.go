@@ -274,6 +274,15 @@ func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) 
 // Weight returns a tensor by its name in the file, nil when there is none.
 func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 
+// Declared returns the architecture's declaration of a tensor of the model, nil when it is none of them.
+func (m *Model) Declared(t *ggml.Tensor) *arch.Weight {
+	name, ok := m.names[t]
+	if !ok {
+		return nil
+	}
+	return m.arch.Weight(name)
+}
+
 // GGUF returns the metadata of the file, nil when the model was made by New.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 

@@ -2,16 +2,16 @@ package train
 
 import (
 	"github.com/goggml/ggml/llm/data"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // makeBatch lays rows out in as many of length tokens. What is missing is filled with
 // token 0, of weight 0; it comes last, where causal attention hides it from
 // the rest. Packed samples have Starts, and each token of the filling is a sample of its
 // own, which costs the least.
-func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
+func makeBatch(rows []data.Row, count, length int, packed bool) lossgraph.Batch {
 	n := count * length
-	b := model.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
+	b := lossgraph.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
 	if packed {
 		b.Starts = make([]int32, n)
 		for i := range b.Starts {
@@ -29,7 +29,7 @@ func makeBatch(rows []data.Row, count, length int, packed bool) model.Batch {
 }
 
 // layOut writes a sample from a token of the batch on, which is one of its row.
-func layOut(b model.Batch, s data.Sample, at, inRow int) {
+func layOut(b lossgraph.Batch, s data.Sample, at, inRow int) {
 	for i := range s.Predicted() {
 		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], lossWeight(s, i)
 		if b.Starts != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -32,18 +33,18 @@ func (s batchShape) tokens() int { return s.rows * bucketLengths(s.length, s.lon
 type bucketGraphs struct {
 	m         *model.Model
 	engine    *device.Engine
-	options   model.TrainGraphOptions
+	options   lossgraph.Options
 	lengths   []int // of the graphs, from the longest down
-	graphs    []*model.LossGraph
+	graphs    []*lossgraph.Graph
 	workspace *device.Workspace
-	last      *model.LossGraph
+	last      *lossgraph.Graph
 }
 
 // newBucketGraphs builds the longest one. Others are built when they are needed.
-func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o model.TrainGraphOptions) (*bucketGraphs, error) {
+func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph.Options) (*bucketGraphs, error) {
 	o.Batch, o.Packed, o.Context = s.rows, s.packed, max(1, s.longest)
 	g := &bucketGraphs{m: m, engine: e, options: o, lengths: bucketLengths(s.length, s.longestRow)}
-	g.graphs = make([]*model.LossGraph, len(g.lengths))
+	g.graphs = make([]*lossgraph.Graph, len(g.lengths))
 	var err error
 	if g.workspace, err = e.NewWorkspace(); err != nil {
 		return nil, err
@@ -82,11 +83,11 @@ func (g *bucketGraphs) bucket(tokens int) int {
 	return max(0, i-1)
 }
 
-func (g *bucketGraphs) graph(i int) (*model.LossGraph, error) {
+func (g *bucketGraphs) graph(i int) (*lossgraph.Graph, error) {
 	if g.graphs[i] == nil {
 		o := g.options
 		o.Length = g.lengths[i]
-		graph, err := g.m.NewLossGraph(g.engine, o)
+		graph, err := lossgraph.New(g.m, g.engine, o)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +98,8 @@ func (g *bucketGraphs) graph(i int) (*model.LossGraph, error) {
 
 // batches lays rows out in falling length, for the shortest graph that takes each batch. Missing
 // rows of the last batch are empty.
-func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
-	var list []model.Batch
+func (g *bucketGraphs) batches(rows []data.Row) []lossgraph.Batch {
+	var list []lossgraph.Batch
 	for few := range slices.Chunk(rows, g.options.Batch) {
 		length := g.lengths[g.bucket(few[0].Predicted())]
 		list = append(list, makeBatch(few, g.options.Batch, length, g.options.Packed))
@@ -106,8 +107,8 @@ func (g *bucketGraphs) batches(rows []data.Row) []model.Batch {
 	return list
 }
 
-// Compute computes a batch as [model.LossGraph] does.
-func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, error) {
+// Compute computes a batch as [lossgraph.Graph] does.
+func (g *bucketGraphs) Compute(ctx context.Context, b lossgraph.Batch) ([]float32, error) {
 	graph, err := g.of(b)
 	if err != nil {
 		return nil, err
@@ -115,8 +116,8 @@ func (g *bucketGraphs) Compute(ctx context.Context, b model.Batch) ([]float32, e
 	return graph.Compute(ctx, b)
 }
 
-// Submit submits a batch as [model.LossGraph] does.
-func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then ...device.Work) error {
+// Submit submits a batch as [lossgraph.Graph] does.
+func (g *bucketGraphs) Submit(ctx context.Context, b lossgraph.Batch, then ...device.Work) error {
 	graph, err := g.of(b)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (g *bucketGraphs) Submit(ctx context.Context, b model.Batch, then ...device
 }
 
 // of is the graph of a batch.
-func (g *bucketGraphs) of(b model.Batch) (*model.LossGraph, error) {
+func (g *bucketGraphs) of(b lossgraph.Batch) (*lossgraph.Graph, error) {
 	if g.last == nil { // the memory does not grow later
 		if err := g.graphs[0].Allocate(); err != nil {
 			return nil, err

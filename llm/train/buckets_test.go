@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -112,12 +113,12 @@ func unbucketed(t testing.TB, tr *Trainer) *Trainer {
 	t.Helper()
 	o := tr.loss.options
 	o.Length, o.Workspace = tr.data.Length, nil
-	graph, err := tr.m.NewLossGraph(tr.engine, o)
+	graph, err := lossgraph.New(tr.m, tr.engine, o)
 	require.NoError(t, err)
 	require.NoError(t, tr.loss.Close())
 	tr.loss.workspace, err = tr.engine.NewWorkspace()
 	require.NoError(t, err)
-	tr.loss.lengths, tr.loss.graphs = []int{tr.data.Length}, []*model.LossGraph{graph}
+	tr.loss.lengths, tr.loss.graphs = []int{tr.data.Length}, []*lossgraph.Graph{graph}
 	return tr
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/infer"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -30,7 +30,7 @@ func TestClosedAdapter(t *testing.T) {
 		"evaluation": func() error { _, err := tr.Evaluate(context.Background(), pattern(4, 16)); return err },
 		"step":       func() error { _, err := tr.Step(context.Background()); return err },
 		"loss graph": func() error {
-			_, err := m.NewLossGraph(engine, model.TrainGraphOptions{Length: 4, Batch: 1, Adapters: pairs})
+			_, err := lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 1, Adapters: pairs})
 			return err
 		},
 		"session": func() error { _, err := infer.NewSession(m, infer.SessionOptions{Adapters: pairs}); return err },

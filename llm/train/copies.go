@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // buildWithCopies builds the graph of a step once more, with copies of frozen weights: for each device
@@ -15,7 +15,7 @@ import (
 // copies. Nothing is allocated yet.
 func (t *Trainer) buildWithCopies() error {
 	want := t.options.WeightCopies
-	if want == nil && !t.engine.TakesCopies() || want != nil && *want == model.KeptNone {
+	if want == nil && !t.engine.TakesCopies() || want != nil && *want == weightcache.None {
 		return nil
 	}
 	need, err := t.need()
@@ -23,14 +23,14 @@ func (t *Trainer) buildWithCopies() error {
 		return err
 	}
 	need[len(need)-1] += t.mapped()
-	most := model.KeptAll
-	kept := slices.Repeat([]model.Kept{*cmp.Or(want, &most)}, len(need))
+	most := weightcache.All
+	kept := slices.Repeat([]weightcache.Tier{*cmp.Or(want, &most)}, len(need))
 	if err := t.keepCopies(kept); err != nil || want != nil {
 		return err
 	}
 	fits := slices.Clone(kept)
 	for i, available := range availableMemory(t.engine) {
-		for fits[i] > model.KeptNone && !hasRoom(t.copies.SizesOf(fits[i])[i], available/5*4-need[i]) {
+		for fits[i] > weightcache.None && !hasRoom(t.copies.SizesOf(fits[i])[i], available/5*4-need[i]) {
 			fits[i]--
 		}
 	}
@@ -44,8 +44,8 @@ func (t *Trainer) buildWithCopies() error {
 func hasRoom(copies, room int64) bool { return copies > 0 && copies <= room }
 
 // keepCopies builds the graph of a step with so much on each device.
-func (t *Trainer) keepCopies(kept []model.Kept) error {
-	c, err := t.m.NewCopies(t.engine, t.options.ComputeType, kept)
+func (t *Trainer) keepCopies(kept []weightcache.Tier) error {
+	c, err := weightcache.New(t.m, t.engine, t.options.ComputeType, kept)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (t *Trainer) makeCopies() error {
 // left to the trainer: adapters in copies round otherwise than others.
 func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 	text, err := ggml.GGUFValue[string](g, freeKeys+idCopies)
-	is, was := t.copies.Kept(), parseKept(text)
+	is, was := t.copies.Tiers(), parseKept(text)
 	if t.options.WeightCopies != nil || err != nil || len(was) != len(is) {
 		return nil
 	}
@@ -89,16 +89,16 @@ func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 // keptWords lists the devices' tiers in the form of checkpoints, such as "both, none".
 func (t *Trainer) keptWords() string {
 	var words []string
-	for _, k := range t.copies.Kept() {
+	for _, k := range t.copies.Tiers() {
 		words = append(words, k.String())
 	}
-	return cmp.Or(strings.Join(words, ", "), model.KeptNone.String())
+	return cmp.Or(strings.Join(words, ", "), weightcache.None.String())
 }
 
-func parseKept(words string) []model.Kept {
-	var list []model.Kept
+func parseKept(words string) []weightcache.Tier {
+	var list []weightcache.Tier
 	for _, word := range strings.Split(words, ", ") {
-		for k := model.KeptNone; k <= model.KeptAll; k++ {
+		for k := weightcache.None; k <= weightcache.All; k++ {
 			if k.String() == word {
 				list = append(list, k)
 			}

@@ -16,11 +16,12 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // stockRun is a run by the ops that all devices have, which keeps this tier of copies; nil for what
 // fits.
-func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Checkpointing, kept *model.Kept) *loraRun {
+func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Checkpointing, kept *weightcache.Tier) *loraRun {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
 	require.NoError(t, err)
@@ -40,11 +41,11 @@ func TestWeightCopies(t *testing.T) {
 					tied := rank == 2
 					m := llmtest.TinyModel(t, llmtest.TinyConfig(tied), base)
 					path := filepath.Join(t.TempDir(), "checkpoint.gguf")
-					runs, ops := map[model.Kept]*loraRun{}, map[model.Kept]int{}
-					for kept := model.KeptNone; kept <= model.KeptAll; kept++ {
+					runs, ops := map[weightcache.Tier]*loraRun{}, map[weightcache.Tier]int{}
+					for kept := weightcache.None; kept <= weightcache.All; kept++ {
 						r := stockRun(t, m, compute, rank, CheckpointingOn, &kept)
 						runs[kept], ops[kept] = r, r.loss.graphs[0].Graph.NumNodes()
-						if kept == model.KeptNone {
+						if kept == weightcache.None {
 							_, err := r.Step(t.Context())
 							require.NoError(t, err)
 							require.NoError(t, r.SaveCheckpoint(path))
@@ -57,7 +58,7 @@ func TestWeightCopies(t *testing.T) {
 					}
 					tolerance := map[ggml.Type]float64{ggml.F32: 1e-5, ggml.BF16: 1e-3}[compute]
 					for _, r := range runs {
-						for i, want := range runs[model.KeptNone].History {
+						for i, want := range runs[weightcache.None].History {
 							if rank == 2 {
 								require.Equal(t, want, r.History[i])
 							}
@@ -65,12 +66,12 @@ func TestWeightCopies(t *testing.T) {
 							require.InEpsilon(t, want.GradNorm, r.History[i].GradNorm, 20*tolerance)
 						}
 					}
-					fewer := func(less, more model.Kept) { require.Less(t, ops[less], ops[more], "%v than %v", less, more) }
-					fewer(model.KeptBoth, model.KeptMatrix)
+					fewer := func(less, more weightcache.Tier) { require.Less(t, ops[less], ops[more], "%v than %v", less, more) }
+					fewer(weightcache.Both, weightcache.Matrix)
 					if base != compute {
-						fewer(model.KeptMatrix, model.KeptNone)
+						fewer(weightcache.Matrix, weightcache.None)
 					} else if rank == 8 {
-						fewer(model.KeptAll, model.KeptBoth)
+						fewer(weightcache.All, weightcache.Both)
 					}
 				})
 			}
@@ -80,7 +81,7 @@ func TestWeightCopies(t *testing.T) {
 
 // requireCopiesOf demands copies of the matrices that are multiplied, transposed ones of matrices that
 // gradients flow through, and adapters in them if they are folded.
-func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggml.Type, kept model.Kept, tied, folds bool) {
+func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggml.Type, kept weightcache.Tier, tied, folds bool) {
 	t.Helper()
 	var want int64 // elements
 	for w := range m.Weights() {
@@ -93,12 +94,12 @@ func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggm
 				a, b = p.A.NumElements(), p.B.NumElements()
 			}
 		}
-		if kept >= model.KeptMatrix && base != compute || kept == model.KeptAll && b > 0 {
+		if kept >= weightcache.Matrix && base != compute || kept == weightcache.All && b > 0 {
 			want += w.NumElements() + b
 		}
 		// Nothing that is trained lies before the first layer.
 		before := []string{"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"}
-		if kept >= model.KeptBoth && !slices.Contains(before, w.Name()) {
+		if kept >= weightcache.Both && !slices.Contains(before, w.Name()) {
 			want += w.NumElements() + a
 		}
 	}
@@ -109,23 +110,23 @@ func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggm
 // Each device keeps as much as fits into four fifths of its memory beside a step.
 func TestWeightCopiesByMemory(t *testing.T) {
 	m := tinyLoRAModel(t)
-	none, both := model.KeptNone, model.KeptBoth
+	none, both := weightcache.None, weightcache.Both
 	r := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &none)
 	require.Empty(t, r.WeightCopies())
 	need, err := r.need()
 	require.NoError(t, err)
 	all := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &both)
 	step := need.Total() + r.mapped()
-	matrix := all.copies.SizesOf(model.KeptMatrix).Total()
+	matrix := all.copies.SizesOf(weightcache.Matrix).Total()
 	for _, c := range []struct {
 		fits int64
-		want model.Kept
+		want weightcache.Tier
 		says string
 	}{
 		{step - 1, none, ""},
 		{step + matrix - 1, none, ""},
-		{step + matrix, model.KeptMatrix, "weights in bf16 on CPU: "},
-		{step + all.copies.SizesOf(both).Total() - 1, model.KeptMatrix, "weights in bf16 on CPU: "},
+		{step + matrix, weightcache.Matrix, "weights in bf16 on CPU: "},
+		{step + all.copies.SizesOf(both).Total() - 1, weightcache.Matrix, "weights in bf16 on CPU: "},
 		{step + all.copies.SizesOf(both).Total(), both, "weights in bf16, also transposed, on CPU: "},
 	} {
 		withAvailable(t, c.fits/4*5)
@@ -139,14 +140,14 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	}
 	// A run that goes on keeps no more than it did, and rounds alike.
 	withAvailable(t, plenty)
-	little, more := model.KeptMatrix, stockRun(t, m, ggml.BF16, 8, CheckpointingOff, nil)
+	little, more := weightcache.Matrix, stockRun(t, m, ggml.BF16, 8, CheckpointingOff, nil)
 	before := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &little)
 	_, err = before.Step(t.Context())
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
 	require.NoError(t, before.SaveCheckpoint(path))
 	require.NoError(t, more.LoadCheckpoint(path))
-	require.Equal(t, []model.Kept{little}, more.copies.Kept())
+	require.Equal(t, []weightcache.Tier{little}, more.copies.Tiers())
 	require.NoError(t, before.Run(t.Context(), RunOptions{}))
 	require.NoError(t, more.Run(t.Context(), RunOptions{}))
 	require.Equal(t, before.History, more.History)
@@ -176,18 +177,18 @@ func TestWeightCopiesOverDevices(t *testing.T) {
 	var first []StepMetrics
 	for _, c := range []struct {
 		available []int64
-		kept      []model.Kept
+		kept      []weightcache.Tier
 	}{
-		{[]int64{0, 0}, []model.Kept{model.KeptNone, model.KeptNone}},
-		{[]int64{plenty, 0}, []model.Kept{model.KeptAll, model.KeptNone}},
-		{[]int64{0, plenty}, []model.Kept{model.KeptNone, model.KeptNone}}, // the CPU's kernels take none
-		{[]int64{plenty, plenty}, []model.Kept{model.KeptAll, model.KeptNone}},
+		{[]int64{0, 0}, []weightcache.Tier{weightcache.None, weightcache.None}},
+		{[]int64{plenty, 0}, []weightcache.Tier{weightcache.All, weightcache.None}},
+		{[]int64{0, plenty}, []weightcache.Tier{weightcache.None, weightcache.None}}, // the CPU's kernels take none
+		{[]int64{plenty, plenty}, []weightcache.Tier{weightcache.All, weightcache.None}},
 	} {
 		withAvailable(t, c.available...)
 		r := newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 8, Alpha: 4, Targets: []string{lora.AllLinear}})
-		require.Equal(t, c.kept, r.copies.Kept())
+		require.Equal(t, c.kept, r.copies.Tiers())
 		for i, size := range r.copies.Sizes() {
-			require.Equal(t, c.kept[i] != model.KeptNone, size > 0)
+			require.Equal(t, c.kept[i] != weightcache.None, size > 0)
 		}
 		require.NoError(t, r.Run(t.Context(), RunOptions{}), "%v", c.kept)
 		if first == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // The parts of an estimate beside the model.
@@ -35,7 +36,7 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	if o.Checkpointing == CheckpointingAuto {
 		o.Checkpointing = CheckpointingOff
 	}
-	if none := model.KeptNone; o.WeightCopies == nil {
+	if none := weightcache.None; o.WeightCopies == nil {
 		o.WeightCopies = &none
 	}
 	t, err := prepare(m, trained, d, o)

@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -218,7 +219,7 @@ func longestFirst(d *data.Dataset) []int {
 }
 
 // measure computes a batch, and gives the sums of each of its rows.
-func measure(ctx context.Context, g *bucketGraphs, b model.Batch) ([]RowEvaluation, error) {
+func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEvaluation, error) {
 	losses, err := g.Compute(ctx, b)
 	if err != nil {
 		return nil, err
@@ -267,7 +268,7 @@ func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGrap
 		e.graphs = slices.Insert(slices.Delete(e.graphs, at, at+1), 0, g)
 		return g.graph, nil
 	}
-	graph, err := newBucketGraphs(e.m, e.engine, shape, model.TrainGraphOptions{Adapters: adapters})
+	graph, err := newBucketGraphs(e.m, e.engine, shape, lossgraph.Options{Adapters: adapters})
 	if err != nil {
 		return nil, err
 	}

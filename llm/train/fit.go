@@ -7,7 +7,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // FitOptions bound what [Prospect.Fit] may change.
@@ -135,7 +135,7 @@ func lengthUnit(length int) int { return max(8, length/32/8*8) }
 // try estimates a run: nil is one that does not fit.
 func (s *fitSearch) try(p Prospect, way Checkpointing, batch int) (f *Fit, whole bool, err error) {
 	f, whole, err = s.estimate(p, way, batch)
-	var tooLarge *model.BatchSizeError
+	var tooLarge *lossgraph.BatchSizeError
 	var short *layout.ShortageError
 	switch {
 	case errors.As(err, &tooLarge), errors.As(err, &short):

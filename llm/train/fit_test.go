@@ -8,7 +8,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // wayOf is a fit in words.
@@ -129,7 +129,7 @@ func TestFitOverDevices(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.Equal(t, "1×4 of 8, on", wayOf(f))
-	broken := &model.BatchSizeError{Batch: 1}
+	broken := &lossgraph.BatchSizeError{Batch: 1}
 	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, broken }})
 	require.ErrorIs(t, err, broken)
 	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, fmt.Errorf("no such device") }})

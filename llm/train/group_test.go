@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // groupRun is a trainer of each rank of a group, with a model, adapters and an engine of its own;
@@ -68,7 +68,7 @@ func adapterValues(t *testing.T, r *loraRun) (list []float32) {
 
 // Ranks whose engines scale the loss and others add up the same gradients.
 func TestGroupScalesLossTogether(t *testing.T) {
-	none := model.KeptNone
+	none := weightcache.None
 	o := Options{
 		Schedule: Schedule{Peak: 0.01, Steps: 3}, AdamW: DefaultAdamW(), Batch: 4, Accumulate: 1, Seed: 3, Threads: 1,
 		Checkpointing: CheckpointingOff, ComputeType: ggml.F32, WeightCopies: &none,

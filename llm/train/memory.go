@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -124,9 +125,9 @@ func (t *Trainer) batchRows() int {
 
 // buildGraphs makes the graphs of a step, in place of those before.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
-	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), model.TrainGraphOptions{
+	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
-		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Milestones: t.reduction.milestones(),
+		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
 		Layers: t.options.layers, Watch: t.options.watch,
 	})
 	if err != nil {

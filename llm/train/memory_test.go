@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // withAvailable lets the memory of the devices be so many bytes.
@@ -243,7 +244,7 @@ func TestMemoryOfDevices(t *testing.T) {
 	defer m.Close()
 
 	o := runOptions()
-	none := model.KeptNone
+	none := weightcache.None
 	o.Checkpointing, o.WeightCopies = CheckpointingOff, &none // by which it is decided whether layers are recomputed
 	r := autoRun(t, m, o)
 	need, err := r.need()

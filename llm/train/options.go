@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // Options are the settings of a run. All but DataOrigin, Engine and Threads decide its result;
@@ -36,7 +36,7 @@ type Options struct {
 	GroupByLength bool
 
 	// Dropout and NEFTune make the steps noisy, and evaluations not, see
-	// [model.TrainGraphOptions]; 0 is none. They draw by Seed and step: a run that is
+	// [lossgraph.Options]; 0 is none. They draw by Seed and step: a run that is
 	// continued draws the same.
 	Dropout, NEFTune float32
 
@@ -56,14 +56,14 @@ type Options struct {
 	// Checkpointing trades time for memory; by default where there is too little of it.
 	Checkpointing Checkpointing
 	// ComputeType is the type of the products with frozen weights in the steps, see
-	// [model.TrainGraphOptions]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
+	// [lossgraph.Options]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
 	// always in F32, and so comparable between machines.
 	ComputeType ggml.Type
 	// WeightCopies is how many copies of frozen weights devices keep in the compute type, beside
 	// the file's weights: they save a conversion at each use, and change no result. nil means as
 	// many as each device has memory for beside its layers and a step as Checkpointing has it. The
 	// CPU's kernels need none.
-	WeightCopies *model.Kept
+	WeightCopies *weightcache.Tier
 
 	// layers are those that steps compute, of which watch is told, to measure them; nil is all, and nobody.
 	layers []int

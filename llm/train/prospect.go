@@ -5,6 +5,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -139,7 +140,7 @@ func (p Prospect) LongestSample() (int, error) {
 // atLeast returns the prospect's own value if the run fits as it is, and otherwise n.
 func (p Prospect) atLeast(n, own int) (int, error) {
 	e, _, err := p.Memory()
-	var tooLarge *model.BatchSizeError
+	var tooLarge *lossgraph.BatchSizeError
 	switch {
 	case errors.As(err, &tooLarge):
 		return n, nil
@@ -165,7 +166,7 @@ func (p Prospect) largest(most int, of func(p *Prospect, n int)) (int, error) {
 	}
 	few := max(1, most/32)
 	less, err := estimate(few)
-	var tooLarge *model.BatchSizeError
+	var tooLarge *lossgraph.BatchSizeError
 	if err != nil && !errors.As(err, &tooLarge) {
 		return 0, err
 	}

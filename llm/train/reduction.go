@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // A reduction adds up the gradients of a step over a group while the backward pass of its last batch
@@ -64,14 +64,14 @@ func divideGrads(o *optimizer) []gradPart {
 	return parts
 }
 
-// milestones are where the parts are complete.
-func (r *reduction) milestones() []model.Milestone {
+// hooks note which parts are complete.
+func (r *reduction) hooks() []lossgraph.Hook {
 	if r == nil {
 		return nil
 	}
-	list := make([]model.Milestone, len(r.parts))
+	list := make([]lossgraph.Hook, len(r.parts))
 	for i := range r.parts {
-		list[i] = model.Milestone{Grads: r.parts[i].grads, Reached: func() error {
+		list[i] = lossgraph.Hook{Grads: r.parts[i].grads, Call: func() error {
 			r.parts[i].complete = true
 			r.advance()
 			return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -34,11 +35,11 @@ func exactly(t *testing.T, m *model.Model, samples []data.Sample) (loss float64,
 	grads = map[string][]float64{}
 	for _, s := range samples {
 		n := len(s.Tokens) - 1
-		b := model.Batch{Tokens: s.Tokens[:n], Targets: s.Tokens[1:]}
+		b := lossgraph.Batch{Tokens: s.Tokens[:n], Targets: s.Tokens[1:]}
 		for i := range n {
 			b.LossWeights = append(b.LossWeights, float32(float64(weight(s, i))/total))
 		}
-		o := model.TrainGraphOptions{Length: n, Grads: llmtest.ZeroGrads(t, m)}
+		o := lossgraph.Options{Length: n, Grads: llmtest.ZeroGrads(t, m)}
 		part, partGrads := llmtest.ExactGradients(t, m, b, o, llmtest.SmoothGELU)
 		loss += part
 		for w, g := range partGrads {

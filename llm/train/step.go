@@ -9,7 +9,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // A step is one of the optimiser, planned whole before anything of it is computed: its results do
@@ -72,7 +72,7 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 
 // batches lays out the share of a process in the rows of a step: every n-th of them, of n
 // processes.
-func (t *Trainer) batches(s *step) []model.Batch {
+func (t *Trainer) batches(s *step) []lossgraph.Batch {
 	rank, size, count := t.group.Rank(), t.group.Size(), t.loss.options.Batch
 	var share []data.Row
 	for i := rank; i < len(s.rows); i += size {
@@ -81,7 +81,7 @@ func (t *Trainer) batches(s *step) []model.Batch {
 	list := t.loss.batches(share)
 	for n := range list {
 		b := &list[n]
-		b.Noise = model.Noise{Seed: t.options.Seed, Step: s.metrics.Step}
+		b.Noise = lossgraph.Noise{Seed: t.options.Seed, Step: s.metrics.Step}
 		for i := range count {
 			b.Noise.Rows = append(b.Noise.Rows, rank+(n*count+i)*size)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // StepMetrics are the figures of one optimiser step.
@@ -37,7 +38,7 @@ type Trainer struct {
 	reduction *reduction // of the gradients of a group; nil for one process
 	adapters  model.Adapters
 	loss      *bucketGraphs
-	copies    *model.Copies // that loss multiplies with; nil for none
+	copies    *weightcache.Cache // that loss multiplies with; nil for none
 	// checkpointing is whether loss recomputes each layer
 	checkpointing bool
 	scalesLoss    *bool // as the ranks of the group have agreed; nil before the first step

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -55,7 +56,7 @@ func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dat
 // NameFlags names the flags that decide what is too large, and what has made the run diverge.
 func (f *Flags) NameFlags(err error) error {
 	var diverged *train.DivergedError
-	var batch *model.BatchSizeError
+	var batch *lossgraph.BatchSizeError
 	var memory *train.MemoryError
 	switch {
 	case errors.As(err, &diverged):

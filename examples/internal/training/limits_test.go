@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -71,7 +72,7 @@ func TestSizesAreNamed(t *testing.T) {
 
 	var large Flags
 	large.Ctx = 1 << 20
-	require.EqualError(t, large.NameFlags(&model.BatchSizeError{Batch: 1, Length: 1 << 20, MaxTokens: 1 << 17}),
+	require.EqualError(t, large.NameFlags(&lossgraph.BatchSizeError{Batch: 1, Length: 1 << 20, MaxTokens: 1 << 17}),
 		"--ctx 1048576: a sample of 1048576 tokens is too large for this model, which can train on 131072 at a time")
 	const memory = "a step takes 312.0 GiB of memory beside the model, and CPU has 14.0 GiB available; use smaller batches or shorter samples"
 	tooMuch := &train.MemoryError{Device: "CPU", Need: 312 << 30, Available: 14 << 30}

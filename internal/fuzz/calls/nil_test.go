@@ -23,6 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
@@ -212,18 +213,18 @@ func TestNilMessages(t *testing.T) {
 	var none context.Context
 	const unmade = "use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them"
 	for want, err := range map[string]error{
-		"tokenizer: there is no metadata: it is nil":                        second(tokenizer.FromMetadata(nil)),
-		"the engine is nil":                                                 m.CheckEngine(nil, nil),
-		"the engine is a zero value; New makes one: " + unmade:              m.CheckEngine(&device.Engine{}, nil),
-		"the session is a zero value; NewSession makes one: " + unmade:      second(new(infer.Session).NewSequence()),
-		"the sequence is a zero value; NewSequence makes one: " + unmade:    second(new(infer.Sequence).Rewind(0)),
-		"the sampler is nil or a zero value; sample.New makes one":          second(new(sample.Sampler).Sample([]float32{1})),
-		"the loss graph is a zero value; NewLossGraph makes one: " + unmade: new(model.LossGraph).Allocate(),
-		"the trainer is a zero value; New makes one: " + unmade:             new(train.Trainer).CheckMemory(),
-		"the context.Context is nil":                                        get[*train.Trainer](o).Run(none, train.RunOptions{}),
-		"the conversation is nil":                                           second(get[*generate.Chat](o).Tokens(nil)),
-		"the template is nil; Parse makes one":                              second((*chat.Template)(nil).Render(nil, nil)),
-		"the writer is nil":                                                 safetensors.Encode(nil, nil, nil),
+		"tokenizer: there is no metadata: it is nil":                     second(tokenizer.FromMetadata(nil)),
+		"the engine is nil":                                              m.CheckEngine(nil, nil),
+		"the engine is a zero value; New makes one: " + unmade:           m.CheckEngine(&device.Engine{}, nil),
+		"the session is a zero value; NewSession makes one: " + unmade:   second(new(infer.Session).NewSequence()),
+		"the sequence is a zero value; NewSequence makes one: " + unmade: second(new(infer.Sequence).Rewind(0)),
+		"the sampler is nil or a zero value; sample.New makes one":       second(new(sample.Sampler).Sample([]float32{1})),
+		"the loss graph is a zero value; New makes one: " + unmade:       new(lossgraph.Graph).Allocate(),
+		"the trainer is a zero value; New makes one: " + unmade:          new(train.Trainer).CheckMemory(),
+		"the context.Context is nil":                                     get[*train.Trainer](o).Run(none, train.RunOptions{}),
+		"the conversation is nil":                                        second(get[*generate.Chat](o).Tokens(nil)),
+		"the template is nil; Parse makes one":                           second((*chat.Template)(nil).Render(nil, nil)),
+		"the writer is nil":                                              safetensors.Encode(nil, nil, nil),
 	} {
 		require.EqualError(t, err, want)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/quantize"
@@ -27,6 +28,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
 // prologue puts objects into the pool that chance would hardly make.
@@ -166,9 +168,9 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	keep(nil, folder.Describe(run.Manifest{}))
 	keep(run.Open(folder.Path))
 	keep(folder.Options(func(string) error { return nil }), nil)
-	graph := model.TrainGraphOptions{Adapters: adapters, Length: 4, Batch: 1}
+	graph := lossgraph.Options{Adapters: adapters, Length: 4, Batch: 1}
 	keep(graph, nil)
-	keep(m.NewLossGraph(e, graph))
-	keep(m.NewCopies(e, ggml.F32, []model.Kept{model.KeptNone}))
-	keep(model.Batch{Tokens: make([]int32, 4), Targets: make([]int32, 4)}, nil)
+	keep(lossgraph.New(m, e, graph))
+	keep(weightcache.New(m, e, ggml.F32, []weightcache.Tier{weightcache.None}))
+	keep(lossgraph.Batch{Tokens: make([]int32, 4), Targets: make([]int32, 4)}, nil)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/quantize"
@@ -27,6 +28,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
+	"github.com/goggml/ggml/llm/weightcache"
 	"github.com/goggml/ggml/rpc"
 )
 
@@ -204,7 +206,8 @@ var public = registry{
 		{"lora.Targets", reflect.ValueOf(lora.Targets)},
 		{"lora.Load", reflect.ValueOf(lora.Load)},
 		{"lora.New", reflect.ValueOf(lora.New)},
-		{"model.CrossEntropy", reflect.ValueOf(model.CrossEntropy)},
+		{"lossgraph.CrossEntropy", reflect.ValueOf(lossgraph.CrossEntropy)},
+		{"lossgraph.New", reflect.ValueOf(lossgraph.New)},
 		{"model.Load", reflect.ValueOf(model.Load)},
 		{"model.New", reflect.ValueOf(model.New)},
 		{"model.NewIn", reflect.ValueOf(model.NewIn)},
@@ -248,6 +251,7 @@ var public = registry{
 		{"train.ParseShape", reflect.ValueOf(train.ParseShape)},
 		{"train.Summarize", reflect.ValueOf(train.Summarize)},
 		{"train.New", reflect.ValueOf(train.New)},
+		{"weightcache.New", reflect.ValueOf(weightcache.New)},
 	},
 	types: []reflect.Type{
 		reflect.TypeFor[ggml.AdamWOperands](),
@@ -498,20 +502,18 @@ var public = registry{
 		reflect.TypeFor[lora.Pair](),
 		reflect.TypeFor[lora.SaveOptions](),
 		reflect.TypeFor[lora.Scaled](),
+		reflect.TypeFor[lossgraph.Batch](),
+		reflect.TypeFor[lossgraph.BatchSizeError](),
+		reflect.TypeFor[lossgraph.Graph](),
+		reflect.TypeFor[lossgraph.Hook](),
+		reflect.TypeFor[lossgraph.Noise](),
+		reflect.TypeFor[lossgraph.Options](),
+		reflect.TypeFor[lossgraph.SampleLoss](),
 		reflect.TypeFor[model.Adapters](),
-		reflect.TypeFor[model.Batch](),
-		reflect.TypeFor[model.BatchSizeError](),
-		reflect.TypeFor[model.Copies](),
-		reflect.TypeFor[model.Kept](),
 		reflect.TypeFor[model.LoRAPair](),
 		reflect.TypeFor[model.LoadOptions](),
-		reflect.TypeFor[model.LossGraph](),
-		reflect.TypeFor[model.Milestone](),
 		reflect.TypeFor[model.Model](),
-		reflect.TypeFor[model.Noise](),
-		reflect.TypeFor[model.SampleLoss](),
 		reflect.TypeFor[model.SaveOptions](),
-		reflect.TypeFor[model.TrainGraphOptions](),
 		reflect.TypeFor[parallel.Group](),
 		reflect.TypeFor[parallel.Network](),
 		reflect.TypeFor[parallel.Process](),
@@ -581,6 +583,8 @@ var public = registry{
 		reflect.TypeFor[train.Summary](),
 		reflect.TypeFor[train.Trainables](),
 		reflect.TypeFor[train.Trainer](),
+		reflect.TypeFor[weightcache.Cache](),
+		reflect.TypeFor[weightcache.Tier](),
 	},
 	// Functions and methods whose documentation says when they panic.
 	panics: map[string]bool{
@@ -609,12 +613,12 @@ var public = registry{
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",
 		reflect.TypeFor[layout.Memory]():     "It is used by one goroutine.",
 		reflect.TypeFor[layout.Packing]():    "It is used by one goroutine, like its memory.",
-		reflect.TypeFor[model.Copies]():      "They are used by one goroutine.",
-		reflect.TypeFor[model.LossGraph]():   "It is used by one goroutine, and so is its engine.",
+		reflect.TypeFor[lossgraph.Graph]():   "It is used by one goroutine, and so is its engine.",
 		reflect.TypeFor[run.Folder]():        "It is used by one goroutine.",
 		reflect.TypeFor[sample.Sampler]():    "It belongs to one goroutine.",
 		reflect.TypeFor[tokenizer.Decoder](): "It belongs to one goroutine.",
 		reflect.TypeFor[train.Evaluator]():   "It is used by one goroutine.",
 		reflect.TypeFor[train.Trainer]():     "It is used by one goroutine.",
+		reflect.TypeFor[weightcache.Cache](): "It is used by one goroutine.",
 	},
 }

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -21,14 +22,14 @@ func TestTypesOfExperts(t *testing.T) {
 			s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 			requireAllAdapted(t, s)
 			batch := llmtest.NewBatch(m.Config().Vocab, archLength)
-			o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
+			o := lossgraph.Options{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 			loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 			bound := tolerated(m, false)
 			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 				e, err := device.New(device.Options{Threads: 2, OpSet: ops})
 				require.NoError(t, err)
 				t.Cleanup(func() { e.Close() })
-				got := s.Compute(t, e, batch, model.TrainGraphOptions{Length: archLength, Batch: 2})
+				got := s.Compute(t, e, batch, lossgraph.Options{Length: archLength, Batch: 2})
 				require.InEpsilon(t, loss, got, bound.loss, ops)
 				requireGradients(t, grads, o.Grads, bound.gradient)
 			}

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -26,7 +27,7 @@ func TestExactGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
-		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
+		o := lossgraph.Options{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		maps.Copy(o.Grads, llmtest.ZeroGrads(t, m))
 		_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
 		o.Grads = nil
@@ -146,7 +147,7 @@ func TestOpsHaveSpoilings(t *testing.T) {
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "mimo2", ggml.F32) // with sinks and experts
 	batch := llmtest.NewBatch(m.Config().Vocab, archLength)
-	_, exact := llmtest.ExactGradients(t, m, batch, model.TrainGraphOptions{Length: archLength, Grads: llmtest.ZeroGrads(t, m)}, llmtest.SmoothGELU)
+	_, exact := llmtest.ExactGradients(t, m, batch, lossgraph.Options{Length: archLength, Grads: llmtest.ZeroGrads(t, m)}, llmtest.SmoothGELU)
 	bound := tolerated(m, false).gradient
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
@@ -166,7 +167,7 @@ func TestOracleFindsWrongGradients(t *testing.T) {
 }
 
 // worstGradient is the largest relative error of the gradients of all weights by a lowering.
-func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b model.Batch, exact map[*ggml.Tensor][]float64) (worst float64) {
+func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b lossgraph.Batch, exact map[*ggml.Tensor][]float64) (worst float64) {
 	t.Helper()
 	c := ggml.NewContext()
 	defer c.Close()

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -44,10 +45,10 @@ func TestArchitectureLoRAGradients(t *testing.T) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		requireAllAdapted(t, s)
 		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
-		o := model.TrainGraphOptions{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
+		o := lossgraph.Options{Length: archLength, Adapters: s.Adapters, Grads: s.Trained()}
 		loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 		for _, checkpoint := range []bool{false, true} {
-			got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{
+			got := s.Compute(t, llmtest.NewEngine(t), batch, lossgraph.Options{
 				Length: archLength, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5,
 			})
 			bound := tolerated(m, checkpoint)
@@ -102,17 +103,17 @@ func requireGradients(t *testing.T, want map[*ggml.Tensor][]float64, got map[*gg
 func TestArchitectureWeightGradients(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
-		requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: archLength})
+		requireWeightGradientsOf(t, m, batch, lossgraph.Options{Length: archLength})
 	})
 }
 
 // requireWeightGradientsOf compares the loss and the gradients of a batch by both
 // lowerings, with checkpointing and without, with those that its samples have alone, in float64.
-func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, o model.TrainGraphOptions) {
+func requireWeightGradientsOf(t *testing.T, m *model.Model, batch lossgraph.Batch, o lossgraph.Options) {
 	t.Helper()
 	loss, grads := 0.0, map[*ggml.Tensor][]float64{}
 	for _, sample := range samplesOf(batch, o.Length) {
-		alone := model.TrainGraphOptions{Length: len(sample.Tokens), Context: cmp.Or(o.Context, o.Length), Grads: llmtest.ZeroGrads(t, m)}
+		alone := lossgraph.Options{Length: len(sample.Tokens), Context: cmp.Or(o.Context, o.Length), Grads: llmtest.ZeroGrads(t, m)}
 		part, partGrads := llmtest.ExactGradients(t, m, sample, alone, llmtest.RoundedGELU)
 		loss += part
 		for w, g := range partGrads {
@@ -136,11 +137,11 @@ func requireWeightGradientsOf(t *testing.T, m *model.Model, batch model.Batch, o
 }
 
 // samplesOf divides a batch into its samples.
-func samplesOf(b model.Batch, length int) (list []model.Batch) {
+func samplesOf(b lossgraph.Batch, length int) (list []lossgraph.Batch) {
 	starts := func(i int) bool { return i%length == 0 || b.Starts != nil && int(b.Starts[i]) == i%length }
 	for from, to := 0, 1; to <= len(b.Tokens); to++ {
 		if to == len(b.Tokens) || starts(to) {
-			list = append(list, model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]})
+			list = append(list, lossgraph.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]})
 			from = to
 		}
 	}
@@ -153,14 +154,14 @@ func TestShortContext(t *testing.T) {
 	const length = llmtest.LongContext - 1
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
 	batch := llmtest.NewBatch(m.Config().Vocab, length)
-	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: length})
+	requireWeightGradientsOf(t, m, batch, lossgraph.Options{Length: length})
 
 	batch = normalized(packedBatch(m.Config().Vocab, [][]int{{length, 8}, {1, 9, 14}}))
-	requireWeightGradientsOf(t, m, batch, model.TrainGraphOptions{Length: packedLength, Packed: true, Context: length})
+	requireWeightGradientsOf(t, m, batch, lossgraph.Options{Length: packedLength, Packed: true, Context: length})
 }
 
 // normalized is a batch with weights that add up to 1.
-func normalized(b model.Batch) model.Batch {
+func normalized(b lossgraph.Batch) lossgraph.Batch {
 	total := float32(0)
 	for _, w := range b.LossWeights {
 		total += w

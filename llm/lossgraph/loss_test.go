@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // The loss of a token is right however unlikely it is: beyond 103 nats its probability is
@@ -25,7 +25,7 @@ func TestLossOfUnlikelyTokens(t *testing.T) {
 	}
 	require.NoError(t, ggml.Write(w, values))
 	b := llmtest.NewBatch(m.Config().Vocab, length)
-	graph, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: 2, LogitsChunk: 7})
+	graph, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, LogitsChunk: 7})
 	require.NoError(t, err)
 	defer graph.Close()
 	losses, err := graph.Compute(context.Background(), b)

@@ -1,4 +1,4 @@
-package model
+package lossgraph
 
 import (
 	"cmp"
@@ -14,10 +14,12 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// TrainGraphOptions describe a [LossGraph].
-type TrainGraphOptions struct {
+// Options describe a [Graph].
+type Options struct {
 	Length, Batch int // tokens of a row; rows
 	// Packed lets rows hold several samples: a [Batch] may have Starts.
 	Packed bool
@@ -28,15 +30,15 @@ type TrainGraphOptions struct {
 	// has some for long contexts; 0 stands for Length. Rows, and graphs, of other lengths
 	// compute the same samples alike if it is the same.
 	Context  int
-	Adapters Adapters
+	Adapters model.Adapters
 	// Workspace is memory that graphs share, one after the other; it stays open as
 	// long as they. nil makes one of the graph's own.
 	Workspace *device.Workspace
 	// Grads has an accumulator for each tensor that is trained: the gradient is added
 	// to it. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
-	// Milestones are told of while the backward pass goes on.
-	Milestones []Milestone
+	// Hooks are called while the backward pass goes on.
+	Hooks []Hook
 	// Layers are the layers that the graph has; others pass their input on, so that a few layers take less time than all.
 	// nil means all. The computation calls Watch whenever it enters or leaves a layer, and waits for it; nil means none.
 	Layers []int
@@ -56,7 +58,7 @@ type TrainGraphOptions struct {
 	ComputeType ggml.Type
 	// Copies are low-precision copies of the frozen matrices, which the graph multiplies with and
 	// asks for as it is built; nil means none.
-	Copies *Copies
+	Copies *weightcache.Cache
 	// Dropout is the probability by which each input of a trained adapter's A is dropped; the
 	// others are scaled by 1/(1−Dropout). Adapters of the token embedding have none, as in PEFT. 0
 	// means none; it needs Grads.
@@ -74,15 +76,15 @@ type TrainGraphOptions struct {
 	FeedForwardChunk int
 }
 
-// A LossGraph computes the loss of a batch, and adds its gradients to the
+// A Graph computes the loss of a batch, and adds its gradients to the
 // accumulators. It is used by one goroutine, and so is its engine.
-type LossGraph struct {
+type Graph struct {
 	Graph     *ggml.Graph
-	m         *Model
+	m         *model.Model
 	ctx       *ggml.Context
 	engine    *device.Engine
 	workspace *device.Workspace
-	shared    bool // the workspace is of TrainGraphOptions
+	shared    bool // the workspace is of Options
 	length    int
 	batch     int
 	packed    bool
@@ -94,7 +96,7 @@ type LossGraph struct {
 	access  exclusive.Access
 }
 
-// A Batch is the input of a [LossGraph]: rows of equal length, one after the other.
+// A Batch is the input of a [Graph]: rows of equal length, one after the other.
 type Batch struct {
 	Tokens      []int32   // what the model sees
 	Targets     []int32   // the token that follows each
@@ -115,35 +117,34 @@ type Batch struct {
 	Noise Noise
 }
 
-// NewLossGraph builds the graph, for an engine that stays open as long. Nothing is
+// New builds the graph of a model, for an engine that stays open as long. Nothing is
 // allocated before the first Compute.
-func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph, error) {
+func New(m *model.Model, e *device.Engine, o Options) (*Graph, error) {
 	if err := m.CheckEngine(e, o.Adapters); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(m.checkLossGraph(o), m.checkCopies(e, o)); err != nil {
+	if err := o.check(m); err != nil {
 		return nil, err
 	}
-	if o.Copies != nil {
-		if err := o.Copies.access.Acquire("Model.NewLossGraph", "Copies"); err != nil {
-			return nil, err
-		}
-		defer o.Copies.access.Release()
+	copies, release, err := o.Copies.Use("lossgraph.New", m, e, o.ComputeType)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	lowerings, err := e.Lowerings(device.Use{Compute: o.ComputeType})
 	if err != nil {
 		return nil, err
 	}
 	c := ggml.NewContext()
-	l := &LossGraph{
+	l := &Graph{
 		Graph: c.NewGraph(), m: m, ctx: c, engine: e, length: o.Length, batch: o.Batch, packed: o.Packed, branched: o.Branched,
 		workspace: o.Workspace, shared: o.Workspace != nil, inputs: nn.NewInputs(c),
 	}
-	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads}
+	t := &nn.Tape{C: c, Graph: l.Graph, Lowering: lowerings(nn.NoLayer, ""), Layers: lowerings, Inputs: l.inputs, Grads: o.Grads, Copies: copies}
 	l.build(t, o)
 	err = c.Err()
-	if err == nil && len(o.Milestones) > 0 {
-		err = l.addMilestones(o.Milestones)
+	if err == nil && len(o.Hooks) > 0 {
+		err = l.addHooks(o.Hooks)
 	}
 	if err != nil {
 		c.Close()
@@ -152,7 +153,7 @@ func (m *Model) NewLossGraph(e *device.Engine, o TrainGraphOptions) (*LossGraph,
 	return l, nil
 }
 
-// A BatchSizeError is a batch of more tokens than a [LossGraph] can compute.
+// A BatchSizeError is a batch of more tokens than a [Graph] can compute.
 type BatchSizeError struct {
 	Batch, Length int // rows; tokens of a row
 	MaxTokens     int // of a batch
@@ -163,7 +164,7 @@ func (e *BatchSizeError) Error() string {
 	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens are computed at a time; use smaller batches, and more of them in a step", e.Batch, e.Length, e.MaxTokens)
 }
 
-func (m *Model) checkLossGraph(o TrainGraphOptions) error {
+func (o Options) check(m *model.Model) error {
 	if o.Length < 1 || o.Batch < 1 {
 		return fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
 	}
@@ -196,16 +197,13 @@ func (m *Model) checkLossGraph(o TrainGraphOptions) error {
 	return o.checkNoise()
 }
 
-func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
+func (l *Graph) build(t *nn.Tape, o Options) {
 	n, c := int64(o.Length*o.Batch), l.m.Config()
 	if o.Dropout > 0 {
 		pairs, width := o.dropped()
 		l.dropout = t.NewDropout(n, width, pairs, o.Dropout)
 	}
 	t.Adapters, t.Dropout = nn.AdaptersOf(o.Adapters), l.dropout
-	if o.Copies != nil {
-		t.Copies = copiesOfGraph{o.Copies}
-	}
 	b := &arch.Builder{
 		Architecture: l.m.Architecture(), Source: l.m.Weight,
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, Branched: o.Branched, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
@@ -222,30 +220,30 @@ func (l *LossGraph) build(t *nn.Tape, o TrainGraphOptions) {
 	t.Backward()
 }
 
-func (l *LossGraph) checkMade() error {
+func (l *Graph) checkMade() error {
 	switch {
 	case l == nil:
 		return errors.New("the loss graph is nil")
 	case l.ctx == nil:
-		return fmt.Errorf("the loss graph is a zero value; NewLossGraph makes one: %w", ggml.ErrZeroValue)
+		return fmt.Errorf("the loss graph is a zero value; New makes one: %w", ggml.ErrZeroValue)
 	}
 	return nil
 }
 
 // acquire holds the graph for a call.
-func (l *LossGraph) acquire(method string) error {
+func (l *Graph) acquire(method string) error {
 	if err := l.checkMade(); err != nil {
 		return err
 	}
-	return l.access.Acquire(method, "LossGraph")
+	return l.access.Acquire(method, "Graph")
 }
 
 // Close frees the graph. It fails only while another call uses it.
-func (l *LossGraph) Close() error {
+func (l *Graph) Close() error {
 	if l == nil {
 		return nil
 	}
-	if err := l.access.Acquire("LossGraph.Close", "LossGraph"); err != nil {
+	if err := l.access.Acquire("Graph.Close", "Graph"); err != nil {
 		return err
 	}
 	defer l.access.Release()
@@ -258,8 +256,8 @@ func (l *LossGraph) Close() error {
 // Compute runs the batch through the graph: it returns the loss of each token,
 // −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
 // accumulators when the graph has them.
-func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
-	if err := l.acquire("LossGraph.Compute"); err != nil {
+func (l *Graph) Compute(ctx context.Context, b Batch) ([]float32, error) {
+	if err := l.acquire("Graph.Compute"); err != nil {
 		return nil, err
 	}
 	defer l.access.Release()
@@ -271,16 +269,16 @@ func (l *LossGraph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 
 // Submit is Compute that reads nothing. In the same submission it computes other graphs, as
 // [device.Workspace.ComputeThen] does: ones that go on from the gradients and from
-// TrainGraphOptions.Losses.
-func (l *LossGraph) Submit(ctx context.Context, b Batch, then ...device.Work) error {
-	if err := l.acquire("LossGraph.Submit"); err != nil {
+// Options.Losses.
+func (l *Graph) Submit(ctx context.Context, b Batch, then ...device.Work) error {
+	if err := l.acquire("Graph.Submit"); err != nil {
 		return err
 	}
 	defer l.access.Release()
 	return l.submit(ctx, b, then...)
 }
 
-func (l *LossGraph) submit(ctx context.Context, b Batch, then ...device.Work) error {
+func (l *Graph) submit(ctx context.Context, b Batch, then ...device.Work) error {
 	if err := l.check(b); err != nil {
 		return err
 	}
@@ -295,8 +293,8 @@ func (l *LossGraph) submit(ctx context.Context, b Batch, then ...device.Work) er
 
 // Predictions are the most probable next tokens of the batch that was computed last, one
 // for each of its tokens, by a graph without gradients.
-func (l *LossGraph) Predictions() ([]int32, error) {
-	if err := l.acquire("LossGraph.Predictions"); err != nil {
+func (l *Graph) Predictions() ([]int32, error) {
+	if err := l.acquire("Graph.Predictions"); err != nil {
 		return nil, err
 	}
 	defer l.access.Release()
@@ -305,15 +303,15 @@ func (l *LossGraph) Predictions() ([]int32, error) {
 
 // Allocate allocates the graph, if it is not: in memory of its own, or in the memory of the
 // workspace's previous graph. Compute does so too.
-func (l *LossGraph) Allocate() error {
-	if err := l.acquire("LossGraph.Allocate"); err != nil {
+func (l *Graph) Allocate() error {
+	if err := l.acquire("Graph.Allocate"); err != nil {
 		return err
 	}
 	defer l.access.Release()
 	return l.allocate()
 }
 
-func (l *LossGraph) allocate() error {
+func (l *Graph) allocate() error {
 	if l.workspace == nil {
 		var err error
 		if l.workspace, err = l.engine.NewWorkspace(); err != nil {
@@ -325,7 +323,7 @@ func (l *LossGraph) allocate() error {
 
 // Measure returns the memory that Allocate takes, without allocating. Tensors that exist outside of
 // the graph do not count: weights, adapters, and accumulators of gradients.
-func (l *LossGraph) Measure() (layout.Sizes, error) {
+func (l *Graph) Measure() (layout.Sizes, error) {
 	if err := l.checkMade(); err != nil {
 		return nil, err
 	}
@@ -338,9 +336,9 @@ func (l *LossGraph) Measure() (layout.Sizes, error) {
 }
 
 // Memory returns the sizes of the workspace, known once the graph has been allocated.
-func (l *LossGraph) Memory() layout.Sizes { return l.workspace.Sizes() }
+func (l *Graph) Memory() layout.Sizes { return l.workspace.Sizes() }
 
-func (l *LossGraph) check(b Batch) error {
+func (l *Graph) check(b Batch) error {
 	n := l.length * l.batch
 	if len(b.Tokens) != n || len(b.Targets) != n || b.LossWeights != nil && len(b.LossWeights) != n {
 		return fmt.Errorf("the batch has %d tokens, %d targets and %d weights; the graph takes %d of each", len(b.Tokens), len(b.Targets), len(b.LossWeights), n)
@@ -362,7 +360,7 @@ func (l *LossGraph) check(b Batch) error {
 	return l.checkHidden(b)
 }
 
-func (l *LossGraph) checkStarts(starts []int32) error {
+func (l *Graph) checkStarts(starts []int32) error {
 	switch {
 	case starts == nil:
 		return nil
@@ -380,7 +378,7 @@ func (l *LossGraph) checkStarts(starts []int32) error {
 	return nil
 }
 
-func (l *LossGraph) checkHidden(b Batch) error {
+func (l *Graph) checkHidden(b Batch) error {
 	switch {
 	case b.Hidden == nil:
 		return nil
@@ -413,7 +411,7 @@ func (b *Batch) branches(i int, inRow int32) bool {
 func (b *Batch) hidesNothing(i int) bool { return b.Hidden[i][0] == b.Hidden[i][1] }
 
 // feed returns the values from which inputs are filled.
-func (l *LossGraph) feed(b Batch) *nn.Feed {
+func (l *Graph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
 	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}
 	if f.Starts == nil {

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/internal/stockmodel"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // minimalConfig is small enough for central differences. Its rows hold one
@@ -33,11 +33,11 @@ func TestLoRAGradientsAgainstCentralDifferences(t *testing.T) {
 			t.Parallel()
 			s := newAdaptedModel(t, typ)
 			batch, grads := llmtest.NewBatch(s.Model.Config().Vocab, length), map[*ggml.Tensor][]float64{}
-			s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{Length: length, Batch: 2})
+			s.Compute(t, llmtest.NewEngine(t), batch, lossgraph.Options{Length: length, Batch: 2})
 			for x, acc := range s.Trained() {
 				grads[x] = refmath.From(readValues(t, acc)).Data
 			}
-			loss := llmtest.ExactLoss(t, s.Model, batch, model.TrainGraphOptions{Length: length, Adapters: s.Adapters})
+			loss := llmtest.ExactLoss(t, s.Model, batch, lossgraph.Options{Length: length, Adapters: s.Adapters})
 			llmtest.RequireSlopes(t, loss, batch, grads, 0, bound)
 		})
 	}
@@ -57,7 +57,7 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	const length = 10
 	s := newAdaptedModel(t, ggml.F32)
 	batch := llmtest.NewBatch(s.Model.Config().Vocab, length)
-	batch = model.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
+	batch = lossgraph.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
 	g, err := stockmodel.New(s.Model, s.Adapters, length)
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
@@ -67,7 +67,7 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	want, err := ggml.Read[float32](g.Loss)
 	require.NoError(t, err)
 
-	l := s.NewGraph(t, engine, model.TrainGraphOptions{Length: length, Batch: 1})
+	l := s.NewGraph(t, engine, lossgraph.Options{Length: length, Batch: 1})
 	losses, err := l.Compute(context.Background(), batch)
 	require.NoError(t, err)
 	require.InEpsilon(t, want[0], mean(losses), 1e-5)

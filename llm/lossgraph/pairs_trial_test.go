@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/oracle"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // A pairsLayout puts samples into rows.
 type pairsLayout struct {
-	b     model.Batch
+	b     lossgraph.Batch
 	start int32 // of the sample in its row
 }
 
@@ -49,7 +50,7 @@ func (l *pairsLayout) add(tokens, targets []int32, weight float32, sample int32,
 }
 
 // pairsBatch is random text, and pairs of answers, whose prompt is there once if they share it.
-func pairsBatch(vocab int, shared bool) model.Batch {
+func pairsBatch(vocab int, shared bool) lossgraph.Batch {
 	l, rng := &pairsLayout{}, rand.New(rand.NewPCG(12, 3))
 	random := func(n int) []int32 {
 		tokens := make([]int32, n)
@@ -91,10 +92,10 @@ func pairsBatch(vocab int, shared bool) model.Batch {
 
 // preferences returns DPO's loss, given the log-probabilities of the reference, and the loss of
 // plain text.
-func preferences(reference []float64) model.SampleLoss {
+func preferences(reference []float64) lossgraph.SampleLoss {
 	const beta = 0.7
 	return func(logProbs []float64) (loss float64, slopes []float64) {
-		loss, slopes = model.CrossEntropy(logProbs[2*numPairs:])
+		loss, slopes = lossgraph.CrossEntropy(logProbs[2*numPairs:])
 		slopes = append(make([]float64, 2*numPairs), slopes...)
 		for i := range numPairs {
 			chosen, rejected := 2*i, 2*i+1
@@ -107,10 +108,10 @@ func preferences(reference []float64) model.SampleLoss {
 	}
 }
 
-func logProbs(t *testing.T, m *model.Model, e *device.Engine, b model.Batch, o model.TrainGraphOptions) []float64 {
+func logProbs(t *testing.T, m *model.Model, e *device.Engine, b lossgraph.Batch, o lossgraph.Options) []float64 {
 	t.Helper()
 	o.Grads = nil
-	l, err := m.NewLossGraph(e, o)
+	l, err := lossgraph.New(m, e, o)
 	require.NoError(t, err)
 	defer l.Close()
 	losses, err := l.Compute(context.Background(), b)
@@ -120,15 +121,15 @@ func logProbs(t *testing.T, m *model.Model, e *device.Engine, b model.Batch, o m
 	return sums
 }
 
-func weighted(t *testing.T, b model.Batch, slopes []float64) model.Batch {
+func weighted(t *testing.T, b lossgraph.Batch, slopes []float64) lossgraph.Batch {
 	t.Helper()
 	b, err := b.WithSlopes(slopes)
 	require.NoError(t, err)
 	return b
 }
 
-func pairsOptions(b model.Batch) model.TrainGraphOptions {
-	return model.TrainGraphOptions{Length: pairsLength, Batch: len(b.Tokens) / pairsLength, Packed: true, Branched: b.Hidden != nil}
+func pairsOptions(b lossgraph.Batch) lossgraph.Options {
+	return lossgraph.Options{Length: pairsLength, Batch: len(b.Tokens) / pairsLength, Packed: true, Branched: b.Hidden != nil}
 }
 
 // The gradient of an adapter by signed weights is the central difference of the loss, of answers that share no prompt:
@@ -138,7 +139,7 @@ func TestTrialOfPairs(t *testing.T) {
 	shared, apart := pairsBatch(m.Config().Vocab, true), pairsBatch(m.Config().Vocab, false)
 	require.Less(t, numTrained(shared), len(shared.Tokens))
 	s := llmtest.NewLoRASetup(t, m, 3, 0.75)
-	withAdapters := func(b model.Batch) model.TrainGraphOptions {
+	withAdapters := func(b lossgraph.Batch) lossgraph.Options {
 		o := pairsOptions(b)
 		o.Adapters, o.Grads = s.Adapters, s.Trained()
 		return o
@@ -191,7 +192,7 @@ func TestTrialOfPairs(t *testing.T) {
 	}
 }
 
-func numTrained(b model.Batch) (n int) {
+func numTrained(b lossgraph.Batch) (n int) {
 	for _, w := range b.LossWeights {
 		if w != 0 {
 			n++
@@ -201,7 +202,7 @@ func numTrained(b model.Batch) (n int) {
 }
 
 // exactLogProbs are Batch.LogProbs in float64.
-func exactLogProbs(p *oracle.Program, b model.Batch) []float64 {
+func exactLogProbs(p *oracle.Program, b lossgraph.Batch) []float64 {
 	sums := make([]float64, 2*numPairs+1)
 	for i, loss := range p.Run().Named("losses") {
 		sums[b.Samples[i]] -= float64(b.LossWeights[i]) * loss
@@ -216,7 +217,7 @@ func TestBranchedSamples(t *testing.T) {
 	forEachArchitecture(t, []ggml.Type{ggml.F32}, func(t *testing.T, m *model.Model) {
 		shared, apart := pairsBatch(m.Config().Vocab, true), pairsBatch(m.Config().Vocab, false)
 		if m.Architecture().CheckBranched() != nil {
-			_, err := m.NewLossGraph(llmtest.NewEngine(t), pairsOptions(shared))
+			_, err := lossgraph.New(m, llmtest.NewEngine(t), pairsOptions(shared))
 			require.ErrorContains(t, err, "give each answer a sample of its own, with its prompt")
 			return
 		}
@@ -239,11 +240,11 @@ func TestBranchedSamples(t *testing.T) {
 
 // Cross-entropy is the plain case: its weights are the batch's to the bit.
 func TestCrossEntropyOfSamples(t *testing.T) {
-	b := model.Batch{Tokens: make([]int32, 3), LossWeights: []float32{0.1, 0, 0.3}, Samples: []int32{1, 0, 0}}
+	b := lossgraph.Batch{Tokens: make([]int32, 3), LossWeights: []float32{0.1, 0, 0.3}, Samples: []int32{1, 0, 0}}
 	sums, err := b.LogProbs([]float32{2, float32(math.NaN()), 1})
 	require.NoError(t, err)
 	require.InDeltaSlice(t, []float64{-0.3, -0.2}, sums, 1e-7)
-	loss, slopes := model.CrossEntropy(sums)
+	loss, slopes := lossgraph.CrossEntropy(sums)
 	require.InDelta(t, 0.5, loss, 1e-7)
 	require.Equal(t, b.LossWeights, weighted(t, b, slopes).LossWeights)
 	require.Equal(t, []float32{0.2, 0, -0.3}, weighted(t, b, []float64{1, -2}).LossWeights)
@@ -265,7 +266,7 @@ func TestCrossEntropyOfSamples(t *testing.T) {
 
 func TestBranchedErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-	_, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 3, Batch: 1, Branched: true})
+	_, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 1, Branched: true})
 	require.EqualError(t, err, "samples with several ends need a graph of packed samples; set Packed beside Branched")
 	const rule = "; it is empty, or as the interval of the token before, or ends at the token itself and begins after a token of its sample that hides nothing"
 	none := [2]int32{}
@@ -283,9 +284,9 @@ func TestBranchedErrors(t *testing.T) {
 		"token 3 of row 0 has the hidden interval [1 2]" + rule:                                     {[][2]int32{none, none, none, {1, 2}, none, none, none, none}, true}, // late
 		"token 3 of row 0 has the hidden interval [-7 3]" + rule:                                    {[][2]int32{none, none, none, {-7, 3}, none, none, none, none}, true},
 	} {
-		l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 4, Batch: 2, Packed: true, Branched: k.branched})
+		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 4, Batch: 2, Packed: true, Branched: k.branched})
 		require.NoError(t, err)
-		_, err = l.Compute(context.Background(), model.Batch{Tokens: make([]int32, 8), Targets: make([]int32, 8), Starts: []int32{0, 0, 0, 0, 0, 1, 1, 1}, Hidden: k.hidden})
+		_, err = l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 8), Targets: make([]int32, 8), Starts: []int32{0, 0, 0, 0, 0, 1, 1, 1}, Hidden: k.hidden})
 		if want == "" {
 			require.NoError(t, err)
 		} else {

@@ -1,4 +1,4 @@
-package model
+package lossgraph
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ type Noise struct {
 }
 
 // checkNoise validates the settings of dropout and NEFTune.
-func (o TrainGraphOptions) checkNoise() error {
+func (o Options) checkNoise() error {
 	switch {
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return fmt.Errorf("the dropout is %v; it must be at least 0 and below 1", o.Dropout)
@@ -34,10 +34,10 @@ func (o TrainGraphOptions) checkNoise() error {
 }
 
 // dropped counts the pairs that dropout acts on, and gives the largest number of inputs.
-func (o TrainGraphOptions) dropped() (pairs int, width int64) {
+func (o Options) dropped() (pairs int, width int64) {
 	for base, list := range o.Adapters {
 		for _, p := range list {
-			if base == tokenEmbd || o.Grads[p.A] == nil && o.Grads[p.B] == nil {
+			if base == "token_embd.weight" || o.Grads[p.A] == nil && o.Grads[p.B] == nil {
 				continue
 			}
 			pairs++

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"math"
@@ -11,12 +11,13 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // noise is of rows that are neither the first ones of their step nor next to each other.
-func noise(rows int) model.Noise {
-	n := model.Noise{Seed: 5, Step: 2}
+func noise(rows int) lossgraph.Noise {
+	n := lossgraph.Noise{Seed: 5, Step: 2}
 	for i := range rows {
 		n.Rows = append(n.Rows, 1+3*i)
 	}
@@ -34,20 +35,20 @@ func TestNoiseGradients(t *testing.T) {
 		s := llmtest.NewLoRASetup(t, m, 3, 0.75)
 		batch := llmtest.NewBatch(m.Config().Vocab, archLength)
 		batch.Noise = noise(2)
-		options := model.TrainGraphOptions{Length: archLength, Batch: 2, Dropout: 0.3, NEFTune: 5}
+		options := lossgraph.Options{Length: archLength, Batch: 2, Dropout: 0.3, NEFTune: 5}
 		requireNoisy(t, s, batch, options)
 		options.Checkpoint, options.LogitsChunk, options.FeedForwardChunk = true, 7, 5
 		requireNoisy(t, s, batch, options)
 
 		packed := normalized(packedBatch(m.Config().Vocab, packedRows()))
 		packed.Noise = noise(len(packedRows()))
-		requireNoisy(t, s, packed, model.TrainGraphOptions{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
+		requireNoisy(t, s, packed, lossgraph.Options{Length: packedLength, Batch: len(packedRows()), Packed: true, Dropout: 0.3, NEFTune: 5})
 	})
 }
 
-func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b model.Batch, o model.TrainGraphOptions) {
+func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b lossgraph.Batch, o lossgraph.Options) {
 	t.Helper()
-	exact := model.TrainGraphOptions{Length: o.Length, Packed: o.Packed, Adapters: s.Adapters, Grads: s.Trained()}
+	exact := lossgraph.Options{Length: o.Length, Packed: o.Packed, Adapters: s.Adapters, Grads: s.Trained()}
 	_, quiet := llmtest.ExactGradients(t, s.Model, b, exact, llmtest.RoundedGELU)
 	exact.Dropout, exact.NEFTune = o.Dropout, o.NEFTune
 	want, grads := llmtest.ExactGradients(t, s.Model, b, exact, llmtest.RoundedGELU)
@@ -73,9 +74,9 @@ func TestNoiseIsOnInputs(t *testing.T) {
 		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
 		require.NoError(t, err)
 		t.Cleanup(func() { e.Close() })
-		o := model.TrainGraphOptions{Length: 1, Batch: 3}
-		b := model.Batch{Tokens: []int32{5, 9, 2}, Targets: []int32{1, 2, 3}, LossWeights: []float32{1, 1, 1}, Noise: noise(3)}
-		quiet, plain := s.NewGraph(t, e, o), model.Batch{Tokens: b.Tokens, Targets: b.Targets, LossWeights: b.LossWeights}
+		o := lossgraph.Options{Length: 1, Batch: 3}
+		b := lossgraph.Batch{Tokens: []int32{5, 9, 2}, Targets: []int32{1, 2, 3}, LossWeights: []float32{1, 1, 1}, Noise: noise(3)}
+		quiet, plain := s.NewGraph(t, e, o), lossgraph.Batch{Tokens: b.Tokens, Targets: b.Targets, LossWeights: b.LossWeights}
 		o.Dropout, o.NEFTune = 0.3, 5
 		l := s.NewGraph(t, e, o)
 		unchanged, err := quiet.Compute(t.Context(), plain)
@@ -129,9 +130,9 @@ func withFactors(t *testing.T, factors map[*ggml.Tensor][]float32) (restore func
 }
 
 // noiseGraph is one of rows of 40 tokens with an adapter of each matrix.
-func noiseGraph(t *testing.T, s *llmtest.LoRASetup, batch int) *model.LossGraph {
+func noiseGraph(t *testing.T, s *llmtest.LoRASetup, batch int) *lossgraph.Graph {
 	t.Helper()
-	return s.NewGraph(t, llmtest.NewEngine(t), model.TrainGraphOptions{Length: 40, Batch: batch, Packed: true, Dropout: 0.25, NEFTune: 3})
+	return s.NewGraph(t, llmtest.NewEngine(t), lossgraph.Options{Length: 40, Batch: batch, Packed: true, Dropout: 0.25, NEFTune: 3})
 }
 
 // correlation returns the correlation of values about 1.
@@ -170,7 +171,7 @@ func TestDropoutMasks(t *testing.T) {
 		require.Less(t, math.Abs(correlation(flat[1:], flat[:len(flat)-1])), 5/math.Sqrt(n), "inputs of %s", base)
 		half := len(flat) / 2
 		require.Less(t, math.Abs(correlation(flat[half:], flat[:half])), 5/math.Sqrt(n/2), "rows of %s", base)
-		for _, other := range []model.Noise{
+		for _, other := range []lossgraph.Noise{
 			{Seed: 6, Step: 2, Rows: noise(rows).Rows}, {Seed: 5, Step: 3, Rows: noise(rows).Rows}, {Seed: 5, Step: 2},
 		} {
 			require.Less(t, math.Abs(correlation(flat, slices.Concat(l.Mask(pairs[0].A, other)...))), 5/math.Sqrt(n), "%v of %s", other, base)
@@ -193,8 +194,8 @@ func TestNoiseOfRows(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
 	whole, part := noiseGraph(t, s, 3), noiseGraph(t, s, 1)
 	a := s.Adapters["blk.1.ffn_down.weight"][0].A
-	batch := func(rows ...int) model.Batch {
-		return model.Batch{Tokens: make([]int32, 40*len(rows)), Noise: model.Noise{Seed: 1, Step: 2, Rows: rows}}
+	batch := func(rows ...int) lossgraph.Batch {
+		return lossgraph.Batch{Tokens: make([]int32, 40*len(rows)), Noise: lossgraph.Noise{Seed: 1, Step: 2, Rows: rows}}
 	}
 	for _, ids := range [][]int{{0, 1, 2}, {5, 9, 2}} {
 		masks, embeddings := whole.Mask(a, batch(ids...).Noise), whole.EmbdNoise(batch(ids...))
@@ -224,7 +225,7 @@ func TestNEFTuneNoise(t *testing.T) {
 		}
 		require.Equal(t, arch != "llama", s.Model.Config().EmbdScale > 1)
 		// One sample, one whose last 15 tokens are not trained, and two in a row.
-		b := model.Batch{Tokens: make([]int32, 120), LossWeights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise(3)}
+		b := lossgraph.Batch{Tokens: make([]int32, 120), LossWeights: make([]float32, 120), Starts: make([]int32, 120), Noise: noise(3)}
 		for i := range b.LossWeights {
 			b.LossWeights[i] = 1
 			if i < 10 || i >= 65 && i < 80 {
@@ -254,7 +255,7 @@ func TestNEFTuneNoise(t *testing.T) {
 func TestWithoutNoise(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 2, 1)
 	batch := llmtest.NewBatch(s.Model.Config().Vocab, 12)
-	options := model.TrainGraphOptions{Length: 12, Batch: 2}
+	options := lossgraph.Options{Length: 12, Batch: 2}
 	e := llmtest.NewEngine(t)
 	quiet := s.Compute(t, e, batch, options)
 	batch.Noise = noise(2)
@@ -268,7 +269,7 @@ func TestNoiseErrors(t *testing.T) {
 	embedding := s.Adapters["token_embd.weight"]
 	grads := map[*ggml.Tensor]*ggml.Tensor{embedding[0].A: s.Grads["token_embd.weight.lora_a"]}
 	nan := float32(math.NaN())
-	for want, o := range map[string]model.TrainGraphOptions{
+	for want, o := range map[string]lossgraph.Options{
 		"the dropout is 1; it must be at least 0 and below 1":                          {Dropout: 1, Grads: grads},
 		"the dropout is -0.5; it must be at least 0 and below 1":                       {Dropout: -0.5, Grads: grads},
 		"the dropout is NaN; it must be at least 0 and below 1":                        {Dropout: nan, Grads: grads},
@@ -278,7 +279,7 @@ func TestNoiseErrors(t *testing.T) {
 		"dropout acts on adapters of linear layers, and none is trained; leave it out": {Dropout: 0.1, Grads: grads},
 	} {
 		o.Length, o.Batch, o.Adapters = 4, 1, s.Adapters
-		_, err := s.Model.NewLossGraph(llmtest.NewEngine(t), o)
+		_, err := lossgraph.New(s.Model, llmtest.NewEngine(t), o)
 		require.EqualError(t, err, want)
 	}
 }

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -96,7 +97,7 @@ const routedLength = 12
 func TestRoutedGradients(t *testing.T) {
 	m := routedModel(t, 1, true)
 	batch := llmtest.NewBatch(m.Config().Vocab, routedLength)
-	o := model.TrainGraphOptions{Length: routedLength, Grads: withoutRouters(llmtest.ZeroGrads(t, m), m)}
+	o := lossgraph.Options{Length: routedLength, Grads: withoutRouters(llmtest.ZeroGrads(t, m), m)}
 	_, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.SmoothGELU)
 	o.Grads = nil
 	llmtest.RequireSlopes(t, llmtest.ExactLoss(t, m, batch, o), batch, grads, 1e-7, 1e-7)
@@ -114,7 +115,7 @@ func TestRoutedCheckpoints(t *testing.T) {
 		batch := llmtest.NewBatch(m.Config().Vocab, routedLength)
 		s := newLossSumOn(t, m, o)
 		withoutRouters(s.grads, m)
-		s.compute(batch, model.TrainGraphOptions{Length: routedLength, Checkpoint: checkpoint, FeedForwardChunk: 5})
+		s.compute(batch, lossgraph.Options{Length: routedLength, Checkpoint: checkpoint, FeedForwardChunk: 5})
 		named := map[string][]float32{}
 		for w, grad := range s.grads {
 			named[w.Name()] = readValues(t, grad)

@@ -1,4 +1,4 @@
-package model
+package lossgraph
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 // by each of them. Cross-entropy is their negated sum, and its slopes are −1; losses of preferences have slopes
 // of either sign, and know what a reference model says of the same samples.
 //
-// A loss whose slopes depend on the log-probabilities takes two passes: a [LossGraph] without gradients computes
+// A loss whose slopes depend on the log-probabilities takes two passes: a [Graph] without gradients computes
 // these, and one with gradients the batch of [Batch.WithSlopes].
 type SampleLoss func(logProbs []float64) (loss float64, slopes []float64)
 

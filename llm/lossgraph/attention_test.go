@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // Attention goes by blocks of queries: these sequences have several.
@@ -30,7 +30,7 @@ func TestMemoryIsLinear(t *testing.T) {
 			store := llmtest.NewArena(t)
 			const name = "blk.0.attn_q.weight"
 			grad := store.Tensor(name, make([]float32, c.Embd*c.Embd), int64(c.Embd), int64(c.Embd))
-			l, err := m.NewLossGraph(e, model.TrainGraphOptions{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
+			l, err := lossgraph.New(m, e, lossgraph.Options{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
 			require.NoError(t, err)
 			defer l.Close()
 			require.NoError(t, l.Allocate())

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/kernels"
-	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/lossgraph"
 )
 
 // Every gradient of an adapter points where the exact one on the dequantised
@@ -26,8 +26,8 @@ func TestGradientCosine(t *testing.T) {
 			s := llmtest.NewLoRASetup(t, llmtest.NoisyModel(t, llmtest.BlockConfig(), typ, 0.02), 8, 0.75)
 			batch, accumulators := llmtest.NewBatch(s.Model.Config().Vocab, length), s.Trained()
 			loss, grads := llmtest.ExactGradients(t, s.Model, batch,
-				model.TrainGraphOptions{Length: length, Adapters: s.Adapters, Grads: accumulators}, llmtest.SmoothGELU)
-			for _, o := range []model.TrainGraphOptions{
+				lossgraph.Options{Length: length, Adapters: s.Adapters, Grads: accumulators}, llmtest.SmoothGELU)
+			for _, o := range []lossgraph.Options{
 				{ComputeType: ggml.F32}, {ComputeType: ggml.F32, Checkpoint: true, FeedForwardChunk: 7},
 				{ComputeType: ggml.BF16}, {ComputeType: ggml.BF16, Checkpoint: true, FeedForwardChunk: 7},
 				{ComputeType: ggml.F16}, {ComputeType: ggml.F16, Checkpoint: true, FeedForwardChunk: 7},

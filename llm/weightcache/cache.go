@@ -1,4 +1,4 @@
-package model
+package weightcache
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/layout"
+	"github.com/goggml/ggml/llm/model"
 )
 
-// Kept is how much of frozen matrices a device keeps a second time, as the products of training
+// A Tier is how much of frozen matrices a device keeps a second time, as the products of training
 // take them.
-type Kept int
+type Tier int
 
 // The tiers, each of which has what the one before has. What is not kept is made at each use:
 // dequantised, rounded, transposed.
@@ -27,29 +28,29 @@ type Kept int
 // all, and takes them in the compute type. They are not where rows would have a number of columns that is
 // no multiple of 8.
 const (
-	KeptNone   Kept = iota
-	KeptMatrix      // matrices that are of another type in the file, in the compute type
-	KeptBoth        // and all transposed, for products of the backward pass
-	KeptAll         // and those that are of the compute type in the file, for their adapters
+	None   Tier = iota
+	Matrix      // matrices that are of another type in the file, in the compute type
+	Both        // and all transposed, for products of the backward pass
+	All         // and those that are of the compute type in the file, for their adapters
 )
 
 // String is "none", "matrix", "both" or "all".
-func (k Kept) String() string {
+func (k Tier) String() string {
 	names := []string{"none", "matrix", "both", "all"}
 	if k < 0 || int(k) >= len(names) {
-		return fmt.Sprintf("Kept(%d)", int(k))
+		return fmt.Sprintf("Tier(%d)", int(k))
 	}
 	return names[k]
 }
 
-// Copies are low-precision copies of a model's frozen matrices, on the devices of these. Graphs
-// request them as they are built ([TrainGraphOptions].Copies); then Allocate allocates them, and
-// Fill computes them. Close them after the graphs. They are used by one goroutine.
-type Copies struct {
-	m      *Model
+// A Cache has low-precision copies of a model's frozen matrices, on the devices of these. Graphs
+// request them as they are built; then Allocate allocates them, and Fill computes them. Close it after
+// the graphs. It is used by one goroutine.
+type Cache struct {
+	m      *model.Model
 	engine *device.Engine
 	typ    ggml.Type
-	kept   []Kept // of the devices
+	kept   []Tier // of the devices
 	ctx    *ggml.Context
 	memory *layout.Memory
 	of     map[*ggml.Tensor]*copies
@@ -69,9 +70,9 @@ type copies struct {
 	inMatrix, inTransposed []nn.LoRAPair
 }
 
-// NewCopies makes copies in a compute type, as much as kept says for each device of the engine. They
+// New makes a cache of copies in a compute type, as much as kept says for each device of the engine. They
 // have no matrix yet.
-func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Copies, error) {
+func New(m *model.Model, e *device.Engine, compute ggml.Type, kept []Tier) (*Cache, error) {
 	if err := errors.Join(m.CheckOpen(), e.CheckOpen()); err != nil {
 		return nil, err
 	}
@@ -80,20 +81,20 @@ func (m *Model) NewCopies(e *device.Engine, compute ggml.Type, kept []Kept) (*Co
 	}
 	for _, k := range kept {
 		switch {
-		case k < KeptNone || k > KeptAll:
-			return nil, fmt.Errorf("what is kept is %d; it is KeptNone, KeptMatrix, KeptBoth or KeptAll", int(k))
-		case k != KeptNone && !e.TakesCopies():
+		case k < None || k > All:
+			return nil, fmt.Errorf("what is kept is %d; it is None, Matrix, Both or All", int(k))
+		case k != None && !e.TakesCopies():
 			return nil, errors.New("the CPU's kernels multiply weights as they are, and take no copies")
 		}
 	}
-	return &Copies{
+	return &Cache{
 		m: m, engine: e, typ: compute, kept: slices.Clone(kept),
 		ctx: ggml.NewContext(), updateCtx: ggml.NewContext(), memory: layout.NewMemory(e.Layout()), of: map[*ggml.Tensor]*copies{},
 	}, nil
 }
 
 // copiesOfGraph are the copies that a graph multiplies with. Requesting one declares it.
-type copiesOfGraph struct{ *Copies }
+type copiesOfGraph struct{ *Cache }
 
 // Matrix is a copy of a frozen matrix; nil where none is kept.
 func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
@@ -101,7 +102,7 @@ func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
 	if of == nil || of.inMatrix != nil {
 		return nil
 	}
-	if of.matrix == nil && !c.made && w.Type() != c.typ && c.keeps(of) >= KeptMatrix {
+	if of.matrix == nil && !c.made && w.Type() != c.typ && c.keeps(of) >= Matrix {
 		of.matrix = c.newCopy(w, w.Dim(0), w.Dim(1))
 	}
 	return of.matrix
@@ -113,7 +114,7 @@ func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
 	if of == nil || of.inTransposed != nil {
 		return nil
 	}
-	if of.transposed == nil && !c.made && c.keeps(of) >= KeptBoth {
+	if of.transposed == nil && !c.made && c.keeps(of) >= Both {
 		of.transposed = c.newCopy(w, w.Dim(1), w.Dim(0))
 	}
 	return of.transposed
@@ -140,7 +141,7 @@ func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tens
 func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
 	of := c.copiesOf(w)
 	switch {
-	case of == nil || c.keeps(of) < KeptBoth || !folds(of.w, adapters):
+	case of == nil || c.keeps(of) < Both || !folds(of.w, adapters):
 		return nil
 	case of.transposed == nil && !c.made:
 		of.inTransposed = slices.Clone(adapters)
@@ -153,14 +154,14 @@ func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) 
 }
 
 // keeps returns the tier that the matrix's device keeps.
-func (c *Copies) keeps(of *copies) Kept { return c.kept[of.place] }
+func (c *Cache) keeps(of *copies) Tier { return c.kept[of.place] }
 
 // tierOfMatrix is from where on there is a copy of a matrix that has adapters.
-func (c *Copies) tierOfMatrix(of *copies) Kept {
+func (c *Cache) tierOfMatrix(of *copies) Tier {
 	if of.w.Type() == c.typ {
-		return KeptAll
+		return All
 	}
-	return KeptMatrix
+	return Matrix
 }
 
 // folds reports whether adapters can lie in copies of a matrix: products in 16 bits are fast where rows
@@ -180,15 +181,14 @@ func ranks(adapters []nn.LoRAPair) int64 {
 	return n
 }
 
-func (c *Copies) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
+func (c *Cache) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
 	return c.ctx.NewTensor(c.typ, rowLen, rows).SetName(w.Name() + " copy")
 }
 
 // copiesOf returns the copies of a matrix; nil if the model has no such matrix.
-func (c *Copies) copiesOf(w *ggml.Tensor) *copies {
+func (c *Cache) copiesOf(w *ggml.Tensor) *copies {
 	of := c.of[w]
-	if name, ok := c.m.names[w]; ok && of == nil && !c.made {
-		declared := c.m.arch.Weight(name)
+	if declared := c.m.Declared(w); declared != nil && of == nil && !c.made {
 		place, _ := c.engine.Place(declared.Layer, declared.Kind) // which CheckEngine has found
 		of = &copies{w: w, declared: declared, place: place}
 		c.of[w] = of
@@ -203,27 +203,27 @@ func (of *copies) tensors() []*ggml.Tensor {
 }
 
 // checkMade returns an error for copies that are nil or a zero value.
-func (c *Copies) checkMade() error {
+func (c *Cache) checkMade() error {
 	switch {
 	case c == nil:
 		return errors.New("the copies are nil")
 	case c.ctx == nil:
-		return fmt.Errorf("the copies are a zero value; NewCopies makes some: %w", ggml.ErrZeroValue)
+		return fmt.Errorf("the copies are a zero value; New makes some: %w", ggml.ErrZeroValue)
 	}
 	return nil
 }
 
 // acquire holds the copies for a call.
-func (c *Copies) acquire(method string) error {
+func (c *Cache) acquire(method string) error {
 	if err := c.checkMade(); err != nil {
 		return err
 	}
-	return c.access.Acquire(method, "Copies")
+	return c.access.Acquire(method, "Cache")
 }
 
 // SizesOf returns the sizes of the copies that graphs have asked for, if each device keeps at most
 // the tier k.
-func (c *Copies) SizesOf(k Kept) layout.Sizes {
+func (c *Cache) SizesOf(k Tier) layout.Sizes {
 	if c.checkMade() != nil {
 		return nil
 	}
@@ -232,15 +232,15 @@ func (c *Copies) SizesOf(k Kept) layout.Sizes {
 		if of.matrix != nil && k >= c.tierOfMatrix(of) {
 			sizes[of.place] += of.matrix.NumBytes()
 		}
-		if of.transposed != nil && k >= KeptBoth {
+		if of.transposed != nil && k >= Both {
 			sizes[of.place] += of.transposed.NumBytes()
 		}
 	}
 	return sizes
 }
 
-// Kept lists what each device keeps.
-func (c *Copies) Kept() []Kept {
+// Tiers lists what each device keeps.
+func (c *Cache) Tiers() []Tier {
 	if c.checkMade() != nil {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (c *Copies) Kept() []Kept {
 }
 
 // Sizes returns the sizes of all copies, once they are allocated.
-func (c *Copies) Sizes() layout.Sizes {
+func (c *Cache) Sizes() layout.Sizes {
 	if c.checkMade() != nil {
 		return nil
 	}
@@ -256,8 +256,8 @@ func (c *Copies) Sizes() layout.Sizes {
 }
 
 // AddEstimate adds them to an estimate.
-func (c *Copies) AddEstimate(to *estimate.Memory) error {
-	if err := c.acquire("Copies.AddEstimate"); err != nil {
+func (c *Cache) AddEstimate(to *estimate.Memory) error {
+	if err := c.acquire("Cache.AddEstimate"); err != nil {
 		return err
 	}
 	defer c.access.Release()
@@ -271,8 +271,8 @@ func (c *Copies) AddEstimate(to *estimate.Memory) error {
 }
 
 // Allocate gives memory to the copies that graphs have asked for; there are no others then.
-func (c *Copies) Allocate() error {
-	if err := c.acquire("Copies.Allocate"); err != nil {
+func (c *Cache) Allocate() error {
+	if err := c.acquire("Cache.Allocate"); err != nil {
 		return err
 	}
 	defer c.access.Release()
@@ -296,7 +296,7 @@ func (c *Copies) Allocate() error {
 }
 
 // foldNodes copy adapters into the matrices that have them.
-func (c *Copies) foldNodes(to *ggml.Context) []*ggml.Tensor {
+func (c *Cache) foldNodes(to *ggml.Context) []*ggml.Tensor {
 	var nodes []*ggml.Tensor
 	for _, of := range c.list {
 		column := of.w.Dim(0)
@@ -319,8 +319,8 @@ func columns(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
 }
 
 // Fill makes the copies, one matrix after the other.
-func (c *Copies) Fill(ctx context.Context) error {
-	if err := c.acquire("Copies.Fill"); err != nil {
+func (c *Cache) Fill(ctx context.Context) error {
+	if err := c.acquire("Cache.Fill"); err != nil {
 		return err
 	}
 	defer c.access.Release()
@@ -335,7 +335,7 @@ func (c *Copies) Fill(ctx context.Context) error {
 
 // fill makes all but the adapters in them. Its memory is free again before graphs are computed that
 // stay: an RPC server forgets those it has been sent when memory is freed.
-func (c *Copies) fill(ctx context.Context) error {
+func (c *Cache) fill(ctx context.Context) error {
 	workspace, err := c.engine.NewWorkspace()
 	if err != nil {
 		return err
@@ -370,7 +370,7 @@ func (of *copies) fill(ctx context.Context, workspace *device.Workspace) error {
 }
 
 // Updates returns the work after adapters have changed: it copies them to where they are folded.
-func (c *Copies) Updates() []device.Work {
+func (c *Cache) Updates() []device.Work {
 	if c == nil || c.update.Graph == nil {
 		return nil
 	}
@@ -378,18 +378,18 @@ func (c *Copies) Updates() []device.Work {
 }
 
 // Update computes the Updates.
-func (c *Copies) Update(ctx context.Context) error {
+func (c *Cache) Update(ctx context.Context) error {
 	if c == nil || c.update.Graph == nil {
 		return nil
 	}
-	if err := c.acquire("Copies.Update"); err != nil {
+	if err := c.acquire("Cache.Update"); err != nil {
 		return err
 	}
 	defer c.access.Release()
 	return c.computeUpdates(ctx)
 }
 
-func (c *Copies) computeUpdates(ctx context.Context) error {
+func (c *Cache) computeUpdates(ctx context.Context) error {
 	for _, w := range c.Updates() {
 		if err := w.Workspace.Compute(ctx, w.Graph); err != nil {
 			return err
@@ -400,7 +400,7 @@ func (c *Copies) computeUpdates(ctx context.Context) error {
 
 // String describes what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB";
 // "" if nothing.
-func (c *Copies) String() string {
+func (c *Cache) String() string {
 	if c.checkMade() != nil {
 		return ""
 	}
@@ -410,7 +410,7 @@ func (c *Copies) String() string {
 			continue
 		}
 		what := "weights in %v"
-		if c.kept[i] >= KeptBoth {
+		if c.kept[i] >= Both {
 			what = "weights in %v, also transposed,"
 		}
 		parts = append(parts, fmt.Sprintf(what+" on %s: %s", c.typ, c.engine.Devices()[i].Name(), layout.Bytes(size)))
@@ -419,11 +419,11 @@ func (c *Copies) String() string {
 }
 
 // Close frees them. It fails only while another call uses them.
-func (c *Copies) Close() error {
+func (c *Cache) Close() error {
 	if c.checkMade() != nil {
 		return nil
 	}
-	if err := c.acquire("Copies.Close"); err != nil {
+	if err := c.acquire("Cache.Close"); err != nil {
 		return err
 	}
 	defer c.access.Release()
@@ -433,17 +433,21 @@ func (c *Copies) Close() error {
 	return c.ctx.Close()
 }
 
-// checkCopies demands copies that suit a graph.
-func (m *Model) checkCopies(e *device.Engine, o TrainGraphOptions) error {
-	switch c := o.Copies; {
+// Use checks that the copies suit a graph with products of a compute type, and keeps them for the method that builds it,
+// until release is called. Of a nil cache they are nil.
+func (c *Cache) Use(method string, m *model.Model, e *device.Engine, compute ggml.Type) (copies nn.Copies, release func(), err error) {
+	switch {
 	case c == nil:
-		return nil
+		return nil, func() {}, nil
 	case c.checkMade() != nil:
-		return c.checkMade()
+		return nil, nil, c.checkMade()
 	case c.m != m || c.engine != e:
-		return errors.New("the copies are those of another model, or of another engine")
-	case c.typ != o.ComputeType:
-		return fmt.Errorf("the copies are of the type %v, and products of %v", c.typ, o.ComputeType)
+		return nil, nil, errors.New("the copies are those of another model, or of another engine")
+	case c.typ != compute:
+		return nil, nil, fmt.Errorf("the copies are of the type %v, and products of %v", c.typ, compute)
 	}
-	return nil
+	if err := c.acquire(method); err != nil {
+		return nil, nil, err
+	}
+	return copiesOfGraph{c}, c.access.Release, nil
 }

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/refmath"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -22,9 +23,9 @@ const packedLength = 24
 func packedRows() (lengths [][]int) { return [][]int{{1, 9, 14}, {packedLength}, {5, 19}} }
 
 // packedBatch is one of random tokens.
-func packedBatch(vocab int, rows [][]int) model.Batch {
+func packedBatch(vocab int, rows [][]int) lossgraph.Batch {
 	rng := rand.New(rand.NewPCG(8, 9))
-	var b model.Batch
+	var b lossgraph.Batch
 	for _, row := range rows {
 		start := int32(0)
 		for _, n := range row {
@@ -47,12 +48,12 @@ func TestPackedSamples(t *testing.T) {
 		b := packedBatch(m.Config().Vocab, packedRows())
 		for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 			packed, alone := newLossSum(t, m, lowering), newLossSum(t, m, lowering)
-			packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
+			packed.compute(b, lossgraph.Options{Length: packedLength, Packed: true})
 			from := 0
 			for _, n := range slices.Concat(packedRows()...) {
 				to := from + n
-				sample := model.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]}
-				alone.compute(sample, model.TrainGraphOptions{Length: n, Context: packedLength})
+				sample := lossgraph.Batch{Tokens: b.Tokens[from:to], Targets: b.Targets[from:to], LossWeights: b.LossWeights[from:to]}
+				alone.compute(sample, lossgraph.Options{Length: n, Context: packedLength})
 				from = to
 			}
 			bound := 1e-5
@@ -67,7 +68,7 @@ func TestPackedSamples(t *testing.T) {
 			packed.requireNear(alone, bound)
 
 			again := newLossSum(t, m, lowering) // from inputs of layers to 18 bits
-			again.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true, Checkpoint: true})
+			again.compute(b, lossgraph.Options{Length: packedLength, Packed: true, Checkpoint: true})
 			again.requireNear(alone, 10*bound)
 		}
 	})
@@ -94,10 +95,10 @@ func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {
 	return &lossSum{t: t, m: m, engine: e, grads: llmtest.ZeroGrads(t, m)}
 }
 
-func (s *lossSum) compute(b model.Batch, o model.TrainGraphOptions) {
+func (s *lossSum) compute(b lossgraph.Batch, o lossgraph.Options) {
 	s.t.Helper()
 	o.Batch, o.Grads = len(b.Tokens)/o.Length, s.grads
-	l, err := s.m.NewLossGraph(s.engine, o)
+	l, err := lossgraph.New(s.m, s.engine, o)
 	require.NoError(s.t, err)
 	defer l.Close()
 	losses, err := l.Compute(context.Background(), b)
@@ -137,7 +138,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 		{some, window, false, nil}, {some, window, true, []int{0}},
 		{some, window + 1, false, []int{window}}, {some, window + 1, true, []int{0, window}},
 	} {
-		l, err := k.m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: k.length, Batch: 2, Packed: k.packed})
+		l, err := lossgraph.New(k.m, llmtest.NewEngine(t), lossgraph.Options{Length: k.length, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)
 		var want []string
 		for _, window := range k.want {
@@ -154,8 +155,8 @@ func TestPackedGraphTakesWholeRows(t *testing.T) {
 		packed, whole := newLossSum(t, m, device.Kernels), newLossSum(t, m, device.Kernels)
 		b := packedBatch(m.Config().Vocab, packedRows())
 		b.Starts = nil
-		packed.compute(b, model.TrainGraphOptions{Length: packedLength, Packed: true})
-		whole.compute(b, model.TrainGraphOptions{Length: packedLength})
+		packed.compute(b, lossgraph.Options{Length: packedLength, Packed: true})
+		whole.compute(b, lossgraph.Options{Length: packedLength})
 		require.Equal(t, whole.losses, packed.losses)
 	})
 }
@@ -172,9 +173,9 @@ func TestPackedErrors(t *testing.T) {
 		"token 0 of row 1 belongs to a sample that starts at 1; a sample starts at 0, or where that of the token before does":  {[]int32{0, 1, 1, 1, 1, 1}, true},
 		"token 2 of row 0 belongs to a sample that starts at -1; a sample starts at 2, or where that of the token before does": {[]int32{0, 0, -1, 0, 0, 0}, true},
 	} {
-		l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: 3, Batch: 2, Packed: k.packed})
+		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)
-		_, err = l.Compute(context.Background(), model.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
+		_, err = l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
 		require.EqualError(t, err, want)
 		l.Close()
 	}

@@ -1,4 +1,4 @@
-package model_test
+package lossgraph_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/kernels"
+	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -35,8 +36,8 @@ func testLoRAGradients(t *testing.T, typ ggml.Type, checkpoint bool) {
 	require.Len(t, s.Adapters, 2*7+2)
 	batch := llmtest.NewBatch(s.Model.Config().Vocab, length)
 	loss, grads := llmtest.ExactGradients(t, s.Model, batch,
-		model.TrainGraphOptions{Length: length, Adapters: s.Adapters, Grads: s.Trained()}, llmtest.SmoothGELU)
-	got := s.Compute(t, llmtest.NewEngine(t), batch, model.TrainGraphOptions{Length: length, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5})
+		lossgraph.Options{Length: length, Adapters: s.Adapters, Grads: s.Trained()}, llmtest.SmoothGELU)
+	got := s.Compute(t, llmtest.NewEngine(t), batch, lossgraph.Options{Length: length, Batch: 2, LogitsChunk: 7, Checkpoint: checkpoint, FeedForwardChunk: 5})
 	require.InEpsilon(t, loss, got, 1e-5)
 	requireGradients(t, grads, s.Trained(), 1e-4)
 }
@@ -54,8 +55,8 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 	t.Helper()
 	batch, trained := llmtest.NewBatch(m.Config().Vocab, length), llmtest.ZeroGrads(t, m)
 	require.Len(t, trained, len(llmtest.Declared(m)))
-	loss, grads := llmtest.ExactGradients(t, m, batch, model.TrainGraphOptions{Length: length, Grads: trained}, llmtest.SmoothGELU)
-	l, err := m.NewLossGraph(llmtest.NewEngine(t), model.TrainGraphOptions{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
+	loss, grads := llmtest.ExactGradients(t, m, batch, lossgraph.Options{Length: length, Grads: trained}, llmtest.SmoothGELU)
+	l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
 	require.NoError(t, err)
 	defer l.Close()
 	losses, err := l.Compute(context.Background(), batch)

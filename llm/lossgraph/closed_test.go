@@ -1,0 +1,51 @@
+package lossgraph_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A model that nobody has made has no graph, whatever it is asked to train.
+func TestNoLossGraphOfZeroValue(t *testing.T) {
+	e, err := device.NewCPU(1)
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = lossgraph.New(new(model.Model), e, lossgraph.Options{Length: 1, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{}})
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
+}
+
+// Nor has one with an adapter that is closed, of whatever parts it is, or one that is closed itself.
+func TestNoLossGraphOfClosed(t *testing.T) {
+	for _, set := range []device.OpSet{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{OpSet: set, Threads: 1})
+		require.NoError(t, err)
+		defer e.Close()
+		for _, name := range llmtest.TestedArchitectures() {
+			m, store := llmtest.ArchModel(t, name, ggml.Q8_0), ggml.NewContext()
+			defer store.Close()
+			a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
+			require.NoError(t, err)
+			adapters, grads := a.WithScale(1), map[*ggml.Tensor]*ggml.Tensor{}
+			for _, pairs := range adapters {
+				for _, x := range []*ggml.Tensor{pairs[0].A, pairs[0].B} {
+					grads[x] = store.NewTensor(ggml.F32, x.Shape()...)
+				}
+			}
+			for _, close := range []func() error{a.Close, m.Close} {
+				require.NoError(t, close())
+				for _, checkpoint := range []bool{false, true} {
+					_, err := lossgraph.New(m, e, lossgraph.Options{Adapters: adapters, Grads: grads, Length: 8, Batch: 2, Checkpoint: checkpoint})
+					require.ErrorIs(t, err, ggml.ErrClosed, name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package weightcache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/weightcache"
+)
+
+// small has random weights and two layers.
+func small() *model.Model {
+	m, err := model.New(arch.Config{
+		Arch: "llama", Vocab: 64, Context: 128, Embd: 256, FF: 256, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 128, RMSEps: 1e-5,
+		RoPE: ggml.RoPE{Dims: 128, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, nil, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
+
+// Devices multiply faster by matrices in the compute type, and keep such copies beside the file's
+// matrices.
+func ExampleCache() {
+	m := small()
+	defer m.Close()
+	engine, err := device.New(device.Options{OpSet: device.Stock})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	copies, err := weightcache.New(m, engine, ggml.BF16, []weightcache.Tier{weightcache.Matrix})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer copies.Close()
+	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 2, ComputeType: ggml.BF16, Copies: copies})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer graph.Close()
+	if err := errors.Join(copies.Allocate(), copies.Fill(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(copies)
+	// Output: weights in bf16 on CPU: 1.5 MiB
+}
