@@ -3,8 +3,11 @@
 package interop
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +19,13 @@ import (
 )
 
 // tableArchs have GELU.
-var tableArchs = []string{"gemma2", "gemma3", "gptj", "phi2", "starcoder2"}
+var tableArchs = []string{"gemma2", "gemma3", "gemma4", "gptj", "phi2", "starcoder2"}
+
+// closedModules are modules, of a layer or of the model, that stock llama.cpp multiplies without adapters.
+var closedModules = map[string][]string{
+	"gemma4":   {"model.embed_tokens_per_layer", "model.per_layer_model_projection"},
+	"minicpm3": {"self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"},
+}
 
 // A peftModel is a tiny model of an architecture, and what transformers needs to make it.
 type peftModel struct {
@@ -29,7 +38,7 @@ func peftModels() map[string]peftModel {
 	with := func(name string, change func(c *arch.Config)) arch.Config {
 		c := llmtest.TinyConfig(false)
 		c.Arch, c.Name = name, "tiny"
-		if !slices.Contains([]string{"cohere2", "command-r", "glm4", "gptj", "granite", "llama", "mistral3", "olmo", "smollm3"}, name) {
+		if !slices.Contains([]string{"cohere2", "command-r", "glm4", "gptj", "granite", "granitehybrid", "llama", "mistral3", "olmo", "smollm3"}, name) {
 			c.RoPE.Mode = ggml.RoPENeoX
 		}
 		if slices.Contains([]string{"cohere2", "command-r", "gptj", "olmo", "phi2", "starcoder2"}, name) {
@@ -118,6 +127,38 @@ func peftModels() map[string]peftModel {
 			"linear_conv_kernel_dim": 3, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
 			"layer_types": []string{"linear_attention", "linear_attention", "full_attention", "linear_attention"},
 		}},
+		"lfm2": {with("lfm2", func(c *arch.Config) {
+			c.Layers, c.KVHeadsAt, c.ConvLength, c.Tied = 4, []int{0, 2, 2, 0}, 3, true
+		}), "Lfm2ForCausalLM", "Lfm2Config", arguments{
+			"rope_parameters": plain["rope_parameters"], "norm_eps": 1e-5, "conv_L_cache": 3, "block_auto_adjust_ff_dim": false,
+			"layer_types": []string{"conv", "full_attention", "full_attention", "conv"},
+		}},
+		"granitehybrid": {with("granitehybrid", func(c *arch.Config) {
+			c.Layers, c.KVHeadsAt, c.NoRoPEStep, c.Tied = 3, []int{0, 2, 0}, 1, true
+			c.ConvLength, c.StateSize, c.StateHeads, c.StateKHeads, c.Inner = 4, 16, 4, 2, 64
+			c.EmbdScale, c.ResidualScale, c.AttnScale, c.LogitScale = 3, 0.25, 0.125, 0.5
+		}), "GraniteMoeHybridForCausalLM", "GraniteMoeHybridConfig", arguments{
+			"embedding_multiplier": 3.0, "residual_multiplier": 0.25, "attention_multiplier": 0.125, "logits_scaling": 0.5,
+			"num_local_experts": 0, "shared_intermediate_size": 96, "layer_types": []string{"linear_attention", "full_attention", "linear_attention"},
+			"mamba_n_heads": 4, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_expand": 1, "mamba_chunk_size": 8,
+		}},
+		"gemma4": {with("gemma4", func(c *arch.Config) {
+			c.Layers, c.WindowPattern, c.Window, c.LocalHeadSize, c.LocalRoPEDims = 6, 2, 5, 8, 8
+			c.RoPE.FreqBase, c.LocalFreqBase, c.SharedKVLayers, c.LayerEmbd = 1e6, 1e4, 2, 32
+			c.EmbdScale, c.AttnScale, c.LogitSoftcap, c.Tied = 8, 1, 2.5, true
+		}), "Gemma4ForCausalLM", "Gemma4TextConfig", arguments{
+			"rope_parameters": arguments{"full_attention": rope("default", 1e6, nil), "sliding_attention": rope("default", 1e4, nil)},
+			"layer_types":     slices.Repeat([]string{"sliding_attention", "full_attention"}, 3), "sliding_window": 5,
+			"head_dim": 8, "global_head_dim": 16, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 96,
+			"final_logit_softcapping": 2.5,
+		}},
+		"minicpm3": {with("minicpm3", func(c *arch.Config) {
+			c.KVHeads, c.RoPE.Dims, c.QRank, c.KVRank, c.ValueSize, c.Tied = 4, 8, 32, 32, 8, true
+			c.EmbdScale, c.ResidualScale, c.LogitScale = 12, float32(1.4/math.Sqrt2), 4
+		}), "MiniCPM3ForCausalLM", "MiniCPM3Config", arguments{
+			"rope_parameters": plain["rope_parameters"], "head_dim": 8, "kv_lora_rank": 32, "q_lora_rank": 32,
+			"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256,
+		}},
 		"qwen3moe": {with("qwen3moe", func(c *arch.Config) {
 			c.HeadSize, c.RoPE.Dims = 32, 32
 			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = 8, 3, 48, arch.GatingSoftMax, true
@@ -130,8 +171,12 @@ func peftModels() map[string]peftModel {
 // load makes the model here and there, with random weights.
 func (p peftModel) load(t *testing.T) *model.Model {
 	t.Helper()
-	m := llmtest.NoisyModel(t, p.config, ggml.F32, 0.1)
 	c := p.config
+	var factors map[string]float64
+	if c.Arch == "gemma4" {
+		factors = llmtest.GemmaFactors
+	}
+	m := llmtest.ScaledModel(t, c, ggml.F32, 0.1, factors)
 	args := arguments{
 		"vocab_size": c.Vocab, "hidden_size": c.Embd, "intermediate_size": c.FF, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
 		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadSize, "max_position_embeddings": c.Context, "rms_norm_eps": c.RMSEps, "tie_word_embeddings": c.Tied,
@@ -146,6 +191,15 @@ func (p peftModel) load(t *testing.T) *model.Model {
 	}
 	if c.Tied {
 		want = append(want, "lm_head") // of which we have no matrix
+	}
+	for _, name := range closedModules[c.Arch] {
+		if strings.HasPrefix(name, "model.") {
+			want = append(want, name)
+			continue
+		}
+		for i := range c.Layers {
+			want = append(want, fmt.Sprintf("model.layers.%d.%s", i, name))
+		}
 	}
 	require.ElementsMatch(t, names, want, "the modules of transformers")
 	return m

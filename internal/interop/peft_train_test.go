@@ -22,6 +22,12 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
+// gemma4Targets are all linear modules of a layer.
+var gemma4Targets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "per_layer_input_gate", "per_layer_projection"}
+
+// hybridTargets lack input_linear: one pair of PEFT's is two here, gate and up, which train apart.
+var hybridTargets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "in_proj", "out_proj", "output_linear"}
+
 // Adapters that PEFT makes mean the same here, and train on as in PEFT.
 func TestInteropPEFTImport(t *testing.T) {
 	needPEFT(t)
@@ -55,6 +61,10 @@ func TestInteropPEFTImport(t *testing.T) {
 		{"phi2", "phi2", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": []string{"q_proj", "dense", "fc1", "fc2", "embed_tokens", "lm_head"}}},
 		{"gpt-oss", "gpt-oss", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": all[:4], "target_parameters": []string{"router.weight"}}},
 		{"qwen35", "qwen35", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "rank_pattern": arguments{"in_proj_qkv": 6, "in_proj_b": 2}}},
+		{"lfm2", "lfm2", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear"}},
+		{"granitehybrid", "granitehybrid", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "rank_pattern": arguments{"input_linear": 6}}},
+		{"gemma4", "gemma4", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": gemma4Targets}},
+		{"minicpm3", "minicpm3", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": all[3:7]}},
 		{"qwen3moe", "qwen3moe", "float32", arguments{"r": 4, "lora_alpha": 8, "target_modules": append(all[:4:4], "gate")}},
 		{"parameters", "qwen3moe", "float32", arguments{
 			"r": 4, "lora_alpha": 8, "target_modules": all[:2], "target_parameters": []string{"mlp.gate.weight"},
@@ -83,7 +93,7 @@ func TestInteropPEFTImport(t *testing.T) {
 	}
 }
 
-// Both train the same: each loss is within 1 %, and so are the results of the adapters afterwards.
+// Both train alike: each loss is within 0.1 %, and so are the logits with the trained adapters.
 func TestInteropPEFTTraining(t *testing.T) {
 	needPEFT(t)
 	for _, test := range []struct {
@@ -106,6 +116,10 @@ func TestInteropPEFTTraining(t *testing.T) {
 		{"command-r", "command-r", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 5e-3, 5e-3, true, false},
 		{"phi2", "phi2", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Cosine, 2e-3, 0, false, false},
 		{"qwen35, packed", "qwen35", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 1e-3, 1e-3, true, true},
+		{"lfm2, packed", "lfm2", arguments{"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}, train.Constant, 2e-3, 2e-3, true, true},
+		{"granitehybrid, packed", "granitehybrid", arguments{"r": 8, "lora_alpha": 16, "target_modules": hybridTargets}, train.Cosine, 2e-3, 0, true, true},
+		{"gemma4, packed", "gemma4", arguments{"r": 8, "lora_alpha": 16, "target_modules": gemma4Targets}, train.Constant, 2e-3, 2e-3, true, true},
+		{"minicpm3, packed", "minicpm3", arguments{"r": 8, "lora_alpha": 16, "target_modules": []string{"o_proj", "gate_proj", "up_proj", "down_proj"}}, train.Cosine, 2e-3, 0, true, true},
 		{"gpt-oss", "gpt-oss", arguments{"r": 8, "lora_alpha": 16, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj"}, "target_parameters": []string{"router.weight"}}, train.Cosine, 5e-3, 5e-4, false, false},
 		{"qwen3moe", "qwen3moe", arguments{"r": 8, "lora_alpha": 16, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate"}}, train.Cosine, 5e-3, 5e-4, false, false},
 	} {
@@ -154,7 +168,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 				point, err := trainer.Step(context.Background())
 				require.NoError(t, err)
 				worst = max(worst, math.Abs(point.Loss-loss)/loss)
-				require.InEpsilon(t, loss, point.Loss, 0.01, "step %d", step+1)
+				require.InEpsilon(t, loss, point.Loss, 1e-3, "step %d", step+1)
 			}
 			t.Logf("losses from %.3f to %.3f, at most %.2g %% apart", theirs[0], theirs[steps-1], 100*worst)
 			require.Less(t, theirs[steps-1], 0.8*theirs[0], "there must be something to learn")
@@ -164,7 +178,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			n := nmse(ourLogits(t, m, tokens, a.WithScale(1)), ourLogits(t, m, tokens, b.WithScale(1)))
 			t.Logf("trained here and by PEFT: NMSE %.2g", n)
-			require.LessOrEqual(t, n, 1e-4)
+			require.LessOrEqual(t, n, 1e-5)
 		})
 	}
 }

@@ -42,12 +42,21 @@ LAYER = {
     "ffn_up_exps": "mlp.experts.gate_up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
-BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks", "ssm_a", "ssm_dt"}  # parameters without a module
+BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks", "ssm_a", "ssm_d", "ssm_dt"}  # parameters without a module
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # What is special about an architecture.
 SPECIAL = {
     "gemma2": {"ffn_norm": "pre_feedforward_layernorm"},
     "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
+    "gemma4": {
+        "ffn_norm": "pre_feedforward_layernorm",
+        "inp_gate": "per_layer_input_gate",
+        "proj": "per_layer_projection",
+        "post_norm": "post_per_layer_input_norm",
+        "per_layer_token_embd": "model.embed_tokens_per_layer",
+        "per_layer_model_proj": "model.per_layer_model_projection",
+        "per_layer_proj_norm": "model.per_layer_projection_norm",
+    },
     "glm4": {
         "post_attention_norm": "post_self_attn_layernorm",
         "post_ffw_norm": "post_mlp_layernorm",
@@ -67,6 +76,39 @@ SPECIAL = {
         "attn_output": "attn.out_proj",
         "ffn_up": "mlp.fc_in",
         "ffn_down": "mlp.fc_out",
+    },
+    "granitehybrid": {
+        "ffn_up": "shared_mlp.input_linear",
+        "ffn_down": "shared_mlp.output_linear",
+        "ssm_in": "mamba.in_proj",
+        "ssm_conv1d": "mamba.conv1d",
+        "ssm_dt": "mamba.dt",
+        "ssm_a": "mamba.A_log",
+        "ssm_d": "mamba.D",
+        "ssm_norm": "mamba.norm",
+        "ssm_out": "mamba.out_proj",
+    },
+    "lfm2": {
+        "token_embd_norm": "model.embedding_norm",
+        "attn_norm": "operator_norm",
+        "attn_q_norm": "self_attn.q_layernorm",
+        "attn_k_norm": "self_attn.k_layernorm",
+        "attn_output": "self_attn.out_proj",
+        "shortconv.in_proj": "conv.in_proj",
+        "shortconv.conv": "conv.conv",
+        "shortconv.out_proj": "conv.out_proj",
+        "ffn_norm": "ffn_norm",
+        "ffn_gate": "feed_forward.w1",
+        "ffn_up": "feed_forward.w3",
+        "ffn_down": "feed_forward.w2",
+    },
+    "minicpm3": {
+        "attn_q_a": "self_attn.q_a_proj",
+        "attn_q_a_norm": "self_attn.q_a_layernorm",
+        "attn_q_b": "self_attn.q_b_proj",
+        "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+        "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+        "attn_kv_b": "self_attn.kv_b_proj",
     },
     "phi2": {
         "output_norm": "model.final_layernorm",
@@ -89,14 +131,14 @@ SPECIAL = {
     "starcoder2": {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
 }
 LAYERS = {"gptj": "transformer.h"}
-INTERLEAVED = {"llama", "mistral3", "granite", "olmo", "smollm3"}  # GGUF rotates neighbours, transformers halves
+INTERLEAVED = {"llama", "mistral3", "granite", "granitehybrid", "olmo", "smollm3"}  # GGUF rotates neighbours, transformers halves
 
 
 def name_of(arch, tensor):
     """transformers' name of a GGUF tensor."""
-    name, kind = (tensor, "weight") if tensor.endswith(".ssm_a") else tensor.rsplit(".", 1)
+    name, kind = (tensor, "weight") if tensor.endswith((".ssm_a", ".ssm_d")) else tensor.rsplit(".", 1)
     names = LAYER | OTHER | SPECIAL.get(arch, {})
-    if found := re.fullmatch(r"blk\.(\d+)\.(\w+)", name):
+    if found := re.fullmatch(r"blk\.(\d+)\.([\w.]+)", name):
         path = f"{LAYERS.get(arch, 'model.layers')}.{found[1]}.{names[found[2]]}"
         if found[2] not in BARE:
             return f"{path}.{kind}"
@@ -136,6 +178,12 @@ def values_of(arch, tensor, values, config):
         return values - 1  # transformers adds it
     if arch == "qwen35":
         return delta_values(tensor, values, config)
+    if "conv1d.weight" in tensor or "shortconv.conv" in tensor:
+        return values.unsqueeze(1)
+    if tensor.endswith(".ssm_a"):
+        return (-values).log().flatten()
+    if tensor.endswith((".ssm_d", ".ssm_norm.weight")):
+        return values.flatten()
     if arch in ("gemma2", "gemma3") and "norm" in tensor:
         return values - 1  # transformers adds it
     if arch == "gpt-oss" and "_exps.weight" in tensor:
@@ -175,10 +223,10 @@ class Session:
         parameters = dict(model.named_parameters())
         tensors = load_file(weights)
         for tensor in list(tensors):
-            if "ffn_gate_exps" in tensor:  # one parameter with up
+            if "ffn_gate_exps" in tensor or arch == "granitehybrid" and "ffn_gate" in tensor:  # one parameter with up
                 up = tensor.replace("gate", "up")
                 both = [tensors.pop(tensor), tensors[up]]
-                tensors[up] = torch.stack(both, dim=2).flatten(1, 2) if arch == "gpt-oss" else torch.cat(both, dim=1)
+                tensors[up] = torch.stack(both, dim=2).flatten(1, 2) if arch == "gpt-oss" else torch.cat(both, dim=-2)
         with torch.no_grad():
             for tensor, values in tensors.items():
                 parameters.pop(name_of(arch, tensor)).copy_(values_of(arch, tensor, values, config))
@@ -188,9 +236,10 @@ class Session:
         if parameters:
             raise ValueError(f"the file has no values for {sorted(parameters)}")
         for layer in getattr(model.base_model, "h" if arch in LAYERS else "layers"):
-            for name, module in list(layer.mlp.named_children()):
-                if isinstance(module, (GELUTanh, NewGELUActivation)):
-                    setattr(layer.mlp, name, TableGELU())
+            for parent in list(layer.modules()):
+                for name, module in list(parent.named_children()):
+                    if isinstance(module, (GELUTanh, NewGELUActivation)):
+                        setattr(parent, name, TableGELU())
         return model.eval()
 
     def adapted(self, folder):
@@ -246,7 +295,7 @@ class Session:
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=Peak, betas=(Beta1, Beta2), eps=Epsilon, weight_decay=Decay)
         losses = []
-        for step, (batch, labels) in enumerate(zip(Batches, Labels), 1):
+        for step, (batch, labels) in enumerate(zip(Batches, Labels)):
             for group in optimizer.param_groups:
                 group["lr"] = Floor + (Peak - Floor) * (1 + math.cos(math.pi * step / len(Batches))) / 2
             logits = model(input_ids=torch.tensor(batch)).logits

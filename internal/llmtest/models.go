@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goggml/ggml"
@@ -36,6 +37,12 @@ func TinyModel(t testing.TB, c arch.Config, typ ggml.Type) *model.Model {
 // NoisyModel adds noise to the weights of a fresh model.
 func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *model.Model {
 	t.Helper()
+	return ScaledModel(t, c, typ, noise, nil)
+}
+
+// ScaledModel is NoisyModel with some kinds of weights, such as "attn_q_norm", multiplied by factors.
+func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, factors map[string]float64) *model.Model {
+	t.Helper()
 	made, err := model.New(c, nil, 7)
 	require.NoError(t, err)
 	defer made.Close()
@@ -49,9 +56,15 @@ func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *mode
 			return typ
 		},
 		Change: func(name string) func([]float32) error {
+			factor := 1.0
+			for kind, f := range factors {
+				if strings.HasSuffix(name, "."+kind+".weight") {
+					factor = f
+				}
+			}
 			return func(v []float32) error {
 				for i := range v {
-					v[i] += float32(noise * rng.NormFloat64())
+					v[i] = float32(factor * (float64(v[i]) + noise*rng.NormFloat64()))
 				}
 				return nil
 			}

@@ -63,7 +63,7 @@ var tinyEncoders = map[string]tinyArch{
 			"attention.key_length_swa": uint32(8), "attention.value_length_swa": uint32(8), "rope.dimension_count_swa": uint32(8),
 			"embedding_length_per_layer_input": uint32(32), "embedding_length_out": uint32(64),
 		}),
-		layers: 4, headSize: 16, gelu: true, factors: gemmaFactors, optional: []string{"layer_output_scale.weight"},
+		layers: 4, headSize: 16, gelu: true, factors: GemmaFactors, optional: []string{"layer_output_scale.weight"},
 	},
 	"qwen3-reranker": {
 		arch: "qwen3", keys: map[string]any{"pooling_type": uint32(4), "classifier.output_labels": []string{"yes", "no"}}, headSize: 16, optional: []string{"cls.output.weight"},

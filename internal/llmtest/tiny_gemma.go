@@ -14,7 +14,7 @@ var tinyGemmas = map[string]tinyArch{
 			"attention.shared_kv_layers": uint32(2), "embedding_length_per_layer_input": uint32(32), "feed_forward_length": []uint32{64, 64, 64, 64, 96, 96},
 			"final_logit_softcapping": float32(2),
 		}),
-		factors: gemmaFactors,
+		factors: GemmaFactors,
 		layers:  6, headSize: 16, gelu: true, tied: true, seed: 1,
 		optional: slices.Concat(scales("attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up", "ffn_down"), []string{"rope_freqs.weight", "layer_output_scale.weight"}),
 	},
@@ -22,7 +22,7 @@ var tinyGemmas = map[string]tinyArch{
 		keys: map[string]any{
 			"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": uint32(2), "rope.freq_base": float32(1e6), "rope.freq_base_swa": float32(500),
 		},
-		factors: gemmaFactors,
+		factors: GemmaFactors,
 		layers:  22, gelu: true, tied: true, optional: suffixed([]string{"attn_k", "attn_v", "attn_k_norm"}, ".weight"),
 	},
 	"gemma4-moe": {
@@ -30,7 +30,7 @@ var tinyGemmas = map[string]tinyArch{
 		keys: with(gemma4Keys, map[string]any{
 			"attention.sliding_window_pattern": []bool{true, true, false}, "attention.head_count_kv": []uint32{2, 2, 1}, "embedding_length_per_layer_input": uint32(0),
 		}),
-		factors: gemmaFactors,
+		factors: GemmaFactors,
 		layers:  3, headSize: 16, gelu: true, noValues: []bool{false, false, true},
 		optional: append(scales("ffn_down_exps", "ffn_down"), "rope_freqs.weight", "layer_output_scale.weight"),
 	},
@@ -42,6 +42,6 @@ var gemma4Keys = map[string]any{
 	"rope.freq_base": float32(1e6), "rope.freq_base_swa": float32(500),
 }
 
-// gemmaFactors make attention flat, whose scores have no scale, and what layers add small: what follows would enlarge
+// GemmaFactors make attention flat, whose scores have no scale, and what layers add small: what follows would enlarge
 // what GELU's table rounds.
-var gemmaFactors = map[string]float64{"attn_q_norm": 0.25, "post_attention_norm": 0.25, "post_ffw_norm": 0.25, "laurel_post_norm": 0.25, "post_norm": 0.25}
+var GemmaFactors = map[string]float64{"attn_q_norm": 0.25, "post_attention_norm": 0.25, "post_ffw_norm": 0.25, "laurel_post_norm": 0.25, "post_norm": 0.25}
