@@ -11,14 +11,14 @@ import (
 )
 
 // Text is the text of rank 0, on all.
-func (g *Group) Text(ctx context.Context, own string) (string, error) {
+func (g *World) Text(ctx context.Context, own string) (string, error) {
 	text, err := g.Broadcast(ctx, []byte(own))
 	return string(text), err
 }
 
 // File gives a file of rank 0 to all: its path on rank 0, and elsewhere the path of a copy, which
 // remove removes. If rank 0 has no such file it returns "" on all ranks.
-func (g *Group) File(ctx context.Context, path string) (copied string, remove func(), err error) {
+func (g *World) File(ctx context.Context, path string) (copied string, remove func(), err error) {
 	remove = func() {}
 	if ctx == nil {
 		return "", remove, errNoContext

@@ -25,7 +25,7 @@ import (
 )
 
 // joined is the place of this process, where a launcher has started it.
-var joined = sync.OnceValues(func() (*parallel.Group, error) {
+var joined = sync.OnceValues(func() (*parallel.World, error) {
 	_, group, err := parallel.Join(context.Background())
 	if err == nil && !group.Writes() {
 		os.Stdout, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -187,7 +187,7 @@ func randomTokens(vocab, length, samples int) *data.Dataset {
 	return data.New(length, list)
 }
 
-func ExampleGroup() {
+func ExampleWorld() {
 	ctx, group, err := parallel.Join(context.Background()) // before anything else
 	if err != nil {
 		panic(err)

@@ -49,7 +49,7 @@
 // # Steps and groups
 //
 // A step is planned whole before it is computed: rows, weights, noise and learning rate. So
-// several processes, or trainers of one, can compute it together ([Group]). A process takes its share
+// several processes, or trainers of one, can compute it together ([Options].Group). A process takes its share
 // of the rows and lays them out in batches. Each batch is one submission, and reads back one tensor: the
 // losses of its tokens, with the norm of the gradient. The last submission includes the update: the norm,
 // clipping, and a gate that chooses the settings by which parameters move; after a step that is not finite they move

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // EvaluatorOptions are the settings of an [Evaluator]; the zero value is usual.
@@ -23,8 +24,8 @@ type EvaluatorOptions struct {
 	// [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	Batch   int   // rows that are computed together; 0 is as many as have about 512 tokens
-	Group   Group // of processes that share the rows; nil is this one alone
+	Batch   int            // rows that are computed together; 0 is as many as have about 512 tokens
+	Group   parallel.Group // of processes that share the rows; nil is this one alone
 }
 
 // An Evaluator measures how well held-out data is predicted, always in F32, and so comparably
@@ -144,7 +145,7 @@ func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d
 	return e.evaluateRows(ctx, groupOf(e.options.Group), adapters, d)
 }
 
-func (e *Evaluator) evaluateRows(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
+func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
 	err := d.Check(e.m.Config().Vocab)
 	if err := agreeOn(ctx, g, err, nil, shared{name: "the number of held-out rows", value: d.Len()}); err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g Group, adapters model.Ad
 }
 
 // addShare measures the share of a process: every n-th of the rows, of n processes.
-func (e *Evaluator) addShare(ctx context.Context, g Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
+func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
 	count := e.batchRows(d)
 	graph, err := e.graph(adapters, d)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // Two trainers train together, each with an adapter and an engine of its own, and half of the rows
 // of each step: both end up with the same.
-func ExampleLocalGroup() {
+func ExampleTrainer_group() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
 		log.Fatal(err)
@@ -26,7 +27,7 @@ func ExampleLocalGroup() {
 	defer another.Close()
 
 	var trainers []*train.Trainer
-	for rank, group := range train.LocalGroup(2) {
+	for rank, group := range parallel.Local(2) {
 		t, err := train.New(m, train.Trainables{Adapters: []*lora.Adapter{adapter, another}[rank].WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 0.01, Steps: 20}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1, Threads: 1,
 			Group: group,

@@ -6,30 +6,8 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/parallel"
 )
-
-// A Group is a process's membership in a group of processes, its ranks, that train one model
-// together. Each has a trainer with the same options and data, computes its share of the rows of
-// each step and of held-out data, and ends up with the same parameters, history and evaluations,
-// which equal a single process's but for rounding. [LocalGroup] makes one of goroutines.
-//
-// All ranks make the same calls in the same order. A call returns nil on all of them, or an error
-// on all: cancelling one rank's ctx ends the call on all ranks. A trainer whose step or run fails
-// makes the others fail. If a rank makes no further calls, the others wait for it until their ctx
-// is cancelled.
-type Group interface {
-	Rank() int // from 0
-	Size() int // number of ranks
-	// AllReduce replaces the numbers by their sums over all ranks, which are equal on all.
-	AllReduce(ctx context.Context, x []float64) error
-	// AllGather returns what each rank has, by rank; the lengths may differ.
-	AllGather(ctx context.Context, own []byte) ([][]byte, error)
-	// AllReduceGrads begins to replace the elements of F32 tensors by their sums over all ranks, which are equal
-	// on all ranks. When it returns, the elements have been read; wait waits for the sums, and writes
-	// them. Several sums may be under way: they are waited for in their order, and AllReduce may be called
-	// between. A rank begins and waits whatever has happened to it, and reports errors in a call of AllReduce.
-	AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
-}
 
 // alone is one process.
 type alone struct{}
@@ -44,7 +22,7 @@ func (alone) AllReduceGrads(context.Context, []*ggml.Tensor) func() error {
 	return func() error { return nil }
 }
 
-func groupOf(g Group) Group {
+func groupOf(g parallel.Group) parallel.Group {
 	if g == nil {
 		return alone{}
 	}
@@ -53,7 +31,7 @@ func groupOf(g Group) Group {
 
 // agree adds up numbers over all ranks of a group, unless one of them comes with an error: then all
 // have one. A rank that fails takes part, so that no other waits for it.
-func agree(ctx context.Context, g Group, err error, sums []float64) error {
+func agree(ctx context.Context, g parallel.Group, err error, sums []float64) error {
 	if g.Size() == 1 {
 		return err
 	}
@@ -84,7 +62,7 @@ func agree(ctx context.Context, g Group, err error, sums []float64) error {
 }
 
 // checkGroup validates the rank of a process.
-func checkGroup(g Group) error {
+func checkGroup(g parallel.Group) error {
 	if rank, size := g.Rank(), g.Size(); rank < 0 || rank >= size {
 		return fmt.Errorf("a group of %d processes has no rank %d; ranks count from 0", size, rank)
 	}

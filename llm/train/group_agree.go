@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // A shared quantity is one that all ranks of a group have to have the same of.
@@ -26,7 +28,7 @@ const (
 
 // agreeOn is [agree] that demands shared quantities to be the same on all ranks. They are compared by one number,
 // and told where that differs.
-func agreeOn(ctx context.Context, g Group, err error, sums []float64, list ...shared) error {
+func agreeOn(ctx context.Context, g parallel.Group, err error, sums []float64, list ...shared) error {
 	if g.Size() == 1 {
 		return err
 	}
@@ -108,7 +110,7 @@ func named(list []sharedText, name string) sharedText {
 }
 
 // exchange gives all ranks the lists of all.
-func exchange(ctx context.Context, g Group, own []sharedText) ([][]sharedText, error) {
+func exchange(ctx context.Context, g parallel.Group, own []sharedText) ([][]sharedText, error) {
 	text, err := json.Marshal(own)
 	if err := agree(ctx, g, err, nil); err != nil {
 		return nil, err

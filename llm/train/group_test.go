@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
@@ -23,7 +24,7 @@ import (
 func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops ...device.OpSet) []*loraRun {
 	t.Helper()
 	var list []*loraRun
-	for i, g := range LocalGroup(ranks) {
+	for i, g := range parallel.Local(ranks) {
 		e, err := device.New(device.Options{Threads: 1, OpSet: ops[i%len(ops)]})
 		require.NoError(t, err)
 		t.Cleanup(func() { e.Close() })
@@ -296,9 +297,6 @@ func TestGroupMisuse(t *testing.T) {
 		}
 		return fmt.Errorf("%v, %v", err, evalErr)
 	}), nil)
-	for _, ranks := range []int{-1, 0, 1 << 40} {
-		require.Panics(t, func() { LocalGroup(ranks) })
-	}
 }
 
 // A step that is not finite on one rank is none on any.
@@ -321,82 +319,9 @@ func TestGroupDiverges(t *testing.T) {
 	}
 }
 
-func TestLocalGroup(t *testing.T) {
-	groups := LocalGroup(3)
-	all := func(f func(g Group) error) []error {
-		errs := make([]error, len(groups))
-		var wait sync.WaitGroup
-		for i, g := range groups {
-			wait.Add(1)
-			go func() {
-				defer wait.Done()
-				errs[i] = f(g)
-			}()
-		}
-		wait.Wait()
-		return errs
-	}
-	sum := func(g Group) error {
-		for range 50 {
-			x := []float64{float64(g.Rank()), 0.1 * float64(g.Rank()+1), float64(g.Size())}
-			if err := g.AllReduce(context.Background(), x); err != nil {
-				return err
-			}
-			if x[0] != 3 || x[1] != 0.1+0.2+0.30000000000000004 || x[2] != 9 {
-				return fmt.Errorf("%v", x)
-			}
-		}
-		return nil
-	}
-	requireAll(t, all(sum), nil)
-
-	requireAll(t, all(func(g Group) error {
-		list, err := g.AllGather(context.Background(), []byte("abc")[:g.Rank()])
-		if fmt.Sprintf("%s", list) != "[ a ab]" {
-			return fmt.Errorf("%s, %v", list, err)
-		}
-		return err
-	}), nil)
-
-	stop := errors.New("that is enough")
-	for stopped := range groups { // while it waits for the others, or before it comes
-		requireAll(t, all(func(g Group) error {
-			ctx := context.Background()
-			if g.Rank() == stopped {
-				cancelled, cancel := context.WithCancelCause(ctx)
-				cancel(stop)
-				ctx = cancelled
-			}
-			return g.AllReduce(ctx, []float64{1})
-		}), stop)
-		requireAll(t, all(sum), nil)
-	}
-	requireAll(t, all(func(g Group) error { return g.AllReduce(context.Background(), make([]float64, 1+g.Rank())) }), errUnequal)
-
-	var tensors []*ggml.Tensor
-	c := ggml.NewContext()
-	defer c.Close()
-	for range groups {
-		tensors = append(tensors, c.NewTensor(ggml.F32, 2))
-	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
-	defer buffers.Close()
-	requireAll(t, all(func(g Group) error { return g.AllReduceGrads(context.Background(), tensors[:g.Rank()/2])() }), errUnequal)
-	requireAll(t, all(func(g Group) error {
-		x := tensors[g.Rank()]
-		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.AllReduceGrads(context.Background(), []*ggml.Tensor{x})())
-	}), nil)
-	for _, x := range tensors {
-		got, err := ggml.Read[float32](x)
-		require.NoError(t, err)
-		require.Equal(t, []float32{3, 3}, got)
-	}
-}
-
 // A calledGroup notes its calls.
 type calledGroup struct {
-	Group
+	parallel.Group
 	calls *[]string
 }
 

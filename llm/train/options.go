@@ -9,6 +9,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
@@ -47,7 +48,7 @@ type Options struct {
 
 	// Group are the processes that train together; nil is this one alone. Each takes its share of
 	// the rows of a step, and of held-out data.
-	Group Group
+	Group parallel.Group
 
 	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // A reduction adds up the gradients of a step over a group while the backward pass of its last batch
 // goes on: in some parts, the last layers first. A nil reduction is for a single process, and does
 // nothing.
 type reduction struct {
-	group   Group
+	group   parallel.Group
 	parts   []gradPart
 	running bool
 	ctx     context.Context // of the step
@@ -34,7 +35,7 @@ var (
 	leastGradPart = int64(1 << 20) // bytes
 )
 
-func newReduction(g Group, o *optimizer) *reduction {
+func newReduction(g parallel.Group, o *optimizer) *reduction {
 	if g.Size() == 1 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
@@ -33,7 +34,7 @@ type Trainer struct {
 	data      *data.Dataset
 	options   Options
 	engine    *device.Engine
-	group     Group
+	group     parallel.Group
 	opt       *optimizer
 	reduction *reduction // of the gradients of a group; nil for one process
 	adapters  model.Adapters

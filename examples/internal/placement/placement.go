@@ -35,7 +35,7 @@ type Choice struct {
 }
 
 // Choose finds the devices. Processes of a group share servers, and the devices of their machine.
-func (f *DeviceFlags) Choose(group *parallel.Group) (*Choice, error) {
+func (f *DeviceFlags) Choose(group *parallel.World) (*Choice, error) {
 	remote, err := connect(own(f.RPC, group.Processes(), group))
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func part[T any](list []T, i, n int) []T {
 }
 
 // own returns this process's part of a list that several processes share; all of it if it is alone.
-func own[T any](list []T, among []parallel.Process, group *parallel.Group) []T {
+func own[T any](list []T, among []parallel.Process, group *parallel.World) []T {
 	for i, p := range among {
 		if p.Rank == group.Rank() {
 			return part(list, i, len(among))
@@ -32,7 +32,7 @@ func own[T any](list []T, among []parallel.Process, group *parallel.Group) []T {
 
 // share keeps this process's share of the devices. Remote devices are its own already, by their servers; the
 // processes of a machine share its devices other than the CPU.
-func (c *Choice) share(remote []*ggml.Device, group *parallel.Group) {
+func (c *Choice) share(remote []*ggml.Device, group *parallel.World) {
 	var local []*ggml.Device
 	for _, d := range c.devices {
 		if d.Type() != ggml.CPU && !slices.Contains(remote, d) {
@@ -45,7 +45,7 @@ func (c *Choice) share(remote []*ggml.Device, group *parallel.Group) {
 }
 
 // DescribeShares lists each process's devices, if several processes share servers or devices.
-func (c *Choice) DescribeShares(w io.Writer, group *parallel.Group) {
+func (c *Choice) DescribeShares(w io.Writer, group *parallel.World) {
 	describe := func(what string, list []string, among []parallel.Process) {
 		if len(list) == 0 || len(among) < 2 {
 			return

@@ -19,13 +19,13 @@ import (
 
 // processes are those that a launcher such as mpirun has started together; nil is one.
 type processes struct {
-	group   *parallel.Group
+	group   *parallel.World
 	began   time.Time // of the steps
 	reports *waitReports
 }
 
 // Group are the processes that train together.
-func (f *Flags) Group() *parallel.Group { return f.processes.group }
+func (f *Flags) Group() *parallel.World { return f.processes.group }
 
 // Join joins the processes that a launcher has started. Of them the first one writes and shows
 // what the program does: others have no outputs.

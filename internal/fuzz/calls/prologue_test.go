@@ -100,7 +100,7 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	packed := ggml.NewContext()
 	keep(packed, nil)
 	keep(memory.NewPacking(packed), nil)
-	keep(&parallel.Group{}, nil)
+	keep(&parallel.World{}, nil)
 	needs := estimate.New()
 	keep(needs, m.AddEstimate(needs, adapters))
 	keep(layout.Planner{Layers: 2, Need: needs.In}.Plan())

@@ -1,4 +1,4 @@
-package train
+package parallel
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 // maxLocalRanks is more than a process has devices.
 const maxLocalRanks = 1 << 10
 
-// LocalGroup makes the ranks of a group inside this process. They train at the same time, each in a
+// Local makes the ranks of a group inside this process. They train at the same time, each in a
 // goroutine with an adapter and an engine of its own: for example one for each of several GPUs,
 // with a model on each. Sums are in the order of the ranks, through the memory of the host. There
-// can be 1 to 1024 ranks; LocalGroup panics for any other number.
-func LocalGroup(ranks int) []Group {
+// can be 1 to 1024 ranks; Local panics for any other number.
+func Local(ranks int) []Group {
 	if ranks < 1 || ranks > maxLocalRanks {
-		panic(fmt.Sprintf("train: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))
+		panic(fmt.Sprintf("parallel: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))
 	}
 	shared := &meeting{}
 	list := make([]Group, ranks)

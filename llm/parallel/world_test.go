@@ -11,7 +11,7 @@ import (
 
 // A group that nobody has joined is a process that is alone, which sums and sends nothing.
 func TestAlone(t *testing.T) {
-	for _, g := range []*parallel.Group{nil, {}} {
+	for _, g := range []*parallel.World{nil, {}} {
 		require.Equal(t, []int{0, 1, 0}, []int{g.Rank(), g.Size(), g.Idle()})
 		require.Empty(t, g.Local())
 		require.True(t, g.Writes())
@@ -34,7 +34,7 @@ func TestNoContext(t *testing.T) {
 	var none context.Context
 	_, _, err := parallel.Join(none)
 	require.EqualError(t, err, want)
-	var g *parallel.Group
+	var g *parallel.World
 	require.EqualError(t, g.AllReduce(none, nil), want)
 	_, err = g.AllGather(none, nil)
 	require.EqualError(t, err, want)
