@@ -19,13 +19,13 @@ type Arg struct {
 	Scale      float32
 }
 
-// Parse takes FILE[=SCALE] apart. What follows the last = belongs to the name when it is
-// no number, or when there is a file of that name.
+// Parse splits FILE[=SCALE] at the last =. If the part after it is no number, or a file of the whole name
+// exists, the whole argument is the file.
 func Parse(flag, arg string) (Arg, error) {
 	path, number := runs.CutScale(arg)
 	scale, err := strconv.ParseFloat(number, 32)
 	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange): // which a number has that is too large
+	case err != nil && !errors.Is(err, strconv.ErrRange): // the number is too large
 		return Arg{flag, arg, 1}, nil
 	case math.IsNaN(scale) || math.IsInf(scale, 0):
 		return Arg{}, fmt.Errorf("%s %s: the scale must be finite", flag, arg)
@@ -33,7 +33,7 @@ func Parse(flag, arg string) (Arg, error) {
 	return Arg{flag, path, float32(scale)}, nil
 }
 
-// ParseAll is Parse of several.
+// ParseAll parses several arguments.
 func ParseAll(flag string, args []string) ([]Arg, error) {
 	var list []Arg
 	for _, arg := range args {
@@ -46,10 +46,10 @@ func ParseAll(flag string, args []string) ([]Arg, error) {
 	return list, nil
 }
 
-// Set is adapters that are open.
+// Set is a list of open adapters.
 type Set []lora.Scaled
 
-// Load is Open, and reports settings of the adapters that mean something else here.
+// Load opens adapters and reports their settings that have another meaning here.
 func Load(args []Arg, m *model.Model) (Set, error) {
 	set, err := Open(args, m)
 	for i, s := range set {
@@ -58,7 +58,7 @@ func Load(args []Arg, m *model.Model) (Set, error) {
 	return set, err
 }
 
-// Open opens adapters for a model: all, or none. Of the folder of a run it is its best.
+// Open opens adapters for a model: all, or none. For a run's folder it opens the best adapter.
 func Open(args []Arg, m *model.Model) (Set, error) {
 	var set Set
 	for _, arg := range args {
@@ -77,14 +77,14 @@ func Open(args []Arg, m *model.Model) (Set, error) {
 	return set, nil
 }
 
-// PrintNotices says to standard error what of an adapter means something else here.
+// PrintNotices reports to standard error the settings of an adapter that have another meaning here.
 func PrintNotices(flag string, a *lora.Adapter) {
 	for _, notice := range a.Notices() {
 		fmt.Fprintf(os.Stderr, "notice: %s: %s\n", flag, notice)
 	}
 }
 
-// Weights are the pairs of all.
+// Weights returns the weights of all adapters.
 func (s Set) Weights() model.Adapters {
 	var weights model.Adapters
 	for _, a := range s {
@@ -93,7 +93,7 @@ func (s Set) Weights() model.Adapters {
 	return weights
 }
 
-// Close closes all.
+// Close closes all adapters.
 func (s Set) Close() {
 	for _, a := range s {
 		a.Adapter.Close()

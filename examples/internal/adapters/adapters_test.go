@@ -9,7 +9,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "lr=2e-4") // which is there, as the others are not
+	folder := filepath.Join(t.TempDir(), "lr=2e-4") // exists; the others do not
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	for _, c := range []struct {
 		arg, path string
