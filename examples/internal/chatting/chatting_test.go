@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Command is a command of other programs.
+// Command reads flags of other programs.
 func TestCommand(t *testing.T) {
 	var program struct {
 		Chat Command `cmd:"" help:"Chat with a model."`
@@ -36,7 +36,7 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, help.String(), "/help lists commands")
 }
 
-// Each flag that is given is found.
+// Given finds each flag that is set.
 func TestGiven(t *testing.T) {
 	require.Empty(t, (&Flags{}).Given())
 	kind := reflect.TypeFor[Flags]()
@@ -67,7 +67,7 @@ func TestLines(t *testing.T) {
 		require.Equal(t, io.EOF, err)
 	}
 
-	// While nothing comes in, the end of the context is seen.
+	// The end of the context is noticed while no input arrives.
 	r, w := io.Pipe()
 	defer w.Close()
 	ctx, cancel := context.WithCancelCause(ctx)

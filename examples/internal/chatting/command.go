@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// command executes a line that is not for the model.
+// command executes a command line of the dialogue, such as /undo.
 func (d *dialogue) command(line string) error {
 	name, argument, _ := strings.Cut(line, " ")
 	argument = strings.TrimSpace(argument)
@@ -39,7 +39,7 @@ const commands = `/reset        begin anew; the system prompt stays
 \             at the end of a line: the message goes on in the next
 `
 
-// undo takes back all from the user's last message on.
+// undo removes the user's last message and all that follow it.
 func (d *dialogue) undo() error {
 	for i := len(d.Messages) - 1; i >= 0; i-- {
 		if d.Messages[i].Role() == "user" {

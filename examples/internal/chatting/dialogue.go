@@ -18,10 +18,10 @@ import (
 type dialogue struct {
 	*talk
 	isTerminal bool
-	failed     int // lines
+	failed     int // number of lines that failed
 }
 
-// prompt is before what is typed.
+// prompt stands before the line being typed.
 const prompt = "> "
 
 func newDialogue(t *talk) *dialogue {
@@ -51,14 +51,14 @@ func (d *dialogue) run(ctx context.Context) error {
 	}
 }
 
-// show writes what is for a terminal alone.
+// show writes text to a terminal only.
 func (d *dialogue) show(text string) {
 	if d.isTerminal {
 		fmt.Fprint(d.Log, text)
 	}
 }
 
-// messages gives what reads one message after the other.
+// messages returns a function that reads the next message.
 func (d *dialogue) messages(ctx context.Context) (next func(ctx context.Context) (string, error)) {
 	if e := newEditor(d.In, d.Log); e != nil {
 		return e.next
@@ -67,7 +67,7 @@ func (d *dialogue) messages(ctx context.Context) (next func(ctx context.Context)
 	return func(ctx context.Context) (string, error) { return d.message(ctx, input) }
 }
 
-// message reads lines up to the first without a backslash at its end.
+// message reads lines up to the first that does not end in a backslash.
 func (d *dialogue) message(ctx context.Context, input *lines) (string, error) {
 	var all []string
 	for {
@@ -109,7 +109,7 @@ func (d *dialogue) fail(err error) {
 	fmt.Fprintln(d.Log, err)
 }
 
-// reply answers a message. An interrupt stops the reply, and no more.
+// reply answers a message. An interrupt stops only the reply.
 func (d *dialogue) reply(ctx context.Context, text string) error {
 	replying, stop := context.WithCancel(ctx)
 	defer stop()

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/term"
 )
 
-// An editor reads messages at a terminal: lines that can be edited, with a history by the
-// arrows. Lines that are pasted together are one message.
+// An editor reads messages at a terminal: editable lines, with a history on the arrow keys. Lines that are
+// pasted together are one message.
 type editor struct {
 	keys *keyboard
 	line *term.Terminal
 }
 
-// newEditor edits at a terminal that is both ends, nil where there is none that can.
+// newEditor returns an editor, or nil unless both in and out are a terminal that can edit.
 func newEditor(in io.Reader, out io.Writer) *editor {
 	from, ok := in.(*os.File)
 	to, ok2 := out.(*os.File)
@@ -33,8 +33,8 @@ func newEditor(in io.Reader, out io.Writer) *editor {
 	return e
 }
 
-// next is the next message, io.EOF after Ctrl-D, or the cause for which ctx ends: Ctrl-C
-// interrupts the program as it does elsewhere.
+// next returns the next message, io.EOF after Ctrl-D, or the cause for which ctx ended. Ctrl-C interrupts the
+// program as it does elsewhere.
 func (e *editor) next(ctx context.Context) (string, error) {
 	if err := e.keys.open(); err != nil {
 		return "", err
@@ -72,8 +72,7 @@ func (e *editor) next(ctx context.Context) (string, error) {
 	}
 }
 
-// message reads lines up to the first that neither ends in a backslash nor is pasted before
-// others.
+// message reads lines up to the first that neither ends in a backslash nor has another pasted line behind it.
 func (e *editor) message() (string, error) {
 	var all []string
 	pasted := false
@@ -91,7 +90,7 @@ func (e *editor) message() (string, error) {
 			continue
 		}
 		line, goesOn := strings.CutSuffix(line, `\`)
-		// Behind a paste that ended with its last line nothing is left to send it.
+		// A paste that ends with a newline leaves no line to send it with.
 		if all = append(all, line); pasted && line == "" {
 			all = all[:len(all)-1]
 		}
@@ -101,7 +100,7 @@ func (e *editor) message() (string, error) {
 	}
 }
 
-// A history has the lines that were sent in this dialogue, but no line twice in a row.
+// A history has the lines that were sent in this dialogue, without consecutive duplicates.
 type history []string
 
 func (h *history) Add(line string) {
@@ -112,21 +111,20 @@ func (h *history) Add(line string) {
 
 func (h *history) Len() int { return len(*h) }
 
-// At counts from the newest.
+// At counts from the newest line.
 func (h *history) At(i int) string { return (*h)[len(*h)-1-i] }
 
-// A keyboard gives the keys of a terminal in raw mode, a line at a time, and acts on those
-// that stop programs.
+// A keyboard reads keys of a terminal in raw mode, a line at a time, and handles the keys that stop programs.
 type keyboard struct {
 	in, out *os.File
 	redraw  func()
-	cooked  *term.State // nil while the terminal is not in raw mode
-	typed   []byte      // and not taken yet
-	last    []byte      // of what is taken: a mark of a paste may come in pieces
-	pasting bool        // whether what is taken ends within a paste
+	cooked  *term.State // nil unless the terminal is in raw mode
+	typed   []byte      // not yet read
+	last    []byte      // the last bytes read: a mark of a paste may arrive in parts
+	pasting bool        // the bytes read so far end within a paste
 }
 
-// Keys that a terminal acts on unless it is in raw mode, and what is around pasted text.
+// Keys that a terminal in raw mode leaves to the program, and the marks around pasted text.
 const (
 	ctrlC      = 3
 	ctrlZ      = 26
@@ -152,7 +150,7 @@ func (k *keyboard) close() {
 
 func (k *keyboard) Write(p []byte) (int, error) { return k.out.Write(p) }
 
-// Read takes keys up to the end of a line, so that what is pasted is known of each.
+// Read returns keys up to the end of a line, so that each line is known as pasted or typed.
 func (k *keyboard) Read(p []byte) (int, error) {
 	for len(k.typed) == 0 {
 		buffer := make([]byte, 4096)
@@ -167,7 +165,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 		key := k.typed[n]
 		if !k.pasting && (key == ctrlC || key == ctrlZ) {
 			if n > 0 {
-				break // after what was typed before it
+				break // return the typed keys first
 			}
 			k.typed = k.typed[1:]
 			return k.stop(key)
@@ -183,7 +181,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// follow finds the marks of pastes.
+// follow tracks the marks of pastes.
 func (k *keyboard) follow(key byte) {
 	k.last = append(k.last, key)
 	if len(k.last) > len(pasteBegin) {
@@ -197,7 +195,7 @@ func (k *keyboard) follow(key byte) {
 	}
 }
 
-// stop acts on a key as the terminal does elsewhere.
+// stop handles a key that stops programs, as a terminal outside raw mode does.
 func (k *keyboard) stop(key byte) (int, error) {
 	if key == ctrlC {
 		return 0, errInterrupted

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// What is typed is edited; what is pasted is one message, with its backslashes, and can be
-// edited and sent like one that is typed; a line that was sent comes back by an arrow.
+// Typed text can be edited. Pasted text is one message, with its backslashes, and can be edited and sent like
+// typed text. The arrow keys recall lines that were sent.
 func TestEditor(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestEditor(t *testing.T) {
 	}
 }
 
-// Nothing is edited where one end is no terminal.
+// newEditor returns nil unless both ends are a terminal.
 func TestEditorNeedsTerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ type Flags struct {
 	JSON         bool     `name:"json" basic:"" help:"Read conversations and messages as lines of JSON from standard input, and write each reply as one." group:"Chat"`
 }
 
-// Given names a flag that is given, "" if none is.
+// Given returns the name of a flag that is set, or "".
 func (f *Flags) Given() string {
 	for _, flag := range []struct {
 		name  string

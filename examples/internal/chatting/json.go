@@ -21,17 +21,17 @@ type jsonReply struct {
 	FinishReason     generate.Finish `json:"finish_reason"`
 	PromptTokens     int             `json:"prompt_tokens"`
 	CompletionTokens int             `json:"completion_tokens"`
-	CachedTokens     int             `json:"cached_tokens"` // of the prompt
+	CachedTokens     int             `json:"cached_tokens"` // tokens of the prompt
 	Seconds          float64         `json:"seconds"`
 }
 
-// A jsonError is the line of a request that cannot be answered.
+// A jsonError is the output line of a request that cannot be answered.
 type jsonError struct {
 	Line  int    `json:"line"`
 	Error string `json:"error"`
 }
 
-// A requestError is the fault of a line, after which others can be answered.
+// A requestError is a fault of one line; later lines can be answered.
 type requestError struct{ error }
 
 // answerJSON answers conversations and messages, one a line, until the input ends.
@@ -59,7 +59,7 @@ func (t *talk) answerJSON(ctx context.Context) error {
 	}
 }
 
-// answerLine takes a conversation or a message, and answers it if it is the model's turn.
+// answerLine reads a conversation or a message, and answers it if it is the model's turn.
 func (t *talk) answerLine(ctx context.Context, line []byte) error {
 	var keys struct {
 		Messages json.RawMessage `json:"messages"`

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// lines reads lines in the background, so that an interrupt is heard meanwhile.
+// lines reads lines in the background, so that an interrupt is noticed while a read blocks.
 type lines struct {
 	read chan string
-	err  error // once read is closed
+	err  error // valid once read is closed
 }
 
 // readLines begins to read, one line ahead, until the input or ctx ends.
@@ -34,7 +34,7 @@ func readLines(ctx context.Context, in io.Reader) *lines {
 	return l
 }
 
-// next is the next line, io.EOF when there is none, or the cause for which ctx ends.
+// next returns the next line, io.EOF at the end, or the cause for which ctx ended.
 func (l *lines) next(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

@@ -21,7 +21,7 @@ type Settings struct {
 	Flags
 	inference.Sampling
 	Model    *inference.Model
-	Inputs   []cli.File // which /save does not write to
+	Inputs   []cli.File // /save must not write to them
 	Prompts  []string   // questions to answer instead of reading In
 	Limit    *int       // most tokens of a reply; nil for any number
 	Stats    bool
@@ -64,7 +64,7 @@ func Run(ctx context.Context, s Settings) error {
 	return newDialogue(t).run(ctx)
 }
 
-// withFlag names the flag that gives a template to a model without one.
+// withFlag adds to the error of a model without a template the flag that sets one.
 func withFlag(err error) error {
 	var missing *data.Error
 	if errors.As(err, &missing) {
@@ -81,13 +81,13 @@ type talk struct {
 	sequence *infer.Sequence
 }
 
-// reset begins a conversation anew, with the system prompt alone.
+// reset starts a new conversation with the system prompt alone.
 func (t *talk) reset() {
 	t.Conversation = chat.Conversation{}
 	t.setSystem(t.System)
 }
 
-// setSystem gives the conversation another system prompt; "" takes it away.
+// setSystem replaces the system prompt of the conversation; "" removes it.
 func (t *talk) setSystem(text string) {
 	t.System = text
 	if t.hasSystem() {
@@ -103,8 +103,7 @@ func (t *talk) hasSystem() bool { return len(t.Messages) > 0 && t.Messages[0].Ro
 // add appends a message.
 func (t *talk) add(m chat.Message) { t.Messages = append(slices.Clip(t.Messages), m) }
 
-// ask adds a message, answers it, and adds the answer. If there is none, the message is
-// taken back.
+// ask adds a message, answers it, and adds the answer. Without an answer it removes the message again.
 func (t *talk) ask(ctx context.Context, w io.Writer, m chat.Message) (generate.Reply, error) {
 	before := t.Messages
 	t.add(m)
@@ -115,7 +114,7 @@ func (t *talk) ask(ctx context.Context, w io.Writer, m chat.Message) (generate.R
 	return reply, err
 }
 
-// answer writes the model's answer, and adds what there is of it to the conversation.
+// answer writes the model's answer, and adds it to the conversation, even if it is incomplete.
 func (t *talk) answer(ctx context.Context, w io.Writer) (generate.Reply, error) {
 	reply, err := t.chat.Reply(ctx, w, &t.Conversation)
 	if err == nil || reply.Content != "" {
@@ -127,14 +126,13 @@ func (t *talk) answer(ctx context.Context, w io.Writer) (generate.Reply, error) 
 	return reply, err
 }
 
-// isRefusal reports whether an error is due to the conversation: another one can be
-// answered.
+// isRefusal reports whether only this conversation cannot be answered; others can.
 func isRefusal(err error) bool {
 	var refused *generate.RenderError
 	return errors.Is(err, infer.ErrContextFull) || errors.As(err, &refused)
 }
 
-// askInText writes the answer to a question as a line.
+// askInText writes the answer to a question as text.
 func (t *talk) askInText(ctx context.Context, question string) error {
 	reply, err := t.ask(ctx, t.Out, chat.NewMessage("user", question))
 	if reply.Prompt == 0 {
@@ -160,7 +158,7 @@ func (t *talk) printStats(r generate.Reply) {
 	}
 }
 
-// answerPrompts answers the prompts in turn.
+// answerPrompts answers the prompts in order.
 func (t *talk) answerPrompts(ctx context.Context) error {
 	for _, prompt := range t.Prompts {
 		ask := t.askInText
@@ -174,7 +172,7 @@ func (t *talk) answerPrompts(ctx context.Context) error {
 	return nil
 }
 
-// writeJSON writes a value as a line.
+// writeJSON writes a value as a line of JSON.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
