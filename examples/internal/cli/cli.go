@@ -1,5 +1,5 @@
-// Package cli is shared by the programs: they read their flags, check files and limits before they
-// work, stop at signals, and report success by their exit status.
+// Package cli holds what all programs share: they parse flags, check files and limits before they work, stop at
+// signals, and report success by their exit status.
 package cli
 
 import (
@@ -17,23 +17,22 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// ErrInterrupted is in the error of a program that a signal has stopped.
+// ErrInterrupted is wrapped in the error of a program that a signal stopped.
 var ErrInterrupted = errors.New("interrupted")
 
-// Interrupted replaces an error caused by an interrupt by one that says what is left, and how to
-// continue.
+// Interrupted replaces an error caused by an interrupt by one that says what was saved and how to continue.
 func Interrupted(ctx context.Context, err error, hint string) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	cause := Cause(ctx)
-	if errors.Is(err, parallel.ErrLost) { // after the interrupt
+	if errors.Is(err, parallel.ErrLost) { // lost because of the interrupt
 		cause = err
 	}
 	return fmt.Errorf("%w; %s", cause, hint)
 }
 
-// Cause is why a program ends before it is done: [ErrInterrupted], unless ctx has ended for another reason.
+// Cause returns the reason for which a program ends early: [ErrInterrupted], unless ctx has another cause.
 func Cause(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -41,10 +40,9 @@ func Cause(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// Main runs a program until it is done or a signal interrupts it, and ends the
-// process. What the program writes to out goes to standard output; a failure there is
-// one of the program, whether it looks at it or not. When the reader of its output goes
-// away, what it writes there fails, but files that it writes are not lost.
+// Main runs a program until it is done or a signal interrupts it, and ends the process. Writes to out go to
+// standard output. A failed write there makes the program fail, even if the program ignores the error. If the
+// reader of the output goes away, writes to it fail, but the files that the program writes are not lost.
 func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 	signal.Ignore(syscall.SIGPIPE)
 	err := checkOpenFiles()
@@ -57,7 +55,7 @@ func Main(name string, run func(ctx context.Context, out io.Writer) error) {
 	end(name, err)
 }
 
-// Alone makes run refuse to work in several processes of a launcher, such as mpirun, which would all do the same.
+// Alone makes run fail if a launcher such as mpirun started several processes: all would do the same work.
 func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.Context, out io.Writer) error {
 	return func(ctx context.Context, out io.Writer) error {
 		if l, several := mpi.Launched(os.Getenv); several {
@@ -71,11 +69,11 @@ func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.
 	}
 }
 
-// ToldAfter is the time for which a process waits with a failure that another process may report: the launcher ends all
-// once one has ended.
+// ToldAfter is how long a process holds back a failure that another process may report: the launcher kills all
+// processes once one has ended.
 const ToldAfter = time.Second
 
-// end ends the process of a program as its error says.
+// end ends the process with the exit status and the message of an error.
 func end(name string, err error) {
 	status, silent := outcome(err)
 	err, _ = LostServer(err, "start it again, and repeat the command")
@@ -85,8 +83,8 @@ func end(name string, err error) {
 	exit(status)
 }
 
-// LostServer is an error in the words of its part that says which RPC server is lost, with a remedy, and whether it is
-// such an error: which call has met that, its user need not know.
+// LostServer reports whether an error is about a lost RPC server. If so, it returns the part that names the
+// server, with a remedy, and without the call that failed.
 func LostServer(err error, remedy string) (error, bool) {
 	var told *lostServer
 	if errors.As(err, &told) {
@@ -110,7 +108,7 @@ type lostServer struct {
 func (e *lostServer) Error() string { return e.text }
 func (e *lostServer) Unwrap() error { return e.error }
 
-// exit ends the process, and with a failure the others that a launcher has started with it.
+// exit ends the process. If status is a failure, it also ends the other processes of the launcher.
 func exit(status int) {
 	if status != 0 {
 		mpi.Fail()
@@ -118,8 +116,8 @@ func exit(status int) {
 	os.Exit(status)
 }
 
-// An output remembers the first error of a writer, and fails once: what is written after
-// it is lost, too, and the error is told at the end.
+// An output remembers the first error of a writer. Later writes are discarded without an error; the program
+// reports the first one at its end.
 type output struct {
 	w   io.Writer
 	err error
@@ -136,7 +134,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, o.err
 }
 
-// join adds the error of the writer, unless it is in err.
+// join adds the error of the writer to err, unless err wraps it already.
 func (o *output) join(err error) error {
 	if o.err == nil || errors.Is(err, o.err) {
 		return err
@@ -144,15 +142,14 @@ func (o *output) join(err error) error {
 	return errors.Join(err, o.err)
 }
 
-// Silent marks an error that another process reports: this process exits with its status and prints
-// nothing.
+// Silent marks an error that another process reports: this process exits with its status and prints nothing.
 func Silent(err error) error { return silentError{err} }
 
 type silentError struct{ error }
 
 func (e silentError) Unwrap() error { return e.error }
 
-// outcome is the exit status, with the numbers of shells for ends by a signal.
+// outcome returns the exit status of an error; a signal has the number that shells use.
 func outcome(err error) (status int, silent bool) {
 	switch {
 	case err == nil:

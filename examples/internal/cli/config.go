@@ -15,25 +15,24 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A ConfigFile is the value of a flag that names a YAML file of flags: their names
-// without dashes in front, and their values. Flags of the command line overrule it.
+// A ConfigFile is the value of a flag that names a YAML file of flags: their names without dashes, and their
+// values. Flags of the command line override it.
 //
-// Relative paths begin in the working directory. In a file that says of itself that it is
-// of the run in its own folder (run-dir: .) they begin in that folder, wherever it is moved.
+// Relative paths start in the working directory. If the file is in the folder of its own run (run-dir: .), they
+// start in that folder, even after the folder was moved.
 //
-// The keys of other programs are read where a command knows them, see [Foreign]. Keys that
-// other commands of the program have are ignored: a run's file is for training, and other
-// commands take it too. Keys that training does not have either are told.
+// Keys of other programs are read if the command knows them, see [Foreign]. Keys that other commands of the
+// program have are ignored, because a run's file is for training and other commands read it too. Keys that
+// training does not know are reported.
 type ConfigFile string
 
-// BeforeResolve reads the file for the flags that the command line does not have. Kong
-// calls it.
+// BeforeResolve reads the file for the flags that the command line does not set. Kong calls it.
 func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	path := string(ctx.FlagValue(trace.Flag).(ConfigFile))
 	var node *kong.Node
 	for _, p := range ctx.Path {
 		if n := p.Node(); n != nil {
-			node = n // the command, behind the program
+			node = n // the command, not the program
 		}
 	}
 	config, err := readConfig(path, vocabulariesFrom(ctx.Model.Node, node))
@@ -49,23 +48,23 @@ func (c ConfigFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 // A config is the mapping in a YAML file.
 type config struct {
-	words    []vocabulary // of the command, then of the default one, then of the others
+	words    []vocabulary // of the command, then of the default command, then of the others
 	path     string
-	folder   string // in which relative paths begin; "" for the working directory
+	folder   string // relative paths start here; "" for the working directory
 	settings map[*kong.Flag]*setting
-	order    []*kong.Flag // of the file
+	order    []*kong.Flag // of the keys in the file
 	notes    []string
 	faults   []error
 }
 
-// A setting is a key of the file, and the values of the flag that it stands for.
+// A setting is a key of the file, with the values of the flag that it sets.
 type setting struct {
 	key   *yaml.Node
-	line  int // of the value
-	value any // a text, or a list of such
+	line  int // line of the value
+	value any // a string, or a list of strings
 }
 
-// readConfig demands that each key stands for a flag of a command.
+// readConfig reads a file. Each key must be a flag of a command.
 func readConfig(path string, words []vocabulary) (*config, error) {
 	mapping, err := readMapping(path)
 	if err != nil {
@@ -93,9 +92,9 @@ func readConfig(path string, words []vocabulary) (*config, error) {
 	return c, joinFaults("keys are", c.faults)
 }
 
-// readMapping reads the mapping of a file, which is empty in an empty one.
+// readMapping reads the top-level mapping of a file. An empty file has an empty mapping.
 func readMapping(path string) (*yaml.Node, error) {
-	const most = 1 << 20 // bytes, of a file that people write
+	const most = 1 << 20 // bytes; people write these files by hand
 	text, err := filelink.Read(path, most)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, filelink.SystemError(err))
@@ -114,11 +113,11 @@ func readMapping(path string) (*yaml.Node, error) {
 	return mapping, nil
 }
 
-// runFolder is the flag of a run's folder; in the file inside that folder its value is ownFolder.
+// runFolder is the flag of a run's folder. In the file inside that folder its value is ownFolder.
 const runFolder, ownFolder = "run-dir", "."
 
-// folderOf is the folder in which the relative paths of a file begin that says which the
-// folder of the run is, "" for the working directory.
+// folderOf returns the folder in which the relative paths of a file start, given the file's run-dir; "" for the
+// working directory.
 func folderOf(path, run string) string {
 	if run != ownFolder {
 		return ""
@@ -130,7 +129,7 @@ func (c *config) fault(line int, format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("%s:%d: "+format, append([]any{c.path, line}, args...)...))
 }
 
-// mapping reads the keys of a mapping, whose names begin with a prefix.
+// mapping reads the keys of a mapping. prefix stands before their names.
 func (c *config) mapping(prefix string, mapping *yaml.Node) {
 	for pair := range slices.Chunk(mapping.Content, 2) {
 		key, value := pair[0], pair[1]
@@ -161,7 +160,7 @@ func (c *config) mapping(prefix string, mapping *yaml.Node) {
 	}
 }
 
-// knows gives the first vocabulary with a name, nil for none.
+// knows returns the first vocabulary that has a name, or nil.
 func (c *config) knows(name string) *vocabulary {
 	for i := range c.words {
 		if v := &c.words[i]; v.foreignFlag(name) != nil || v.flag(name) != nil {
@@ -171,10 +170,10 @@ func (c *config) knows(name string) *vocabulary {
 	return nil
 }
 
-// sections are mappings in files of other programs whose keys are flags all the same.
+// sections are mappings in files of other programs whose keys are plain flags.
 var sections = []string{"model", "data", "training", "lora", "logging"}
 
-// hasSection reports whether foreign flags are keys of a mapping.
+// hasSection reports whether a mapping contains foreign flags.
 func (c *config) hasSection(prefix string) bool {
 	return slices.ContainsFunc(c.words, func(v vocabulary) bool {
 		return slices.ContainsFunc(v.foreign, func(f Foreign) bool {
@@ -183,7 +182,7 @@ func (c *config) hasSection(prefix string) bool {
 	})
 }
 
-// translate reads a key that is a flag of another program, which a command knows.
+// translate reads a key that is a foreign flag of the command.
 func (c *config) translate(of *vocabulary, f *Foreign, key, node *yaml.Node) {
 	v := Value{List: scalars(node)}
 	if node.Kind == yaml.MappingNode {
@@ -209,7 +208,7 @@ func (c *config) translate(of *vocabulary, f *Foreign, key, node *yaml.Node) {
 	}
 }
 
-// scalars are the single values of a node.
+// scalars returns the single values of a node.
 func scalars(n *yaml.Node) (list []string) {
 	if n.Kind == yaml.ScalarNode {
 		return []string{n.Value}
@@ -222,7 +221,7 @@ func scalars(n *yaml.Node) (list []string) {
 	return list
 }
 
-// texts is a value as a list of texts.
+// texts returns a value as a list of strings.
 func texts(value any) []string {
 	if text, single := value.(string); single {
 		return []string{text}
@@ -241,14 +240,14 @@ func list(texts []string) (l []any) {
 	return l
 }
 
-// set keeps a setting by its flag, which no other may set.
+// set records the value of a flag. Setting a flag twice is an error.
 func (c *config) set(f *kong.Flag, s *setting) {
 	first, twice := c.settings[f]
 	switch {
 	case !twice:
 		c.settings[f] = s
 		c.order = append(c.order, f)
-	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // keys that are items of one list
+	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // several keys may be items of one list
 		first.value = append(list(texts(first.value)), list(texts(s.value))...)
 	case first.key.Value == s.key.Value || !reflect.DeepEqual(first.value, s.value):
 		c.fault(s.key.Line, "%s is there twice; the first is in line %d, as %s", s.key.Value, first.key.Line, first.key.Value)
@@ -258,10 +257,10 @@ func (c *config) set(f *kong.Flag, s *setting) {
 // flagName converts the underscores of a flag's name to dashes.
 func flagName(s string) string { return strings.ReplaceAll(s, "_", "-") }
 
-// Validate has nothing to add to readConfig, which knows the selected command.
+// Validate does nothing: readConfig has checked the file for the selected command.
 func (c *config) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of a flag; nil if the file has none.
+// Resolve returns the value of a flag, or nil if the file does not set it.
 func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if s, ok := c.settings[flag]; ok {
 		return s.value, nil
@@ -269,8 +268,8 @@ func (c *config) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, e
 	return nil, nil
 }
 
-// tryValue validates the value of a flag. On the command line kong and [CheckFlags] do it, but they
-// do not know the line of a file.
+// tryValue validates the value of a flag. Kong and [CheckFlags] validate values of the command line, but do not
+// know the line of a file.
 func tryValue(f *kong.Flag, value any) error {
 	target := reflect.New(f.Target.Type()).Elem()
 	scan := kong.Scan().PushTyped(value, kong.FlagValueToken)
@@ -288,7 +287,7 @@ func tryValue(f *kong.Flag, value any) error {
 	return nil
 }
 
-// values is a scalar as the command line would have it, or a list of such.
+// values returns a scalar as the command line would have it, or a list of scalars.
 func (c *config) values(name string, n *yaml.Node) (value any, ok bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -310,22 +309,22 @@ func (c *config) values(name string, n *yaml.Node) (value any, ok bool) {
 
 // ConfigOptions control how [WriteConfig] writes the values of flags.
 type ConfigOptions struct {
-	// Folder is the run's folder, whose file is written: paths inside it are written relative,
-	// others absolute.
+	// Folder is the run's folder, in which the file is written. Paths inside it are written relative to it,
+	// other paths absolute.
 	Folder string
-	// Resolved are values that flags stand for, by their names.
+	// Resolved maps names of flags to the values that the run chose for them.
 	Resolved map[string]Resolved
 }
 
-// Resolved is the value that a flag stands for.
+// Resolved is the value that the run chose for a flag.
 type Resolved struct {
-	Value any    // nil where the flag is to be left out
-	Note  string // a comment behind the value
+	Value any    // nil omits the flag
+	Note  string // a comment after the value
 }
 
-// WriteConfig writes flags and their values as a file that a [ConfigFile] can name, in
-// sections by group. It leaves out what is empty, not switched on, zero without a default
-// that says so, or the value that the tag unset of a flag names, and the flags of that type.
+// WriteConfig writes flags and their values as a file for [ConfigFile], in sections by group. It omits empty
+// values, switches that are off, zeros that are not given and have no default, values equal to the tag unset of
+// their flag, and flags of type ConfigFile.
 func WriteConfig(w io.Writer, flags []*kong.Flag, o ConfigOptions) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	group := ""
@@ -356,7 +355,7 @@ func WriteConfig(w io.Writer, flags []*kong.Flag, o ConfigOptions) error {
 	return errors.Join(encoder.Encode(root), encoder.Close())
 }
 
-// section is the title of the group of a flag.
+// section returns the title of a flag's group.
 func section(f *kong.Flag) string {
 	if f.Group == nil {
 		return ""

@@ -59,8 +59,8 @@ func TestConfigFile(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The file of a run folder has what flags stand for, and finds its paths wherever the folder
-// is moved and from wherever it is used: those in the folder with it, all others where they were.
+// The file of a run's folder has the resolved values of flags. It finds its paths after the folder was moved
+// and from any working directory: paths inside the folder move with it, all others stay.
 func TestConfigOfFolder(t *testing.T) {
 	root := t.TempDir()
 	t.Chdir(root)

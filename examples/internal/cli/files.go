@@ -14,12 +14,11 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A File is a file that a flag names; the path is "" when the flag is not given.
+// A File is a file that a flag names; Path is "" if the flag is not set.
 type File struct{ Flag, Path string }
 
-// CheckOutputs finds out before the work, not after it, that an output cannot be
-// written, or would replace an input, another output, or a file of a run in another
-// folder than its own ones.
+// CheckOutputs reports before the work starts if an output cannot be written, or would replace an input,
+// another output, or a file of a run. Runs in the folders of own are exempt.
 func CheckOutputs(inputs, outputs []File, own ...string) error {
 	others := withParts(inputs)
 	for _, out := range outputs {
@@ -42,13 +41,14 @@ func CheckOutputs(inputs, outputs []File, own ...string) error {
 	return nil
 }
 
-// modelPart matches the names of the files of a split model, but for the number of the part.
+// modelPart matches the end of a split model's file name, with any part number.
 var modelPart = regexp.MustCompile(`-\d{5}(-of-\d{5}\.gguf)$`)
 
-// special are the characters that patterns of paths give a meaning.
+// special matches the characters that are special in path patterns.
 var special = regexp.MustCompile(`[*?\[\\]`)
 
-// withParts adds what is read with files: the other parts of a model, and what is in a folder of PEFT.
+// withParts adds files that are read together with inputs: the other parts of a split model, and the files of a
+// PEFT folder.
 func withParts(inputs []File) []File {
 	list := inputs[:len(inputs):len(inputs)]
 	for _, in := range inputs {
@@ -68,7 +68,8 @@ func withParts(inputs []File) []File {
 	return list
 }
 
-// Aside is where a report goes that does not mix with the outputs: standard error, where one of them is standard output.
+// Aside returns the writer for reports that must not mix with the outputs: standard error if an output is
+// standard output, otherwise out.
 func Aside(out io.Writer, outputs ...string) io.Writer {
 	stdout, err := os.Stdout.Stat()
 	isStdout := func(path string) bool {
@@ -84,7 +85,7 @@ func Aside(out io.Writer, outputs ...string) io.Writer {
 // ownFile matches the names of files that a run writes into its folder.
 var ownFile = regexp.MustCompile(`^((adapter|checkpoint)(-\d+|-best)?\.gguf|(manifest|config|metrics|samples|commands)\.(json|yaml|jsonl|txt)|loss\.(svg|png)|events\.out\.tfevents\..*)$`)
 
-// runOf is the folder of the run that a path is a file of, if it is of one.
+// runOf returns the folder of the run that wrote a file, if a run did.
 func runOf(path string) (folder string, found bool) {
 	target, err := filelink.Target(path)
 	if err != nil {
@@ -102,8 +103,8 @@ func sameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// SameFile reports whether two paths lead to one regular file, or would: what does not
-// exist yet is told by its folder and its name.
+// SameFile reports whether two paths lead to the same regular file. Files that do not exist yet are compared by
+// folder and name.
 func SameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
@@ -120,8 +121,8 @@ func SameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y) && filepath.Base(a) == filepath.Base(b)
 }
 
-// ReadText reads regular files, one after the other, into one text: a device need not
-// end, and who opens a pipe waits for its writer.
+// ReadText concatenates regular files. It refuses devices, which may never end, and pipes, where opening waits
+// for a writer.
 func ReadText(paths ...string) (string, error) {
 	var size int64
 	for _, path := range paths {
@@ -141,7 +142,7 @@ func ReadText(paths ...string) (string, error) {
 	return text.String(), nil
 }
 
-// CheckRegular demands a file that ends.
+// CheckRegular returns an error unless a path is a regular file.
 func CheckRegular(path string) error {
 	_, err := regular(path)
 	return err

@@ -71,7 +71,7 @@ func TestReadText(t *testing.T) {
 	}
 }
 
-// An output is no file that is read with an input: a part of a split model, or one of PEFT's folder.
+// An output must not be a file that is read with an input: a part of a split model, or a file of a PEFT folder.
 func TestCheckOutputsBesideInputs(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a[b]")
 	in := func(name string) string { return filepath.Join(folder, name) }

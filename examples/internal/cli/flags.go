@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Given are the names of the flags that the command line or a [ConfigFile] has: Set of
-// package kong is true for defaults too.
+// Given returns the names of the flags that the command line or a [ConfigFile] sets. Kong's Set is true for
+// defaults, too.
 func Given(parsed *kong.Context) map[string]bool {
 	given := map[string]bool{}
 	for _, p := range parsed.Path {
@@ -22,7 +22,7 @@ func Given(parsed *kong.Context) map[string]bool {
 	return given
 }
 
-// Optional is a number as options have it of which nil is the default: a flag has -1 for it.
+// Optional converts a flag's number to an option: -1 becomes nil, the default.
 func Optional(n int) *int {
 	if n < 0 {
 		return nil
@@ -30,7 +30,7 @@ func Optional(n int) *int {
 	return &n
 }
 
-// CheckFlags demands of flags what Parse does beyond package kong.
+// CheckFlags checks what Parse demands beyond package kong.
 func CheckFlags(flags []*kong.Flag) error {
 	for _, f := range flags {
 		if err := checkFlag(f); err != nil {
@@ -40,9 +40,8 @@ func CheckFlags(flags []*kong.Flag) error {
 	return nil
 }
 
-// normalize replaces the underscores in the names of flags, and joins flags with negative
-// numbers behind them, which kong takes for flags; up to an argument --, after which there
-// are no flags.
+// normalize replaces underscores in the names of flags, and joins a flag with a negative number behind it,
+// which kong would take for a flag. It stops at an argument --, after which there are no flags.
 func normalize(args []string) []string {
 	var list []string
 	for i, arg := range args {
@@ -86,7 +85,7 @@ func checkFlag(f *kong.Flag) error {
 	return checkRange(f.Name, f.Target, limits)
 }
 
-// CheckThreads is the check of a --threads that is not read by Parse.
+// CheckThreads checks a --threads that Parse does not read.
 func CheckThreads(n int) error { return checkRange("threads", reflect.ValueOf(n), "[0,512]") }
 
 func isFile(f *kong.Flag) bool {
@@ -95,7 +94,7 @@ func isFile(f *kong.Flag) bool {
 
 func isFolder(f *kong.Flag) bool { return strings.HasPrefix(f.PlaceHolder, "DIR") }
 
-// hasEmpty reports whether a string, or one of several, is empty.
+// hasEmpty reports whether a string is empty, or an element of a list.
 func hasEmpty(v reflect.Value) bool {
 	switch value := v.Interface().(type) {
 	case string:
@@ -110,7 +109,7 @@ func hasEmpty(v reflect.Value) bool {
 	return false
 }
 
-// checkRange demands a number that is allowed, if one is given.
+// checkRange validates a number against limits; a number that is not set is valid.
 func checkRange(name string, v reflect.Value, limits string) error {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -124,8 +123,8 @@ func checkRange(name string, v reflect.Value, limits string) error {
 	return nil
 }
 
-// inRange reports whether a number is in an interval such as [0,1), or the one before it, as
-// in -1|[1,), and says in words what is.
+// inRange reports whether a number is in an interval such as [0,1), or equals the number before it, as in
+// -1|[1,). It also returns the allowed numbers in words.
 func inRange(v reflect.Value, limits string) (allowed string, inside bool) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -139,7 +138,7 @@ func inRange(v reflect.Value, limits string) (allowed string, inside bool) {
 		interval, besides = rest, single+", or "
 	}
 	allowed, inside = inInterval(n, interval)
-	// What is computed is in single precision, in which a number can be 0 or infinite.
+	// Computations are in single precision, where a number may become 0 or infinite.
 	if inside && v.CanFloat() {
 		if allowed, inside = inInterval(float64(float32(n)), interval); !inside {
 			allowed += ", in single precision too"
@@ -148,7 +147,7 @@ func inRange(v reflect.Value, limits string) (allowed string, inside bool) {
 	return besides + allowed, inside
 }
 
-// allowed says in words which numbers limits allow.
+// allowed returns in words which numbers limits allow.
 func allowed(limits string) string {
 	words, _ := inRange(reflect.ValueOf(0), limits)
 	return words
@@ -191,7 +190,7 @@ func number(v reflect.Value) float64 {
 func bound(text string) float64 {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		panic(err) // of the program's source
+		panic(err) // an error in the program's source
 	}
 	return x
 }

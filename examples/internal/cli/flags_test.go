@@ -59,7 +59,7 @@ func TestCheckFlag(t *testing.T) {
 	require.EqualError(t, check("--in=a", "--in="), "--in is empty; name a file")
 }
 
-// A failure to write standard output is one of the program, whatever it makes of it.
+// A failed write to standard output makes the program fail, even if the program ignores the error.
 func TestOutputRemembers(t *testing.T) {
 	broken := fmt.Errorf("no space left on device")
 	o := &output{w: failing{broken}}

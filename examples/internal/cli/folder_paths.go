@@ -1,6 +1,6 @@
 package cli
 
-// eachPath changes the value of a flag that names files: a path, or several.
+// eachPath applies change to the value of a flag that names files: a path, or several.
 func eachPath(value any, change func(path string) string) any {
 	switch v := value.(type) {
 	case string:
@@ -11,7 +11,7 @@ func eachPath(value any, change func(path string) string) any {
 			list[i] = change(path)
 		}
 		return list
-	case []any: // of a file
+	case []any: // value from a file
 		list := make([]any, len(v))
 		for i, item := range v {
 			list[i] = eachPath(item, change)

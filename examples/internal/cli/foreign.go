@@ -9,29 +9,29 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A Foreign is a flag of other programs, or a key of their files, that is not simply another
-// name of a flag: its values are given otherwise, or it has no counterpart.
+// A Foreign is a flag of other programs, or a key of their files, that is no mere alias: its values are written
+// differently, or nothing here corresponds to it.
 type Foreign struct {
-	Names []string // a key of a mapping within a file is "lora-parameters.rank"
-	Flag  string   // what it stands for here; "" for nothing, or several flags
+	Names []string // a key of a mapping in a file is written "lora-parameters.rank"
+	Flag  string   // the corresponding flag here; "" for none or several
 	Help  string
-	Bool  bool // it needs no value; without one it is true
+	Bool  bool // a switch: true without a value
 	Read  func(v Value) (Meaning, error)
 }
 
 // A Value is the value of a foreign flag.
 type Value struct {
-	List []string            // one, or several
-	Map  map[string][]string // of a mapping in a file
+	List []string            // one value or several
+	Map  map[string][]string // a mapping in a file
 }
 
-// String is the value as the command line has it.
+// String returns the value as on the command line.
 func (v Value) String() string { return strings.Join(v.List, " ") }
 
-// A Meaning is the meaning of a foreign flag's value here.
+// A Meaning is what a foreign flag's value means here.
 type Meaning struct {
 	Settings []Setting
-	Note     string // that the user is told, such as that it changes nothing
+	Note     string // told to the user, such as that the flag has no effect
 }
 
 // A Setting is a flag of the program with its values.
@@ -40,10 +40,10 @@ type Setting struct {
 	Values []string
 }
 
-// A translated command knows flags of other programs.
+// A translated command accepts flags of other programs.
 type translated interface{ Foreign() []Foreign }
 
-// foreignFlags are those that the commands on a path know.
+// foreignFlags returns the foreign flags of the commands on a path.
 func foreignFlags(node *kong.Node) (list []Foreign) {
 	for ; node != nil; node = node.Parent {
 		if !node.Target.IsValid() || !node.Target.CanAddr() {
@@ -56,7 +56,7 @@ func foreignFlags(node *kong.Node) (list []Foreign) {
 	return list
 }
 
-// A vocabulary has the flags of a command, and the flags of other programs that it knows.
+// A vocabulary has the flags of a command, and the foreign flags that it accepts.
 type vocabulary struct {
 	command string
 	flags   []*kong.Flag
@@ -88,7 +88,7 @@ func (v *vocabulary) foreignFlag(name string) *Foreign {
 	return nil
 }
 
-// unknown is the error of a name that is no flag.
+// unknown returns the error for an unknown flag.
 func (v *vocabulary) unknown(prefix, name string) error {
 	text := fmt.Sprintf("%s--%s", prefix, name)
 	if list := v.suggest(name); len(list) > 0 {
@@ -97,18 +97,18 @@ func (v *vocabulary) unknown(prefix, name string) error {
 	return fmt.Errorf("%s; --help-all lists all", text)
 }
 
-// A commandLine is read from the arguments of a command.
+// A commandLine translates the arguments of a command.
 type commandLine struct {
 	vocabulary
-	takesFile bool     // a file of flags is given by its name alone, as LLaMA-Factory has it
-	args      []string // that are left
-	out       []string // for kong
+	takesFile bool     // a file of flags may be a bare argument, as in LLaMA-Factory
+	args      []string // arguments not yet read
+	out       []string // arguments for kong
 	notes     []string
 	faults    []error
 	given     map[*kong.Flag][2]string // name and value of single-valued flags
 }
 
-// translate gives the arguments in the flags of the command, and all faults at once.
+// translate replaces foreign flags by the command's own, and returns all faults at once.
 func (c *commandLine) translate() error {
 	c.given = map[*kong.Flag][2]string{}
 	for len(c.args) > 0 {
@@ -131,7 +131,7 @@ func (c *commandLine) translate() error {
 	return joinFaults("flags are", c.faults)
 }
 
-// joinFaults makes one error of several, with a line for each.
+// joinFaults joins several errors into one, a line each.
 func joinFaults(what string, faults []error) error {
 	if len(faults) < 2 {
 		return errors.Join(faults...)
@@ -143,7 +143,7 @@ func joinFaults(what string, faults []error) error {
 	return errors.New(text)
 }
 
-// long reads a flag with two dashes, which it comes without.
+// long reads a flag that was written with two dashes; arg is without them.
 func (c *commandLine) long(arg string) {
 	name, value, hasValue := strings.Cut(arg, "=")
 	if f := c.flag(name); f != nil {
@@ -181,7 +181,7 @@ func (c *commandLine) long(arg string) {
 	}
 	meaning, err := f.Read(v)
 	if err != nil {
-		if strings.HasSuffix(name, "token") { // a secret, perhaps
+		if strings.HasSuffix(name, "token") { // may be a secret
 			v.List = []string{"…"}
 		}
 		c.faults = append(c.faults, fmt.Errorf("--%s %v: %w", name, v, err))
@@ -193,7 +193,7 @@ func (c *commandLine) long(arg string) {
 	for _, s := range meaning.Settings {
 		flag := c.flag(s.Flag)
 		if flag == nil {
-			panic("there is no flag --" + s.Flag + ", which --" + name + " stands for") // of the program's source
+			panic("there is no flag --" + s.Flag + ", which --" + name + " stands for") // an error in the program's source
 		}
 		for _, value := range s.Values {
 			c.out = append(c.out, "--"+s.Flag+"="+value)
@@ -202,7 +202,7 @@ func (c *commandLine) long(arg string) {
 	}
 }
 
-// pass hands an argument on as it is, which is the value of the flag before it.
+// pass copies an argument unchanged: it is the value of the flag before it.
 func (c *commandLine) pass() {
 	if len(c.args) > 0 && !strings.HasPrefix(c.args[0], "--") {
 		c.out, c.args = append(c.out, c.args[0]), c.args[1:]
@@ -214,8 +214,8 @@ func (c *commandLine) takesValue(arg string) bool {
 	return len(arg) == 2 && arg[0] == '-' && slices.ContainsFunc(c.flags, func(f *kong.Flag) bool { return f.Short == rune(arg[1]) && !f.IsBool() })
 }
 
-// value takes a flag's value from the arguments where other programs put it and kong does not look:
-// the value of a switch, and the items of a list.
+// value reads a flag's value where other programs put it and kong does not look: the value of a switch, and the
+// items of a list.
 func (c *commandLine) value(f *kong.Flag) (string, bool) {
 	switch {
 	case f.IsBool():
@@ -232,7 +232,7 @@ func (c *commandLine) value(f *kong.Flag) (string, bool) {
 	return "", false
 }
 
-// foreignValues takes the values of a foreign flag from the arguments.
+// foreignValues reads the values of a foreign flag from the arguments.
 func (c *commandLine) foreignValues(f *Foreign) []string {
 	if !f.Bool {
 		return c.words()
@@ -244,7 +244,7 @@ func (c *commandLine) foreignValues(f *Foreign) []string {
 	return []string{word}
 }
 
-// words takes the arguments up to the next flag.
+// words reads arguments up to the next flag.
 func (c *commandLine) words() []string {
 	n := 0
 	for n < len(c.args) && (!strings.HasPrefix(c.args[n], "-") || isNegative(c.args[n]) || c.args[n] == "-") {
@@ -257,7 +257,8 @@ func (c *commandLine) words() []string {
 
 func isBoolWord(s string) bool { return strings.EqualFold(s, "true") || strings.EqualFold(s, "false") }
 
-// note refuses two names of one flag with two values. Of one name the last counts, as usual.
+// note rejects two values for one flag under different names. Under the same name the last value counts, as
+// usual.
 func (c *commandLine) note(f *kong.Flag, name, value string) {
 	if f.IsSlice() {
 		return

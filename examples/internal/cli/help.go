@@ -10,10 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpWidth is the longest line of a help.
+// helpWidth is the maximum width of a line of help.
 const helpWidth = 80
 
-// help prints the help of a command: of many flags the basic ones, unless all are asked for.
+// help prints the help of a command. If the command has many flags, it shows the basic ones, unless all are
+// requested.
 func (p *Parser) help(_ kong.HelpOptions, ctx *kong.Context) error {
 	h := &helpText{program: p.Model.Name, all: p.all}
 	node := ctx.Selected()
@@ -66,7 +67,7 @@ func (h *helpText) command(c *kong.Node) {
 	h.flags(c, name)
 }
 
-// required is how a command is called at least.
+// required returns the shortest command line that a command accepts.
 func required(n *kong.Node) string {
 	text := ""
 	for _, f := range n.Flags {
@@ -108,7 +109,7 @@ func (h *helpText) flags(n *kong.Node, name string) {
 	}
 }
 
-// namesOf are all names of a flag, as a command line has them.
+// namesOf returns all names of a flag, with dashes.
 func namesOf(f *kong.Flag, foreign []Foreign) (names []string) {
 	if f.Short != 0 {
 		names = append(names, "-"+string(f.Short))
@@ -141,12 +142,12 @@ func (h *helpText) flag(f *kong.Flag, foreign []Foreign) {
 	h.wrap("        ", f.Help)
 }
 
-// onlyThere are flags of other programs that stand for none of this one.
+// onlyThere returns the foreign flags that have no counterpart here.
 func onlyThere(list []Foreign) []Foreign {
 	return slices.DeleteFunc(slices.Clone(list), func(f Foreign) bool { return f.Flag != "" || f.Help == "" })
 }
 
-// foreign lists them.
+// foreign lists foreign flags without a counterpart.
 func (h *helpText) foreign(list []Foreign) {
 	for i, f := range onlyThere(list) {
 		if i == 0 {
@@ -157,7 +158,7 @@ func (h *helpText) foreign(list []Foreign) {
 	}
 }
 
-// paragraphs wraps text, but leaves examples of commands as they are.
+// paragraphs wraps text, but keeps the lines of example commands.
 func (h *helpText) paragraphs(text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		h.line("")

@@ -11,16 +11,16 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// An interruption ends a program's context at a signal.
+// An interruption cancels a program's context at a signal.
 type interruption struct {
 	mu      sync.Mutex
-	instead func() // for the next interrupt
+	instead func() // called at the next interrupt
 }
 
 type interruptionKey struct{}
 
-// OnInterrupt makes the next interrupt call f instead of ending ctx, the context of [Main], unless
-// stop is called before.
+// OnInterrupt makes the next interrupt call f instead of cancelling ctx, the context of [Main], unless stop is
+// called first.
 func OnInterrupt(ctx context.Context, f func()) (stop func()) {
 	i, ok := ctx.Value(interruptionKey{}).(*interruption)
 	if !ok {
@@ -36,7 +36,7 @@ func (i *interruption) set(f func()) {
 	i.instead = f
 }
 
-// handled reports whether something else than the program was interrupted.
+// handled reports whether a function of OnInterrupt handled the signal.
 func (i *interruption) handled(s os.Signal) bool {
 	if s != os.Interrupt {
 		return false
@@ -52,14 +52,13 @@ func (i *interruption) handled(s os.Signal) bool {
 	return true
 }
 
-// interruptible makes a context that is cancelled by an interrupt, a termination
-// signal, or the end of the terminal. What the program was started to ignore stays
-// ignored: nohup does so, and a shell with the interrupts of jobs in the background.
-// A second signal ends the process at once.
+// interruptible returns a context that is cancelled by an interrupt, a termination signal, or the end of the
+// terminal. Signals that were ignored at start stay ignored: nohup ignores some, and a shell ignores interrupts
+// for background jobs. A second signal ends the process at once.
 func interruptible() (context.Context, context.CancelFunc) {
 	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	received := make(chan os.Signal, 1)
-	if len(signals) > 0 { // of none, Notify takes all
+	if len(signals) > 0 { // without arguments, Notify would catch all signals
 		signal.Notify(received, signals...)
 	}
 	i := &interruption{}

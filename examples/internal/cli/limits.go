@@ -7,12 +7,10 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// openFiles is how many files a program may have open at once besides those that it is
-// started with.
+// openFiles is how many files a program may open at once, besides those that are open at its start.
 const openFiles = 32
 
-// checkOpenFiles finds out before the work that there cannot be enough open files to
-// write its result.
+// checkOpenFiles reports before the work starts if the limit of open files is too low to write the result.
 func checkOpenFiles() error {
 	for i := range openFiles {
 		file, err := os.Open(os.DevNull)

@@ -11,11 +11,11 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// OutputLocks keep the outputs of a process from others that would write them too.
+// OutputLocks keeps other processes from writing the same outputs.
 type OutputLocks struct{ files []*os.File }
 
-// LockOutputs locks outputs until Close or the end of the process. Each save replaces its output,
-// so the lock is a file beside it.
+// LockOutputs locks outputs until Close or the end of the process. The lock is a file beside the output,
+// because each save replaces the output.
 func LockOutputs(outputs []File) (*OutputLocks, error) {
 	l := &OutputLocks{}
 	for _, out := range outputs {
@@ -40,10 +40,10 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 	return l, nil
 }
 
-// lockPath is the file that stands for an output: a hidden one beside it.
+// lockPath returns the lock file of an output: a hidden file beside it.
 func lockPath(path string) string {
 	folder, name := filepath.Split(path)
-	const longest = 255 - len("..lock") // of most file systems
+	const longest = 255 - len("..lock") // limit of most file systems
 	if len(name) > longest {
 		name = fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An output is locked under any of its names, until it is closed; what is written to, and
-// not replaced, never is.
+// An output is locked under any of its names until Close. Outputs that are written in place, such as devices,
+// are not locked.
 func TestLockOutputs(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Manual is the flags of all commands as tables of Markdown.
+// Manual returns the flags of all commands as Markdown tables.
 func (p *Parser) Manual() string {
 	var m manual
 	if len(p.Model.Children) == 0 {

@@ -9,7 +9,7 @@ import (
 	"regexp"
 )
 
-// repositoryName matches names that other trainers fetch.
+// repositoryName matches names of model repositories, which other trainers download.
 var repositoryName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
 
 // isRepository reports whether a path that does not exist looks like the name of a repository.
@@ -21,8 +21,8 @@ func isRepository(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// ModelError is the error of a model that is not loaded, with the remedy where the name is
-// of what other trainers take.
+// ModelError returns the error for a model that cannot be loaded. It adds a remedy if the name is one that
+// other trainers accept.
 func ModelError(flag, path string, err error) error {
 	switch info, statErr := os.Stat(path); {
 	case errors.Is(statErr, fs.ErrNotExist) && isRepository(path):
@@ -33,8 +33,8 @@ func ModelError(flag, path string, err error) error {
 	return fmt.Errorf("%s: %w", flag, err)
 }
 
-// DataError is the error of data that is not read, with the remedy where the name is of what
-// other trainers fetch.
+// DataError returns the error for data that cannot be read. It adds a remedy if the name is one that other
+// trainers download.
 func DataError(flag, path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && isRepository(path) {
 		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch the Parquet or JSONL files of this data set, and name them", flag, path)
@@ -42,7 +42,7 @@ func DataError(flag, path string, err error) error {
 	return fmt.Errorf("%s: %w", flag, err)
 }
 
-// isTransformers reports whether a folder has the files of a model of transformers.
+// isTransformers reports whether a folder contains a model of transformers.
 func isTransformers(folder string) bool {
 	for _, pattern := range []string{"config.json", "*.safetensors", "pytorch_model*.bin"} {
 		if files, err := filepath.Glob(filepath.Join(folder, pattern)); err == nil && len(files) > 0 {

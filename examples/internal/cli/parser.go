@@ -11,11 +11,11 @@ import (
 // A Parser reads command lines of a program.
 type Parser struct {
 	*kong.Kong
-	all bool // the help shows all flags
+	all bool // help shows all flags
 	out *output
 }
 
-// New makes the parser of a program with these flags.
+// New returns the parser of a program with these flags.
 func New(name string, flags any, options ...kong.Option) *Parser {
 	p := &Parser{out: &output{w: os.Stdout}}
 	options = append([]kong.Option{kong.Writers(p.out, os.Stderr), kong.Exit(p.exit)}, options...)
@@ -23,7 +23,7 @@ func New(name string, flags any, options ...kong.Option) *Parser {
 	return p
 }
 
-// exit ends the process, after a help or a version that cannot be written with an error.
+// exit ends the process. If a help or a version could not be written, the status is an error.
 func (p *Parser) exit(status int) {
 	if status == 0 {
 		end(p.Model.Name, p.out.err)
@@ -31,21 +31,20 @@ func (p *Parser) exit(status int) {
 	exit(status)
 }
 
-// Parse reads the command line into the fields of flags, as package kong does, and ends the program
-// if it cannot. In the names of flags an underscore stands for a dash, and a negative number is a
-// value, as in --seed -1. It refuses a file flag with an empty name, which an unset variable gives.
-// It knows two more tags. basic puts a flag into the short help. range bounds a number by an
-// interval: bounds in brackets belong to it, bounds in parentheses do not; the upper bound may be
-// missing, and one more number may be allowed:
+// Parse reads the command line into the fields of flags, as package kong does, and ends the program if it
+// cannot. In names of flags an underscore equals a dash. A negative number is a value, as in --seed -1. A file
+// flag with an empty value is an error: an unset variable gives one. Two more tags exist. basic shows a flag in
+// the short help. range limits a number to an interval: brackets include a bound, parentheses exclude it, and
+// the upper bound may be absent. A number before a bar is also allowed:
 //
 //	Decay float64 `name:"decay" range:"[0,1)" basic:""`
 //	Steps int     `name:"steps" range:"-1|[1,)" default:"-1"`
 //
-// A zero that is given is zero. What an absent flag stands for is its default, or nil of a
-// pointer, and -1 where a number has to say it.
+// A zero that is given is zero. An absent flag has its default; a pointer is nil, and a number that must
+// express absence is -1.
 //
-// Every program has --help-all and --version, and a program of commands help and version.
-// A command with a method Foreign knows flags of other programs.
+// Every program has --help-all and --version; a program with commands also has the commands help and version. A
+// command with a method Foreign accepts flags of other programs.
 func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 	p := New(name, flags, options...)
 	parsed, err := p.Parse(os.Args[1:])
@@ -65,8 +64,7 @@ func Parse(name string, flags any, options ...kong.Option) *kong.Context {
 // notParsed is the exit status for an invalid command line, as in package kong.
 const notParsed = 80
 
-// Parse reads a command line. Where it is one, but a value is refused, the context comes
-// with the error.
+// Parse reads a command line. If only a value is invalid, it returns the context together with the error.
 func (p *Parser) Parse(args []string) (*kong.Context, error) {
 	args, done := p.standard(args)
 	if done {
@@ -92,7 +90,8 @@ func (p *Parser) Parse(args []string) (*kong.Context, error) {
 	return parsed, CheckFlags(parsed.Flags())
 }
 
-// standard does what all programs can. It is done where nothing is left to do.
+// standard handles what every program offers, such as the command version; done reports that nothing else is to
+// be done.
 func (p *Parser) standard(args []string) (rest []string, done bool) {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:len(args):len(args)], "--help")
@@ -117,7 +116,7 @@ func (p *Parser) standard(args []string) (rest []string, done bool) {
 	return rest, false
 }
 
-// selected is the command that arguments name, the default one, or the program.
+// selected returns the command that the arguments name, else the default command, else the program.
 func (p *Parser) selected(args []string) (*kong.Node, error) {
 	node := p.Model.Node
 	if len(node.Children) == 0 {
@@ -139,7 +138,7 @@ func (p *Parser) selected(args []string) (*kong.Node, error) {
 	return node, nil
 }
 
-// vocabularyOf has the flags of a command and of the program.
+// vocabularyOf returns the flags of a command and of the program.
 func vocabularyOf(node *kong.Node) vocabulary {
 	v := vocabulary{command: node.Name, foreign: foreignFlags(node)}
 	for ; node != nil; node = node.Parent {
@@ -148,7 +147,7 @@ func vocabularyOf(node *kong.Node) vocabulary {
 	return v
 }
 
-// vocabulariesFrom has the flags of a command, then of the default command, then of all others.
+// vocabulariesFrom returns the vocabularies of a command, of the default command, and of all others.
 func vocabulariesFrom(app, node *kong.Node) []vocabulary {
 	list := []vocabulary{vocabularyOf(node)}
 	first := app.DefaultCmd
@@ -169,7 +168,7 @@ func isYAML(arg string) bool {
 	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }
 
-// withRemedy adds to an error of kong what it does not know: which numbers a flag takes.
+// withRemedy adds to an error of kong which numbers a flag accepts.
 func withRemedy(err error, words vocabulary) error {
 	if name, _, isValue := strings.Cut(strings.TrimPrefix(err.Error(), "--"), ": expected "); isValue {
 		if f := words.flag(name); f != nil && f.Tag.Has("range") {

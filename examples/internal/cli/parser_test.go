@@ -16,7 +16,7 @@ type fileFlags struct {
 	List   []string   `name:"list" help:"Names."`
 }
 
-// A file of flags may be given by its name alone; the value of a flag is not mistaken for one.
+// A file of flags may be a bare argument; the value of a flag is not mistaken for one.
 func TestFileByItsName(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"a.yaml"}, []string{"--config=a.yaml"}},
@@ -32,7 +32,7 @@ func TestFileByItsName(t *testing.T) {
 	}
 }
 
-// The short help has the basic flags, and the other one all; examples keep their lines.
+// The short help has the basic flags, --help-all has all; example commands keep their lines.
 func TestShortHelp(t *testing.T) {
 	long := "Example: program --out x --and --so --on --beyond --the --width --of --a --line --of --help"
 	help := func(args ...string) string {

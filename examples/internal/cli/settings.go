@@ -10,9 +10,9 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// Settings are the contents of a file that [WriteConfig] wrote, for programs that have other flags.
+// Settings are the contents of a file that [WriteConfig] wrote, readable by programs with other flags.
 type Settings struct {
-	Folder string // in which relative paths begin, "" for the working directory
+	Folder string // relative paths start here; "" for the working directory
 	values map[string][]string
 }
 
@@ -42,10 +42,10 @@ func ReadSettings(path string) (*Settings, error) {
 	return s, nil
 }
 
-// Path is the value of a flag that names a file as a path from the working directory.
+// Path converts a path in the file to one from the working directory.
 func (s *Settings) Path(value string) string { return filelink.FromFolder(s.Folder, value) }
 
-// Values returns the values of a flag; none if the file does not have it.
+// Values returns the values of a flag, or nil if the file does not set it.
 func (s *Settings) Values(flag string) []string { return s.values[flag] }
 
 // NamesFile reports whether the values of a flag are paths.

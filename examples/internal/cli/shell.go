@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// ShellQuote makes s one word of a shell's command line.
+// ShellQuote quotes s as one word of a shell.
 func ShellQuote(s string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./+:,@%=", r)
@@ -18,8 +18,8 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Arg is a flag with its value as words of a command line: a value that begins like a flag is
-// joined to it.
+// Arg returns a flag and its value as words of a command line. A value that starts with a dash is joined to the
+// flag.
 func Arg(flag, value string) []string {
 	if strings.HasPrefix(value, "-") {
 		return []string{flag + "=" + value}
@@ -27,17 +27,16 @@ func Arg(flag, value string) []string {
 	return []string{flag, value}
 }
 
-// ShellArg is a flag with its value as a shell takes it, for messages that advise it.
+// ShellArg returns a flag and its value quoted for a shell, for messages that advise it.
 func ShellArg(flag, value string) string { return Advice{Words: Arg(flag, value)}.Line() }
 
-// An Advice is a command line that a program advises.
+// An Advice is a command line that a program recommends.
 type Advice struct {
-	For   string // what it is for
+	For   string // its purpose
 	Words []string
 }
 
-// Advise prints command lines, which a shell takes as they are printed. The tests of programs
-// run all that are.
+// Advise prints command lines that can be pasted into a shell. The tests of programs run all of them.
 func Advise(w io.Writer, list ...Advice) error {
 	for _, a := range list {
 		if _, err := fmt.Fprintf(w, "%s:\n  %s\n", a.For, a.Line()); err != nil {
@@ -47,7 +46,7 @@ func Advise(w io.Writer, list ...Advice) error {
 	return nil
 }
 
-// Line is the command as a shell takes it.
+// Line returns the command quoted for a shell.
 func (a Advice) Line() string {
 	quoted := make([]string, len(a.Words))
 	for i, word := range a.Words {

@@ -9,7 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// A Size is a flag of so many bytes, with a unit, or auto, which leaves them to the program; "" is one that is not given.
+// A Size is a flag's number of bytes with a unit, or auto, which leaves the choice to the program; "" if the
+// flag is not set.
 type Size string
 
 // sizeUnits are the units of sizes. Units of one letter are binary, as the system's limits are.
@@ -32,12 +33,12 @@ func (s *Size) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// IsAuto reports whether the program is to find the size.
+// IsAuto reports whether the program chooses the size.
 func (s Size) IsAuto() bool { return strings.EqualFold(string(s), "auto") }
 
-// Bytes is the size, 0 of auto.
+// Bytes returns the size, 0 for auto.
 func (s Size) Bytes() int64 {
-	n, _ := s.parse() // Decode has done it
+	n, _ := s.parse() // Decode has checked it
 	return n
 }
 

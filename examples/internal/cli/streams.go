@@ -17,5 +17,5 @@ func init() {
 	}
 }
 
-// noFile is the number of no file.
+// noFile is an invalid file descriptor.
 const noFile = math.MaxInt32

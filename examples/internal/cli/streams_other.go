@@ -2,5 +2,5 @@
 
 package cli
 
-// closed is not known here.
+// closed reports false: the state at start is unknown here.
 func closed(int) bool { return false }

@@ -9,8 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// meanings are words that names of flags have in other programs, with the flag that has
-// the meaning here, where a program has it.
+// meanings maps words in the names of other programs' flags to the flags of the same meaning here.
 var meanings = map[string]string{
 	"lr": "adam-alpha", "rate": "adam-alpha", "bs": "batch", "bsz": "batch", "minibatch": "batch",
 	"epoch": "epochs", "step": "adam-iter", "iterations": "adam-iter", "iter": "adam-iter",
@@ -25,10 +24,10 @@ var meanings = map[string]string{
 	"base": "model-base", "mask": "train-on", "recompute": "use-checkpointing", "temperature": "temp", "repetition": "repeat-penalty",
 }
 
-// suggest gives flags that a name may have meant: one of the same letters, of nearly the
-// same, or with a word of the same meaning.
+// suggest returns flags that a name may have meant: with the same letters, nearly the same letters, or a word
+// of the same meaning.
 func (v *vocabulary) suggest(name string) []string {
-	name = name[strings.LastIndexByte(name, '.')+1:] // of a mapping in a file
+	name = name[strings.LastIndexByte(name, '.')+1:] // the last key of a mapping in a file
 	names := v.names()
 	letters := func(s string) string { return strings.ReplaceAll(s, "-", "") }
 	within := func(distance int) []string {
@@ -53,7 +52,7 @@ func (v *vocabulary) suggest(name string) []string {
 	return nil
 }
 
-// flagNames are names of flags, of all programs, with the flag here.
+// flagNames maps names of flags, in any program, to the flag here.
 type flagNames map[string]string
 
 func (v *vocabulary) names() flagNames {
@@ -83,7 +82,7 @@ func (v *vocabulary) names() flagNames {
 	return names
 }
 
-// nearest gives the flags of the names of the least distance, if that is small enough.
+// nearest returns the flags whose names have the smallest distance, if it is at most most.
 func (n flagNames) nearest(distance func(name string) float64, most float64) []string {
 	best, list := most, []string(nil)
 	for name, flag := range n {
@@ -99,13 +98,13 @@ func (n flagNames) nearest(distance func(name string) float64, most float64) []s
 	}
 	slices.Sort(list)
 	if len(list) > 3 {
-		return nil // a guess
+		return nil // too many: a guess
 	}
 	return list
 }
 
-// shared is how much the words of a name say of another one: the fewer flags have a word,
-// the more. Of names with the same words the shorter one is nearer.
+// shared measures how well the words of a name match another name: the rarer a word among flags, the higher. Of
+// names with the same words the shorter is nearer.
 func (n flagNames) shared(words []string, name string) float64 {
 	other := strings.Split(name, "-")
 	sum := 0.0
@@ -117,7 +116,7 @@ func (n flagNames) shared(words []string, name string) float64 {
 	return sum / math.Sqrt(float64(max(1, len(other))))
 }
 
-// frequency is the number of flags with a word in one of their names.
+// frequency returns the number of flags that have a word in one of their names.
 func (n flagNames) frequency(word string) int {
 	flags := map[string]bool{}
 	for name, flag := range n {
@@ -128,8 +127,7 @@ func (n flagNames) frequency(word string) int {
 	return len(flags)
 }
 
-// editDistance returns the Levenshtein distance, with an exchange of two neighbouring letters
-// counted once.
+// editDistance returns the Damerau-Levenshtein distance: swapping two neighbouring letters costs 1.
 func editDistance(a, b string) int {
 	rows := [3][]int{}
 	for i := range rows {
@@ -156,14 +154,14 @@ func editDistance(a, b string) int {
 	return rows[1][len(b)]
 }
 
-// otherCommands are names that other programs give to commands.
+// otherCommands maps other programs' names of commands to the commands here.
 var otherCommands = map[string]string{
 	"sft": "train", "lora": "train", "finetune": "train", "fine-tune": "train", "fit": "train",
 	"test": "eval", "evaluate": "eval", "perplexity": "eval", "fuse": "merge", "export-lora": "merge",
 	"convert": "export", "generate": "chat", "run": "chat", "talk": "chat", "list": "ls",
 }
 
-// unknownCommand is the error of a first argument that is no command.
+// unknownCommand returns the error for a first argument that is no command.
 func unknownCommand(name string, app *kong.Node) error {
 	var commands []string
 	for _, child := range app.Children {

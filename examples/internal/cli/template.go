@@ -21,8 +21,8 @@ func ReadTemplate(flag, path string) (*chat.Template, error) {
 	return template, nil
 }
 
-// Variables reads the variables of a chat template, KEY=VALUE, from the arguments of a flag. A
-// value in JSON is decoded, any other is text.
+// Variables parses KEY=VALUE arguments as variables of a chat template. A value that is JSON is decoded, any
+// other is a string.
 func Variables(flag string, args []string) (map[string]any, error) {
 	variables := map[string]any{}
 	for _, arg := range args {

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// printVersion prints what a bug report should name.
+// printVersion prints what a bug report should include.
 func printVersion(w io.Writer, program string) {
 	fmt.Fprintf(w, "%s %s, %s %s/%s\n", program, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(w, "ggml %s, devices: %s\n", ggml.Version(), deviceNames())
@@ -25,7 +25,7 @@ func printVersion(w io.Writer, program string) {
 	fmt.Fprintf(w, "GEMM library: %s\n", library)
 }
 
-// buildVersion is the version of the module, or the commit that it was built at.
+// buildVersion returns the version of the module, or its commit.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -10,12 +10,12 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// A wait is for what computes elsewhere: an RPC server, or another process of the launcher.
+// A wait describes the wait for an RPC server or another process of the launcher.
 type wait struct {
 	whom    string
-	current time.Duration // how long it has taken
-	left    time.Duration // until it ends, after an interrupt
-	most    time.Duration // left at the interrupt
+	current time.Duration // how long it has lasted
+	left    time.Duration // time until it is given up, after an interrupt
+	most    time.Duration // time that an interrupt allows
 }
 
 func waits() (list []wait) {
@@ -30,12 +30,12 @@ func waits() (list []wait) {
 	return list
 }
 
-// reportAfter is how long an interrupted program may take to end before it says for whom it waits. Open MPI, which
-// interrupts the others where a process has failed, kills them a second later.
+// reportAfter is how long an interrupted program may take before it reports whom it waits for. Open MPI
+// interrupts all processes when one has failed, and kills them a second later.
 const reportAfter = 1500 * time.Millisecond
 
-// ReportWaits prints for whom the program waits long, each time that half of what an interrupt allows has passed, until
-// ctx ends.
+// ReportWaits prints whom the program waits for, until ctx ends. It prints each time that another half of the time
+// that an interrupt allows has passed.
 func ReportWaits(ctx context.Context, printf func(format string, args ...any)) {
 	reported := map[string]time.Duration{}
 	eachTick(ctx, reportAfter, func() {
@@ -49,11 +49,12 @@ func ReportWaits(ctx context.Context, printf func(format string, args ...any)) {
 	})
 }
 
-// ticksAtHome is how many times reportAfter an interrupted program may compute or save on this machine before it says so.
+// ticksAtHome is how many times reportAfter an interrupted program may compute or save on this machine before
+// it reports that.
 const ticksAtHome = 7
 
-// ReportInterrupted says once for whom a program waits that is to stop, and for how long, if it does: for a server, another
-// process, or what is under way on this machine, which a device or a disk may take long for.
+// ReportInterrupted reports once whom an interrupted program waits for, and for how long: a server, another
+// process, or this machine, whose device or disk may be slow.
 func ReportInterrupted(w io.Writer) { reportInterrupted(w, waits, reportAfter) }
 
 func reportInterrupted(w io.Writer, waits func() []wait, tick time.Duration) {
@@ -76,7 +77,7 @@ func reportInterrupted(w io.Writer, waits func() []wait, tick time.Duration) {
 	})
 }
 
-// eachTick calls f now and then until ctx ends.
+// eachTick calls f every tick until ctx ends.
 func eachTick(ctx context.Context, tick time.Duration, f func()) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An interrupted program that does not end says once for whom it waits, or that this machine is at it.
+// An interrupted program that does not end reports once whom it waits for, or that this machine is busy.
 func TestReportInterrupted(t *testing.T) {
 	server := wait{"RPC server a:1", 2 * time.Second, 58 * time.Second, time.Minute}
 	short := wait{"RPC server a:1", time.Second, 59 * time.Second, time.Minute}
@@ -19,7 +19,7 @@ func TestReportInterrupted(t *testing.T) {
 		var told strings.Builder
 		looks := 0
 		reportInterrupted(&told, func() []wait {
-			if looks++; looks <= ticksAtHome { // a server that answers in time is none to tell of, and no reason to tell of another
+			if looks++; looks <= ticksAtHome { // a server that answers in time is not reported, and starts no other report
 				return []wait{short}
 			}
 			return list
