@@ -16,10 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// advice is a command of scripts: [!] advice own|llama.cpp [ARG...] runs the command lines that the
-// last program advised, with arguments appended, by a shell. Commands of these programs run as they
-// are; commands of llama.cpp run by stand-ins that know its flags, or by llama.cpp itself in
-// interop tests. They print to stdout and stderr of the script.
+// advice is a command of scripts: [!] advice own|llama.cpp [ARG...] runs in a shell the command lines that the
+// last program advised, with the arguments appended. Commands of these programs run unchanged. Commands of
+// llama.cpp run as stand-ins that know its flags; in interop tests llama.cpp itself runs. Their output becomes
+// the script's stdout and stderr.
 func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || args[0] != "own" && args[0] != "llama.cpp" {
 		ts.Fatalf("usage: advice own|llama.cpp [ARG...]")
@@ -52,9 +52,8 @@ func (s *scripts) advice(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// again is a command of scripts: [!] again REGEXP PROGRAM [ARG...] runs a program with the flags
-// that the last one has advised, which are the first group of the expression, as a shell takes
-// them.
+// again is a command of scripts: [!] again REGEXP PROGRAM [ARG...] runs a program with the flags that the last
+// program advised: the first group of the expression, split as by a shell.
 func again(ts *testscript.TestScript, neg bool, args []string) {
 	text := ts.ReadFile("stdout") + ts.ReadFile("stderr")
 	match := regexp.MustCompile(args[0]).FindStringSubmatch(text)
@@ -66,10 +65,10 @@ func again(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// An advisedLine is a command line that a program advises, and what it is for.
+// An advisedLine is a command line that a program advises, and its purpose.
 type advisedLine struct{ title, line string }
 
-// advised are the command lines that a text advises: each is indented, below what it is for.
+// advised returns the command lines that a text advises: each is indented below its purpose.
 func advised(text string) (list []advisedLine) {
 	title := ""
 	for line := range strings.Lines(text) {
@@ -83,8 +82,8 @@ func advised(text string) (list []advisedLine) {
 	return list
 }
 
-// sourceTitles returns the titles of advice in the source of the test's folder, and of the packages
-// that programs share, all of which finetune uses.
+// sourceTitles returns the titles of advice in the sources of the test's folder and of examples/internal;
+// finetune uses all of those packages.
 func sourceTitles() (titles []string, err error) {
 	patterns := []string{"*.go"}
 	if here, err := filepath.Abs("."); err == nil && filepath.Base(here) == "finetune" {
@@ -110,7 +109,7 @@ func sourceTitles() (titles []string, err error) {
 
 var adviceFor = regexp.MustCompile(`cli\.Advice\{\s*For:\s*"([^"]+)"`)
 
-// partsOf are the program of a command line with its command, and with each flag.
+// partsOf returns the program of a command line with its command, and again with each flag.
 func partsOf(line string) (parts []string) {
 	program := ""
 	for i, word := range strings.Fields(strings.TrimPrefix(line, "go run ")) {
@@ -130,10 +129,10 @@ func partsOf(line string) (parts []string) {
 
 var isFlag = regexp.MustCompile(`^--?[a-z][a-z-]*$`)
 
-// testRun is the pattern of the tests that are run.
+// testRun returns the pattern of -run.
 func testRun() string { return flag.Lookup("test.run").Value.String() }
 
-// buildProgram builds another of the programs, once, and gives its path.
+// buildProgram builds another program of the module once, and returns its path.
 func buildProgram(name string) (string, error) {
 	built.Lock()
 	defer built.Unlock()
@@ -156,8 +155,8 @@ var built = struct {
 	programs map[string]string
 }{programs: map[string]string{}}
 
-// programFolder is where package testscript puts the programs under test; it and what is beside
-// it are removed at the end.
+// programFolder returns the folder in which testscript puts the programs under test. Its parent folder is
+// removed at the end.
 func programFolder() string {
 	first, _, _ := strings.Cut(os.Getenv("PATH"), string(filepath.ListSeparator))
 	return first

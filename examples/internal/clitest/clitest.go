@@ -21,7 +21,7 @@ import (
 // Main is [testutil.Main] for tests that start programs: each name is a command
 // of testscript and of package os/exec.
 //
-// The programs are not to ignore interrupts because a shell started the tests in the background.
+// A shell that runs the tests in the background ignores interrupts; the programs must not.
 func Main(m *testing.M, programs map[string]func()) {
 	name := filepath.Base(os.Args[0])
 	if standIn := standIns[name]; standIn != nil {
@@ -29,7 +29,7 @@ func Main(m *testing.M, programs map[string]func()) {
 	}
 	programs[serverProgram] = serveRPC
 	if ops := strings.Fields(os.Getenv("GOGGML_TEST_LACK")); ops != nil {
-		testhook.Lack(ops...) // of devices that the programs have
+		testhook.Lack(ops...) // pretend that devices lack these ops
 	}
 	_, isProgram := programs[name]
 	if !isProgram && signal.Ignored(os.Interrupt) {
@@ -39,9 +39,8 @@ func Main(m *testing.M, programs map[string]func()) {
 	testscript.Main(testutil.Checked(m), programs)
 }
 
-// Stop runs a program, sends it a signal once it has printed a line with a text
-// to its standard error, demands that it ends by the signal (an interrupt: with
-// exit code 130), and returns what it printed there.
+// Stop runs a program and sends it a signal once a line of its standard error contains after. It requires that
+// the signal ends the program (an interrupt: with exit code 130), and returns its standard error.
 func Stop(t *testing.T, c *exec.Cmd, sig syscall.Signal, after string) string {
 	t.Helper()
 	stderr, err := c.StderrPipe()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What no message should have is found, and what looks like it is not.
+// checkMessage finds forbidden texts, and accepts texts that resemble them.
 func TestCheckMessage(t *testing.T) {
 	for _, line := range []string{
 		"an adapter of LoRA, AdamW, RoPE, ChatML", "1 token, 11 tokens", "at least 1 is", "step 1/2  loss 1.5", "GGUF and BF16",
@@ -26,7 +26,7 @@ func TestAdvised(t *testing.T) {
 	require.Equal(t, []string{"generate --prompt", "generate"}, partsOf(list[1].line))
 }
 
-// The stand-ins of llama.cpp refuse what it refuses.
+// Stand-ins of llama.cpp reject what llama.cpp rejects.
 func TestStockFlags(t *testing.T) {
 	t.Setenv(StockRun, "")
 	require.Zero(t, checkFlags("llama-cli", []string{"-m", "clitest.go", "--lora", `"clitest.go"`, "--jinja", "-n", "3"}))

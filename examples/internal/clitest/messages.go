@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// checkMessage demands of a line that a program prints what its user can ask of each.
+// checkMessage validates a line that a program prints: style and wording.
 func checkMessage(line string) error {
 	if name, err := goName(line); name != "" || err != nil {
 		return errors.Join(err, fmt.Errorf("a message has the Go name %s, which its reader does not know: %s", name, line))
@@ -26,14 +26,14 @@ func checkMessage(line string) error {
 	return nil
 }
 
-// oneOfMany matches a single thing in the plural.
+// oneOfMany matches a count of 1 with a plural.
 var oneOfMany = regexp.MustCompile(`(^|[ (])1 (` + strings.Join([]string{
 	"adapters", "arguments", "bytes", "calls", "characters", "columns", "devices", "dimensions", "elements", "epochs", "examples", "fields", "files", "flags", "folders", "heads", "keys", "layers",
 	"lines", "matrices", "messages", "models", "parameters", "positions", "prompts", "records", "rows", "runs", "samples", "sequences", "steps", "tensors",
 	"texts", "threads", "tokens", "turns", "values", "weights", "warnings", "words",
 }, "|") + `)\b`)
 
-// goName is an exported name of the library in a line, "" if there is none.
+// goName returns an exported Go name of the library in a line, or "".
 func goName(line string) (string, error) {
 	names, err := exportedNames()
 	for _, word := range words.FindAllString(line, -1) {
@@ -44,14 +44,13 @@ func goName(line string) (string, error) {
 	return "", err
 }
 
-// words matches words with several capitals, as Go names of several words are.
+// words matches words with several capitals, as in Go names.
 var words = regexp.MustCompile(`\b[A-Z]\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{2,}[a-z]\w+`)
 
-// known are names of the library that are words of the field.
+// known are Go names that are also terms of the field.
 var known = strings.Fields("AdamW LoRA NEFTune RoPE")
 
-// exportedNames are the exported names of the library's packages that do not look like a word of a
-// message.
+// exportedNames returns the exported names of the library that cannot be ordinary words of a message.
 var exportedNames = sync.OnceValues(func() (map[string]bool, error) {
 	names := map[string]bool{}
 	add := func(ids ...*ast.Ident) {

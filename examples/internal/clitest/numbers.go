@@ -16,10 +16,9 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// Numbers gives each flag of a number 0, -1, the largest value of its type, one beyond it, NaN
-// and infinity, and demands that each is taken or refused by the name of the flag, with the
-// value and what is allowed. It logs a table of what becomes of each, and returns the number
-// of flags.
+// Numbers gives each numeric flag 0, -1, the largest value of its type, one more, NaN and infinity. It requires
+// that each value is accepted, or rejected by an error with the flag's name, the value and the allowed range.
+// It logs a table of the results and returns the number of flags.
 func Numbers(t *testing.T, name string, flags any, options ...kong.Option) int {
 	t.Helper()
 	options = append(options, kong.Exit(func(int) { t.Fatal("exit") }), kong.Writers(io.Discard, io.Discard))
@@ -47,7 +46,7 @@ func Numbers(t *testing.T, name string, flags any, options ...kong.Option) int {
 	return count
 }
 
-// IsNumber reports whether the value of a flag is one, or a duration.
+// IsNumber reports whether a flag's value is a number or a duration.
 func IsNumber(f *kong.Flag) bool {
 	switch number(f).Kind() {
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float32, reflect.Float64:
@@ -56,7 +55,7 @@ func IsNumber(f *kong.Flag) bool {
 	return false
 }
 
-// number is the type of a flag that may be a pointer.
+// number returns the type of a flag, without a pointer.
 func number(f *kong.Flag) reflect.Type {
 	if typ := f.Target.Type(); typ.Kind() == reflect.Pointer {
 		return typ.Elem()
@@ -64,7 +63,7 @@ func number(f *kong.Flag) reflect.Type {
 	return f.Target.Type()
 }
 
-// Extremes are 0, -1, the largest value of a flag, what is beyond it, NaN and infinity.
+// Extremes returns 0, -1, the largest value of a flag, one more, NaN and infinity.
 func Extremes(f *kong.Flag) []string {
 	largest, beyond := "9223372036854775807", "9223372036854775808"
 	switch typ := number(f); {
@@ -88,7 +87,7 @@ func outcome(t *testing.T, p *cli.Parser, command *kong.Node, f *kong.Flag, valu
 		args = []string{command.Name}
 	}
 	for _, other := range command.Flags {
-		other.Set = false // as it is in a new process
+		other.Set = false // as in a new process
 		if other.Required || other.Tag.Has("needed") {
 			args = append(args, "--"+other.Name+"=x")
 		}

@@ -22,8 +22,8 @@ import (
 // serverProgram is the name of a program that serves the CPU to the programs under test.
 const serverProgram = "serve-rpc"
 
-// serveRPC is that program: serve-rpc ENDPOINT BYTES, of which clients can have so many, 0 for all. It ends with its
-// standard input.
+// serveRPC is the program serve-rpc ENDPOINT BYTES. BYTES limits the memory of clients; 0 is no limit. The
+// program ends when its standard input does.
 func serveRPC() {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -34,7 +34,8 @@ func serveRPC() {
 	os.Exit(1)
 }
 
-// serve starts a server for the rest of a script: serve NAME [BYTES] gives its endpoint to the variable.
+// serve is a command of scripts: serve NAME [BYTES] starts a server until the script ends, and sets the
+// variable NAME to its endpoint.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: serve NAME [BYTES]")
@@ -49,10 +50,10 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], endpoint)
 }
 
-// StartServer starts a server for the rest of a test, which may end it.
+// StartServer starts a server that runs until the test ends; the test may stop it earlier.
 func StartServer(t *testing.T) (endpoint string, process *exec.Cmd) { return StartSmallServer(t, "0") }
 
-// StartSmallServer starts one of which programs can have so many bytes, 0 for all.
+// StartSmallServer starts a server that limits the memory of clients in bytes; 0 is no limit.
 func StartSmallServer(t *testing.T, memory string) (endpoint string, process *exec.Cmd) {
 	t.Helper()
 	endpoint, process, stop, err := startServer(memory)
@@ -89,7 +90,7 @@ func startServer(memory string) (endpoint string, process *exec.Cmd, stop func()
 		if listens(endpoint, ended) {
 			return endpoint, server, func() {
 				stdin.Close()
-				server.Process.Signal(syscall.SIGCONT) // where a test has stopped it
+				server.Process.Signal(syscall.SIGCONT) // in case a test has stopped it
 				<-ended
 			}, nil
 		}
@@ -97,7 +98,7 @@ func startServer(memory string) (endpoint string, process *exec.Cmd, stop func()
 	return "", nil, nil, errors.New("no server comes up")
 }
 
-// listens waits until a server listens, or has ended.
+// listens waits until the server listens or has ended, and reports whether it listens.
 func listens(endpoint string, ended <-chan struct{}) bool {
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if c, err := net.Dial("tcp4", endpoint); err == nil {

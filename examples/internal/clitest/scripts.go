@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// RunScripts is testscript.Run, whose scripts have an environment of their own, with the settings of the race detector and
-// of Vulkan, and the commands advice, again, serve and close-losses. When all have ended, it holds what the programs printed to what is demanded of
-// every message, and that each program and flag that they advise was run as advised.
+// RunScripts runs testscript.Run. The scripts have an environment of their own, which keeps the settings of the
+// race detector and of Vulkan, and the commands advice, again, serve and close-losses. After all scripts it
+// checks every message that the programs printed, and that every program and flag that they advised was run.
 func RunScripts(t *testing.T, p testscript.Params) {
 	s := &scripts{printed: map[string]string{}, ran: map[string]bool{}, titles: map[string]bool{}}
 	prepare := p.Setup
@@ -33,21 +33,21 @@ func RunScripts(t *testing.T, p testscript.Params) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){"advice": s.advice, "again": again, "serve": serve, "close-losses": closeLosses}
 	maps.Copy(commands, p.Cmds)
 	p.Cmds = commands
-	if p.Files == nil && !strings.Contains(testRun(), "/") { // some scripts alone do not run all
+	if p.Files == nil && !strings.Contains(testRun(), "/") { // a subset of the scripts does not run all advice
 		t.Cleanup(func() { s.check(t) })
 	}
 	testscript.RunT(logged{t, s}, p)
 }
 
-// scripts records what several scripts have printed and run.
+// scripts records what all scripts printed and ran.
 type scripts struct {
 	mu      sync.Mutex
-	printed map[string]string // command lines that programs advise, by their parts
-	ran     map[string]bool   // parts of those that were run
-	titles  map[string]bool   // what these are for
+	printed map[string]string // advised command lines, by program and flag
+	ran     map[string]bool   // programs and flags that were run
+	titles  map[string]bool   // titles of the advice that was run
 }
 
-// logged is a test whose scripts are logged in full, for [scripts] to read.
+// logged is a test that also records the full logs of its scripts for [scripts].
 type logged struct {
 	*testing.T
 	s *scripts
@@ -66,7 +66,7 @@ func (l logged) Log(args ...any) {
 	}
 }
 
-// read takes what programs have printed from the log of a script.
+// read collects the output of programs from the log of a script.
 func (s *scripts) read(t *testing.T, log string) {
 	isOutput, isOurs, text := false, true, strings.Builder{}
 	for line := range strings.Lines(log) {
@@ -89,7 +89,7 @@ func (s *scripts) read(t *testing.T, log string) {
 	}
 }
 
-// check demands that all advice that the program can give was given, and run.
+// check requires that all advice in the sources was printed and run.
 func (s *scripts) check(t *testing.T) {
 	titles, err := sourceTitles()
 	assert.NoError(t, err)

@@ -11,13 +11,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// standIns stand for programs that advice names and that are not there. They are this test,
-// by another name.
+// standIns replace programs that advice names and that are not installed. Each is the test binary under another
+// name.
 var standIns = map[string]func(name string, args []string) int{
 	"go": runProgram, "llama-cli": checkFlags, "llama-completion": checkFlags,
 }
 
-// standInPath is a folder of the script with the stand-ins.
+// standInPath returns a folder of the script that contains the stand-ins.
 func standInPath(ts *testscript.TestScript) string {
 	folder := ts.MkAbs(".stand-ins")
 	ts.Check(os.MkdirAll(folder, 0o700))
@@ -31,8 +31,7 @@ func standInPath(ts *testscript.TestScript) string {
 	return folder
 }
 
-// runProgram stands in for go run with programs of this module: it runs the ones built from this
-// tree.
+// runProgram replaces go run of this module's programs: it runs the programs built from this tree.
 func runProgram(_ string, args []string) int {
 	if len(args) < 2 || args[0] != "run" {
 		return fail("go run alone is known, not go %v", args)
@@ -46,7 +45,7 @@ func runProgram(_ string, args []string) int {
 	return become(program, args[2:]...)
 }
 
-// become runs another program, with its streams.
+// become runs another program with this process's streams, and returns 0, or the status of a failure.
 func become(program string, args ...string) int {
 	c := exec.Command(program, args...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -56,18 +55,18 @@ func become(program string, args ...string) int {
 	return 0
 }
 
-// stockFlags has a file of each of llama.cpp's programs, with a line for each flag: its names,
-// and = before what a value of it is.
+// stockFlags has a file for each of llama.cpp's programs, with a line for each flag: its names, and = before an
+// example of its value.
 //
 //go:embed stock
 var stockFlags embed.FS
 
-// StockRun is the environment variable that names the program that runs llama.cpp's own programs,
-// in place of the stand-ins.
+// StockRun is the environment variable that names the program which runs llama.cpp's own programs instead of
+// the stand-ins.
 const StockRun = "GOGGML_TEST_LLAMACPP"
 
-// checkFlags is a program of llama.cpp that knows its flags: it demands that all are its own, with
-// values where they have some, and that the files that they name are there. It prints them, a line each.
+// checkFlags stands in for a program of llama.cpp. It requires that all flags are the program's own, have
+// values where they need them, and name existing files. It prints them, a line each.
 func checkFlags(name string, args []string) int {
 	if run := os.Getenv(StockRun); run != "" {
 		return become(run, append([]string{name}, args...)...)
@@ -107,8 +106,8 @@ func checkFlags(name string, args []string) int {
 	return 0
 }
 
-// stockPaths are the files that a value names: of --lora several, with commas between, and
-// quoted as in a table of such.
+// stockPaths returns the files in a flag's value. --lora takes several, separated by commas and quoted as in
+// CSV.
 func stockPaths(flag, value string) []string {
 	if flag != "--lora" {
 		return []string{value}
