@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The printed address is one that other machines reach, and opens with the run that is trained.
+// The printed address is reachable from other machines, and opens the run that trains.
 func TestReachable(t *testing.T) {
 	interfaces := func(list ...string) func() ([]net.Addr, error) {
 		return func() (found []net.Addr, err error) {

@@ -23,20 +23,20 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// DefaultAddress is where a dashboard listens where nothing else is said: any free port, on this machine alone.
+// DefaultAddress is the default address: any free port, on this machine only.
 const DefaultAddress = "127.0.0.1:0"
 
 // A Server shows the runs of a folder. Close it, or end the context of Serve.
 type Server struct {
 	listener net.Listener
-	patience time.Duration // with clients that send nothing, or read nothing
+	patience time.Duration // timeout for clients that send or read nothing
 	runs     *folder
-	token    string // of addresses that other machines reach; "" for loopback
-	run      string // that URL opens with; "" for the newest
+	token    string // required if other machines reach the address; "" for loopback
+	run      string // opened by URL; "" for the newest
 }
 
-// Listen opens the address. If other machines reach it, it requires a token, which is in URL: whoever has it sees the
-// training data.
+// Listen opens the address. If other machines can reach it, clients need a token, which URL contains: with it
+// they see the training data.
 func Listen(address, path string) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -59,10 +59,10 @@ func isLoopback(a net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// Open lets URL open the page with the run in a folder.
+// Open makes URL open the page with the run in a folder.
 func (s *Server) Open(path string) { s.run = s.runs.nameOf(path) }
 
-// URL returns the address for a browser. For an address that stands for the whole machine it has one that other
+// URL returns the address for a browser. If the server listens on all interfaces, URL has an address that other
 // machines reach.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "http", Host: reachable(s.listener.Addr(), net.InterfaceAddrs), Path: "/"}
@@ -71,13 +71,13 @@ func (s *Server) URL() string {
 	}
 	text := u.String()
 	if s.run != "" {
-		text += "#" + url.Values{"run": {s.run}}.Encode() // as the page itself remembers its choice
+		text += "#" + url.Values{"run": {s.run}}.Encode() // the page stores its choice in the same form
 	}
 	return text
 }
 
-// reachable returns an address with a port. For an unspecified address it takes the first network interface that other
-// machines reach, IPv4 first.
+// reachable returns an address with a port. If the address is unspecified, it takes the first network interface
+// that other machines reach, IPv4 first.
 func reachable(a net.Addr, interfaces func() ([]net.Addr, error)) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
@@ -102,7 +102,7 @@ func reachable(a net.Addr, interfaces func() ([]net.Addr, error)) string {
 // Close stops listening.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Serve answers until the context ends, which is no error.
+// Serve answers until the context ends; that end is no error.
 func (s *Server) Serve(ctx context.Context) error {
 	h := &http.Server{Handler: s.guard(s.handler()), ReadTimeout: s.patience, WriteTimeout: 3 * s.patience, IdleTimeout: s.patience, MaxHeaderBytes: 1 << 16}
 	stop := context.AfterFunc(ctx, func() {
@@ -134,8 +134,8 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// inlineScript lets the page run its one inline script, by its hash: it adds the slash that relative addresses need, where a
-// proxy shows the page under a prefix without one.
+// inlineScript allows the page's one inline script by its hash. The script adds the slash that relative
+// addresses need if a proxy shows the page under a prefix without one.
 var inlineScript = func() string {
 	page, err := assets.ReadFile("assets/index.html")
 	if err != nil {
@@ -149,8 +149,8 @@ var inlineScript = func() string {
 
 const tokenCookie = "dashboard-token"
 
-// guard admits clients that have the token, and refuses host names that another site has given this address (DNS
-// rebinding). The page loads nothing from elsewhere and sends nothing there.
+// guard admits clients with the token, and refuses host names that another site has pointed at this address
+// (DNS rebinding). The page loads nothing from elsewhere and sends nothing elsewhere.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -183,7 +183,7 @@ func (s *Server) isToken(given string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) == 1
 }
 
-// knowsHost reports whether the name by which the page was opened is an address, or this machine's own name for itself.
+// knowsHost reports whether the host name of a request is an IP address, or a name of this machine.
 func (s *Server) knowsHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Server) knowsHost(host string) bool {
 	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")) != nil
 }
 
-// Describe says where the page is.
+// Describe reports the address of the page.
 func (s *Server) Describe() string {
 	text := "dashboard: " + s.URL()
 	if s.token != "" {

@@ -32,7 +32,7 @@ func makeRun(t *testing.T, path string, steps int) {
 	write("metrics.jsonl", lines.String())
 }
 
-// serve starts a server, and gives a function that gets a path of it.
+// serve starts a server, and returns it with a function that requests a path.
 func serve(t *testing.T, address, folder string) (*Server, func(path string) (*http.Response, string)) {
 	t.Helper()
 	s, err := Listen(address, folder)
@@ -70,7 +70,7 @@ func list(t *testing.T, get func(path string) (*http.Response, string)) (rows []
 	return answer.Runs, answer.Faults
 }
 
-// The page, its parts, and what is read of runs; nothing outside of the folder.
+// The server serves the page, its parts, and the files of runs, but nothing outside the folder.
 func TestDashboard(t *testing.T) {
 	folder := t.TempDir()
 	makeRun(t, filepath.Join(folder, "runs", "first"), 4)
@@ -132,7 +132,7 @@ func TestDashboard(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, post.StatusCode)
 }
 
-// Another name of this machine's address, which a site can make, is refused.
+// A request by another host name, which a site can point at this address, is refused.
 func TestOtherNames(t *testing.T) {
 	s, _ := serve(t, DefaultAddress, t.TempDir())
 	for host, want := range map[string]int{"evil.example": 403, "evil.example:80": 403, "localhost:1": 200, "127.0.0.1": 200, "[::1]:80": 200} {

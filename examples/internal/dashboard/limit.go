@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// maxConnections bounds the files and the memory that browsers take of a process that trains.
+// maxConnections limits the files and memory that browsers take from a process that trains.
 const maxConnections = 32
 
-// A limited listener accepts connections up to a number; further ones wait in the system until one is closed.
+// A limited listener limits the number of open connections; further ones wait in the system.
 type limited struct {
 	net.Listener
-	open   chan struct{} // an element for each connection
+	open   chan struct{} // one element per connection
 	closed chan struct{}
 	once   sync.Once
 }
@@ -20,7 +20,7 @@ func limit(l net.Listener, most int) net.Listener {
 	return &limited{Listener: l, open: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits for a connection, and before that for its place.
+// Accept waits for a free slot, then for a connection.
 func (l *limited) Accept() (net.Conn, error) {
 	select {
 	case l.open <- struct{}{}:
@@ -35,19 +35,19 @@ func (l *limited) Accept() (net.Conn, error) {
 	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.open })}, nil
 }
 
-// Close ends Accept, too, where it waits for a place.
+// Close also ends an Accept that waits for a slot.
 func (l *limited) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// A limitedConn has a place until it is closed.
+// A limitedConn occupies a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	release func()
 }
 
-// Close gives the place to another connection.
+// Close frees the slot.
 func (c *limitedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients that send nothing, or read nothing, have a bounded number of connections for a bounded time, and then others are served.
+// Clients that send or read nothing hold a bounded number of connections for a bounded time; then others are
+// served.
 func TestClientsThatHoldConnections(t *testing.T) {
 	folder := t.TempDir()
 	makeRun(t, filepath.Join(folder, "run"), 20_000)

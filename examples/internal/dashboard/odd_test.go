@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// Of a file with broken lines the others are shown, and nothing that is no line of it.
+// The valid lines of a file with broken lines are shown, and nothing else of it.
 func TestBrokenLines(t *testing.T) {
 	folder := t.TempDir()
 	run := filepath.Join(folder, "run")
@@ -68,7 +68,7 @@ func TestBrokenLines(t *testing.T) {
 	require.Equal(t, "null\n", text, "a file that is no history is not shown")
 }
 
-// Folders that look like a run but are none are reported, and the others are shown.
+// Invalid folders that look like a run are reported; the other runs are shown.
 func TestOddFolders(t *testing.T) {
 	folder := t.TempDir()
 	_, get := serve(t, DefaultAddress, folder)
@@ -85,7 +85,7 @@ func TestOddFolders(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "config", "config.yaml"), []byte("a: [\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "nothing", "below"), 0o700))
 	names := []string{"good", "with\nlines", "with #?&%20 +", "<script>", "-", "日本語"}
-	if runtime.GOOS == "linux" { // where names are bytes
+	if runtime.GOOS == "linux" { // names may be any bytes
 		names = append(names, "not\xffUTF-8")
 	}
 	for _, name := range names[1:] {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a neighbouring folder has in place of a file, the page is served, with the other runs.
+// The page shows all other runs, whatever stands in place of a file in one folder.
 func TestOddFiles(t *testing.T) {
 	for kind, make := range map[string]func(path string) error{
 		"pipe":       func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -49,7 +49,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// writeSparse writes a file of zeros that takes no room on the disk.
+// writeSparse writes a file of zeros that takes no disk space.
 func writeSparse(path string, size int64) error {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return err

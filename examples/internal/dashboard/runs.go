@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// folder is where the runs are, and what is known of their metrics.
+// A folder contains runs; tails has the parsed part of their metrics.
 type folder struct {
 	path string
 
@@ -28,7 +28,7 @@ type folder struct {
 
 // A row is a run in the list.
 type row struct {
-	Name     string   `json:"name"` // path of its folder, relative to the folder of all runs
+	Name     string   `json:"name"` // path of the run's folder, relative to the folder of all runs
 	Model    string   `json:"model"`
 	Data     []string `json:"data"`
 	Step     int      `json:"step"`
@@ -37,9 +37,9 @@ type row struct {
 	BestLoss *float64 `json:"best_loss,omitempty"`
 	Time     string   `json:"time"`
 	State    string   `json:"state"`
-	Status   string   `json:"status"`  // the state with the time taken and left
-	Samples  string   `json:"samples"` // changes with them
-	Broken   string   `json:"-"`       // what of the metrics cannot be read
+	Status   string   `json:"status"`  // state, time taken and time left
+	Samples  string   `json:"samples"` // changes when the samples do
+	Broken   string   `json:"-"`       // error of the metrics
 }
 
 // nameOf returns the name of a run in the folder, which may itself be a run. Names need not be UTF-8,
@@ -84,7 +84,7 @@ func (f *folder) rowOf(r *runs.Run) row {
 	return x
 }
 
-// list gives the runs, and what is wrong with folders that look like one.
+// list answers with the runs, and the errors of folders that look like one.
 func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 	answer := struct {
 		Runs   []row    `json:"runs"`
@@ -105,8 +105,7 @@ func (f *folder) list(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, answer)
 }
 
-// named returns the run that a request names. If there is none it answers with an error and returns
-// nil.
+// named returns the run that a request names. If none exists, it answers with an error and returns nil.
 func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	name := r.URL.Query().Get("name")
 	path := f.path
@@ -116,7 +115,7 @@ func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	if found, err := runs.Open(path); err == nil && filepath.IsLocal(filepath.FromSlash(name)) && f.nameOf(found.Path) == name {
 		return found
 	}
-	if strings.ContainsRune(name, '\uFFFD') { // as nameOf writes what is not UTF-8
+	if strings.ContainsRune(name, '\uFFFD') { // nameOf replaces bytes that are not UTF-8
 		list, _ := runs.List(f.path)
 		if i := slices.IndexFunc(list, func(r *runs.Run) bool { return f.nameOf(r.Path) == name }); i >= 0 {
 			return list[i]
@@ -126,14 +125,14 @@ func (f *folder) named(w http.ResponseWriter, r *http.Request) *runs.Run {
 	return nil
 }
 
-// describe gives the settings of a run and the commands that it was made by.
+// describe answers with the settings of a run and its command lines.
 func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 	of := f.named(w, r)
 	if of == nil {
 		return
 	}
 	text := func(name string) string {
-		b, _ := filelink.Read(filepath.Join(of.Path, name), filelink.MaxText) // which an older run may not have
+		b, _ := filelink.Read(filepath.Join(of.Path, name), filelink.MaxText) // absent in older runs
 		return string(b)
 	}
 	writeJSON(w, struct {
@@ -145,8 +144,8 @@ func (f *folder) describe(w http.ResponseWriter, r *http.Request) {
 	}{text(run.Config), text(run.Commands), of.Manifest.Program, of.Manifest.GGML, of.Manifest.Files})
 }
 
-// metrics gives lines of the metrics behind those that the page has, null for broken ones, and says by version and from which these are. There are
-// more until next is from.
+// metrics answers with the lines of the metrics that the page lacks, null for broken ones. version and from
+// identify their position. More lines follow until next equals from.
 func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	of := f.named(w, r)
 	if of == nil {
@@ -179,23 +178,23 @@ func (f *folder) metrics(w http.ResponseWriter, r *http.Request) {
 	writeLines(w, lines)
 }
 
-// samples gives what the model made of the prompt of the run.
+// samples answers with the replies to the run's prompts.
 func (f *folder) samples(w http.ResponseWriter, r *http.Request) {
 	of := f.named(w, r)
 	if of == nil {
 		return
 	}
-	list, _ := of.Samples() // which a run without a prompt has not
+	list, _ := of.Samples() // a run without prompts has none
 	w.Header().Set("Content-Type", "application/jsonl; charset=utf-8")
 	writeLines(w, list)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	_ = json.NewEncoder(w).Encode(value) // to a browser that may have gone
+	_ = json.NewEncoder(w).Encode(value) // the browser may be gone
 }
 
-// writeLines writes values that have been read, so that the page gets no line that is broken.
+// writeLines writes values that were parsed, so the page gets no broken line.
 func writeLines[T any](w http.ResponseWriter, list []T) {
 	lines := json.NewEncoder(w)
 	for _, value := range list {

@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A tail is how far the metrics of a run have been read: a page asks each second, and reads what is new.
+// A tail is the parsed part of a run's metrics. The page asks each second, and only new lines are read.
 type tail struct {
 	info     os.FileInfo
-	number   int   // counts files that were replaced by another one, as a run that goes on begins its metrics anew
-	read     int64 // bytes, of whole lines
+	number   int   // counts replaced files: a continued run starts its metrics anew
+	read     int64 // bytes of whole lines
 	progress run.Progress
 }
 
-// tailOf reads what is new in the metrics of a run.
+// tailOf reads the new lines in the metrics of a run.
 func (f *folder) tailOf(r *runs.Run) (tail, error) {
 	path := r.MetricsPath()
 	file, info, err := filelink.Open(path)
@@ -59,17 +59,18 @@ func (f *folder) tailOf(r *runs.Run) (tail, error) {
 	return *t, nil
 }
 
-// chunk is how much of a file is read at once.
+// chunk is the size of one read.
 const chunk = 4 << 20
 
-// readLines reads the whole lines of metrics in a part of a file, nil for those that are broken, and gives the end of the last.
+// readLines parses the whole lines in a part of a file; broken lines are nil. It returns the end of the last
+// line.
 func readLines(file io.ReaderAt, from, to int64, add func(*run.Line)) (next int64, err error) {
 	text, err := io.ReadAll(io.NewSectionReader(file, from, to-from))
 	if err != nil {
 		return from, err
 	}
 	end := bytes.LastIndexByte(text, '\n') + 1
-	if end == 0 && len(text) == chunk { // of a line that is too long for one
+	if end == 0 && len(text) == chunk { // the line is longer than a chunk
 		end = len(text)
 	}
 	for line := range bytes.Lines(text[:end]) {

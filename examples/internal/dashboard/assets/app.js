@@ -1,6 +1,6 @@
 "use strict";
 
-// The curves of a run: what a line of metrics has under a key.
+// The curves of a run: each draws one key of the metrics.
 const charts = [
   { title: "Loss", key: "loss", smooth: true },
   { title: "Held-out loss", key: "eval_loss" },
@@ -13,19 +13,19 @@ const charts = [
 const light = ["#1f6fd1", "#c2410c", "#15803d", "#9333ea", "#b91c1c", "#0f766e"];
 const dark = ["#6cb0ff", "#fb923c", "#4ade80", "#c084fc", "#f87171", "#2dd4bf"];
 const wait = 1000, smoothing = 0.9;
-const listEvery = 5; // waits
+const listEvery = 5; // requests
 const wholeSteps = Array.from({ length: 24 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3)); // between ticks
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const runs = new Map(); // by name: { row, lines, version, next, shown, color, at }
-let order = [];         // of names, as the server lists them
-let faults = [];        // what is wrong with folders that look like runs
-let seen = 0;           // runs, by which they have colours
-let drawn = "";         // what the charts have
+let order = [];         // names, in the server's order
+let faults = [];        // errors of folders that look like runs
+let seen = 0;           // number of runs so far; selects the colour of the next one
+let drawn = "";         // key of the charts on the page
 
 const $ = (id) => document.getElementById(id);
 
-// element makes one with text, which is never mark-up.
+// element creates an element. Its text is never parsed as HTML.
 function element(name, text, attributes = {}) {
   const e = document.createElement(name);
   if (text !== undefined) e.textContent = text;
@@ -33,7 +33,7 @@ function element(name, text, attributes = {}) {
   return e;
 }
 
-// get gives what the program answers, null where it has no such thing; it fails where nothing answers.
+// get returns the server's answer, or null if it answers 404. It throws if nothing answers.
 async function get(path) {
   const answer = await fetch(path, { cache: "no-store" });
   return answer.ok ? answer : null;
@@ -56,7 +56,7 @@ async function readRuns() {
   for (const name of [...runs.keys()]) if (!order.includes(name)) runs.delete(name);
 }
 
-// A choice of runs survives a reload.
+// The choice of runs survives a reload.
 function remembered(name) {
   const chosen = new URLSearchParams(location.hash.slice(1)).getAll("run");
   return chosen.length ? chosen.includes(name) : null;
@@ -68,12 +68,13 @@ function remember() {
   history.replaceState(null, "", "#" + chosen);
 }
 
-// readMetrics reads what is new of a run, by as many answers as it takes, and reports whether there is any.
+// readMetrics fetches the new metrics of a run, in as many requests as needed, and reports whether there were
+// any.
 async function readMetrics(name) {
   const run = runs.get(name);
   for (let isNew = false; ; isNew = true) {
     const answer = await get("metrics.jsonl?" + query({ name, version: run.version, from: run.next }));
-    if (!answer) return isNew; // it has none yet
+    if (!answer) return isNew; // no metrics yet
     const text = await answer.text();
     const version = answer.headers.get("Metrics-Version"), next = answer.headers.get("Metrics-Next");
     if (answer.headers.get("Metrics-From") === "0") run.lines = [];
@@ -87,7 +88,7 @@ async function readMetrics(name) {
 const digits = (x) => (x === undefined || x === null ? "–" : x.toFixed(4));
 
 function drawRuns() {
-  const focused = document.activeElement; // which moving takes away
+  const focused = document.activeElement; // moving an element removes its focus
   const body = $("runs").tBodies[0];
   const boxes = new Map([...body.querySelectorAll("input")].map((box) => [box.value, box]));
   const rows = order.map((name) => {
@@ -112,7 +113,7 @@ function drawRuns() {
   if (focused && body.contains(focused)) focused.focus();
 }
 
-// table is what a chart draws: steps, and of each run a column, or two where there is a smoothed one.
+// table returns the columns of a chart: steps, then for each run one column, or two if a smoothed one exists.
 function table(chart, names) {
   const tables = [], series = [{ label: "step" }];
   for (const name of names) {
@@ -123,7 +124,7 @@ function table(chart, names) {
       const y = line[chart.key];
       if (y === undefined) continue;
       const last = steps.at(-1);
-      if (isBroken && line.step > last + 1) { // a gap, where lines cannot be read
+      if (isBroken && line.step > last + 1) { // a gap for unreadable lines
         steps.push(last + 1);
         values.push(null);
         smoothed.push(null);
@@ -147,7 +148,8 @@ function table(chart, names) {
   return { data: uPlot.join(tables.length ? tables : [[[], []]]), series };
 }
 
-// lone finds the values between two gaps, which a line does not show. Steps of other runs are undefined, gaps are null.
+// lone finds values between two gaps, which a line would not show. undefined marks steps of other runs, null
+// marks gaps.
 function lone(values) {
   const own = [...values.keys()].filter((i) => values[i] !== undefined);
   const isGap = (k) => (values[own[k]] ?? null) === null;
@@ -159,8 +161,8 @@ const drawnKey = () => JSON.stringify([shown(), scheme.matches]);
 function drawCharts() {
   const names = shown();
   const key = drawnKey();
-  const box = $("charts"); // a chart without a point is not there
-  if (key !== drawn) { // others than before: anew
+  const box = $("charts"); // a chart without points has no box
+  if (key !== drawn) { // other charts than before: rebuild
     for (const chart of charts) if (chart.plot) { chart.plot.destroy(); chart.plot = null; }
     box.replaceChildren();
     drawn = key;
@@ -180,7 +182,7 @@ function drawCharts() {
   }
 }
 
-// short is a number as a person reads it.
+// short formats a number for people.
 function short(x) {
   const size = Math.abs(x);
   return size > 0 && (size < 0.001 || size >= 1e5) ? x.toExponential(1) : String(+x.toPrecision(3));
@@ -200,7 +202,7 @@ async function drawText() {
   const samples = [], settings = [];
   for (const name of shown()) {
     const lines = await get("samples.jsonl?" + query({ name })), about = await get("run.json?" + query({ name }));
-    if (!lines || !about) continue; // it is gone
+    if (!lines || !about) continue; // the run is gone
     const list = (await lines.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
     if (list.length) samples.push(details("samples of " + name, samplesOf(runs.get(name), list), true));
     const info = await about.json();
@@ -211,7 +213,7 @@ async function drawText() {
   replace($("about"), settings);
 }
 
-// replace puts parts in the place of those before: they are open as these were, and what had the focus has it.
+// replace replaces the parts in a box. Parts stay open if they were, and the focus stays.
 function replace(box, parts) {
   const before = new Map([...box.querySelectorAll("details")].map((d) => [d.dataset.key, d.open]));
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
@@ -229,8 +231,8 @@ function details(title, parts, open = false) {
 
 const texts = (parts) => parts.filter(([, text]) => text).flatMap(([name, text]) => [element("h3", name), element("pre", text)]);
 
-// samplesOf shows of each prompt what the base made of it, and what the model made after a step that is chosen: the last one,
-// as long as nobody chooses another.
+// samplesOf shows for each prompt the reply of the base model and the reply after the chosen step; by default
+// the last step.
 function samplesOf(run, lines) {
   return [...new Set(lines.map((s) => s.prompt))].flatMap((prompt) => {
     const all = lines.filter((s) => s.prompt === prompt), later = all.filter((s) => s.step > 0);
@@ -273,7 +275,7 @@ async function tick() {
     status.textContent = [order.length ? order.length + (order.length === 1 ? " run" : " runs") : "there is no run in this folder yet", ...faults].join("; ");
     status.classList.remove("lost");
   } catch (e) {
-    ticks = 0; // begin by the list again
+    ticks = 0; // list the runs again first
     status.textContent = "the program does not answer; the curves are those of before";
     status.classList.add("lost");
   }
