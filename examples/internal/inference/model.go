@@ -1,5 +1,5 @@
-// Package inference is shared by the programs that generate: the flags of a model with its
-// adapters, of computing and of sampling, and their meaning.
+// Package inference is shared by the programs that generate: the flags for a model with its adapters, for
+// computing and for sampling.
 package inference
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ModelFlags name a model and say how it is computed, for kong.
+// ModelFlags select a model and its computation, for kong.
 type ModelFlags struct {
 	runs.Source
 	Model string   `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
@@ -33,7 +33,7 @@ type ModelFlags struct {
 	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing"`
 }
 
-// SessionFlags are ModelFlags of a model that sessions compute, for kong.
+// SessionFlags are ModelFlags for models that run in sessions, for kong.
 type SessionFlags struct {
 	ModelFlags
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
@@ -42,7 +42,7 @@ type SessionFlags struct {
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
 
-// Files are what the flags read.
+// Files returns the files that the flags read.
 func (f *ModelFlags) Files() []cli.File {
 	list := []cli.File{{Flag: "--model", Path: f.Model}}
 	for _, arg := range f.LoRA {
@@ -52,7 +52,7 @@ func (f *ModelFlags) Files() []cli.File {
 	return list
 }
 
-// A Model is loaded, with the settings of its sessions.
+// A Model is a loaded model with the settings of its sessions.
 type Model struct {
 	*model.Model
 	Options infer.SessionOptions
@@ -62,7 +62,7 @@ type Model struct {
 	adapters adapters.Set
 }
 
-// Load opens the model for so many sequences at once.
+// Load opens the model for a number of concurrent sequences.
 func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	cacheType, err := ggml.ParseType(f.CacheType)
 	if err != nil {
@@ -82,8 +82,8 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	return m, err
 }
 
-// Load opens the model with its matrices as they are in the file, which no session need be quick
-// with. On devices it needs what needs adds.
+// Load opens the model with its matrices as stored in the file, without repacking for fast sessions. demand
+// adds the memory that the program needs on devices.
 func (f *ModelFlags) Load(needs func(to *estimate.Memory, m *Model) error) (*Model, error) {
 	return f.open(model.LoadOptions{}, needs)
 }
@@ -157,8 +157,7 @@ func (m *Model) Close() {
 	}
 }
 
-// ReadPrompts returns the prompts of a flag; - stands for the input. A newline at its end is not
-// part of the text.
+// ReadPrompts returns the prompts of a flag; - stands for standard input, without a newline at its end.
 func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 	prompts = slices.Clone(prompts)
 	for i, prompt := range prompts {
@@ -174,7 +173,7 @@ func ReadPrompts(prompts []string, in io.Reader) ([]string, error) {
 	return prompts, nil
 }
 
-// WarnOfBOS warns of a prompt that begins with the token that the model wants in front of a text.
+// WarnOfBOS warns of a prompt that starts with the model's BOS token, which is added anyway.
 func (m *Model) WarnOfBOS(w io.Writer, prompts ...string) {
 	if !m.Tokenizer.AddsBOS() {
 		return
@@ -185,7 +184,7 @@ func (m *Model) WarnOfBOS(w io.Writer, prompts ...string) {
 	}
 }
 
-// Speed writes a number of tokens with their rate.
+// Speed formats a number of tokens and their rate.
 func Speed(tokens int, d time.Duration) string {
 	return fmt.Sprintf("%s in %.3f s, %.1f tokens/s", cli.Count(tokens, "token"), d.Seconds(), float64(tokens)/d.Seconds())
 }

@@ -33,7 +33,7 @@ func writeModel(t *testing.T, path string) {
 	require.NoError(t, m.Save(path, model.SaveOptions{}))
 }
 
-// Flags make of a model what the same numbers in its file do.
+// Flags change a model as the same values in its file do.
 func TestOverridesAreKeysOfTheFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "a.gguf")

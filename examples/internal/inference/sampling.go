@@ -2,7 +2,7 @@ package inference
 
 import "github.com/goggml/ggml/llm/sample"
 
-// Sampling says how tokens are drawn, for kong.
+// Sampling is how tokens are drawn, for kong.
 type Sampling struct {
 	Temp          float32 `name:"temp" basic:"" range:"[0,)" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
 	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from this many of the most likely tokens; 0 for all." group:"Sampling"`
@@ -13,7 +13,7 @@ type Sampling struct {
 	Seed          uint64  `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 }
 
-// Sampler draws the tokens of the i-th continuation of a text.
+// Sampler returns the sampler for the i-th continuation of a text.
 func (s *Sampling) Sampler(i int) (*sample.Sampler, error) {
 	return sample.New(sample.Options{
 		RepeatPenalty: s.RepeatPenalty, RepeatLast: &s.RepeatLastN,
