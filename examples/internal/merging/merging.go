@@ -37,7 +37,7 @@ otherwise, and what no adapter changes is copied as it is.
 The types of --type are llama-quantize's, and so is its choice: with q4_k_m, for one, the output and the matrices that
 suffer most get six bits. --pure gives all matrices the same type.`
 
-// Flags are the command, for kong.
+// Flags are the flags of the command, for kong.
 type Flags struct {
 	runs.Source
 	Base         string   `name:"model-base" aliases:"model,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
@@ -54,7 +54,7 @@ type Flags struct {
 	Quiet        bool     `name:"quiet" short:"q" help:"Report errors only."`
 }
 
-// Run merges, and reports to out.
+// Run merges adapters into the model, and reports to out.
 func (f *Flags) Run(ctx context.Context, out io.Writer) error {
 	return cli.Interrupted(ctx, f.run(ctx, out), "nothing was written")
 }
@@ -116,7 +116,7 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	return report(out, f.Out, time.Since(started))
 }
 
-// modelfile is the text of --modelfile, nil without it.
+// modelfile returns the text of --modelfile, or nil if the flag is not set.
 func (f *Flags) modelfile(m *model.Model) ([]byte, error) {
 	if f.Modelfile == "" {
 		return nil, nil
@@ -146,7 +146,7 @@ func (f *Flags) modelfile(m *model.Model) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// adapters parses the flags.
+// adapters parses the flags that name adapters.
 func (f *Flags) adapters() ([]adapters.Arg, error) {
 	list, err := adapters.ParseAll("--lora", f.LoRA)
 	if err != nil {
@@ -169,7 +169,7 @@ func (f *Flags) adapters() ([]adapters.Arg, error) {
 	return list, nil
 }
 
-// mergeOptions parses the rest of the flags.
+// mergeOptions parses the other flags.
 func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 	merge := lora.MergeOptions{Threads: f.Threads}
 	if f.Type == "" {
@@ -206,8 +206,7 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 	return merge, nil
 }
 
-// TypeNames lists what --type takes: the mixtures of llama-quantize, and types that it has
-// no mixture of.
+// TypeNames lists the values of --type: the mixtures of llama-quantize, and types for which it has no mixture.
 func TypeNames() string {
 	var names []string
 	for _, x := range quantize.Mixtures() {
@@ -222,7 +221,7 @@ func TypeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// reportFallbacks says which matrices cannot have the type that the mixture has for them.
+// reportFallbacks reports the matrices that cannot have the mixture's type for them.
 func reportFallbacks(out io.Writer, m *model.Model, o lora.MergeOptions) {
 	if o.Mixture == nil {
 		return
@@ -257,7 +256,7 @@ func report(out io.Writer, path string, took time.Duration) error {
 func types(path string) string {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
-		return "" // no regular file
+		return "" // not a regular file
 	}
 	defer g.Close()
 	counts := map[ggml.Type]int{}
@@ -276,7 +275,7 @@ func types(path string) string {
 	return "; matrices: " + strings.Join(list, ", ")
 }
 
-// showProgress makes the merge report how much it has written.
+// showProgress shows a line of progress while the merge writes.
 func showProgress(merge *lora.MergeOptions, quiet bool) (end func()) {
 	if quiet {
 		return func() {}

@@ -24,7 +24,7 @@ func TestAdapterArgs(t *testing.T) {
 	}
 }
 
-// The help of --type lists what it takes.
+// The help of --type lists its values.
 func TestTypeHelp(t *testing.T) {
 	field, ok := reflect.TypeFor[Flags]().FieldByName("Type")
 	require.True(t, ok)
