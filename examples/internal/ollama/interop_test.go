@@ -17,8 +17,9 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// TestInteropModelfiles gives converted chat templates to ollama's parser and templates: the prompts equal the original
-// templates', with a system message and without, in conversations with other words than the conversion used.
+// TestInteropModelfiles gives converted chat templates to ollama's parser and template engine. The prompts
+// equal those of the original templates, with and without a system message, in conversations that the
+// conversion did not use.
 func TestInteropModelfiles(t *testing.T) {
 	folder, err := exec.Command("../../../scripts/chattemplates").Output()
 	require.NoError(t, err)

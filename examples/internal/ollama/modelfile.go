@@ -9,16 +9,16 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Modelfile is the recipe from which ollama makes a model.
+// A Modelfile is ollama's recipe for a model.
 type Modelfile struct {
-	Model     string         // path of the GGUF file, from the folder of the Modelfile
-	Template  *chat.Template // the template of training; nil for the model's, or none
+	Model     string         // path of the GGUF file, relative to the Modelfile
+	Template  *chat.Template // the template of training; nil for the model's own, if any
 	Variables map[string]any // of the template
 	Tokenizer *tokenizer.Tokenizer
 }
 
-// Text returns the file, in ollama's language. If the chat template cannot be converted, a remark says so, and ollama uses
-// the template in the model, as far as it knows that.
+// Text returns the file in ollama's syntax. If the chat template cannot be converted, a comment in the file
+// says so, and ollama uses the model's template as far as it knows it.
 func (m *Modelfile) Text() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FROM %s\n", m.Model)
@@ -34,7 +34,7 @@ func (m *Modelfile) Text() (string, error) {
 	}
 	options := data.RenderOptions(m.Tokenizer, m.Variables)
 	bos := ""
-	if m.Tokenizer.AddsBOS() && m.Tokenizer.BOS() != tokenizer.None { // which ollama adds too
+	if m.Tokenizer.AddsBOS() && m.Tokenizer.BOS() != tokenizer.None { // ollama adds BOS itself
 		bos = m.Tokenizer.TokenText(m.Tokenizer.BOS())
 	}
 	made, err := Convert(t, options, bos)
@@ -54,7 +54,7 @@ func (m *Modelfile) Text() (string, error) {
 	return b.String(), nil
 }
 
-// stops are the ends of answers: what the template writes behind one, if the model stops there.
+// stops returns the texts that end answers: what the template writes after an answer, if the model stops there.
 func (m *Modelfile) stops(t *chat.Template, o *chat.Options) (list []string) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", user1), chat.NewMessage("assistant", answer1), chat.NewMessage("user", user2)}}
 	r, err := t.Render(talk, o)

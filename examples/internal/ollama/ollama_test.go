@@ -8,13 +8,13 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Templates of a regular kind become ones of ollama that write the same.
+// Regular templates are converted to ollama templates with the same output.
 func TestConvert(t *testing.T) {
 	const generation = "{% if add_generation_prompt %}"
 	for name, c := range map[string]struct {
 		source, bos string
 		system      bool
-		want        string // of system S, user U, assistant A, user V
+		want        string // prompt of system S, user U, assistant A, user V
 	}{
 		"ChatML": {"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" + generation + "<|im_start|>assistant\n{% endif %}", "", true,
 			"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n"},

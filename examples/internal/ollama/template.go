@@ -1,4 +1,4 @@
-// Package ollama writes the Modelfile by which ollama runs a merged model as it was trained.
+// Package ollama writes a Modelfile with which ollama runs a merged model as it was trained.
 package ollama
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// A Template is a chat template in the language of ollama, Go's text/template over .System and .Messages.
+// A Template is a chat template in ollama's language: Go's text/template over .System and .Messages.
 type Template struct {
 	Source string
-	// HasSystem reports whether there is a place for a message of the system.
+	// HasSystem reports whether the template writes a system message.
 	HasSystem bool
 }
 
 var errIrregular = errors.New("the chat template writes turns that are not all alike")
 
-// Words that templates leave as they are.
+// Words that templates copy unchanged.
 const (
 	systemWords = "Sys words."
 	user1       = "First question?"
@@ -29,9 +29,9 @@ const (
 	user3       = "Third question?"
 )
 
-// Convert finds out what a template writes around messages, by rendering some, and makes a template of ollama that writes the
-// same. It is an error where no such one does: of templates that cut reasoning out of earlier answers, for one, or that raise
-// one.
+// Convert renders a template on sample messages, finds what it writes around them, and returns an ollama
+// template with the same output. It returns an error if none exists, for example for templates that remove
+// reasoning from earlier answers or that raise an error.
 func Convert(t *chat.Template, o chat.Options, bos string) (Template, error) {
 	render := func(messages ...chat.Message) (string, error) {
 		r, err := t.RenderPrompt(&chat.Conversation{Messages: messages}, &o)
@@ -62,7 +62,7 @@ func Convert(t *chat.Template, o chat.Options, bos string) (Template, error) {
 	return made, made.check(render)
 }
 
-// cut takes a text apart at words that are in it once each, in their order.
+// cut splits a text at words that occur once each, in this order.
 func cut(text string, words ...string) (parts []string, ok bool) {
 	for _, word := range words {
 		if strings.Count(text, word) != 1 {
@@ -74,15 +74,15 @@ func cut(text string, words ...string) (parts []string, ok bool) {
 	return append(parts, text), true
 }
 
-// A shape is the texts that a template writes between messages.
+// A shape is the text that a template writes between messages.
 type shape struct {
-	first  string // before the first message of the user
-	answer string // between one of the user and the answer
-	next   string // between an answer and the next of the user
-	last   string // behind the last of the user, where the answer begins
+	first  string // before the first user message
+	answer string // between a user message and its answer
+	next   string // between an answer and the next user message
+	last   string // after the last user message, where the answer starts
 
 	hasSystem                 bool
-	beforeSystem, afterSystem string // the latter with what is before the first of the user
+	beforeSystem, afterSystem string // afterSystem includes the text before the first user message
 }
 
 func (s *shape) source() string {
@@ -98,7 +98,7 @@ func (s *shape) source() string {
 		"{{ end }}{{ .Content }}" + between + `{{ else if eq .Role "assistant" }}{{ .Content }}{{ end }}{{ end }}`
 }
 
-// literal is a text in a template that is written as it is.
+// literal returns a template that writes a text unchanged.
 func literal(text string) string {
 	if strings.Contains(text, "{{") || strings.Contains(text, "}}") || strings.Contains(text, `"""`) {
 		return fmt.Sprintf("{{ %q }}", text)
@@ -106,10 +106,10 @@ func literal(text string) string {
 	return text
 }
 
-// A message is a message as ollama's templates see it.
+// A message is a message in ollama's templates.
 type message struct{ Role, Content string }
 
-// Render renders messages as ollama does, which puts system messages into System too.
+// Render renders messages as ollama does, which also puts system messages into .System.
 func (t Template) Render(messages ...chat.Message) (string, error) {
 	parsed, err := template.New("").Parse(t.Source)
 	if err != nil {
@@ -132,7 +132,7 @@ func (t Template) Render(messages ...chat.Message) (string, error) {
 	return b.String(), err
 }
 
-// check demands that both templates make the same of other conversations than they were compared by.
+// check requires that both templates render further conversations alike.
 func (t Template) check(render func(...chat.Message) (string, error)) error {
 	m := chat.NewMessage
 	talks := [][]chat.Message{
