@@ -1,4 +1,4 @@
-// Package parquet reads Parquet files as the JSON objects that training data is made of.
+// Package parquet reads Parquet files as the JSON objects of training data.
 package parquet
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// Records reads the rows of a file, each as a JSON object with the columns in the order of the file. Structs are objects,
-// lists are lists, maps with keys of text are objects. Null fields of a struct are left out: a table has one type for all
-// rows, so a row has a null for each field that it lacks. A row is valid until the next one is read. Memory holds a page of
-// each column. Records is a data.RecordReader.
+// Records reads the rows of a file, each as a JSON object with the columns in the order of the file. Structs
+// become objects, lists become lists, and maps with string keys become objects. Null fields of a struct are
+// omitted: all rows of a table have one type, so a row has a null for each field that it lacks. A row is valid
+// until the next one is read. Memory holds a page of each column. Records is a data.RecordReader.
 func Records(path string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if err := read(path, yield); err != nil && !errors.Is(err, errStopped) {
@@ -68,7 +68,7 @@ func open(r io.ReaderAt, size int64) (file *parquet.File, err error) {
 
 func damaged(err error) error { return fmt.Errorf("the Parquet file is damaged: %w", err) }
 
-// catch turns a panic of the library about what is in a file into an error.
+// catch turns a panic of the Parquet library about a file's contents into an error.
 func catch(err *error) {
 	if p := recover(); p != nil {
 		*err = damaged(fmt.Errorf("%v", p))
@@ -106,10 +106,11 @@ func readRows(rows parquet.Rows, buffer []parquet.Row) (n int, err error) {
 	return rows.ReadRows(buffer)
 }
 
-// An assembler makes JSON of the values of a row by their levels, as in Dremel (Melnik et al., 2010): the definition
-// level says how much of a value's path is there, the repetition level which list a value continues.
+// An assembler builds JSON from the values of a row by their levels, as in Dremel (Melnik et al., 2010). The
+// definition level is the depth to which the value's path is defined; the repetition level is the list that the
+// value continues.
 type assembler struct {
-	leaves [][]parquet.Value // that are left of each column
+	leaves [][]parquet.Value // unread values of each column
 	out    []byte
 }
 
@@ -124,7 +125,7 @@ func (a *assembler) assemble(root *parquet.Column, row parquet.Row) (err error) 
 	return nil
 }
 
-// next returns the next value of the first leaf under a column, whose levels are the column's too.
+// next returns the next value of the first leaf below a column. Its levels are the column's, too.
 func (a *assembler) next(c *parquet.Column) parquet.Value {
 	for !c.Leaf() {
 		c = c.Columns()[0]
@@ -146,7 +147,7 @@ func (a *assembler) continues(c *parquet.Column) bool {
 	return len(values) > 0 && values[0].RepetitionLevel() == c.MaxRepetitionLevel()
 }
 
-// skip passes what stands for a column that is null or empty.
+// skip passes the placeholder of a null or empty column.
 func (a *assembler) skip(c *parquet.Column) {
 	if c.Leaf() {
 		a.leaves[c.Index()] = a.leaves[c.Index()][1:]
@@ -159,7 +160,7 @@ func (a *assembler) skip(c *parquet.Column) {
 
 func (a *assembler) text(s string) { a.out = append(a.out, s...) }
 
-// value writes a column that is there, or null.
+// value writes a column, or null.
 func (a *assembler) value(c *parquet.Column) {
 	switch {
 	case a.isNull(c):
@@ -201,7 +202,7 @@ func (a *assembler) object(c *parquet.Column) {
 	a.text("}")
 }
 
-// items calls f for each item of a repeated column, with what has to stand between.
+// items calls f for each item of a repeated column, with commas between.
 func (a *assembler) items(c *parquet.Column, f func()) {
 	if a.isNull(c) {
 		a.skip(c)
@@ -222,7 +223,7 @@ func (a *assembler) list(repeated *parquet.Column) {
 	a.text("]")
 }
 
-// entries writes a map whose keys are texts.
+// entries writes a map with string keys.
 func (a *assembler) entries(repeated *parquet.Column) {
 	key, value := repeated.Columns()[0], repeated.Columns()[1]
 	a.text("{")
@@ -234,8 +235,8 @@ func (a *assembler) entries(repeated *parquet.Column) {
 	a.text("}")
 }
 
-// element is the column of a list's items: the only field of its repeated group, except in the older forms that
-// the specification lists (github.com/apache/parquet-format, LogicalTypes.md), where it is the repeated column itself.
+// element returns the column of a list's items: the only field of its repeated group, or the repeated column
+// itself in the older forms that the specification lists (github.com/apache/parquet-format, LogicalTypes.md).
 func element(repeated *parquet.Column) *parquet.Column {
 	if repeated.Leaf() || len(repeated.Columns()) != 1 || repeated.Name() == "array" || strings.HasSuffix(repeated.Name(), "_tuple") {
 		return repeated
@@ -285,7 +286,7 @@ func appendLeaf(out []byte, c *parquet.Column, v parquet.Value) []byte {
 	return appendQuoted(out, v.String())
 }
 
-// appendFloat writes what JSON cannot as null.
+// appendFloat writes a number; NaN and infinities become null, as JSON lacks them.
 func appendFloat(out []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(out, "null"...)
@@ -293,7 +294,7 @@ func appendFloat(out []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(out, f, 'g', -1, bits)
 }
 
-// appendQuoted writes a text as it is: that it is UTF-8 is the matter of whoever reads it.
+// appendQuoted quotes a text without checking that it is UTF-8; the reader checks.
 func appendQuoted(out []byte, s string) []byte {
 	out = append(out, '"')
 	for i := range len(s) {

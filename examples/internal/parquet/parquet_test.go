@@ -24,7 +24,7 @@ func records(t *testing.T, path string) []string {
 	return all
 }
 
-// ordered is JSON with the spaces and escapes of Go.
+// ordered returns JSON with Go's spaces and escapes, in the original order of keys.
 func ordered(t *testing.T, source string) string {
 	d := json.NewDecoder(strings.NewReader(source))
 	var out strings.Builder
@@ -37,7 +37,7 @@ func ordered(t *testing.T, source string) string {
 	}
 }
 
-// What pyarrow writes is read as pyarrow reads it, in the order of the columns.
+// Files of pyarrow are read as pyarrow reads them, in the order of the columns.
 func TestRecords(t *testing.T) {
 	source, err := os.ReadFile("testdata/messages.jsonl")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestRecords(t *testing.T) {
 	require.Contains(t, got[0], `{"id": 1, "messages": [{"role": "user", "content": "U \"1\" \\ \u000a\u0007"}, {"role": "assistant", "content": "A 日本", "weight": 0.5}]`)
 }
 
-// Row groups, pages, dictionaries and compressions do not matter.
+// Row groups, pages, dictionaries and compression do not change the records.
 func TestEncodings(t *testing.T) {
 	got := records(t, "testdata/texts.parquet")
 	require.Len(t, got, 1000)
@@ -62,7 +62,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// The records are training data, in which a row is the line.
+// The records are training data; a row counts as a line.
 func TestExamples(t *testing.T) {
 	o := data.ReadOptions{Readers: map[string]data.RecordReader{".parquet": Records}}
 	var all []data.Example
