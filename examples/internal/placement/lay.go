@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Lay finds the layout of a model over the devices, and says it. Of several demands, ways to compute the same, it
-// takes the first with which all layers lie whole on devices, or else the last.
+// Lay finds the layout of a model over the devices and reports it. Several demands are alternative ways to
+// compute; Lay takes the first with which all layers lie whole on devices, otherwise the last.
 func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*estimate.Memory) error) (layout.Layout, error) {
 	if c.IsCPU() {
 		return layout.Layout{}, nil
@@ -44,7 +44,7 @@ func (c *Choice) Lay(w io.Writer, m *model.Model, demands ...func(*estimate.Memo
 	return found.plan.Layout, nil
 }
 
-// Plan finds the layout without saying it, and reports whether all layers lie whole on devices.
+// Plan finds the layout without reporting it, and returns whether all layers lie whole on devices.
 func (c *Choice) Plan(m *model.Model, add func(*estimate.Memory) error) (layout.Layout, bool, error) {
 	if c.IsCPU() {
 		return layout.Layout{}, true, nil
@@ -60,11 +60,10 @@ func (c *Choice) Plan(m *model.Model, add func(*estimate.Memory) error) (layout.
 	return found.plan.Layout, found.plan.IsWhole(), nil
 }
 
-// Limit lets layers have so much memory of each device, if it has that.
+// Limit limits the memory that layers may use on each device, in bytes.
 func (c *Choice) Limit(bytes int64) { c.most = bytes }
 
-// free returns the memory of devices that layers may use; nil stands for the memory that they
-// report.
+// free returns the memory of devices that layers may use; nil stands for the memory that the devices report.
 func (c *Choice) free(devices []*ggml.Device) (sizes layout.Sizes) {
 	if c.most == 0 {
 		return nil
@@ -77,7 +76,7 @@ func (c *Choice) free(devices []*ggml.Device) (sizes layout.Sizes) {
 	return sizes
 }
 
-// A finding is a plan, nil for the CPU alone, and what there is to say besides.
+// A finding is a plan with remarks; the plan is nil for the CPU alone.
 type finding struct {
 	plan  *layout.Plan
 	notes []string
@@ -100,7 +99,8 @@ func (c *Choice) find(m *model.Model, needs *estimate.Memory) (*finding, error) 
 	return found, c.choose(found, planner, able)
 }
 
-// choose takes the first of the able devices if all layers fit there whole, or else all of them, or the CPU.
+// choose takes the first capable device on which all layers fit whole, otherwise all of them, otherwise the
+// CPU.
 func (c *Choice) choose(found *finding, planner layout.Planner, able []*ggml.Device) error {
 	if len(able) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (c *Choice) choose(found *finding, planner layout.Planner, able []*ggml.Dev
 	return nil
 }
 
-// nameFlags names the flags that demand more than fits.
+// nameFlags names the flags that demand more memory than there is.
 func (c *Choice) nameFlags(err error) error {
 	f := c.flags
 	var short *layout.ShortageError

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/estimate"
 )
 
-// MissingOps are the ops of a run that devices lack.
+// MissingOps are the ops of a run that its devices lack.
 type MissingOps struct {
 	Devices []DeviceLacks
 	isAuto  bool // the program chose the devices
@@ -21,7 +21,8 @@ type DeviceLacks struct {
 	Ops    []string `json:"ops"`
 }
 
-// Missing are the ops of an estimate that the devices lack. It was made for them, see [Choice.Devices].
+// Missing returns the ops of a demand that the devices lack. The demand was made for these devices, see
+// [Choice.Devices].
 func (c *Choice) Missing(needs *estimate.Memory) MissingOps {
 	m := MissingOps{Devices: []DeviceLacks{}, isAuto: c.isAuto}
 	for _, d := range c.Devices() {
@@ -32,7 +33,7 @@ func (c *Choice) Missing(needs *estimate.Memory) MissingOps {
 	return m
 }
 
-// of are the ops that a device lacks.
+// of returns the ops that a device lacks.
 func (m MissingOps) of(d *ggml.Device) []string {
 	i := slices.IndexFunc(m.Devices, func(l DeviceLacks) bool { return l.Device == d.Name() })
 	if i < 0 {
@@ -41,7 +42,7 @@ func (m MissingOps) of(d *ggml.Device) []string {
 	return m.Devices[i].Ops
 }
 
-// lines are the table, with what to do; none where nothing is missing.
+// lines returns the table and the remedy; nil if no op is missing.
 func (m MissingOps) lines() (lines []string) {
 	if len(m.Devices) == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (m MissingOps) lines() (lines []string) {
 	return append(lines, "the CPU computes these ops, with copies from the device and to it each time; a newer ggml may have them there (of a server, on its machine), and --device CPU computes all without copies")
 }
 
-// String is the table, "" where nothing is missing.
+// String returns the table, or "" if no op is missing.
 func (m MissingOps) String() string {
 	var text strings.Builder
 	for _, line := range m.lines() {

@@ -1,4 +1,5 @@
-// Package placement is where programs compute: the flags that name devices, and the layout of a model over them.
+// Package placement decides where programs compute: the flags that name devices, and the layout of a model over
+// them.
 package placement
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// DeviceFlags say on which devices a model lies, for kong.
+// DeviceFlags select the devices of a model, for kong.
 type DeviceFlags struct {
 	Device    []string `name:"device" basic:"" placeholder:"NAME,…" help:"Devices that hold and compute the layers of the model, in order, such as CUDA0 or Vulkan0; the CPU takes what does not fit; auto for the GPUs, or the CPU if no GPU has all ops. By default the devices of --rpc, or else the CPU. Processes of one machine that train together share them. An unknown name lists the devices of this machine." group:"Computing"`
 	GPULayers int      `name:"n-gpu-layers" aliases:"gpu-layers,ngl" range:"[-1,)" default:"-1" unset:"-1" placeholder:"N" help:"Layers on devices other than the CPU, counted from the last, and the output with them: by default, and with -1, as many as fit. More than 0 means --device auto if no device is named." group:"Computing"`
@@ -21,17 +22,17 @@ type DeviceFlags struct {
 	RPC       []string `name:"rpc" placeholder:"HOST:PORT" help:"Server whose devices take part (rpc-server, or llama.cpp's), as RPC0 and so on. Can be given several times, or with commas; processes that train together share the servers." group:"Computing"`
 }
 
-// auto is the name that stands for the GPUs.
+// auto stands for all GPUs.
 const auto = "auto"
 
-// A Choice is the devices that flags name.
+// A Choice is the devices that flags select.
 type Choice struct {
 	flags   *DeviceFlags
 	devices []*ggml.Device // of this process; nil for the CPU alone
-	split   []float64      // of them; nil for none
+	split   []float64      // shares of the devices; nil if not given
 	isAuto  bool           // the program chose them
-	local   []string       // of this machine, which its processes share
-	most    int64          // bytes of each, see Limit; 0 for all
+	local   []string       // devices of this machine, which its processes share
+	most    int64          // limit in bytes for each device, see Limit; 0 for none
 }
 
 // Choose finds the devices. Processes of a group share servers, and the devices of their machine.
@@ -65,7 +66,7 @@ func (f *DeviceFlags) Choose(group *parallel.World) (*Choice, error) {
 	return c, c.check()
 }
 
-// connect adds servers.
+// connect connects to RPC servers and returns their devices.
 func connect(endpoints []string) (devices []*ggml.Device, err error) {
 	for _, endpoint := range endpoints {
 		server, err := ggml.AddRPCServer(endpoint)
@@ -93,7 +94,7 @@ func gpus() (list []*ggml.Device, err error) {
 	return list, err
 }
 
-// named finds devices that can hold layers.
+// named finds devices by name that can hold layers.
 func named(names []string) (list []*ggml.Device, err error) {
 	for i, name := range names {
 		name = strings.TrimSpace(name)
@@ -113,8 +114,8 @@ func named(names []string) (list []*ggml.Device, err error) {
 	return list, nil
 }
 
-// Find finds a device that can hold layers, by the name that --device gives. Accelerators cannot: they compute some
-// products for the CPU, as BLAS does.
+// Find finds a device that can hold layers by the name that --device takes. Accelerators cannot hold layers:
+// they compute some products for the CPU, as BLAS does.
 func Find(name string) (*ggml.Device, error) {
 	devices, err := ggml.Devices()
 	if err != nil {
@@ -137,7 +138,7 @@ func Find(name string) (*ggml.Device, error) {
 	return nil, fmt.Errorf("--device %s: %s; the devices of this machine are %s", name, fault, strings.Join(known, ", "))
 }
 
-// check demands flags that have something to say.
+// check rejects flags that would have no effect.
 func (c *Choice) check() error {
 	f := c.flags
 	split := strings.Join(f.Split, ",")
@@ -165,12 +166,12 @@ func names(devices []*ggml.Device) (list []string) {
 	return list
 }
 
-// IsCPU reports whether the CPU has all, and so no layout need be planned.
+// IsCPU reports whether the whole model is on the CPU, so no layout is needed.
 func (c *Choice) IsCPU() bool {
 	return !slices.ContainsFunc(c.devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU })
 }
 
-// Devices are those that are not the CPU, whose ops an estimate is to look at.
+// Devices returns the devices other than the CPU; a demand checks their ops.
 func (c *Choice) Devices() []*ggml.Device {
 	return slices.DeleteFunc(slices.Clone(c.devices), func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// part returns the share of process i of n in a list: neighbours, as many as the others have or one more. If there are
-// fewer items than processes, several processes share one.
+// part returns the share of process i of n in a list: consecutive items, with sizes that differ by at most one.
+// If there are fewer items than processes, several processes share one.
 func part[T any](list []T, i, n int) []T {
 	if len(list) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func part[T any](list []T, i, n int) []T {
 	return list[from:max(from+1, (i+1)*len(list)/n)]
 }
 
-// own returns this process's part of a list that several processes share; all of it if it is alone.
+// own returns this process's part of a list that several processes share; all of it if the process is alone.
 func own[T any](list []T, among []parallel.Process, group *parallel.World) []T {
 	for i, p := range among {
 		if p.Rank == group.Rank() {
@@ -30,7 +30,7 @@ func own[T any](list []T, among []parallel.Process, group *parallel.World) []T {
 	return list
 }
 
-// share keeps this process's share of the devices. Remote devices are its own already, by their servers; the
+// share keeps this process's share of the devices. Remote devices are already its own, by their servers. The
 // processes of a machine share its devices other than the CPU.
 func (c *Choice) share(remote []*ggml.Device, group *parallel.World) {
 	var local []*ggml.Device
@@ -44,7 +44,7 @@ func (c *Choice) share(remote []*ggml.Device, group *parallel.World) {
 	c.local = names(local)
 }
 
-// DescribeShares lists each process's devices, if several processes share servers or devices.
+// DescribeShares lists each process's devices if several processes share servers or devices.
 func (c *Choice) DescribeShares(w io.Writer, group *parallel.World) {
 	describe := func(what string, list []string, among []parallel.Process) {
 		if len(list) == 0 || len(among) < 2 {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Parts of a list are neighbours, as many as the others or one more, and all of it together; where there are too few,
-// several processes have the same.
+// Parts are consecutive, differ in size by at most one, and together make the whole list. If the list is too
+// short, several processes get the same item.
 func TestPart(t *testing.T) {
 	for _, c := range []struct {
 		list  string

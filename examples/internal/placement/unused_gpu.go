@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// hintUnusedGPU says once, of a program that computes on the CPU because nobody has named a
-// device, that the machine has a GPU, and how to get the plugin for it.
+// hintUnusedGPU reports once that the machine has a GPU and how to get its plugin, if the program computes on
+// the CPU because no flag names a device.
 var hintUnusedGPU = sync.OnceFunc(func() { writeUnusedGPU(os.Stderr, ggml.UnusedGPU()) })
 
 func writeUnusedGPU(w io.Writer, hint string) {
