@@ -1,5 +1,5 @@
-// Package progress shows how far long work has come: on a terminal a live line
-// with a bar, elsewhere a plain line every few seconds.
+// Package progress shows how far long work has come: a live line with a bar on a terminal, otherwise a plain
+// line every few seconds.
 //
 //	p := progress.New(os.Stderr, progress.Options{Total: size, Unit: "B"})
 //	defer p.Close()
@@ -31,20 +31,19 @@ const (
 
 // Options describe the work.
 type Options struct {
-	Total, Done int64  // parts of the work, and how many of them were done before New
-	Unit        string // of the rate: "B" for bytes, whose number is shown too, or any other word
-	// Rate is how many units a second are done; nil stands for the parts done since New.
+	Total, Done int64  // units of work, and the units done before New
+	Unit        string // unit of the rate: "B" for bytes, whose number is shown too, or any other word
+	// Rate returns the units done per second; nil stands for the units done since New.
 	Rate func() float64
-	// Brief work has no plain line of its end where it had none before: it is told
-	// otherwise.
+	// Brief work has no final plain line if it had none before: the program reports its end otherwise.
 	Brief bool
 }
 
-// A Line shows the progress of some work. Several goroutines may use it.
+// A Line shows the progress of some work. It is safe for concurrent use.
 type Line struct {
 	mu       sync.Mutex
 	w        io.Writer
-	columns  func() int // width of the terminal; nil where lines are plain
+	columns  func() int // width of the terminal; nil for plain lines
 	interval time.Duration
 	o        Options
 
@@ -52,11 +51,11 @@ type Line struct {
 	fields  []string         // as of the last Update
 	now     func() time.Time // replaced by tests
 	began   time.Time
-	shown   time.Time // the last frame
+	shown   time.Time // time of the last frame
 	frames  int
 	updated bool
 	ended   bool
-	err     error // the first of the writer's
+	err     error // first error of the writer
 }
 
 // New starts the clock. Nothing is written before the first Update.
@@ -77,16 +76,15 @@ func New(w io.Writer, o Options) *Line {
 func newLine(w io.Writer, o Options, columns func() int) *Line {
 	o.Total = max(o.Total, 1)
 	l := &Line{w: w, o: o, columns: columns, interval: plainInterval, now: time.Now, began: time.Now(), done: o.Done}
-	l.shown = l.began // the first plain line is not one of 0 seconds
+	l.shown = l.began // avoids a plain line after 0 seconds
 	if columns != nil {
 		l.interval, l.shown = liveInterval, time.Time{}
 	}
 	return l
 }
 
-// Update notes how much is done, and shows it if it is time to, with the text,
-// the memory of the process, and more that a narrow window can do without. It is
-// cheap enough to be called for each step.
+// Update records how much is done. When a frame is due, it shows the progress with the text, the memory of the
+// process, and more, which a narrow window leaves out. It is cheap enough for each step.
 func (l *Line) Update(done int64, text string, more ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +94,7 @@ func (l *Line) Update(done int64, text string, more ...string) {
 	}
 }
 
-// Printf writes a line of its own, above the live one.
+// Printf writes a separate line above the live one.
 func (l *Line) Printf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +107,7 @@ func (l *Line) Printf(format string, args ...any) {
 	l.show(false)
 }
 
-// Complete ends the line: nothing of the work is left, whatever its total was.
+// Complete ends the line: all work is done, whatever Total was.
 func (l *Line) Complete() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,8 +116,7 @@ func (l *Line) Complete() {
 	}
 }
 
-// Close ends the live line of work that was not completed. It returns the first
-// error of the writer.
+// Close ends the live line if Complete did not. It returns the first error of the writer.
 func (l *Line) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +126,7 @@ func (l *Line) Close() error {
 	return l.err
 }
 
-// show writes a frame of the live line, or a plain line. The last has the peak
-// of memory.
+// show writes a frame of the live line, or a plain line. The last one has the peak of memory.
 func (l *Line) show(last bool) {
 	if l.ended {
 		return
@@ -154,10 +150,10 @@ func (l *Line) show(last bool) {
 	l.write(frame)
 }
 
-// mebibytes writes the resident set size of the process.
+// mebibytes formats the resident set size of the process.
 func mebibytes(bytes uint64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
-// frame is the text of a line.
+// frame returns the text of a line.
 func (l *Line) frame(last bool) string {
 	fields := strings.Join(l.fields, "  ")
 	share := float64(l.done) / float64(l.o.Total)
@@ -165,14 +161,14 @@ func (l *Line) frame(last bool) string {
 	if l.columns == nil {
 		return fmt.Sprintf("%s %3d%%  (%s) %s", fields, percent, l.rate(), l.times(last))
 	}
-	const text = 90 // columns of all but the bar
+	const text = 90 // columns without the bar
 	width := min(max(l.columns()-text, 6), 30)
 	full := int(share * float64(width))
 	bar := strings.Repeat("█", full) + strings.Repeat(" ", width-full)
 	return fmt.Sprintf("%4d%% |%s| (%s) %s %s", percent, bar, l.rate(), l.times(last), fields)
 }
 
-// rate says how fast the work goes, and how many bytes of it are done.
+// rate returns the rate, and for bytes also how many are done.
 func (l *Line) rate() string {
 	rate := float64(l.done-l.o.Done) / max(l.now().Sub(l.began).Seconds(), 1e-9)
 	if l.o.Rate != nil {
@@ -186,7 +182,7 @@ func (l *Line) rate() string {
 	return fmt.Sprintf("%.1f/%.1f %s, %.1f %s/s", float64(l.done)*number/float64(l.o.Total), number, unit, perSecond, rateUnit)
 }
 
-// scaled is a number of bytes in a unit that suits it.
+// scaled returns a number of bytes in a suitable unit, and the unit.
 func scaled(bytes float64) (float64, string) {
 	units := []string{"B", "kB", "MB", "GB", "TB"}
 	i := 0
@@ -196,7 +192,7 @@ func scaled(bytes float64) (float64, string) {
 	return bytes, units[i]
 }
 
-// times are the time taken, and the time left.
+// times returns the time taken and the time left.
 func (l *Line) times(last bool) string {
 	taken := l.now().Sub(l.began)
 	if last {
@@ -210,7 +206,7 @@ func (l *Line) times(last bool) string {
 	return fmt.Sprintf("[%v:%s]", taken.Truncate(time.Second), left)
 }
 
-// fit leaves out the last fields of a line that is too long for a window.
+// fit drops the last fields of a line that is too long for the window.
 func fit(line string, columns int) string {
 	runes := []rune(line)
 	if len(runes) <= columns {

@@ -15,22 +15,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// live makes a line on a terminal of a width.
+// live returns a line on a terminal of a width.
 func live(buf *bytes.Buffer, total int64, width int) *Line {
 	return after(50*time.Millisecond, newLine(buf, Options{Total: total, Unit: "tok"}, func() int { return width }))
 }
 
-// plain makes a line on no terminal.
+// plain returns a line outside a terminal.
 func plain(w io.Writer, o Options) *Line { return after(50*time.Millisecond, New(w, o)) }
 
-// after stops the clock of a line at a time after its begin.
+// after stops the clock of a line at a time after its start.
 func after(d time.Duration, p *Line) *Line {
 	p.now = func() time.Time { return p.began.Add(d) }
 	return p
 }
 
-// screen interprets what a terminal of endless width would show: carriage
-// returns, line feeds and the erasing of a line's end.
+// screen interprets output as a terminal of unlimited width would: carriage returns, line feeds and erasing to
+// the end of a line.
 func screen(output string) []string {
 	lines := [][]rune{nil}
 	column := 0
@@ -110,7 +110,7 @@ func TestSilentAndInterrupted(t *testing.T) {
 	require.Regexp(t, `^step 1  RSS \d+ MiB  50%  .*\nstep 2  peak RSS \d+ MiB  60%  .*\n$`, buf.String())
 }
 
-// Brief work that is over before a plain line is due has none; on a terminal it has a bar.
+// Brief work that ends before a plain line is due has none; on a terminal it has a bar.
 func TestBrief(t *testing.T) {
 	var buf bytes.Buffer
 	p := plain(&buf, Options{Total: 10, Unit: "B", Brief: true})
@@ -132,7 +132,7 @@ func TestBrief(t *testing.T) {
 	require.Contains(t, buf.String(), " 100% |██████")
 }
 
-// Resumed work begins where it was; its rate and time left count only what is done now.
+// Resumed work starts where it ended; its rate and time left count only the new part.
 func TestWorkThatGoesOn(t *testing.T) {
 	var buf bytes.Buffer
 	p := after(10*time.Second, New(&buf, Options{Total: 112, Done: 87, Unit: "part"}))
