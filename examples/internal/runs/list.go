@@ -7,8 +7,8 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// List opens the runs in a folder and a little below it, in the order of their names. What
-// cannot be opened is in the error.
+// List opens the runs in a folder and slightly below it, sorted by name. The error joins those of the runs that
+// cannot be opened.
 func List(folder string) (list []*Run, err error) {
 	found, err := run.List(folder)
 	for _, r := range found {
@@ -20,24 +20,24 @@ func List(folder string) (list []*Run, err error) {
 	return list, err
 }
 
-// A Summary describes a run in a line.
+// A Summary describes a run in one line.
 type Summary struct {
 	Run      string   `json:"run"`
 	Model    string   `json:"model"`
 	Data     []string `json:"data"`
 	Step     int      `json:"step"`
 	Steps    int      `json:"steps"`
-	Loss     *float64 `json:"loss,omitempty"` // of training, in the last step
+	Loss     *float64 `json:"loss,omitempty"` // training loss of the last step
 	BestLoss *float64 `json:"best_loss,omitempty"`
 	BestStep int      `json:"best_step,omitempty"`
 	State    string   `json:"state"`  // see [run.State]
-	Status   string   `json:"status"` // the state with the time taken and left
+	Status   string   `json:"status"` // state, time taken and time left
 	Broken   int      `json:"broken_lines,omitempty"`
-	Time     string   `json:"time"`              // when it was begun, UTC
-	Adapter  string   `json:"adapter,omitempty"` // "" while there is none
+	Time     string   `json:"time"`              // start, UTC
+	Adapter  string   `json:"adapter,omitempty"` // "" if none exists yet
 }
 
-// Summary describes the run as far as its files do.
+// Summary describes the run from the files that can be read.
 func (r *Run) Summary() Summary {
 	s := Summary{Run: r.Path, Data: r.Paths("train-data"), Steps: r.Manifest.Steps}
 	if model := r.Paths("model-base"); len(model) > 0 {
@@ -60,7 +60,7 @@ func (r *Run) Summary() Summary {
 	return s
 }
 
-// BestText is the best loss in words.
+// BestText returns the best loss in words.
 func (s *Summary) BestText() string {
 	switch {
 	case s.BestLoss != nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A Pair is two things to compare, for kong. If they are folders of runs, they give the values of
-// flags with the tag run, as a [Source] does.
+// A Pair is two things to compare, for kong. If they are folders of runs, they provide the values of flags with
+// the tag run, as a [Source] does.
 type Pair struct {
 	A string `arg:"" name:"a" help:"What is compared with: the folder of a run, an adapter, or the model itself."`
 	B string `arg:"" name:"b" help:"What is compared, in the same way."`
@@ -32,5 +32,5 @@ func (p *Pair) BeforeResolve(ctx *kong.Context) (err error) {
 	return err
 }
 
-// Opened are the runs of the pair, at most two.
+// Opened returns the runs of the pair, at most two.
 func (p *Pair) Opened() []*Run { return p.runs }

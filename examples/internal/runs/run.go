@@ -1,5 +1,5 @@
-// Package runs takes from the folder of a training run what commands need: the model, its
-// adapter and what goes with them.
+// Package runs reads from the folder of a training run what commands need: the model, its adapter and their
+// settings.
 package runs
 
 import (
@@ -19,7 +19,7 @@ type Run struct {
 	config *cli.Settings
 }
 
-// Open reads what a folder says of its run.
+// Open reads the files that describe a run.
 func Open(path string) (*Run, error) {
 	r, err := run.Open(path)
 	var other *run.NotRunError
@@ -36,17 +36,17 @@ func Open(path string) (*Run, error) {
 
 func withConfig(r *run.Run) (*Run, error) {
 	config, err := cli.ReadSettings(filepath.Join(r.Path, run.Config))
-	if errors.Is(err, os.ErrNotExist) { // of another program
+	if errors.Is(err, os.ErrNotExist) { // written by another program
 		config, err = &cli.Settings{}, nil
 	}
 	return &Run{r, config}, err
 }
 
-// Values returns the values of a flag in the run's configuration; none if it is not given. Paths
-// are usable from the working directory.
+// Values returns the values of a flag in the run's configuration, or nil if it is not set. Paths are valid from
+// the working directory.
 func (r *Run) Values(flag string) []string { return r.config.Values(flag) }
 
-// Value returns the value of a flag that has one; "" if it is not given.
+// Value returns the value of a single-valued flag, or "" if it is not set.
 func (r *Run) Value(flag string) string {
 	if values := r.Values(flag); len(values) > 0 {
 		return values[0]
@@ -54,7 +54,7 @@ func (r *Run) Value(flag string) string {
 	return ""
 }
 
-// Paths are the values of a flag that names files.
+// Paths returns the values of a flag that names files.
 func (r *Run) Paths(flag string) []string {
 	var list []string
 	for _, path := range r.Values(flag) {
@@ -63,7 +63,7 @@ func (r *Run) Paths(flag string) []string {
 	return list
 }
 
-// Model is the file of the model that the run trained on.
+// Model returns the file of the model that the run trained.
 func (r *Run) Model() (string, error) {
 	paths := r.Paths("model-base")
 	if len(paths) == 0 {
@@ -75,8 +75,8 @@ func (r *Run) Model() (string, error) {
 	return paths[0], nil
 }
 
-// Overrides are the flags by which the run changed hyper-parameters of the model, and its
-// adapter goes with them: no file that is made of both has them.
+// Overrides returns the flags with which the run changed hyper-parameters of the model. The adapter needs them,
+// and a file merged from both lacks them.
 func (r *Run) Overrides() string {
 	var list []string
 	for _, flag := range []string{"norm-rms-eps", "rope-freq-base", "rope-freq-scale"} {
@@ -87,7 +87,7 @@ func (r *Run) Overrides() string {
 	return strings.Join(list, " ")
 }
 
-// AdapterPath is the best adapter on held-out data, or else the last one.
+// AdapterPath returns the adapter that is best on held-out data, or the last one without such data.
 func (r *Run) AdapterPath() (string, error) {
 	path, err := r.Run.AdapterPath()
 	var none *run.NoResultError
@@ -97,7 +97,7 @@ func (r *Run) AdapterPath() (string, error) {
 	return path, err
 }
 
-// AdapterIn is the adapter of a run folder, and of any other path the path itself.
+// AdapterIn returns the adapter of a run's folder, and any other path unchanged.
 func AdapterIn(path string) (string, error) {
 	if !run.Is(path) {
 		return path, nil

@@ -12,10 +12,9 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A Source is the run from which a command takes what the command line leaves out, for kong: the
-// values of all flags with the tag run. The tag is "model" or "adapter" for the files that the run
-// is about; all others take the run's value of the same name. Without a run, flags with the tag
-// needed have to be given.
+// A Source is the run that provides the flags which the command line omits, for kong: all flags with the tag
+// run. The tags "model" and "adapter" stand for the run's model and adapter; any other flag takes the run's
+// value of the same name. Without a run, flags with the tag needed are required.
 type Source struct {
 	RunFolder string `arg:"" optional:"" name:"run" help:"Folder of a run, as --run-dir of finetune train makes it: gives model, best adapter and chat template, unless flags do."`
 	RunDir    string `name:"run-dir" placeholder:"DIR" help:"The folder of a run, as a flag." group:"Model"`
@@ -23,7 +22,7 @@ type Source struct {
 	run *Run
 }
 
-// Opened is the run that is given, nil for none.
+// Opened returns the run, or nil.
 func (s *Source) Opened() *Run { return s.run }
 
 // BeforeResolve opens the run. Kong calls it.
@@ -50,7 +49,7 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	return err
 }
 
-// openAll opens runs, and takes from them the values of flags that are not given, in which they agree.
+// openAll opens runs, and takes from them values for flags that are not given. The runs must agree on the values.
 func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
 	given := map[string]bool{}
 	for _, p := range ctx.Path {
@@ -80,8 +79,8 @@ func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
 	return list, nil
 }
 
-// Validate demands the flags with the tag needed if there is no run. Kong calls it, and would not
-// report other missing flags.
+// Validate requires the flags with the tag needed if there is no run. Kong calls it, and would not report other
+// missing flags.
 func (s *Source) Validate(ctx *kong.Context) error {
 	var needed, required []string
 	for _, f := range ctx.Flags() {
@@ -99,7 +98,8 @@ func (s *Source) Validate(ctx *kong.Context) error {
 	return fmt.Errorf("missing flags: %s", strings.Join(append(needed, required...), ", "))
 }
 
-// runOfConfig is the folder that the configuration file of a run names, which is there once the run has begun.
+// runOfConfig returns the run's folder that a configuration file names; the folder exists once the run has
+// started.
 func runOfConfig(ctx *kong.Context) []string {
 	for _, p := range ctx.Path {
 		if p.Flag == nil {
@@ -120,7 +120,7 @@ func runOfConfig(ctx *kong.Context) []string {
 	return nil
 }
 
-// runsOfAdapters are the runs whose adapters the command line names.
+// runsOfAdapters returns the runs whose adapters the command line names.
 func runsOfAdapters(ctx *kong.Context) (folders []string) {
 	for _, p := range ctx.Path {
 		if p.Flag == nil || p.Flag.Tag.Get("run") != "adapter" {
@@ -140,7 +140,7 @@ func runsOfAdapters(ctx *kong.Context) (folders []string) {
 	return folders
 }
 
-// CutScale takes FILE[=SCALE] apart at the last =. What is there by the whole name is a FILE.
+// CutScale splits FILE[=SCALE] at the last =. If a file of the whole name exists, the whole argument is FILE.
 func CutScale(arg string) (path, scale string) {
 	at := strings.LastIndexByte(arg, '=')
 	if _, err := os.Lstat(arg); at < 1 || err == nil {
@@ -149,13 +149,13 @@ func CutScale(arg string) (path, scale string) {
 	return arg[:at], arg[at+1:]
 }
 
-// resolver has values of flags.
+// A resolver provides values of flags.
 type resolver map[*kong.Flag][]string
 
-// Validate has nothing to add. Kong calls it.
+// Validate does nothing. Kong calls it.
 func (resolver) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of a flag; nil if there is none.
+// Resolve returns the value of a flag, or nil.
 func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	values := r[flag]
 	switch {
@@ -171,7 +171,7 @@ func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	return values[0], nil
 }
 
-// valuesOf are those that flags take from the run.
+// valuesOf returns the values that flags take from the run.
 func (r *Run) valuesOf(flags []*kong.Flag, given map[string]bool) (resolver, error) {
 	values := resolver{}
 	for _, f := range flags {
