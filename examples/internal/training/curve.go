@@ -23,9 +23,8 @@ var (
 	vermilion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
 )
 
-// saveLossCurve draws the losses of training and of validation as name.svg and
-// name.png. The training loss is noisy from step to step: it is a faint line,
-// with its trend over it.
+// saveLossCurve draws training and validation losses as name.svg and name.png. The training loss is noisy from
+// step to step: it is a faint line, with its trend over it.
 func saveLossCurve(name string, training []train.StepMetrics, validation []train.Evaluation) error {
 	faint := blue
 	faint.A = 0x48
@@ -79,10 +78,9 @@ func stepLoss(m train.StepMetrics) plotter.XY { return plotter.XY{X: float64(m.S
 
 func evalLoss(e train.Evaluation) plotter.XY { return plotter.XY{X: float64(e.Step), Y: e.Loss} }
 
-// trend smooths a curve by local linear regression with Gaussian weights, which
-// leaves a straight line what it is up to both ends, where a moving average
-// would lag. Loss falls fastest at the start of training, where a wide
-// average would hide it: there the smoothing begins narrow.
+// trend smooths a curve by local linear regression with Gaussian weights. A straight line stays unchanged up to
+// both ends, where a moving average would lag. Loss falls fastest at the start of training, which a wide window
+// would hide: there the window starts narrow.
 func trend(curve plotter.XYs) plotter.XYs {
 	curve = reduce(curve, mean)
 	if len(curve) < 2 {
@@ -104,7 +102,7 @@ func trend(curve plotter.XYs) plotter.XYs {
 	return smooth
 }
 
-// reduce shortens a long curve to what is seen of it, in bins of half a pixel.
+// reduce shortens a long curve to bins of half a pixel.
 func reduce(curve plotter.XYs, bin func(plotter.XYs) plotter.XYs) plotter.XYs {
 	const bins = 1600
 	if len(curve) <= bins {
@@ -126,7 +124,7 @@ func mean(bin plotter.XYs) plotter.XYs {
 	return plotter.XYs{{X: sum.X / n, Y: sum.Y / n}}
 }
 
-// extremes keep the spikes of a curve.
+// extremes keeps the spikes of a curve: the smallest and the largest value of a bin.
 func extremes(bin plotter.XYs) plotter.XYs {
 	byY := func(a, b plotter.XY) int { return cmp.Compare(a.Y, b.Y) }
 	first, second := slices.MinFunc(bin, byY), slices.MaxFunc(bin, byY)

@@ -22,7 +22,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// noisyRun is a noisy falling curve of n steps.
+// noisyRun returns a noisy falling curve of n steps.
 func noisyRun(n int) []train.StepMetrics {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var points []train.StepMetrics
@@ -72,8 +72,7 @@ func TestLossCurve(t *testing.T) {
 	require.Greater(t, vermilion, 50)
 }
 
-// readSVG lists the texts of a picture, and how many straight segments each of
-// its paths has.
+// readSVG returns the texts of a picture, and the number of straight segments of each path.
 func readSVG(t *testing.T, r io.Reader) (texts []string, segments []int) {
 	decoder := xml.NewDecoder(r)
 	for {
@@ -95,7 +94,7 @@ func readSVG(t *testing.T, r io.Reader) (texts []string, segments []int) {
 	}
 }
 
-// Short runs have a picture too; what cannot be drawn or written is an error.
+// Runs of few steps have a picture, too. Curves that cannot be drawn or written give an error.
 func TestLossCurveOfFewSteps(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "loss")
 	for steps := 1; steps <= 3; steps++ {

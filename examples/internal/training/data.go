@@ -31,14 +31,14 @@ type DataFlags struct {
 	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with its trained parts marked." group:"Data"`
 	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 
-	offsetSeed uint64      // of --sample-random-offsets, see Flags.Prepare
-	splits     data.Splits // of TrainData, once it was looked through
+	offsetSeed uint64      // seed of --sample-random-offsets, see Flags.Prepare
+	splits     data.Splits // the files of TrainData, once its folders were listed
 	hashes     data.Hashes
-	splitByRow bool // a run goes on that has held rows out without regard to copies
-	quiet      bool // another process reports what is read
+	splitByRow bool // the resumed run may have copies of a row on both sides of --valid-split
+	quiet      bool // another process prints the reports
 }
 
-// TextFlags say how text becomes samples.
+// TextFlags are the flags that turn text into samples.
 type TextFlags struct {
 	SampleStart        string `name:"sample-start" run:"" placeholder:"STRING" help:"Start a sample wherever this string occurs; without it samples follow each other through the text." group:"Text"`
 	IncludeSampleStart bool   `name:"include-sample-start" run:"" help:"Keep the --sample-start string in the samples." group:"Text"`
@@ -50,7 +50,7 @@ type TextFlags struct {
 	SeparateWithEOS    bool   `name:"separate-with-eos" run:"" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Text"`
 }
 
-// RecordFlags say how records become samples.
+// RecordFlags are the flags that turn records into samples.
 type RecordFlags struct {
 	TrainOn      string   `name:"train-on" basic:"" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
 	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as the texts that they are, and not as turns of a chat by the template." group:"Chat"`
@@ -64,41 +64,41 @@ type RecordFlags struct {
 	TooLong      string   `name:"too-long" run:"" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
 	SkipBroken   bool     `name:"skip-broken" basic:"" run:"" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
 
-	seesDate bool // whether the template does, once it is read
+	seesDate bool // whether the template uses the date; set once it is read
 }
 
-// RowFlags say how samples share the rows of batches. Evaluations have one sample a row.
+// RowFlags are the flags that pack samples into rows of batches. Evaluations have one sample per row.
 type RowFlags struct {
 	Packing    bool `name:"packing" aliases:"neat-packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat" basic:""`
 	GroupByLen bool `name:"group-by-length" setting:"rows grouped by length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
 }
 
-// A Source is the purpose for which data is read.
+// A Source is what reading data needs to know about the model.
 type Source struct {
 	Path      string               // of the model
 	Tokenizer *tokenizer.Tokenizer // with its chat template
-	Context   int                  // positions that the model was trained on; 0 if any --ctx will do
+	Context   int                  // positions that the model was trained on; 0 if any --ctx is valid
 }
 
-// Sets are the data of a run.
+// Sets are the data sets of a run.
 type Sets struct {
-	Train, Valid *data.Dataset // Valid is nil where there is none
+	Train, Valid *data.Dataset // Valid may be nil
 	ValidName    string
-	IsChat       bool // what is trained went through a chat template
+	IsChat       bool // the training data went through a chat template
 	closers      []*data.Loaded
 }
 
-// Close closes the files of the data.
+// Close closes the data files.
 func (s *Sets) Close() {
 	for _, d := range s.closers {
 		d.Close()
 	}
 }
 
-// trainFlag names the training data, of which alone --max-samples takes the first.
+// trainFlag is the flag of the training data. --max-samples limits only this data.
 const trainFlag = "--train-data"
 
-// Load reads the training data, and the held-out data if there is any.
+// Load reads the training data, and the held-out data, if any.
 func (f *DataFlags) Load(ctx context.Context, s Source) (*Sets, error) {
 	sets := &Sets{ValidName: f.ValidData}
 	if err := f.load(ctx, s, sets); err != nil {
@@ -136,8 +136,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	return nil
 }
 
-// hold takes the held-out data from a file, from a split of a folder, or out of what is
-// trained.
+// hold takes the held-out data from a file, from a split of a folder, or from the training data.
 func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) {
 	valid := []string{f.ValidData}
 	switch {
@@ -168,7 +167,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 	return f.WarnShared("--valid-data", sets.Valid, sets.Train)
 }
 
-// WarnShared warns of held-out samples that are in the training data too; trained is nil if it is not read.
+// WarnShared warns of held-out samples that are also in the training data; trained is nil if it is not loaded.
 func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
 	n, err := held.Shared(trained)
 	if n > 0 {
@@ -177,7 +176,7 @@ func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
 	return err
 }
 
-// trainFiles returns the files of --train-data, which is expanded once.
+// trainFiles returns the files of --train-data; it expands folders once.
 func (f *DataFlags) trainFiles() (data.Splits, error) {
 	if f.splits.Train != nil {
 		return f.splits, nil
@@ -189,7 +188,7 @@ func (f *DataFlags) trainFiles() (data.Splits, error) {
 
 // validSplits returns the valid splits in folders of training data.
 func (f *DataFlags) validSplits() []string {
-	splits, _ := f.trainFiles() // an error is told where they are read
+	splits, _ := f.trainFiles() // the read of the training data reports the error
 	return splits.Valid
 }
 
@@ -198,7 +197,8 @@ func (f *DataFlags) hasValid() bool {
 	return f.ValidData != "" || f.ValidSplit > 0 || len(f.validSplits()) > 0
 }
 
-// HeldOut reads what a run of a seed holds out, nil if nothing is, and names it. The checkpoint of the run may be gone.
+// HeldOut reads the data that a run with this seed holds out and names it; it returns nil if the run holds none
+// out. The checkpoint of the run may be missing.
 func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64, checkpoint string) (held *data.Dataset, name string, err error) {
 	f.offsetSeed, f.splitByRow = seed, splitsByRow(checkpoint)
 	sets := &Sets{ValidName: f.ValidData}
@@ -220,7 +220,7 @@ func (f *DataFlags) HeldOut(ctx context.Context, s Source, seed uint64, checkpoi
 	return sets.Valid.Limit(f.ValidMax), sets.ValidName, nil
 }
 
-// LoadHeldOut reads further held-out data, of a flag.
+// LoadHeldOut reads more held-out data, given by a flag.
 func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string) (*data.Dataset, error) {
 	d, err := f.read(ctx, s, flag, []string{path})
 	if err != nil {
@@ -229,7 +229,7 @@ func (f *DataFlags) LoadHeldOut(ctx context.Context, s Source, flag, path string
 	return d.Data.Limit(f.ValidMax), nil
 }
 
-// read makes a data set of sources, and reports what became of records.
+// read loads a data set from sources, and reports how many records became samples.
 func (f *DataFlags) read(ctx context.Context, s Source, flag string, sources []string) (*data.Loaded, error) {
 	files, err := f.filesOf(flag, sources)
 	if err != nil {
@@ -304,7 +304,7 @@ func (f *DataFlags) textOptions() data.TextOptions {
 	}
 }
 
-// describe reports how many records were read, and warnings that matter before a run is paid for.
+// describe prints how many records were read, and warnings worth knowing before a long run.
 func describe(w io.Writer, flag string, d *data.Loaded) {
 	s := d.Stats
 	text := fmt.Sprintf("%s: %s, %s, %s, %d of them trained", flag,
@@ -342,7 +342,7 @@ func (f *RecordFlags) readOptions() (data.ReadOptions, error) {
 	return o, err
 }
 
-// pairs takes KEY=VALUE apart.
+// pairs parses KEY=VALUE arguments.
 func pairs(flag string, args []string) (map[string]string, error) {
 	m := map[string]string{}
 	for _, arg := range args {
@@ -387,12 +387,12 @@ func (f *RecordFlags) encoderOptions(s Source) (o data.EncoderOptions, err error
 	return o, nil
 }
 
-// Files are the inputs with their flags.
+// Files returns the input files with their flags.
 func (f *DataFlags) Files() []cli.File {
 	var list []cli.File
 	splits, err := f.trainFiles()
 	if err != nil {
-		splits.Train = f.TrainData // reading it reports the error
+		splits.Train = f.TrainData // the read reports the error
 	}
 	for _, file := range splits.Train {
 		list = append(list, cli.File{Flag: trainFlag, Path: file})

@@ -13,14 +13,14 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// What is shown of a sample, in characters: of the words of a message their ends, all
-// mark-up, and of the whole the beginning.
+// Limits of a preview, in characters. Long words of a message are cut in the middle, mark-up is shown whole,
+// and the sample is cut at its end.
 const (
 	shownOfWords  = 160
 	shownOfSample = 1200
 )
 
-// showFirst writes the first sample of records: a wrong template or mask is seen in it.
+// showFirst prints the first sample of records, which reveals a wrong template or mask.
 func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data.Loaded) error {
 	first, words, err := d.First(ctx)
 	if err != nil {
@@ -30,9 +30,8 @@ func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data
 	return err
 }
 
-// Preview is the text of a sample with marks around what is trained. Long words are
-// shortened, and never what is between them; where words is nil, all that is between
-// special tokens.
+// Preview returns the text of a sample with marks around the trained parts. It shortens long words of the
+// record, never the mark-up between them. If words is nil, every text between special tokens counts as words.
 func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	var b strings.Builder
 	shown, open := 0, false
@@ -64,13 +63,13 @@ func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// A Chunk is the text of neighbouring tokens of a sample, all trained or all not.
+// A Chunk is the text of consecutive tokens of a sample that are all trained, or all not.
 type Chunk struct {
 	Text    string
 	Trained bool
 }
 
-// Chunks are the whole text of a sample.
+// Chunks returns the whole text of a sample.
 func Chunks(t *tokenizer.Tokenizer, s data.Sample) (list []Chunk) {
 	for from := 0; from < len(s.Tokens); {
 		trained, to := isTrained(s, from), from+1
@@ -87,7 +86,7 @@ func isTrained(s data.Sample, i int) bool {
 	return i > 0 && (s.LossWeights == nil || s.LossWeights[i-1] > 0)
 }
 
-// isWord reports whether a token is of the words of a record.
+// isWord reports whether a token belongs to the words of a record.
 func isWord(t *tokenizer.Tokenizer, s data.Sample, words []bool, i int) bool {
 	if words == nil {
 		return !t.IsSpecial(s.Tokens[i])
@@ -95,26 +94,26 @@ func isWord(t *tokenizer.Tokenizer, s data.Sample, words []bool, i int) bool {
 	return i < len(words) && words[i]
 }
 
-// decode is the text of tokens, with special ones by name.
+// decode returns the text of tokens, with special tokens by name.
 func decode(t *tokenizer.Tokenizer, ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
 		b.Write(t.Piece(id))
 	}
-	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may be cut within a character
+	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may end within a character
 }
 
-// shorten leaves out the middle of a text, and says how much that is.
+// shorten cuts the middle out of a text, and notes how many characters.
 func shorten(text []rune) []rune {
 	const half = shownOfWords / 2
 	left := len(text) - 2*half
-	if left <= half/2 { // the words that say so are no shorter
+	if left <= half/2 { // the note would be longer than the cut
 		return text
 	}
 	return slices.Concat(text[:half], []rune("… ("+cli.Count(left, "character")+" left out) …"), text[len(text)-half:])
 }
 
-// printable replaces control characters, which move the cursor of a terminal.
+// printable replaces control characters, which would move the cursor of a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Of long words the ends are shown, and all of the mark-up between them, whether it is of
-// special tokens or not.
+// The preview shows the ends of long words, and all mark-up between them, whether it consists of special tokens
+// or not.
 func TestFirstSampleKeepsMarkup(t *testing.T) {
 	v := instructtest.Vocabulary(t)
 	a, b, c := strings.Repeat("a", 257), strings.Repeat("b", 500), strings.Repeat("c", 160)
@@ -43,7 +43,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 		header+"user: "+c+"<|end|>"+
 		header+"assistant: «"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»\n", out.String())
 
-	// What comes in once is not read again: special tokens are the mark-up that is known.
+	// Standard input cannot be read twice, so only special tokens are known as mark-up.
 	o.Read.Stdin = strings.NewReader(long + record)
 	once, err := data.Load(t.Context(), v, []string{data.Stdin}, o)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	require.Contains(t, text, "«"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»")
 }
 
-// Of many turns the beginning is shown, and nothing of the data moves the cursor.
+// The preview shows the first of many turns, and no control character of the data.
 func TestFirstSampleIsBounded(t *testing.T) {
 	v := instructtest.Vocabulary(t)
 	show := func(turns ...string) string {

@@ -15,27 +15,26 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Flags are the command-line flags of a training run, for kong. Those that upstream's
-// finetune program had keep its names. Defaults that programs choose are variables of
-// kong: see [Defaults].
+// Flags are the command-line flags of a training run, for kong. Flags of upstream's finetune program keep their
+// names. Programs set defaults through variables of kong: see [Defaults].
 type Flags struct {
 	DataFlags
 	OptimizerFlags
 	RunFlags
 
-	ownFolder string // of a run to which no flag gives a place
-	events    string // the folder of the run, for TensorBoard; "" for none
+	ownFolder string // folder of a run whose flags name none
+	events    string // folder of the run, for TensorBoard; "" for none
 	processes processes
 }
 
 // Defaults are the defaults that differ between programs.
 type Defaults struct {
 	Ctx, Batch, GradAcc, Warmup, AdamAlpha string
-	// What is said of each after its value.
+	// Remarks behind the values in the help.
 	CtxWhy, BatchWhy, WarmupWhy, AdamAlphaWhy string
 }
 
-// Vars are the defaults as kong takes them.
+// Vars returns the defaults as variables of kong.
 func (d Defaults) Vars() kong.Vars {
 	return kong.Vars{
 		"ctx": d.Ctx, "batch": d.Batch, "grad_acc": d.GradAcc, "warmup": d.Warmup, "adam_alpha": d.AdamAlpha,
@@ -43,7 +42,7 @@ func (d Defaults) Vars() kong.Vars {
 	}
 }
 
-// OptimizerFlags are how the parameters move, and how long.
+// OptimizerFlags are the flags of the optimizer and of the length of a run.
 type OptimizerFlags struct {
 	Batch   int `name:"batch" setting:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
 	GradAcc int `name:"grad-acc" setting:"gradient accumulation" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
@@ -83,7 +82,7 @@ type OptimizerFlags struct {
 	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
 }
 
-// RunFlags control what happens around the steps.
+// RunFlags are the flags of everything around the steps.
 type RunFlags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"File for the state of the run, from which it can continue; by default checkpoint.gguf in --run-dir, else none." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change. By default the one in --run-dir." group:"Run"`
@@ -98,11 +97,11 @@ type RunFlags struct {
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 
-	placed map[string]string // flags whose files the folder of the run has a place for, see Named
+	placed map[string]string // descriptions of files in the run's folder, by flag; see Named
 }
 
-// Named returns the name of a run's file in messages: a description if it lies in the run's folder, the
-// flag otherwise.
+// Named returns the name of a run's file for messages: its description if it is in the run's folder, otherwise
+// its flag.
 func (f *RunFlags) Named(flag string) string {
 	if what, ok := f.placed[flag]; ok {
 		return "the " + what
@@ -110,8 +109,8 @@ func (f *RunFlags) Named(flag string) string {
 	return "--" + flag
 }
 
-// Prepare checks what can be told before anything is read. It draws the seed where it is to
-// be drawn, and says so, and what flags of upstream's program change nothing here.
+// Prepare checks what needs no file. It draws the seed if none is given and reports it, and reports flags of
+// upstream's program that have no effect here.
 func (f *Flags) Prepare(w io.Writer) error {
 	if err := f.checkStep(); err != nil {
 		return err
@@ -134,10 +133,10 @@ func (f *Flags) Prepare(w io.Writer) error {
 	return nil
 }
 
-// RandomSeed is --seed.
+// RandomSeed returns --seed.
 func (f *RunFlags) RandomSeed() uint64 { return uint64(f.Seed) }
 
-// Options are the settings of the trainer, for data of so many rows, which is loaded.
+// Options returns the trainer's settings for loaded data of a number of rows.
 func (f *Flags) Options(rows int) (train.Options, error) {
 	o := train.Options{
 		Epochs: f.epochs(),
@@ -177,7 +176,7 @@ func (f *OptimizerFlags) schedule(rows int) (train.Schedule, error) {
 	return s, nil
 }
 
-// checkpointing returns the flags' choice, or else leaves it to the memory.
+// checkpointing returns the flags' choice; by default it depends on the memory.
 func (f *OptimizerFlags) checkpointing() train.Checkpointing {
 	switch {
 	case f.Checkpointing:
@@ -188,7 +187,7 @@ func (f *OptimizerFlags) checkpointing() train.Checkpointing {
 	return train.CheckpointingAuto
 }
 
-// past is --opt-past, 0 where --opt-delta leaves nothing to compare.
+// past returns --opt-past, or 0 if --opt-delta makes the comparison pointless.
 func (f *OptimizerFlags) past() int {
 	if f.OptDelta == 0 {
 		return 0
@@ -196,8 +195,7 @@ func (f *OptimizerFlags) past() int {
 	return max(0, f.OptPast)
 }
 
-// epochs returns the value of --epochs: by default the data is seen once if nothing else ends the
-// run.
+// epochs returns --epochs. By default a run sees the data once, unless another flag ends it.
 func (f *OptimizerFlags) epochs() int {
 	if f.Epochs <= 0 && f.Iter <= 0 {
 		return 1
@@ -205,11 +203,10 @@ func (f *OptimizerFlags) epochs() int {
 	return max(0, f.Epochs)
 }
 
-// hasNoWarmup reports whether the schedule begins at its peak, as transformers' constant does.
+// hasNoWarmup reports whether the schedule starts at its peak, as transformers' constant does.
 func (f *OptimizerFlags) hasNoWarmup() bool { return f.Schedule == train.ConstantAtOnce.String() }
 
-// warmup is --warmup, or the part --warmup-ratio of the steps that rows of data make: where
-// neither says it, 3 %.
+// warmup returns --warmup, or --warmup-ratio of the steps that rows of data make; 3 % by default.
 func (f *OptimizerFlags) warmup(rows int) int {
 	ratio := 0.03
 	switch {

@@ -16,18 +16,19 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// A RunFolder has all that a run writes, and its description: the flags in effect, each command
-// line that began or continued it, and the hashes of what was read.
+// A RunFolder holds all that a run writes, and its description: the flags in effect, each command line that
+// started or continued it, and the hashes of its inputs.
 type RunFolder struct {
-	*run.Folder                   // nil for none
-	isOwn       bool              // no flag has named it
-	placed      map[string]string // descriptions of files that lie in the folder, by their flags
+	*run.Folder                   // nil if there is none
+	isOwn       bool              // no flag named it
+	placed      map[string]string // descriptions of files in the folder, by flag
 	inputs      []run.Input
 	date        string
 	seed        int64
 }
 
-// OpenRunFolder makes the folder, if need be, and takes it for this process, if it is the one of several that writes.
+// OpenRunFolder creates the folder if it does not exist, and locks it for this process. Of several processes,
+// only the one that writes does so.
 func (f *Flags) OpenRunFolder(path string) (*RunFolder, error) {
 	if path == "" || !f.Group().Writes() {
 		return &RunFolder{}, nil
@@ -39,11 +40,11 @@ func (f *Flags) OpenRunFolder(path string) (*RunFolder, error) {
 	return &RunFolder{Folder: folder}, nil
 }
 
-// ownFolders is where runs are to which no flag gives a place.
+// ownFolders is the parent of the folders of runs whose flags name none.
 const ownFolders = "runs"
 
-// OpenOwnFolder makes a new folder for a run without a folder flag, named after its model and its
-// data. A run continues only if its folder is named.
+// OpenOwnFolder creates a folder for a run whose flags name none. It is named after the model and the data. To
+// continue the run, the folder must be named by a flag.
 func OpenOwnFolder(model, data string) (*RunFolder, error) {
 	folder, err := run.CreateNew(ownFolders, stem(model)+"-"+stem(data))
 	if err != nil {
@@ -52,7 +53,7 @@ func OpenOwnFolder(model, data string) (*RunFolder, error) {
 	return &RunFolder{Folder: folder, isOwn: true}, nil
 }
 
-// stem is the name of a file without its folder and its extension.
+// stem returns the name of a file without folder and extension.
 func stem(path string) string {
 	if path == "-" {
 		return "stdin"
@@ -61,12 +62,12 @@ func stem(path string) string {
 	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" {
 		name = short
 	}
-	const longest = 60 // of most file systems, a name has 255 bytes
+	const longest = 60 // most file systems limit a name to 255 bytes
 	runes := []rune(strings.Trim(name, ".-"))
 	return string(runes[:min(len(runes), longest)])
 }
 
-// Name says where a run is that no flag has given a place, "" of others.
+// Name reports the folder of a run whose flags name none, otherwise "".
 func (r *RunFolder) Name() string {
 	if !r.isOwn {
 		return ""
@@ -74,15 +75,16 @@ func (r *RunFolder) Name() string {
 	return fmt.Sprintf("the run is in %s; %s goes on with it", r.Path, cli.ShellArg("--run-dir", r.Path))
 }
 
-// An Output is a file of a run: the flag that names it, what it is, its path, and its name in the folder.
+// An Output is a file of a run: the flag that names it, a description, its path, and its name in the run's
+// folder.
 type Output struct {
 	Flag, What string
 	Path       *string
 	Name       string
 }
 
-// Place gives the outputs that no flag names their place in the folder. A run that goes on
-// has the seed and the date of its beginning, where the flags leave them open.
+// Place puts the outputs that no flag names into the folder. A continued run keeps its seed and its date,
+// unless flags set them.
 func (r *RunFolder) Place(f *Flags, result Output) error {
 	if r.Folder == nil {
 		return nil
@@ -116,7 +118,7 @@ func (r *RunFolder) Place(f *Flags, result Output) error {
 	return nil
 }
 
-// Check demands that no file has changed since the run of the folder began.
+// Check returns an error if a file has changed since the run of the folder started.
 func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 	if r.Folder == nil {
 		return nil
@@ -137,15 +139,14 @@ func (r *RunFolder) Check(f *Flags, inputs []cli.File) error {
 // A Description describes a run.
 type Description struct {
 	Flags    []*kong.Flag            // in effect
-	Resolved map[string]cli.Resolved // what became of flags that leave something to the run
+	Resolved map[string]cli.Resolved // values of flags that leave a choice to the run
 	Steps    int
 	Result   run.SavedFile
 	Metrics  string
 }
 
-// Describe writes the description of the run that begins or continues now, after Check. Flags of
-// files in the folder are left out, so that a run with the same configuration in another folder has
-// files of its own.
+// Describe writes the description of the run that starts or continues now; call Check first. It omits flags of
+// files inside the folder, so that a run with the same configuration in another folder gets its own files.
 func (r *RunFolder) Describe(d Description) error {
 	if r.Folder == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// Inspect looks through the training data as a run reads it, and gives some of its samples.
+// Inspect checks the training data as a run reads it, and returns some of its samples.
 func (f *DataFlags) Inspect(ctx context.Context, s Source, samples int) (*data.Inspection, error) {
 	files, err := f.filesOf(trainFlag, f.TrainData)
 	if err != nil {
@@ -34,5 +34,5 @@ func (f *DataFlags) Inspect(ctx context.Context, s Source, samples int) (*data.I
 	return i, nil
 }
 
-// FindingText is a finding by the flags of its remedies.
+// FindingText returns the text of a finding, with the flags of its remedies.
 func FindingText(f data.Finding) string { return f.Named(flagOfOption) }

@@ -12,9 +12,9 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Lay finds the layout of the model, which is on the CPU, for a run over devices, and says it to w. Where that is
-// left to the run, layers are recomputed if that lets more of them lie on devices. What the program needs besides
-// others add.
+// Lay finds the layout of the model, which is on the CPU, for a run over devices, and reports it to w. If the
+// flags leave the choice open, layers are recomputed when that places more of them on devices. others add the
+// further memory that the program needs.
 func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trained train.Trainables, sets *Sets, o train.Options, others ...func(*estimate.Memory) error) (layout.Layout, error) {
 	var evaluated []*data.Dataset
 	if sets.Valid != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// highRate is a learning rate above which next to nothing learns, adapters or weights.
+// highRate is a learning rate above which hardly anything learns, adapters or weights.
 const highRate = 1e-2
 
-// checkStep finds out before anything is read that no step can be as long.
+// checkStep reports, before anything is read, a step that is too long.
 func (f *OptimizerFlags) checkStep() error {
 	if f.Batch > train.MaxStepRows/f.GradAcc {
 		return fmt.Errorf("--batch %d with --grad-acc %d: a step of so many samples is too long; it can have %d", f.Batch, f.GradAcc, train.MaxStepRows)
@@ -30,15 +30,15 @@ func (f *OptimizerFlags) warnOfRate(w io.Writer) {
 	}
 }
 
-// warnOfWarmup warns of a rate that a run of so many steps never reaches.
+// warnOfWarmup warns of a warm-up that is longer than the run of steps: the rate never reaches its peak.
 func (f *OptimizerFlags) warnOfWarmup(w io.Writer, steps int) {
 	if f.Warmup > steps && !f.hasNoWarmup() {
 		fmt.Fprintf(w, "warning: --warmup %d is longer than the run of %s: the learning rate never reaches --adam-alpha %v\n", f.Warmup, cli.Count(steps, "step"), f.Rate)
 	}
 }
 
-// NewTrainer makes the trainer of the run. What is too large for a graph or for the memory is
-// an error that names the flag.
+// NewTrainer returns the trainer of the run. If something is too large for a graph or for the memory, the error
+// names its flag.
 func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options) (*train.Trainer, error) {
 	t, err := train.New(m, trained, d, o)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *Flags) NewTrainer(m *model.Model, trained train.Trainables, d *data.Dat
 	return t, nil
 }
 
-// NameFlags names the flags that decide what is too large, and what has made the run diverge.
+// NameFlags adds to an error the flags that decide what is too large, or that made the run diverge.
 func (f *Flags) NameFlags(err error) error {
 	var diverged *train.DivergedError
 	var batch *lossgraph.BatchSizeError

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What is likely a mistake is told, and not refused.
+// Likely mistakes are warned of, and not rejected.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		rate          float64
@@ -36,7 +36,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What is too large is an error that names the flag, before anything is computed.
+// The error for a size that is too large names the flag, before anything is computed.
 func TestSizesAreNamed(t *testing.T) {
 	f := Flags{OptimizerFlags: OptimizerFlags{Batch: 65536, GradAcc: 17}}
 	require.EqualError(t, f.Prepare(new(strings.Builder)), "--batch 65536 with --grad-acc 17: a step of so many samples is too long; it can have 1048576")

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// origin describes by flags what the training data was made of and how, once it is read. A
-// checkpoint of other data names the differences.
+// origin describes, by flags, the training data and how it was read; call it after the read. A checkpoint of
+// other data reports the differences.
 func (f *DataFlags) origin() (map[string]string, error) {
 	splits, err := f.trainFiles()
 	if err != nil {
@@ -44,10 +44,11 @@ func (f *DataFlags) origin() (map[string]string, error) {
 	return origin, nil
 }
 
-// What the origin of data says of the copies of a row, unless --valid-split has held rows out without regard to them.
+// Entry of the origin: copies of a row are on one side of --valid-split. Older runs lack it.
 const copies, copiesTogether = "copies", "on one side of --valid-split"
 
-// splitsByRow reports whether the run of a checkpoint has held rows out without regard to copies, as all once did.
+// splitsByRow reports whether the run of a checkpoint held rows out without regard to copies, as older versions
+// did.
 func splitsByRow(checkpoint string) bool {
 	origin, err := train.DataOrigin(checkpoint)
 	return err == nil && origin[copies] == ""
@@ -77,10 +78,10 @@ func addFlags(origin map[string]string, flags reflect.Value) {
 	}
 }
 
-// contents names files, or says how many there are, with the beginning of their hash.
+// contents names files, or returns their number with the start of their hash.
 func (f *DataFlags) contents(files ...string) (string, error) {
 	if slices.ContainsFunc(files, data.IsPipe) {
-		return "a pipe", nil // which cannot be read twice
+		return "a pipe", nil // it cannot be read twice
 	}
 	sums, err := f.hashes.Of(files...)
 	if err != nil {

@@ -9,23 +9,22 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// Result is a file that the run writes at each save, by its name and path.
+// Result returns the file that the run writes at each save.
 func (f *RunFlags) Result(name, path string) run.SavedFile {
 	return run.SavedFile{File: run.File{Name: name, Path: path}, Iteration: f.PatternFnIt, Latest: f.FnLatest, Keep: f.KeepLast}
 }
 
-// Checkpoint is --checkpoint-out.
+// Checkpoint returns the file of --checkpoint-out.
 func (f *RunFlags) Checkpoint() run.SavedFile {
 	return f.Result(f.Named("checkpoint-out"), f.CheckpointOut)
 }
 
-// LatestFile is a file that is saved under its last name.
+// LatestFile returns a saved file under its latest name.
 func LatestFile(f run.SavedFile) cli.File { return cli.File{Flag: f.Name, Path: f.LatestPath()} }
 
-// TakeOutputs finds out before the work, not after it, that an output cannot be written,
-// would replace an input, another output, or the checkpoint of a run that is not continued,
-// or that another process is writing it. The files of Flags are taken into account. Other
-// processes have the outputs once the locks are closed.
+// TakeOutputs reports, before the work starts, an output that cannot be written, that would replace an input,
+// another output, or the checkpoint of a run that is not continued, or that another process is writing. It
+// includes the files of Flags. Other processes may write the outputs once the locks are closed.
 func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.OutputLocks, error) {
 	inputs = append(inputs, f.Files()...)
 	for _, saved := range []run.SavedFile{result, f.Checkpoint()} {
@@ -49,7 +48,7 @@ func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.Outpu
 	if err := cli.CheckOutputs(append(inputs[:len(inputs):len(inputs)], old), outputs, own...); err != nil {
 		return nil, err
 	}
-	// Only the checkpoint may be the file of the one that it continues.
+	// Only the checkpoint may replace the file that it continues.
 	checkpoint := LatestFile(f.Checkpoint())
 	if err := cli.CheckOutputs(append(inputs, outputs...), []cli.File{checkpoint}, own...); err != nil {
 		return nil, err

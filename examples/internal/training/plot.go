@@ -14,7 +14,7 @@ import (
 
 var gridColor = color.NRGBA{0xdd, 0xdd, 0xdd, 0xff}
 
-// newPlot returns an empty plot with a grid. The legend is at the top, because the curves fall.
+// newPlot returns an empty plot with a grid. The legend is at the top because the curves fall.
 func newPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -36,8 +36,7 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// drawPlot makes a picture of a plot with a margin. An SVG has dark colours where the reader
-// prefers them.
+// drawPlot renders a plot with a margin. An SVG has dark colours if the reader prefers them.
 func drawPlot(p *plot.Plot, format string) ([]byte, error) {
 	canvas, err := draw.NewFormattedCanvas(9*vg.Inch, 5*vg.Inch, format)
 	if err != nil {
@@ -60,7 +59,7 @@ func drawPlot(p *plot.Plot, format string) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("Liberation Sans"), []byte("Liberation Sans,Arial,sans-serif")), nil
 }
 
-// darkStyle overrides the colours that an SVG has in its elements.
+// darkStyle overrides the colours of an SVG's elements.
 const darkStyle = `<style>
 @media (prefers-color-scheme: dark) {
 	text { fill: #e6edf3 }
@@ -73,8 +72,7 @@ const darkStyle = `<style>
 </style>
 `
 
-// roundTicks are round numbers: multiples of 1, 2 or 5 times a power of ten, at most count
-// and one of them.
+// roundTicks places at most count+1 ticks at multiples of 1, 2 or 5 times a power of ten.
 type roundTicks struct {
 	count int
 	whole bool
@@ -83,7 +81,7 @@ type roundTicks struct {
 // Ticks implements [plot.Ticker].
 func (r roundTicks) Ticks(low, high float64) []plot.Tick {
 	if !(high > low) || math.IsInf(high-low, 0) {
-		return nil // of no axis that has a length
+		return nil // the axis has no length
 	}
 	step := roundUpTo125((high - low) / float64(r.count))
 	if r.whole {
@@ -102,7 +100,7 @@ func (r roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// roundUpTo125 is the next of 1, 2 and 5 times a power of ten.
+// roundUpTo125 rounds up to 1, 2 or 5 times a power of ten.
 func roundUpTo125(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, n := range []float64{1, 2, 5} {

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Ticks are at round numbers, each with a label of as many digits as it takes.
+// Ticks are at round numbers, with labels of as many digits as needed.
 func TestRoundTicks(t *testing.T) {
 	for _, c := range []struct {
 		ticks     roundTicks
@@ -44,8 +44,7 @@ func TestRoundTicks(t *testing.T) {
 	}
 }
 
-// All of the picture is on the page, the legend too, and what is of one colour in the light
-// has another in the dark.
+// The whole picture, with its legend, is on the page, and every light colour has a dark one.
 func TestPictureIsWhole(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "loss")
 	require.NoError(t, saveLossCurve(name, noisyRun(300), []train.Evaluation{{Step: 0, Loss: 5}, {Step: 300, Loss: 2.2}}))
@@ -58,7 +57,7 @@ func TestPictureIsWhole(t *testing.T) {
 		y, err2 := strconv.ParseFloat(string(m[2]), 64)
 		require.NoError(t, err1)
 		require.NoError(t, err2)
-		if onEdge := (x == 0 || x == width) && (y == 0 || y == height); onEdge { // the page itself
+		if onEdge := (x == 0 || x == width) && (y == 0 || y == height); onEdge { // the background
 			continue
 		}
 		require.True(t, margin <= x && x <= width-margin && margin <= y && y <= height-margin, "%v, %v", x, y)

@@ -17,18 +17,18 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// processes are those that a launcher such as mpirun has started together; nil is one.
+// processes are the processes that a launcher such as mpirun started together; nil for a single one.
 type processes struct {
 	group   *parallel.World
 	began   time.Time // of the steps
 	reports *waitReports
 }
 
-// Group are the processes that train together.
+// Group returns the processes that train together.
 func (f *Flags) Group() *parallel.World { return f.processes.group }
 
-// Join joins the processes that a launcher has started. Of them the first one writes and shows
-// what the program does: others have no outputs.
+// Join joins the processes that a launcher started. Only the first process writes files and shows progress; the
+// others have no outputs.
 func (f *Flags) Join(ctx context.Context, result *string) (context.Context, error) {
 	f.processes.reports = &waitReports{}
 	reporting, stopReporting := context.WithCancel(ctx)
@@ -39,7 +39,7 @@ func (f *Flags) Join(ctx context.Context, result *string) (context.Context, erro
 	ctx, group, err := parallel.Join(ctx)
 	context.AfterFunc(ctx, func() {
 		stopReporting()
-		if interrupted.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) && group.Writes() { // by another process
+		if interrupted.Err() == nil && errors.Is(context.Cause(ctx), context.Canceled) && group.Writes() { // another process was interrupted
 			cli.ReportInterrupted(os.Stderr)
 		}
 	})
@@ -51,8 +51,8 @@ func (f *Flags) Join(ctx context.Context, result *string) (context.Context, erro
 	return ctx, cli.Interrupted(ctx, err, "nothing was trained yet")
 }
 
-// Leave leaves the group at the end of the program, whose error is err, and returns what this process
-// is to say: what all have to say the first one does.
+// Leave leaves the group at the end of the program, whose error is err. It returns the error that this process
+// must report: an error of all processes is reported by the first.
 func (f *Flags) Leave(err error) error {
 	group := f.processes.group
 	if group == nil {
@@ -66,7 +66,7 @@ func (f *Flags) Leave(err error) error {
 	isTold := isShared || errors.Is(err, train.ErrDiverged) || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, context.Canceled)
 	if isTold && !group.Writes() || isShared && shared.Elsewhere {
 		if errors.Is(err, cli.ErrInterrupted) {
-			_ = group.Close() // the first one ends, and all with it, when it has saved
+			_ = group.Close() // the first process ends when it has saved, and all others with it
 		}
 		time.Sleep(cli.ToldAfter)
 	}
@@ -79,7 +79,7 @@ func (f *Flags) Leave(err error) error {
 	return fmt.Errorf("%s: %w", group.Processes()[group.Rank()], err)
 }
 
-// Log is where the program reports its progress.
+// Log returns the writer for progress reports.
 func (f *DataFlags) Log() io.Writer {
 	if f.quiet {
 		return io.Discard
@@ -87,7 +87,7 @@ func (f *DataFlags) Log() io.Writer {
 	return os.Stderr
 }
 
-// Share gives all processes what the first one has drawn, or has of its folder.
+// Share gives all processes the seed and the date of the first one, which may come from its folder.
 func (f *Flags) Share(ctx context.Context) error {
 	const separator = " "
 	text, err := f.Group().Text(ctx, strings.Join([]string{strconv.FormatInt(f.Seed, 10), strconv.FormatBool(splitsByRow(f.CheckpointIn)), f.TemplateDate}, separator))
@@ -103,7 +103,7 @@ func (f *Flags) Share(ctx context.Context) error {
 	return nil
 }
 
-// ThreadCount is --threads, or what suits the processes of the machine.
+// ThreadCount returns --threads, or by default a number that suits the processes of the machine.
 func (f *Flags) ThreadCount() int {
 	if f.Threads == 0 && f.Group() != nil {
 		return f.Group().Threads()
@@ -111,7 +111,7 @@ func (f *Flags) ThreadCount() int {
 	return f.Threads
 }
 
-// DescribeGroup says which processes train together.
+// DescribeGroup prints which processes train together.
 func (f *Flags) DescribeGroup(w io.Writer) {
 	g := f.Group()
 	if g == nil {
@@ -135,7 +135,7 @@ func (f *Flags) DescribeGroup(w io.Writer) {
 	}
 }
 
-// traffic describes what steps have cost the group; "" without one.
+// traffic reports the group's communication over a number of steps, or "" without a group.
 func (f *Flags) traffic(ctx context.Context, steps int) string {
 	group := f.Group()
 	bytes, waited := group.Traffic()

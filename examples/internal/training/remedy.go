@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// flagOfOption is the flag of an option of the data with its value, "" where it has none.
+// flagOfOption returns the flag of a data option with its value, or "" if no flag sets it.
 func flagOfOption(o data.Option) string {
 	switch o.Name {
 	case "Keys":
@@ -36,8 +36,7 @@ func flagOfOption(o data.Option) string {
 	return ""
 }
 
-// withFlag names the flags of options in an error of data, or adds that by which its remedy is
-// done.
+// withFlag names the flags of options in an error of data, or adds the flag that remedies it.
 func withFlag(err error) error {
 	var options *data.OptionError
 	var e *data.Error

@@ -15,9 +15,9 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// deciding names the flags that decide a setting, and reports whether it is one flag that
-// decides nothing else. Fields of flags have a tag with the [train.Setting.ID], or with several
-// and commas between. A hyper-parameter is *.KEY there, and what ends with a * are several:
+// deciding returns the names of the flags that decide a setting; one reports whether a single flag decides it
+// and nothing else. Fields of flags have a tag with the [train.Setting.ID], or with several, separated by
+// commas. The ID of a hyper-parameter is *.KEY, and a trailing * matches several:
 //
 //	Batch int `name:"batch" setting:"batch"`
 func deciding(flags []*kong.Flag, id string) (names string, one bool) {
@@ -38,8 +38,8 @@ func deciding(flags []*kong.Flag, id string) (names string, one bool) {
 	return strings.Join(list, ""), one
 }
 
-// byFlag names settings by the flags that decide them. Of several that the same flags decide,
-// as they do the matrices of an adapter, it names the first.
+// byFlag names settings by the flags that decide them. Of several settings with the same flags, such as the
+// matrices of an adapter, it names the first.
 func byFlag(list []train.Difference, flags []*kong.Flag) []train.Difference {
 	var named []train.Difference
 	seen := map[string]bool{}
@@ -59,8 +59,8 @@ func byFlag(list []train.Difference, flags []*kong.Flag) []train.Difference {
 	return named
 }
 
-// Resume continues from --checkpoint-in, if the file exists. If the user has named another file it
-// says so. It reports which settings have changed, by the flags of the program.
+// Resume continues from --checkpoint-in if the file exists. If the user named the file and it does not exist,
+// Resume prints that. It reports changed settings by the flags of the program.
 func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags []*kong.Flag) error {
 	checkpoint, remove, err := f.Group().File(ctx, f.CheckpointIn)
 	defer remove()
@@ -98,8 +98,8 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 	return nil
 }
 
-// newRates says where the learning rate of a run is that goes on for another number of steps than it was planned, and where
-// it goes; "" for any other run.
+// newRates describes how the learning rate changes in a run that is continued with another number of steps than
+// planned; "" for other runs.
 func newRates(t *train.Trainer) string {
 	otherwise := slices.ContainsFunc(t.Changes(), func(d train.Difference) bool { return d.ID == "steps" })
 	next, last := t.Steps()+1, t.TotalSteps()

@@ -11,8 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Flags are found by the IDs of settings, whatever their words are, and only those that the
-// program has.
+// Flags are found by the IDs of settings, whatever the settings are called; only flags of the program count.
 func TestByFlag(t *testing.T) {
 	var program struct {
 		Flags
@@ -42,8 +41,8 @@ func TestByFlag(t *testing.T) {
 	}, got)
 }
 
-// A run that began before copies of a row were kept together goes on as it began; a new one, and one whose checkpoint is gone, keeps
-// them together.
+// A run from before copies of a row were kept together continues as it started. A new run keeps them together,
+// and so does one whose checkpoint is missing.
 func TestSplitsByRow(t *testing.T) {
 	for name, origin := range map[string]map[string]string{"old": {"--valid-split": "0.2"}, "new": {"--valid-split": "0.2", copies: copiesTogether}} {
 		g, err := ggml.NewGGUF()

@@ -9,8 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// DescribeRows says how many samples there are and how long they are, and how they fill
-// their rows where several share one.
+// DescribeRows reports the number and the length of samples and, if several share a row, how full the rows are.
 func DescribeRows(d *data.Dataset) string {
 	longest, mean := d.Longest(), float64(d.NumTokens())/float64(d.NumSamples())
 	text := fmt.Sprintf("%s of %s", cli.Count(d.NumSamples(), "sample"), cli.Count(longest, "token"))
@@ -23,8 +22,8 @@ func DescribeRows(d *data.Dataset) string {
 	return text
 }
 
-// suggestPacking reports what --packing would save if it at least halves the rows: a row with one
-// short sample takes as large a part of the run as a full one.
+// suggestPacking suggests --packing if it at least halves the rows: a row with one short sample costs as much
+// as a full one.
 func suggestPacking(w io.Writer, d *data.Dataset) {
 	if d.Len() == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// samplesOf are samples of so many predicted tokens.
+// samplesOf returns samples with these numbers of predicted tokens.
 func samplesOf(lengths ...int) []data.Sample {
 	var list []data.Sample
 	for _, n := range lengths {
@@ -18,7 +18,7 @@ func samplesOf(lengths ...int) []data.Sample {
 	return list
 }
 
-// Samples are as long as they are, not as their rows, and rows of short ones call for packing.
+// Lengths are those of samples, not of rows; rows of short samples suggest packing.
 func TestDescribeRows(t *testing.T) {
 	for _, c := range []struct {
 		samples    []data.Sample

@@ -16,23 +16,23 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A Result is the file that a run is for, and how it is written.
+// A Result is the file that a run produces, and how to write it.
 type Result struct {
 	run.SavedFile
 	Write func(path string) error
-	// Peak is as in [run.Options].
+	// Peak is documented in [run.Options].
 	Peak func(reached float64) float64
-	// Evaluated says more of the evaluation after a step, but for that before the first; may be nil.
+	// Evaluated returns a remark for the evaluation after a step, except the one before the first; may be nil.
 	Evaluated func(step int) string
-	// Ended is told how the run ended; may be nil.
+	// Ended is called at the end of the run; may be nil.
 	Ended func(out run.Outcome, err error) error
 }
 
-// Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the
-// error is a cli.ErrInterrupted that says how to go on.
+// Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the error is a
+// cli.ErrInterrupted that says how to continue.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *data.Dataset, result Result) error {
 	steps, rate, smooth := t.TotalSteps(), 0., smoothed{}
-	for _, m := range t.History { // of a run that goes on
+	for _, m := range t.History { // steps of a resumed run
 		smooth.add(m.Loss)
 	}
 	line := progress.New(w, progress.Options{Total: int64(steps), Done: int64(t.Steps()), Unit: "tok", Rate: func() float64 { return rate }})
@@ -111,8 +111,8 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	return errors.Join(err, shown)
 }
 
-// smoothed is a mean in which a value counts nine tenths of the one after it: batches differ, and what matters is where
-// they go.
+// smoothed is an exponential moving average: each value weighs 0.9 of the next. Batches differ; the average
+// shows the trend.
 type smoothed struct {
 	mean float64
 	has  bool
@@ -125,7 +125,7 @@ func (s *smoothed) add(x float64) {
 	s.mean += 0.1 * (x - s.mean)
 }
 
-// ended says that the run is complete, where its last step does not, and how it goes on.
+// ended reports that the run is complete, if its last step does not show it, and how to continue.
 func (f *Flags) ended(out run.Outcome) string {
 	switch early := out.Steps < out.Total; {
 	case out.WasDone && early:
@@ -138,7 +138,7 @@ func (f *Flags) ended(out run.Outcome) string {
 	return ""
 }
 
-// longer are the flags that lengthen a run that has done its steps.
+// longer returns the flags that lengthen a run whose steps are done.
 func (f *OptimizerFlags) longer(steps int) string {
 	var flags []string
 	if f.epochs() > 0 {
@@ -150,7 +150,7 @@ func (f *OptimizerFlags) longer(steps int) string {
 	return strings.Join(flags, " with ")
 }
 
-// endFlags are the flags by which a run has converged before its last step.
+// endFlags returns the flags by which a run converges before its last step.
 func (f *OptimizerFlags) endFlags() string {
 	var flags []string
 	for _, end := range []struct {
@@ -167,7 +167,7 @@ func (f *OptimizerFlags) endFlags() string {
 	return strings.Join(flags, ", ")
 }
 
-// hint says what an interrupted run has left, and how to continue it.
+// hint says what an interrupted run has saved, and how to continue it.
 func (f *Flags) hint(out run.Outcome, result run.SavedFile) string {
 	hint := "nothing was trained yet"
 	if out.Steps > 0 {

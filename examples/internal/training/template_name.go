@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// templateMarks are marks in chat templates by their names in LLaMA-Factory. There a name chooses a
-// template; here it must fit the model's own template.
+// templateMarks maps LLaMA-Factory's names of templates to marks in them. There a name selects a template; here
+// it must match the model's own template.
 var templateMarks = map[string]string{
 	"llama3": "<|start_header_id|>", "llama4": "<|header_start|>", "llama2": "[INST]", "mistral": "[INST]", "mistral_small": "[INST]", "ministral": "[INST]",
 	"qwen": "<|im_start|>", "qwen2": "<|im_start|>", "qwen3": "<|im_start|>", "qwen3_nothink": "<|im_start|>", "qwen2_vl": "<|im_start|>", "chatml": "<|im_start|>", "yi": "<|im_start|>", "smollm": "<|im_start|>", "hermes": "<|im_start|>",
@@ -17,7 +17,7 @@ var templateMarks = map[string]string{
 	"zephyr": "<|user|>", "glm4": "<|user|>", "glm4_moe": "<|user|>", "glm4_7": "<|user|>", "granite3": "<|start_of_role|>", "deepseek3": "<｜User｜>", "deepseekr1": "<｜User｜>", "cohere": "<|START_OF_TURN_TOKEN|>",
 }
 
-// checkTemplateName demands that the template of the model is of the kind that --template names.
+// checkTemplateName returns an error unless the model's template is the kind that --template names.
 func (f *RecordFlags) checkTemplateName(s Source) error {
 	if f.Template == "" {
 		return nil

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
-// Without a limit the data is seen once.
+// By default a run sees the data once.
 func TestEpochs(t *testing.T) {
 	for _, c := range []struct{ epochs, iter, wantEpochs, wantSteps int }{
 		{0, 0, 1, 0},
@@ -65,7 +65,7 @@ func TestEscape(t *testing.T) {
 	require.Equal(t, 2, samples("\n\t", false))
 }
 
-// out is a result by its path.
+// out returns a result at a path.
 func out(path string) run.SavedFile {
 	return run.SavedFile{File: run.File{Name: "--out", Path: path}, Keep: -1}
 }
@@ -102,7 +102,7 @@ func TestCheckOutputs(t *testing.T) {
 	require.ErrorContains(t, check(RunFlags{}, out(in("text/out"))), "cannot be written: folder "+in("text")+": not a directory")
 }
 
-// Nothing replaces what --checkpoint-in continues but its own continuation.
+// Only its own continuation may replace the checkpoint of --checkpoint-in.
 func TestCheckpointIsKept(t *testing.T) {
 	folder := t.TempDir()
 	old := filepath.Join(folder, "old")
@@ -122,7 +122,7 @@ func TestCheckpointIsKept(t *testing.T) {
 	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, out(old)), "--out "+old+" is the file of --checkpoint-in too")
 }
 
-// Files are one text, byte for byte: nothing comes between two.
+// Several files are one text, byte for byte, with nothing between them.
 func TestTrainDataOfSeveralFiles(t *testing.T) {
 	folder := t.TempDir()
 	f := DataFlags{Ctx: 64}
@@ -150,7 +150,7 @@ func oneSample() *data.Dataset {
 	return data.New(4, []data.Sample{{Tokens: []int32{1, 2, 3, 4}}})
 }
 
-// onLine calls a function when a line with a text is written.
+// onLine calls a function when a line that contains a text is written.
 type onLine struct {
 	text string
 	do   func()
@@ -163,7 +163,7 @@ func (o onLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newTrainer makes one of a run of some steps.
+// newTrainer returns the trainer of a run of some steps.
 func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 	t.Helper()
 	config := arch.Config{
@@ -183,7 +183,7 @@ func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 	return trainer
 }
 
-// What cannot be shown of a run does not cost its result.
+// A failure to show progress does not cost the run's result.
 func TestResultIsSavedFirst(t *testing.T) {
 	f := Flags{RunFlags: RunFlags{LossCurve: filepath.Join(t.TempDir(), "none", "curve")}}
 	trainer := newTrainer(t, &f, 2)
@@ -201,8 +201,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	require.Equal(t, "--out: broken", err.Error())
 }
 
-// The result is saved every few steps, and when the run is stopped; to a device only
-// when it is complete.
+// The result is saved every few steps, and when the run is stopped. A device gets only the complete result.
 func TestResultIsSavedOnTheWay(t *testing.T) {
 	for path, want := range map[string]string{
 		"result":   "interrupted; result is the result of step 7; without --checkpoint-out the run cannot be continued",
@@ -229,7 +228,7 @@ func TestResultIsSavedOnTheWay(t *testing.T) {
 	}
 }
 
-// A line of progress has the share of the peak where that is known, and an evaluation what else is made of it, but for that
+// A progress line shows the share of the peak if it is known. Evaluations show the extra remark, except the one
 // before the first step.
 func TestProgressOfSteps(t *testing.T) {
 	var log bytes.Buffer
@@ -260,7 +259,7 @@ func TestProgressOfSteps(t *testing.T) {
 	require.NotContains(t, log.String(), "made")
 }
 
-// A run that is complete says how it goes on.
+// A complete run says how to continue it.
 func TestFlagsThatGoOn(t *testing.T) {
 	for want, f := range map[string]OptimizerFlags{
 		"--epochs 2":                      {},
@@ -275,7 +274,7 @@ func TestFlagsThatGoOn(t *testing.T) {
 	require.Equal(t, "--opt-max-no-improvement, --adam-epsf", (&OptimizerFlags{OptNoImprovement: 1, OptPast: 2, EpsF: 1}).endFlags())
 }
 
-// A failure on the way says what is left.
+// A failure during the run says what was saved.
 func TestFailureSaysWhatIsLeft(t *testing.T) {
 	f := Flags{RunFlags: RunFlags{SaveEvery: 2}}
 	trainer := newTrainer(t, &f, 9)
@@ -289,12 +288,12 @@ func TestFailureSaysWhatIsLeft(t *testing.T) {
 	require.EqualError(t, err, "--out: no space left on device; result is the result of step 2")
 }
 
-// A full disk.
+// full is a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// The seed of a run decides where its samples begin.
+// The seed of a run decides where its samples start.
 func TestOffsetsFollowTheSeed(t *testing.T) {
 	f := Flags{DataFlags: DataFlags{TextFlags: TextFlags{RandomOffsets: true}}, RunFlags: RunFlags{Seed: 7}, OptimizerFlags: OptimizerFlags{Batch: 1, GradAcc: 1}}
 	require.NoError(t, f.Prepare(io.Discard))

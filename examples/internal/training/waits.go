@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// waitReports are printed above the line of the steps, while there is one. nil prints none.
+// waitReports prints above the progress line, if there is one, and otherwise to standard error. nil prints nothing.
 type waitReports struct{ line atomic.Pointer[progress.Line] }
 
 func (r *waitReports) above(line *progress.Line) (stop func()) {
@@ -32,7 +32,7 @@ func (r *waitReports) print(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }
 
-// serverWaits says how long steps have waited for each server, "" without one.
+// serverWaits reports how long steps have waited for each server, or "" without servers.
 func serverWaits(before []rpcrelay.Wait, steps int, took time.Duration) string {
 	var list []string
 	for i, s := range rpcrelay.Waits() {
@@ -47,12 +47,12 @@ func serverWaits(before []rpcrelay.Wait, steps int, took time.Duration) string {
 	return "servers: waiting for " + strings.Join(list, ", for ")
 }
 
-// perStep is a time of a step, and its share of the whole.
+// perStep formats a wait per step, and its share of the whole time.
 func perStep(waited time.Duration, steps int, took time.Duration) string {
 	return fmt.Sprintf("%.1f ms a step, %.3g %% of the time", waited.Seconds()*1e3/float64(steps), 100*waited.Seconds()/took.Seconds())
 }
 
-// slowest names the process for which the others wait, with the milliseconds that each has waited in a step; "" if all
+// slowest names the process that the others wait for, with the milliseconds per step that each waits; "" if all
 // wait about as long.
 func slowest(processes []parallel.Process, waited []float64) string {
 	least := slices.Min(waited)

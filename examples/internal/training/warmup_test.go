@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The warm-up is a number of steps, or a part of the run, and 3 % of it where neither is given.
+// The warm-up is a number of steps or a fraction of the run, by default 3 %.
 func TestWarmup(t *testing.T) {
 	for _, c := range []struct {
 		warmup int
