@@ -82,7 +82,7 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 	return m, err
 }
 
-// Load opens the model with its matrices as stored in the file, without repacking for fast sessions. demand
+// Load opens the model with its matrices as stored in the file, without repacking for fast sessions. needs
 // adds the memory that the program needs on devices.
 func (f *ModelFlags) Load(needs func(to *estimate.Memory, m *Model) error) (*Model, error) {
 	return f.open(model.LoadOptions{}, needs)

@@ -182,7 +182,7 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 		return merge, nil
 	}
 	mixture, isMixture := quantize.FindMixture(f.Type)
-	t, err := ggml.ParseType(f.Type) // q4_k is a type, and short for a mixture
+	t, err := ggml.ParseType(f.Type) // q4_k is a type, and also short for a mixture
 	switch {
 	case err != nil && isMixture:
 		t = mixture.Type

@@ -21,7 +21,7 @@ type DeviceLacks struct {
 	Ops    []string `json:"ops"`
 }
 
-// Missing returns the ops of a demand that the devices lack. The demand was made for these devices, see
+// Missing returns the ops that the devices lack. The needs were estimated for these devices, see
 // [Choice.Devices].
 func (c *Choice) Missing(needs *estimate.Memory) MissingOps {
 	m := MissingOps{Devices: []DeviceLacks{}, isAuto: c.isAuto}

@@ -171,7 +171,7 @@ func (c *Choice) IsCPU() bool {
 	return !slices.ContainsFunc(c.devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU })
 }
 
-// Devices returns the devices other than the CPU; a demand checks their ops.
+// Devices returns the devices other than the CPU; memory estimates check their ops.
 func (c *Choice) Devices() []*ggml.Device {
 	return slices.DeleteFunc(slices.Clone(c.devices), func(d *ggml.Device) bool { return d.Type() == ggml.CPU })
 }

@@ -24,7 +24,7 @@ func (f *Flags) Lay(w io.Writer, devices *placement.Choice, m *model.Model, trai
 	if o.Checkpointing == train.CheckpointingAuto {
 		ways = []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn}
 	}
-	o.ComputeType = ggml.F32 // another takes hardly more
+	o.ComputeType = ggml.F32 // other types take hardly more memory
 	var demands []func(*estimate.Memory) error
 	for _, way := range ways {
 		demands = append(demands, func(to *estimate.Memory) error {
