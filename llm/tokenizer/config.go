@@ -20,6 +20,8 @@ const (
 	ModelBPE    = "gpt2"   // byte-level byte-pair encoding by merge rank
 	ModelGemma4 = "gemma4" // byte-pair encoding of characters by merge rank
 	ModelPLaMo3 = "plamo3" // pieces with the best sum of scores
+	ModelBERT   = "bert"   // the longest pieces of words, from their beginning on (WordPiece)
+	ModelT5     = "t5"     // SentencePiece's pieces with the best sum of scores (unigram)
 )
 
 // TokenType is the type of a vocabulary entry, numbered as in
@@ -52,10 +54,20 @@ type Config struct {
 
 	// Ids of special tokens, None when absent.
 	BOS, EOS, EOT, Unknown, Padding ID
+	// Separator stands between two texts that are encoded together, as a reranker sees them.
+	Separator ID
 
 	AddBOS         bool // Encode with AddSpecial starts with BOS
 	AddEOS         bool // Encode with AddSpecial ends with EOS
+	AddSeparator   bool // two texts that are encoded together have Separator between them; texts of BERT end with it, too
 	AddSpacePrefix bool // SPM text starts with a space that decoding removes
+
+	// Of BERT's vocabularies.
+	Lowercase, StripAccents bool
+	// Of T5's: MergeSpaces makes one blank of several, and drops those at the ends; CharsMap is SentencePiece's table of
+	// characters that are replaced, nil for none.
+	MergeSpaces bool
+	CharsMap    []byte
 
 	// ExtraEOG are further ids that end a generation, beyond those known by
 	// role (EOS, EOT) or by text ("<|im_end|>", "<|eot_id|>", …).
@@ -69,13 +81,16 @@ type Config struct {
 	// ChatTemplate is the Jinja source that renders conversations for the model, "" where it
 	// has none. No token depends on it: it comes with the vocabulary as its marks do.
 	ChatTemplate string
+	// RerankTemplate is the text that a reranker sees, with {query} and {document} in place of both; "" for one that sees
+	// these with Separator between them.
+	RerankTemplate string
 }
 
 // DefaultConfig returns a Config without tokens that holds the special ids and
 // switches that GGUF readers assume for the model and the pre-tokenizer. Ids
 // may lie beyond a small vocabulary: set them to what the vocabulary has.
 func DefaultConfig(model, pre string) (Config, error) {
-	cfg := Config{Model: model, Pre: pre, EOT: None, Padding: None}
+	cfg := Config{Model: model, Pre: pre, EOT: None, Padding: None, Separator: None}
 	switch model {
 	case ModelSPM:
 		cfg.BOS, cfg.EOS, cfg.Unknown = 1, 2, 0
@@ -83,6 +98,14 @@ func DefaultConfig(model, pre string) (Config, error) {
 		return cfg, nil
 	case ModelPLaMo3:
 		cfg.BOS, cfg.EOS, cfg.Unknown, cfg.Padding = 1, 2, 0, 3
+		return cfg, nil
+	case ModelBERT:
+		cfg.BOS, cfg.EOS, cfg.Unknown, cfg.Separator, cfg.Padding = 101, None, 100, 102, 0
+		cfg.AddBOS, cfg.AddSeparator, cfg.Lowercase, cfg.StripAccents = true, true, true, true
+		return cfg, nil
+	case ModelT5:
+		cfg.BOS, cfg.EOS, cfg.Unknown, cfg.Padding = None, 1, 2, 0
+		cfg.AddEOS = true
 		return cfg, nil
 	case ModelGemma4:
 		cfg.Pre = ModelGemma4
@@ -107,13 +130,13 @@ func DefaultConfig(model, pre string) (Config, error) {
 func (c *Config) isBPE() bool { return c.Model == ModelBPE || c.Model == ModelGemma4 }
 
 func modelError(model string) error {
-	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE), %q (BPE of characters) or %q (pieces with the best sum of scores)",
-		model, ModelSPM, ModelBPE, ModelGemma4, ModelPLaMo3)
+	return fmt.Errorf("tokenizer: model %q is not supported, use %q (SentencePiece pieces with scores), %q (byte-level BPE), %q (BPE of characters), %q (WordPiece), %q or %q (pieces with the best sum of scores)",
+		model, ModelSPM, ModelBPE, ModelGemma4, ModelBERT, ModelT5, ModelPLaMo3)
 }
 
 // validate reports every kind of mistake by the field and the index it is at.
 func (c *Config) validate() error {
-	if c.Model != ModelSPM && c.Model != ModelPLaMo3 && !c.isBPE() {
+	if !slices.Contains([]string{ModelSPM, ModelPLaMo3, ModelBERT, ModelT5}, c.Model) && !c.isBPE() {
 		return modelError(c.Model)
 	}
 	n := len(c.Tokens)
@@ -165,7 +188,7 @@ func (c *Config) validateIDs() error {
 	for _, s := range []struct {
 		name string
 		id   ID
-	}{{"BOS", c.BOS}, {"EOS", c.EOS}, {"EOT", c.EOT}, {"Unknown", c.Unknown}, {"Padding", c.Padding}} {
+	}{{"BOS", c.BOS}, {"EOS", c.EOS}, {"EOT", c.EOT}, {"Unknown", c.Unknown}, {"Padding", c.Padding}, {"Separator", c.Separator}} {
 		if s.id < None || int(s.id) >= n {
 			return fmt.Errorf("tokenizer: %s is token %d, want %d (absent) to %d", s.name, s.id, None, n-1)
 		}
@@ -195,6 +218,7 @@ func (c *Config) clone() Config {
 	d.Merges = slices.Clone(c.Merges)
 	d.ExtraEOG = slices.Clone(c.ExtraEOG)
 	d.StripRight = slices.Clone(c.StripRight)
+	d.CharsMap = slices.Clone(c.CharsMap)
 	return d
 }
 

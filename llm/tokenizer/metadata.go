@@ -37,6 +37,9 @@ const keyPrefix = "tokenizer.ggml."
 // ChatTemplateKey is the GGUF key of [Config.ChatTemplate].
 const ChatTemplateKey = "tokenizer.chat_template"
 
+// RerankTemplateKey is the GGUF key of [Config.RerankTemplate].
+const RerankTemplateKey = "tokenizer.chat_template.rerank"
+
 // FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, and of the chat
 // template, filling in absent ones as llama.cpp does. A special id beyond the vocabulary counts as
 // absent, as there.
@@ -75,6 +78,16 @@ func ConfigFromMetadata(m Metadata) (Config, error) {
 	}
 	r.flag("add_eos_token", &cfg.AddEOS)
 	r.flag("add_space_prefix", &cfg.AddSpacePrefix)
+	r.flag("add_sep_token", &cfg.AddSeparator)
+	switch model {
+	case ModelBERT:
+		r.flag("normalizer.lowercase", &cfg.Lowercase)
+		cfg.StripAccents = cfg.Lowercase
+		r.flag("normalizer.strip_accents", &cfg.StripAccents)
+	case ModelT5:
+		r.flag("remove_extra_whitespaces", &cfg.MergeSpaces)
+		cfg.CharsMap = r.bytes("precompiled_charsmap")
+	}
 	if r.err == nil && len(cfg.Tokens) == 0 {
 		r.err = fmt.Errorf("tokenizer: key %stokens is missing or empty", keyPrefix)
 	}
@@ -86,6 +99,9 @@ func ConfigFromMetadata(m Metadata) (Config, error) {
 	}
 	if template, ok := m.Value(ChatTemplateKey); ok {
 		cfg.ChatTemplate, _ = template.(string) // some files have a list of templates
+	}
+	if template, ok := m.Value(RerankTemplateKey); ok {
+		cfg.RerankTemplate, _ = template.(string)
 	}
 	return cfg, nil
 }
@@ -182,6 +198,7 @@ func (r *reader) specialIDs(cfg *Config) {
 	r.id("eot_token_id", n, &cfg.EOT)
 	r.id("unknown_token_id", n, &cfg.Unknown)
 	r.id("padding_token_id", n, &cfg.Padding)
+	r.id("seperator_token_id", n, &cfg.Separator) // so spelled in files
 	for _, name := range endingKeys {
 		id := None
 		if r.id(name, n, &id); id != None {
@@ -208,6 +225,14 @@ func (r *reader) vocabulary(cfg *Config) {
 		return
 	}
 	cfg.Merges = list(r, "merges", "an array of strings", 0, asString)
+}
+
+// bytes reads an array of small integers.
+func (r *reader) bytes(name string) []byte {
+	return list(r, name, "an array of bytes", 0, func(v reflect.Value) (byte, bool) {
+		x, ok := asFloat(v)
+		return byte(int(x)), ok && !v.CanFloat() && x >= -128 && x <= 255
+	})
 }
 
 func asString(v reflect.Value) (string, bool) {
@@ -286,7 +311,7 @@ func (t *Tokenizer) KeyValues() KeyValues {
 	for _, s := range []struct {
 		name string
 		id   ID
-	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"unknown", c.Unknown}, {"padding", c.Padding}} {
+	}{{"bos", c.BOS}, {"eos", c.EOS}, {"eot", c.EOT}, {"unknown", c.Unknown}, {"padding", c.Padding}, {"seperator", c.Separator}} {
 		if s.id != None {
 			add(s.name+"_token_id", uint32(s.id))
 		}
@@ -299,8 +324,24 @@ func (t *Tokenizer) KeyValues() KeyValues {
 	if c.Model == ModelSPM || c.AddSpacePrefix {
 		add("add_space_prefix", c.AddSpacePrefix)
 	}
+	if c.AddSeparator {
+		add("add_sep_token", true)
+	}
+	switch c.Model {
+	case ModelBERT:
+		add("normalizer.lowercase", c.Lowercase)
+		add("normalizer.strip_accents", c.StripAccents)
+	case ModelT5:
+		add("remove_extra_whitespaces", c.MergeSpaces)
+		if len(c.CharsMap) > 0 {
+			add("precompiled_charsmap", append([]byte{}, c.CharsMap...))
+		}
+	}
 	if c.ChatTemplate != "" {
 		kvs = append(kvs, KeyValue{ChatTemplateKey, c.ChatTemplate})
+	}
+	if c.RerankTemplate != "" {
+		kvs = append(kvs, KeyValue{RerankTemplateKey, c.RerankTemplate})
 	}
 	return kvs
 }

@@ -110,8 +110,8 @@ func (s *stream) begin() {
 }
 
 func (s *stream) end() {
-	if s.o.AddSpecial && s.t.cfg.AddEOS {
-		s.out.add(s.t.cfg.EOS, s.offset)
+	if id := s.t.ending(); s.o.AddSpecial && id != None {
+		s.out.add(id, s.offset)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package tokenizer turns text into token ids and back, for the vocabularies that GGUF files carry:
 // SentencePiece pieces that are merged by their scores (model "llama"), byte-pair encoding of bytes
-// (model "gpt2") or of characters (model "gemma4", and some pre-tokenizers of "gpt2"), and pieces
-// with the best sum of scores (model "plamo3"). Ids and bytes equal what llama.cpp computes from
+// (model "gpt2") or of characters (model "gemma4", and some pre-tokenizers of "gpt2"), pieces
+// with the best sum of scores (models "t5" and "plamo3"), and the longest pieces of words (model "bert", WordPiece). Ids and bytes equal what llama.cpp computes from
 // the same file.
 //
 // # Getting a tokenizer
@@ -116,6 +116,16 @@ func (t *Tokenizer) makeModel() error {
 		t.cfg.Pre = canonicalPre(t.cfg.Pre)
 		t.cleanSpaces, t.blanks = rule.cleanSpaces, rule.blanks
 		t.model = newBPE(t, rule)
+	case t.cfg.Model == ModelBERT:
+		t.blanks, t.cleanSpaces = true, true
+		t.model = newWordPiece(t)
+	case t.cfg.Model == ModelT5:
+		t.blanks = true
+		u, err := newT5(t)
+		if err != nil {
+			return err
+		}
+		t.model = u
 	case t.cfg.Model == ModelPLaMo3:
 		u, err := newUnigram(t)
 		if err != nil {
@@ -209,11 +219,25 @@ func (t *Tokenizer) Unknown() ID { return t.cfg.Unknown }
 // Padding returns the padding token, or None.
 func (t *Tokenizer) Padding() ID { return t.cfg.Padding }
 
+// Separator returns the token between two texts that are encoded together, or None.
+func (t *Tokenizer) Separator() ID { return t.cfg.Separator }
+
 // AddsBOS reports whether Encode with AddSpecial starts with BOS.
 func (t *Tokenizer) AddsBOS() bool { return t.cfg.AddBOS }
 
 // AddsEOS reports whether Encode with AddSpecial ends with EOS.
 func (t *Tokenizer) AddsEOS() bool { return t.cfg.AddEOS }
+
+// ending returns the token that Encode with AddSpecial ends with, or None.
+func (t *Tokenizer) ending() ID {
+	switch {
+	case t.cfg.Model == ModelBERT:
+		return t.cfg.Separator
+	case t.cfg.AddEOS:
+		return t.cfg.EOS
+	}
+	return None
+}
 
 // IsEOG reports whether id ends a generation: EOS, EOT and their like.
 func (t *Tokenizer) IsEOG(id ID) bool { return t.eog[id] }
