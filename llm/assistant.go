@@ -103,7 +103,7 @@ func (a *Assistant) Close() error {
 	return a.all.Close()
 }
 
-// Embed opens a model, gives a vector for each of some texts, and closes it. Who has texts again
+// Embed opens a model, an encoder or any language model, gives a vector for each of some texts, and closes it. Who has texts again
 // and again keeps a session, see [generate.Embed].
 func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]float32, error) {
 	if o.Session.Sequences == 0 {
@@ -118,6 +118,23 @@ func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]fl
 		err = closed
 	}
 	return vectors, err
+}
+
+// Rerank opens a reranker, scores how well each of some documents answers a query, and closes it: the larger the better, see
+// [generate.Rerank]. Who has queries again and again keeps a session. A model without a classifier is an error.
+func Rerank(ctx context.Context, path string, o Options, query string, documents ...string) ([]float32, error) {
+	if o.Session.Sequences == 0 {
+		o.Session.Sequences = max(1, min(len(documents), 8))
+	}
+	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Sequences: o.Session.Sequences})
+	if err != nil {
+		return nil, err
+	}
+	scores, err := generate.Rerank(ctx, all.model, all.session, query, documents)
+	if closed := all.Close(); err == nil {
+		err = closed
+	}
+	return scores, err
 }
 
 // opened is a model with its adapters and a session.

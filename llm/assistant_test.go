@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -34,13 +35,13 @@ func TestDocumentedCode(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	examples := read("example_assistant_test.go") + read("example_embed_test.go")
+	examples := read("example_assistant_test.go") + read("example_embed_test.go") + read("example_rerank_test.go")
 	blocks := 0
 	for _, block := range regexp.MustCompile(`(?m)(^//\t.*\n)+`).FindAllString(read("doc.go"), -1) {
 		require.Contains(t, examples, strings.ReplaceAll(block, "//\t", "\t"))
 		blocks++
 	}
-	require.Equal(t, 2, blocks)
+	require.Equal(t, 3, blocks)
 }
 
 // A model that cannot be opened leaves nothing open, and the error says why.
@@ -139,6 +140,28 @@ func TestEmbedIsOfSession(t *testing.T) {
 	want, err := generate.Embed(ctx, m, s, texts, o.Embed)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// Embed and Rerank take encoders, and say what a model of the other kind cannot do.
+func TestEncoders(t *testing.T) {
+	ctx := context.Background()
+	vectors, err := llm.Embed(ctx, "bert.gguf", llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, "postage", "how long")
+	require.NoError(t, err)
+	require.Len(t, vectors, 2)
+	scores, err := llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "five days", "free", "five days")
+	require.NoError(t, err)
+	require.Equal(t, scores[0], scores[2])
+	require.NotEqual(t, scores[0], scores[1])
+	alone, err := llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "free")
+	require.NoError(t, err)
+	require.InDelta(t, scores[1], alone[0], 1e-5)
+
+	_, err = llm.Rerank(ctx, "model.gguf", llm.Options{}, "how long", "free")
+	require.ErrorContains(t, err, "model.gguf has no classifier (cls.weight or cls.output.weight) to score texts with: it is no reranker")
+	_, err = llm.Embed(ctx, "reranker.gguf", llm.Options{}, "free")
+	require.ErrorContains(t, err, "a reranker scores texts")
+	_, err = llm.NewAssistant("bert.gguf", llm.Options{})
+	require.ErrorIs(t, err, arch.ErrNoLogits)
 }
 
 // Without a seed each assistant draws tokens of its own, with one the same.

@@ -1,7 +1,7 @@
 // Package llm runs language models from GGUF files, and fine-tunes them with LoRA: on the CPU, and
 // on what else ggml computes on.
 //
-// The two doors of this package open a model with all that belongs to it. An [Assistant] answers
+// The doors of this package open a model with all that belongs to it. An [Assistant] answers
 // conversations, here with the tokens of its answer as they come:
 //
 //	assistant, err := llm.NewAssistant("model.gguf", llm.Options{})
@@ -20,6 +20,10 @@
 // [Embed] gives vectors for texts:
 //
 //	vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{}, "Postage", "How long does delivery take?")
+//
+// [Rerank] scores how well texts answer a query:
+//
+//	scores, err := llm.Rerank(context.Background(), "reranker.gguf", llm.Options{}, "How long is delivery?", "It takes five days.", "Postage is free.")
 //
 // What they are made of is in the packages below, for programs that want more. The Examples here
 // train an adapter on conversations, too, and use it.

@@ -2,7 +2,9 @@ package llm_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -89,7 +91,54 @@ func writeFiles() error {
 	if err := m.Save("model.gguf", model.SaveOptions{}); err != nil {
 		return err
 	}
+	if err := writeReranker(); err != nil {
+		return err
+	}
 	return writeRun(m)
+}
+
+// writeReranker writes a tiny BERT of random weights, which knows letters, with a classifier.
+func writeReranker() error {
+	c, err := tokenizer.DefaultConfig(tokenizer.ModelBERT, "")
+	if err != nil {
+		return err
+	}
+	c.Tokens, c.Padding, c.Unknown, c.BOS, c.Separator = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]"}, 0, 1, 2, 3
+	for letter := 'a'; letter <= 'z'; letter++ {
+		c.Tokens = append(c.Tokens, string(letter), "▁"+string(letter))
+	}
+	v, err := tokenizer.New(c)
+	if err != nil {
+		return err
+	}
+	m, err := model.New(arch.Config{
+		Arch: "bert", Vocab: v.NumTokens(), Context: 128, Embd: 32, FF: 64, Layers: 1, Heads: 4, KVHeads: 4, HeadSize: 8, LayerNormEps: 1e-5, TokenTypes: 2,
+		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENeoX, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
+	}, v, 1)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := m.Save("bert.gguf", model.SaveOptions{}); err != nil {
+		return err
+	}
+	g, err := ggml.OpenGGUF("bert.gguf")
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	const embd = 32
+	head := ggml.GGUFTensor{Name: "cls.output.weight", Type: ggml.F32, Shape: []int64{embd, 1}, Size: 4 * embd}
+	err = g.AddTensorFrom(head, func(w io.Writer) error {
+		return binary.Write(w, binary.LittleEndian, slices.Repeat([]float32{0.5, -1}, embd/2))
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.Set("bert.pooling_type", uint32(4)); err != nil {
+		return err
+	}
+	return g.WriteFile("reranker.gguf")
 }
 
 // writeRun writes the folder of a run that has trained an adapter on the conversations.
