@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// adapterFlags are the adapter to train. Ranks have the names of upstream's finetune.
+// adapterFlags describe the adapter to train. Flags of ranks are named as in upstream's finetune.
 type adapterFlags struct {
 	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to continue from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
 	R          int      `name:"lora-r" setting:"adapter scale of *,tensor *.lora_[ab]" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter" basic:""`
@@ -44,7 +44,7 @@ type adapterFlags struct {
 	OutNorm int `name:"rank-out-norm" range:"[0,)" default:"0" unset:"0" hidden:""`
 }
 
-// targetRanks are the flags of ranks by target.
+// targetRanks returns the flags that set the rank of a target.
 func (f *adapterFlags) targetRanks() []targetRank {
 	return []targetRank{
 		{"--rank-wq", "attn_q", f.WQ}, {"--rank-wk", "attn_k", f.WK}, {"--rank-wv", "attn_v", f.WV},
@@ -56,10 +56,10 @@ func (f *adapterFlags) targetRanks() []targetRank {
 
 type targetRank struct {
 	flag, target string
-	rank         int // -1 where it is not given
+	rank         int // -1 if not given
 }
 
-// ranks gives the ranks that differ from --lora-r, by name.
+// ranks returns the ranks that differ from --lora-r, by target.
 func (f *adapterFlags) ranks(a *arch.Architecture) (map[string]int, error) {
 	if f.AttNorm > 0 || f.FFNNorm > 0 || f.OutNorm > 0 {
 		return nil, errors.New("--rank-att-norm, --rank-ffn-norm, --rank-out-norm: llama.cpp ignores adapters of norms; leave them out")
@@ -86,7 +86,7 @@ func (f *adapterFlags) ranks(a *arch.Architecture) (map[string]int, error) {
 	return ranks, nil
 }
 
-// options describe a new adapter.
+// options returns the options of a new adapter.
 func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error) {
 	ranks, err := f.ranks(m.Architecture())
 	if err != nil {
@@ -115,7 +115,7 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 	return o, nil
 }
 
-// alpha is --lora-alpha, 0 where it is twice the rank of each matrix.
+// alpha returns --lora-alpha, or 0 for twice the rank of each matrix.
 func (f *adapterFlags) alpha() float32 {
 	switch {
 	case f.Alpha != nil:
@@ -126,12 +126,12 @@ func (f *adapterFlags) alpha() float32 {
 	return 0
 }
 
-// resolved returns the values that the run chose for flags that leave them open.
+// resolved returns the values that the run chose for flags that leave a choice.
 func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{"lora-alpha": {Value: f.alpha()}}
 	switch {
 	case f.Scale != nil:
-		resolved["lora-alpha"] = cli.Resolved{} // --lora-scale is in its place
+		resolved["lora-alpha"] = cli.Resolved{} // --lora-scale replaces it
 	case f.alpha() == 0:
 		resolved["lora-alpha"] = cli.Resolved{Value: 2 * f.R}
 		if f.hasOtherRanks() {
@@ -144,12 +144,12 @@ func (f *adapterFlags) resolved() map[string]cli.Resolved {
 	return resolved
 }
 
-// hasOtherRanks reports whether matrices have another rank than --lora-r.
+// hasOtherRanks reports whether some matrices have a rank other than --lora-r.
 func (f *adapterFlags) hasOtherRanks() bool {
 	return len(f.Ranks) > 0 || slices.ContainsFunc(f.targetRanks(), func(t targetRank) bool { return t.rank > 0 && t.rank != f.R })
 }
 
-// adapter makes the adapter that is trained, or loads the one that it goes on from.
+// adapter returns the adapter to train: a new one, or the loaded one that training continues.
 func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, error) {
 	if f.LoRAIn != "" {
 		a, err := lora.Load(f.LoRAIn, m)
@@ -178,7 +178,7 @@ func (f *adapterFlags) describesNew(flag string) bool {
 		slices.ContainsFunc(f.targetRanks(), func(t targetRank) bool { return t.flag == "--"+flag })
 }
 
-// check demands that what is given has an effect.
+// check returns an error for flags that would have no effect.
 func (f *adapterFlags) check(given map[string]bool) error {
 	if f.LoRAIn == "" {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// noRanks are the flags of an adapter without ranks of targets.
+// noRanks are flags that set no rank of a target.
 var noRanks = adapterFlags{
 	R: 8, Init: "kaiming", LastLayers: -1, WQ: -1, WK: -1, WV: -1, WQKV: -1, WO: -1, FFNGate: -1, FFNUp: -1, FFNDown: -1, TokEmbd: -1, Out: -1,
 }
@@ -57,7 +57,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// The strength of a matrix follows its own rank.
+// The scale of a matrix follows from its own rank.
 func TestStrength(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -68,7 +68,7 @@ func TestStrength(t *testing.T) {
 		r, wq  int
 		alpha  float32
 		rslora bool
-		q, out float32 // factors of attn_q and ffn_up
+		q, out float32 // scales of attn_q and ffn_up
 	}{
 		{8, -1, 0, false, 2, 2},
 		{8, 64, 0, false, 2, 2},
@@ -93,7 +93,7 @@ func TestStrength(t *testing.T) {
 	}
 }
 
-// What describes a new adapter does not go with one that is there; that one stays as it is.
+// Flags of a new adapter are rejected when training continues an adapter; that adapter stays as it is.
 func TestAdapterToGoOnFrom(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))

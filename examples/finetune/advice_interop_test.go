@@ -16,12 +16,12 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// flagLine is a line of the help of llama.cpp: names, and what a value is.
+// flagLine matches a line of llama.cpp's help: names, and the form of the value.
 var flagLine = regexp.MustCompile(`^((?:-[^\s,]+(?:,\s+)?)+)(?: (\S+(?: \S+)*?))?(?:\s{2,}.*)?$`)
 
 var update = flag.Bool("update", false, "write the flags of llama.cpp's programs anew")
 
-// The stand-ins of llama.cpp's programs know exactly the programs' flags; -update writes them anew.
+// The stand-ins of llama.cpp's programs know exactly the programs' flags; -update rewrites their lists.
 func TestInteropStockFlags(t *testing.T) {
 	for _, program := range []string{"llama-cli", "llama-completion"} {
 		help, err := exec.Command(stockRun, program, "--help").Output()
@@ -51,7 +51,7 @@ func TestInteropStockFlags(t *testing.T) {
 // stockRun starts programs of llama.cpp.
 var stockRun = filepath.Join(root, "build", "llamacpp", "run")
 
-// What a run advises for llama.cpp is run by it.
+// llama.cpp runs the command lines that a run advises for it.
 func TestInteropAdvice(t *testing.T) {
 	run, err := filepath.Abs(stockRun)
 	require.NoError(t, err)

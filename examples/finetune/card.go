@@ -19,10 +19,11 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A card is the README.md of a run's folder: what the adapter is of, what it is worth, how to use it, and how to make it again.
+// A card is the README.md of a run's folder: base model, results, use of the adapter, and how to repeat the
+// run.
 type card struct {
 	Title, Base, Arch string
-	Parameters        float64 // millions, of the base
+	Parameters        float64 // millions, in the base model
 	AdapterParameters int64
 	Adapter, Best     string
 	BestStep          int
@@ -37,19 +38,19 @@ type card struct {
 	Prompt            string
 	Samples           []string
 	Curve             string
-	Compute           string // device, type of products, threads
+	Compute           string // device, compute type, threads
 	Program, GGML     string
 	Use               string
-	Commands          int  // that began the run or continued it
-	Changed           bool // they are not all the same
-	Repeats           bool // config.yaml alone makes the run again
+	Commands          int  // commands that started or continued the run
+	Changed           bool // the commands differ
+	Repeats           bool // config.yaml alone repeats the run
 	SHA256            string
 }
 
-// cardMark marks a generated card. A README.md that somebody wrote lacks it, and is kept.
+// cardMark marks a generated card. A README.md without it was written by a user and is kept.
 const cardMark = "<!-- Written by finetune at the end of the run. Without this line it stays as it is. -->"
 
-// Commands work in the folder, also where that is copied to: paths are relative for what is in it, absolute for what is not.
+// Commands work in the folder and in copies of it: paths inside the folder are relative, other paths absolute.
 var cardText = template.Must(template.New("card").Funcs(template.FuncMap{
 	"base":    filepath.Base,
 	"percent": func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) },
@@ -122,7 +123,7 @@ Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](
 {{end}}{{else}}Data that came by a pipe is not there any more, or files of the run have a place outside of the folder, which a repeated run would overwrite.
 {{end}}`))
 
-// commandStart is the time with which a line of commands.txt begins; one command can have several lines.
+// commandStart matches the time at the start of an entry of commands.txt; an entry can have several lines.
 var commandStart = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[0-9:]+Z  `)
 
 // Path, Before and After return columns of the table.
@@ -130,7 +131,7 @@ func (h heldOut) Path() string             { return h.path }
 func (h heldOut) Before() train.Evaluation { return h.before }
 func (h heldOut) After() train.Evaluation  { return h.after }
 
-// writeCard writes the card of a run that has come to its end, into its folder. One that took no step has none.
+// writeCard writes the card of a finished run into its folder. A run without steps has none.
 func (r *report) writeCard(folder *training.RunFolder, t *train.Trainer, compute string) error {
 	if folder.Folder == nil || len(t.History) == 0 {
 		return nil
@@ -183,7 +184,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	}
 	read := slices.Concat(r.p.TrainData, []string{r.p.ValidData}, r.p.EvalData)
 	c.Repeats = filepath.IsLocal(manifest.Adapter) && filepath.IsLocal(manifest.Metrics) && !slices.ContainsFunc(read, data.IsPipe)
-	commands := commandStart.Split(string(text), -1)[1:] // behind the first time, and each further one
+	commands := commandStart.Split(string(text), -1)[1:] // the text after each time
 	c.Commands, c.Changed = len(commands), len(slices.Compact(commands)) > 1
 	sums, err := data.HashFiles(r.p.result().LatestPath())
 	if err != nil {
@@ -194,7 +195,7 @@ func (r *report) card(folder *training.RunFolder, t *train.Trainer) (*card, erro
 	return c, err
 }
 
-// within is the report with commands as they are in the folder of the run.
+// within returns the report with commands that work in the run's folder.
 func (r *report) within(folder *training.RunFolder) *report {
 	there := func(path string) string {
 		if path == "" {
@@ -208,7 +209,7 @@ func (r *report) within(folder *training.RunFolder) *report {
 	return &c
 }
 
-// useLines are commands that run the model with its adapter.
+// useLines returns commands that run the model with its adapter.
 func (r *report) useLines() (string, error) {
 	stock, err := r.stockCommand()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/instructtest"
 )
 
-// chatFiles are the files of writeChatFiles, made once for all tests.
+// chatFiles caches the files of writeChatFiles for all tests.
 var chatFiles struct {
 	sync.Once
 	files map[string][]byte
@@ -73,8 +73,7 @@ func writeParquet(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(parquet.WriteFile(ts.MkAbs(args[1]), rows))
 }
 
-// A run that is killed while it fills the token cache loses nothing: the next one trains on
-// the same.
+// A run that is killed while it fills the token cache loses nothing: the next run trains on the same tokens.
 func TestKilledWhileCaching(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -94,7 +93,7 @@ func TestKilledWhileCaching(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
-	for try := 0; len(files(".pending")) == 0; try++ { // it was done before it was killed
+	for try := 0; len(files(".pending")) == 0; try++ { // it finished before the kill
 		require.Less(t, try, 20, "it is never killed in time")
 		require.NoError(t, os.RemoveAll(filepath.Join(folder, "cache")))
 		killed := start("cache", "killed.gguf")
@@ -107,7 +106,7 @@ func TestKilledWhileCaching(t *testing.T) {
 			}
 			return len(files(".tokens")) > 0
 		}, time.Minute, time.Millisecond)
-		_ = killed.Process.Kill() // it may have ended by itself
+		_ = killed.Process.Kill() // it may have ended already
 		_ = killed.Wait()
 	}
 	require.Len(t, files(".pending"), 1)
@@ -133,7 +132,7 @@ func TestKilledWhileCaching(t *testing.T) {
 	}
 }
 
-// same-metrics: A B compares files of --metrics, but for clockFields, which each line has.
+// same-metrics: A B compares files of --metrics, without clockFields, which every line must have.
 func sameMetrics(ts *testscript.TestScript, neg bool, args []string) {
 	read := func(path string) string {
 		text := ts.ReadFile(path)

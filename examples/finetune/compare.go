@@ -23,7 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// compareCommand measures two models on the same held-out data, sample by sample.
+// compareCommand compares two models on the same held-out data, sample by sample.
 type compareCommand struct {
 	runs.Pair
 	Config     cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
@@ -38,8 +38,7 @@ type compareCommand struct {
 	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
 }
 
-// A side is one thing of a comparison with its measurements: for each data set its rows, and a hash of its
-// tokens.
+// A side is a model of the comparison with its measurements: per data set, the rows and a hash of the tokens.
 type side struct {
 	name   string
 	model  string
@@ -48,7 +47,7 @@ type side struct {
 	hashes [][sha256.Size]byte
 }
 
-// Run measures both, and says how they differ.
+// Run measures both models and reports the difference.
 func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 	sides, err := c.sides()
 	if err != nil {
@@ -78,7 +77,7 @@ func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 	return c.print(out, list)
 }
 
-// sides finds out what is compared.
+// sides returns the two models to compare.
 func (c *compareCommand) sides() ([2]side, error) {
 	var sides [2]side
 	for i, name := range []string{c.A, c.B} {
@@ -114,7 +113,7 @@ func (c *compareCommand) sides() ([2]side, error) {
 	return sides, nil
 }
 
-// isModel reports whether a file is a GGUF model, and no adapter.
+// isModel reports whether a file is a GGUF model rather than an adapter.
 func isModel(path string) bool {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
@@ -126,7 +125,7 @@ func isModel(path string) bool {
 	return ofModel && kind != "adapter"
 }
 
-// checkData demands data. If it is what runs held out, both runs must have held out the same.
+// checkData requires data. If the data is what runs held out, both runs must have held out the same.
 func (c *compareCommand) checkData() error {
 	opened := c.Opened()
 	if at := slices.IndexFunc(c.Data, data.IsPipe); at >= 0 {
@@ -173,7 +172,7 @@ func (c *compareCommand) measureSide(ctx context.Context, s *side) error {
 	})
 }
 
-// hashOf is the hash of the tokens of a data set.
+// hashOf returns the hash of a data set's tokens.
 func hashOf(d *data.Dataset) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	for i := range d.Len() {
@@ -193,26 +192,26 @@ func hashOf(d *data.Dataset) (sum [sha256.Size]byte, err error) {
 
 // result returns the measurement on a data set.
 func (s *side) result(i int) measured {
-	e, _ := train.Total(s.rows[i]) // of which Compare has checked the rows
+	e, _ := train.Total(s.rows[i]) // Compare has checked the rows
 	return measured{s.name, e.Loss, e.Perplexity(), e.Accuracy, e.Tokens}
 }
 
-// measured is a side of the report.
+// A measured is a side in the report.
 type measured struct {
 	Name       string  `json:"name"`
-	Loss       float64 `json:"loss"` // nats a token
+	Loss       float64 `json:"loss"` // nats per token
 	Perplexity float64 `json:"perplexity"`
 	Accuracy   float64 `json:"accuracy"`
 	Tokens     int     `json:"tokens"`
 }
 
-// compared is a line of the report.
+// A compared is a line of the report.
 type compared struct {
 	Data       string   `json:"data"`
 	A          measured `json:"a"`
 	B          measured `json:"b"`
-	Copies     int      `json:"copies"`     // of samples, which count once
-	Difference float64  `json:"difference"` // the loss of A minus the loss of B
+	Copies     int      `json:"copies"`     // copies of samples, which count once
+	Difference float64  `json:"difference"` // loss of A minus loss of B
 	Low        float64  `json:"low"`
 	High       float64  `json:"high"`
 	Confidence float64  `json:"confidence"`
@@ -220,7 +219,7 @@ type compared struct {
 	Decided    bool     `json:"decided"`
 }
 
-// verdict is the comparison in a sentence.
+// verdict returns the result in a sentence.
 func (c *compared) verdict() string {
 	conclusion := "it may be chance"
 	switch {

@@ -39,13 +39,13 @@ func (c *dashboardCommand) Run(ctx context.Context, out io.Writer) error {
 	return s.Serve(ctx)
 }
 
-// dashboardAddress is a flag that can stand alone, for kong: it is where the page of a run listens.
+// dashboardAddress is the listen address of a run's page, for kong. The flag needs no value.
 type dashboardAddress string
 
-// IsBool lets the flag stand alone.
+// IsBool allows the flag without a value.
 func (dashboardAddress) IsBool() bool { return true }
 
-// Decode takes the address behind =, if there is one.
+// Decode reads the address after =, if any.
 func (a *dashboardAddress) Decode(ctx *kong.DecodeContext) error {
 	if ctx.Scan.Peek().Type == kong.FlagValueToken {
 		text, _ := ctx.Scan.Pop().Value.(string)
@@ -66,8 +66,7 @@ func (a *dashboardAddress) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// serveDashboard shows this run and the runs beside its folder until the context ends, if the flags
-// ask for it.
+// serveDashboard shows this run and the runs beside its folder until the context ends, if a flag requests it.
 func (p *trainCommand) serveDashboard(ctx context.Context, folder *training.RunFolder) (stop func(), err error) {
 	if p.Dashboard == "" || !p.Group().Writes() {
 		return func() {}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A run whose disk is full ends with an error that says what is left, and its folder keeps a whole
-// checkpoint: with more room the same command ends in the files of an undisturbed run.
+// If the disk is full, the run ends with an error that says what was saved, and its folder keeps a whole
+// checkpoint. With more room the same command ends with the files of an undisturbed run.
 func TestFullDiskLosesNothing(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -21,7 +21,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	out, err := folderRun(files, "whole").CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	// Room for the first saves, and not for those that keep the one before.
+	// Room for the first saves, but not for later ones, which briefly keep the previous save.
 	var room int64
 	for name, text := range contents(t, filepath.Join(files, "whole")) {
 		if name == "adapter.gguf" || name == "checkpoint.gguf" {
@@ -50,8 +50,8 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	require.Len(t, got, len(want))
 }
 
-// Whichever file finds the disk full, the error has its flag and its own name, nothing is left
-// beside it, and with more room the same command ends in the files of an undisturbed run.
+// Whichever file meets the full disk, the error has its flag and its name, and no temporary file remains. With
+// more room the same command ends with the files of an undisturbed run.
 func TestFullDiskAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -98,7 +98,7 @@ func TestFullDiskAnywhere(t *testing.T) {
 	require.Greater(t, len(named), 5, "%v", named)
 }
 
-// A folder that cannot be written is an error before anything is read, even if it holds a run.
+// A folder that is not writable is an error before anything is read, even if it holds a run.
 func TestReadOnlyFolder(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -125,13 +125,13 @@ func TestReadOnlyFolder(t *testing.T) {
 		require.EqualError(t, err, "exit status 1")
 		require.Regexp(t, `(?m)^finetune: `+output[3]+`.*disk.*: read-only file system\n$`, string(out))
 	}
-	// What is there can be used.
+	// Its files can be read.
 	out, err = folderRun(files, "other", "--adam-iter", "6", "--checkpoint-in", "disk/run/checkpoint.gguf").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "continuing from disk/run/checkpoint.gguf at step 3")
 }
 
-// smallDisk mounts a file system of 1 MiB, which ends with the test.
+// smallDisk mounts a file system of 1 MiB until the test ends.
 func smallDisk(t *testing.T, path string) string {
 	t.Helper()
 	require.NoError(t, os.Mkdir(path, 0o700))

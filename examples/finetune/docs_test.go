@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// A flagTable has the flags of commands, by their names, with aliases and negations.
+// A flagTable has the flags of commands, with aliases and negations, by the commands' names.
 type flagTable map[string]map[string]bool
 
 func newFlagTable(t *testing.T) flagTable {
@@ -42,7 +42,7 @@ func newFlagTable(t *testing.T) flagTable {
 	return table
 }
 
-// foreignOf are flags of other programs that a command knows.
+// foreignOf returns the flags of other programs that a command accepts.
 func foreignOf(command *kong.Node) []cli.Foreign {
 	if c, ok := command.Target.Addr().Interface().(interface{ Foreign() []cli.Foreign }); ok {
 		return c.Foreign()
@@ -55,11 +55,11 @@ var (
 	flagIn = regexp.MustCompile(`--[a-z][a-z0-9_-]*`)
 )
 
-// checkDocument returns an error if a Markdown text shows a command of this program that does not
-// parse, or names a flag that no command has. Without commands it ignores the latter.
+// checkDocument returns an error if a Markdown text shows a command of this program that does not parse, or a
+// flag that no command has. commands may be nil; then it checks no flags.
 func checkDocument(text string, commands flagTable) error {
 	inBlock := false
-	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) { // a backslash goes on in the next line
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) { // a backslash continues the line
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "```") {
 			inBlock = !inBlock
@@ -87,7 +87,7 @@ func checkDocument(text string, commands flagTable) error {
 	return nil
 }
 
-// parses reads a command line without quotes, up to a comment.
+// parses parses a command line without quotes, up to a comment.
 func parses(line string) error {
 	line, _, _ = strings.Cut(line, " #")
 	parser := cli.New("finetune", &program{}, defaults.Vars(), kong.Writers(io.Discard, io.Discard))
@@ -95,7 +95,7 @@ func parses(line string) error {
 	return err
 }
 
-// checkSpans demands that spans of code that begin with a flag are flags of a command.
+// checkSpans requires that code spans that start with a flag are flags of a command.
 func checkSpans(line string, commands flagTable) error {
 	for _, m := range span.FindAllStringSubmatch(line, -1) {
 		if !strings.HasPrefix(m[1], "--") {
@@ -111,7 +111,7 @@ func checkSpans(line string, commands flagTable) error {
 }
 
 func (t flagTable) has(flag string) bool {
-	if flag == "help-all" || flag == "version" { // of all programs
+	if flag == "help-all" || flag == "version" { // every program has them
 		return true
 	}
 	for _, names := range t {
@@ -122,7 +122,7 @@ func (t flagTable) has(flag string) bool {
 	return false
 }
 
-// makeRuns makes the run folders that a text names, in a new working directory.
+// makeRuns creates the run folders that a text names, in a new working directory.
 func makeRuns(t *testing.T, text string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -134,7 +134,7 @@ func makeRuns(t *testing.T, text string) {
 	}
 }
 
-// The documentation shows commands and flags that the program has.
+// The documentation shows only existing commands and flags.
 func TestDocumentedCommands(t *testing.T) {
 	commands := newFlagTable(t)
 	read := func(name string) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// evalCommand measures a model, without and with adapters, as a run measures its held-out data.
+// evalCommand evaluates a model, without and with adapters, as a run evaluates its held-out data.
 type evalCommand struct {
 	Config cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
 	heldOutFlags
@@ -23,7 +23,7 @@ type evalCommand struct {
 	JSON                 bool `name:"json" basic:"" help:"Write a line of JSON for each measurement instead of a table." group:"Report"`
 }
 
-// Foreign are flags of sessions, by which text was measured once.
+// Foreign returns flags of sessions, which an older version used to evaluate.
 func (c *evalCommand) Foreign() []cli.Foreign {
 	return []cli.Foreign{
 		{Names: words("cache-type"), Help: "A measurement keeps no cache.", Read: changesNothing("a measurement keeps no cache")},
@@ -35,14 +35,14 @@ func (c *evalCommand) Foreign() []cli.Foreign {
 // A result is a line of the report.
 type result struct {
 	Data       string  `json:"data"`
-	Adapters   bool    `json:"adapters"` // whether they acted
-	Loss       float64 `json:"loss"`     // nats a token
+	Adapters   bool    `json:"adapters"` // whether the adapters were active
+	Loss       float64 `json:"loss"`     // nats per token
 	Perplexity float64 `json:"perplexity"`
-	Accuracy   float64 `json:"accuracy"` // share of the tokens that are the most probable ones
+	Accuracy   float64 `json:"accuracy"` // share of tokens that the model ranks first
 	Tokens     int     `json:"tokens"`
 }
 
-// Run measures, and writes a table.
+// Run evaluates and prints a table.
 func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 	var results []result
 	err := c.measure(ctx, &c.ModelFlags, []*runs.Run{c.Opened()}, func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) (err error) {
@@ -55,7 +55,7 @@ func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
 	return c.print(out, results)
 }
 
-// evaluate evaluates each set, by the model alone and then with its adapters.
+// evaluate evaluates each data set, first with the model alone and then with its adapters.
 func (c *evalCommand) evaluate(ctx context.Context, m *inference.Model, evaluator *train.Evaluator, sets []*data.Dataset) (results []result, err error) {
 	passes := []model.Adapters{nil}
 	if len(c.LoRA) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// A run with any number that the command line takes ends, and its error names the flag.
+// A run with any accepted number ends, and its error names the flag.
 func TestExtremeNumbersRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains a hundred times")

@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A way is the choice of --fit: how the samples of a step are computed.
+// A way is what --fit chooses: how the samples of a step are computed.
 type way struct {
 	batch, accumulate, ctx int
 	recomputes             bool
@@ -30,17 +30,17 @@ const (
 	keeping     = "--no-checkpointing"
 )
 
-// String is the flags that say it.
+// String returns the flags of the way.
 func (w way) String() string {
 	return fmt.Sprintf(wayFormat, w.batch, w.accumulate, w.ctx, map[bool]string{true: recomputing, false: keeping}[w.recomputes])
 }
 
-// wayOf describes a fit.
+// wayOf returns the way of a fit.
 func wayOf(f train.Fit) *way {
 	return &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
 }
 
-// parseWay reads what String writes.
+// parseWay parses the result of String.
 func parseWay(text string) (w way, err error) {
 	var checkpointing string
 	_, err = fmt.Sscanf(text, wayFormat, &w.batch, &w.accumulate, &w.ctx, &checkpointing)
@@ -53,7 +53,8 @@ func (p *trainCommand) take(w way) {
 	p.Batch, p.GradAcc, p.Ctx, p.Checkpointing, p.NoCheckpoint = w.batch, w.accumulate, w.ctx, w.recomputes, !w.recomputes
 }
 
-// loadToFit reads the data, and lets --fit choose how the run is computed. Of several processes the first one chooses.
+// loadToFit reads the data, and lets --fit choose how the run is computed. Of several processes the first
+// chooses.
 func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice, s *subject) (sets *training.Sets, err error) {
 	defer func() {
 		if err != nil && sets != nil {
@@ -69,7 +70,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	p.keepsLength = p.given["ctx"] && p.Ctx > 0
 	if !p.Fit.IsAuto() {
 		devices.Limit(p.Fit.Bytes())
-		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all that is left
+		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all the remaining memory
 	}
 	began, err := p.wayOfCheckpoint()
 	if err != nil {
@@ -102,12 +103,12 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 		return sets, err
 	}
 	sets.Close()
-	p.ShowSample = false // it has been shown
+	p.ShowSample = false // it was shown already
 	return p.loadData(ctx, s.model)
 }
 
-// wayOfCheckpoint returns the way of a run that continues; nil for a new run. A run with other steps or samples is refused
-// for that, as without --fit.
+// wayOfCheckpoint returns the way of a run that is continued, or nil for a new run. It rejects other steps or
+// samples, as a run without --fit does.
 func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 	if !p.Group().Writes() || !isFile(p.CheckpointIn) {
 		return nil, nil
@@ -138,7 +139,7 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 	return w, nil
 }
 
-// checkFit demands that a run that continues fits.
+// checkFit returns an error if a continued run does not fit.
 func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *training.Sets) error {
 	prospect, lay, err := p.prospectToFit(devices, s, sets)
 	if err != nil {
@@ -164,7 +165,7 @@ func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *tra
 	return nil
 }
 
-// agree takes the way of the first process in all of them, if it has one.
+// agree broadcasts the way of the first process to all, if it has one.
 func (p *trainCommand) agree(ctx context.Context, own **way) (bool, error) {
 	text := ""
 	if *own != nil {
@@ -181,7 +182,8 @@ func (p *trainCommand) agree(ctx context.Context, own **way) (bool, error) {
 	return true, err
 }
 
-// prospectToFit is the run as the flags have it, and what lays it over devices other than the CPU, if there are any.
+// prospectToFit returns the plan of the run with its flags, and a function that places it on devices other than
+// the CPU, if there are any.
 func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets *training.Sets) (of train.Prospect, lay func(*train.Prospect) (bool, error), err error) {
 	o, err := p.options(sets.Train)
 	if err != nil {
@@ -200,7 +202,7 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 	return of, func(of *train.Prospect) (whole bool, err error) {
 		of.Layout, whole, err = devices.Plan(s.model, func(to *estimate.Memory) error {
 			o := of.Options
-			o.ComputeType = ggml.F32 // another takes hardly more
+			o.ComputeType = ggml.F32 // other types take hardly more memory
 			if err := train.AddEstimate(to, of.Model, of.Trained, of.Data, o, of.Evaluated...); err != nil {
 				return err
 			}
@@ -216,7 +218,7 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 	}, nil
 }
 
-// reserve takes what samples need out of the memory that there is for steps.
+// reserve subtracts the memory of samples from the memory of steps.
 func (s *sampler) reserve(of *train.Prospect) error {
 	samples, err := s.memory(of.Layout, of.Trained.Adapters)
 	for i, n := range samples {
@@ -225,7 +227,7 @@ func (s *sampler) reserve(of *train.Prospect) error {
 	return err
 }
 
-// choose finds the way that fits, and says it.
+// choose finds the way that fits, and reports it.
 func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *training.Sets) (*way, error) {
 	prospect, lay, err := p.prospectToFit(devices, s, sets)
 	if err != nil {
@@ -236,7 +238,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 		search.MostBatch = p.Batch
 	}
 	fit, err := prospect.Fit(search)
-	debug.FreeOSMemory() // the memory of the graphs that were measured
+	debug.FreeOSMemory() // return the memory of the measured graphs to the system
 	if err != nil {
 		return nil, p.explainFit(err, search)
 	}
@@ -249,7 +251,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 	return w, nil
 }
 
-// explainFit says of a run that does not fit what it needs and what needs less.
+// explainFit adds to the error of a run that does not fit what it needs, and what needs less.
 func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 	var none *train.FitError
 	if !errors.As(err, &none) {
@@ -271,7 +273,7 @@ func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 	return fmt.Errorf("--fit %s: the run needs %d MiB of %s at least (%v), and has %s; %s", p.Fit, need/unit+1, none.Device, least, layout.Bytes(has), remedy)
 }
 
-// sizesOf says sizes with the devices that they are of.
+// sizesOf formats sizes with the names of their devices.
 func sizesOf(l layout.Layout, sizes layout.Sizes) string {
 	var list []string
 	for i, name := range devicesOf(l) {
@@ -280,7 +282,7 @@ func sizesOf(l layout.Layout, sizes layout.Sizes) string {
 	return strings.Join(list, ", ")
 }
 
-// devicesOf are the names of a layout's devices, and of the CPU as the last.
+// devicesOf returns the names of a layout's devices; the last is the CPU.
 func devicesOf(l layout.Layout) (names []string) {
 	for _, d := range l.Devices {
 		if d.Type() != ggml.CPU {
@@ -290,7 +292,7 @@ func devicesOf(l layout.Layout) (names []string) {
 	return append(names, "CPU")
 }
 
-// describeProspect describes the run as the flags have it, in the layout that the prospect has.
+// describeProspect describes the run with its flags, in the prospect's layout.
 func (p *trainCommand) describeProspect(to *train.Prospect, s *subject, sets *training.Sets, o train.Options) error {
 	to.Model, to.Trained, to.Data, to.Options = s.model, train.Trainables{Adapters: s.adapter.WithScale(1)}, sets.Train, o
 	if sets.Valid != nil {
@@ -324,8 +326,9 @@ func (p *trainCommand) describeDevices(to *train.Prospect) error {
 	return nil
 }
 
-// unsure is the part of --fit SIZE that is left free, a twentieth: estimates are as good as that.
+// unsure is the fraction of --fit SIZE that stays free, 1/unsure: the error of the estimates.
 const unsure = 20
 
-// atWork is the memory that steps add to the process outside of tensors: code, libraries, and buffers of products.
+// atWork is the memory outside of tensors that steps add to the process: code, libraries and buffers of
+// products.
 const atWork = 42 << 20

@@ -17,9 +17,9 @@ import (
 	"github.com/goggml/ggml/internal/benchmodel"
 )
 
-// A run stays within the memory of --fit: in four sizes, each computing the same steps another way, in a control group with
-// that limit and without swap if the system allows one. Losses equal a run without it but for rounding; samples that are
-// too long to fit are cut, with a message.
+// A run stays within the memory of --fit. It runs with four sizes, each of which computes the same steps in
+// another way, in a control group with that limit and without swap, if the system allows one. Losses equal
+// those of a run without --fit, except for rounding. Samples that are too long to fit are cut, with a message.
 func TestFitStaysWithin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a model of 28 M parameters five times")
@@ -43,7 +43,7 @@ func TestFitStaysWithin(t *testing.T) {
 		fit   string
 		bytes int64
 		more  []string
-		want  string // the way, as an expression
+		want  string // the way, as a regular expression
 	}{
 		{"520MiB", 520 << 20, []string{"--ctx", "128"}, `--batch 8 --grad-acc 1 --ctx 128 --no-checkpointing`},
 		{"260MiB", 260 << 20, []string{"--ctx", "128"}, `--batch [124] --grad-acc [248] --ctx 128 --(no|use)-checkpointing`},
@@ -67,7 +67,7 @@ func TestFitStaysWithin(t *testing.T) {
 	}
 }
 
-// stepLosses returns the losses of a run's steps.
+// stepLosses returns the training losses of a run.
 func stepLosses(t *testing.T, folder string) (losses []float64) {
 	t.Helper()
 	for _, line := range metricsOf(t, folder) {
@@ -79,7 +79,7 @@ func stepLosses(t *testing.T, folder string) (losses []float64) {
 	return losses
 }
 
-// watch runs a command, and gives what it says and the largest memory of its process.
+// watch runs a command, and returns its output and the peak memory of its process.
 func watch(t *testing.T, args []string) (said string, peak int64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -99,7 +99,8 @@ func watch(t *testing.T, args []string) (said string, peak int64) {
 	}
 }
 
-// withinGroup returns a command in a control group with so much memory; if none can be made, the command alone.
+// withinGroup returns a command inside a control group with a memory limit, or the command alone if no group
+// can be made.
 func withinGroup(t *testing.T, most int64, args []string) []string {
 	t.Helper()
 	for _, group := range []struct{ folder, limit string }{
@@ -111,7 +112,7 @@ func withinGroup(t *testing.T, most int64, args []string) []string {
 			continue
 		}
 		t.Cleanup(func() { os.Remove(folder) })
-		if !isFile(filepath.Join(folder, "cgroup.procs")) { // the folder of the versions
+		if !isFile(filepath.Join(folder, "cgroup.procs")) { // the mount point
 			continue
 		}
 		if os.WriteFile(filepath.Join(folder, group.limit), []byte(strconv.FormatInt(most, 10)), 0o644) != nil {

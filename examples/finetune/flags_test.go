@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// A commandLine reads arguments as main does, again and again: making it takes longer.
+// A commandLine parses arguments as main does, repeatedly: building the parser is slow.
 type commandLine struct {
 	program *program
 	parser  *cli.Parser
@@ -34,7 +34,7 @@ func newCommandLine(t *testing.T) *commandLine {
 func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
 	for _, n := range c.parser.Model.Leaves(false) {
 		for _, f := range n.Flags {
-			f.Set = false // as it is in a new process
+			f.Set = false // as in a new process
 		}
 	}
 	parsed, err := c.parser.Parse(args)
@@ -44,7 +44,7 @@ func (c *commandLine) parse(args ...string) ([]*kong.Flag, error) {
 	return parsed.Flags(), nil
 }
 
-// commands returns the program's commands, each with the flags and arguments that it demands.
+// commands returns the program's commands, each with its required flags and arguments.
 func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 	t.Helper()
 	list := map[*kong.Node][]string{}
@@ -66,9 +66,9 @@ func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 	return list
 }
 
-// wrongValues are values that a flag must refuse, with what the error says besides its name.
-// Texts that name files, devices and tensors, and those with a form of their own, are
-// refused by who reads them: see the scripts.
+// wrongValues returns values that a flag must reject, and what each error must contain besides the flag's name.
+// Values that name files, devices and tensors, or that have a syntax of their own, are rejected later: see the
+// scripts.
 func wrongValues(f *kong.Flag) map[string]string {
 	if f.Enum != "" {
 		return map[string]string{"no-such-value": "must be one of"}
@@ -90,7 +90,7 @@ func wrongValues(f *kong.Flag) map[string]string {
 	return nil
 }
 
-// withOutside adds numbers that are just outside of what a flag allows.
+// withOutside adds numbers just outside the range of a flag.
 func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
 	interval := f.Tag.Get("range")
 	if interval == "" {
@@ -119,7 +119,7 @@ func withOutside(f *kong.Flag, wrong map[string]string) map[string]string {
 	return wrong
 }
 
-// numberKind returns the kind of a flag's value, which may be a pointer.
+// numberKind returns the kind of a flag's value; it follows a pointer.
 func numberKind(f *kong.Flag) reflect.Kind {
 	if f.Target.Kind() == reflect.Pointer {
 		return f.Target.Type().Elem().Kind()
@@ -127,12 +127,12 @@ func numberKind(f *kong.Flag) reflect.Kind {
 	return f.Target.Kind()
 }
 
-// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+// Numeric flags accept or reject 0, -1, the largest number, NaN and infinity; -v prints the results.
 func TestNumbers(t *testing.T) {
 	require.Greater(t, clitest.Numbers(t, "finetune", new(program), defaults.Vars()), 70)
 }
 
-// A wrong value of any flag of any command names the flag, the value and what is allowed.
+// The error for a wrong value of any flag names the flag, the value and what is allowed.
 func TestWrongValuesOfAllFlags(t *testing.T) {
 	count, line := 0, newCommandLine(t)
 	for c, required := range line.commands(t) {
@@ -151,7 +151,7 @@ func TestWrongValuesOfAllFlags(t *testing.T) {
 	require.Greater(t, count, 200)
 }
 
-// Each flag has help that says what is allowed and what it is by default.
+// Each flag has a help text with its allowed values and its default.
 func TestHelpOfAllFlags(t *testing.T) {
 	for c := range newCommandLine(t).commands(t) {
 		for _, f := range c.Flags {
@@ -169,7 +169,7 @@ func TestHelpOfAllFlags(t *testing.T) {
 			if clitest.IsNumber(f) {
 				require.True(t, f.Tag.Has("range"), "%s has no range", name)
 			}
-			// The default is in place of the value, or the help says what it is.
+			// The placeholder is the default, or the help states it.
 			if f.HasDefault && !f.IsBool() && f.Tag.PlaceHolder != "" && !strings.HasPrefix(f.Help, "Likewise ") {
 				require.Contains(t, f.Help, "default", name)
 			}
@@ -177,7 +177,7 @@ func TestHelpOfAllFlags(t *testing.T) {
 	}
 }
 
-// What config.yaml holds of any flag of train is read as the same value.
+// config.yaml reproduces the value of every flag of train.
 func TestConfigurationOfAllFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	line := newCommandLine(t)
@@ -207,7 +207,7 @@ func TestConfigurationOfAllFlags(t *testing.T) {
 	}
 }
 
-// goodValues are values of a flag, others than its default among them.
+// goodValues returns values of a flag, including some that are not its default.
 func goodValues(t *testing.T, f *kong.Flag) []string {
 	t.Helper()
 	interval := f.Tag.Get("range")
@@ -233,7 +233,7 @@ func goodValues(t *testing.T, f *kong.Flag) []string {
 	return []string{`text with: "signs" # and \n`, "007", "true", "2026-11-25"}
 }
 
-// The command line counts more than the file, and a file may name flags by their aliases.
+// The command line overrides the file; a file may use aliases of flags.
 func TestConfigurationIsOverruled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("model: base.gguf\nlearning_rate: 3e-4\nepochs: 2\ntrain-data: [a, b]\ntargets: [attn_q, v_proj]\n"), 0o600))

@@ -13,13 +13,13 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Foreign are flags of mlx-lm, TRL, LLaMA-Factory and Unsloth that are not simply other names
-// of flags of train: these are the aliases of the fields. Keys of files are among them.
+// Foreign returns flags of mlx-lm, TRL, LLaMA-Factory and Unsloth, and keys of their files, that are more than
+// other names of flags of train. Other names are aliases of the fields.
 func (p *trainCommand) Foreign() []cli.Foreign {
 	return slices.Concat(foreignMethod, foreignModel, foreignData, foreignOptimizer, foreignAdapter, foreignRun, foreignRefused)
 }
 
-// What is done: that it is training, of an adapter, on conversations.
+// The task: training, of an adapter, on conversations.
 var foreignMethod = []cli.Foreign{
 	{Names: words("train do-train use-peft"), Bool: true, Help: "True only: this trains an adapter.",
 		Read: only("this command trains an adapter of a model whose weights stay", "true")},
@@ -123,7 +123,7 @@ var foreignRun = []cli.Foreign{
 	{Names: words("save-gguf"), Bool: true, Help: "False only: the adapter is GGUF; finetune merge makes whole models.", Read: only("the adapter is a GGUF file as it is; finetune merge makes one model of it and the base", "false")},
 }
 
-// Flags that have no counterpart, with what does their work.
+// Flags without a counterpart, with what to use instead.
 var foreignRefused = []cli.Foreign{
 	{Names: words("wandb wandb-project project-name run-name"), Help: "Not written to: --metrics and --loss-curve write files.", Read: refused("no service is written to; --run-dir has metrics.jsonl and the loss curve")},
 	{Names: words("hub-path hub-token hub-model-id hf-token"), Help: "Nothing is up- or downloaded.", Read: refused("nothing is up- or downloaded; leave it out")},
@@ -140,15 +140,15 @@ func setting(flag string, values ...string) cli.Meaning {
 	return cli.Meaning{Settings: []cli.Setting{{Flag: flag, Values: values}}}
 }
 
-// accepted is the meaning of a flag that changes nothing.
+// accepted is the meaning of a flag without effect.
 func accepted(cli.Value) (cli.Meaning, error) { return cli.Meaning{}, nil }
 
-// changesNothing says so.
+// changesNothing returns the meaning of a flag without effect, with a note.
 func changesNothing(why string) func(cli.Value) (cli.Meaning, error) {
 	return func(cli.Value) (cli.Meaning, error) { return cli.Meaning{Note: "it changes nothing: " + why}, nil }
 }
 
-// unlessFalse says of a switch that is on that it changes nothing.
+// unlessFalse notes for a switch that is on that it has no effect.
 func unlessFalse(why string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		if isFalse(v) {
@@ -160,12 +160,12 @@ func unlessFalse(why string) func(cli.Value) (cli.Meaning, error) {
 
 func isFalse(v cli.Value) bool { return strings.EqualFold(v.String(), "false") }
 
-// refused refuses a flag, and says what to use instead.
+// refused rejects a flag, and says what to use instead.
 func refused(why string) func(cli.Value) (cli.Meaning, error) {
 	return func(cli.Value) (cli.Meaning, error) { return cli.Meaning{}, errors.New(why) }
 }
 
-// only accepts the values that are true here.
+// only accepts the values that describe what this program does anyway.
 func only(why string, values ...string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		if slices.Contains(values, strings.ToLower(v.String())) {
@@ -175,12 +175,12 @@ func only(why string, values ...string) func(cli.Value) (cli.Meaning, error) {
 	}
 }
 
-// renamedAll gives a flag any value.
+// renamedAll passes any value to a flag.
 func renamedAll(flag string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) { return setting(flag, v.String()), nil }
 }
 
-// renamed gives a flag the value that has the same meaning.
+// renamed passes the value of the same meaning to a flag.
 func renamed(flag string, values map[string]string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		if value, ok := values[strings.ToLower(v.String())]; ok {
@@ -190,7 +190,7 @@ func renamed(flag string, values map[string]string) func(cli.Value) (cli.Meaning
 	}
 }
 
-// either gives a flag one value for true, and another for false.
+// either sets a flag to one value for true, and to another for false.
 func either(flag, whenTrue, whenFalse string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		if isFalse(v) {
@@ -200,7 +200,7 @@ func either(flag, whenTrue, whenFalse string) func(cli.Value) (cli.Meaning, erro
 	}
 }
 
-// whenTrue sets a flag where a switch is on.
+// whenTrue sets a flag if the switch is on.
 func whenTrue(flag, value string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		if isFalse(v) {
@@ -210,12 +210,12 @@ func whenTrue(flag, value string) func(cli.Value) (cli.Meaning, error) {
 	}
 }
 
-// key names a key of records.
+// key sets a key of records.
 func key(name string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) { return setting("key", name+"="+v.String()), nil }
 }
 
-// whole demands a whole number, which may be written 3.0.
+// whole requires an integer, which may be written 3.0.
 func whole(flag, otherwise string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		x, err := strconv.ParseFloat(v.String(), 64)
@@ -226,7 +226,7 @@ func whole(flag, otherwise string) func(cli.Value) (cli.Meaning, error) {
 	}
 }
 
-// maxSteps is the number of steps, which 0 leaves to the epochs in transformers and Unsloth.
+// maxSteps is the number of steps; in transformers and Unsloth 0 leaves it to the epochs.
 func maxSteps(v cli.Value) (cli.Meaning, error) {
 	if v.String() == "0" {
 		return setting("adam-iter", "-1"), nil
@@ -234,7 +234,7 @@ func maxSteps(v cli.Value) (cli.Meaning, error) {
 	return setting("adam-iter", v.String()), nil
 }
 
-// dataset takes the list apart that LLaMA-Factory has with commas.
+// dataset splits LLaMA-Factory's comma-separated list.
 func dataset(v cli.Value) (cli.Meaning, error) {
 	var files []string
 	for _, value := range v.List {
@@ -247,7 +247,7 @@ func dataset(v cli.Value) (cli.Meaning, error) {
 	return setting("train-data", files...), nil
 }
 
-// valSize is a part, as of --valid-split.
+// valSize is a fraction, as in --valid-split.
 func valSize(v cli.Value) (cli.Meaning, error) {
 	if x, err := strconv.ParseFloat(v.String(), 64); err == nil && x >= 1 {
 		return cli.Meaning{}, errors.New("a number of samples; give --valid-split a part, such as 0.05")
@@ -255,7 +255,7 @@ func valSize(v cli.Value) (cli.Meaning, error) {
 	return setting("valid-split", v.String()), nil
 }
 
-// targets are named by the modules that hold them, too.
+// targets accepts module paths, too.
 func targets(v cli.Value) (cli.Meaning, error) {
 	var names []string
 	for _, list := range v.List {
@@ -280,7 +280,7 @@ func optimizer(v cli.Value) (cli.Meaning, error) {
 	return cli.Meaning{}, errors.New("the optimiser is AdamW; with --adam-decay 0, the default, it is Adam")
 }
 
-// betas are the two decays of moments.
+// betas are the decay rates of Adam's two moments.
 func betas(v cli.Value) (cli.Meaning, error) {
 	if len(v.List) != 2 {
 		return cli.Meaning{}, errors.New("give two numbers: here they are --adam-beta1 and --adam-beta2")
@@ -288,7 +288,7 @@ func betas(v cli.Value) (cli.Meaning, error) {
 	return cli.Meaning{Settings: []cli.Setting{{Flag: "adam-beta1", Values: v.List[:1]}, {Flag: "adam-beta2", Values: v.List[1:]}}}, nil
 }
 
-// scheduler is one of transformers, whose constant goes without the warm-up that other keys may ask for.
+// scheduler is a schedule of transformers. Its constant has no warm-up, even if other keys set one.
 func scheduler(v cli.Value) (cli.Meaning, error) {
 	m, err := renamed("schedule", map[string]string{
 		"cosine": "cosine-from-0", "linear": "linear-from-0", "constant": train.ConstantAtOnce.String(), "constant_with_warmup": "constant-from-0",

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 )
 
-// trainFlags are the flags of train by their names and aliases.
+// trainFlags returns the flags of train by name and alias.
 func trainFlags(line *commandLine) map[string]*kong.Flag {
 	flags := map[string]*kong.Flag{}
 	for _, n := range line.parser.Model.Leaves(false) {
@@ -30,11 +30,11 @@ func trainFlags(line *commandLine) map[string]*kong.Flag {
 	return flags
 }
 
-// tried are values of foreign flags that many of them take.
+// tried are values that many foreign flags accept.
 var tried = []string{"true", "false", "none", "3", "0.5", "sft", "lora", "normal", "train", "valid", "auto", "keep_start", "bfd", "steps", "adamw", "cosine", "causal_lm", "q_proj"}
 
-// No foreign flag has the name of a flag here. Each sets existing flags to valid values, or has
-// help if it sets none, and refuses or reports what it does not do.
+// No foreign flag has the name of a flag here. Each sets existing flags to valid values, or has a help text if
+// it sets none. It rejects or reports what it does not do.
 func TestForeignFlags(t *testing.T) {
 	line := newCommandLine(t)
 	flags := trainFlags(line)
@@ -71,7 +71,7 @@ func TestForeignFlags(t *testing.T) {
 	require.Greater(t, len(seen), 100)
 }
 
-// The values of a command line of another trainer arrive in the fields of this one.
+// Values on another trainer's command line reach the fields of this one.
 func TestForeignMeanings(t *testing.T) {
 	for _, c := range []struct {
 		args string
@@ -143,7 +143,7 @@ func TestForeignMeanings(t *testing.T) {
 	}
 }
 
-// What means something else here, or nothing, is refused by the name that it was given.
+// A flag that has another meaning here, or none, is rejected under the name that the user wrote.
 func TestForeignFaults(t *testing.T) {
 	for args, want := range map[string]string{
 		"--stage dpo":                      "--stage dpo: supervised fine-tuning is what is trained; plain text (stage pt) is a .txt file of --train-data, preferences (dpo, kto, rm, ppo) are not trained yet",
@@ -168,7 +168,7 @@ func TestForeignFaults(t *testing.T) {
 	require.NoError(t, err, "of one name the last counts")
 }
 
-// Unknown flags are answered by flags with the same meaning.
+// The error for an unknown flag suggests flags of the same meaning.
 func TestSuggestions(t *testing.T) {
 	for name, want := range map[string]string{
 		"batchsize": "--batch", "learningrate": "--adam-alpha", "learn-rate": "--adam-alpha", "lr-rate": "--adam-alpha", "epoch": "--epochs",
@@ -182,7 +182,7 @@ func TestSuggestions(t *testing.T) {
 	require.EqualError(t, err, "unknown flag --frobnicate; --help-all lists all")
 }
 
-// Files of mlx-lm, LLaMA-Factory and Unsloth are read, and all wrong keys are told at once.
+// Files of mlx-lm, LLaMA-Factory and Unsloth are read; all wrong keys are reported at once.
 func TestForeignFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.yaml")
 	read := func(text string) (*trainCommand, error) {

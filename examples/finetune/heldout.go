@@ -19,18 +19,19 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// heldOutFlags select what to measure, for kong.
+// heldOutFlags select the held-out data, for kong.
 type heldOutFlags struct {
 	Data []string `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default the run's. Can be given several times, and each is measured." group:"Data"`
 	Max  int      `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Largest number of samples of each that are measured, spread evenly; -1 for all." group:"Data"`
 	training.TextFlags
 	training.RecordFlags
 
-	names  []string // of what load has read
-	copies []int    // that were left out of each, by distinct
+	names  []string // of the data that load read
+	copies []int    // number of copies that distinct removed, per data set
 }
 
-// measure loads a model and the held-out data, and opens an evaluator for them. Flags that are not given are the runs'.
+// measure loads a model and the held-out data, and opens an evaluator. Flags that are not given come from the
+// runs.
 func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags, of []*runs.Run,
 	with func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) error,
 ) error {
@@ -67,7 +68,7 @@ func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags,
 	return cli.Interrupted(ctx, with(m, e, sets), "nothing is lost")
 }
 
-// lengthOf returns the length of samples that --ctx stands for: the run's, if there is one.
+// lengthOf returns the sample length: --ctx, else the run's, else the model's default.
 func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 	for _, run := range of {
 		if run == nil || ctx != 0 {
@@ -81,8 +82,8 @@ func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 	return sampleLength(ctx, m)
 }
 
-// load reads the held-out data in samples of a length: the data that the flags name, or what the
-// first run held out.
+// load reads the held-out data in samples of a length: the data that flags name, or what the first run held
+// out.
 func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
 	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max}
 	paths := f.Data
@@ -104,7 +105,7 @@ func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of 
 	return sets, nil
 }
 
-// distinct leaves copies out of data sets: a sample counts once, however often it is there.
+// distinct removes copies from data sets: each sample counts once.
 func (f *heldOutFlags) distinct(sets []*data.Dataset) (list []*data.Dataset, err error) {
 	f.copies = nil
 	for _, d := range sets {

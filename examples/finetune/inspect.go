@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// inspectCommand looks through data, template and vocabulary together, before a run is paid for.
+// inspectCommand checks data, template and vocabulary together, before a long run.
 type inspectCommand struct {
 	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model whose vocabulary and chat template the data is read with." group:"Data" basic:""`
 	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
@@ -32,7 +32,7 @@ type inspectCommand struct {
 // errRuined reports data that ruins a run.
 var errRuined = errors.New("the data has errors that ruin training; --ignore NAME accepts a finding")
 
-// Run writes the report. It fails where something ruins a run.
+// Run writes the report. It returns an error if a finding ruins a run.
 func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	for _, name := range c.Ignore {
 		if names := data.FindingNames(); !slices.Contains(names, name) {
@@ -96,7 +96,7 @@ type inspectReport struct {
 // A count is a line of the report.
 type count struct{ Name, Value string }
 
-// counts are the figures of the data.
+// counts returns the figures of the data.
 func (r *inspectReport) counts() []count {
 	s := r.Stats
 	list := []count{{"files", fmt.Sprint(len(r.Files))}}
@@ -130,27 +130,27 @@ func (r *inspectReport) counts() []count {
 	return list
 }
 
-// A bar is an interval of lengths.
+// A bar is an interval of sample lengths.
 type bar struct {
 	From, To, N int
-	Share       float64 // of the largest
+	Share       float64 // relative to the largest bar
 }
 
-// histogram has the lengths of samples.
+// histogram returns the distribution of sample lengths.
 func (r *inspectReport) histogram() []bar {
 	const most = 12
 	counts, width := data.Histogram(r.Lengths, most)
 	var bars []bar
 	for i, n := range counts {
 		if n == 0 && bars == nil {
-			continue // there are no samples as short
+			continue // no sample is that short
 		}
 		bars = append(bars, bar{i * width, (i+1)*width - 1, n, float64(n) / float64(slices.Max(counts))})
 	}
 	return bars
 }
 
-// verdict says whether a run should be made.
+// verdict reports whether the data is fit for a run.
 func (r *inspectReport) verdict() string {
 	ruins := 0
 	for _, f := range r.Findings {

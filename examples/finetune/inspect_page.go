@@ -14,10 +14,10 @@ var inspectPage string
 
 var inspectTemplate = template.Must(template.New("inspect").Parse(inspectPage))
 
-// Percent is the width of the bar.
+// Percent returns the width of the bar.
 func (b bar) Percent() float64 { return 100 * b.Share }
 
-// writePage writes the report as a page that needs nothing else. Nothing of the data is mark-up in it.
+// writePage writes the report as a self-contained page. It escapes all data.
 func (r *inspectReport) writePage(w io.Writer) error {
 	type finding struct {
 		Name, Text string

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A job in the background stops where the terminal lets it not write, and goes on in the
-// foreground, with the result of an undisturbed run.
+// A background job stops when the terminal forbids it to write. In the foreground it continues, and ends with
+// the result of an undisturbed run.
 func TestJobControl(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -36,14 +36,14 @@ func TestJobControl(t *testing.T) {
 	require.NoError(t, c.Start())
 	require.NoError(t, line.Close())
 	var shown bytes.Buffer
-	io.Copy(&shown, terminal) // its end is an error
+	io.Copy(&shown, terminal) // the end of a terminal is an error
 	require.NoError(t, c.Wait(), shown.String())
 	require.Contains(t, shown.String(), "T (stopped)")
 	require.Contains(t, shown.String(), "status 0")
 	require.Equal(t, contents(t, filepath.Join(files, "whole"))["adapter.gguf"], contents(t, filepath.Join(files, "job"))["adapter.gguf"])
 }
 
-// openTerminal gives both sides of a new terminal.
+// openTerminal opens both sides of a new terminal.
 func openTerminal(t *testing.T) (terminal, line *os.File) {
 	t.Helper()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

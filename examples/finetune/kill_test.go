@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folderRun is a run in a folder, with a save every few steps.
+// folderRun returns a run in a folder that saves every few steps.
 func folderRun(files, folder string, more ...string) *exec.Cmd {
 	c := exec.Command("finetune", append([]string{
 		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "3", "--valid-every", "4",
@@ -29,14 +29,14 @@ func folderRun(files, folder string, more ...string) *exec.Cmd {
 	return c
 }
 
-// A moment is when a process is killed: after a time, or when it writes a file for the nth
-// time, which is in its folder under a temporary name then.
+// A moment is when a process is killed: after a time, or when it writes a file for the nth time, while the file
+// still has a temporary name.
 type moment struct {
 	after time.Duration
 	write int
 }
 
-// kill ends a process at a moment, and reports whether it was still running.
+// kill kills a process at a moment, and reports whether it was still running.
 func (m moment) kill(t *testing.T, c *exec.Cmd, folder string) bool {
 	t.Helper()
 	require.NoError(t, c.Start())
@@ -59,11 +59,11 @@ func (m moment) kill(t *testing.T, c *exec.Cmd, folder string) bool {
 		case <-time.After(50 * time.Microsecond):
 		}
 	}
-	_ = c.Process.Signal(syscall.SIGKILL) // it may have ended by itself
+	_ = c.Process.Signal(syscall.SIGKILL) // it may have ended already
 	return (<-ended) != nil
 }
 
-// temporaryIn finds a file that is being written.
+// temporaryIn returns a file that is being written.
 func temporaryIn(folder string) string {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
@@ -74,12 +74,11 @@ func temporaryIn(folder string) string {
 	return ""
 }
 
-// clockFields match the fields of metrics.jsonl that depend on the clock and the process, and so
-// differ in each run.
+// clockFields matches the fields of metrics.jsonl that depend on the clock or the process.
 var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]+|,"peak_share":[^,}]+|,"memory":\d+`)
 
-// contents returns the files of a folder, except files that contain the command line, the end of the
-// run, or the time; metrics.jsonl without clockFields.
+// contents returns the files of a folder, except files with the command line, the end of the run, or the time.
+// It removes clockFields from metrics.jsonl.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -99,9 +98,9 @@ func contents(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// A run that is killed at any moment, also while it saves, and is then continued by the
-// same command ends in the files of a run that is not: adapters, the best one among them,
-// checkpoints, metrics, samples and loss curve, byte for byte but for the clock, and no others.
+// A run that is killed at any moment, even during a save, and continued by the same command ends with the files
+// of an undisturbed run: adapters, the best one, checkpoints, metrics, samples and loss curve. They are equal
+// byte for byte, apart from the clock, and there are no others.
 func TestKilledRunEndsAsAnother(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))

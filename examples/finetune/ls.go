@@ -58,7 +58,7 @@ func (c *lsCommand) print(out io.Writer, list []runs.Summary) error {
 		if s.Adapter != "" {
 			adapter = filepath.Base(s.Adapter)
 		}
-		model := "–" // of a run that makes one
+		model := "–" // a run that creates a model
 		if s.Model != "" {
 			model = filepath.Base(s.Model)
 		}

@@ -25,8 +25,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 )
 
-// launchers returns the launchers of `make machines`, or else the system's, by the MPI library that
-// they belong to.
+// launchers returns the launchers of `make machines`, or else the system's, by MPI library.
 func launchers(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -46,8 +45,8 @@ func launchers(t *testing.T) map[string]string {
 	return found
 }
 
-// mpirun is a command of a launcher, in a folder. It takes more processes than there are processors, and root may
-// start it, as in containers: Open MPI forbids both unless asked.
+// mpirun returns a launcher's command in a folder. It may start more processes than processors, and as root, as
+// in containers: Open MPI forbids both by default.
 func mpirun(launcher, folder string, args ...string) *exec.Cmd {
 	c := exec.Command(launcher, args...)
 	c.Dir = folder
@@ -59,7 +58,7 @@ func mpirun(launcher, folder string, args ...string) *exec.Cmd {
 	return c
 }
 
-// sharedRun are the words of a run that several processes take part in.
+// sharedRun returns the arguments of a run that several processes share.
 func sharedRun(folder string, more ...string) []string {
 	return append([]string{
 		"finetune", "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "5", "--valid-every", "4",
@@ -68,15 +67,14 @@ func sharedRun(folder string, more ...string) []string {
 	}, more...)
 }
 
-// Several processes train what one does, but for rounding: with rows that they cannot share evenly, packed
-// ones, accumulated batches and all that is random; also where a run goes on with other numbers of
-// processes.
+// Several processes train the same as one, except for rounding: with rows that they cannot share evenly, packed
+// rows, accumulated batches and all random features, and when a run continues with other numbers of processes.
 func TestProcessesAreOne(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	whole := map[string]string{}
 	var once sync.Mutex
-	one := func(more ...string) string { // the output of one process, which runs once
+	one := func(more ...string) string { // the output of one process; each run runs once
 		once.Lock()
 		defer once.Unlock()
 		name := "one" + strings.Join(more, "")
@@ -92,7 +90,7 @@ func TestProcessesAreOne(t *testing.T) {
 	}
 	for name, launcher := range launchers(t) {
 		for i, c := range []struct {
-			processes []string // one number, or several, where each launch continues the run of the one before
+			processes []string // one number, or several; each launch continues the previous run
 			more      []string
 		}{
 			{[]string{"2"}, nil},
@@ -124,10 +122,11 @@ func TestProcessesAreOne(t *testing.T) {
 	}
 }
 
-// sameAdapter is by how much elements of adapters may differ that several processes have trained and one.
+// sameAdapter bounds the difference of elements between adapters that several processes trained and one
+// trained.
 const sameAdapter = 1e-5
 
-// requireSameRun demands losses that are equal to 1e-6, adapters within a tolerance, and the same files.
+// requireSameRun requires losses equal to 1e-6, adapters within a tolerance, and the same files.
 func requireSameRun(t *testing.T, want, got string, tolerance float64) {
 	t.Helper()
 	a, b := metricsOf(t, want), metricsOf(t, got)
@@ -153,8 +152,7 @@ func requireSameRun(t *testing.T, want, got string, tolerance float64) {
 	require.Equal(t, namesIn(t, want), namesIn(t, got))
 }
 
-// varying matches the part of file names that depends on the step, or on when a run began or
-// continued.
+// varying matches the part of file names that depends on the step, or on when a run started or continued.
 var varying = regexp.MustCompile(`-\d+\.gguf$|\.tfevents\..*$`)
 
 func metricsOf(t *testing.T, folder string) (lines []map[string]any) {
@@ -200,7 +198,7 @@ func namesIn(t *testing.T, folder string) (names []string) {
 	return slices.Compact(names)
 }
 
-// A lostRun is a run that loses a process: its output, as it comes.
+// A lostRun is a run that loses a process, with its output so far.
 type lostRun struct {
 	*exec.Cmd
 	mu    sync.Mutex
@@ -244,7 +242,7 @@ func (r *lostRun) output() string {
 	return r.text.String()
 }
 
-// process waits until the run has said which processes it has, and gives one.
+// process waits until the run has printed its processes, and returns one.
 func (r *lostRun) process(t *testing.T, rank int) int {
 	t.Helper()
 	find := regexp.MustCompile(fmt.Sprintf(`rank %d on \S+ \(process (\d+)\)`, rank))
@@ -259,17 +257,17 @@ func (r *lostRun) process(t *testing.T, rank int) int {
 	return pid
 }
 
-// endlessRun is a run that does not end by itself within the test.
+// endlessRun returns a run that takes longer than the test.
 func endlessRun(folder string, more ...string) []string {
 	return sharedRun(folder, append([]string{"--adam-iter", "1000000", "--epochs", "1000000", "--save-every", "5", "--valid-every", "0"}, more...)...)
 }
 
-// launcherSays matches the launcher's message about a killed process: Open MPI prints its rank, MPICH the process number
-// of the first one that it finds ended, which may be the one that it killed itself.
+// launcherSays matches the launcher's message about a killed process. Open MPI prints its rank. MPICH prints
+// the process ID of the first process that it finds ended, possibly one that MPICH itself killed.
 const launcherSays = `rank %[1]d with PID|PID (%[2]d|%[3]d) RUNNING`
 
-// A process that dies, whatever it does then, or that stops, ends all within ten seconds, with its name
-// and an exit status that is not 0, and the run goes on from its checkpoint.
+// A process that dies or stops, at any point, ends all processes within ten seconds with its name and a nonzero
+// exit status. The run continues from its checkpoint.
 func TestLostProcess(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -277,8 +275,8 @@ func TestLostProcess(t *testing.T) {
 		for what, c := range map[string]struct {
 			rank   int
 			signal syscall.Signal
-			saving bool   // while the first process saves
-			says   string // some process, or the launcher, of a rank and its process
+			saving bool   // kill while the first process saves
+			says   string // message of some process or of the launcher, given a rank and its process ID
 		}{
 			"killed":               {1, syscall.SIGKILL, false, launcherSays},
 			"writer killed saving": {0, syscall.SIGKILL, true, launcherSays},
@@ -317,7 +315,8 @@ func TestLostProcess(t *testing.T) {
 	}
 }
 
-// requireReleased waits until no process writes a run: launchers end before a process that they have killed is gone.
+// requireReleased waits until no process writes a run: launchers end before the processes that they kill are
+// gone.
 func requireReleased(t *testing.T, folder string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -326,7 +325,7 @@ func requireReleased(t *testing.T, folder string) {
 	}, time.Minute, 10*time.Millisecond, folder)
 }
 
-// Processes that would not train the same end all with what differs, and of which rank.
+// Processes that would train different things all end, with the difference and its rank.
 func TestProcessesDiffer(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -335,7 +334,7 @@ func TestProcessesDiffer(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(files, "changed.txt"), bytes.Replace(other, []byte("main"), []byte("niam"), 1), 0o600))
 	for name, launcher := range launchers(t) {
 		for what, c := range map[string]struct {
-			more []string // of the second process
+			more []string // arguments of the second process only
 			want string
 		}{
 			"data":     {[]string{"--train-data", "changed.txt"}, `--train-data is text\.txt \(SHA-256 [0-9a-f]+…\) on rank 0 and changed\.txt \(SHA-256 [0-9a-f]+…\) on rank 1`},
@@ -359,7 +358,7 @@ func TestProcessesDiffer(t *testing.T) {
 	}
 }
 
-// A step of fewer samples than there are processes leaves some with nothing to do, which is said with the remedy.
+// If a step has fewer samples than there are processes, some are idle; a message says so, with the remedy.
 func TestIdleProcesses(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -371,7 +370,8 @@ func TestIdleProcesses(t *testing.T) {
 	}
 }
 
-// A process that refuses its flags, does something else, or runs another program, ends all, with the reason.
+// A process that rejects its flags, does something else, or runs another program ends all processes, with the
+// reason.
 func TestProcessDoesNotJoin(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -380,7 +380,7 @@ func TestProcessDoesNotJoin(t *testing.T) {
 	}
 	for name, launcher := range launchers(t) {
 		for what, c := range map[string]struct {
-			second []string // words of the second process
+			second []string // arguments of the second process
 			join   string
 			want   string
 		}{
@@ -400,7 +400,7 @@ func TestProcessDoesNotJoin(t *testing.T) {
 	}
 }
 
-// A process that the machine has no time for is waited for as long as it takes.
+// A process that gets no processor time is waited for as long as necessary.
 func TestProcessIsLate(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -427,7 +427,8 @@ func TestProcessIsLate(t *testing.T) {
 	}
 }
 
-// A process that lives but does not go on is waited for; an interrupt of any says so, and ends all, with the reason.
+// A process that is alive but makes no progress is waited for. An interrupt of any process reports that and
+// ends all, with the reason.
 func TestProcessIsMute(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -440,7 +441,7 @@ func TestProcessIsMute(t *testing.T) {
 			run.Env = append(run.Env, graceEnv+"=4s")
 			r := startRun(t, run)
 			mute, other := r.process(t, 1), r.process(t, 2)
-			// Longer than a process may take that is to stop.
+			// Longer than a process may take to stop.
 			require.Eventually(t, func() bool {
 				return len(r.ended) > 0 || regexp.MustCompile(fmt.Sprintf(`waiting for rank 1 on \S+ \(process %d\): no answer for [6-9]s; an interrupt ends the run within 4s\n`, mute)).MatchString(r.output())
 			}, time.Minute, time.Millisecond)
@@ -454,7 +455,7 @@ func TestProcessIsMute(t *testing.T) {
 	}
 }
 
-// An interrupt of one process stops all, which end with the files of the last complete step.
+// An interrupt of one process stops all; the files are those of the last complete step.
 func TestInterruptedProcess(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -471,7 +472,7 @@ func TestInterruptedProcess(t *testing.T) {
 	}
 }
 
-// requireEnd demands that a command ends by itself, with a failure, and returns its output.
+// requireEnd requires that a command ends by itself with a failure, and returns its output.
 func requireEnd(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	r := startRun(t, c)
@@ -479,7 +480,7 @@ func requireEnd(t *testing.T, c *exec.Cmd) string {
 	return r.output()
 }
 
-// replaceFlags gives flags in a command line other values.
+// replaceFlags changes the values of flags in a command line.
 func replaceFlags(words []string, more ...string) []string {
 	for i := 0; i < len(more); i += 2 {
 		found := false

@@ -1,5 +1,5 @@
-// Finetune trains a LoRA adapter for a GGUF language model, and writes it as a GGUF file
-// that stock llama.cpp loads. Its commands evaluate, merge and convert adapters too.
+// Finetune trains a LoRA adapter for a GGUF language model, and writes it as a GGUF file that stock llama.cpp
+// loads. Its other commands evaluate, merge and convert adapters.
 package main
 
 import (
@@ -37,7 +37,7 @@ Example:  finetune --model-base base.gguf --train-data text.txt --run-dir runs/f
 
 Flags can be in a YAML file, by the same names, that --config reads.`
 
-// defaults suit the training of an adapter of a present-day model.
+// defaults suit training an adapter of a current model.
 var defaults = training.Defaults{
 	Ctx: "0", CtxWhy: "; 0 stands for 2048, or what the model was trained on if that is less: longer ones take more memory than most have",
 	Batch: "2", BatchWhy: ": with --grad-acc 8 samples a step, beyond which adapters learn less of each",
@@ -46,7 +46,7 @@ var defaults = training.Defaults{
 	AdamAlpha: "0.0002", AdamAlphaWhy: ": about ten times that of training all weights suits adapters of any rank",
 }
 
-// A command is the command that the command line selects.
+// A command is selected by the command line.
 type command interface {
 	Run(ctx context.Context, out io.Writer) error
 }

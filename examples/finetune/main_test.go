@@ -39,12 +39,13 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// stallEnv is for how long a server may not answer the program, which is a minute otherwise.
+// stallEnv overrides how long a server may not answer the program; the default is a minute.
 const stallEnv = "GOGGML_TEST_RPC_STALL"
 
-// joinEnv is the time between looks at processes that have not joined, which is ten seconds otherwise, graceEnv for how long
-// a process is waited for that is to stop, which is a minute otherwise, lateEnv a file that gets the number of a process,
-// which then stops as if the machine had no time for it, and muteEnv is for one whose device never ends a computation.
+// joinEnv overrides the time between checks for processes that have not joined (default ten seconds). graceEnv
+// overrides how long a stopping process is waited for (default a minute). lateEnv names a file that gets the ID
+// of a process, which then stops as if it got no processor time. muteEnv makes the device of a process never
+// end a computation.
 const (
 	joinEnv  = "GOGGML_TEST_MPI_JOIN"
 	graceEnv = "GOGGML_TEST_MPI_GRACE"
@@ -66,7 +67,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// If file is not empty, beLate writes the number of this process to it, and stops the process.
+// beLate writes the ID of this process to file and stops the process; if file is empty it does nothing.
 func beLate(file string) {
 	if file == "" || os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600) != nil {
 		return
@@ -96,7 +97,7 @@ func scripts(t *testing.T) testscript.Params {
 	}
 }
 
-// story makes sentences out of words.
+// story builds sentences from words.
 func story(seed uint64, sentences int, words string) string {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	list := strings.Fields(words)
@@ -118,7 +119,7 @@ const (
 	code = "x := y + 1 if err != nil { return } for i range n func main ( ) var s string"
 )
 
-// writeFiles puts texts of two domains and random models for them into a folder.
+// writeFiles writes texts of two domains, and random models for them, to a folder.
 func writeFiles(folder string) error {
 	files, err := madeFiles()
 	return errors.Join(err, writeAll(folder, files))
@@ -133,10 +134,10 @@ func writeAll(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// madeFiles are the files of writeFiles, made once for all tests.
+// madeFiles caches the files of writeFiles for all tests.
 var madeFiles = sync.OnceValues(func() (map[string][]byte, error) { return contentsOf(makeFiles) })
 
-// contentsOf reads what a function makes in a folder.
+// contentsOf returns the files that a function writes to a folder.
 func contentsOf(makeIn func(folder string) error) (map[string][]byte, error) {
 	folder, err := os.MkdirTemp("", "finetune")
 	if err != nil {
@@ -208,7 +209,7 @@ func writeModelOf(name string, layers int, path string, t *tokenizer.Tokenizer, 
 	return m.Save(path, model.SaveOptions{})
 }
 
-// pairs: base.gguf adapter.gguf n demands an adapter of n pairs for the base.
+// pairs: base.gguf adapter.gguf n requires an adapter with n pairs for the base.
 func pairs(ts *testscript.TestScript, neg bool, args []string) {
 	m, err := model.Load(ts.MkAbs(args[0]), model.LoadOptions{})
 	ts.Check(err)
@@ -228,8 +229,8 @@ func pairs(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameLosses: file… demands that the last lines of eval --json in the files have losses
-// which are all the same but for rounding; of one file, its two lines.
+// sameLosses: file… requires that the last lines of eval --json in the files have equal losses, except for
+// rounding. With one file it compares the file's two lines.
 func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
 	var losses []float64
 	for _, name := range args {
@@ -251,7 +252,7 @@ func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameTensors: a.gguf b.gguf demands tensors of the same names and bytes.
+// sameTensors: a.gguf b.gguf requires tensors with equal names and bytes.
 func sameTensors(ts *testscript.TestScript, neg bool, args []string) {
 	a, err := readTensors(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -262,7 +263,7 @@ func sameTensors(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cut: file takes the last bytes off.
+// cut: file removes the last bytes.
 func cut(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	info, err := os.Stat(path)
@@ -270,8 +271,7 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.Truncate(path, info.Size()-100))
 }
 
-// The model that pretrain makes is what finetune changes: the loss on the new
-// domain falls.
+// finetune changes a model made by pretrain: the loss on the new domain falls.
 func TestPretrainedBase(t *testing.T) {
 	if testing.Short() {
 		t.Skip("pretrains a model")
@@ -301,7 +301,7 @@ func TestPretrainedBase(t *testing.T) {
 
 const steps = 240
 
-// longRun is a run of so many steps that a signal reaches it in the middle.
+// longRun returns a run with enough steps for a signal to arrive in the middle.
 func longRun(folder, adapter string, more ...string) *exec.Cmd {
 	c := exec.Command("finetune", append([]string{
 		"--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "4", "--valid-every", "5",
@@ -311,8 +311,8 @@ func longRun(folder, adapter string, more ...string) *exec.Cmd {
 	return c
 }
 
-// A run that is interrupted leaves the adapter of its last step; a killed run leaves the last
-// checkpoint's. Continued, it writes the same bytes as a run that was not stopped.
+// An interrupted run leaves the adapter of its last step, a killed run the adapter of its last checkpoint. When
+// continued, it writes the same bytes as an undisturbed run.
 func TestStoppedRunContinues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -376,7 +376,7 @@ func readTensors(path string) (map[string][]byte, error) {
 	return values, err
 }
 
-// A reader of the output that goes away, such as head, does not cost the result.
+// If the reader of the output goes away, as head does, the result is still written.
 func TestBrokenPipeKeepsTheResult(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -391,7 +391,7 @@ func TestBrokenPipeKeepsTheResult(t *testing.T) {
 	require.FileExists(t, filepath.Join(folder, "adapter.gguf"))
 }
 
-// Whatever stops the program, it frees everything and says what is left.
+// Whatever stops the program, it frees everything and says what was saved.
 func TestRunFreesAll(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -420,8 +420,8 @@ func TestRunFreesAll(t *testing.T) {
 	require.Empty(t, ggml.OpenObjects())
 }
 
-// The report has the trainer's figures; where sessions round nothing, the program that writes the
-// samples computes the same.
+// The report has the trainer's figures. If sessions round nothing, the program that writes the samples computes
+// the same.
 func TestReportMeasuresAsTheRun(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -458,7 +458,7 @@ func TestReportMeasuresAsTheRun(t *testing.T) {
 		row, err := valid.Row(0)
 		require.NoError(t, err)
 		weights := make([]float32, row.Predicted())
-		weights[3] = 2.5 // and no other token of this sample
+		weights[3] = 2.5 // and for no other token of this sample
 		samples := []data.Sample{{Tokens: row[0].Tokens, LossWeights: weights}}
 		for i := 1; i < valid.Len(); i++ {
 			row, err := valid.Row(i)
@@ -488,15 +488,14 @@ func TestReportMeasuresAsTheRun(t *testing.T) {
 			want, err := trainer.EvaluateWith(t.Context(), adapters, valid)
 			require.NoError(t, err)
 			require.Equal(t, want, []train.Evaluation{r.texts[0].before, r.texts[0].after}[i])
-			if m == f32 { // whose products sessions do not round
+			if m == f32 { // sessions do not round its products
 				require.InDelta(t, sequenceLoss(t, q, valid), want.Loss, 1e-5)
 			}
 		}
 	}
 }
 
-// sequenceLoss adds up the losses of what follows each token, by the softmax as it is
-// written.
+// sequenceLoss sums the losses of all next tokens, by the definition of softmax.
 func sequenceLoss(t *testing.T, q *infer.Sequence, d *data.Dataset) float64 {
 	t.Helper()
 	var sum, total float64

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// literals are the strings of a program's source that its messages are made of, by where they are.
+// literals returns the string literals of programs from which messages are built, by position.
 func literals(t *testing.T, folders ...string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -51,16 +51,16 @@ func literals(t *testing.T, folders ...string) map[string]string {
 }
 
 var (
-	// A command of ours in a text, with its flags and what stands for their values.
+	// A command of this program within a text, with its flags and placeholders.
 	inProse = regexp.MustCompile(`\bfinetune(?: ([a-z]+))?((?: --[a-z-]+(?: [A-Z]+)?)+)`)
-	// A command line that is made by a format, and so not by package cli, which quotes it.
+	// A command line built by a format string instead of package cli, which quotes it.
 	madeByHand = regexp.MustCompile(`\b(?:finetune|generate|export-lora|pretrain|llama-[a-z]+|go run) (?:-|[a-z]+ -)[^;:,]*%`)
 )
 
-// besides are flags of all programs and of llama.cpp that advice gives values.
+// besides are flags of all programs and of llama.cpp that advice sets.
 var besides = strings.Fields("help jinja chat-template-file chat-template-kwargs override-kv")
 
-// faultOf describes the fault of the advice in a text.
+// faultOf returns the error in the advice of a text, or "".
 func faultOf(text string, commands flagTable) string {
 	if m := madeByHand.FindString(text); m != "" {
 		return "a command line that cli.Advise does not print: " + m
@@ -84,7 +84,7 @@ func faultOf(text string, commands flagTable) string {
 	return ""
 }
 
-// Messages name flags that the program has, and one function advises command lines.
+// Messages name existing flags, and only one function advises command lines.
 func TestMessagesNameFlags(t *testing.T) {
 	commands := newFlagTable(t)
 	for at, text := range literals(t, ".", "../internal") {

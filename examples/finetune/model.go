@@ -12,13 +12,13 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// modelFlags are where the model is computed, and what is changed of it.
+// modelFlags select where the model is computed, and override its hyper-parameters.
 type modelFlags struct {
 	placement.DeviceFlags
 	inference.Overrides
 }
 
-// A subject is the model with the adapter that is trained.
+// A subject is the model with the adapter to train.
 type subject struct {
 	model   *model.Model
 	adapter *lora.Adapter
@@ -29,7 +29,7 @@ func (s *subject) Close() {
 	s.model.Close()
 }
 
-// open loads the model in a layout, and makes or loads the adapter.
+// open loads the model in a layout, and creates or loads the adapter.
 func (p *trainCommand) open(l layout.Layout) (*subject, error) {
 	m, err := model.Load(p.ModelBase, model.LoadOptions{Layout: l, Override: p.Override})
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *trainCommand) open(l layout.Layout) (*subject, error) {
 	return &subject{m, a}, nil
 }
 
-// layout finds that over devices which the run needs of the model, which is on the CPU.
+// layout returns the layout over devices that the run needs for the model, which is on the CPU.
 func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (layout.Layout, error) {
 	adapters := s.adapter.WithScale(1)
 	return p.Lay(p.Log(), devices, s.model, train.Trainables{Adapters: adapters}, sets, o, func(to *estimate.Memory) error {
@@ -55,7 +55,7 @@ func (p *trainCommand) layout(devices *placement.Choice, s *subject, sets *train
 	})
 }
 
-// spread opens the model and the adapter anew, in the layout over devices that the run needs, if that is not the
+// spread opens the model and the adapter again in the layout over devices that the run needs, unless it is the
 // CPU alone.
 func (p *trainCommand) spread(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*subject, error) {
 	l, err := p.layout(devices, s, sets, o)

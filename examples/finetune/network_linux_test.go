@@ -18,29 +18,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A network connects namespaces that stand for machines called a, b and so on. Each has a device of its own;
-// this process carries the packets to the others, with the rate and latency of a cable.
+// A network connects namespaces that stand for machines a, b and so on. Each has its own device. This process
+// carries the packets between them, with the rate and latency of a cable.
 type network struct {
-	prefix  string // of the names of namespaces
-	folder  string // with hosts, and ssh, which enters another one
+	prefix  string // prefix of the namespaces' names
+	folder  string // contains hosts, and an ssh that enters another namespace
 	devices []*os.File
 	queues  []chan packet
 	isCut   []atomic.Bool
-	rate    float64 // bytes a second
+	rate    float64 // bytes per second
 	delay   time.Duration
 	carried atomic.Int64 // bytes
 }
 
 type packet struct {
 	data []byte
-	at   time.Time // when it comes
+	at   time.Time // arrival
 }
 
 const subnet = "10.77.0."
 
-var networks atomic.Int64 // that this process has made
+var networks atomic.Int64 // number that this process has made
 
-// newNetwork makes one, or skips the test where the system does not let it.
+// newNetwork returns a network, or skips the test if the system forbids it.
 func newNetwork(t *testing.T, machines int, bitsPerSecond float64, delay time.Duration) *network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -104,17 +104,17 @@ func machineName(i int) string { return string(rune('a' + i)) }
 
 func (n *network) enter(i int) string { return "ip netns exec " + n.prefix + machineName(i) + " " }
 
-// on is a command on a machine. Its ssh goes to the others.
+// on returns a command on a machine. Its ssh reaches the other machines.
 func (n *network) on(i int, folder string, args ...string) *exec.Cmd {
 	c := mpirun(filepath.Join(n.folder, "on"), folder, append([]string{machineName(i)}, args...)...)
-	c.Env = append(c.Env, "PATH="+n.folder+":"+os.Getenv("PATH"), "UCX_TLS=tcp,self") // MPICH finds memory that they share
+	c.Env = append(c.Env, "PATH="+n.folder+":"+os.Getenv("PATH"), "UCX_TLS=tcp,self") // otherwise MPICH would use shared memory
 	return c
 }
 
-// cut takes a machine off the network.
+// cut disconnects a machine.
 func (n *network) cut(i int) { n.isCut[i].Store(true) }
 
-// openTUN makes a device whose packets this process reads and writes.
+// openTUN creates a device whose packets this process reads and writes.
 func openTUN() (*os.File, string, error) {
 	const tunSetIFF, iffTUN, iffNoPI = 0x400454ca, 0x0001, 0x1000
 	fd, err := syscall.Open("/dev/net/tun", syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
@@ -131,16 +131,16 @@ func openTUN() (*os.File, string, error) {
 	return os.NewFile(uintptr(fd), "tun"), strings.TrimRight(string(request[:16]), "\x00"), nil
 }
 
-// read takes the packets that a machine sends, one after the other as its cable does.
+// read receives the packets that a machine sends, one after the other as its cable does.
 func (n *network) read(from int) {
-	var free time.Time // when the cable is
+	var free time.Time // when the cable is free
 	for {
 		data := make([]byte, 9000)
 		size, err := n.devices[from].Read(data)
 		if err != nil {
 			return
 		}
-		if size < 20 || data[0]>>4 != 4 { // not of IPv4
+		if size < 20 || data[0]>>4 != 4 { // not IPv4
 			continue
 		}
 		to := int(data[19]) - 1
@@ -156,13 +156,13 @@ func (n *network) read(from int) {
 		case n.queues[to] <- packet{data[:size], free.Add(n.delay)}:
 		default: // dropped: the queue is full
 		}
-		if ahead := time.Until(free); ahead > 5*time.Millisecond { // as the sender's own queue
+		if ahead := time.Until(free); ahead > 5*time.Millisecond { // as the sender's own queue would
 			sleep(ahead - 4*time.Millisecond)
 		}
 	}
 }
 
-// deliver gives a machine its packets when they come.
+// deliver hands a machine its packets when they arrive.
 func (n *network) deliver(to int) {
 	for p := range n.queues[to] {
 		if wait := time.Until(p.at); wait > 0 {
@@ -174,20 +174,20 @@ func (n *network) deliver(to int) {
 	}
 }
 
-// sleep is as long as it is asked to be: a timer of Go's, in a process that does nothing else, goes in milliseconds.
+// sleep is accurate: a Go timer in an otherwise idle process has a resolution of milliseconds.
 func sleep(d time.Duration) {
 	remaining := syscall.NsecToTimespec(int64(d))
 	for syscall.Nanosleep(&remaining, &remaining) == syscall.EINTR {
 	}
 }
 
-// killAll ends what runs on the machines.
+// killAll kills all processes on the machines.
 func (n *network) killAll() {
 	for i := range n.devices {
 		list, _ := exec.Command("ip", "netns", "pids", n.prefix+machineName(i)).Output()
 		for _, pid := range strings.Fields(string(list)) {
 			if pid, err := strconv.Atoi(pid); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 			}
 		}
 	}
@@ -201,8 +201,8 @@ func (n *network) close() {
 	}
 }
 
-// The walk-through of docs/machines.md works on two machines: they train together, end with the name of one that is
-// cut off, and one alone continues.
+// The walk-through of docs/machines.md works on two machines: they train together, end with the name of the one
+// that is disconnected, and the other continues alone.
 func TestTwoMachines(t *testing.T) {
 	commands := walkThrough(t)
 	for name, launcher := range launchers(t) {
@@ -243,7 +243,7 @@ func TestTwoMachines(t *testing.T) {
 			t.Logf("all ended after %.1f s", time.Since(began).Seconds())
 			lost := regexp.MustCompile(`rank 1 on b \(process \d+\) has not been heard of for \d+ s`)
 			require.Eventually(t, func() bool { return lost.MatchString(r.output()) }, time.Minute, time.Millisecond, "by way of the launcher")
-			n.killAll() // launchers wait for what they cannot reach
+			n.killAll() // launchers wait for machines that they cannot reach
 			<-r.ended
 			alone := strings.Replace(commands["alone"], "runs/two", "runs/cut", 1)
 			require.Contains(t, run(alone), "continuing from runs/cut/checkpoint.gguf")
@@ -251,7 +251,7 @@ func TestTwoMachines(t *testing.T) {
 	}
 }
 
-// walkThrough are the commands of the page, by the comments before them.
+// walkThrough returns the commands of the page, by the comments before them.
 func walkThrough(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/machines.md"))

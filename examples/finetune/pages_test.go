@@ -24,8 +24,8 @@ func TestPages(t *testing.T) {
 	pages.Check(t, filepath.Join(root, "docs", "familiar.md"), familiarPage(t))
 }
 
-// familiarPage shows what becomes of command lines of the documentation of other trainers, with the paths of model and
-// data changed: whether they work, or what they are refused with.
+// familiarPage tests command lines from the documentation of other trainers, with the paths of model and data
+// replaced. It shows whether they work, or the error.
 func familiarPage(t *testing.T) string {
 	text, err := os.ReadFile(filepath.Join("testdata", "familiar", "lines.txt"))
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func familiarPage(t *testing.T) string {
 		"The others say what is called what here. Here flags are read, and neither model nor data: a `template`, for example, is compared with the model when it trains, and `bf16` with the processor. Written by `scripts/pages`.\n%s", works, lines, page.String())
 }
 
-// programsHere are programs of other trainers, with what is called in their place.
+// programsHere maps programs of other trainers to the commands here.
 var programsHere = [][2]string{
 	{"mlx_lm.lora ", "finetune "}, {"mlx_lm.generate ", "finetune chat "},
 	{"trl sft ", "finetune "}, {"python trl/scripts/sft.py ", "finetune "},
@@ -64,7 +64,7 @@ var programsHere = [][2]string{
 	{"python unsloth-cli.py ", "finetune "}, {"unsloth train ", "finetune train "},
 }
 
-// familiar reads a command line of another trainer, and returns what is refused or reported.
+// familiar parses a command line of another trainer, and returns what is rejected or noted.
 func familiar(line string) (notes string, err error) {
 	for _, p := range programsHere {
 		line = strings.Replace(line, p[0], p[1], 1)

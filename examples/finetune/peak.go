@@ -10,18 +10,18 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// worthPeak is the least number of operations of a run, a few seconds' worth, for which the peak of the machine is
-// measured.
+// worthPeak is the smallest number of operations in a run, a few seconds' worth, for which the machine's peak
+// is measured.
 const worthPeak = 2e11
 
-// A measuredPeak is how many tokens a second the machine would train at the speed of large products, if everything else
-// took no time; 0 if unknown.
+// A measuredPeak is the tokens per second that the machine would train at the speed of large GEMMs if nothing
+// else took time; 0 if unknown.
 type measuredPeak float64
 
-// measurePeak measures the peak for a run. It leaves out runs that are too short, and logs a failure.
+// measurePeak measures the peak for a run. It skips runs that are too short, and logs failures.
 func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch.Config, d *data.Dataset, o train.Options) (measuredPeak, error) {
 	steps := train.Prospect{Data: d, Options: o}.Steps()
-	share := float64(steps*o.Batch*o.Accumulate) / float64(d.Len()) // of the data, that the run sees
+	share := float64(steps*o.Batch*o.Accumulate) / float64(d.Len()) // fraction of the data that the run sees
 	perToken := c.AdapterFLOPs(d.NumTokens() / d.NumSamples())
 	if share*float64(d.NumTokens())*perToken < worthPeak {
 		return 0, nil
@@ -39,8 +39,9 @@ func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch
 	return measuredPeak(peak / perToken), nil
 }
 
-// at is the peak after a step that reached so many tokens a second. A step that was faster shows that the machine was busy
-// when the peak was measured, and that it is not known. To measure it again would take memory that the run has not planned.
+// at returns the peak after a step with this many tokens per second. If a step exceeds the peak, the machine
+// was busy when the peak was measured, so it becomes unknown. Measuring it again would take memory that the run
+// has not planned.
 func (k *measuredPeak) at(reached float64) float64 {
 	if reached > float64(*k) {
 		*k = 0

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The peak is measured for a run that takes longer than that, in tokens of its model.
+// The peak is measured for runs that take longer than the measurement, in tokens of their model.
 func TestMeasurePeak(t *testing.T) {
 	e, err := device.New(device.Options{Threads: 1})
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestMeasurePeak(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A peak that a step exceeds is not known.
+// A peak that a step exceeds becomes unknown.
 func TestPeakThatWasTooLow(t *testing.T) {
 	k := measuredPeak(100)
 	require.Equal(t, 100., k.at(100))

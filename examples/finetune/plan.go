@@ -21,10 +21,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// defaultProbe is how long steps are measured where nothing says it.
+// defaultProbe is the default duration for which steps are measured.
 const defaultProbe = 5 * time.Second
 
-// planCommand reports what a run would take.
+// planCommand reports the memory, files and time of a run.
 type planCommand struct {
 	trainCommand
 	Probe time.Duration `name:"probe" basic:"" range:"[0,)" default:"5s" help:"How long steps are measured, for the time of the run; 0s for no measurement." group:"Report"`
@@ -49,30 +49,30 @@ type runPlan struct {
 	Tokens        int   `json:"tokens"`
 	RowsOfStep    int   `json:"rows_a_step"`
 	Steps         int   `json:"steps"`
-	Done          int   `json:"steps_done"` // of a run that goes on
+	Done          int   `json:"steps_done"` // by a run that is continued
 	Parameters    int64 `json:"adapter_parameters"`
 	AdapterBytes  int64 `json:"adapter_bytes"`
 	RunFilesBytes int64 `json:"run_files_bytes"`
 
-	StepSeconds float64 `json:"step_seconds,omitempty"` // 0 where it was not measured
+	StepSeconds float64 `json:"step_seconds,omitempty"` // 0 if not measured
 	RunSeconds  float64 `json:"run_seconds,omitempty"`
 	Timed       timed   `json:"timed,omitzero"`
-	noTime      string  // why it was not
+	noTime      string  // the reason
 
-	missing  string // as a table
+	missing  string // a table
 	isPacked bool
-	more     bool // than LargestBatch may fit
+	more     bool // larger batches than LargestBatch may fit
 }
 
-// timed describes the computation that measured the time of a step.
+// timed describes the computation whose time was measured.
 type timed struct {
-	Layers   int `json:"layers"` // of the model
+	Layers   int `json:"layers"` // layers of the model
 	OfLayers int `json:"of_layers"`
-	Rows     int `json:"rows"` // of a batch
+	Rows     int `json:"rows"` // rows of a batch
 	OfRows   int `json:"of_rows"`
 }
 
-// A plannedDevice is the memory of a device, by what takes it.
+// A plannedDevice is the memory of a device, by use.
 type plannedDevice struct {
 	Name        string `json:"name"`
 	Weights     int64  `json:"weights"`
@@ -90,7 +90,7 @@ func (c *planCommand) Run(ctx context.Context, out io.Writer) error {
 	return c.plan(ctx, out, c.Probe, c.JSON)
 }
 
-// plan reports what the run would take, and makes no files.
+// plan reports what the run would need, and writes no files.
 func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Duration, asJSON bool) error {
 	if err := p.check(); err != nil {
 		return err
@@ -149,8 +149,8 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	return cmp.Or(err, plan.check())
 }
 
-// lookIntoFolder takes tokens and the checkpoint of the run that --run-dir holds, if there is one, and says how many steps
-// it has done. Nothing is written there but tokens that its cache lacks.
+// lookIntoFolder uses the token cache and the checkpoint in --run-dir, if there are any, and returns the number
+// of steps done. It writes only tokens that the cache lacks.
 func (p *trainCommand) lookIntoFolder() (done int, err error) {
 	name := "--checkpoint-in"
 	if p.RunDir != "" && run.Is(p.RunDir) {
@@ -169,7 +169,7 @@ func (p *trainCommand) lookIntoFolder() (done int, err error) {
 	return summary.Steps, nil
 }
 
-// planMemory says all that needs no step.
+// planMemory plans everything that needs no measured step.
 func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, *train.Prospect, error) {
 	l, err := p.layout(devices, s, sets, o)
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	return plan, prospect, nil
 }
 
-// missing are the ops of the run that the devices lack which flags name.
+// missing returns the ops of the run that the devices named by flags lack.
 func missing(devices *placement.Choice, p train.Prospect) (placement.MissingOps, error) {
 	needs := estimate.New(devices.Devices()...)
 	if !devices.IsCPU() {
@@ -234,10 +234,10 @@ func missing(devices *placement.Choice, p train.Prospect) (placement.MissingOps,
 	return devices.Missing(needs), nil
 }
 
-// planFiles adds the sizes of the adapter, and of all saves that stay.
+// planFiles adds the sizes of the adapter and of all saves that remain.
 func (p *trainCommand) planFiles(plan *runPlan, hasValid bool) {
 	plan.AdapterBytes = 4 * plan.Parameters
-	checkpoint := 3 * plan.AdapterBytes // with two moments
+	checkpoint := 3 * plan.AdapterBytes // with the two moments of Adam
 	hasFolder := p.RunDir != "" || p.LoRAOut == ""
 	if !hasFolder && p.CheckpointOut == "" {
 		checkpoint = 0
@@ -256,11 +256,12 @@ func (p *trainCommand) planFiles(plan *runPlan, hasValid bool) {
 	}
 	plan.RunFilesBytes = int64(max(1, min(saves, kept))) * (plan.AdapterBytes + checkpoint)
 	if hasValid {
-		plan.RunFilesBytes += plan.AdapterBytes // the best one
+		plan.RunFilesBytes += plan.AdapterBytes // the best adapter
 	}
 }
 
-// spreadToProbe opens the model and the adapter again if devices are to hold layers, with the measured layers there.
+// spreadToProbe opens the model and the adapter again if devices hold layers. The layers to be measured are on
+// the devices.
 func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*subject, error) {
 	if prospect.Layout.IsCPU() {
 		return s, nil
@@ -278,7 +279,7 @@ func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*sub
 	return again, nil
 }
 
-// probe measures steps for so long.
+// probe measures steps for a duration.
 func (p *trainCommand) probe(ctx context.Context, plan *runPlan, prospect *train.Prospect, long time.Duration) error {
 	e, err := device.New(device.Options{Layout: prospect.Model.Layout(), Threads: p.ThreadCount()})
 	if err != nil {
@@ -302,7 +303,7 @@ func (p *trainCommand) probe(ctx context.Context, plan *runPlan, prospect *train
 	return nil
 }
 
-// check says that the run does not fit, and what to do.
+// check returns an error with remedies if the run does not fit.
 func (r *runPlan) check() error {
 	if r.Fits {
 		return nil
@@ -376,7 +377,7 @@ func (r *runPlan) write(w io.Writer) error {
 	return err
 }
 
-// largest is the batch and the length with which the run fits, by the flags for them.
+// largest returns the flags of the largest batch and sample length that fit.
 func (r *runPlan) largest() string {
 	var list []string
 	if r.LargestBatch > 0 {
@@ -391,7 +392,7 @@ func (r *runPlan) largest() string {
 	return strings.Join(list, ", or with ")
 }
 
-// time returns the time of a step and of all steps, and how it was measured.
+// time describes the time of a step and of all steps, and how it was measured.
 func (r *runPlan) time() string {
 	if r.noTime != "" {
 		return r.noTime
@@ -414,7 +415,7 @@ func (r *runPlan) time() string {
 	return text + "; evaluations come on top"
 }
 
-// seconds writes a time with about three digits.
+// seconds formats a time with about three digits.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

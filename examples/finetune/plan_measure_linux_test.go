@@ -22,14 +22,14 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A plannedRun is one whose plan is compared with it.
+// A plannedRun is a run whose plan is compared with measurements.
 type plannedRun struct {
 	config   arch.Config
 	base     ggml.Type
 	ctx      int
 	batch    int
 	packed   bool
-	keeps    bool // the results of all layers
+	keeps    bool // stores the results of all layers
 	isRemote bool // on a device with memory of its own
 }
 
@@ -45,7 +45,7 @@ func (r plannedRun) String() string {
 	return strings.Join(words, " ")
 }
 
-// plannedRuns are of three architectures up to 1.1 billion parameters.
+// plannedRuns returns runs of three architectures with up to 1.1 billion parameters.
 func plannedRuns() []plannedRun {
 	small, medium, large, qwen3, gemma3 := benchmodel.Small(), benchmodel.Medium(), benchmodel.Large(), benchmodel.Qwen3(), benchmodel.Gemma3()
 	return []plannedRun{
@@ -65,9 +65,9 @@ func plannedRuns() []plannedRun {
 	}
 }
 
-// The memory of plan is within 5 % of the largest memory of the run, and its time of a step within 15 %, on models of up to
-// 1.1 billion parameters; it takes at most ten seconds. Times need an idle machine: GOGGML_PLAN enables the test, and names
-// a folder for models, of 3 GB; GOGGML_PLAN_TIME=0 checks memory alone.
+// The planned memory is within 5 % of the run's peak, and the planned time of a step within 15 %, for models of
+// up to 1.1 billion parameters. Planning takes at most ten seconds. Times need an idle machine: GOGGML_PLAN
+// enables the test, and names a folder for models, of 3 GB; GOGGML_PLAN_TIME=0 checks only memory.
 func TestPlanAgainstRuns(t *testing.T) {
 	folder := os.Getenv("GOGGML_PLAN")
 	if folder == "" {
@@ -95,12 +95,12 @@ func TestPlanAgainstRuns(t *testing.T) {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// A measuredPlan is a plan beside its run.
+// A measuredPlan has a plan and the measurements of its run.
 type measuredPlan struct {
-	planned, peak     int64 // bytes of the device that has the model
+	planned, peak     int64 // bytes on the device that has the model
 	plannedStep, step float64
 	timed             timed
-	took              time.Duration // to plan
+	took              time.Duration // time to plan
 }
 
 func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, probe string) (m measuredPlan) {
@@ -168,7 +168,7 @@ func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, 
 	return m
 }
 
-// peakOf is the largest resident memory of a process, 0 of one that has ended.
+// peakOf returns the largest resident memory of a process, or 0 if it has ended.
 func peakOf(pid int) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(status)) {
@@ -180,7 +180,7 @@ func peakOf(pid int) int64 {
 	return 0
 }
 
-// medianStep is the time between steps in seconds.
+// medianStep returns the median time between steps, in seconds.
 func medianStep(t *testing.T, metrics string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(metrics)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The time says by what it is told, where that is not all of a step.
+// The text of the time names what was measured, if that is not a whole step.
 func TestPlannedTime(t *testing.T) {
 	for want, r := range map[string]runPlan{
 		"not measured": {noTime: "not measured"},
@@ -21,7 +21,7 @@ func TestPlannedTime(t *testing.T) {
 	}
 }
 
-// What does not fit has no flag of 0.
+// A plan that does not fit suggests no flag with the value 0.
 func TestLargestOfPlan(t *testing.T) {
 	for _, c := range []struct {
 		plan runPlan

@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// Scripts with runs, one that goes on and one that shows itself, for the race detector. The others are not run under it:
-// a process takes four times as long with it, and they are about what a program refuses, prints or writes.
+// Scripts for the race detector: runs, a continued run, and a run with a dashboard. It runs no other scripts:
+// they check what programs reject, print or write, and a process takes four times as long under it.
 func TestRacingScripts(t *testing.T) {
 	p := scripts(t)
 	p.Dir = ""

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/instructtest"
 )
 
-// The README's commands run as they stand there, one after the other. What fetches things and what is another
-// program's has a stand-in; the model and its data are small.
+// The README's commands run unchanged and in order. Downloads and other programs have stand-ins; the model and
+// its data are small.
 func TestREADMECommands(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestREADMECommands(t *testing.T) {
 	require.FileExists(t, filepath.Join(folder, "ggml/runs/desk/adapter-best.gguf"))
 }
 
-// Each file of docs/recipes trains, with data of its kind.
+// Each file of docs/recipes trains on data of its kind.
 func TestRecipes(t *testing.T) {
 	recipes, err := filepath.Glob(filepath.Join(root, "docs", "recipes", "*.yaml"))
 	require.NoError(t, err)

@@ -22,21 +22,21 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 )
 
-// A lender is a server in a process of its own, behind a proxy.
+// A lender is a server process behind a proxy.
 type lender struct {
 	*exec.Cmd
-	address  string // of the server itself
-	endpoint string // of the proxy
+	address  string // address of the server itself
+	endpoint string // endpoint of the proxy
 	carried  atomic.Int64
 
-	after atomic.Int64 // bytes that clients send before the fault; 0 for none
-	mute  bool         // the fault leaves later connections alone
+	after atomic.Int64 // bytes that clients send before the fault; 0 for no fault
+	mute  bool         // later connections are not affected
 	fault func(s *lender, client net.Conn)
 	once  sync.Once
 }
 
-// lend starts a server. Once clients have sent so many bytes the fault begins, for each of their connections after the
-// last complete request is answered.
+// lend starts a server. Once clients have sent after bytes, the fault occurs on each of their connections, when
+// the last complete request is answered.
 func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *lender {
 	t.Helper()
 	s := &lender{fault: fault}
@@ -46,7 +46,7 @@ func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *le
 	return s
 }
 
-// proxy makes another endpoint of the server.
+// proxy opens another endpoint of the server.
 func (s *lender) proxy(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func (s *lender) isFaulty() bool {
 	return after > 0 && s.carried.Load() >= after
 }
 
-// Faults of servers: what they do once, and to each connection.
+// Faults of servers: an action that happens once, and one per connection.
 var faults = map[string]struct {
 	does func(s *lender, client net.Conn)
 	says string
@@ -121,21 +121,22 @@ func (s *lender) signal(sig syscall.Signal) {
 	s.once.Do(func() { _ = s.Process.Signal(sig) })
 }
 
-// hold reads what a client sends, and answers nothing.
+// hold reads a client's data and never answers.
 func hold(client net.Conn) {
 	if client != nil {
 		_, _ = io.Copy(io.Discard, client)
 	}
 }
 
-// remoteRun is a run in a folder, on a server.
+// remoteRun returns a run in a folder, on a server.
 func remoteRun(files, folder, endpoint string) *exec.Cmd {
 	c := folderRun(files, folder, "--rpc", endpoint)
 	c.Env = append(os.Environ(), stallEnv+"=2s")
 	return c
 }
 
-// requireFailure demands that a program ends with an exit code that is not 0, what it says, and no more memory than some.
+// requireFailure requires that a program ends with a nonzero exit code, prints certain texts, and uses no more
+// than this memory.
 func requireFailure(t *testing.T, c *exec.Cmd, memory int64, says ...string) {
 	t.Helper()
 	out, err := c.CombinedOutput()
@@ -148,11 +149,11 @@ func requireFailure(t *testing.T, c *exec.Cmd, memory int64, says ...string) {
 	require.Less(t, peak(c), memory, "bytes of memory")
 }
 
-// peak is the most memory that a process has had, in bytes.
+// peak returns the peak memory of a process, in bytes.
 func peak(c *exec.Cmd) int64 { return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10 }
 
-// A server that is lost in the midst of a run, whatever way, is an error that names it; the same command goes on from
-// the last checkpoint, with another server, to the files of a run that nothing has disturbed.
+// The loss of a server during a run, of any kind, is an error that names the server. The same command with
+// another server continues from the last checkpoint, and ends with the files of an undisturbed run.
 func TestServerIsLost(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -190,8 +191,8 @@ func TestServerIsLost(t *testing.T) {
 	}
 }
 
-// A server that is mute on the connection with the graph, and alive on others, is waited for; an interrupt says so, and
-// ends the wait, within the time that any other answer may take.
+// A server that is mute on the connection with the graph but alive on others is waited for. An interrupt
+// reports that, and ends the wait within the time allowed for other answers.
 func TestServerIsMute(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -203,7 +204,7 @@ func TestServerIsMute(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return isFile(filepath.Join(files, "mute", "checkpoint.gguf")) }, time.Minute, time.Millisecond, r.output())
 	s.after.Store(s.carried.Load() + 1)
-	// Longer than what is not at a graph may take.
+	// Longer than requests other than graphs may take.
 	require.Eventually(t, isSaid(`waiting for RPC server %s: no answer for [3-9]s; an interrupt ends the run within 2s\n`, s.endpoint), time.Minute, time.Millisecond, r.output())
 	require.NoError(t, r.Process.Signal(os.Interrupt))
 	r.requireFailure(t)
@@ -219,7 +220,8 @@ func keys(m map[string]string) (list []string) {
 	return list
 }
 
-// What is no server of the protocol ends the program with its name, before anything is written, in bounded memory.
+// A server that does not speak the protocol is an error that names it, before anything is written and in
+// bounded memory.
 func TestServerIsNone(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -227,7 +229,7 @@ func TestServerIsNone(t *testing.T) {
 		return append([]byte{28, 0, 0, 0, 0, 0, 0, 0, major, minor, 0, 0}, make([]byte, 24)...)
 	}
 	for what, c := range map[string]struct {
-		answers [][]byte // to one request after the other; nil for none any more
+		answers [][]byte // for one request after the other; nil ends the answers
 		says    string
 	}{
 		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
@@ -259,7 +261,7 @@ func TestServerIsNone(t *testing.T) {
 	}
 }
 
-// answer gives each client the answers, one for each of its requests.
+// answer sends the answers to each client, one per request.
 func answer(l net.Listener, answers [][]byte) {
 	for {
 		client, err := l.Accept()
@@ -281,8 +283,8 @@ func answer(l net.Listener, answers [][]byte) {
 	}
 }
 
-// Processes share servers: each has its layers on servers of its own, and together they train what
-// one process trains.
+// Processes share servers: each has its layers on its own servers, and together they train the same as one
+// process.
 func TestProcessesShareServers(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -305,7 +307,7 @@ func TestProcessesShareServers(t *testing.T) {
 	}
 }
 
-// Processes of a machine share its GPUs: one each, if there are enough.
+// Processes of a machine share its GPUs: one each if there are enough.
 func TestProcessesShareVulkan(t *testing.T) {
 	for _, name := range []string{"Vulkan0", "Vulkan1"} {
 		if _, err := ggml.DeviceByName(name); err != nil {
@@ -325,7 +327,7 @@ func TestProcessesShareVulkan(t *testing.T) {
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), "devices of this machine: rank 0 has Vulkan0; rank 1 has Vulkan1\n")
 			require.Contains(t, string(out), "devices: all of the model is on Vulkan0\n")
-			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), 10*sameAdapter) // their sums are in other orders
+			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), 10*sameAdapter) // their sums are in another order
 		})
 	}
 }

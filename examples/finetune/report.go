@@ -18,8 +18,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A report compares the model before and after: the loss on held-out text, measured as the run
-// does, and a sample.
+// A report compares the model before and after training: the loss on held-out text, measured as the run does,
+// and a sample.
 type report struct {
 	p       *trainCommand
 	engine  *device.Engine
@@ -28,10 +28,10 @@ type report struct {
 	sampler *sampler
 	texts   []heldOut
 	samples []string          // before, after
-	sampled *run.Sample       // of the last evaluation of this process
-	isChat  bool              // what is trained went through a chat template
-	trained string            // the data, in words
-	best    *train.Evaluation // of the run, if it is not the last step's
+	sampled *run.Sample       // of this process's last evaluation
+	isChat  bool              // the training data went through a chat template
+	trained string            // description of the data
+	best    *train.Evaluation // best of the run, if it is not the last step's
 }
 
 type heldOut struct {
@@ -62,9 +62,8 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 	return r, nil
 }
 
-// measure evaluates the model as it is now, after so many steps. A new adapter changes nothing yet,
-// because B is zero. The adapter of a run that continues does, so the first measurement leaves it
-// out.
+// measure evaluates the current model, after a number of steps. A new adapter has no effect yet, because B is
+// zero. The adapter of a continued run has one, so the first measurement excludes it.
 func (r *report) measure(ctx context.Context, step int) error {
 	first := len(r.samples) == 0
 	weights := r.adapter.WithScale(1)
@@ -88,7 +87,7 @@ func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before b
 	if err != nil {
 		return err
 	}
-	defer e.Close() // whose memory the steps need
+	defer e.Close() // the steps need its memory
 	for i := range r.texts {
 		t := &r.texts[i]
 		to := &t.after
@@ -102,7 +101,7 @@ func (r *report) evaluate(ctx context.Context, adapters model.Adapters, before b
 	return nil
 }
 
-// sample returns the model's answer to --sample-prompt.
+// sample returns the model's reply to --sample-prompt.
 func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, error) {
 	if !r.showsSamples() {
 		return "", nil
@@ -126,8 +125,8 @@ func (r *report) sample(ctx context.Context, adapters model.Adapters) (string, e
 // showsSamples reports whether this process makes samples.
 func (r *report) showsSamples() bool { return r.p.Prompt != "" && r.p.Group().Writes() }
 
-// sampleAfter makes a sample for the folder, if there is one, after an evaluation of the run, and says how long it took. What
-// goes wrong with it is told, and ends nothing.
+// sampleAfter writes a sample to the folder, if there is one, after an evaluation of the run, and reports how
+// long it took. An error is reported and does not end the run.
 func (r *report) sampleAfter(ctx context.Context, folder *training.RunFolder, step int) string {
 	if folder.Folder == nil || !r.showsSamples() {
 		return ""
@@ -148,7 +147,8 @@ func (r *report) sampleAfter(ctx context.Context, folder *training.RunFolder, st
 	return fmt.Sprintf("sample of --sample-prompt, in %s", seconds(took.Seconds()))
 }
 
-// writeSample adds a sample to the folder's, if there is a folder, of a run that has done so many steps.
+// writeSample appends a sample to the folder's samples, if there is a folder, for a run with this many steps
+// done.
 func (r *report) writeSample(folder *training.RunFolder, s run.Sample, done int) error {
 	if folder.Folder == nil || !r.showsSamples() {
 		return nil
@@ -182,7 +182,7 @@ func (r *report) print(w io.Writer) error {
 	return r.printUse(w)
 }
 
-// adapterPath is the adapter to use: the best on validation, where that is not the last.
+// adapterPath returns the adapter to use: the best on validation data if it is not the last.
 func (r *report) adapterPath() string {
 	if r.best != nil {
 		return r.p.result().BestPath()

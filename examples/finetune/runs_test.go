@@ -31,7 +31,7 @@ func finetune(t *testing.T, folder string, args ...string) (stdout, stderr strin
 	return out.String(), log.String()
 }
 
-// A process has the folder of its run for itself as long as it lives, however it ends.
+// A process locks the folder of its run as long as it lives, however it ends.
 func TestTwoProcessesInOneFolder(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -58,7 +58,7 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 	require.Contains(t, string(after), "the run goes on with other settings: steps was 5000, is 12")
 }
 
-// Without a folder a process has each of its outputs for itself, under any of its names.
+// Without a folder a process locks each of its outputs, under any of their names.
 func TestTwoProcessesWithOneOutput(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
@@ -100,7 +100,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	require.Empty(t, locks(), "the next one removes what a killed one left")
 }
 
-// A figure of metrics.jsonl or of finetune eval --json.
+// A figure is a line of metrics.jsonl or of finetune eval --json.
 type figure struct {
 	Step     int
 	EvalLoss *float64 `json:"eval_loss"`
@@ -118,8 +118,8 @@ func figures(t *testing.T, lines string) (list []figure) {
 	return list
 }
 
-// A run that learns its few samples by heart becomes worse on others: it ends early, and the best
-// adapter is from the step with the lowest evaluation, by any measure.
+// A run that memorises its few samples gets worse on others: it ends early, and the best adapter is from the
+// step with the lowest validation loss, however it is measured.
 func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -168,7 +168,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 		}
 	}
 
-	// Continued by the same flags the run has nothing to do; with more patience it goes on.
+	// Continued with the same flags, the run has nothing to do; with more patience it goes on.
 	again := []string{"--model-base", "base.gguf", "--train-data", "few.txt", "--valid-data", "held.txt", "--valid-samples", "-1",
 		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32"}
@@ -180,8 +180,8 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: ", last+every))
 }
 
-// Flags that change the model in training change it likewise in use: with them the loss equals the
-// run's last evaluation, without them it differs.
+// Flags that change the model in training change it in use, too: with them the loss equals the run's last
+// evaluation, without them it differs.
 func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
@@ -198,17 +198,17 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 			out, _ := finetune(t, folder, append([]string{"eval", "--model", "base.gguf", "--lora", "a.gguf", "--data", "held.txt", "--ctx", "16", "--json", "--threads", "1"}, flags...)...)
 			return figures(t, out)[1].Loss
 		}
-		// Losses of two models may be close by chance; two losses of one model are closer.
+		// The losses of two models may be close by chance; two losses of one model are closer.
 		require.InDelta(t, *trained.EvalLoss, measure(flags...), 2e-7, flags)
 		require.Greater(t, math.Abs(*trained.EvalLoss-measure()), 1e-6, flags)
 		require.NoError(t, os.Remove(filepath.Join(folder, "metrics.jsonl")))
 	}
 }
 
-// Each signal that asks the program to end leaves the result of the last step.
+// Each signal that stops the program leaves the result of the last step.
 func TestSignalsEndOrderly(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		if signal.Ignored(sig) { // nohup started the test
+		if signal.Ignored(sig) { // nohup started the tests
 			continue
 		}
 		folder := t.TempDir()

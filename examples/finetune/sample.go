@@ -20,17 +20,17 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A sampler shows what the model makes of --sample-prompt: the answer to it where
-// conversations are trained, by the template of the run, else the text that follows.
+// A sampler shows the model's reply to --sample-prompt: an answer with the run's template if conversations are
+// trained, otherwise the text that follows.
 type sampler struct {
 	m       *model.Model
 	prompt  string
-	predict int // tokens; -1 for as many as the context has
+	predict int // tokens; -1 for up to the end of the context
 	seed    uint64
 	chat    *generate.ChatOptions // nil for text
 }
 
-// newSampler makes a sampler for what is trained, which went through a template or did not.
+// newSampler returns a sampler; isChat reports whether the training data went through a chat template.
 func (p *trainCommand) newSampler(m *model.Model, isChat bool) (*sampler, error) {
 	s := &sampler{m: m, prompt: p.Prompt, predict: p.Predict, seed: p.RandomSeed()}
 	if p.Prompt == "" || !isChat {
@@ -59,7 +59,7 @@ func (s *sampler) talk() *chat.Conversation {
 	return &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", s.prompt)}}
 }
 
-// context is how many tokens prompt and text take.
+// context returns the number of tokens in prompt and reply.
 func (s *sampler) context() (int, error) {
 	if s.predict < 0 {
 		return s.m.Config().Context, nil
@@ -77,7 +77,7 @@ func (s *sampler) context() (int, error) {
 	return min(s.m.Config().Context, len(data.EncodeRendered(s.m.Tokenizer, rendered))+s.predict), nil
 }
 
-// addEstimate adds to an estimate what the session needs that sample writes to, if there is a prompt.
+// addEstimate adds the memory of the session that writes samples, if there is a prompt.
 func (s *sampler) addEstimate(to *estimate.Memory, adapters model.Adapters) error {
 	if s.prompt == "" {
 		return nil
@@ -89,7 +89,7 @@ func (s *sampler) addEstimate(to *estimate.Memory, adapters model.Adapters) erro
 	return infer.AddEstimate(to, s.m, infer.SessionOptions{Context: n, Adapters: adapters})
 }
 
-// memory returns the memory that samples take on each device of a layout, beside the steps.
+// memory returns the memory that samples take on each device of a layout, in addition to the steps.
 func (s *sampler) memory(l layout.Layout, adapters model.Adapters) (layout.Sizes, error) {
 	needs := estimate.NewIn(l)
 	if err := s.addEstimate(needs, adapters); err != nil {
@@ -99,7 +99,7 @@ func (s *sampler) memory(l layout.Layout, adapters model.Adapters) (layout.Sizes
 	return parts[infer.SessionsPart], err
 }
 
-// sample gives the text of a sequence that is empty.
+// sample returns the reply, using an empty sequence.
 func (s *sampler) sample(ctx context.Context, q *infer.Sequence) (string, error) {
 	topP := float32(0.9)
 	pick, err := sample.New(sample.Options{Temperature: 0.7, TopK: 40, TopP: &topP, Seed: s.seed})
@@ -124,7 +124,7 @@ func (s *sampler) sample(ctx context.Context, q *infer.Sequence) (string, error)
 	return text.String(), err
 }
 
-// show is the prompt with what the model made of it.
+// show formats the prompt with the reply.
 func (s *sampler) show(text string) string {
 	if s.chat != nil {
 		return "> " + s.prompt + "\n" + text

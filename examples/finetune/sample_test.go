@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where conversations are trained, the samples are the answers that finetune chat gives, by
-// the template of the run with its variables.
+// If conversations are trained, samples are the answers of finetune chat with the run's template and its
+// variables.
 func TestSampleIsAnAnswer(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))

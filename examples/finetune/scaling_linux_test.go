@@ -16,9 +16,9 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// The estimates of docs/machines.md are within 15 % of measurements: on two and three processes of this machine, and
-// of a network of 1 Gbit/s and 1 ms. It needs an idle machine: GOGGML_SCALING enables the test, and names a folder
-// for models.
+// The estimates of docs/machines.md are within 15 % of measurements: on two and three processes of this
+// machine, and over a network of 1 Gbit/s and 1 ms. The test needs an idle machine: GOGGML_SCALING enables it,
+// and names a folder for models.
 func TestScalingModel(t *testing.T) {
 	folder := os.Getenv("GOGGML_SCALING")
 	if folder == "" {
@@ -75,7 +75,7 @@ func TestScalingModel(t *testing.T) {
 	memory := parallel.Network{Bandwidth: bytes / copying.Seconds(), Load: busy}
 	t.Logf("a sum of two processes takes %v and %.0f %% of the processors", copying, 100*busy)
 	for processes := 2; processes <= 3; processes++ {
-		// The time of one process depends on the other processes on the same processors, and on which is last.
+		// The time of one process depends on the others on the same processors, and on which ends last.
 		alone := locally(processes, bench("Step/28M"))
 		alone.Env = append(alone.Env, "GOGGML_BENCH_ALONE=1")
 		one := least(alone, "step")
@@ -83,7 +83,7 @@ func TestScalingModel(t *testing.T) {
 		load := parallel.Workload{Step: one, Samples: samples, Batch: 1, Gradients: bytes}
 		took := least(locally(processes, bench("Step/28M")), "step")
 		compare("a step of "+strconv.Itoa(processes)+" processes", took, load.Data(processes, memory))
-		// The machines have the same processors, and so has the network between them.
+		// All machines, and the network between them, share the same processors.
 		took, cable.Load = sum(over(processes, bench("Sum/28M")))
 		t.Logf("a sum of %d machines takes %v and %.0f %% of the processors", processes, took, 100*cable.Load)
 		took = least(over(processes, bench("Step/28M")), "step")

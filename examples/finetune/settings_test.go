@@ -16,14 +16,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Each setting that can differ in a checkpoint has a flag, and each flag's setting exists.
+// Each setting that can differ between checkpoints has a flag, and each flag's setting exists.
 func TestSettingsHaveFlags(t *testing.T) {
-	undecided := map[string]string{ // by one flag, with the reason
+	undecided := map[string]string{ // settings that not exactly one flag decides, with the reason
 		"steps":                  "--epochs and the number of samples decide it, or --adam-iter",
 		"floor in the last step": "runs of earlier versions have it, and keep it",
 		"gradient checkpointing": "the memory decides it where neither --use-checkpointing nor --no-checkpointing is given",
 	}
-	tagged := map[string][]string{} // flags by what their tags say
+	tagged := map[string][]string{} // flags by their setting tags
 	for _, f := range newCommandLine(t).parser.Model.Node.DefaultCmd.Flags {
 		for id := range strings.SplitSeq(f.Tag.Get("setting"), ",") {
 			tagged[id] = append(tagged[id], f.Name)
@@ -53,7 +53,7 @@ func TestSettingsHaveFlags(t *testing.T) {
 	}
 }
 
-// checkpointIDs returns the IDs that a checkpoint of an adapter has and the table lacks.
+// checkpointIDs returns the IDs in an adapter's checkpoint that the table lacks.
 func checkpointIDs(t *testing.T) (ids []string) {
 	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A run that was started to ignore interrupts, as a shell starts jobs in the background, goes
-// on when the terminal sends one.
+// A run that was started with interrupts ignored, as a shell starts background jobs, continues when the
+// terminal sends one.
 func TestIgnoredInterrupt(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

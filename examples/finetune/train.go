@@ -29,7 +29,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// defaultContext is the length of samples where neither --ctx nor the model say less.
+// defaultContext is the sample length if neither --ctx nor the model sets a smaller one.
 const defaultContext = 2048
 
 type trainCommand struct {
@@ -55,13 +55,13 @@ type trainCommand struct {
 	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show the model's answer to this prompt before, at each evaluation and after, or its continuation if text is trained; by default nothing is shown." group:"Report" basic:""`
 	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for as many as the context has room for." group:"Report"`
 
-	flags []*kong.Flag    // all of the command
-	given map[string]bool // those on the command line or in the file of --config
+	flags []*kong.Flag    // all flags of the command
+	given map[string]bool // set on the command line or in the file of --config
 
-	keepsLength bool // samples are as long as --ctx says, whatever --fit says
+	keepsLength bool // samples are as long as --ctx says, even with --fit
 }
 
-// Run trains, or reports what training would take.
+// Run trains, or reports what training would need.
 func (p *trainCommand) Run(ctx context.Context, out io.Writer) error {
 	if p.DryRun {
 		return cli.Alone(func(ctx context.Context, out io.Writer) error {
@@ -137,8 +137,7 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 	return p.train(ctx, out, s, sets, options, folder)
 }
 
-// openFolder takes the folder of the run, which has one of its own where no flag says where its
-// result goes.
+// openFolder opens the folder of the run. If no flag names an output, it creates one.
 func (p *trainCommand) openFolder() (*training.RunFolder, error) {
 	switch {
 	case !p.Group().Writes() || p.RunDir != "" || p.LoRAOut != "" || p.OnlyWrite || len(p.TrainData) == 0:
@@ -151,7 +150,7 @@ func (p *trainCommand) openFolder() (*training.RunFolder, error) {
 	return folder, err
 }
 
-// check finds out what is missing or contradicts itself before anything is read.
+// check reports missing and contradictory flags before anything is read.
 func (p *trainCommand) check() error {
 	switch {
 	case p.OnlyWrite && p.LoRAOut == "":
@@ -173,10 +172,10 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// result is the adapter that is written.
+// result returns the adapter file to write.
 func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-out"), p.LoRAOut) }
 
-// inputs returns the files that are read, besides the ones of training.Flags.
+// inputs returns the input files, without those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
 	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}}
 	for _, path := range p.EvalData {
@@ -185,23 +184,23 @@ func (p *trainCommand) inputs() []cli.File {
 	return list
 }
 
-// flagsInEffect are the flags without those that the others leave without effect.
+// flagsInEffect returns the flags that other flags do not disable.
 func (p *trainCommand) flagsInEffect() []*kong.Flag {
 	return slices.DeleteFunc(slices.Clone(p.flags), func(f *kong.Flag) bool {
 		return p.LoRAIn != "" && p.describesNew(f.Name)
 	})
 }
 
-// resolved says of the flags that leave something to the run what became of it.
+// resolved returns the values that the run chose for flags that leave a choice.
 func (p *trainCommand) resolved(rows, steps int, computeType ggml.Type) map[string]cli.Resolved {
 	resolved := p.Flags.Resolved(rows, steps)
 	maps.Copy(resolved, p.adapterFlags.resolved())
-	resolved["fit"] = cli.Resolved{} // by what it has chosen
+	resolved["fit"] = cli.Resolved{} // replaced by what it chose
 	resolved["compute-type"] = cli.Resolved{Value: strings.ToLower(computeType.String())}
 	return resolved
 }
 
-// onlyWrite writes the adapter of a checkpoint.
+// onlyWrite writes the adapter of a checkpoint, without training.
 func (p *trainCommand) onlyWrite(a *lora.Adapter, out io.Writer) error {
 	var params []*ggml.Tensor
 	for _, pair := range a.Pairs() {
@@ -247,7 +246,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if options.ComputeType, err = p.computeType(e); err != nil {
 		return err
 	}
-	peak, err := p.measurePeak(ctx, e, m.Config(), trained, options) // in memory that the trainer has later
+	peak, err := p.measurePeak(ctx, e, m.Config(), trained, options) // in memory that the trainer uses later
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
@@ -288,7 +287,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // malloc keeps what is freed for the thread that had it: samples would leave some with each
+	runtime.LockOSThread() // malloc keeps freed memory for the thread that used it: samples would leave some with each thread
 	defer runtime.UnlockOSThread()
 	if err := r.measure(ctx, 0); err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
@@ -303,7 +302,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {
 		return err
 	}
-	t.Close() // whose memory the report may need
+	t.Close() // the report may need its memory
 	if err := r.measure(ctx, t.Steps()); err != nil {
 		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.result().LatestPath()))
 	}
@@ -313,7 +312,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if !p.Group().Writes() {
 		return nil
 	}
-	if t.Steps() > 0 { // after no step it is the base's
+	if t.Steps() > 0 { // without a step it is the base model
 		if err := r.writeSample(folder, run.Sample{Step: t.Steps(), Prompt: p.Prompt, Text: r.samples[1]}, t.Steps()); err != nil {
 			return err
 		}
@@ -325,7 +324,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	return r.print(out)
 }
 
-// describeThreads says how many threads compute.
+// describeThreads describes the number of threads.
 func (p *trainCommand) describeThreads() string {
 	text := cli.Count(cmp.Or(p.ThreadCount(), ggml.DefaultThreads()), "thread")
 	if n := p.Group().Size(); n > 1 {
@@ -334,7 +333,7 @@ func (p *trainCommand) describeThreads() string {
 	return text
 }
 
-// loadData reads the data, in samples that the model takes.
+// loadData reads the data as samples for the model.
 func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *training.Sets, err error) {
 	if err := train.CheckModel(m); err != nil {
 		return nil, err
@@ -348,7 +347,7 @@ func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *trainin
 	return p.Load(ctx, source(m))
 }
 
-// checkVocabulary demands a model whose file has one.
+// checkVocabulary requires that the model's file has a vocabulary.
 func checkVocabulary(m *model.Model) error {
 	if m.Tokenizer == nil {
 		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", m.Path)
@@ -356,7 +355,7 @@ func checkVocabulary(m *model.Model) error {
 	return nil
 }
 
-// sampleLength returns the length that --ctx stands for with a model.
+// sampleLength returns the sample length for a model and a value of --ctx.
 func sampleLength(ctx int, m *model.Model) (int, error) {
 	switch {
 	case ctx == 0:
@@ -367,12 +366,12 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 	return ctx, nil
 }
 
-// source returns the purpose for which data is read.
+// source returns what reading data needs to know about the model.
 func source(m *model.Model) training.Source {
 	return training.Source{Path: m.Path, Tokenizer: m.Tokenizer, Context: m.Config().Context}
 }
 
-// computeType is the type that --compute-type stands for.
+// computeType returns the type that --compute-type selects.
 func (p *trainCommand) computeType(e *device.Engine) (ggml.Type, error) {
 	if p.ComputeType == "" || p.ComputeType == "auto" {
 		return e.ComputeType(), nil

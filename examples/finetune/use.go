@@ -22,8 +22,8 @@ func (r *report) printUse(w io.Writer) error {
 	return cli.Advise(w, cli.Advice{For: "use it", Words: r.ownCommand()}, cli.Advice{For: "or with llama.cpp", Words: stock})
 }
 
-// ownCommand returns the command of these programs that uses the adapter. The run's folder knows
-// what goes with it.
+// ownCommand returns the command of these programs that uses the adapter. The run's folder contains the other
+// settings.
 func (r *report) ownCommand() []string {
 	words := append(ownProgram(), "chat")
 	if !r.isChat {
@@ -43,7 +43,7 @@ func (r *report) ownCommand() []string {
 	return words
 }
 
-// templateArgs are the flags of the template, where conversations were trained.
+// templateArgs returns the flags of the template if conversations were trained.
 func (r *report) templateArgs() (words []string) {
 	if !r.isChat {
 		return nil
@@ -76,7 +76,7 @@ func (r *report) stockCommand() ([]string, error) {
 	return append(words, r.p.LlamaArgs(r.m.Config().Arch)...), nil
 }
 
-// stockTemplate are the flags of the template for llama.cpp.
+// stockTemplate returns llama.cpp's flags of the template.
 func (r *report) stockTemplate() (words []string, err error) {
 	if r.p.ChatTemplate != "" {
 		words = append(words, "--jinja", "--chat-template-file", r.p.ChatTemplate)
@@ -89,7 +89,7 @@ func (r *report) stockTemplate() (words []string, err error) {
 	return append(words, "--chat-template-kwargs", string(text)), err
 }
 
-// listItem is a path as llama.cpp takes it in a list with commas between.
+// listItem quotes a path for llama.cpp's comma-separated lists.
 func listItem(path string) string {
 	if !strings.Contains(path, ",") && !strings.HasPrefix(path, `"`) {
 		return path
@@ -97,7 +97,7 @@ func listItem(path string) string {
 	return `"` + strings.ReplaceAll(path, `"`, `""`) + `"`
 }
 
-// argument is a path that is no flag, whatever it begins with.
+// argument returns a path that cannot be mistaken for a flag.
 func argument(path string) string {
 	if strings.HasPrefix(path, "-") {
 		return "./" + path
@@ -107,7 +107,7 @@ func argument(path string) string {
 
 func (r *report) prompt() string { return cmp.Or(r.p.Prompt, "Once upon a time") }
 
-// ownProgram is the command that this program is.
+// ownProgram returns the command that runs this program.
 func ownProgram() []string {
 	if isGoRun() {
 		return goRun("finetune")
@@ -115,7 +115,7 @@ func ownProgram() []string {
 	return []string{os.Args[0]}
 }
 
-// siblingProgram is another program: the one beside this, if it is there.
+// siblingProgram returns the command that runs another program: the one beside this executable, if it exists.
 func siblingProgram(name string) []string {
 	if exe, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(exe), name)
@@ -126,14 +126,14 @@ func siblingProgram(name string) []string {
 	return goRun(name)
 }
 
-// isGoRun reports whether go run made this program, which removes it when it ends.
+// isGoRun reports whether go run built this executable, which it removes at the end.
 func isGoRun() bool {
 	exe, err := os.Executable()
 	return err == nil && strings.Contains(filepath.ToSlash(exe), "/go-build")
 }
 
-// goRun is the command that fetches, builds and runs a program of this module; go run has it
-// already, of a clone or of a version.
+// goRun returns the command that downloads, builds and runs a program of this module, for the same clone or
+// version.
 func goRun(name string) []string {
 	version := "@latest"
 	if info, ok := debug.ReadBuildInfo(); ok && isGoRun() {
