@@ -1,6 +1,5 @@
-// Command export-lora merges LoRA adapters into a model: base + adapters →
-// a GGUF file that needs no adapter, with the base's types or another. It is
-// `finetune merge` by the name of upstream's program.
+// Command export-lora merges LoRA adapters into a model: base + adapters → a GGUF file that needs no adapter,
+// with the base's types or another. It is `finetune merge` under the name of upstream's program.
 //
 //	export-lora -m base.gguf --lora adapter.gguf -o merged.gguf
 //	export-lora -m base.gguf --lora a.gguf --lora-scaled b.gguf=0.5 --type q8_0 -o merged.gguf

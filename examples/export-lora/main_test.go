@@ -45,7 +45,7 @@ func tinyConfig() arch.Config {
 	}
 }
 
-// writeFiles makes a model in two types, and adapters of two ranks, also as PEFT has them.
+// writeFiles writes a model in two types, and adapters of two ranks, also in PEFT's format.
 func writeFiles(folder string) error {
 	m, err := model.New(tinyConfig(), nil, 7)
 	if err != nil {
@@ -103,8 +103,8 @@ func writeAdapter(m *model.Model, rank int, path string) error {
 	return a.Save(path, lora.SaveOptions{})
 }
 
-// equalLosses: merged.gguf base.gguf [adapter.gguf scale]... demands that the
-// first model computes what the second does with the adapters.
+// equalLosses: merged.gguf base.gguf [adapter.gguf scale]... requires that the first model computes the same as
+// the second with the adapters.
 func equalLosses(ts *testscript.TestScript, neg bool, args []string) {
 	merged, err := losses(ts.MkAbs(args[0]), nil)
 	ts.Check(err)
@@ -155,7 +155,7 @@ func losses(path string, adapters []string) ([]float32, error) {
 	return graph.Compute(context.Background(), b)
 }
 
-// types: model.gguf type demands the type of every matrix.
+// types: model.gguf type requires that every matrix has the type.
 func types(ts *testscript.TestScript, neg bool, args []string) {
 	g, err := ggml.OpenGGUF(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -171,7 +171,7 @@ func types(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+// Numeric flags accept or reject 0, -1, the largest number, NaN and infinity; -v prints the results.
 func TestNumbers(t *testing.T) {
 	if clitest.Numbers(t, "export-lora", new(merging.Flags)) == 0 {
 		t.Fatal("no numbers")

@@ -33,7 +33,7 @@ func addTemplate(path, base string) error {
 	return g.WriteFile(path)
 }
 
-// contents writes the contents of replies in JSON as lines: contents FROM TO.
+// contents FROM TO is a command of scripts: it writes the contents of JSON replies as lines.
 func contents(ts *testscript.TestScript, neg bool, args []string) {
 	var text strings.Builder
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
@@ -47,7 +47,7 @@ func contents(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text.String()), 0o600))
 }
 
-// chatModel is a model with a chat template that goes on and on.
+// chatModel writes a model with a chat template whose replies never end.
 func chatModel(t *testing.T) string {
 	t.Helper()
 	base, path := filepath.Join(t.TempDir(), "tiny.gguf"), filepath.Join(t.TempDir(), "chat.gguf")
@@ -78,7 +78,7 @@ func startDialogue(t *testing.T) *dialogueProcess {
 	return p
 }
 
-// begin sends a message, and waits for the beginning of the reply.
+// begin sends a message, and waits for the start of the reply.
 func (p *dialogueProcess) begin(t *testing.T, message string) {
 	t.Helper()
 	_, err := io.WriteString(p.in, message+"\n")
@@ -87,7 +87,7 @@ func (p *dialogueProcess) begin(t *testing.T, message string) {
 	require.NoError(t, err)
 }
 
-// restOfLine reads the reply up to its end.
+// restOfLine reads the rest of the reply.
 func (p *dialogueProcess) restOfLine(t *testing.T) {
 	t.Helper()
 	_, err := p.out.ReadString('\n')
@@ -102,7 +102,7 @@ func (p *dialogueProcess) requireExit(t *testing.T, code int) {
 	require.Equal(t, code, p.ProcessState.ExitCode(), p.log.String())
 }
 
-// An interrupt stops a reply, after which the dialogue goes on, with what there is of it.
+// An interrupt stops a reply; the dialogue continues with the partial reply.
 func TestInterruptOfReply(t *testing.T) {
 	p := startDialogue(t)
 	for _, message := range []string{"hello", "again"} {
@@ -120,7 +120,7 @@ func TestInterruptOfReply(t *testing.T) {
 	require.Regexp(t, `^{"messages":\[{"role":"user","content":"hello"},{"role":"assistant","content":".+"},{"role":"user","content":"again"},{"role":"assistant","content":".+"}\]}\n$`, string(text))
 }
 
-// Between replies it ends the dialogue, and so does a termination signal in a reply.
+// Between replies an interrupt ends the dialogue; a termination signal ends it during a reply, too.
 func TestSignalsEndDialogue(t *testing.T) {
 	p := startDialogue(t)
 	p.begin(t, "hello")
@@ -137,7 +137,7 @@ func TestSignalsEndDialogue(t *testing.T) {
 	p.requireExit(t, 130)
 }
 
-// A reader that goes away ends the program as a pipe ends one.
+// If the reader of the output goes away, the program ends as by SIGPIPE.
 func TestChatInBrokenPipe(t *testing.T) {
 	c := exec.Command("generate", "-m", chatModel(t), "--chat", "-p", "hello", "--temp", "0", "--ctx", "60000", "-t", "1")
 	out, err := c.StdoutPipe()

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// checkEmbed refuses a mix of flags for generation and flags for embeddings.
+// checkEmbed rejects flags of generation together with flags of embeddings.
 func (p *program) checkEmbed() error {
 	flag := ""
 	switch {
@@ -41,7 +41,7 @@ func (p *program) checkEmbed() error {
 	return nil
 }
 
-// poolByModel is the value of --pooling for what the model's file says.
+// poolByModel is the value of --pooling that stands for the setting in the model's file.
 const poolByModel = "model"
 
 func (p *program) embedOptions() infer.EmbedOptions {
@@ -52,7 +52,7 @@ func (p *program) embedOptions() infer.EmbedOptions {
 	return o
 }
 
-// An embedded text is a line of the output.
+// An embedded is a line of the output: a text with its vector.
 type embedded struct {
 	Text      string    `json:"text"`
 	Embedding []float32 `json:"embedding"`

@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// vectors demands something of embeddings: that files are alike, that all in a file are the
-// same, or that they have the length 1.
+// vectors checks embeddings: that files are equal, that all vectors in a file are equal, or that they have
+// length 1.
 func vectors(ts *testscript.TestScript, neg bool, args []string) {
 	var list [][]float32
 	for _, file := range args[1:] {

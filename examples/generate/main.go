@@ -1,5 +1,5 @@
-// Generate continues a text with a language model from a GGUF file, with LoRA
-// adapters if there are any, chats with it, or embeds texts.
+// Generate continues a text with a language model from a GGUF file, optionally with LoRA adapters, chats with
+// it, or embeds texts.
 package main
 
 import (
@@ -80,7 +80,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	return j.several(ctx, prompts, sequences)
 }
 
-// checkMode demands flags that belong together.
+// checkMode rejects flags that do not belong together.
 func (p *program) checkMode() error {
 	switch flag := p.Given(); {
 	case !p.Chat && flag != "":
@@ -115,7 +115,7 @@ func (p *program) predict(byDefault int) int {
 	return *p.NPredict
 }
 
-// A job is a program whose model is loaded.
+// A job is the program with its model loaded.
 type job struct {
 	*program
 	model    *inference.Model
@@ -126,7 +126,7 @@ func (j *job) textOptions() generate.Options {
 	return generate.Options{Limit: cli.Optional(j.predict(128)), IgnoreEOG: j.IgnoreEOS}
 }
 
-// one writes the continuation of a text as it comes into being.
+// one writes the continuation of a text as it is generated.
 func (j *job) one(ctx context.Context, prompt string) error {
 	session, err := infer.NewSession(j.model.Model, j.model.Options)
 	if err != nil {
@@ -149,9 +149,9 @@ func (j *job) one(ctx context.Context, prompt string) error {
 	return errors.Join(j.cut(err), written)
 }
 
-// cut makes a text that fills the context a warning.
+// cut turns the error of a text that fills the context into a warning.
 func (j *job) cut(err error) error {
-	if err == generate.ErrTruncated { // and nothing else went wrong, as errors.Is would allow
+	if err == generate.ErrTruncated { // errors.Is would also match an error joined with others
 		fmt.Fprintf(j.log, "generate: %v; use a larger --ctx\n", err)
 		return nil
 	}
@@ -169,7 +169,7 @@ func printStats(w io.Writer, loading time.Duration, s generate.Stats) {
 	}
 }
 
-// readPrompts gives the texts to continue, or the questions.
+// readPrompts returns the texts to continue, or the questions.
 func (p *program) readPrompts(in io.Reader) ([]string, error) {
 	if p.File != "" {
 		text, err := cli.ReadText(p.File)
@@ -181,6 +181,5 @@ func (p *program) readPrompts(in io.Reader) ([]string, error) {
 	return inference.ReadPrompts(p.Prompt, in)
 }
 
-// trimmed leaves out the newline that ends a file: it is no part of a text to
-// go on with.
+// trimmed removes the newline that ends a file: it is no part of the text to continue.
 func trimmed(text string) string { return strings.TrimSuffix(text, "\n") }

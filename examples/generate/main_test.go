@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 	clitest.Main(m, map[string]func(){"generate": main})
 }
 
-// The scripts find a tiny model, one with a chat template, and an adapter for them in
-// their folder.
+// The scripts have a tiny model, one with a chat template, and an adapter in their folder.
 func TestScripts(t *testing.T) {
 	clitest.RunScripts(t, testscript.Params{
 		Dir:       "testdata/script",
@@ -41,7 +40,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// unzip writes a file of the model package's test data to path.
+// unzip writes a test file of the model package to path.
 func unzip(path, name string) error {
 	packed, err := os.Open(filepath.Join("..", "..", "internal", "llmtest", "testdata", name+".gz"))
 	if err != nil {
@@ -61,8 +60,7 @@ func unzip(path, name string) error {
 	return err
 }
 
-// An interrupt ends the text, not the line: what there is stays, with the
-// speed below it.
+// An interrupt ends the text, not the line: the partial text stays, with the speed below it.
 func TestInterrupt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
 	require.NoError(t, unzip(path, "tiny.gguf"))
@@ -76,11 +74,11 @@ func TestInterrupt(t *testing.T) {
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, strings.HasSuffix(out.String(), "\n"), out.String())
-	require.Contains(t, log.String(), "generated: 20 tokens in ") // after the first, and one completes no character
+	require.Contains(t, log.String(), "generated: 20 tokens in ") // one token arrives before the interrupt; one completes no character
 	require.Empty(t, ggml.OpenObjects())
 }
 
-// Text that cannot be written is an error, of one text as of several.
+// Text that cannot be written is an error, for one prompt and for several.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
 	require.NoError(t, unzip(path, "tiny.gguf"))
@@ -112,7 +110,7 @@ func (s *stopper) Write(b []byte) (int, error) {
 	return s.Writer.Write(b)
 }
 
-// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+// Numeric flags accept or reject 0, -1, the largest number, NaN and infinity; -v prints the results.
 func TestNumbers(t *testing.T) {
 	require.GreaterOrEqual(t, clitest.Numbers(t, "generate", new(program)), 10)
 }

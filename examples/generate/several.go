@@ -13,8 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// several continues texts, so many sequences at once, and writes each below a
-// heading when all have ended.
+// several continues texts, up to sequences at once, and writes each below a heading when all have ended.
 func (j *job) several(ctx context.Context, prompts []string, sequences int) error {
 	total := len(prompts) * j.Samples
 	o := j.model.Options
@@ -53,7 +52,7 @@ func (j *job) several(ctx context.Context, prompts []string, sequences int) erro
 	return errors.Join(failed...)
 }
 
-// heading names a text by the first line of its prompt.
+// heading returns the heading of a text: the first line of its prompt.
 func (j *job) heading(i int, prompt string) string {
 	line, _, _ := strings.Cut(prompt, "\n")
 	if j.Samples == 1 {

@@ -15,7 +15,7 @@ func networkNames() kong.Vars {
 	return kong.Vars{"networks": strings.Join(slices.Sorted(maps.Keys(kinds)), ",")}
 }
 
-// An evaluation is a network on batches of a data set.
+// An evaluation computes a network on batches of a data set.
 type evaluation struct {
 	c       *ggml.Context
 	buffers *ggml.Buffers
@@ -44,7 +44,7 @@ func (e *evaluation) init(n *network, s *set, batch int) (err error) {
 	if e.buffers, err = e.c.Allocate(n.backend.BufferType()); err != nil {
 		return err
 	}
-	// What the network computes gets its memory from the optimizer.
+	// The optimizer allocates the results.
 	e.logits = kinds[n.kind].build(e.c, n.params, e.images).SetName("logits")
 	if e.data, err = ggml.NewDataset(ggml.DatasetOptions{Samples: int64(s.len()), SampleSize: pixels, LabelSize: digits}); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (e *evaluation) init(n *network, s *set, batch int) (err error) {
 	if err := ggml.Write(e.data.Data(), s.images); err != nil {
 		return err
 	}
-	// A label is the probabilities of the digits.
+	// The label of a digit is a vector of probabilities.
 	labels := make([]float32, digits*s.len())
 	for i, l := range s.labels {
 		labels[digits*i+int(l)] = 1
@@ -60,7 +60,7 @@ func (e *evaluation) init(n *network, s *set, batch int) (err error) {
 	return ggml.Write(e.data.Labels(), labels)
 }
 
-// test returns the part of the set that the network reads right.
+// test returns the fraction of digits that the network recognises.
 func (n *network) test(ctx context.Context, s *set, batch int) (accuracy float64, err error) {
 	e, err := n.evaluation(s, batch)
 	if err != nil {

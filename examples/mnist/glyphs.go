@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// glyphs are two hands' ways to write each digit.
+// glyphs has two styles of each digit.
 var glyphs = [digits][2][9]string{
 	{
 		{"..###..", ".#...#.", "#.....#", "#.....#", "#.....#", "#.....#", "#.....#", ".#...#.", "..###.."},
@@ -49,7 +49,7 @@ var glyphs = [digits][2][9]string{
 	},
 }
 
-// ink is how dark a glyph is between its dots, which lie at whole numbers.
+// ink interpolates how dark a glyph is between its dots, which have integer coordinates.
 func ink(glyph *[9]string, x, y float64) float64 {
 	x0, y0 := math.Floor(x), math.Floor(y)
 	sum := 0.0
@@ -65,8 +65,8 @@ func ink(glyph *[9]string, x, y float64) float64 {
 	return math.Min(1, 1.6*sum)
 }
 
-// drawSet draws n digits, each turned, scaled, slanted, moved and with noise.
-// The same seed gives the same digits.
+// drawSet draws n digits, each rotated, scaled, slanted, moved and with noise. The same seed gives the same
+// digits.
 func drawSet(n int, seed uint64) *set {
 	r := rand.New(rand.NewPCG(seed, 28))
 	s := &set{}
@@ -81,13 +81,13 @@ func drawSet(n int, seed uint64) *set {
 func drawDigit(r *rand.Rand, glyph *[9]string) []float32 {
 	between := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
 	sin, cos := math.Sincos(between(-0.25, 0.25))
-	width, height := between(1.7, 2.6), between(1.8, 2.5) // pixels a dot
+	width, height := between(1.7, 2.6), between(1.8, 2.5) // pixels per dot
 	slant := between(-0.2, 0.2)
 	moveX, moveY := between(-3, 3), between(-3, 3)
 	noise := between(0, 0.15)
 	image := make([]float32, pixels)
 	for i := range image {
-		// Back from the pixel to the glyph.
+		// Maps the pixel back to the glyph.
 		x, y := float64(i%side)-13.5-moveX, float64(i/side)-13.5-moveY
 		x, y = cos*x+sin*y, cos*y-sin*x
 		x += slant * y

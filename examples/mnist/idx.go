@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	side   = 28          // of an image, in pixels
-	pixels = side * side // numbers of an image, rows from top to bottom
+	side   = 28          // side of an image, in pixels
+	pixels = side * side // values of an image, rows from top to bottom
 	digits = 10
 )
 
-// A set is images with their labels.
+// A set is labelled images.
 type set struct {
-	images []float32 // pixels of each, 0 (paper) to 1 (ink)
+	images []float32 // pixels of each image, 0 (paper) to 1 (ink)
 	labels []byte    // 0 to 9
 }
 
 func (s *set) len() int { return len(s.labels) }
 
-// cut keeps the first multiple of the batch, and returns how many samples it drops.
+// cut shortens the set to a multiple of the batch, and returns how many samples it drops.
 func (s *set) cut(batch int) (dropped int) {
 	n := s.len() / batch * batch
 	dropped = s.len() - n
@@ -34,10 +34,10 @@ func (s *set) cut(batch int) (dropped int) {
 	return dropped
 }
 
-// Prefixes of MNIST's files.
+// Prefixes of the names of MNIST's files.
 const trainPrefix, testPrefix = "train", "t10k"
 
-// setPaths are the paths of the two IDX files of a set.
+// setPaths returns the paths of a set's two IDX files.
 func setPaths(folder, prefix string) (images, labels string) {
 	return filepath.Join(folder, prefix+"-images-idx3-ubyte"), filepath.Join(folder, prefix+"-labels-idx1-ubyte")
 }
@@ -82,9 +82,8 @@ func readIDX(path string, item ...int) ([]byte, error) {
 	return data, nil
 }
 
-// parseIDX: an IDX file is two zeros, the type of its numbers (8 for bytes),
-// the number of dimensions, their sizes in 4 bytes each, the most significant
-// first, and the numbers.
+// parseIDX parses an IDX file: two zero bytes, the type of its numbers (8 for bytes), the number of dimensions,
+// each size in 4 bytes, big-endian, and the numbers.
 func parseIDX(r io.Reader, item []int) ([]byte, error) {
 	var magic [4]byte
 	if _, err := io.ReadFull(r, magic[:]); err != nil {
@@ -111,7 +110,7 @@ func parseIDX(r io.Reader, item []int) ([]byte, error) {
 		}
 		want *= int64(n)
 	}
-	// One byte more shows whether there is more; memory grows with the file.
+	// Reading one byte more detects excess data; memory grows only with the file.
 	data, err := io.ReadAll(io.LimitReader(r, want+1))
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Mnist trains a small network, of dense layers or of convolutions, to read handwritten digits:
-// from the MNIST files, or drawn by the program itself.
+// Mnist trains a small network, of dense layers or of convolutions, to recognise handwritten digits: from the
+// MNIST files, or drawn by the program.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// run returns the part of the test digits that the network reads right.
+// run returns the fraction of test digits that the network recognises.
 func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err error) {
 	w = cli.Aside(w, p.Save)
 	if err := cli.CheckOutputs(p.inputs(), []cli.File{{Flag: "--save", Path: p.Save}}); err != nil {
@@ -90,7 +90,7 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	return accuracy, nil
 }
 
-// inputs are the files of the data: the network that is read is replaced by what becomes of it.
+// inputs returns the data files. The network file is not among them: the output may replace it.
 func (p *program) inputs() (files []cli.File) {
 	if p.Data == "" {
 		return nil

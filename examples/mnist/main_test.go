@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 
 func small(network string) program {
 	p := program{Network: network, DrawTrain: 2500, DrawTest: 500, Epochs: 6, Batch: 50, Rate: 0.003, Seed: 1, Threads: 1}
-	if network == "cnn" { // slower, but it learns from less
+	if network == "cnn" { // slower, but it needs fewer samples
 		p.DrawTrain, p.DrawTest, p.Epochs, p.Batch, p.Rate = 800, 300, 5, 25, 0.005
 	}
 	return p
@@ -63,7 +63,7 @@ func TestTrainSaveLoad(t *testing.T) {
 	}
 }
 
-// The settings that the program has by itself.
+// The program's default settings.
 func TestReadsNearlyAll(t *testing.T) {
 	var p program
 	parser, err := kong.New(&p, networkNames())
@@ -190,7 +190,7 @@ func TestParseIDXRefuses(t *testing.T) {
 	}
 }
 
-// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+// Numeric flags accept or reject 0, -1, the largest number, NaN and infinity; -v prints the results.
 func TestNumbers(t *testing.T) {
 	require.GreaterOrEqual(t, clitest.Numbers(t, "mnist", new(program), networkNames()), 7)
 }

@@ -10,15 +10,13 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A kind is a network's architecture: its parameters, and its function from images [784, k] to
-// logits [10, k].
+// A kind is a network architecture: its parameters, and its function from images [784, k] to logits [10, k].
 type kind struct {
 	params []param
 	build  func(c *ggml.Context, p map[string]*ggml.Tensor, images *ggml.Tensor) *ggml.Tensor
 }
 
-// A param is a parameter; fan is how many of its numbers add up in a result, 0
-// for a bias.
+// A param is a parameter; fan is its fan-in, the number of products in a sum; 0 for a bias.
 type param struct {
 	name  string
 	shape []int64
@@ -53,7 +51,7 @@ var kinds = map[string]kind{
 	},
 }
 
-// convolve keeps the size by padding, and halves it by pooling.
+// convolve keeps width and height by padding, and halves them by pooling.
 func convolve(c *ggml.Context, p map[string]*ggml.Tensor, name string, x *ggml.Tensor) *ggml.Tensor {
 	padded := ggml.ConvDim{Padding: 1}
 	x = c.Conv2D(p[name+".weight"], x, [2]ggml.ConvDim{padded, padded})
@@ -62,7 +60,7 @@ func convolve(c *ggml.Context, p map[string]*ggml.Tensor, name string, x *ggml.T
 	return c.Pool2D(x, ggml.PoolMax, [2]ggml.PoolDim{half, half})
 }
 
-// A network is a kind with its parameters.
+// A network is a kind with the values of its parameters.
 type network struct {
 	kind    string
 	backend *ggml.Backend
@@ -76,8 +74,7 @@ func (n *network) close() {
 	n.c.Close()
 }
 
-// newNetwork draws the parameters: normal, with a variance that keeps the size
-// of the activations.
+// newNetwork draws the parameters from normal distributions whose variance keeps the scale of the activations.
 func newNetwork(b *ggml.Backend, name string, seed uint64) (*network, error) {
 	n := &network{kind: name, backend: b, c: ggml.NewContext(), params: map[string]*ggml.Tensor{}}
 	for _, p := range kinds[name].params {
@@ -133,7 +130,7 @@ func (n *network) save(path string) error {
 	return g.WriteFile(path)
 }
 
-// loadNetwork reads what save has written.
+// loadNetwork reads a file of save.
 func loadNetwork(b *ggml.Backend, path string) (*network, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
@@ -160,7 +157,7 @@ func loadNetwork(b *ggml.Backend, path string) (*network, error) {
 		return nil, err
 	}
 	for _, p := range k.params {
-		n.params[p.name], _ = n.c.Tensor(p.name) // the file has it
+		n.params[p.name], _ = n.c.Tensor(p.name) // exists: checked above
 	}
 	n.mark()
 	return n, nil

@@ -1,6 +1,5 @@
-// Pretrain makes a small language model from text files: it trains a
-// byte-level BPE vocabulary and a llama model, and writes a GGUF file that
-// stock llama.cpp runs.
+// Pretrain makes a small language model from text files: it trains a byte-level BPE vocabulary and a llama
+// model, and writes a GGUF file that stock llama.cpp runs.
 package main
 
 import (
@@ -165,7 +164,7 @@ func weightsOf(m *model.Model) train.Trainables {
 	return train.Trainables{ModelWeights: slices.Collect(m.Weights())}
 }
 
-// spread makes the model anew in the layout over devices that the run needs, if that is not the CPU alone.
+// spread makes the model again in the layout over devices that the run needs, unless it is the CPU alone.
 func (p *program) spread(devices *placement.Choice, m *model.Model, sets *training.Sets, o train.Options) (*model.Model, error) {
 	l, err := p.Lay(p.Log(), devices, m, weightsOf(m), sets, o)
 	if err != nil || l.IsCPU() {
@@ -181,7 +180,7 @@ func (p *program) spread(devices *placement.Choice, m *model.Model, sets *traini
 
 func (p *program) result() run.SavedFile { return p.Result(p.Named("model-out"), p.ModelOut) }
 
-// checkShape finds out what does not fit together, before anything is read.
+// checkShape reports hyper-parameters that contradict each other, before anything is read.
 func (p *program) checkShape() error {
 	switch {
 	case p.Embd%p.Heads != 0:
@@ -194,8 +193,8 @@ func (p *program) checkShape() error {
 	return nil
 }
 
-// matrixType is --type, after a try whether rows of the matrices can have it:
-// at the end of the run it is late to learn that they cannot.
+// matrixType returns --type, after checking that rows of the matrices can have it: the end of the run is too
+// late to find out.
 func (p *program) matrixType() (ggml.Type, error) {
 	typ, err := ggml.ParseType(p.Type)
 	if err != nil {
@@ -247,7 +246,7 @@ func (p *program) config(t *tokenizer.Tokenizer) arch.Config {
 	}
 }
 
-// matrices writes matrices in the type; norms stay F32.
+// matrices returns a function that sets the type of matrices; norms stay F32.
 func matrices(m *model.Model, typ ggml.Type) func(string, ggml.Type) ggml.Type {
 	return func(name string, old ggml.Type) ggml.Type {
 		if m.Weight(name).NumDims() < 2 {

@@ -58,8 +58,8 @@ func writeTexts(folder string) error {
 	return nil
 }
 
-// checkModel: file type vocabulary context demands a complete model whose
-// matrices have the type, and whose vocabulary suits the text.
+// checkModel: file type vocabulary context requires a complete model whose matrices have the type, and whose
+// vocabulary suits the text.
 func checkModel(ts *testscript.TestScript, _ bool, args []string) {
 	m, err := model.Load(ts.MkAbs(args[0]), model.LoadOptions{})
 	ts.Check(err)
@@ -83,7 +83,7 @@ func checkModel(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// A run that is interrupted and continued makes the same model.
+// An interrupted and continued run makes the same model.
 func TestInterruptedRunContinues(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeTexts(folder))
@@ -114,7 +114,7 @@ func TestInterruptedRunContinues(t *testing.T) {
 	require.True(t, string(want) == string(got))
 }
 
-// The folder of a run tells its state, as finetune's folders do.
+// The run's folder shows its state, as finetune's folders do.
 func TestRunFolder(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeTexts(folder))
@@ -151,7 +151,7 @@ func TestRunFolder(t *testing.T) {
 	require.Contains(t, string(out), "is the file of ")
 }
 
-// Whatever stops the program, it frees all it had.
+// Whatever stops the program, it frees everything.
 func TestRunFreesAll(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeTexts(folder))
@@ -176,12 +176,12 @@ func TestRunFreesAll(t *testing.T) {
 	require.FileExists(t, p.ModelOut)
 }
 
-// What each number does or says that is 0, -1, the largest one, NaN or infinity: -v shows it.
+// Numeric flags accept or reject 0, -1, the largest number, NaN and infinity; -v prints the results.
 func TestNumbers(t *testing.T) {
 	require.GreaterOrEqual(t, clitest.Numbers(t, "pretrain", new(program), defaults.Vars()), 40)
 }
 
-// Flags of hyper-parameters name them by the keys that the model has.
+// Flags of hyper-parameters are named after the model's keys.
 func TestFlagsOfHyperParameters(t *testing.T) {
 	c := arch.Config{Arch: "llama", KVHeads: 1, RoPE: ggml.RoPE{FreqScale: 1}}
 	for _, f := range cli.New("pretrain", new(program), defaults.Vars()).Model.Flags {

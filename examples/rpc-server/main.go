@@ -1,6 +1,5 @@
-// Rpc-server lets programs on other machines compute on the devices of this
-// one, by ggml.AddRPCServer or the --rpc of llama.cpp's programs. It runs until
-// it is interrupted.
+// Rpc-server lets programs on other machines compute on this machine's devices, through ggml.AddRPCServer or
+// the --rpc of llama.cpp's programs. It runs until it is interrupted.
 //
 // The protocol has no encryption and knows no users: listen on a loopback
 // address, or in a private network.
@@ -88,7 +87,7 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	return cli.Interrupted(ctx, err, "no program is served any more")
 }
 
-// makeCache makes the folder of the cache, if there is one.
+// makeCache creates the folder of the cache, if a flag names one.
 func (p *program) makeCache() error {
 	if p.Cache == "" {
 		return nil
@@ -102,8 +101,9 @@ func (p *program) makeCache() error {
 	return nil
 }
 
-// hostMemory returns the share of each device in the system's free memory if all are CPUs; otherwise 0, which stands for
-// what they report. A CPU reports all memory of the machine, and a client that takes it ends the server.
+// hostMemory returns each device's share of the system's free memory if all devices are CPUs; otherwise 0,
+// which stands for the memory that they report. A CPU reports all memory of the machine, and a client that
+// allocates it would kill the server.
 func hostMemory(devices []*ggml.Device) int64 {
 	if slices.ContainsFunc(devices, func(d *ggml.Device) bool { return d.Type() != ggml.CPU }) {
 		return 0
@@ -119,8 +119,7 @@ func describe(devices []*ggml.Device) string {
 	return strings.Join(names, ", ")
 }
 
-// choose finds devices by their names. Without names it takes the GPUs, or the CPU if there is
-// none.
+// choose finds devices by name. Without names it returns the GPUs, or the CPU if there is no GPU.
 func choose(names []string) ([]*ggml.Device, error) {
 	var devices []*ggml.Device
 	for _, name := range names {

@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 	clitest.RunScripts(t, testscript.Params{Dir: "testdata/script", ContinueOnError: true, Condition: clitest.Condition})
 }
 
-// start starts the program, and adds it to the servers of this process.
+// start starts the program, and adds its devices to this process.
 func start(t *testing.T, flags ...string) (*exec.Cmd, *testutil.Log, *ggml.Registry) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func start(t *testing.T, flags ...string) (*exec.Cmd, *testutil.Log, *ggml.Regis
 	return server, out, remote
 }
 
-// interrupt interrupts the program; wait demands that it ends by that.
+// interrupt interrupts the program; wait requires that it ends from the interrupt.
 func interrupt(t *testing.T, server *exec.Cmd, out *testutil.Log) (wait func()) {
 	t.Helper()
 	require.NoError(t, server.Process.Signal(os.Interrupt))
@@ -93,7 +93,7 @@ func TestServer(t *testing.T) {
 	require.Contains(t, out.String(), "interrupted; no program is served any more")
 }
 
-// The result of a computation in flight is delivered by a server that is told to stop.
+// A server that is told to stop still delivers the result of a running computation.
 func TestStopWaits(t *testing.T) {
 	server, out, remote := start(t)
 	d := remote.Devices()[0]
@@ -139,7 +139,7 @@ func processorTime(t *testing.T, c *exec.Cmd) int {
 	if err != nil {
 		t.Skip("this system does not tell: ", err)
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):])) // which ends the name of the program
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):])) // it ends the program's name
 	user, err := strconv.Atoi(fields[12])
 	require.NoError(t, err)
 	return user
@@ -160,11 +160,11 @@ func fileOf(t *testing.T, values []float32) *ggml.GGUF {
 	return file
 }
 
-// Weights of a file are sent once: the next client finds them in the cache, by their hash.
+// Weights of a file are sent once: the next client finds them in the cache by their hash.
 func TestCache(t *testing.T) {
 	folder := t.TempDir()
 	_, out, remote := start(t, "--cache", folder, "--cache-size", "30")
-	const n = 3 << 20 // of float32, 12 MiB
+	const n = 3 << 20 // float32 values, 12 MiB
 	values := make([]float32, n)
 	send := func(first float32) {
 		values[0] = first
@@ -186,7 +186,7 @@ func TestCache(t *testing.T) {
 		return list
 	}
 	data := regexp.MustCompile(`has left.* received=(\d{3,}) `)
-	left := func(n int) string { // the bytes that the last of n clients with data has sent
+	left := func(n int) string { // bytes that the last of n clients with data has sent
 		require.Eventually(t, func() bool { return len(data.FindAllString(out.String(), -1)) >= n }, time.Minute, 20*time.Millisecond, out)
 		return data.FindAllStringSubmatch(out.String(), -1)[n-1][1]
 	}
@@ -201,7 +201,7 @@ func TestCache(t *testing.T) {
 	require.Len(t, left(4), 8)
 	require.Len(t, files(), 2, "what was not used for longest is gone")
 
-	// One that is harmed is not used.
+	// A damaged file is not used.
 	for _, path := range files() {
 		require.NoError(t, os.Truncate(path, 11<<20))
 	}

@@ -1,4 +1,4 @@
-// Scaling estimates how long a step of a run takes on several machines, from what it takes on one.
+// Scaling estimates how long a step of a run takes on several machines, from its time on one.
 package main
 
 import (
@@ -64,7 +64,7 @@ func (p *program) print(w io.Writer) error {
 	return table.Flush()
 }
 
-// short leaves out digits that an estimate does not have.
+// short rounds to the digits that an estimate supports.
 func short(d time.Duration) string {
 	switch {
 	case d >= 100*time.Second:

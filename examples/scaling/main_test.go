@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
-// A step of 8 samples: from eight machines on, more have nothing to do.
+// A step of 8 samples: beyond eight machines, the others are idle.
 func Example() {
 	p := program{
 		Step: 32 * time.Second, Samples: 8, Batch: 2, Gradients: 168, Tokens: 16384, Width: 4096,

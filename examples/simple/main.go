@@ -14,8 +14,8 @@ func main() {
 	cli.Main("simple", func(ctx context.Context, out io.Writer) error { return multiply(ctx, out) })
 }
 
-// multiply prints A·Bᵀ. A shape starts with the length of a row: A has 4 rows
-// of 2 numbers, B 3 rows, and the product a row of 4 for each row of B.
+// multiply prints A·Bᵀ. A shape starts with the length of a row: A has 4 rows of 2 numbers, B 3 rows of 2. The
+// product has 3 rows of 4, one for each row of B.
 func multiply(ctx context.Context, w io.Writer) error {
 	backend, err := ggml.NewCPUBackend(0)
 	if err != nil {
@@ -31,7 +31,7 @@ func multiply(ctx context.Context, w io.Writer) error {
 	product := c.MulMat(a, b) // [4, 3]
 	graph := c.NewGraph(product)
 
-	// … give it memory, which also reports what is wrong with it …
+	// … allocate it, which also reports errors in it …
 	memory, err := c.Allocate(backend.BufferType())
 	if err != nil {
 		return err
