@@ -45,7 +45,7 @@ machines: ## fetch Open MPI and MPICH from the distribution's packages into buil
 	@scripts/machines
 
 fuzz: vendor ## the tests of llm on all architectures, random programs (PROGRAMS=N, of 200,000), the table of types and layouts (STEP=N for a part), random calls of all that is exported (CALLS=N, of 200,000), closes while files are written (CLOSES=N, of 5,000); from the seed of the commit or FIRST=SEED, for hours; the tests do a part of each
-	@$(setup) && GOGGML_ALL_ARCHITECTURES=1 nice $(GO) test -vet=off -timeout 0 ./llm/... ./internal/llmtest
+	@$(setup) && GOGGML_ALL_ARCHITECTURES=1 nice $(GO) test -vet=off -timeout 0 ./llm/... ./internal/test/llmtest
 	@$(setup) && nice $(GO) test -count=1 -timeout 0 -v -run 'TestPrograms|TestTable' ./internal/fuzz \
 		-programs $${PROGRAMS:-200000} -first $${FIRST:-0} -step $${STEP:-1}
 	@$(setup) && calls=$${CALLS:-200000} && export GORACE="atexit_sleep_ms=0 $$GORACE" && \

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // A refusedThread is the result of a computation that could not get a thread.

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/baseline"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/baseline"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // sideBySide runs ours and theirs in turn, so that both see the same machine,

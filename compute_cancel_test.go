@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // A cancelled compute stops before the next node, gives the cause, and leaves

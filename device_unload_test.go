@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // inChild runs a test alone in a process of its own, in which child is true.

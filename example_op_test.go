@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/nativetest"
+	"github.com/goggml/ggml/internal/test/nativetest"
 )
 
 // An op that ggml does not have: the logarithm of the sum of the

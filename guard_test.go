@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/nativetest"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/nativetest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // What Go does not check reaches an assertion of ggml: the guard makes

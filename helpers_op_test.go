@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 // Short names for the tables of ops.

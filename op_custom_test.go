@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/nativetest"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/nativetest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 type customOp func(c *ggml.Context, f ggml.CustomFunc, threads int, x []*ggml.Tensor) *ggml.Tensor

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 func softMaxCases() []opCase {

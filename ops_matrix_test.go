@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 func matrixCases() []opCase {

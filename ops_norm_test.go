@@ -2,8 +2,8 @@ package ggml_test
 
 import (
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 func normCases() []opCase {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // A claim is an op of ggml's own program test-backend-ops, with what the CPU

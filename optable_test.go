@@ -13,8 +13,8 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fuzz/calls"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 // notOps make a tensor but compute nothing, or call functions of the program.

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 func TestQuantizeErrorPerType(t *testing.T) {

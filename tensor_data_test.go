@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // ggml counts more bytes of a quantised tensor that is transposed than there are.

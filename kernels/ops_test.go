@@ -10,8 +10,8 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fuzz"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/goggml/ggml/internal/fuzz"
 	"github.com/goggml/ggml/internal/fuzz/calls"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/pages"
 )
 
 func TestPages(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/merging"
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/pages"
 )
 
 func TestPages(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/internal/test/instructtest"
 )
 
 // chatFiles caches the files of writeChatFiles for all tests.

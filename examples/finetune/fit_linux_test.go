@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/test/benchmodel"
 )
 
 // A run stays within the memory of --fit. It runs with four sizes, each of which computes the same steps in

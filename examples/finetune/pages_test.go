@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/pages"
 )
 
 // root is the folder of the repository.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
-	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/llm/arch"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/instructtest"
+	"github.com/goggml/ggml/internal/test/instructtest"
 )
 
 // The README's commands run unchanged and in order. Downloads and other programs have stand-ins; the model and

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/pages"
 )
 
 func TestPages(t *testing.T) {

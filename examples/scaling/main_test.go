@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
-	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"

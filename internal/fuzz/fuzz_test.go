@@ -17,7 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fuzz/calls"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 var (

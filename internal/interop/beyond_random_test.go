@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/test/llmtest"
 )
 
 // beyondRandom are models of architectures that stock llama.cpp computes and makes no random models of.

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/refmath"
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"

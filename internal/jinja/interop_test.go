@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/chattest"
+	"github.com/goggml/ggml/internal/test/chattest"
 )
 
 // TestInteropLanguage checks what TestLanguage expects.

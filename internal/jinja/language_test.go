@@ -44,7 +44,7 @@ func render(source string) (string, error) {
 }
 
 // TestLanguage renders small templates, one for each construct of Jinja. The expected texts come from
-// transformers, by internal/chattest; TestInteropLanguage compares them again.
+// transformers, by internal/test/chattest; TestInteropLanguage compares them again.
 func TestLanguage(t *testing.T) {
 	for _, s := range samples(t) {
 		got, err := render(s.Template)

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 // deltaCase are operands of the delta rule: q, k [size, kHeads, n], v [size, heads, n], g, β [1, heads, n], in rows of

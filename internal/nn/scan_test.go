@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml/internal/nn"
-	"github.com/goggml/ggml/internal/optest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 // scanCase are operands of a selective scan: x [size, heads, n], dt [1, heads, n], A [1 or d, heads], B and C [d, groups, n], in

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/llmtest"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/llmtest"
 )
 
 // What a checkpoint keeps is as good as the products are, whatever the size of the

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/llm/arch"
 )
 

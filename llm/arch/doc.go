@@ -39,12 +39,12 @@
 //     internal/nn; if devices compute it differently, it is an op, with a row in their tables. Tensors,
 //     LoRA targets, initialisation, sessions, training, adapters and merging follow. llm/infer/trial_test.go has such a
 //     part in 150 lines, with a state that cannot be rewound to any position and layers of different widths.
-//  5. Add a tiny model to internal/llmtest/tiny_archs.go, with the keys that converters write and the tensors that
+//  5. Add a tiny model to internal/test/llmtest/tiny_archs.go, with the keys that converters write and the tensors that
 //     files may have. Tests of gradients, packing, sessions and training then cover the row. like names another model
 //     with all of its parts, and skips the slow tests. Exact gradients come from its own graph in float64
-//     (internal/oracle); what keys and weights mean comes from stock llama.cpp, whose logits are in
-//     internal/llmtest/testdata (the README there says how to add a row). An op that no graph had before needs its
-//     formula in internal/oracle/formulas.go.
+//     (internal/test/oracle); what keys and weights mean comes from stock llama.cpp, whose logits are in
+//     internal/test/llmtest/testdata (the README there says how to add a row). An op that no graph had before needs its
+//     formula in internal/test/oracle/formulas.go.
 //  6. Add its files to the list of internal/interop/archs_test.go: "make interop" compares their logits, adapters and
 //     merged models with stock llama.cpp, and trains each. Quantised models may be as far from the same values in F32 as
 //     stock is with the worst of its CPU plugins. TestInteropScore prints how far each of stock's random models is, or

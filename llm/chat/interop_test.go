@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/chattest"
+	"github.com/goggml/ggml/internal/test/chattest"
 	"github.com/goggml/ggml/llm/chat"
 )
 

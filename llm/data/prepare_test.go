@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }

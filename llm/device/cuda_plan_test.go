@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goggml/ggml/internal/gpucost"
+	"github.com/goggml/ggml/internal/test/gpucost"
 )
 
 // A fusedKernel is a kernel of our own that would replace ops of ggml: share is the part of a node's work that is

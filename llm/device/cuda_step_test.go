@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/benchmodel"
-	"github.com/goggml/ggml/internal/gpucost"
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/gpucost"
+	"github.com/goggml/ggml/internal/test/pages"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -207,7 +207,7 @@ func cudaPage(steps []cudaStep) string {
 			a.copied["host-to-device"]/1000, grouped(a.copies["device-to-device"]), float64(a.copied["device-to-device"])/1e6, a.waits, float64(s.peak)/1e9)
 	}
 	line("\n## Predictions\n")
-	line("Tokens/s, and the share of the card's product of 8192³ in BF16 that they are: of 4 operations for each weight and token, and 6 for each layer, token before and width of attention, which is what no way of computing saves. Within the limits of each card (`internal/gpucost`), none of which has been measured here:\n")
+	line("Tokens/s, and the share of the card's product of 8192³ in BF16 that they are: of 4 operations for each weight and token, and 6 for each layer, token before and width of attention, which is what no way of computing saves. Within the limits of each card (`internal/test/gpucost`), none of which has been measured here:\n")
 	line("| card | product in BF16 | in TF32 | copies | a launch | between two kernels |")
 	line("|---|---:|---:|---:|---:|---:|")
 	for _, c := range gpucost.Cards {

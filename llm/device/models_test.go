@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/llm/model"
 )
 

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/llmtest"
-	"github.com/goggml/ggml/internal/refmath"
+	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/infer"

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )

@@ -3,7 +3,7 @@ package train_test
 import (
 	"testing"
 
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 func TestMain(m *testing.M) { optest.Main(m) }

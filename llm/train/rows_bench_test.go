@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/benchmodel"
-	"github.com/goggml/ggml/internal/llmtest"
+	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml/internal/pages"
+	"github.com/goggml/ggml/internal/test/pages"
 )
 
 func TestPages(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	generated "github.com/goggml/ggml/internal/pages"
+	generated "github.com/goggml/ggml/internal/test/pages"
 )
 
 // A table has the cells of its rows by the names of columns.

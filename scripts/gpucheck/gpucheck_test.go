@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/optest"
+	"github.com/goggml/ggml/internal/test/optest"
 )
 
 // programKey makes the test binary the program: parts are processes of their own.

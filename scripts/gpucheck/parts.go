@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/benchmodel"
+	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/llm/arch"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/gpucost"
+	"github.com/goggml/ggml/internal/test/gpucost"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"

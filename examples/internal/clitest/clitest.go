@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/internal/testhook"
-	"github.com/goggml/ggml/internal/testutil"
 )
 
 // Main is [testutil.Main] for tests that start programs: each name is a command

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/goggml/ggml/internal/testutil"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // A failure is a finding with the calls of its round, up to it.

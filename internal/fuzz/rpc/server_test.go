@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/baseline"
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/baseline"
+	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/internal/testhook"
-	"github.com/goggml/ggml/internal/testutil"
 	"github.com/goggml/ggml/rpc"
 )
 

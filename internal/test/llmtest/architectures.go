@@ -1,0 +1,390 @@
+package llmtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/llm/arch"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// A tinyArch is the smallest model of an architecture that has all that is special
+// about it, as converters of files write it.
+type tinyArch struct {
+	arch     string         // "" is the name of the model
+	keys     map[string]any // without the architecture's name
+	bare     map[string]any // whose names are all
+	layers   int            // 0 stands for 2
+	headSize int            // 0 stands for 8
+	kvHeads  int            // 0 stands for 2
+	widen    int            // factor of the width of all matrices; 0 stands for 1
+	fusedQKV bool
+	tied     bool
+	// fusedGateUp: the first feed-forward network has twice the rows. blocks begins the names of blocks.
+	fusedGateUp bool
+	blocks      string
+	like        string             // another that has all its parts
+	gelu        bool               // stock llama.cpp looks its activation up in a table
+	noValues    []bool             // layers whose values are their keys
+	has         []string           // tensors that others of the architecture lack
+	optional    []string           // weights, in each layer
+	noStock     bool               // stock llama.cpp reads no tiny model of the architecture
+	seed        uint64             // of the values
+	factors     map[string]float64 // of the values of kinds of weights; nil for none
+	notStock    []string           // of these, those that stock llama.cpp 0.7.0 does not read
+}
+
+// LongContext is the context from which on a model with two kinds of RoPE factors has
+// those for long ones.
+const LongContext = 17
+
+func biases(matrices ...string) []string { return suffixed(matrices, ".bias") }
+
+func scales(matrices ...string) []string { return suffixed(matrices, ".scale") }
+
+// experts are keys of a mixture, and others.
+func experts(keys map[string]any) map[string]any {
+	return merged(map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}, keys)
+}
+
+func suffixed(names []string, suffix string) []string {
+	for i := range names {
+		names[i] += suffix
+	}
+	return names
+}
+
+// TestedArchitectures are the models that a test of each goes through: those that have all parts between them, with -short some
+// that have the kinds of layers, and where GOGGML_ALL_ARCHITECTURES is set, in make fuzz, all.
+func TestedArchitectures() []string {
+	switch {
+	case os.Getenv("GOGGML_ALL_ARCHITECTURES") != "":
+		return models()
+	case testing.Short():
+		return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
+	}
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].like != "" })
+}
+
+// FewArchitectures are some that have the kinds of parts between them, for tests of what is around
+// the parts.
+func FewArchitectures() []string {
+	return []string{"bloom", "cohere2", "deci", "gemma3", "gpt-oss", "gpt2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2moe", "qwen3moe", "smollm3"}
+}
+
+// StockArchitectures lists the models that stock llama.cpp reads.
+func StockArchitectures() []string {
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].noStock })
+}
+
+// LooksUpGELU reports whether ggml's CPU backend computes an architecture by a table of F16, which
+// takes an input that may be another than in float64.
+func LooksUpGELU(name string) bool { return tinyArchs[name].gelu }
+
+// Architectures lists those that [ArchModel] makes models of.
+func Architectures() []string {
+	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].arch != "" })
+}
+
+// models lists the names of tiny models. An architecture has one of its name, and may have others.
+func models() []string { return slices.Sorted(maps.Keys(tinyArchs)) }
+
+// ArchModel loads a tiny random model of an architecture, whose matrices have the type.
+func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
+	t.Helper()
+	m, err := model.Load(ArchFile(t, name, typ), model.LoadOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// DividesByLength reports whether a model divides what it reads of a state by its length, or what it writes: the length may be
+// small, and roundings count for more then.
+func DividesByLength(m *model.Model) bool {
+	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
+		return slices.ContainsFunc(l, func(r arch.Residual) bool {
+			scan, _ := r.Part.(arch.Mamba)
+			_, rule := r.Part.(arch.DeltaNet)
+			return rule || scan.Norms
+		})
+	})
+}
+
+// ArchTokens are the tokens whose logits by stock llama.cpp are in testdata, for contexts beyond
+// [LongContext].
+func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
+
+// ArchFile writes the file of [ArchModel]. Rows hold whole blocks of types of up to 32 elements.
+func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
+	require.Contains(t, tinyArchs, name)
+	return tinyArchs[name].write(t, name, only(typ))
+}
+
+// only gives all matrices a type.
+func only(typ ggml.Type) func(*arch.Weight) ggml.Type {
+	return func(*arch.Weight) ggml.Type { return typ }
+}
+
+// ExpertTypes lists architectures with a type for experts and one for the other matrices, as files have
+// them; with -short only gpt-oss.
+func ExpertTypes() []ExpertsOfType {
+	list := []ExpertsOfType{{"gpt-oss", ggml.MXFP4, ggml.BF16}, {"gpt-oss", ggml.NVFP4, ggml.BF16}}
+	if testing.Short() {
+		return list
+	}
+	for _, typ := range []ggml.Type{ggml.MXFP4, ggml.Q4_0, ggml.IQ4NL, ggml.IQ4XS, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K, ggml.F16} {
+		list = append(list, ExpertsOfType{"qwen3moe", typ, ggml.Q8_0})
+	}
+	return list
+}
+
+// ExpertsOfType is one of [ExpertTypes].
+type ExpertsOfType struct {
+	Arch            string
+	Experts, Others ggml.Type
+}
+
+// Load loads a tiny model, whose rows hold whole blocks of every type.
+func (e ExpertsOfType) Load(t testing.TB, o model.LoadOptions) *model.Model {
+	t.Helper()
+	a := tinyArchs[e.Arch]
+	a.widen = 8
+	m, err := model.Load(a.write(t, e.Arch, func(w *arch.Weight) ggml.Type {
+		switch {
+		case !w.IsConvertible():
+			return ggml.F32
+		case w.Role == arch.ExpertMatrices:
+			return e.Experts
+		}
+		return e.Others
+	}), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others. Rows
+// hold whole blocks of the type.
+func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
+	a := tinyArchs[name]
+	if typ.BlockSize() > 32 {
+		a.widen = 8
+	}
+	a.chooseAll()
+	return a.write(t, name, only(typ))
+}
+
+// chooseAll makes a mixture choose all experts.
+func (a *tinyArch) chooseAll() {
+	a.keys = maps.Clone(a.keys)
+	for key := range a.keys {
+		if n, ok := a.keys[strings.Replace(key, "used_count", "count", 1)]; ok {
+			a.keys[key] = n
+		}
+	}
+}
+
+// WideArchFile is ArchFile with rows that hold whole blocks of every type.
+func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
+	t.Helper()
+	a := tinyArchs[name]
+	a.widen = 8
+	return a.write(t, name, only(typ))
+}
+
+// StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
+func StockArchFile(t testing.TB, name string) (path string) {
+	t.Helper()
+	return tinyArchs[name].forStock().write(t, name, only(ggml.F32))
+}
+
+// WideStockArchFile is StockArchFile with rows that hold whole blocks of every type, values that depend on a seed, and a long
+// context.
+func WideStockArchFile(t testing.TB, name string, seed uint64) (path string) {
+	t.Helper()
+	a := tinyArchs[name].forStock()
+	a.factors = maps.Clone(a.factors)
+	for kind := range a.factors {
+		a.factors[kind] /= 2 // wider networks and heads make more of roundings
+	}
+	a.widen, a.seed, a.keys = 8, seed, merged(map[string]any{"context_length": uint32(1024)}, a.keys)
+	a.chooseAll() // by rounded inputs a router may choose others
+	return a.write(t, name, only(ggml.F32))
+}
+
+// forStock lacks what stock llama.cpp does not read.
+func (a tinyArch) forStock() tinyArch {
+	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
+	return a
+}
+
+func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggml.Type) (path string) {
+	t.Helper()
+	g := a.describe(t, name)
+	defer g.Close()
+	for _, w := range a.weights(t, name) {
+		addWeight(t, g, w, typeOf(w.Weight))
+	}
+	path = filepath.Join(t.TempDir(), name+".gguf")
+	require.NoError(t, g.WriteFile(path))
+	return path
+}
+
+const tinyVocab, tinyEmbd = 40, 32
+
+// widthKeys match the keys of matrix widths.
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size)$`)
+
+func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
+
+// widened returns a wider value of a key: one width, or the widths of all layers.
+func (a tinyArch) widened(value any) any {
+	switch value := value.(type) {
+	case uint32:
+		return a.width(int(value))
+	case []uint32:
+		widths := make([]uint32, len(value))
+		for i, n := range value {
+			widths[i] = a.width(int(n))
+		}
+		return widths
+	}
+	return value
+}
+
+// describe begins a file with the keys.
+func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
+	t.Helper()
+	g, err := ggml.NewGGUF()
+	require.NoError(t, err)
+	head := a.width(cmp.Or(a.headSize, 8))
+	keys := map[string]any{
+		"context_length": uint32(64), "vocab_size": uint32(tinyVocab), "embedding_length": a.width(tinyEmbd), "feed_forward_length": a.width(64), "block_count": uint32(cmp.Or(a.layers, 2)),
+		"attention.head_count": uint32(4), "attention.head_count_kv": uint32(cmp.Or(a.kvHeads, 2)), "attention.key_length": head, "attention.value_length": head,
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.layer_norm_epsilon": float32(1e-5), "rope.dimension_count": head,
+	}
+	for key, value := range a.keys {
+		if widthKeys.MatchString(key) {
+			value = a.widened(value)
+		}
+		keys[key] = value
+	}
+	kind := cmp.Or(a.arch, name)
+	general := map[string]any{"general.architecture": kind, "general.name": "tiny " + name, "tokenizer.ggml.model": "no_vocab"}
+	for key, value := range keys {
+		general[kind+"."+key] = value
+	}
+	maps.Copy(general, a.bare)
+	for _, key := range slices.Sorted(maps.Keys(general)) { // sorted, so that the file always has equal bytes
+		require.NoError(t, g.Set(key, general[key]))
+	}
+	return g
+}
+
+// A tinyWeight is a tensor with its values.
+type tinyWeight struct {
+	*arch.Weight
+	values refmath.Tensor
+}
+
+// weights are those that the architecture declares, and of the optional ones the listed: norms, scales and factors around
+// 1, matrices normal with deviation 1/√in, biases with 1/2. Equal seeds give equal weights.
+func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
+	t.Helper()
+	g := a.describe(t, name) // by tensors a file says how large the vocabulary is, and what is fused
+	defer g.Close()
+	present := []string{"token_embd.weight"}
+	if !a.tied {
+		present = append(present, "output.weight")
+	}
+	if a.fusedQKV {
+		heads, _ := a.keys["attention.head_count_kv"].([]uint32)
+		first := max(0, slices.IndexFunc(heads, func(n uint32) bool { return n > 0 })) // layer with attention
+		present = append(present, fmt.Sprintf("blk.%d.attn_qkv.weight", first))
+	}
+	for i, absent := range a.noValues {
+		present = append(present, fmt.Sprintf("blk.%d.attn_k.weight", i))
+		if !absent {
+			present = append(present, fmt.Sprintf("blk.%d.attn_v.weight", i))
+		}
+	}
+	embd := int64(a.width(tinyEmbd))
+	shapes := map[string][]int64{}
+	if a.fusedGateUp {
+		present = append(present, "blk.0.ffn_up.weight")
+		shapes["blk.0.ffn_up.weight"] = []int64{embd, 2 * int64(a.width(64))}
+	}
+	for _, kind := range a.has {
+		present = append(present, a.blocks+"blk.0."+kind+".weight")
+	}
+	never := func(io.Writer) error { return errors.ErrUnsupported }
+	for _, tensor := range present {
+		shape := shapes[tensor]
+		if shape == nil {
+			shape = []int64{embd, tinyVocab}
+		}
+		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: shape, Size: 4 * shape[0] * shape[1]}, never))
+	}
+	c, err := arch.ReadConfig(g)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 1+a.seed))
+	model, err := arch.Resolve(c)
+	require.NoError(t, err)
+	declared := slices.SortedFunc(slices.Values(model.Weights()), func(x, y *arch.Weight) int { return strings.Compare(x.Name, y.Name) })
+	for _, w := range declared {
+		if w.Optional && !slices.Contains(a.optional, inLayer.ReplaceAllString(w.Name, "")) {
+			continue
+		}
+		var values refmath.Tensor
+		switch {
+		case w.Role == arch.Bias:
+			values = refmath.Normal(rng, 0.5, w.Shape...)
+		case w.Role == arch.Decay:
+			values = refmath.Uniform(rng, -1.5, -0.5, w.Shape...)
+		case len(w.Shape) == 1 || w.Role == arch.Norm:
+			values = refmath.Uniform(rng, 0.5, 1.5, w.Shape...)
+		default:
+			values = refmath.Normal(rng, 1/math.Sqrt(float64(w.Shape[0])), w.Shape...)
+		}
+		if factor, ok := a.factors[w.Kind]; ok {
+			values = refmath.Scale(values, factor)
+		}
+		list = append(list, tinyWeight{w, values})
+	}
+	return list
+}
+
+var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
+
+// addWeight adds a matrix in a type, or a vector in F32.
+func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
+	t.Helper()
+	ne, shape := w.values.Ne, w.Shape
+	if len(shape) == 1 || !w.Role.CanHave(typ) || w.KeepType && ne[0]%typ.BlockSize() != 0 {
+		typ = ggml.F32
+	}
+	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])
+	require.NoError(t, ggml.Quantize(raw, typ, w.values.Float32(), ggml.QuantizeOptions{RowLen: int(ne[0])}))
+	info := ggml.GGUFTensor{Name: w.Name, Type: typ, Shape: shape, Size: int64(len(raw))}
+	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error {
+		_, err := w.Write(raw)
+		return err
+	}))
+}

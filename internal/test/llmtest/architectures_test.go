@@ -1,0 +1,27 @@
+package llmtest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// Of each architecture there is a model whose rows hold whole blocks of every type.
+func TestWideArchFile(t *testing.T) {
+	for _, name := range llmtest.TestedArchitectures() {
+		t.Run(name, func(t *testing.T) {
+			m, err := model.Load(llmtest.WideArchFile(t, name, ggml.F32), model.LoadOptions{})
+			require.NoError(t, err)
+			defer m.Close()
+			for w := range m.Weights() {
+				if m.Architecture().Weight(w.Name()).IsConvertible() && w.NumDims() > 1 {
+					require.Zero(t, w.Dim(0)%ggml.Q4_K.BlockSize(), w.Name())
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+// Package nativetest has ops in C by which the hook for native ops is tested and
+// shown: [SumSquares] makes a tensor, [Scale] changes one in place. [Throw] throws an exception of C++, as plugins for GPUs do.
+package nativetest
+
+// #cgo linux CFLAGS: -I${SRCDIR}/../../../ggml/include -fexceptions
+// #cgo linux LDFLAGS: -L${SRCDIR}/../../../ggml/lib -Wl,-rpath,${SRCDIR}/../../../ggml/lib
+// #cgo linux LDFLAGS: -Wl,--disable-new-dtags -Wl,--allow-shlib-undefined
+// #cgo linux LDFLAGS: -lggml-base
+// #cgo darwin pkg-config: ggml
+// #cgo darwin LDFLAGS: -lggml-base
+// #include "nativetest.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+var sumSquares = &ggml.NativeOp{
+	Name: "sum_squares_of_rows",
+	Func: unsafe.Pointer(C.sum_squares_of_rows),
+	FLOPs: func(_ [ggml.MaxDims]int64, operands [][ggml.MaxDims]int64) float64 {
+		return 2 * float64(operands[0][0]) * float64(operands[0][1])
+	},
+}
+
+// SumSquares adds up the squares of each row: x [n, rows], F32 → [1, rows], F32.
+func SumSquares(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
+	return c.BuildOp("sum_squares_of_rows", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.RequireType("x", x, ggml.F32)
+		b.RequireContiguous("x", x)
+		b.Require(x.NumDims() <= 2, "x must be a matrix, it has %d dimensions", x.NumDims())
+		return b.Native(sumSquares, nil, ggml.F32, 1, x.Dim(1))
+	})
+}
+
+var scale = &ggml.NativeOp{Name: "scale_by_param", Func: unsafe.Pointer(C.scale_by_param)}
+
+// Scale multiplies x by a factor, in place: x [ne0, …], F32, contiguous.
+func Scale(c *ggml.Context, x *ggml.Tensor, factor float32) *ggml.Tensor {
+	return c.BuildOp("scale_by_param", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		b.RequireType("x", x, ggml.F32)
+		b.RequireContiguous("x", x)
+		return b.NativeInPlace(scale, binary.NativeEndian.AppendUint32(nil, math.Float32bits(factor)))
+	})
+}
+
+// An Exception is one that [Throw] throws.
+type Exception uint32
+
+// The exceptions.
+const (
+	RuntimeError Exception = iota // a std::runtime_error that says "the device is lost"
+	BadAlloc                      // a std::bad_alloc
+	Number                        // an int, which says nothing
+)
+
+var throw = &ggml.NativeOp{Name: "throw", Func: unsafe.Pointer(C.throw_exception)}
+
+// Throw throws as it is computed.
+func Throw(c *ggml.Context, x *ggml.Tensor, what Exception) *ggml.Tensor {
+	return c.BuildOp("throw", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
+		return b.NativeInPlace(throw, binary.NativeEndian.AppendUint32(nil, uint32(what)))
+	})
+}
+
+// Left is how often what Throw throws has left a function of C, whose cleanup has run as a destructor of C++ does.
+func Left() int { return int(C.left) }
+
+// Function is the address of a function that no op of this package is made of.
+func Function() unsafe.Pointer { return unsafe.Pointer(C.does_nothing) }

@@ -1,0 +1,285 @@
+package optest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/refmath"
+)
+
+// A Layout is how an operand lies in memory.
+type Layout int
+
+const (
+	Contiguous Layout = iota
+	RowPadded         // contiguous rows, with a gap after each
+	Submatrix         // part of a larger tensor: contiguous rows, with gaps of several sizes
+	Permuted          // higher dimensions permuted: contiguous rows
+	Transposed        // all dimensions permuted
+)
+
+// What an op may take.
+var (
+	ContiguousOnly = []Layout{Contiguous}
+	UniformRows    = []Layout{Contiguous, RowPadded} // one stride for all rows
+	ContiguousRows = []Layout{Contiguous, RowPadded, Submatrix, Permuted}
+	AnyLayout      = []Layout{Contiguous, RowPadded, Submatrix, Permuted, Transposed}
+)
+
+// FloatTypes are those that most ops compute in.
+var FloatTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
+
+// SlowTypes take ggml up to seconds, once, to set up tables for quantising.
+var SlowTypes = []ggml.Type{ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S}
+
+// WeightTypes lists the types that a matrix can have; with -short, without [SlowTypes].
+func WeightTypes() []ggml.Type {
+	return quick(slices.DeleteFunc(ggml.Types(), func(t ggml.Type) bool { return !t.CanQuantize() }))
+}
+
+// quick leaves out [SlowTypes] with -short.
+func quick(types []ggml.Type) []ggml.Type {
+	if !testing.Short() {
+		return types
+	}
+	return slices.DeleteFunc(slices.Clone(types), func(t ggml.Type) bool { return slices.Contains(SlowTypes, t) })
+}
+
+// An Operand of a case: its values, type and layout.
+type Operand struct {
+	Values refmath.Tensor
+	Type   ggml.Type
+	Layout Layout
+	blocks []byte // of a quantised type, one row after the other
+}
+
+// As gives an operand another type and makes it contiguous, as the ops want of an operand that the case is not about.
+func (o Operand) As(t ggml.Type) Operand {
+	return Operand{Values: Rounded(o.Values, t), Type: t}
+}
+
+// A Draw makes the operands of one run of a case.
+type Draw struct {
+	*rand.Rand
+	Type    ggml.Type // of the case's run
+	Layouts []Layout
+	block   int64 // for shapes alone: what rows are multiples of, whatever the type
+}
+
+// NewDraw draws contiguous operands, the same for each seed.
+func NewDraw(seed uint64, typ ggml.Type) *Draw {
+	return &Draw{Rand: RNG(seed), Type: typ, Layouts: ContiguousOnly}
+}
+
+// RNG is a generator with a seed.
+func RNG(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
+
+// Shape draws four sizes; ones and sizes that are no multiple of a vector register's are frequent.
+func (d *Draw) Shape() [4]int64 {
+	rows := []int64{1, 1, 2, 3, 5}
+	pick := func() int64 { return rows[d.IntN(len(rows))] }
+	return [4]int64{d.RowLen(70), pick(), pick(), pick()}
+}
+
+// Block returns the number that divides the lengths of rows.
+func (d *Draw) Block() int64 { return max(d.block, d.Type.BlockSize()) }
+
+// RowLen draws the length of a row: blocks of the type, or at most n elements.
+func (d *Draw) RowLen(n int64) int64 {
+	if block := d.Block(); block > 1 {
+		return block * d.Size(2)
+	}
+	return d.Size(n)
+}
+
+// K draws the length of a dot product.
+func (d *Draw) K() int64 { return d.RowLen(90) }
+
+// Size draws a size from 1 to most.
+func (d *Draw) Size(most int64) int64 { return 1 + d.Int64N(most) }
+
+// Layout draws one of the case's layouts.
+func (d *Draw) Layout() Layout { return d.Layouts[d.IntN(len(d.Layouts))] }
+
+// Normal draws an operand of the run's type and one of the case's layouts.
+func (d *Draw) Normal(ne ...int64) Operand { return d.Operand(refmath.Normal(d.Rand, 1, ne...)) }
+
+// Uniform is [Draw.Normal] with evenly distributed values.
+func (d *Draw) Uniform(lo, hi float64, ne ...int64) Operand {
+	return d.Operand(refmath.Uniform(d.Rand, lo, hi, ne...))
+}
+
+// Operand gives values the run's type and one of the case's layouts. In a quantised type, they are other values.
+func (d *Draw) Operand(v refmath.Tensor) Operand {
+	if d.Type.IsQuantized() && d.block == 0 {
+		return d.quantized(v.Ne)
+	}
+	if integer(d.Type) {
+		v = refmath.Map(v, func(x float64) float64 { return math.Trunc(20 * x) })
+	}
+	return Operand{Values: Rounded(v, d.Type), Type: d.Type, Layout: d.Layout()}
+}
+
+// quantized draws blocks of the run's type.
+func (d *Draw) quantized(ne [4]int64) Operand {
+	pool := blocksOf(d.Type)
+	o := Operand{Values: refmath.New(ne[:]...), Type: d.Type, Layout: d.Layout()}
+	size, n := int(d.Type.BlockBytes()), int(d.Type.BlockSize())
+	for i := 0; i < o.Values.Len(); i += n {
+		k := d.IntN(len(pool.bytes) / size)
+		o.blocks = append(o.blocks, pool.bytes[k*size:(k+1)*size]...)
+		for j, x := range pool.values[k*n : (k+1)*n] {
+			o.Values.Data[i+j] = float64(x)
+		}
+	}
+	return o
+}
+
+// F32 draws a contiguous F32 operand in a case of another type.
+func (d *Draw) F32(ne ...int64) Operand {
+	return Operand{Values: refmath.Normal(d.Rand, 1, ne...), Type: ggml.F32}
+}
+
+// Indices draws whole numbers below n.
+func (d *Draw) Indices(n int64, ne ...int64) Operand {
+	v := refmath.New(ne...)
+	for i := range v.Data {
+		v.Data[i] = float64(d.Int64N(n))
+	}
+	return Operand{Values: v, Type: ggml.I32}
+}
+
+// Choices draws, for each of n tokens, k indices below count that differ, as a router does: I32 [k, n].
+func (d *Draw) Choices(count, k, n int64) Operand {
+	v := refmath.New(k, n)
+	for i := range n {
+		for j, c := range d.Perm(int(count))[:k] {
+			v.Data[i*k+int64(j)] = float64(c)
+		}
+	}
+	return Operand{Values: v, Type: ggml.I32}
+}
+
+// integer reports whether the type is one of integers.
+func integer(t ggml.Type) bool {
+	return t == ggml.I8 || t == ggml.I16 || t == ggml.I32 || t == ggml.I64
+}
+
+// Rounded gives the values that remain in a tensor of the type.
+func Rounded(v refmath.Tensor, t ggml.Type) refmath.Tensor {
+	switch {
+	case t == ggml.F16:
+		return refmath.RoundF16(v)
+	case t == ggml.BF16:
+		return refmath.RoundBF16(v)
+	}
+	return v
+}
+
+func describe(operands []Operand) string {
+	s := ""
+	for _, o := range operands {
+		s += fmt.Sprintf("%v%v layout %d; ", o.Type, o.Values.Ne, o.Layout)
+	}
+	return s
+}
+
+// place makes the tensor of an operand in its layout.
+func (o Operand) place(c *ggml.Context) *ggml.Tensor {
+	ne := o.Values.Ne
+	switch {
+	case o.Layout == RowPadded && ne[1] == 1:
+		// ggml takes equal strides of single rows for unequal ones.
+	case o.Layout == RowPadded:
+		whole := c.NewTensor(o.Type, ne[0]+3*o.Type.BlockSize(), ne[1], ne[2], ne[3])
+		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, 2*o.Type.BlockBytes())
+	case o.Layout == Submatrix:
+		whole := c.NewTensor(o.Type, ne[0]+3*o.Type.BlockSize(), ne[1]+1, ne[2]+2, ne[3])
+		offset := whole.Stride(2) + whole.Stride(1) + o.Type.BlockBytes()
+		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, offset)
+	case o.Layout == Permuted:
+		return c.Permute(c.NewTensor(o.Type, ne[0], ne[3], ne[1], ne[2]), [4]int{0, 3, 1, 2})
+	case o.Layout == Transposed:
+		return c.Permute(c.NewTensor(o.Type, ne[2], ne[0], ne[3], ne[1]), [4]int{2, 0, 3, 1})
+	}
+	return c.NewTensor(o.Type, ne[:]...)
+}
+
+func valuesOf(operands []Operand) []refmath.Tensor {
+	values := make([]refmath.Tensor, len(operands))
+	for i, o := range operands {
+		values[i] = o.Values
+	}
+	return values
+}
+
+// Write puts the values into a tensor of the same type and shape, whatever its layout.
+func (o Operand) Write(t testing.TB, x *ggml.Tensor) {
+	v := o.Values
+	switch {
+	case o.blocks != nil:
+		row := o.Type.RowSize(v.Ne[0])
+		for i := range v.Rows() {
+			i1, i2, i3 := i%v.Ne[1], i/v.Ne[1]%v.Ne[2], i/v.Ne[1]/v.Ne[2]
+			at := i1*x.Stride(1) + i2*x.Stride(2) + i3*x.Stride(3)
+			require.NoError(t, Err(x.WriteAt(o.blocks[i*row:(i+1)*row], at)))
+		}
+	case o.Type == ggml.I8:
+		require.NoError(t, ggml.Write(x, elements[int8](v)))
+	case o.Type == ggml.I16:
+		require.NoError(t, ggml.Write(x, elements[int16](v)))
+	case o.Type == ggml.I32:
+		require.NoError(t, ggml.Write(x, elements[int32](v)))
+	case o.Type == ggml.I64:
+		require.NoError(t, ggml.Write(x, elements[int64](v)))
+	case o.Type == ggml.F64:
+		require.NoError(t, ggml.Write(x, v.Data))
+	default:
+		require.NoError(t, x.SetFloat32s(v.Float32()))
+	}
+}
+
+func elements[T int8 | int16 | int32 | int64](v refmath.Tensor) []T {
+	out := make([]T, v.Len())
+	for i, x := range v.Data {
+		out[i] = T(x)
+	}
+	return out
+}
+
+// Values reads a tensor of any type.
+func Values(t testing.TB, x *ggml.Tensor) []float32 {
+	t.Helper()
+	switch x.Type() {
+	case ggml.I8:
+		return read[int8](t, x)
+	case ggml.I16:
+		return read[int16](t, x)
+	case ggml.I32:
+		return read[int32](t, x)
+	case ggml.I64:
+		return read[int64](t, x)
+	case ggml.F64:
+		return read[float64](t, x)
+	}
+	v, err := x.Float32s()
+	require.NoError(t, err)
+	return v
+}
+
+func read[T int8 | int16 | int32 | int64 | float64](t testing.TB, x *ggml.Tensor) []float32 {
+	t.Helper()
+	v, err := ggml.Read[T](x)
+	require.NoError(t, err)
+	out := make([]float32, len(v))
+	for i, n := range v {
+		out[i] = float32(n)
+	}
+	return out
+}
