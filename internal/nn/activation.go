@@ -52,25 +52,25 @@ func (t *Tape) Clamp(x *Value, limit float32) *Value {
 	})
 }
 
-// ReLU is max(x, 0).
+// ReLU returns max(x, 0).
 func (t *Tape) ReLU(x *Value) *Value {
 	x = t.Contiguous(x)
 	return t.unary(x, t.C.Relu(x.T), func() *ggml.Tensor { return t.C.Step(x.T) })
 }
 
-// ClampAbove is min(x, limit).
+// ClampAbove returns min(x, limit).
 func (t *Tape) ClampAbove(x *Value, limit float32) *Value {
 	x = t.Contiguous(x)
 	c := t.C
 	return t.unary(x, c.Clamp(x.T, -math.MaxFloat32, limit), func() *ggml.Tensor { return c.Step(c.ScaleBias(x.T, -1, limit)) })
 }
 
-// AddOne is x + 1.
+// AddOne returns x + 1.
 func (t *Tape) AddOne(x *Value) *Value {
 	return t.Op(t.C.ScaleBias(x.T, 1, 1), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, x)
 }
 
-// Contiguous is x, or a copy of it where it is a part of rows.
+// Contiguous returns x, or a copy if x is a part of rows.
 func (t *Tape) Contiguous(x *Value) *Value {
 	y := contiguous(t.C, x.T)
 	if y == x.T {
@@ -79,7 +79,7 @@ func (t *Tape) Contiguous(x *Value) *Value {
 	return t.reshape(x, y)
 }
 
-// unary is y, made of x element by element, with its slope.
+// unary returns a value for y, an elementwise function of x with the given slope.
 func (t *Tape) unary(x *Value, y *ggml.Tensor, slope func() *ggml.Tensor) *Value {
 	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Mul(dy, slope())} }, x)
 }

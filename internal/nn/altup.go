@@ -27,8 +27,8 @@ func (t *Tape) Mix(x, coefficients *Value) *Value {
 	}, x, coefficients)
 }
 
-// Sparse keeps what of each column of x [m, n] lies above its mean by so many standard deviations, less that bound; all else
-// becomes 0 (the Gaussian top-k of Gemma 3n).
+// Sparse returns max(0, x − mean − deviations · standard deviation) for each column of x [m, n] (the Gaussian top-k of
+// Gemma 3n).
 func (t *Tape) Sparse(x *Value, deviations float32) *Value {
 	c := t.C
 	x = t.Contiguous(x)

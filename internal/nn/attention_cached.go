@@ -2,14 +2,14 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// CachedOperands are queries [size, n, heads, slots] and what a cache has, [size, keys, kv heads, slots].
+// CachedOperands are queries [size, n, heads, slots] and the keys and values of a cache, [size, keys, kv heads, slots].
 type CachedOperands struct {
 	Q, K, V *ggml.Tensor
 	ggml.AttentionOptions
 }
 
-// CachedAttention is attention to a cache, [size, heads, n, slots], without gradients. The plain form multiplies, and has
-// all scores at once.
+// CachedAttention is attention to a cache, [size, heads, n, slots], without gradients. The plain form is two matrix
+// products, with all scores in memory at once.
 var CachedAttention = &Op[CachedOperands, *ggml.Tensor]{func(t *Tape, o CachedOperands) *ggml.Tensor {
 	c, v := t.C, o.V
 	scores := c.MulMat(o.K, o.Q).SetAccPrecision(ggml.PrecisionF32) // [keys, n, heads, slots]
@@ -23,7 +23,7 @@ var CachedAttention = &Op[CachedOperands, *ggml.Tensor]{func(t *Tape, o CachedOp
 	return byToken(c, mulMat(c, transposed(c, v), weights))
 }}
 
-// flashAttention is a row for devices that have the op for these heads and types. Sums are in F32.
+// flashAttention is a row for devices whose flash attention takes the heads and types. Sums are in F32.
 var flashAttention = CachedAttention.When(func(t *Tape, o CachedOperands) bool {
 	return t.Lowering.Supports == nil || t.Lowering.Supports(flash(t, o))
 }, flash)

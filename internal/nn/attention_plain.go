@@ -16,7 +16,7 @@ func queryBlock(a AttentionOperands) int64 {
 	if a.Bidirectional {
 		return most // nothing is masked
 	}
-	keys, heads := max(1, a.Q.Dim(2)), max(1, a.Q.Dim(1)*a.Q.Dim(3)) // 0 of tensors that failed
+	keys, heads := max(1, a.Q.Dim(2)), max(1, a.Q.Dim(1)*a.Q.Dim(3)) // 0 if an op failed
 	if a.Window != 0 {
 		keys = min(keys, a.Window+most)
 	}
@@ -24,19 +24,19 @@ func queryBlock(a AttentionOperands) int64 {
 	return min(most, max(least, block))
 }
 
-// powerOf2 is the largest one whose power of n is no more than x, at least 1.
+// powerOf2 returns the largest power of two p with pⁿ ≤ x, at least 1.
 func powerOf2(x int64, n int) int64 { return 1 << (max(0, bits.Len64(uint64(x))-1) / n) }
 
 // A scoreBlock is the attention of the queries [from, to) to the keys [first, end).
 type scoreBlock struct {
 	from, to, first, end int64
 	q, k, v              *ggml.Tensor // [size, n, heads, batch], [size, keys, kv heads, batch] each
-	bent                 *ggml.Tensor // scores between −1 and 1, where there is a softcap
+	bent                 *ggml.Tensor // tanh of the scores, with a softcap
 	weights              *ggml.Tensor // [keys, n, heads, batch]
 }
 
-// scoreBlocks calls f for each block, the last one first: it needs most memory, where
-// the others then fit.
+// scoreBlocks calls f for each block, the last one first: it needs most memory, and the
+// others then fit into it.
 func scoreBlocks(t *Tape, a AttentionOperands, f func(b *scoreBlock)) {
 	c := t.C
 	n, block := a.Q.Dim(2), queryBlock(a)
@@ -74,7 +74,7 @@ func byToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3}))
 }
 
-// keysFrom is the tokens [first, end) of x [size, tokens, heads, batch], as a view.
+// keysFrom returns a view of the tokens [first, end) of x [size, tokens, heads, batch].
 func keysFrom(c *ggml.Context, x *ggml.Tensor, first, end int64) *ggml.Tensor {
 	if first == 0 && end == x.Dim(1) {
 		return x
@@ -89,11 +89,11 @@ func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	return Result[AttentionGrads]{byToken(t.C, all.x), func(dy *ggml.Tensor) AttentionGrads { return attentionGrads(t, dy, a) }}
 }
 
-// attentionGrads computes the weights again, and from them
+// attentionGrads recomputes the weights P, and from them
 //
 //	dV = dY·Pᵀ, dP = Vᵀ·dY, dS = P ⊙ (dP − Σ P⊙dP) · scale, dQ = K·dS, dK = Q·dSᵀ
 //
-// The sink's weight is what the weights lack to 1; its own dP is 0.
+// The weight of a sink is 1 − ΣP; its dP is 0.
 func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
 	c, groups := t.C, a.K.Dim(1)
 	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
@@ -116,7 +116,7 @@ func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrad
 	return AttentionGrads{Q: byToken(c, q.x), K: byToken(c, k.x), V: byToken(c, v.x), Sinks: sinks}
 }
 
-// SoftMaxOperands are weights, their gradient, and the scale of their scores.
+// SoftMaxOperands are the weights, their gradient Dp, and the scale of the scores.
 type SoftMaxOperands struct {
 	Dp, Weights *ggml.Tensor
 	Scale       float32
@@ -150,8 +150,8 @@ func keysGrad(t *Tape, x, y *ggml.Tensor, groups int64) *ggml.Tensor {
 	return OuterProducts.Build(t, PairOperands{rows(x), rows(y)})
 }
 
-// blockRows are put together of blocks [size, tokens, heads, batch], the last one first, to x of all
-// tokens; like is of its size, [size, heads, n, batch].
+// blockRows joins blocks [size, tokens, heads, batch], given from the last to the first, to x of all
+// tokens. like has the dimensions of x, [size, heads, n, batch].
 type blockRows struct {
 	c       *ggml.Context
 	like, x *ggml.Tensor
@@ -167,7 +167,7 @@ func (r *blockRows) put(from int64, part *ggml.Tensor) {
 	r.x = r.c.SetInPlace(r.x, part, [3]int64{r.x.Stride(1), r.x.Stride(2), r.x.Stride(3)}, from*r.x.Stride(1))
 }
 
-// add adds to what there is.
+// add adds a block that begins at a token.
 func (r *blockRows) add(from int64, part *ggml.Tensor) {
 	if r.x == nil && r.isAll(part) {
 		r.x = part

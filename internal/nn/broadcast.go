@@ -2,13 +2,13 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// ScatterOperands are rows [n0, n] with their ids [n], and a tensor [n0, m] of the shape of the result.
+// ScatterOperands are rows [n0, n] with their ids [n]. Like has the shape of the result, [n0, m].
 type ScatterOperands struct{ Rows, IDs, Like *ggml.Tensor }
 
 // ScatterAdd adds up rows by their ids, to [n0, m]: the gradient of a lookup.
 var ScatterAdd = &Op[ScatterOperands, *ggml.Tensor]{plainScatterAdd}
 
-// SumOperands are X [n0, …], and a tensor [n0] of the shape of the result.
+// SumOperands are X [n0, …]. Like has the shape of the result, [n0].
 type SumOperands struct{ X, Like *ggml.Tensor }
 
 // SumColumns adds up X over all but ne0: the gradient of a vector that is repeated.

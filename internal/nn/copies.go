@@ -2,22 +2,22 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Copies keep frozen matrices a second time, as products take them: made once, instead of at each
-// use. What is not kept is nil.
+// Copies hold frozen matrices in the form that products need, converted once instead of at each use.
+// Each method returns nil if there is no such copy.
 type Copies interface {
-	// Matrix is a copy of W in the type of [Cast].
+	// Matrix returns W in the type of [Cast].
 	Matrix(w *ggml.Tensor) *ggml.Tensor
-	// Transposed is one of Wᵀ, which products that flow back multiply with.
+	// Transposed returns Wᵀ in that type, for the backward pass.
 	Transposed(w *ggml.Tensor) *ggml.Tensor
-	// Folded is [W|B₁|B₂…] [n_in + Σr, n_out] with the B of W's adapters, which follow the columns
-	// of W: one product adds up W's product and the adapters'.
+	// Folded returns [W|B₁|B₂…] [n_in + Σr, n_out], where the B of W's adapters follow the columns of
+	// W: one product sums W's product and the adapters'.
 	Folded(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
-	// FoldedTransposed is [Wᵀ|A₁ᵀ|A₂ᵀ…] [n_out + Σr, n_in].
+	// FoldedTransposed returns [Wᵀ|A₁ᵀ|A₂ᵀ…] [n_out + Σr, n_in].
 	FoldedTransposed(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
 }
 
-// hasCopies reports whether there may be copies of a matrix: the lowering takes them, it is frozen, and
-// products with it are not exact.
+// hasCopies reports whether products of m use copies: the lowering takes them, the matrix is frozen, and
+// its products need not be exact.
 func (t *Tape) hasCopies(m Matrix) bool {
 	return t.Copies != nil && t.Lowering.TakesCopies && !m.Exact && !t.Trains(m.W)
 }

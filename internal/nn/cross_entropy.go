@@ -8,12 +8,12 @@ type CrossEntropyOperands struct {
 	Labels, Weights TokenInput
 }
 
-// A TokenInput is an input of a number for each token of a chunk [1, n]: one of its own, or where a kernel
-// asks for a part of one that chunks share. A device waits for each input that it copies.
+// A TokenInput returns an input with a number for each token of a chunk [1, n]: a view of one that all chunks share,
+// or, for kernels that need it, an input of its own. Copying an input makes a device wait.
 type TokenInput func(shared bool) *ggml.Tensor
 
-// Losses are those of tokens [n], with what makes the gradient of the logits in Σ weights · losses, which it may
-// overwrite.
+// Losses are the losses Y of tokens [n]. Grad returns the gradient of the logits in Σ weights · losses; it may
+// overwrite the logits.
 type Losses struct {
 	Y    *ggml.Tensor
 	Grad func() *ggml.Tensor
@@ -22,9 +22,9 @@ type Losses struct {
 // CrossEntropy is −log softmax(logits)[label] of each token.
 var CrossEntropy = &Op[CrossEntropyOperands, Losses]{plainCrossEntropy}
 
-// plainCrossEntropy is log Σ exp(logit) less the label's logit, which stays exact however small
-// the label's probability is: the former is found by the likeliest token, whose
-// probability has a logarithm.
+// plainCrossEntropy computes log Σ exp(logit) − logit[label], which stays exact for any probability
+// of the label. The first term follows from the likeliest token, whose probability is not 0:
+// its logit less the logarithm of its softmax.
 func plainCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
 	c, z, labels, vocab, n := t.C, e.Logits, e.Labels(true), e.Logits.Dim(0), e.Logits.Dim(1)
 	entries := func(z *ggml.Tensor) *ggml.Tensor { return c.Reshape(z, 1, vocab, n) } // as rows, for look-ups

@@ -2,24 +2,24 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// The gated delta rule (arXiv 2412.06464) keeps a matrix S for each head, which is zero as a sample begins:
+// The gated delta rule (arXiv 2412.06464) keeps a matrix S for each head, zero at the start of a sample. For each token:
 //
 //	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
 //
-// for each token. Training computes it by chunks of tokens (arXiv 2406.06484): products of matrices inside of a
-// chunk, and a state from one to the next. On the way back all but the operands is computed again.
+// Training computes it by chunks of tokens (arXiv 2406.06484): matrix products inside a chunk, and a state from one
+// chunk to the next. The backward pass recomputes everything from the operands.
 
-// A DeltaRule are the operands of the gated delta rule.
+// A DeltaRule holds the operands of the gated delta rule.
 type DeltaRule struct {
 	Q, K    *Value // [size, k heads, n]; value head h uses key head h mod k heads
 	V       *Value // [size, heads, n]
 	G, Beta *Value // [heads, n]
 	Rows    int64  // of equal length
 	Packed  bool   // a row may hold several samples
-	Chunk   int64  // tokens of a chunk; 0 is chunkLength
+	Chunk   int64  // tokens of a chunk; 0: chunkLength
 }
 
-// GatedDelta is y [size, heads, n] of whole sequences, with the gradients of Q, K, V, G and Beta.
+// GatedDelta computes y [size, heads, n] of whole sequences, and the gradients of Q, K, V, G and Beta.
 var GatedDelta = &Op[DeltaRule, Result[[]*ggml.Tensor]]{func(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
 	f := t.deltaChunks(d)
 	return Result[[]*ggml.Tensor]{f.merge(f.output()), func(dy *ggml.Tensor) []*ggml.Tensor { return t.deltaGrads(d, dy) }}
@@ -44,7 +44,7 @@ func (t *Tape) GatedDeltaStep(d DeltaRule, states *ggml.Tensor, slots int64) (y 
 	return y, after
 }
 
-// scalars lays out the numbers of heads x [heads, n] as heads of one element, [1, heads, columns…].
+// scalars reshapes x [heads, n] to heads of one element, [1, heads, columns…].
 func (d DeltaRule) scalars(c *ggml.Context, x *Value, columns ...int64) *ggml.Tensor {
 	return c.Reshape(contiguous(c, x.T), append([]int64{1, d.V.T.Dim(1)}, columns...)...)
 }

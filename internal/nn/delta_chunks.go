@@ -6,20 +6,20 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// deltaChunks are the chunks of the delta rule, whose states are transposed, [size of k, size of v, chunks·rows, heads].
+// deltaChunks are the chunks of the delta rule. Their states are transposed, [size of k, size of v, chunks·rows, heads].
 type deltaChunks struct {
 	tokenChunks
 	q, k, v *ggml.Tensor
 	beta    *ggml.Tensor
 
-	kk     *ggml.Tensor // k·k of earlier and later tokens
-	seen   *ggml.Tensor // k·q of tokens up to their own, decayed
-	solve  *ggml.Tensor // the inverse of 1 + β·k·k of earlier tokens, decayed
-	fresh  *ggml.Tensor // what tokens would add without a state, [size of v, chunk, …]
-	reads  *ggml.Tensor // by what they read the state, to take that off
+	kk     *ggml.Tensor // K·Kᵀ, [earlier, later, …]
+	seen   *ggml.Tensor // K·Qᵀ ⊙ decay, lower triangle with the diagonal
+	solve  *ggml.Tensor // (I + tril(β ⊙ K·Kᵀ ⊙ decay, −1))⁻¹
+	fresh  *ggml.Tensor // values that tokens write with a state of zero, [size of v, chunk, …]
+	reads  *ggml.Tensor // keys by which tokens read the state before the chunk, [size of k, chunk, …]
 	kLeft  *ggml.Tensor // keys times left
-	added  *ggml.Tensor // what tokens add, [size of v, chunk, …]
-	states *ggml.Tensor // before each chunk
+	added  *ggml.Tensor // values that tokens write: fresh − state·reads, [size of v, chunk, …]
+	states *ggml.Tensor // state before each chunk
 }
 
 // deltaChunks computes the rule.
@@ -34,7 +34,7 @@ func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 	return f
 }
 
-// share repeats x of heads of keys for all heads.
+// share repeats x of key heads for all value heads.
 func (f *deltaChunks) share(x *ggml.Tensor, heads int64) *ggml.Tensor {
 	if x.Dim(3) == heads {
 		return x
@@ -42,9 +42,9 @@ func (f *deltaChunks) share(x *ggml.Tensor, heads int64) *ggml.Tensor {
 	return f.c.Repeat(x, x.Dim(0), x.Dim(1), x.Dim(2), heads)
 }
 
-// unshare adds up what share has repeated.
+// unshare sums over the heads that share a key head: the gradient of share.
 func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
-	if x.Dim(3) == kHeads { // none, too, of tensors that stand for a failure
+	if x.Dim(3) == kHeads { // also of a failed op's tensor, which has no heads
 		return contiguous(f.c, x)
 	}
 	a, b, n := x.Dim(0), x.Dim(1), x.Dim(2)
@@ -52,7 +52,7 @@ func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
 	return f.c.Reshape(sum, a, b, n, kHeads)
 }
 
-// inside computes what needs no state.
+// inside computes everything within chunks that needs no state.
 func (f *deltaChunks) inside() {
 	c, chunk := f.c, f.k.Dim(1)
 	f.kk = mulMat(c, f.k, f.k)
@@ -65,7 +65,7 @@ func (f *deltaChunks) inside() {
 	f.seen = c.Tri(c.Mul(mulMat(c, f.k, f.q), f.decay), ggml.LowerDiag)
 }
 
-// across goes from chunk to chunk.
+// across computes the states from chunk to chunk.
 func (f *deltaChunks) across() {
 	c, left := f.c, transposed(f.c, f.kLeft)
 	var added, states []*ggml.Tensor

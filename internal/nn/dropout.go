@@ -6,25 +6,25 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Dropout zeroes elements of what a trained pair of an adapter multiplies with, and scales the
-// others up: y = W·x + s·B·A·(x ⊙ mask), as PEFT does, with a mask for each pair and token. Pairs
-// of embeddings look up rows, and have no dropout.
+// A Dropout zeroes elements of the input of trained adapters and scales up the others, as PEFT
+// does: y = W·x + s·B·A·(x ⊙ mask), with a mask for each pair and token. Pairs of embeddings look
+// up rows, and have no dropout.
 //
-// Masks are inputs: devices share no random numbers, and what a checkpoint recomputes
-// needs the same ones. All of them would be larger than all activations together. So
-// there is a pool of them, and each token draws one from it for each pair.
+// Masks are inputs: devices have no common generator, and recomputation needs the same masks.
+// All masks together would be larger than all activations, so a pool holds some, and each token
+// draws one of them for each pair.
 type Dropout struct {
 	pool  *ggml.Tensor // F32 [numbers], the random factors
-	drawn *ggml.Tensor // I32 [n, pairs], the mask of each token, of those in the pool
+	drawn *ggml.Tensor // I32 [n, pairs], index in the pool of each token's mask
 	pairs []*ggml.Tensor
 }
 
-// poolMasks is how many masks the pool holds for the widest matrix; of narrower ones more.
-// Two tokens have the same mask of a pair with a probability of one in as many.
+// poolMasks is the number of masks in the pool for the widest matrix; there are more for narrower
+// ones. Two tokens have the same mask of a pair with probability 1/poolMasks.
 const poolMasks = 1024
 
-// NewDropout declares the inputs for n tokens and so many pairs, of matrices with up to
-// width inputs, each of which is dropped with probability p.
+// NewDropout declares the inputs for n tokens and a number of pairs, on matrices with up to width
+// inputs, each dropped with probability p.
 func (t *Tape) NewDropout(n, width int64, pairs int, p float32) *Dropout {
 	d := &Dropout{}
 	d.pool = Declare(t.Inputs, "dropout", ggml.F32, []int64{poolMasks * width}, func(f *Feed, x []float32) { f.Noise.pool(x, p) })
@@ -39,10 +39,10 @@ func (t *Tape) NewDropout(n, width int64, pairs int, p float32) *Dropout {
 	return d
 }
 
-// numMasks is the number of masks of a width in the pool, one after the other.
+// numMasks returns the number of masks of a width in the pool.
 func (d *Dropout) numMasks(width int64) int64 { return d.pool.Dim(0) / width }
 
-// Mask gives the factors on what a pair's A multiplies with, of each token, as they were drawn.
+// Mask returns the factors of each token's input to a pair's A, from the values of the inputs.
 func (d *Dropout) Mask(a *ggml.Tensor, pool []float32, drawn []int32) [][]float32 {
 	tokens, width := int(d.drawn.Dim(0)), int(a.Dim(0))
 	mask := make([][]float32, tokens)
@@ -52,7 +52,7 @@ func (d *Dropout) Mask(a *ggml.Tensor, pool []float32, drawn []int32) [][]float3
 	return mask
 }
 
-// column is the place of a pair in drawn.
+// column returns the column of a pair in drawn.
 func (d *Dropout) column(a *ggml.Tensor) int64 {
 	i := slices.Index(d.pairs, a)
 	if i < 0 {
@@ -62,8 +62,7 @@ func (d *Dropout) column(a *ggml.Tensor) int64 {
 	return int64(i)
 }
 
-// drop returns what a pair multiplies with instead of x [n_in, n], and the mask; x itself,
-// and nil, without dropout.
+// drop returns x ⊙ mask [n_in, n] and the mask; x and nil without dropout.
 func (d *Dropout) drop(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *ggml.Tensor) {
 	if mask = d.mask(t, p, x.T.Dim(0), x.T.Dim(1)); mask == nil {
 		return x, nil
@@ -81,7 +80,7 @@ func (d *Dropout) dropID(t *Tape, x *Value, p LoRAPair) (dropped *Value, mask *g
 	return &Value{T: t.C.Mul(mask, x.T), needsGrad: x.needsGrad}, mask
 }
 
-// mask has the factors on the inputs of a pair, of n tokens [n_in, n]; nil without dropout.
+// mask returns the factors of a pair's inputs [n_in, n]; nil without dropout.
 func (d *Dropout) mask(t *Tape, p LoRAPair, width, n int64) *ggml.Tensor {
 	if d == nil || !t.Trains(p.A) && !t.Trains(p.B) {
 		return nil

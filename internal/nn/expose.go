@@ -1,7 +1,7 @@
 package nn
 
-// Expose returns x, made by a function that may be a checkpoint, for functions after it. What they let flow back to x takes
-// part in the gradients of the function that made it.
+// Expose returns x, a result inside a checkpointed function, for use by later functions. Their gradients of x enter the
+// backward pass of the function that made it.
 func (t *Tape) Expose(x *Value) *Value {
 	if t.memo == nil {
 		return x
@@ -9,8 +9,7 @@ func (t *Tape) Expose(x *Value) *Value {
 	return t.memo.expose(t, x)
 }
 
-// expose keeps x at the first time. When the function is computed again, the gradient that has reached what was kept flows
-// to x.
+// expose keeps x in the forward pass. When the function is recomputed, the gradient of the kept value flows to x.
 func (m *memoCursor) expose(t *Tape, x *Value) *Value {
 	call := m.exposed
 	m.exposed++

@@ -27,7 +27,7 @@ func plainGLU(t *Tape, o GLUOperands) Result[GLUGrads] {
 	return gluBy(t, o, func(dy, gate *ggml.Tensor) *ggml.Tensor { return t.C.Mul(dy, activationSlope(t.C, o.Act, gate)) })
 }
 
-// gluBy takes its gradient through the activation by a function.
+// gluBy is GLU with a given gradient of the activation.
 func gluBy(t *Tape, o GLUOperands, activationGrad func(dy, gate *ggml.Tensor) *ggml.Tensor) Result[GLUGrads] {
 	c := t.C
 	return Result[GLUGrads]{c.GLUSplit(o.Act, o.Gate, o.Up), func(dy *ggml.Tensor) GLUGrads {

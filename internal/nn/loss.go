@@ -10,13 +10,12 @@ import (
 // TokenLosses are the results of a graph for each token.
 type TokenLosses struct {
 	losses    *ggml.Tensor   // F32 [n]
-	likeliest []*ggml.Tensor // I32, chunk by chunk; none in graphs with gradients, which nobody reads there
+	likeliest []*ggml.Tensor // I32, chunk by chunk; only in graphs without gradients
 }
 
-// CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its
-// gradient, so that the logits of the whole batch never exist. It goes through what
-// logits makes of a chunk, [vocab, tokens]. The losses are written to the first elements of into,
-// a tensor with memory of its own; nil makes one of the graph.
+// CrossEntropy computes the loss of x [n_embd, n] chunk by chunk, each with its gradient, so that
+// the logits of the whole batch never exist; logits returns a chunk's, [vocab, tokens]. The losses
+// go to the first elements of into, a tensor with its own memory, or to a new one if it is nil.
 func (t *Tape) CrossEntropy(x *Value, size int64, into *ggml.Tensor, logits func(t *Tape, x *Value) *Value) *TokenLosses {
 	l := &TokenLosses{}
 	if into != nil {
@@ -45,7 +44,7 @@ func (t *Tape) CrossEntropy(x *Value, size int64, into *ggml.Tensor, logits func
 	return l
 }
 
-// chunkLoss runs the chunk, of so many tokens, back before the next one starts.
+// chunkLoss runs a chunk forwards and backwards; tokens is the size of the batch.
 func (t *Tape) chunkLoss(x *Value, tokens int64, l *TokenLosses, logits func(t *Tape, x *Value) *Value) (losses, dx *ggml.Tensor) {
 	c, own := t.C, t.fork()
 	z := logits(own, x)
@@ -65,7 +64,7 @@ func (t *Tape) chunkLoss(x *Value, tokens int64, l *TokenLosses, logits func(t *
 	return loss.Y, own.gradient(x)
 }
 
-// targets are the labels of a chunk of all tokens, and the weights of their losses.
+// targets returns the labels of a chunk of n among all tokens, and the weights of their losses.
 func (t *Tape) targets(n, tokens int64) (labels, weights TokenInput) {
 	return tokenInput(t, "labels", ggml.I32, n, tokens, func(f *Feed) []int32 { return f.Targets }),
 		tokenInput(t, "weights", ggml.F32, n, tokens, func(f *Feed) []float32 { return f.Weights })
@@ -77,17 +76,17 @@ func tokenInput[T ggml.Element](t *Tape, name string, typ ggml.Type, n, tokens i
 		if !shared {
 			return Declare(t.Inputs, fmt.Sprintf("%s from %d", name, first), typ, []int64{1, n}, func(f *Feed, x []T) { copy(x, of(f)[first:]) })
 		}
-		all := t.constant(name, func() *ggml.Tensor { // a copy, which lies on the device
+		all := t.constant(name, func() *ggml.Tensor { // a copy on the device
 			return t.C.Cont(Declare(t.Inputs, name, typ, []int64{tokens}, func(f *Feed, x []T) { copy(x, of(f)) }))
 		})
 		return t.C.View(all, []int64{1, n}, nil, first*all.Stride(0))
 	}
 }
 
-// Losses are −log p(label) of each token, in nats.
+// Losses returns −log p(label) of each token, in nats.
 func (l *TokenLosses) Losses() ([]float32, error) { return ggml.Read[float32](l.losses) }
 
-// Likeliest is the most probable next token of each token, in a graph without gradients.
+// Likeliest returns the most probable next token of each token, in a graph without gradients.
 func (l *TokenLosses) Likeliest() ([]int32, error) {
 	if len(l.likeliest) == 0 {
 		return nil, errors.New("a graph with gradients has no likeliest tokens")

@@ -6,17 +6,17 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Stock is the table of the plain forms, of ops that every device of ggml has, as stock llama.cpp uses them: no op of
-// kernels, no OUT_PROD and no *_BACK. Products with quantised weights round x to 8 bits.
+// Stock returns the table of the plain forms: ops that every ggml device has, as stock llama.cpp uses them, without
+// package kernels, OUT_PROD and *_BACK. Products with quantised weights round x to 8 bits.
 func Stock() *Lowering {
 	l := &Lowering{Name: "stock", TakesCopies: true, AdamWResults: 2}
 	return l.With(flashAttention)
 }
 
-// StockTraining is [Stock] that dequantises weights before it multiplies: both ways go
-// through the same function. Products with frozen weights are in F32, or round both
-// operands to BF16 and add up in F32. Checkpoints compress nothing: what they would write
-// into is the CPU's. The device has the optional ops.
+// StockTraining returns [Stock] with dequantised weights, so that the backward pass differentiates
+// the function that the forward pass computes. Products with frozen weights are in F32, or round
+// both operands to BF16 and sum in F32. Checkpoints are not compressed, since that writes into
+// memory of the CPU. has are the optional ops of the device.
 func StockTraining(compute ggml.Type, has OptionalOps) (*Lowering, error) {
 	l := Stock().With(MatMul.By(matMulDequantised), MatMulID.By(matMulIDDequantised)).With(has.rows()...)
 	switch compute {

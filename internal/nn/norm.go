@@ -6,13 +6,12 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Norm has the operands of a norm over ne0 beside the vectors. It may have neither weight nor
-// bias.
+// A Norm holds the parameters of a norm over ne0. Weight and bias are optional.
 type Norm struct {
 	Layer        bool // LayerNorm (arXiv 1607.06450); RMSNorm (arXiv 1910.07467) otherwise
 	Weight, Bias *ggml.Tensor
 	Eps          float32
-	// Groups of elements are normalised each, by an RMSNorm; 0 and 1 stand for all together.
+	// Groups is the number of groups of elements that an RMSNorm normalises separately; 0 and 1: all together.
 	Groups int
 }
 
@@ -32,7 +31,7 @@ func (t *Tape) Norm(x *Value, n Norm) *Value {
 		y := t.Flat(t.norm(t.Heads(x, int64(n.Groups)), Norm{Eps: n.Eps}))
 		return t.AddWeight(t.MulWeight(y, n.Weight), n.Bias)
 	}
-	// What is no vector is repeated along x in another way.
+	// The op takes vectors [m]; a weight of another shape is applied after it.
 	var weight, bias *ggml.Tensor
 	isVector := func(w *ggml.Tensor) bool { return w == nil || w.NumDims() == 1 && w.Dim(0) == x.T.Dim(0) }
 	if !isVector(n.Weight) {
@@ -44,7 +43,7 @@ func (t *Tape) Norm(x *Value, n Norm) *Value {
 	return t.AddWeight(t.MulWeight(t.norm(x, n), weight), bias)
 }
 
-// norm is Norm of one group with vectors.
+// norm is Norm of one group, with vectors [m] as weight and bias.
 func (t *Tape) norm(x *Value, n Norm) *Value {
 	c := t.C
 	normed := Normalization.Build(t, NormOperands{x.T, n})
@@ -64,7 +63,7 @@ func plainNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {
 	return normBy(t, n, func(dy, x *ggml.Tensor) *ggml.Tensor { return rmsNormGrad(t.C, dy, x, n.Eps) })
 }
 
-// normBy takes its gradient through the RMS norm without a weight by a function.
+// normBy is a norm with a given gradient of the RMS norm without weight.
 func normBy(t *Tape, n NormOperands, rmsNormGrad func(dy, x *ggml.Tensor) *ggml.Tensor) Result[*ggml.Tensor] {
 	c, norm := t.C, t.C.RMSNorm
 	if n.Layer {
@@ -106,8 +105,8 @@ func (t *Tape) L2Norm(x *Value, eps float32) *Value {
 	}, x)
 }
 
-// MulWeight returns x · w, for a weight that is repeated to x's shape; nil stands for none. One that
-// has the elements of ne0 in another shape is taken as if it had theirs.
+// MulWeight returns x · w, with w repeated to x's shape; x itself if w is nil. A w with as many
+// elements as ne0 in another shape is taken as a vector.
 func (t *Tape) MulWeight(x *Value, w *ggml.Tensor) *Value {
 	if w == nil {
 		return x
@@ -135,7 +134,7 @@ func (t *Tape) mulFactors(x *Value, w, factors *ggml.Tensor) *Value {
 	return y
 }
 
-// AddWeight returns x + w, for a weight that is repeated to x's shape; nil stands for none.
+// AddWeight returns x + w, with w repeated to x's shape; x itself if w is nil.
 func (t *Tape) AddWeight(x *Value, w *ggml.Tensor) *Value {
 	if w == nil {
 		return x
@@ -148,8 +147,8 @@ func (t *Tape) AddWeight(x *Value, w *ggml.Tensor) *Value {
 	return y
 }
 
-// sumTo is the sum of x [m, heads, …] over what a weight, [m], [m, heads] or [1, heads], is
-// repeated along, in a shape.
+// sumTo sums x [m, heads, …] over the dimensions along which a weight, [m], [m, heads] or
+// [1, heads], is repeated, and reshapes the sum.
 func (t *Tape) sumTo(w, x *ggml.Tensor, shape []int64) *ggml.Tensor {
 	c := t.C
 	if w.Dim(0) == 1 {

@@ -2,10 +2,9 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Once computes a tensor [m, n] that has a column for each token and lets no gradient through,
-// and keeps it where a checkpoint computes its function again: from an input that is kept
-// rounded, a router might choose other experts. Nothing else of the function takes memory until
-// then.
+// Once computes a tensor [m, n] with a column for each token and without a gradient. A checkpoint
+// keeps the tensor and does not compute it again: from its rounded input, a router could choose
+// other experts.
 func (t *Tape) Once(compute func() *ggml.Tensor) *ggml.Tensor {
 	if t.memo == nil {
 		return compute()
@@ -13,7 +12,7 @@ func (t *Tape) Once(compute func() *ggml.Tensor) *ggml.Tensor {
 	return t.memo.once(t, compute)
 }
 
-// A memo holds what Once computed, by its calls in a function, and for chunks of the tokens; and what Expose was given.
+// A memo holds the results of Once, by call within a function and by chunk of tokens, and the values given to Expose.
 type memo struct {
 	calls   [][]keptColumns
 	exposed []*Value
@@ -24,16 +23,16 @@ type keptColumns struct {
 	x      *ggml.Tensor
 }
 
-// A memoCursor is at the next call of Once in a function, for some of the tokens.
+// A memoCursor points to the next call of Once in a function, for a chunk of tokens.
 type memoCursor struct {
 	memo    *memo
 	call    int
 	exposed int // calls of Expose so far
 	tokens  columnRange
-	again   bool // the function is computed again
+	again   bool // the backward pass recomputes the function
 }
 
-// newMemo is at the first call, for the tokens of x.
+// newMemo returns a cursor at the first call, for the tokens of x.
 func (t *Tape) newMemo(x *Value) memoCursor {
 	return memoCursor{memo: &memo{}, tokens: columnRange{t.column, t.column + x.T.Dim(1)}}
 }
@@ -59,7 +58,7 @@ func (m *memoCursor) once(t *Tape, compute func() *ggml.Tensor) *ggml.Tensor {
 	return x
 }
 
-// of returns the part for some tokens of what a call computed, perhaps for more tokens at a time.
+// of returns the columns of some tokens from a call's results, which may cover more tokens.
 func (m *memo) of(c *ggml.Context, call int, tokens columnRange) *ggml.Tensor {
 	for _, k := range m.calls[call] {
 		switch {

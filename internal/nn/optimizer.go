@@ -6,42 +6,42 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// AdamWOperands are a parameter with its gradient and its first and second moments, all F32,
-// contiguous and of the same shape, and the settings of a step, F32 [8]: the learning rate, β₁, β₂,
-// ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …, and a factor of the
-// gradient. A skipped step has learning rate, decay and factor 0, and β 1.
+// AdamWOperands are a parameter, its gradient and its first and second moments, all F32, contiguous
+// and of the same shape, and the settings of a step, F32 [8]: learning rate, β₁, β₂, ε, weight
+// decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for step t = 1, 2, …, and a factor of the gradient. A skipped
+// step has learning rate, decay and factor 0, and β₁ = β₂ = 1.
 type AdamWOperands struct{ Param, Grad, M, V, Settings *ggml.Tensor }
 
 // GateOperands decide whether a step is taken; contiguous F32.
 type GateOperands struct {
 	Squares         *ggml.Tensor // [1], the square of the norm of all gradients
-	Losses, Weights *ggml.Tensor // [n], of tokens; a loss with a weight of 0 does not count
+	Losses, Weights *ggml.Tensor // [n], of tokens; losses of weight 0 do not count
 	Settings        *ggml.Tensor // [8, groups + 1]: the settings of [AdamWOperands] for each group, and for a skipped step
-	Clip            float64      // largest norm, of gradients times their factor; 0 for any
+	Clip            float64      // largest norm of the gradients times their factor; 0: any
 }
 
 // Gradients are the gradients of all parameters, contiguous F32: one by one, and in runs of adjacent
 // ones.
 type Gradients struct{ Each, Runs []*ggml.Tensor }
 
-// A GatedStep is whether a step is taken.
+// A GatedStep is the decision whether a step is taken, with its settings.
 type GatedStep struct {
-	Status   *ggml.Tensor   // the square of the norm, and 1 where it is taken or 0, [2]
-	Settings []*ggml.Tensor // of each group: with a smaller factor where that would leave a norm above Clip, or of a skipped step
+	Status   *ggml.Tensor   // [2]: the square of the norm; 1 if the step is taken, else 0
+	Settings []*ggml.Tensor // of each group: a step's, with the factor that keeps the norm within Clip, or a skipped step's
 }
 
 // Steps of an optimiser.
 var (
-	// SumSquares adds up the squares of all gradients, to [1].
+	// SumSquares returns the sum of the squares of all gradients, [1].
 	SumSquares = &Op[Gradients, *ggml.Tensor]{plainSumSquares}
-	// GateStep takes the step where the norm and all losses that count are finite.
+	// GateStep takes the step if the norm and all losses that count are finite.
 	GateStep = &Op[GateOperands, GatedStep]{plainGateStep}
-	// AdamWStep updates the parameter and its moments in place and clears the gradient, which
-	// for the settings of no step may hold what is no number. The nodes go into a graph in their order.
+	// AdamWStep updates the parameter and its moments in place and clears the gradient. In a
+	// skipped step the gradient may hold NaN. The graph must compute the nodes in their order.
 	AdamWStep = &Op[AdamWOperands, []*ggml.Tensor]{plainAdamWStep}
 )
 
-// addUp adds up what is made of each.
+// addUp returns the sum of a function of each tensor.
 func addUp(c *ggml.Context, list []*ggml.Tensor, of func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
 	all := of(c, list[0])
 	for _, x := range list[1:] {
@@ -50,7 +50,7 @@ func addUp(c *ggml.Context, list []*ggml.Tensor, of func(c *ggml.Context, x *ggm
 	return all
 }
 
-// plainSumSquares makes rows first: some devices add up a row by a few threads.
+// plainSumSquares sums rows first: some devices sum one row with few threads.
 func plainSumSquares(t *Tape, g Gradients) *ggml.Tensor {
 	return addUp(t.C, g.Runs, func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 		squares, n := c.Sqr(x), x.NumElements()
@@ -61,9 +61,9 @@ func plainSumSquares(t *Tape, g Gradients) *ggml.Tensor {
 	})
 }
 
-// plainGateStep looks the settings up by whether the step is taken, so that no result uses the others.
-// Infinity and NaN are not below the largest number. Clipping bounds the norm of the gradient after
-// its factor.
+// plainGateStep looks up the settings of the step or of a skipped one, so that the unused ones, which may
+// be NaN, enter no result. Infinity and NaN are not below the largest number. Clipping bounds the norm of
+// the gradient after its factor.
 func plainGateStep(t *Tape, g GateOperands) (gated GatedStep) {
 	c := t.C
 	finite := func(x *ggml.Tensor) *ggml.Tensor { return c.Step(c.ScaleBias(x, -1, math.MaxFloat32)) }
@@ -102,7 +102,6 @@ func plainAdamWStep(t *Tape, a AdamWOperands) []*ggml.Tensor {
 	update := c.OptStepAdamW(ggml.AdamWOperands{
 		Param: a.Param, Grad: clipped, M: a.M, V: a.V, Settings: c.View(a.Settings, []int64{7}, nil, 0),
 	})
-	// The zeros are made of what the gradient was read for: devices reorder what does not
-	// depend on each other.
+	// The zeros depend on a reader of the gradient: devices reorder independent nodes.
 	return []*ggml.Tensor{update, c.Copy(c.Fill(clipped, 0), a.Grad)}
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// An OptionalOp is an op of ggml that not every device has, with the rows that build by it. It takes the place of
-// several that every device has.
+// An OptionalOp is an op of ggml that not every device has, with the table rows that use it. It replaces several ops
+// that every device has.
 type OptionalOp struct {
 	name string
 	rows []Row
-	try  func(t *Tape, o trialOperands) *ggml.Tensor // builds what the rows build
+	try  func(t *Tape, o trialOperands) *ggml.Tensor // builds a graph that the rows change
 }
 
-// OptionalOps are some of them.
+// OptionalOps is a list of optional ops.
 type OptionalOps []*OptionalOp
 
-// AllOptionalOps are those that are tried. The last is OUT_PROD with a transposed second operand: devices that take it
-// have it from a GEMM library, and others by a loop that their own products outrun. It transposes nothing, of which there
-// would be less in BF16.
+// AllOptionalOps lists the ops to try on a device. The last, OUT_PROD with a transposed second operand, is fast only on
+// devices that compute it by a GEMM library; other devices refuse the transposed operand, and their loop is slower than
+// their products. With it no operand is transposed, so low-rank operands stay in F32: BF16 would not make a transposition cheaper.
 var AllOptionalOps = OptionalOps{
 	{"silu_back", []Row{GLU.When(
 		func(_ *Tape, o GLUOperands) bool { return o.Act == ggml.SwiGLU },
@@ -61,7 +61,7 @@ var AllOptionalOps = OptionalOps{
 	}},
 }
 
-// And are the ops that are among others, too.
+// And returns the ops that both lists have.
 func (o OptionalOps) And(others OptionalOps) OptionalOps {
 	return slices.DeleteFunc(slices.Clone(o), func(op *OptionalOp) bool { return !slices.Contains(others, op) })
 }
@@ -74,7 +74,7 @@ func (o OptionalOps) rows() []Row {
 	return rows
 }
 
-// String lists the ops as ggml names them, "none" without any.
+// String lists the ops by their names in ggml; "none" for an empty list.
 func (o OptionalOps) String() string {
 	var list []string
 	for _, op := range o {
@@ -83,14 +83,14 @@ func (o OptionalOps) String() string {
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
-// trialOperands are the operands of a trial: random numbers [trialSize, 8, trialTokens], and
-// positions [trialTokens].
+// trialOperands are the operands of a trial: random x, y and dy [trialSize, 8, trialTokens], and
+// positions [trialTokens] with their negatives.
 type trialOperands struct{ x, y, dy, positions, negated *ggml.Tensor }
 
 const trialSize, trialTokens = 64, 4
 
-// FindOptionalOps asks a device which of the ops it has, and tries whether they compute what those in
-// their place do, in memory of the type.
+// FindOptionalOps returns the optional ops that a device supports and computes correctly: it compares each with the
+// ops that it replaces, in memory of the given type.
 func FindOptionalOps(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, compute func(*ggml.Graph) error) (OptionalOps, error) {
 	if supportsAnything(supports) {
 		return nil, nil
@@ -108,8 +108,7 @@ func FindOptionalOps(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, 
 	return found, nil
 }
 
-// works reports whether a device has all ops of what the rows build and of what they replace, and computes the same by
-// both.
+// works reports whether a device supports the ops of both graphs, with the rows and without, and both results agree.
 func (op *OptionalOp) works(memory *ggml.BufferType, supports func(*ggml.Tensor) bool, compute func(*ggml.Graph) error) (bool, error) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -126,7 +125,7 @@ func (op *OptionalOp) works(memory *ggml.BufferType, supports func(*ggml.Tensor)
 			return false, nil
 		}
 	}
-	buffers, err := c.Allocate(memory) // nothing shares memory, so that what is not computed is 0
+	buffers, err := c.Allocate(memory) // no tensors share memory: the result of an op that does nothing stays 0
 	if err != nil {
 		return false, err
 	}
@@ -142,7 +141,7 @@ func (op *OptionalOp) works(memory *ggml.BufferType, supports func(*ggml.Tensor)
 	return err == nil && alike(got, want), err
 }
 
-// write gives the operands their values.
+// write fills the operands.
 func (o trialOperands) write() error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var err error
@@ -160,8 +159,8 @@ func (o trialOperands) write() error {
 	return errors.Join(err, ggml.Write(o.positions, positions), ggml.Write(o.negated, negated))
 }
 
-// alike reports whether two results differ by no more than the roundings of products in 16 bits: their
-// mean squared error is below 1e-5 of the mean square. What is no number is like nothing.
+// alike reports whether two results differ by no more than products in 16 bits round: the mean squared
+// error is at most 1e-5 of the mean square. NaN is unlike everything.
 func alike(got, want []float32) bool {
 	var faults, squares float64
 	for i, w := range want {
@@ -172,8 +171,8 @@ func alike(got, want []float32) bool {
 	return faults <= 1e-5*squares
 }
 
-// supportsAnything reports whether a device says so of a function of this process, which none has: what it
-// says means nothing then.
+// supportsAnything reports whether a device claims to support a Go function of this process. No device can run one, so
+// such a device's claims mean nothing.
 func supportsAnything(supports func(*ggml.Tensor) bool) bool {
 	c := ggml.NewContext()
 	defer c.Close()

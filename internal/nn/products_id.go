@@ -2,12 +2,12 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// ExpertOperands are products in which each column has matrices of its own: of W [n_in, n_out, experts]
-// those that IDs, I32 [used, n], chooses. X is [n_in, used, n], or [n_in, 1, n], which the matrices of a column
-// share; in the gradient [n_out, used, n].
+// ExpertOperands multiply each column by its own matrices of W [n_in, n_out, experts], chosen by IDs, I32
+// [used, n]. X is [n_in, used, n], or [n_in, 1, n] if the matrices of a column share it; in the gradient it
+// is [n_out, used, n].
 type ExpertOperands struct{ W, X, IDs *ggml.Tensor }
 
-// GradIDOperands are those of AccumulateGradWeightID.
+// GradIDOperands are the operands of AccumulateGradWeightID.
 type GradIDOperands struct{ Acc, X, Dy, IDs *ggml.Tensor }
 
 // Products of experts, and their gradients.
@@ -20,8 +20,8 @@ var (
 	MatMulIDGradInput = &Op[ExpertOperands, *ggml.Tensor]{func(t *Tape, o ExpertOperands) *ggml.Tensor {
 		return mulMatID(t.C, transposed(t.C, dequantised(t.C, o.W, ggml.F32)), o.X, o.IDs)
 	}}
-	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the matrices of
-	// acc [n_in, n_out, experts] that ids chooses. The ids of a column differ.
+	// AccumulateGradWeightID adds x ⊗ dy, the gradient of W in MatMulID, in place to the chosen matrices of
+	// acc [n_in, n_out, experts]. The ids of a column differ.
 	AccumulateGradWeightID = &Op[GradIDOperands, *ggml.Tensor]{plainAccumulateGradWeightID}
 )
 
@@ -29,8 +29,8 @@ func matMulIDDequantised(t *Tape, o ExpertOperands) *ggml.Tensor {
 	return mulMatID(t.C, dequantised(t.C, o.W, ggml.F32), o.X, o.IDs)
 }
 
-// plainAccumulateGradWeightID multiplies, for each expert, columns of all tokens, some at a time, which are
-// zero where a token did not choose it.
+// plainAccumulateGradWeightID multiplies, for each expert, the columns of all tokens, a chunk at a time, with
+// zeros for tokens that did not choose the expert.
 func plainAccumulateGradWeightID(t *Tape, g GradIDOperands) *ggml.Tensor {
 	c, acc, x, dy, ids := t.C, g.Acc, g.X, g.Dy, g.IDs
 	experts, shared, width := acc.Dim(2), x.Dim(1) < dy.Dim(1), dy.Dim(0)
@@ -51,19 +51,19 @@ func plainAccumulateGradWeightID(t *Tape, g GradIDOperands) *ggml.Tensor {
 	return acc
 }
 
-// spreadByExpert is x [m, used, n] as [m, experts, n], zero where a token did not choose an expert.
+// spreadByExpert returns x [m, used, n] as [m, experts, n], with zeros for experts that a token did not choose.
 func spreadByExpert(c *ggml.Context, x, ids *ggml.Tensor, experts int64) *ggml.Tensor {
 	m, n := x.Dim(0), x.Dim(2)
 	one := c.View(x, []int64{m, 1, n}, []int64{x.Stride(1), x.Stride(2)}, 0)
 	return c.SetRows(c.Fill(c.Repeat(one, m, experts, n), 0), x, ids)
 }
 
-// tokensFirst is a copy of x [m, experts, n] as [n, m, experts].
+// tokensFirst copies x [m, experts, n] to [n, m, experts].
 func tokensFirst(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cont(c.Permute(x, [4]int{1, 2, 0, 3}))
 }
 
-// mulMatID is W_id·x.
+// mulMatID returns W_id·x.
 func mulMatID(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	return keepF32(w, c.MulMatID(w, x, ids))
 }

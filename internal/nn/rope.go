@@ -2,11 +2,11 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A Rotation has the operands of rotary position embedding (arXiv 2104.09864) beside the vectors.
+// A Rotation holds the parameters of rotary position embedding (arXiv 2104.09864).
 type Rotation struct {
 	RoPE      ggml.RoPE
 	Positions PositionInput
-	Factors   *ggml.Tensor // of the frequencies [dims/2]; nil for none
+	Factors   *ggml.Tensor // divisors of the frequencies [dims/2]; nil: none
 }
 
 // RoPEOperands are vectors X [size, heads, n] with their rotation.

@@ -2,23 +2,23 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A selective scan (Mamba, arXiv 2312.00752) keeps a matrix S [d, size] for each head, which is zero as a sample begins:
+// A selective scan (Mamba, arXiv 2312.00752) keeps a matrix S [d, size] for each head, zero at the start of a sample. For
+// each token:
 //
 //	S ← exp(Δ·A)·S + Δ·B·xᵀ,  y = Sᵀ·C,  Δ = log(1 + exp(dt))
 //
-// for each token. Where A is a number for each head (Mamba-2), training computes it by chunks of tokens, see
-// [tokenChunks]; where it differs between the elements of a state, by pairs of tokens. On the way back all but the
-// operands is computed again.
+// If A is a number for each head (Mamba-2), training computes it by chunks of tokens, see [tokenChunks]; if A differs
+// between the elements of a state, by pairs of tokens. The backward pass recomputes everything from the operands.
 
-// A Scan are the operands of a selective scan.
+// A Scan holds the operands of a selective scan.
 type Scan struct {
 	X      *Value       // [size, heads, n]
 	DT     *Value       // [heads, n]
-	A      *ggml.Tensor // a weight [heads] or [1, heads], or [d, heads] of heads of one element and B and C of one group
+	A      *ggml.Tensor // a weight [heads] or [1, heads]; or [d, heads], with heads of one element and one group
 	B, C   *Value       // [d, groups, n]; heads of a group follow each other
 	Rows   int64        // of equal length
 	Packed bool         // a row may hold several samples
-	Chunk  int64        // tokens of a chunk; 0 is chunkLength
+	Chunk  int64        // tokens of a chunk; 0: chunkLength
 }
 
 // SelectiveScan returns y [size, heads, n] of whole sequences.

@@ -2,11 +2,11 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// scanElements is how many elements of states exist at a time: channels are computed apart from each other.
+// scanElements bounds the elements of states in memory: channels are independent, and computed in slices.
 const scanElements = 1 << 24
 
-// elementScan is a selective scan whose states decay element by element, of x [1, channels, n] times Δ and of Δ
-// [channels, n]: by pairs of tokens, pairs of pairs and so on, for all tokens of a batch at once.
+// elementScan is a selective scan with a decay for each element of the state, of x·Δ [1, channels, n] and Δ
+// [channels, n]. It combines pairs of tokens, then pairs of pairs (a parallel prefix scan), for all tokens at once.
 func (t *Tape) elementScan(s Scan, x, steps *Value) *Value {
 	channels, c := x.T.Dim(1), t.C
 	var y *ggml.Tensor
@@ -31,7 +31,7 @@ func (t *Tape) elementScan(s Scan, x, steps *Value) *Value {
 	return v
 }
 
-// A scanSlice is some channels of a scan. What states are made of is [d, channels, n].
+// A scanSlice is a range of channels of a scan. Decays, inputs and states are [d, channels, n].
 type scanSlice struct {
 	c            *ggml.Context
 	first, count int64        // channels
@@ -66,20 +66,20 @@ func (t *Tape) scanSlices(s Scan, x, steps *Value) (list []*scanSlice) {
 	return list
 }
 
-// channels are those of the slice, [1, channels, n], of a contiguous x [channels, n].
+// channels returns the slice's channels of a contiguous x [channels, n], as [1, channels, n].
 func (f *scanSlice) channels(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.View(x, []int64{1, f.count, x.Dim(1)}, []int64{x.Stride(0), x.Stride(1)}, f.first*x.Stride(0))
 }
 
-// scan returns s of s[i] = a[i]·s[i−1] + b[i] along the tokens of a and b [d, channels, n], or of a[i]·s[i+1] + b[i].
+// scan returns s[i] = a[i]·s[i−1] + b[i] along the tokens of a and b [d, channels, n], or with back a[i]·s[i+1] + b[i].
 func (f *scanSlice) scan(a, b *ggml.Tensor, back bool) *ggml.Tensor {
 	c, n := f.c, b.Dim(2)
 	m := b.Dim(0) * b.Dim(1)
 	return c.Reshape(scanPairs(c, c.Reshape(a, m, n), c.Reshape(b, m, n), back), b.Shape()...)
 }
 
-// scanPairs is scan of a and b [m, n]. It scans pairs, which gives every other token (arXiv 1709.04057), and from these the ones
-// in between.
+// scanPairs is scan for a and b [m, n]. A scan over pairs gives every other token (arXiv 1709.04057), and these give the
+// tokens in between.
 func scanPairs(c *ggml.Context, a, b *ggml.Tensor, back bool) *ggml.Tensor {
 	m, n := b.Dim(0), b.Dim(1)
 	if n <= 1 {
@@ -126,7 +126,7 @@ type scanGrads struct {
 	a        *ggml.Tensor // [d, channels]; nil where it is not trained
 }
 
-// grads returns the gradients of the slice, given that of y [all channels, n].
+// grads returns the gradients of the slice, given the gradient dy [all channels, n].
 func (f *scanSlice) grads(t *Tape, a, dy *ggml.Tensor) (g scanGrads) {
 	c, d, n := f.c, f.states.Dim(0), f.states.Dim(2)
 	byChannel := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{1, 0, 2, 3})) } // [channels, d, n]
@@ -142,7 +142,7 @@ func (f *scanSlice) grads(t *Tape, a, dy *ggml.Tensor) (g scanGrads) {
 	g.x = mulMat(c, dStates, f.write)
 	g.b = mulMat(c, byChannel(dStates), line(f.x))
 
-	dDecay := c.Mul(dStates, c.Sub(f.states, f.new)) // of its logarithm
+	dDecay := c.Mul(dStates, c.Sub(f.states, f.new)) // gradient of log decay
 	g.steps = c.Reshape(c.SumRows(c.Mul(dDecay, f.a)), f.count, 1, n)
 	if t.Trains(a) {
 		m := d * f.count

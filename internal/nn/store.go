@@ -5,11 +5,11 @@ import "github.com/goggml/ggml"
 // An activationStore keeps the inputs of checkpoints [m, n] until the backward pass.
 type activationStore map[*Lowering]*residuals
 
-// residuals are the rounding residuals of a lowering's inputs, in one tensor: small tensors between
-// the larger ones would leave gaps that nothing fits into.
+// residuals holds the rounding residuals of a lowering's inputs in one tensor: small tensors between
+// large ones would leave gaps in memory.
 type residuals struct {
 	inputs, used int64
-	all          *ggml.Tensor // [m, n, inputs], once the first is there
+	all          *ggml.Tensor // [m, n, inputs]; nil before the first
 }
 
 // Keep keeps the input of a checkpoint [m, n] until the function restores it.
@@ -17,7 +17,7 @@ var Keep = &Op[*ggml.Tensor, func() *ggml.Tensor]{func(_ *Tape, x *ggml.Tensor) 
 	return func() *ggml.Tensor { return x }
 }}
 
-// KeepExact keeps inputs as they are, and KeepBF16 as products in BF16 round them anyway.
+// KeepExact keeps inputs unchanged. KeepBF16 rounds them to BF16, as the products do anyway.
 var KeepExact, KeepBF16 = Keep.By(Keep.Plain), Keep.By(keepBF16)
 
 func keepBF16(t *Tape, x *ggml.Tensor) func() *ggml.Tensor {
@@ -32,11 +32,10 @@ func keepBF16(t *Tape, x *ggml.Tensor) func() *ggml.Tensor {
 // isOfBlocks reports whether keepCompressed takes x.
 func isOfBlocks(_ *Tape, x *ggml.Tensor) bool { return x.Dim(0)%ggml.Q8_0.BlockSize() == 0 }
 
-// keepCompressed keeps x in three quarters of its memory, to 18 bits of the largest
-// value of a block or of 0.01: in F16, and the rounding residual in 8 bits. The scales
-// are powers of two, which round nothing. They let x be as large as four million, and
-// lift the residuals of small values to where the scale of a block, in F16 too, is
-// exact.
+// keepCompressed keeps x in three quarters of its memory: in F16, with the rounding residual in
+// 8 bits. The precision is 18 bits, relative to the largest value of a block or to 0.01. Scaling by
+// powers of two adds no rounding; it admits values up to four million, and lifts the residuals of
+// small values to where a block's scale, itself F16, is exact.
 func keepCompressed(t *Tape, x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	const large, small = 1 << 6, 1.0 / (1 << 12)
 	c := t.C
@@ -49,7 +48,7 @@ func keepCompressed(t *Tape, x *ggml.Tensor) (restore func() *ggml.Tensor) {
 	}
 }
 
-// nextResidual is where the rounding residual of x goes.
+// nextResidual returns the view that takes the rounding residual of x.
 func (t *Tape) nextResidual(x *ggml.Tensor) *ggml.Tensor {
 	m, n := x.Dim(0), x.Dim(1)
 	r := t.store[t.Lowering]

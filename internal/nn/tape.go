@@ -2,50 +2,48 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// A Value is a result in a graph, with its gradient once the backward pass has
+// A Value is a result in a graph, and its gradient once the backward pass has
 // reached it.
 type Value struct {
 	T         *ggml.Tensor
-	needsGrad bool         // whether something that is trained lies upstream
-	grad      *ggml.Tensor // what has flown back so far, but for
-	products  []Product    // these: a matrix, and the gradient of what it made
-	multiply  *Lowering    // the lowering of the products
-	low       *ggml.Tensor // T in a compute type, once something has asked for it
-	lowBy     *Lowering    // the lowering of that type
+	needsGrad bool         // T depends on something that is trained
+	grad      *ggml.Tensor // sum of the gradients so far, without products
+	products  []Product    // pending terms Wᵀ·dy of the gradient
+	multiply  *Lowering    // lowering of the products
+	low       *ggml.Tensor // T in the compute type; nil until it is needed
+	lowBy     *Lowering    // lowering that chose the type of low
 }
 
-// A Tape builds a graph forwards, and remembers for each step how its gradient
-// flows back: the vector-Jacobian product, built from ops in the same graph. ggml
-// has an automatic backward too, but it multiplies by a slow op, refuses some weight
-// types, and cannot recompute; this one is checked against it, and against central
-// differences, in the tests.
+// A Tape builds a graph forwards and records a backward step for each op: its
+// vector-Jacobian product, built from ops in the same graph. ggml has an automatic
+// backward too, but it multiplies by a slow op, refuses some weight types, and cannot
+// recompute. Tests check this one against it and against central differences.
 //
 // It is used by one goroutine.
 type Tape struct {
 	C        *ggml.Context
 	Graph    *ggml.Graph
-	Lowering *Lowering // of what is built next
-	Layers   Lowerings // nil is Lowering for all
+	Lowering *Lowering // builds the next ops
+	Layers   Lowerings // the lowering of each layer; nil: Lowering
 	Inputs   *Inputs
-	// Grads are the accumulators of what is trained, by tensor; each has its tensor's
+	// Grads are the gradient accumulators of the trained tensors, each of its tensor's
 	// shape. nil builds no backward pass.
-	Grads map[*ggml.Tensor]*ggml.Tensor
-	// Adapters change matrices, and Dropout what trained ones multiply with; nil for none.
-	Adapters Adapters
-	Dropout  *Dropout
-	Copies   Copies // of frozen matrices; nil for none
+	Grads    map[*ggml.Tensor]*ggml.Tensor
+	Adapters Adapters // change matrices; nil: none
+	Dropout  *Dropout // of the input of trained adapters; nil: none
+	Copies   Copies   // low-precision copies of frozen matrices; nil: none
 
 	steps  *backwardSteps
 	noGrad bool
-	column int64           // in the batch, of the first token of a chunk
-	store  activationStore // of checkpoints
-	memo   *memoCursor     // of a function that is computed again, see Once
+	column int64           // column in the batch of a chunk's first token
+	store  activationStore // type of a checkpoint's inputs
+	memo   *memoCursor     // results of Once in a checkpointed function
 }
 
 // backwardSteps are in the order in which they were recorded.
 type backwardSteps struct{ list []func() }
 
-// Input is a value that nothing trained lies upstream of.
+// Input returns a value without a gradient.
 func Input(x *ggml.Tensor) *Value { return &Value{T: x} }
 
 // Training reports whether the tape records gradients.
@@ -57,7 +55,7 @@ func (t *Tape) Trains(w *ggml.Tensor) bool {
 	return ok
 }
 
-// On is the same tape with the lowering of a kind of weight of a layer, see [Lowerings].
+// On returns the tape with the lowering for a kind of weight of a layer, see [Lowerings].
 func (t *Tape) On(layer int, kind string) *Tape {
 	if t.Layers == nil {
 		return t
@@ -66,18 +64,18 @@ func (t *Tape) On(layer int, kind string) *Tape {
 	if of == t.Lowering {
 		return t
 	}
-	t.recorded() // which both share
+	t.recorded() // allocates the steps, so that both tapes share them
 	return t.By(of)
 }
 
-// By is the same tape with another lowering.
+// By returns the tape with another lowering.
 func (t *Tape) By(l *Lowering) *Tape {
 	by := *t
 	by.Lowering = l
 	return &by
 }
 
-// of is the same tape with the lowering of a matrix.
+// of returns the tape with the lowering for a matrix.
 func (t *Tape) of(m Matrix) *Tape {
 	if m.Kind == "" {
 		return t
@@ -85,14 +83,14 @@ func (t *Tape) of(m Matrix) *Tape {
 	return t.On(m.Layer, m.Kind)
 }
 
-// fork is a tape of the same graph with steps of its own.
+// fork returns a tape of the same graph with its own steps.
 func (t *Tape) fork() *Tape {
 	f := *t
 	f.steps = nil
 	return &f
 }
 
-// recorded are the backward steps so far.
+// recorded returns the backward steps so far.
 func (t *Tape) recorded() *backwardSteps {
 	if t.steps == nil {
 		t.steps = &backwardSteps{}
@@ -100,7 +98,7 @@ func (t *Tape) recorded() *backwardSteps {
 	return t.steps
 }
 
-// at is a tape of a chunk of the batch's tokens.
+// at returns a tape for a chunk of the batch's tokens.
 func (t *Tape) at(r columnRange) *Tape {
 	part := t.fork()
 	part.column += r.from
@@ -148,8 +146,8 @@ func (t *Tape) addTo(x *Value, d *ggml.Tensor) {
 	x.grad = d
 }
 
-// flowProduct adds Wᵀ·dy, the contribution of a product W·x whose gradient is dy. All products of x
-// by one lowering become one op, which sums them.
+// flowProduct adds Wᵀ·dy, the gradient of x in a product W·x whose gradient is dy. One op sums all
+// products of x that one lowering multiplies.
 func (t *Tape) flowProduct(x *Value, p Product) {
 	if !x.needsGrad {
 		return
@@ -160,7 +158,7 @@ func (t *Tape) flowProduct(x *Value, p Product) {
 	x.products, x.multiply = append(x.products, p), t.Lowering
 }
 
-// gradient is the sum of what has flown to x, nil if nothing has.
+// gradient returns the sum of the gradients of x so far, or nil.
 func (t *Tape) gradient(x *Value) *ggml.Tensor {
 	if len(x.products) > 0 {
 		t.addTo(x, t.By(x.multiply).matMulGradInput(false, x.products...))
@@ -169,8 +167,8 @@ func (t *Tape) gradient(x *Value) *ggml.Tensor {
 	return x.grad
 }
 
-// accumulate adds to the gradient of a trained tensor, at once: what the sum
-// needs is free again before the graph goes on.
+// accumulate adds to the gradient of a trained tensor. It adds at once, so that the
+// memory of dw is free before the graph goes on.
 func (t *Tape) accumulate(w *ggml.Tensor, dw func() *ggml.Tensor) {
 	if acc := t.Grads[w]; acc != nil {
 		t.Graph.Expand(t.C.AddInPlace(acc, dw()))
@@ -184,7 +182,7 @@ func (t *Tape) accumulateProduct(w, x, dy *ggml.Tensor) {
 	}
 }
 
-// LowPrecision is x in the type in which products with frozen weights take it.
+// LowPrecision returns x in the input type of products with frozen weights.
 func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	if x.lowBy != t.Lowering {
 		x.low, x.lowBy = Cast.Build(t, x.T), t.Lowering
@@ -192,8 +190,7 @@ func (t *Tape) LowPrecision(x *Value) *ggml.Tensor {
 	return x.low
 }
 
-// castInput returns x in the type in which the product with a matrix takes it: exact if the matrix
-// is trained.
+// castInput returns x in the input type of the product with m: F32 if the matrix is trained.
 func (t *Tape) castInput(m Matrix, x *Value) *ggml.Tensor {
 	if m.Exact || t.Trains(m.W) {
 		return x.T
@@ -201,8 +198,7 @@ func (t *Tape) castInput(m Matrix, x *Value) *ggml.Tensor {
 	return t.LowPrecision(x)
 }
 
-// OwnGradient is y with a gradient that nothing else reads: what it was computed by may overwrite
-// it.
+// OwnGradient returns y with a copy of its gradient, which the backward of y's op may overwrite.
 func (t *Tape) OwnGradient(y *Value) *Value {
 	own := &Value{T: y.T, needsGrad: y.needsGrad}
 	t.record(own, func(dy *ggml.Tensor) {

@@ -7,12 +7,12 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// chunkLength is how many tokens a chunk of a recurrence has: products of this size are worth their launch, and what is
-// computed for each pair of its tokens grows with its square.
+// chunkLength is the number of tokens in a chunk of a recurrence: large enough that products outweigh their launch, and
+// small because work within a chunk grows with its square.
 const chunkLength = 64
 
-// tokenChunks divide the rows of a batch into chunks of tokens, for recurrences whose states decay. Matrices have a row for
-// each token of a chunk, [size, chunk, chunks·rows, heads]; numbers of tokens are [1, chunk, chunks·rows, heads].
+// tokenChunks divides the rows of a batch into chunks of tokens, for recurrences with decaying states. Vectors of tokens
+// are [size, chunk, chunks·rows, heads], scalars of tokens [1, chunk, chunks·rows, heads].
 type tokenChunks struct {
 	c      *ggml.Context
 	n      int64 // tokens
@@ -20,19 +20,19 @@ type tokenChunks struct {
 	length int64 // of a chunk
 	count  int64 // of chunks of a row
 
-	gamma *ggml.Tensor // how much of the state before its chunk is left at a token
-	left  *ggml.Tensor // how much of a token is left at the end of its chunk
-	total *ggml.Tensor // how much of the state before a chunk is left at its end, [1, 1, …]
-	decay *ggml.Tensor // how much of an earlier token is left at a later one, [earlier, later, …]
+	gamma *ggml.Tensor // decay from the start of a chunk to a token, [1, chunk, …]
+	left  *ggml.Tensor // decay from a token to the end of its chunk, [1, chunk, …]
+	total *ggml.Tensor // decay over a whole chunk, [1, 1, …]
+	decay *ggml.Tensor // decay from an earlier to a later token, [earlier, later, …]
 }
 
-// newChunks divides n tokens in rows of equal length into chunks of a length, or of the usual one.
+// newChunks divides n tokens in rows of equal length into chunks; length 0 is chunkLength.
 func newChunks(c *ggml.Context, n, rows, length int64) tokenChunks {
-	length = max(1, min(cmp.Or(length, chunkLength), n/rows)) // 0 of a tensor that stands for a failure
+	length = max(1, min(cmp.Or(length, chunkLength), n/rows)) // n is 0 if an op failed
 	return tokenChunks{c: c, n: n, rows: rows, length: length, count: max(1, (n/rows+length-1)/length)}
 }
 
-// split divides x [m, heads, n] into chunks [m, chunk, chunks·rows, heads], with zeros behind the end of a row.
+// split divides x [m, heads, n] into chunks [m, chunk, chunks·rows, heads], padded with zeros at the end of a row.
 func (f *tokenChunks) split(x *ggml.Tensor) *ggml.Tensor {
 	c, m, heads, length := f.c, x.Dim(0), x.Dim(1), f.n/f.rows
 	x = c.Cont(c.Permute(c.Reshape(contiguous(c, x), m, heads, length, f.rows), [4]int{0, 3, 1, 2}))
@@ -60,7 +60,7 @@ func (f *tokenChunks) mergeNumbers(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.Reshape(f.merge(x), x.Dim(3), f.n)
 }
 
-// at is chunk i of each row, [a, b, rows, heads], of x [a, b, chunks·rows, heads].
+// at returns chunk i of each row: x [a, b, chunks·rows, heads] → [a, b, rows, heads].
 func (f *tokenChunks) at(x *ggml.Tensor, i int64) *ggml.Tensor {
 	if f.count == 1 {
 		return x
@@ -68,7 +68,7 @@ func (f *tokenChunks) at(x *ggml.Tensor, i int64) *ggml.Tensor {
 	return f.c.View(x, []int64{x.Dim(0), x.Dim(1), f.rows, x.Dim(3)}, []int64{x.Stride(1), f.count * x.Stride(2), x.Stride(3)}, i*x.Stride(2))
 }
 
-// stack is the inverse of at, of all chunks.
+// stack joins the chunks again: the inverse of at.
 func (f *tokenChunks) stack(list []*ggml.Tensor) *ggml.Tensor {
 	a, b, heads := list[0].Dim(0), list[0].Dim(1), list[0].Dim(3)
 	var join func(list []*ggml.Tensor) *ggml.Tensor
@@ -84,18 +84,18 @@ func (f *tokenChunks) stack(list []*ggml.Tensor) *ggml.Tensor {
 
 func (f *tokenChunks) transposed(x *ggml.Tensor) *ggml.Tensor { return transposed(f.c, x) }
 
-// along lays the numbers of a chunk's tokens, [1, chunk, …], side by side: [chunk, 1, …].
+// along reshapes the scalars of a chunk's tokens, [1, chunk, …] → [chunk, 1, …].
 func (f *tokenChunks) along(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.Reshape(x, x.Dim(1), x.Dim(0), x.Dim(2), x.Dim(3))
 }
 
-// last is the number of the last token of each chunk, [1, 1, …], of x [1, chunk, …].
+// last returns the scalar of each chunk's last token: x [1, chunk, …] → [1, 1, …].
 func (f *tokenChunks) last(x *ggml.Tensor) *ggml.Tensor {
 	return f.c.Cont(f.c.View(x, []int64{1, 1, x.Dim(2), x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, (x.Dim(1)-1)*x.Stride(1)))
 }
 
-// decays computes the products of decays between tokens, by the logarithms g [1, chunk, chunks·rows, heads] of how much a token
-// leaves. These add up within a chunk; nothing is left across the beginning of a sample.
+// decays computes the decays between tokens from their logarithms g [1, chunk, chunks·rows, heads], by sums within a
+// chunk. The decay across the start of a sample is 0.
 func (f *tokenChunks) decays(t *Tape, g *ggml.Tensor, packed bool) {
 	c, chunk := f.c, f.length
 	sums := c.CumSum(f.along(g)) // [chunk, 1, …]
@@ -113,8 +113,8 @@ func (f *tokenChunks) decays(t *Tape, g *ggml.Tensor, packed bool) {
 	f.total = f.last(f.gamma)
 }
 
-// decayGrads returns the gradient of g, given those of the logarithms of decay [earlier, later, …], gamma and left
-// [1, chunk, …], and of total [1, 1, …]: the logarithm of a token counts for each later one of its chunk.
+// decayGrads returns the gradient of g, given the gradients of log decay [earlier, later, …], log gamma and log left
+// [1, chunk, …], and log total [1, 1, …]. The g of a token is a term of every later token's sum in the chunk.
 func (f *tokenChunks) decayGrads(decay, gamma, left, total *ggml.Tensor) *ggml.Tensor {
 	c := f.c
 	sums := c.Sub(c.SumRows(decay), c.SumRows(f.transposed(decay)))
@@ -125,19 +125,19 @@ func (f *tokenChunks) decayGrads(decay, gamma, left, total *ggml.Tensor) *ggml.T
 	return c.Reshape(c.Add(after, atEnd), sums.Shape()...)
 }
 
-// totalGrad is the gradient of the logarithm of total, given the states before each chunk, and the gradients of the
-// states behind, [a, b, chunks·rows, heads].
+// totalGrad returns the gradient of log total, given the states before each chunk and the gradients of the states
+// after it, [a, b, chunks·rows, heads].
 func (f *tokenChunks) totalGrad(states, next *ggml.Tensor) *ggml.Tensor {
 	c, x := f.c, f.c.Mul(next, states)
 	sum := c.Reshape(c.SumRows(c.Reshape(x, x.Dim(0)*x.Dim(1), x.Dim(2), x.Dim(3))), 1, 1, x.Dim(2), x.Dim(3))
 	return c.Mul(sum, f.total)
 }
 
-// samples are 1 where two tokens of a chunk are of one sample, [chunk, chunk, chunks·rows], and where a token's began
-// before the chunk, [1, chunk, chunks·rows].
+// samples returns two masks of zeros and ones: same, whether two tokens of a chunk belong to one sample, [chunk, chunk,
+// chunks·rows]; since, whether a token's sample began before the chunk, [1, chunk, chunks·rows].
 func (f *tokenChunks) samples(t *Tape) (same, since *ggml.Tensor) {
 	size, count, all := int(f.length), int(f.count), f.count*f.rows
-	// start is the first token of the sample of a token of a chunk; tokens behind the end of a row go on.
+	// start returns the first token of a token's sample; padding continues the last sample of its row.
 	start := func(feed *Feed, of, i int) int {
 		row, length := of/count, feed.Length()
 		at := min(of%count*size+i, length-1)

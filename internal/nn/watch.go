@@ -2,8 +2,8 @@ package nn
 
 import "github.com/goggml/ggml"
 
-// Watch is x. The computation calls passed once it has x, and back once it has the gradient of x, and waits for them: so
-// that others know where it is.
+// Watch returns x. The computation calls passed when x is computed, and back when its gradient is, and waits for both
+// calls: others follow its progress by them.
 func (t *Tape) Watch(x *Value, passed, back func()) *Value {
 	t.Graph.Expand(t.notice(x.T, passed))
 	y := &Value{T: x.T, needsGrad: x.needsGrad}
@@ -14,7 +14,7 @@ func (t *Tape) Watch(x *Value, passed, back func()) *Value {
 	return y
 }
 
-// notice is a node that calls f. It is of the CPU, and sees one element of x, as all of it would come there from a device.
+// notice returns a node that calls f. It runs on the CPU and reads one element of x, so that a device copies no more.
 func (t *Tape) notice(x *ggml.Tensor, f func()) *ggml.Tensor {
 	call := func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
 		f()
