@@ -14,14 +14,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What is computed takes at most that many bytes, guards included.
+// maxBytes limits the memory of a computation, including guards.
 const maxBytes = 2 << 20
 
-// What lies in the memory before a compute, and around the tensors: numbers of
-// no special kind, so that they show in results.
+// Patterns for the memory before a computation and around the tensors: bytes of ordinary numbers, so that they
+// show in results.
 var patterns = []byte{0x3f, 0xc1}
 
-// compute computes the program's graph in several ways, which must agree.
+// compute computes the program's graph in several ways, and compares the results.
 func (p *program) compute() error {
 	outputs := p.outputs()
 	if len(outputs) == 0 {
@@ -94,7 +94,7 @@ func (p *program) reserve(g *ggml.Graph) error {
 	return p.harmless(err)
 }
 
-// harmless gives the faults among errors: failed assertions inside a compute.
+// harmless returns only the faults among errors: failed assertions during a computation.
 func (p *program) harmless(err error) error {
 	switch {
 	case err == nil:
@@ -125,14 +125,14 @@ func (p *program) run(compute func(ctx context.Context, g *ggml.Graph) error, g 
 	return compute(ctx, g)
 }
 
-// A state is the data of all tensors after a compute.
+// A state is the data of all tensors after a computation.
 type state struct {
 	tensors []*ggml.Tensor
 	data    [][]byte
 }
 
-// spread computes with memory of its own for each tensor, which is filled with
-// a pattern before; nil when that was refused.
+// spread computes with separate memory for each tensor, which it fills with a pattern first; it returns nil if
+// the computation was refused.
 func (p *program) spread(g *ggml.Graph, b *ggml.Backend, pattern byte) (*state, error) {
 	for _, c := range []*ggml.Context{p.leaves, p.c} {
 		buffers, err := c.Allocate(ggml.CPUBufferType())
@@ -165,7 +165,7 @@ func (p *program) spread(g *ggml.Graph, b *ggml.Backend, pattern byte) (*state, 
 	}
 	s := &state{}
 	for t := range p.defined(g) {
-		if t.IsView() || p.training && t.Op() == "rms_norm" { // which may be computed together with the next op
+		if t.IsView() || p.training && t.Op() == "rms_norm" { // the next op may be fused with it
 			continue
 		}
 		data, err := content(t)
@@ -177,7 +177,7 @@ func (p *program) spread(g *ggml.Graph, b *ggml.Backend, pattern byte) (*state, 
 	return s, nil
 }
 
-// defined iterates over the tensors that have data after a compute.
+// defined iterates over the tensors that have data after a computation.
 func (p *program) defined(g *ggml.Graph) iter.Seq[*ggml.Tensor] {
 	return func(yield func(*ggml.Tensor) bool) {
 		for _, l := range p.data {
@@ -199,7 +199,7 @@ func content(t *ggml.Tensor) ([]byte, error) {
 	return data, err
 }
 
-// write fills the leaves that have memory.
+// write fills the leaves that are allocated.
 func (p *program) write() error {
 	for _, l := range p.data {
 		if !l.t.IsAllocated() {
@@ -212,11 +212,10 @@ func (p *program) write() error {
 	return nil
 }
 
-// Ops whose threads add up parts of a sum: how it is rounded depends on their
-// number.
+// Ops whose threads add partial sums: rounding depends on the number of threads.
 var summedByThread = []string{"CrossEntropyLoss"}
 
-// agree compares two computes.
+// agree compares the states of two computations.
 func (p *program) agree(a, b *state) error {
 	if p.aliased {
 		return nil
@@ -228,7 +227,7 @@ func (p *program) agree(a, b *state) error {
 	}
 	for i, t := range a.tensors {
 		if hasNaN(t.Type(), a.data[i]) {
-			return nil // which NaN it is, and how it sorts, may differ
+			return nil // the bits of NaN and its place in a sort may differ
 		}
 	}
 	for i, t := range a.tensors {
@@ -251,7 +250,7 @@ func firstDifference(a, b []byte) int {
 	return len(a)
 }
 
-// hasNaN looks for values that are not finite.
+// hasNaN reports whether values are not finite.
 func hasNaN(t ggml.Type, data []byte) bool {
 	switch t {
 	case ggml.F32:
@@ -277,7 +276,7 @@ func hasNaN(t ggml.Type, data []byte) bool {
 	return false
 }
 
-// packed computes with memory that an allocator shares out.
+// packed computes with memory from a graph allocator.
 func (p *program) packed(g *ggml.Graph, outputs []*ggml.Tensor) error {
 	buffers, err := p.leaves.Allocate(ggml.CPUBufferType())
 	if err != nil {
@@ -304,7 +303,7 @@ func (p *program) packed(g *ggml.Graph, outputs []*ggml.Tensor) error {
 	if err := alloc(g); err != nil {
 		return p.harmless(err)
 	}
-	if err := p.write(); err != nil { // leaves may lie in memory that others use after them
+	if err := p.write(); err != nil { // an allocator may reuse the memory of leaves
 		return p.harmless(err)
 	}
 	if err := p.reset(g); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Calls are calls of all ops of package ggml with operands that they take.
+// Calls are calls of all ops of package ggml with operands that the ops accept.
 type Calls struct {
-	Leaves, Context *ggml.Context // of the operands, without memory, and of what the ops make
+	Leaves, Context *ggml.Context // contexts of the operands, without memory, and of the results
 	Results         []*ggml.Tensor
 	program         *program
 }
 
-// NewCalls makes the calls of a seed.
+// NewCalls draws the calls of a seed.
 func NewCalls(m *Machine, seed uint64) (*Calls, error) {
 	p := &program{Rand: rand.New(rand.NewPCG(seed, 11)), machine: m, used: map[string]bool{}, simple: true, flat: true}
 	p.open()
@@ -34,7 +34,7 @@ func NewCalls(m *Machine, seed uint64) (*Calls, error) {
 	return c, nil
 }
 
-// accepted makes a call of an op, nil where it takes none of many operands.
+// accepted draws a call that an op accepts; nil if many attempts fail.
 func (p *program) accepted(name string) []*ggml.Tensor {
 	o, _ := opOf(name)
 	for range 100 {
@@ -49,7 +49,7 @@ func (p *program) accepted(name string) []*ggml.Tensor {
 	return nil
 }
 
-// Write gives the operands that have memory their data.
+// Write sets the data of the operands that are allocated.
 func (c *Calls) Write() error { return c.program.write() }
 
 // Close closes the contexts.

@@ -12,8 +12,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// runFiles reads files that are random, damaged or whole, and uses what they
-// hold.
+// runFiles reads files that are random, damaged or valid, and uses their contents.
 func (p *program) runFiles() error {
 	p.open()
 	defer p.close()
@@ -30,7 +29,7 @@ func (p *program) runFiles() error {
 	return p.useFile(g, err)
 }
 
-// onDisk reads a file that can be mapped, and edits it.
+// onDisk reads a file through a mapping, and edits it.
 func (p *program) onDisk(data []byte) error {
 	folder, err := os.MkdirTemp("", "fuzz")
 	if err != nil {
@@ -49,8 +48,7 @@ func (p *program) onDisk(data []byte) error {
 	return p.useFile(g, err)
 }
 
-// file makes a valid file, or any bytes.
-// junk is fewer than n random bytes.
+// junk returns fewer than n random bytes.
 func (p *program) junk(n int) []byte {
 	data := make([]byte, p.IntN(n))
 	for i := range data {
@@ -59,6 +57,7 @@ func (p *program) junk(n int) []byte {
 	return data
 }
 
+// file returns a valid file, or random bytes.
 func (p *program) file() []byte {
 	if p.IntN(8) == 0 {
 		data := p.junk(300)
@@ -107,14 +106,14 @@ func (p *program) metadata() any {
 	}[p.IntN(18)]
 }
 
-// damage changes bytes, cuts, doubles or moves parts.
+// damage changes bytes, or cuts, doubles or moves parts.
 func (p *program) damage(data []byte) []byte {
 	for range 1 + p.IntN(4) {
 		if len(data) < 9 {
 			return data
 		}
 		i := p.IntN(len(data) - 8)
-		if p.IntN(2) == 0 { // the header is where the structure is
+		if p.IntN(2) == 0 { // the header has the structure
 			i = p.IntN(min(len(data)-8, 200))
 		}
 		switch p.IntN(7) {
@@ -139,7 +138,7 @@ func (p *program) damage(data []byte) []byte {
 	return data
 }
 
-// useFile takes everything out of a file, and computes with its tensors.
+// useFile reads all of a file, and computes with its tensors.
 func (p *program) useFile(g *ggml.GGUF, err error) error {
 	if err != nil {
 		p.note("refused: %v", err)

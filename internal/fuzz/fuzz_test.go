@@ -29,15 +29,14 @@ var (
 	replay   = flag.Uint64("replay", 0, "the seed of one program to run in this process, with its steps")
 )
 
-// sweepPlan makes this test binary a worker of a sweep, of checked or unchecked
-// calls.
+// sweepPlan makes this test binary a worker of a sweep, with checked or unchecked calls.
 const sweepPlan = "GOGGML_FUZZ_SWEEP"
 
-// workerPlan makes this test binary a worker: it holds the plan.
+// workerPlan makes this test binary a worker; its value is the plan.
 const workerPlan = "GOGGML_FUZZ_WORKER"
 
 func TestMain(m *testing.M) {
-	// What the programs do wrong is logged, too.
+	// Errors of the programs are also logged.
 	ggml.SetLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	var err error
 	switch plan, sweep := os.Getenv(workerPlan), os.Getenv(sweepPlan); {
@@ -57,22 +56,21 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// subprocess is this binary as a worker with a plan.
+// subprocess returns this binary as a worker with a plan.
 func subprocess(plan string, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	// Threads that wait must not take the time of those that compute.
+	// Waiting threads must not take processor time from computing ones.
 	cmd.Env = append(append(os.Environ(), "OMP_WAIT_POLICY=passive", "GOTRACEBACK=single", plan), env...)
 	return cmd
 }
 
 func command(p Plan) *exec.Cmd {
 	plan := fmt.Sprintf("%s=%d %d %d %d %q", workerPlan, p.First, p.Programs, p.Warmup, p.Growth, p.Kind)
-	// What oneDNN keeps of a thousand shapes, and malloc for each thread and of
-	// large blocks, must not look like a leak.
+	// oneDNN's cache of shapes, and malloc's arenas and large blocks, must not look like a leak.
 	return subprocess(plan, "ONEDNN_PRIMITIVE_CACHE_CAPACITY=16", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=131072")
 }
 
-// Random programs end neither the process nor in a wrong result.
+// Random programs neither end the process nor give wrong results.
 func TestPrograms(t *testing.T) {
 	if *replay != 0 {
 		m, err := NewMachine()
@@ -101,7 +99,7 @@ func firstSeed(t *testing.T) uint64 {
 	return testutil.CommitSeed(t)
 }
 
-// What the ops refuse, ggml cannot compute; what they take, it can.
+// ggml cannot compute what the ops refuse, and can compute what they accept.
 func TestTable(t *testing.T) {
 	if testing.Short() {
 		*step *= 20
@@ -135,7 +133,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A new op cannot be forgotten.
+// Every op has a generator.
 func TestGenerators(t *testing.T) {
 	var missing []string
 	for i := range contextType.NumMethod() {
@@ -157,7 +155,7 @@ func TestGenerators(t *testing.T) {
 	}
 }
 
-// Generators make arguments in any state of a program, also after an op of it has failed.
+// Generators work in any state of a program, also after an op has failed.
 func TestGeneratorsInFailedPrograms(t *testing.T) {
 	m, err := NewMachine()
 	require.NoError(t, err)
@@ -175,7 +173,7 @@ func TestGeneratorsInFailedPrograms(t *testing.T) {
 	}
 }
 
-// Nor can a function, or a method of an object.
+// Every function, and every method of an object, is called.
 func TestFunctions(t *testing.T) {
 	listed := func(name string) bool {
 		return functions[name] != nil || kernelFunctions[name] != nil || leftOut[name] != ""

@@ -10,7 +10,7 @@ import (
 
 type ggmlContext = *ggml.Context
 
-// kernelFunctions are the ops of package kernels, with tensors in place of structs.
+// kernelFunctions are the ops of package kernels, with tensors instead of structs.
 var kernelFunctions = map[string]any{
 	"GEMM": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
 		return kernels.GEMM(c, acc, pairs(x)...)
@@ -60,7 +60,7 @@ var kernelFunctions = map[string]any{
 // Kernels lists the ops of package kernels.
 func Kernels() []string { return slices.Sorted(maps.Keys(kernelFunctions)) }
 
-// pairs takes operands two by two; the last one may be without another.
+// pairs groups operands into pairs; the last one may lack its partner.
 func pairs(x []*tensor) (list []kernels.Pair) {
 	for ; len(x) > 1; x = x[2:] {
 		list = append(list, kernels.Pair{W: x[0], X: x[1]})
@@ -87,7 +87,7 @@ func accumulation(p *program) any {
 	return []ggml.Precision{ggml.PrecisionF32, ggml.PrecisionAny, ggml.PrecisionF16}[p.IntN(3)]
 }
 
-// few is a number of pairs or matrices: seldom more than one op takes.
+// few draws a number of pairs or matrices: rarely more than an op accepts.
 func (p *program) few() int {
 	if p.simple {
 		return 0
@@ -228,10 +228,10 @@ func kernelOps() {
 	}, "GateStep")
 }
 
-// hTypes are the types that pairs round H to, rarely an invalid one.
+// hTypes are the types to which pairs round H, rarely an invalid one.
 var hTypes = []ggml.Type{ggml.F32, ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0}
 
-// lowRank draws pairs of B and H with n columns, and counts their rows.
+// lowRank draws pairs of B and H with n columns, and returns their number of rows.
 func (p *program) lowRank(n int64, types []ggml.Type) (args []any, rows int64) {
 	for range 1 + p.few() {
 		m, rank := p.size(40), p.size(9)

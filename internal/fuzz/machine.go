@@ -8,14 +8,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Machine is shared by programs.
+// A Machine has the backends that programs share.
 type Machine struct {
 	Stats Stats
 	Kind  string // of all programs; "" for a mixture
 
 	backends []*ggml.Backend   // the CPU with 1, 2, … threads
-	scheds   []*ggml.Scheduler // one for each
-	mixed    *ggml.Scheduler   // another device before the CPU; nil when there is none
+	scheds   []*ggml.Scheduler // one for each backend
+	mixed    *ggml.Scheduler   // another device before the CPU; nil if there is none
 	others   []*ggml.Backend
 	alloc    *ggml.GraphAllocator
 
@@ -73,7 +73,7 @@ func (m *Machine) openMixed() error {
 	return err
 }
 
-// reopened is a new machine with the counts of this one, which it closes.
+// reopened returns a new machine with the counts of this one, and closes this one.
 func (m *Machine) reopened() (*Machine, error) {
 	m.Close()
 	next, err := NewMachine()
@@ -84,7 +84,7 @@ func (m *Machine) reopened() (*Machine, error) {
 	return next, nil
 }
 
-// Close closes all.
+// Close closes all backends.
 func (m *Machine) Close() {
 	m.alloc.Close()
 	if m.mixed != nil {
@@ -99,20 +99,19 @@ func (m *Machine) Close() {
 	}
 }
 
-// Stats counts what programs did.
+// Stats counts the results of programs.
 type Stats struct {
 	Programs int
 	Computed int
 	Trained  int
-	Failed   map[string]int // errors of computes
-	Accepted map[string]int // programs that computed an op
-	Refused  map[string]int // what ggml refused, and the checks did not
+	Failed   map[string]int // errors of computations
+	Accepted map[string]int // number of programs that computed an op
+	Refused  map[string]int // refused by ggml, not by the checks in Go
 }
 
 var fromLibrary = regexp.MustCompile(`[a-z_.-]+\.(c|cpp|h):\d+: (GGML_ASSERT\(.*\)|.*)`)
 
-// refused counts refusals of ggml: they are no fault, but a check in Go
-// would give a better message.
+// refused counts refusals by ggml: they are no fault, but a check in Go would give a better message.
 func (s *Stats) refused(op string, err error) {
 	if m := fromLibrary.FindString(err.Error()); m != "" {
 		s.Refused[op+": "+m]++

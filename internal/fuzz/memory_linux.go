@@ -21,10 +21,10 @@ import (
 	"strings"
 )
 
-// residentBytes is the memory of the process, 0 where it cannot be told.
+// residentBytes returns the resident memory of the process, or 0 if unknown.
 func residentBytes() int64 {
 	debug.FreeOSMemory()
-	C.trim() // what is free but not given back is no leak
+	C.trim() // free memory that malloc retains is no leak
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0

@@ -2,5 +2,5 @@
 
 package fuzz
 
-// residentBytes is the memory of the process, 0 where it cannot be told.
+// residentBytes returns 0: the memory of the process is unknown.
 func residentBytes() int64 { return 0 }

@@ -20,15 +20,15 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A world has objects of all kinds for random calls: also closed ones, zero values, and nil.
+// A world has objects of all kinds for random calls, including closed ones, zero values, and nil.
 type world struct {
 	*program
 	mu      *sync.Mutex // guards pool and the random numbers
 	pool    map[reflect.Type][]reflect.Value
-	without map[string]bool // calls that are left out
+	without map[string]bool // calls to omit
 }
 
-// Functions of the package, beside the methods of its objects.
+// Functions of the package, in addition to the methods of its objects.
 var functions = map[string]any{
 	"CanRepeat": ggml.CanRepeat, "ConstantParams": ggml.ConstantParams,
 	"CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync, "DefaultThreads": ggml.DefaultThreads,
@@ -55,7 +55,7 @@ var functions = map[string]any{
 	"FastestType": kernels.FastestType, "HasBatchedGEMV": kernels.HasBatchedGEMV,
 }
 
-// Calls that are not made, and why.
+// Calls to omit, with the reason.
 var leftOut = map[string]string{
 	"CustomRow":        "panics as documented, where an op calls it",
 	"CustomSlice":      "panics as documented, where an op calls it",
@@ -78,7 +78,7 @@ var leftOut = map[string]string{
 	"Tensor.Format":         "fmt calls it",
 }
 
-// Objects that exist once, for the process.
+// Objects that exist once per process.
 var lasting = []reflect.Type{reflect.TypeFor[*ggml.Device](), reflect.TypeFor[*ggml.BufferType](), reflect.TypeFor[*ggml.Registry]()}
 
 func (p *program) newWorld() *world {
@@ -96,7 +96,7 @@ func (p *program) newWorld() *world {
 	return w
 }
 
-// populate makes an object of each kind, and more of some.
+// populate creates an object of each kind, and several of some.
 func (w *world) populate() {
 	devices, err := ggml.Devices()
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *world) add(objects ...any) {
 	}
 }
 
-// Filling memory of gigabytes would look like a hang.
+// Filling gigabytes of memory would look like a hang.
 const fillable = 64 << 20
 
 type memory interface {
@@ -148,7 +148,7 @@ type memory interface {
 	Clear(value byte) error
 }
 
-// keepResult puts an object that a call gave into the pool.
+// keepResult puts an object that a call returned into the pool.
 func (w *world) keepResult(v reflect.Value) {
 	if v.Kind() == reflect.Slice && v.Len() > 0 {
 		v = v.Index(0)
@@ -175,8 +175,8 @@ func (p *program) runObjects() error {
 	return nil
 }
 
-// runGoroutines makes random calls in several goroutines at once. They write no
-// tensors, as the callers must not while others read them.
+// runGoroutines makes random calls in several goroutines at once. They write no tensors, as callers must not
+// while others read them.
 func (p *program) runGoroutines() error {
 	w := p.newWorld()
 	defer w.end()
@@ -205,7 +205,7 @@ func (p *program) runGoroutines() error {
 	return errors.Join(all...)
 }
 
-// end closes all.
+// end closes all objects.
 func (w *world) end() {
 	for t, list := range w.pool {
 		if slices.Contains(lasting, t) {
@@ -275,7 +275,7 @@ func (w *world) consume(r reflect.Value) {
 
 var functionNames = slices.Sorted(maps.Keys(functions))
 
-// draw chooses a function or a method of an object, and its arguments.
+// draw draws a function or a method of an object, and its arguments.
 func (w *world) draw() (name string, f reflect.Value, args []reflect.Value) {
 	if w.IntN(4) == 0 {
 		name = functionNames[w.IntN(len(functionNames))]
@@ -310,7 +310,7 @@ func (w *world) arguments(t reflect.Type) []reflect.Value {
 	return args
 }
 
-// Numbers that take little memory, or more than there is.
+// Numbers that need little memory, or more than there is.
 var smallInts = []int64{0, 0, 1, 1, 2, 2, 3, 4, 6, 8, 8, 16, 33, -1, -8, math.MaxInt64, math.MinInt64, 1 << 50, math.MaxInt32, math.MinInt32}
 
 func (w *world) value(t reflect.Type) reflect.Value {
@@ -334,7 +334,7 @@ func (w *world) value(t reflect.Type) reflect.Value {
 	case reflect.TypeFor[*slog.Logger]():
 		v.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
 		return v
-	case reflect.TypeFor[*rand.Rand](): // whose zero value is not this package's to check
+	case reflect.TypeFor[*rand.Rand](): // this package does not check its zero value
 		if w.IntN(4) > 0 {
 			v.Set(reflect.ValueOf(rand.New(rand.NewPCG(w.Uint64(), 0))))
 		}
@@ -404,8 +404,8 @@ func (w *world) anyContext() context.Context {
 
 var errWanted = errors.New("a callback failed")
 
-// callback makes a function of a type: it gives what is zero, or what is not, or
-// panics. Goroutines may call it, so it draws nothing.
+// callback returns a function of a type that returns zero values, other values, or panics. Goroutines may call
+// it, so it draws no random numbers.
 func (w *world) callback(t reflect.Type) reflect.Value {
 	mode := w.IntN(3)
 	return reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {

@@ -24,17 +24,17 @@ var (
 	})
 	weights  = slices.Concat(floats, quantised)
 	allTypes = slices.Concat(plain, quantised)
-	rowTypes = append(slices.Clone(weights), ggml.I32) // of GetRows
+	rowTypes = append(slices.Clone(weights), ggml.I32) // for GetRows
 	outTypes = append(slices.Clone(quantised), ggml.F32)
 )
 
-// A leaf is a tensor with data of its own.
+// A leaf is a tensor with its own data.
 type leaf struct {
 	t    *ggml.Tensor
 	data []byte
 }
 
-// A layout is how an operand lies in memory.
+// A layout is the memory layout of an operand.
 type layout int
 
 const (
@@ -43,16 +43,15 @@ const (
 	gapped            // part of a larger tensor
 	swapped           // higher dimensions permuted
 	transposed        // all dimensions permuted
-	odd               // contiguous, but for the strides of dimensions of size 1
+	odd               // contiguous, except for the strides of dimensions of size 1
 	layouts
 )
 
-// shape draws four sizes; ones, and sizes that fill no vector register, are
-// frequent.
+// shape draws four sizes. Ones, and sizes that are no multiple of a vector register, are frequent.
 func (p *program) shape() [4]int64 {
 	rows := []int64{1, 1, 1, 2, 3, 4, 5}
 	if p.simple && !p.flat && p.IntN(2) == 0 {
-		rows = rows[3:] // so that each layout is another one
+		rows = rows[3:] // otherwise some layouts are equal
 	}
 	pick := func() int64 { return rows[p.IntN(len(rows))] }
 	return [4]int64{p.size(p.width), pick(), pick(), pick()}
@@ -82,7 +81,7 @@ func (p *program) oneOf(types []ggml.Type) ggml.Type {
 	return types[p.IntN(len(types))]
 }
 
-// any draws an operand of one of the types: one there is, or a new one.
+// any draws an operand of one of the types: an existing tensor or a new one.
 func (p *program) any(types []ggml.Type) *ggml.Tensor {
 	if p.IntN(3) > 0 && !p.simple {
 		if t := p.existing(func(t *ggml.Tensor) bool { return slices.Contains(types, t.Type()) }); t != nil {
@@ -92,7 +91,7 @@ func (p *program) any(types []ggml.Type) *ggml.Tensor {
 	return p.shaped(types, p.shape())
 }
 
-// existing draws one of the tensors that satisfy ok; the last ones are likely.
+// existing draws an existing tensor that satisfies ok; recent ones are more likely.
 func (p *program) existing(ok func(t *ggml.Tensor) bool) *ggml.Tensor {
 	for i := len(p.pool) - 1; i >= 0; i-- {
 		if p.IntN(3) == 0 && ok(p.pool[i]) {
@@ -120,7 +119,7 @@ func (p *program) shaped(types []ggml.Type, ne [4]int64) *ggml.Tensor {
 	return p.placed(p.oneOf(types), ne, l)
 }
 
-// contiguous draws an operand of a shape, seldom one of another layout.
+// contiguous draws an operand of a shape, rarely in another layout.
 func (p *program) contiguous(types []ggml.Type, ne ...int64) *ggml.Tensor {
 	full := [4]int64{1, 1, 1, 1}
 	copy(full[:], ne)
@@ -155,7 +154,7 @@ func (p *program) anyContiguous(types []ggml.Type) *ggml.Tensor {
 	return p.contiguous(types, ne[:]...)
 }
 
-// like draws an operand of a's shape.
+// like draws an operand with a's shape.
 func (p *program) like(a *ggml.Tensor, types []ggml.Type) *ggml.Tensor {
 	return p.shaped(types, dims(a))
 }
@@ -186,9 +185,8 @@ func dims(t *ggml.Tensor) (ne [4]int64) {
 	return ne
 }
 
-// placed makes a leaf and, but for contiguous, a view of it. Quantised types get
-// whole blocks. Generators divide by sizes: they get no view of a context that
-// has failed, whose sizes are 0.
+// placed creates a leaf and, unless the layout is contiguous, a view of it. Quantised types get whole blocks.
+// Generators divide by sizes, so they get no view of a failed context, whose sizes are 0.
 func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 	block := t.BlockSize()
 	ne[0] = (ne[0] + block - 1) / block * block
@@ -223,8 +221,7 @@ func (p *program) placed(t ggml.Type, ne [4]int64, l layout) *ggml.Tensor {
 	return p.newLeaf(t, ne[:]...)
 }
 
-// newLeaf makes a tensor with data, behind one that shows whether something
-// wrote outside.
+// newLeaf creates a tensor with data, after a guard that detects writes outside of tensors.
 func (p *program) newLeaf(t ggml.Type, ne ...int64) *ggml.Tensor {
 	p.guards = append(p.guards, p.leaves.NewTensor(ggml.F32, guardSize))
 	x := p.leaves.NewTensor(t, ne...)
@@ -232,7 +229,7 @@ func (p *program) newLeaf(t ggml.Type, ne ...int64) *ggml.Tensor {
 	return p.keep(x)
 }
 
-// fill gives a leaf its data, also the bytes between its rows; none when it is too large to compute.
+// fill sets a leaf's data, including the bytes between its rows; none if it is too large to compute.
 func (p *program) fill(t *ggml.Tensor) {
 	n := t.NumBytes()
 	if n < 0 || n > maxBytes {
@@ -246,7 +243,7 @@ func (p *program) fill(t *ggml.Tensor) {
 
 const guardSize = 16 // floats
 
-// rows is ids of I32 that the graph may compute.
+// rows draws row indices of type I32, which the graph may compute.
 func (p *program) rows(n int64, ne ...int64) *ggml.Tensor {
 	if p.IntN(4) > 0 || p.simple {
 		return p.ids(n, ggml.I32, ne...)
@@ -263,7 +260,7 @@ func (p *program) rows(n int64, ne ...int64) *ggml.Tensor {
 	return p.keep(p.leaves.Cast(x, ggml.I32))
 }
 
-// ids makes row numbers below n, seldom others.
+// ids draws row indices below n, rarely others.
 func (p *program) ids(n int64, t ggml.Type, ne ...int64) *ggml.Tensor {
 	x := p.newLeaf(t, ne...)
 	if p.huge || p.leaves.Err() != nil {
@@ -322,7 +319,7 @@ func (p *program) bytes(t ggml.Type, n int64) []byte {
 	return data
 }
 
-// number draws a value of the program's kind.
+// number draws a number from the program's distribution.
 func (p *program) number() float32 {
 	if p.wildData && p.IntN(8) == 0 {
 		return math.Float32frombits(p.Uint32())
@@ -330,7 +327,7 @@ func (p *program) number() float32 {
 	return float32(p.NormFloat64())
 }
 
-// blocks draws quantised data: of numbers, or in wild programs any bytes.
+// blocks draws quantised data: of numbers, or arbitrary bytes in wild programs.
 func (p *program) blocks(t ggml.Type, data []byte) {
 	valid := quantisedRow(t)
 	if p.wildData && p.IntN(2) == 0 || len(valid) == 0 {
@@ -348,9 +345,8 @@ func (p *program) blocks(t ggml.Type, data []byte) {
 
 var quantisedRows sync.Map
 
-// quantisedRow is a row of usual numbers in a quantised type: of bytes that
-// happen to stand for such, as making them by quantisation takes seconds for
-// some types.
+// quantisedRow returns a row of ordinary numbers in a quantised type. It uses bytes that happen to encode such
+// numbers, because quantising takes seconds for some types.
 func quantisedRow(t ggml.Type) []byte {
 	if row, ok := quantisedRows.Load(t); ok {
 		return row.([]byte)

@@ -8,16 +8,16 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A generator draws arguments that an op is likely to take.
+// A generator draws arguments that an op probably accepts.
 type generator func(p *program) []any
 
 type list = []any
 
-// generators has an entry for each method of a context that makes a tensor, and each
-// function of package kernels that does.
+// generators has an entry for each method of a context that creates a tensor, and for each such function of
+// package kernels.
 var generators = map[string]generator{}
 
-// opNames are its keys in order, so that a seed stands for one program.
+// opNames are the keys of generators in order, so that a seed always gives the same program.
 var opNames []string
 
 func family(g generator, names string) {
@@ -45,15 +45,15 @@ func init() {
 	slices.Sort(opNames)
 }
 
-// isOp reports whether a method of a context makes a tensor, or several. BuildOp does
-// for others: the functions of package kernels.
+// isOp reports whether a method of a context creates one or several tensors. BuildOp does so for the functions
+// of package kernels.
 func isOp(m reflect.Method) bool {
 	t := m.Type
 	return t.NumOut() > 0 && t.Out(0) == tensorType && m.Name != "Tensor" && m.Name != "BuildOp"
 }
 
-// An op is a method of a context, or a function of package kernels: in either case a
-// function of a context and further arguments.
+// An op is a method of a context or a function of package kernels: both are functions of a context and further
+// arguments.
 type op struct {
 	name string
 	f    reflect.Value
@@ -88,7 +88,7 @@ func epsilon(p *program) any    { return smallNumber(p) }
 
 func smallNumber(p *program) float32 { return []float32{1e-5, 1e-6, 0, 0.1}[p.IntN(4)] }
 
-// maybe is a tensor or nil.
+// maybe draws a tensor or nil.
 func (p *program) maybe(f func() *ggml.Tensor) *ggml.Tensor {
 	if p.IntN(2) == 0 {
 		return nil
@@ -267,7 +267,7 @@ func layoutOps() {
 }
 
 func reshaped(p *program, a *ggml.Tensor) []any {
-	// Factors move from one dimension to another.
+	// Moves factors from one dimension to another.
 	ne := dims(a)
 	for range 3 {
 		from, to := p.IntN(4), p.IntN(4)
@@ -301,7 +301,7 @@ func view(p *program) []any {
 	}
 	strides := []int64{a.Stride(1), a.Stride(2), a.Stride(3)}
 	if p.IntN(8) == 0 {
-		strides[p.IntN(3)] = 0 // a row that counts several times
+		strides[p.IntN(3)] = 0 // one row repeated
 	}
 	return list{a, ne[:], strides, offset}
 }
@@ -647,7 +647,7 @@ func trainingOps() {
 	family(func(p *program) []any { return append(p.parameter(1), p.contiguous(f32, 2)) }, "OptStepSGD")
 }
 
-// parameter draws a parameter, and so many operands of its shape.
+// parameter draws a parameter, and a number of operands with its shape.
 func (p *program) parameter(operands int) []any {
 	a := p.anyContiguous(f32).SetParam()
 	ne := dims(a)
@@ -677,8 +677,7 @@ func customOps() {
 	}, "Custom")
 }
 
-// customFunc draws a function that fills its share of the result; in wild
-// programs it may fail.
+// customFunc draws a function that fills its share of the result; in wild programs it may fail.
 func (p *program) customFunc() ggml.CustomFunc {
 	if !p.wildData {
 		return fillShare

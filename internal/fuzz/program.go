@@ -12,34 +12,34 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A program is one random use of the package.
+// A program is a random use of the package.
 type program struct {
 	*rand.Rand
 	machine *Machine
-	trace   io.Writer // nil for none
+	trace   io.Writer // may be nil
 
-	leaves  *ggml.Context // of tensors with data
-	c       *ggml.Context // of ops
-	trial   *ggml.Context // of ops that may fail
-	foreign *ggml.Tensor  // of a context that is not allocated
+	leaves  *ggml.Context // tensors with data
+	c       *ggml.Context // ops
+	trial   *ggml.Context // ops that may fail
+	foreign *ggml.Tensor  // in a context that is not allocated
 	pool    []*ggml.Tensor
 	data    []leaf
-	guards  []*ggml.Tensor // beside the others in memory, never written
+	guards  []*ggml.Tensor // between the others in memory, never written
 
-	width    int64 // most elements of a row
-	wildData bool  // any numbers, NaN too
-	huge     bool  // too much to compute
+	width    int64 // maximum elements of a row
+	wildData bool  // any numbers, including NaN
+	huge     bool  // too large to compute
 	training bool
-	simple   bool // operands are contiguous tensors of their own, most of them without dimensions of size 1
-	flat     bool // with them, where it is simple
-	aliased  bool // an op reads what it writes, and threads come first or last
+	simple   bool // operands are separate contiguous tensors, most without dimensions of size 1
+	flat     bool // with dimensions of size 1, if simple
+	aliased  bool // an op reads what it writes, so results depend on the order of threads
 
-	used map[string]bool // ops that were accepted
+	used map[string]bool // ops that accepted their operands
 }
 
 var errCustom = errors.New("a custom op failed")
 
-// A Fault is a violation in a program that did not end the process.
+// A Fault is a violation that did not end the process.
 type Fault struct {
 	Seed uint64
 	Err  error
@@ -48,8 +48,7 @@ type Fault struct {
 func (f *Fault) Error() string { return fmt.Sprintf("program %d: %v", f.Seed, f.Err) }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Run runs the program of a seed. trace (may be nil) gets its steps, each
-// before it is done.
+// Run runs the program of a seed. If trace is not nil, it receives each step before it runs.
 func Run(m *Machine, seed uint64, trace io.Writer) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -65,7 +64,7 @@ func Run(m *Machine, seed uint64, trace io.Writer) (err error) {
 		return &Fault{seed, err}
 	}
 	for what, n := range ggml.OpenObjects() {
-		if n > before[what] { // fewer when the last one of another program was collected
+		if n > before[what] { // fewer if the last object of another program was collected
 			return &Fault{seed, fmt.Errorf("the program has closed all, but %d %s stay open", n-before[what], what)}
 		}
 	}
@@ -120,8 +119,8 @@ func (p *program) keep(t *ggml.Tensor) *ggml.Tensor {
 
 func (p *program) open() {
 	p.leaves, p.c, p.trial = ggml.NewContext(), ggml.NewContext(), ggml.NewContext()
-	// It is the program's own: one that all shared could have memory that an allocator gave it in an earlier program, and
-	// there an op in place would act on what its last run wrote.
+	// Each program has its own: an allocator might have allocated a shared one in an earlier program, and an op
+	// in place would then act on old results.
 	p.foreign = ggml.NewContext().NewTensor(ggml.F32, 4)
 	p.width = []int64{4, 20, 70, 300}[p.IntN(4)]
 }
@@ -142,8 +141,7 @@ func (p *program) build(n int, names []string) {
 	}
 }
 
-// args draws the arguments of an op: mostly what it takes, sometimes with one
-// other, seldom just any.
+// args draws the arguments of an op: mostly valid ones, sometimes with one replaced, rarely arbitrary ones.
 func (p *program) args(o op) []reflect.Value {
 	if p.IntN(16) == 0 {
 		return p.wildArgs(o)
@@ -160,10 +158,10 @@ func (p *program) args(o op) []reflect.Value {
 	return args
 }
 
-// arguments draws arguments that an op takes.
+// arguments draws arguments that an op accepts.
 func (p *program) arguments(o op) (args []reflect.Value) {
 	for i, a := range generators[o.name](p) {
-		if a == nil { // a nil function, or whatever has that type
+		if a == nil { // a nil function, or a nil of another type
 			args = append(args, reflect.Zero(argType(o, i)))
 			continue
 		}
@@ -172,7 +170,7 @@ func (p *program) arguments(o op) (args []reflect.Value) {
 	return args
 }
 
-// settable is a copy of arguments that can be changed.
+// settable returns a copy of arguments that can be modified.
 func settable(args []reflect.Value) []reflect.Value {
 	copies := make([]reflect.Value, len(args))
 	for i, a := range args {
@@ -182,8 +180,7 @@ func settable(args []reflect.Value) []reflect.Value {
 	return copies
 }
 
-// operands finds the tensors among arguments, nil ones too: an argument, or a
-// field of a struct.
+// operands returns the tensors among arguments, including nil: arguments, or fields of structs.
 func operands(args []reflect.Value) []reflect.Value {
 	var tensors []reflect.Value
 	for _, a := range args {
@@ -207,8 +204,7 @@ func argType(o op, i int) reflect.Type {
 	return t.In(i + 1)
 }
 
-// call calls an op, first in a context of its own, so that the others go on
-// when it is refused.
+// call calls an op, first in a trial context, so that a refusal does not affect the others.
 func (p *program) call(o op, args []reflect.Value) {
 	if p.trace != nil {
 		p.note("try %s", describe(o.name, args))
@@ -219,12 +215,12 @@ func (p *program) call(o op, args []reflect.Value) {
 		p.machine.Stats.refused(o.name, err)
 		p.trial.Close()
 		p.trial = ggml.NewContext()
-		if p.IntN(200) > 0 { // or it fails, and so does all that follows
+		if p.IntN(200) > 0 { // rarely, let it fail with all that follows
 			return
 		}
 	}
 	if p.leaves.Err() != nil {
-		return // the arguments are made up of failures
+		return // all arguments come from failures
 	}
 	p.guards = append(p.guards, p.c.NewTensor(ggml.F32, guardSize))
 	p.aliased = p.aliased || aliased(o.name, args)
@@ -244,7 +240,7 @@ func (p *program) call(o op, args []reflect.Value) {
 	}
 }
 
-// invoke calls an op for the results that there are of it.
+// invoke calls an op, and returns its results.
 func (p *program) invoke(c *ggml.Context, o op, args []reflect.Value) []*ggml.Tensor {
 	var results []*ggml.Tensor
 	for _, r := range o.f.Call(append([]reflect.Value{reflect.ValueOf(c)}, args...)) {
@@ -255,8 +251,7 @@ func (p *program) invoke(c *ggml.Context, o op, args []reflect.Value) []*ggml.Te
 	return results
 }
 
-// aliased reports whether an op writes an operand that shares memory with
-// another one.
+// aliased reports whether an op writes an operand that shares memory with another one.
 func aliased(name string, args []reflect.Value) bool {
 	target := 0
 	switch {
@@ -279,7 +274,7 @@ func aliased(name string, args []reflect.Value) bool {
 	return false
 }
 
-// root is the tensor whose memory an operand has.
+// root returns the tensor that owns an operand's memory.
 func root(a reflect.Value) *ggml.Tensor {
 	t := tensorOf(a)
 	if source, found := t.ViewSource(); found {
@@ -315,7 +310,7 @@ func describeArg(a reflect.Value) string {
 	return a.Type().Name() + "{" + strings.Join(fields, ", ") + "}"
 }
 
-// runSingle computes one op, which a failure so names.
+// runSingle computes one op, so that a failure names it.
 func (p *program) runSingle() error {
 	p.open()
 	defer p.close()
@@ -328,7 +323,7 @@ func (p *program) runOps() error {
 	defer p.close()
 	p.wildData = p.IntN(4) == 0
 	names := opNames
-	if p.IntN(4) == 0 { // a few ops, often
+	if p.IntN(4) == 0 { // often a few ops
 		names = nil
 		for range 4 {
 			names = append(names, opNames[p.IntN(len(opNames))])

@@ -8,14 +8,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A variation is a call that an op takes, with one operand of another type or
-// layout, or with all of another type.
+// A variation is a call that an op accepts, with one operand of another type or layout, or with all operands of
+// another type.
 type variation struct {
 	op      string
-	operand int       // all of them when negative
-	typ     ggml.Type // when there is no layout
-	layout  layout    // contiguous for another type
-	flat    uint64    // which of the calls with dimensions of size 1; 0 for the best call without
+	operand int       // negative for all operands
+	typ     ggml.Type // unless there is a layout
+	layout  layout    // contiguous if the type varies
+	flat    uint64    // index of a call with dimensions of size 1; 0 for the best call without
 }
 
 func (v variation) String() string {
@@ -41,21 +41,20 @@ type outcome string
 
 const (
 	right   outcome = "right"
-	refused outcome = "refused" // by the check in Go
+	refused outcome = "refused" // by ggml's assertion while the graph is built, or because the CPU does not support it
 	barred  outcome = "barred"  // by an assertion of ggml while the graph is built, or because the CPU says it cannot
-	stops   outcome = "stops"   // an assertion inside the compute
-	wrong   outcome = "wrong"   // differs from the result with plain operands
-	spoils  outcome = "spoils"  // memory outside, or it reads there
-	dies    outcome = "dies"    // the process
-	idle    outcome = "idle"    // right, but the values of the operand make no difference
+	stops   outcome = "stops"   // differs from the result with plain operands
+	wrong   outcome = "wrong"   // writes or reads outside of its memory
+	spoils  outcome = "spoils"  // ends the process
+	dies    outcome = "dies"    // correct, but the values of the operand have no effect
+	idle    outcome = "idle"    // nothing to compare with
 	unknown outcome = "unknown" // there is nothing to compare with
 )
 
-// Operands of a sweep are of this many elements in a row, where they are free:
-// a multiple of all block sizes.
+// sweepWidth is the row length of operands, if it is free: a multiple of all block sizes.
 const sweepWidth = 256
 
-// flatCalls is how many calls try strides in dimensions of size 1.
+// flatCalls is the number of calls that try strides in dimensions of size 1.
 const flatCalls = 6
 
 // sweeper runs variations.
@@ -105,13 +104,13 @@ func (s *sweeper) variations(op string) []variation {
 	return list
 }
 
-// Ops that a sweep has nothing to say about.
+// Ops that a sweep cannot judge.
 var notSwept = map[string]string{
 	"Custom": "takes anything", "CustomInPlace": "takes anything", "MapCustom": "takes anything", "MapCustomInPlace": "takes anything",
 	"NewTensorLike": "has no values", "NewTensorOf": "has no values", "View": "its strides are in bytes", "AliasOf": "as View",
 }
 
-// list has all variations of all ops.
+// list returns all variations of all ops.
 func (s *sweeper) list() []variation {
 	var list []variation
 	for _, op := range opNames {
@@ -122,14 +121,14 @@ func (s *sweeper) list() []variation {
 	return list
 }
 
-// A verdict is the outcome of a variation with the checks and, if they refuse it, without them.
+// A verdict is the outcome of a variation with the checks in Go and, if they refuse it, without them.
 type verdict struct {
 	variation    variation
 	checked, raw outcome
 	detail       string
 }
 
-// fault describes what is wrong with the checks.
+// fault describes an error of the checks, if any.
 func (v verdict) fault() string {
 	switch v.checked {
 	case wrong, spoils, stops, dies:

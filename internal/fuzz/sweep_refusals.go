@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// A refusal is of what ggml computes, and the binding does not take.
+// A refusal is a call that ggml computes and the binding deliberately rejects.
 type refusal struct {
 	ops string
 	of  func(v variation) bool
 	why string
 }
 
-// deliberate finds the refusal that a variation is a case of; nil when there is
-// none.
+// deliberate returns the refusal that covers a variation, or nil.
 func deliberate(v variation) *refusal {
 	for i, r := range refusals {
 		if slices.Contains(strings.Fields(r.ops), v.op) && r.of(v) {

@@ -13,17 +13,16 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A trial is a call of an op with plain operands, to which the calls with varied operands are
-// compared.
+// A trial is a call of an op with plain operands, the reference for calls with varied operands.
 type trial struct {
 	op      op
 	program *program
 	args    []reflect.Value
-	effect  []float64 // how much the result depends on the values of each operand
+	effect  []float64 // how much the result depends on each operand's values
 }
 
-// base finds a call that an op takes: if it can be, with operands that all
-// matter, in rows of whole blocks of any type.
+// base returns a call that an op accepts, if possible with operands that all affect the result, and with rows
+// of whole blocks of any type.
 func (s *sweeper) base(op string, flat uint64) *trial {
 	key := fmt.Sprint(op, flat)
 	if t := s.bases[key]; t != nil {
@@ -57,7 +56,7 @@ func (s *sweeper) base(op string, flat uint64) *trial {
 	return best
 }
 
-// draw makes a call; nil when the op refuses it.
+// draw draws a call; nil if the op refuses it.
 func (s *sweeper) draw(op string, seed uint64) *trial {
 	t := &trial{program: s.program(op, seed)}
 	t.op, _ = opOf(op)
@@ -84,7 +83,7 @@ func (s *sweeper) program(op string, seed uint64) *program {
 	return p
 }
 
-// rank is 1 for a call that shows everything.
+// rank is 1 for a call in which every operand has an effect.
 func (t *trial) rank() float64 {
 	r := 1.0
 	for i, a := range operands(t.args) {
@@ -99,7 +98,7 @@ func (t *trial) rank() float64 {
 	return r
 }
 
-// tensorOf is the tensor that an argument is; nil for other arguments.
+// tensorOf returns the tensor of an argument, or nil.
 func tensorOf(a reflect.Value) *ggml.Tensor {
 	t, _ := a.Interface().(*ggml.Tensor)
 	return t
@@ -108,7 +107,7 @@ func tensorOf(a reflect.Value) *ggml.Tensor {
 // A maker returns type, layout and data for an operand that replaces another.
 type maker func(operand int, x *ggml.Tensor, data []byte) (ggml.Type, layout, []byte)
 
-// with makes the arguments once more.
+// with makes the arguments again, with operands replaced.
 func (t *trial) with(p *program, make maker) []reflect.Value {
 	args := settable(t.args)
 	for i, a := range operands(args) {
@@ -120,7 +119,7 @@ func (t *trial) with(p *program, make maker) []reflect.Value {
 	return args
 }
 
-// leafData is the data of a trial's operand.
+// leafData returns the data of a trial's operand.
 func (p *program) leafData(t *ggml.Tensor) []byte {
 	for _, l := range p.data {
 		if l.t.Is(t) {
@@ -130,20 +129,20 @@ func (p *program) leafData(t *ggml.Tensor) []byte {
 	panic("an operand of a trial has no data")
 }
 
-// operand makes a tensor with values, given in order, in a layout.
+// operand creates a tensor in a layout, with values given in order.
 func (p *program) operand(op string, typ ggml.Type, ne [4]int64, l layout, data []byte) *ggml.Tensor {
 	t := p.placed(typ, ne, l)
 	if strings.HasPrefix(op, "OptStep") {
 		t.SetParam()
 	}
-	p.data[len(p.data)-1] = leaf{t, data} // in place of what placed has drawn
+	p.data[len(p.data)-1] = leaf{t, data} // replaces the data that placed has drawn
 	return t
 }
 
-// effect is by how much other values of an operand change the result.
+// effect measures how much other values of an operand change the result.
 func (s *sweeper) effect(t *trial, operand int, typ ggml.Type) float64 {
 	if typ == ggml.I32 || typ == ggml.I64 {
-		return 1 // others may not be ids
+		return 1 // other values may be invalid ids
 	}
 	var got [2][]float32
 	for k := range got {
@@ -163,7 +162,7 @@ func (s *sweeper) effect(t *trial, operand int, typ ggml.Type) float64 {
 	return difference(got[1], got[0])
 }
 
-// another is data of other values in another order.
+// another returns data with other values in another order.
 func another(x *ggml.Tensor, data []byte) []byte {
 	v, _ := decode(x.Type(), data)
 	for i := range v {
@@ -176,7 +175,7 @@ func another(x *ggml.Tensor, data []byte) []byte {
 	return data
 }
 
-// try runs a variation, if it must be in spite of what the op refuses.
+// try runs a variation; unchecked bypasses the op's checks.
 func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	t := s.base(v.op, v.flat)
 	p := s.program(v.op, 1+v.flat)
@@ -192,10 +191,10 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 		default:
 			typ = v.typ
 		}
-		// The plain operand has the values that the other can hold.
+		// The plain operand gets the values that the other type can represent.
 		values, readable := decode(x.Type(), data)
 		if whole(typ) && !whole(x.Type()) {
-			for i := range values { // which would be 0 mostly, whose bits are the same in all types
+			for i := range values { // most would be 0, whose bits are equal in all types
 				values[i] = float32(math.Round(float64(values[i]*4))) + 1
 			}
 		}
@@ -235,7 +234,7 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	}
 	tolerance := 1e-2
 	if x.Type().IsQuantized() {
-		tolerance = 3e-2 // what is rounded twice
+		tolerance = 3e-2 // rounded twice
 	}
 	shows := v.operand < 0 || t.effect[v.operand] > 0
 	if v.operand >= 0 && shows {
@@ -248,7 +247,7 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 	return o, err
 }
 
-// compare computes both calls, the varied one twice.
+// compare computes both calls, and the varied one twice.
 func (p *program) compare(x *ggml.Tensor, twin *ggml.Context, y *ggml.Tensor, tolerance float64) (outcome, error) {
 	if x.NumBytes() > maxBytes || x.NumBytes() < 0 {
 		return unknown, nil
@@ -282,7 +281,7 @@ func (p *program) compare(x *ggml.Tensor, twin *ggml.Context, y *ggml.Tensor, to
 		}
 		first = got
 	}
-	if e := min(difference(first, want), difference(first, rounded)); !(e <= tolerance) { // or NaN
+	if e := min(difference(first, want), difference(first, rounded)); !(e <= tolerance) { // also for NaN
 		return wrong, fmt.Errorf("the normalised mean squared error is %g", e)
 	}
 	return right, nil
@@ -293,7 +292,7 @@ var (
 	errUnreadable = errors.New("the result cannot be read as numbers")
 )
 
-// results computes a call, and gives its result as numbers.
+// results computes a call, and returns its result as numbers.
 func (p *program) results(c *ggml.Context, y *ggml.Tensor, b *ggml.Backend, pattern byte) ([]float32, error) {
 	g := c.NewGraph(y)
 	for _, c := range []*ggml.Context{p.leaves, c} {
@@ -307,7 +306,7 @@ func (p *program) results(c *ggml.Context, y *ggml.Tensor, b *ggml.Backend, patt
 		}
 	}
 	for _, l := range p.data {
-		if !l.t.IsAllocated() { // it is part of the other call
+		if !l.t.IsAllocated() { // belongs to the other call
 			continue
 		}
 		if err := writeInOrder(l.t, l.data); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// blocks gives the offset of each block of a tensor in any layout. Strides are asked for once: each call is guarded.
+// blocks iterates over the offsets of a tensor's blocks in any layout. It reads strides once, because each call
+// passes through the abort guard.
 func blocks(t *ggml.Tensor) iter.Seq[int64] {
 	var stride [4]int64
 	for i := range stride {
@@ -48,7 +49,7 @@ func numbers(t *ggml.Tensor) ([]float32, error) {
 	if _, err := t.ReadAt(raw, 0); err != nil {
 		return nil, err
 	}
-	if t.Dim(0)%t.Type().BlockSize() != 0 { // a transposed one
+	if t.Dim(0)%t.Type().BlockSize() != 0 { // transposed
 		return nil, errUnreadable
 	}
 	if !t.IsContiguous() {
@@ -65,7 +66,7 @@ func numbers(t *ggml.Tensor) ([]float32, error) {
 	return v, nil
 }
 
-// decode gives the numbers that data of a type stands for.
+// decode returns the numbers that data of a type encodes.
 func decode(t ggml.Type, data []byte) ([]float32, bool) {
 	n := int64(len(data)) / t.BlockBytes() * t.BlockSize()
 	v := make([]float32, n)
@@ -88,8 +89,7 @@ func decode(t ggml.Type, data []byte) ([]float32, bool) {
 	return v, true
 }
 
-// encode makes data of a type from numbers; of a type to which ggml
-// quantises slowly, or not at all, any.
+// encode returns numbers in a type; arbitrary data for a type to which ggml quantises slowly or not at all.
 func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
 	n := int64(len(v))
 	if n%t.BlockSize() != 0 || row%t.BlockSize() != 0 {
@@ -122,7 +122,7 @@ func encode(t ggml.Type, v []float32, row int64) ([]byte, bool) {
 	return data, true
 }
 
-// whole reports whether a type holds whole numbers only.
+// whole reports whether a type holds only integers.
 func whole(t ggml.Type) bool {
 	return slices.Contains([]ggml.Type{ggml.I8, ggml.I16, ggml.I32, ggml.I64}, t)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// sweepWork tries the variations that it reads, a number before each. It reports
-// on w before each attempt and after it.
+// sweepWork tries the variations whose numbers it reads from r. It reports each attempt on w before and after.
 func sweepWork(unchecked bool, r io.Reader, w io.Writer) error {
 	s, err := newSweeper()
 	if err != nil {
@@ -41,8 +40,8 @@ func sweepWork(unchecked bool, r io.Reader, w io.Writer) error {
 	}
 }
 
-// Sweep judges every step-th variation in subprocesses: as the ops check them
-// first, and then, without the checks, those that are refused.
+// Sweep judges every step-th variation in subprocesses: first with the checks of the ops, then those that are
+// refused without the checks.
 func Sweep(step int, command func(unchecked bool) *exec.Cmd) ([]verdict, error) {
 	s, err := newSweeper()
 	if err != nil {
@@ -76,8 +75,7 @@ type report struct {
 	detail  string
 }
 
-// sweepList tries the variations in one process after the other; each continues where the last one
-// died.
+// sweepList tries the variations in subprocesses; each continues where the previous one died.
 func sweepList(list []variation, numbers []int, command func() *exec.Cmd) (map[int]report, error) {
 	reports := map[int]report{}
 	for len(numbers) > 0 {
@@ -99,7 +97,7 @@ func sweepList(list []variation, numbers []int, command func() *exec.Cmd) (map[i
 	return reports, nil
 }
 
-// sweepOnce gives the last variation that a subprocess tried.
+// sweepOnce runs a subprocess, and returns the last variation that it tried.
 func sweepOnce(list []variation, numbers []int, reports map[int]report, cmd *exec.Cmd) (last int, err error) {
 	var stdin strings.Builder
 	for _, i := range numbers {

@@ -12,14 +12,14 @@ var (
 	tensorType  = reflect.TypeFor[*ggml.Tensor]()
 )
 
-// Numbers at which something may go wrong.
+// Numbers at boundaries.
 var (
 	wildInts   = []int64{0, 1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 64, 100, 255, 256, 1000, 4096}
 	hugeInts   = []int64{-1, -2, -64, 1 << 15, 1 << 16, 1<<20 - 1, 1 << 20, 1<<30 - 1, 1 << 30, math.MaxInt32, 1 << 31, 1<<32 + 1, 1 << 40, math.MaxInt64, math.MinInt64, math.MinInt32}
 	wildFloats = []float64{0, 1, -1, 0.5, 1e-5, 1e-30, 2, 100, 1e10, math.MaxFloat32, -math.MaxFloat32, math.Inf(1), math.Inf(-1), math.NaN()}
 )
 
-// wild draws a value of a type, most of which no op takes.
+// wild draws a value of a type; ops refuse most of them.
 func (p *program) wild(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch t {
@@ -66,8 +66,7 @@ func (p *program) wild(t reflect.Type) reflect.Value {
 	return v
 }
 
-// wildInt draws a number; a program that has drawn a large one is not
-// computed, as that could take for ever.
+// wildInt draws an integer. A program that draws a large one is not computed, because that could take forever.
 func (p *program) wildInt() int64 {
 	if p.IntN(3) > 0 {
 		return wildInts[p.IntN(len(wildInts))]
@@ -76,8 +75,8 @@ func (p *program) wildInt() int64 {
 	return hugeInts[p.IntN(len(hugeInts))]
 }
 
-// wildTensor draws any tensor: nil, one of a closed context, of one with a
-// failure, of another program's context, or one of the pool.
+// wildTensor draws any tensor: nil, one of a closed or a failed context, one of another program's context, or
+// one of the pool.
 func (p *program) wildTensor() *ggml.Tensor {
 	switch p.IntN(20) {
 	case 0:

@@ -20,15 +20,14 @@ import (
 type Plan struct {
 	First    uint64 // seed of the first program
 	Programs uint64
-	Warmup   uint64        // programs until the memory is measured
-	Growth   int64         // bytes by which it may grow after that; 0 to not measure
-	Hang     time.Duration // of one program
-	Kind     string        // of the programs; "" for a mixture
+	Warmup   uint64        // programs before the first measurement of memory
+	Growth   int64         // bytes by which memory may grow after that; 0 to skip
+	Hang     time.Duration // time limit of a program
+	Kind     string        // "" for a mixture
 }
 
-// Work runs the programs of a plan in this process, and reports on w: a line
-// with the seed before each program, "fault" lines, and at the end one with
-// what was counted.
+// Work runs the programs of a plan in this process, and reports on w: a line with the seed before each program,
+// "fault" lines, and finally a line with the counts.
 func Work(p Plan, w io.Writer) error {
 	m, err := NewMachine()
 	if err != nil {
@@ -40,7 +39,7 @@ func Work(p Plan, w io.Writer) error {
 	var before int64
 	for i := range p.Programs {
 		if i == p.Warmup && p.Growth > 0 {
-			if m, err = m.reopened(); err != nil { // backends and allocators keep the most that a program needed
+			if m, err = m.reopened(); err != nil { // backends and allocators keep the largest memory that a program needed
 				return err
 			}
 			before = residentBytes()
@@ -51,7 +50,7 @@ func Work(p Plan, w io.Writer) error {
 		}
 		if err := Run(m, p.First+i, nil); err != nil {
 			fmt.Fprintf(out, "fault %q\n", err)
-			if errors.Is(err, ggml.ErrBroken) { // one failure shall not make the next programs fail
+			if errors.Is(err, ggml.ErrBroken) { // a broken backend must not fail the next programs
 				if m, err = m.reopened(); err != nil {
 					return err
 				}
@@ -72,8 +71,8 @@ func Work(p Plan, w io.Writer) error {
 	return out.Flush()
 }
 
-// Campaign runs a plan in subprocesses, one after the other, which command
-// makes: the next goes on when one has died. It gives what went wrong.
+// Campaign runs a plan in subprocesses made by command; when one dies, the next continues. It returns the
+// faults.
 func Campaign(p Plan, command func(p Plan) *exec.Cmd, log func(format string, args ...any)) (faults []string) {
 	const enough = 60
 	for p.Programs > 0 && len(faults) < enough {
@@ -91,18 +90,18 @@ func Campaign(p Plan, command func(p Plan) *exec.Cmd, log func(format string, ar
 	return faults
 }
 
-// A worker is one subprocess.
+// A worker is a subprocess.
 type worker struct {
 	plan   Plan
 	log    func(format string, args ...any)
 	faults []string
 
 	mu    sync.Mutex
-	last  uint64 // seed of the program that runs
+	last  uint64 // seed of the current program
 	since time.Time
 }
 
-// run returns how the process died; "" if it did not.
+// run returns how the process died, or "".
 func (w *worker) run(cmd *exec.Cmd) (died string) {
 	stderr := &tail{}
 	cmd.Stderr = stderr
@@ -149,7 +148,7 @@ func (w *worker) line(text string) {
 	}
 }
 
-// watch ends a process that hangs, with the stacks of its goroutines.
+// watch kills a process that hangs, after its goroutines' stacks were printed.
 func (w *worker) watch(cmd *exec.Cmd, done chan struct{}) {
 	for {
 		select {

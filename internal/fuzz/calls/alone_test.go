@@ -13,13 +13,13 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// unchecked lists types that belong to one goroutine and have no exclusive.Access, with the reason.
+// unchecked lists the types that belong to one goroutine and have no exclusive.Access, with the reason.
 var unchecked = map[reflect.Type]string{
 	reflect.TypeFor[infer.Sequence]():    "its calls hold the access of its session",
 	reflect.TypeFor[tokenizer.Decoder](): "its methods return text alone, and in order only if one goroutine calls them",
 }
 
-// What belongs to one goroutine reports that several use it.
+// Types that belong to one goroutine report that several use them.
 func TestAlone(t *testing.T) {
 	access := reflect.TypeFor[exclusive.Access]()
 	for of := range public.alone {

@@ -35,8 +35,8 @@ func (p *call) run(r *registry) {
 	}
 }
 
-// isAnnounced reports whether a panic is one that the caller could expect: by the documentation,
-// of a callback, or, beside the binding, Go's own of a method of nil.
+// isAnnounced reports whether the caller could expect a panic: it is documented, a callback raised it, or it is
+// Go's own panic of a method on nil outside the binding.
 func (p *call) isAnnounced(r *registry, x any) bool {
 	_, isGo := x.(runtime.Error)
 	ofNil := p.isMethod() && p.args[0].Kind() == reflect.Pointer && p.args[0].IsNil()
@@ -44,7 +44,7 @@ func (p *call) isAnnounced(r *registry, x any) bool {
 		isGo && ofNil && !strings.HasPrefix(p.name, "ggml.")
 }
 
-// take keeps a result, and what a sequence yields.
+// take stores a result, and the items of a sequence, in the pool.
 func (p *call) take(v reflect.Value) {
 	if v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -66,7 +66,7 @@ func (p *call) take(v reflect.Value) {
 	}
 }
 
-// yield takes some of the items of a sequence.
+// yield receives some of the items of a sequence.
 func (p *call) yield(t reflect.Type) reflect.Value {
 	more := rand.New(rand.NewPCG(uint64(p.number), 0)).IntN(40)
 	return reflect.MakeFunc(t, func(items []reflect.Value) []reflect.Value {
@@ -78,7 +78,7 @@ func (p *call) yield(t reflect.Type) reflect.Value {
 	})
 }
 
-// A worker is a goroutine that makes calls, one after the other.
+// A worker is a goroutine that makes calls one after the other.
 type worker struct {
 	calls   []*call
 	current atomic.Pointer[call]
@@ -99,8 +99,8 @@ func (w *worker) start(r *registry) {
 	}()
 }
 
-// wait gives the call that takes longer than a limit, of goroutines that run at the same time, nil
-// when all have ended. A busy machine makes calls slow; one that waits takes no time at all.
+// wait returns the call that exceeds the time limit among concurrent goroutines, or nil when all have ended. On a
+// busy machine all calls are slow, so the process must also have used processor time, or none at all: then it waits.
 func (w *worker) wait(limit time.Duration, goroutines int) *call {
 	slow, began := w.current.Load(), cpuTime()
 	before, waited := began, time.Duration(0)

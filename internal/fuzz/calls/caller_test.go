@@ -14,17 +14,17 @@ import (
 type registry struct {
 	functions []function
 	types     []reflect.Type
-	panics    map[string]bool         // documented to
-	alone     map[reflect.Type]string // documented not to be shared by goroutines
+	panics    map[string]bool         // documented to panic
+	alone     map[reflect.Type]string // documented for one goroutine
 }
 
-// A function is one that is exported, or a method, whose receiver is the first argument.
+// A function is an exported function, or a method with its receiver as the first argument.
 type function struct {
 	name  string
 	value reflect.Value
 }
 
-// leftOut are calls that change the process for good, or leave it.
+// leftOut lists calls that change the process permanently, or end it.
 var leftOut = map[string]string{
 	"rpc.Serve":                  "listens on the network",
 	"ggml.Commit":                "is a constant",
@@ -39,9 +39,8 @@ var leftOut = map[string]string{
 	"model.Model.Retain":         "keeps the model until its result is called",
 }
 
-// isPart reports whether a function is of the parts that graphs are built of, which this module
-// alone can use: a method of what others cannot make, or one that takes or gives a type of an
-// internal package, which no public one has an alias of.
+// isPart reports whether only this module can call a function, as for the parts of graphs: a method of a type
+// that others cannot create, or a function with a type of an internal package that no public package aliases.
 func (r *registry) isPart(f function) bool {
 	if strings.HasPrefix(f.name, "arch.Builder.") || strings.HasPrefix(f.name, "arch.Place.") {
 		return true
@@ -71,7 +70,7 @@ func (r *registry) isInternal(t reflect.Type) bool {
 	return false
 }
 
-// callable lists functions and methods whose names have a part.
+// callable returns the functions and methods whose names contain part.
 func (r *registry) callable(part string) []function {
 	var list []function
 	add := func(f function) {
@@ -89,7 +88,7 @@ func (r *registry) callable(part string) []function {
 		p := reflect.PointerTo(t)
 		for i := range p.NumMethod() {
 			m := p.Method(i)
-			if byValue, ok := t.MethodByName(m.Name); ok { // also through a nil pointer it would be a panic of Go's
+			if byValue, ok := t.MethodByName(m.Name); ok { // on a nil pointer it would be Go's own panic
 				m = byValue
 			}
 			add(function{t.String() + "." + m.Name, m.Func})
@@ -106,14 +105,14 @@ type caller struct {
 	plan     *plan
 	registry *registry
 	list     []function
-	closers  []function // among them
+	closers  []function // functions that close something
 	pool     *pool
 
-	goroutine int           // that will make the call
-	hot       reflect.Value // an object that the goroutines use at the same time
+	goroutine int           // goroutine of the call
+	hot       reflect.Value // an object that the goroutines use concurrently
 }
 
-// A call is a function with its arguments, and what it gave.
+// A call is a function with its arguments and its results.
 type call struct {
 	function
 	number    int
@@ -139,7 +138,7 @@ func (c *caller) prepare(i int) *call {
 	return p
 }
 
-// choose is the function of a call. Often it closes something, or is a method of the hot object.
+// choose returns the function of a call: often one that closes something, or a method of the hot object.
 func (c *caller) choose(rng *rand.Rand) function {
 	list, number := c.list, rng.Uint64()
 	switch {
@@ -156,7 +155,7 @@ func (c *caller) choose(rng *rand.Rand) function {
 	return list[number%uint64(len(list))]
 }
 
-// keep puts what a call returned into the pool.
+// keep stores the results of a call in the pool.
 func (c *caller) keep(p *call) {
 	for k, v := range p.results {
 		c.pool.add(v, uint64(p.number)<<20+uint64(k), valueName(fmt.Sprint(p.number), k), p.goroutine)

@@ -37,11 +37,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Nothing that is exported ends the process, panics without a word in its documentation, waits
-// for ever, or leaves something open, whatever it is called with.
+// No call of an exported function or method ends the process, panics unless documented, blocks forever, or
+// leaves something open.
 func TestCalls(t *testing.T) { try(t, 3000, 1) }
 
-// Nor does what several goroutines share, and close meanwhile. The race detector sees more.
+// The same holds for objects that several goroutines share and close concurrently. The race detector finds
+// more.
 func TestConcurrentCalls(t *testing.T) { try(t, 1200, 4) }
 
 func try(t *testing.T, usual, goroutines int) {
@@ -84,7 +85,7 @@ func TestRegistry(t *testing.T) {
 	require.NotEmpty(t, public.alone)
 }
 
-// A new kind of object of package llm cannot be forgotten.
+// The prologue creates every kind of object of package llm.
 func TestPrologue(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := &caller{pool: newPool(&public)}

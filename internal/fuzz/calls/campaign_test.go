@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
-// A failure is a finding with the calls of its round, up to it.
+// A failure is a finding with the calls of its round up to it.
 type failure struct {
 	finding
 	plan  plan // of the round
@@ -24,8 +24,8 @@ type failure struct {
 	texts map[int]string
 }
 
-// campaign runs a plan in subprocesses, one after the other: the next goes on with the round after
-// one whose process died. Of several findings of one fault it gives the first.
+// campaign runs a plan in subprocesses. If a process dies, the next one continues with the following round. Of
+// several findings of one fault it returns the first.
 func (p plan) campaign(log func(format string, args ...any)) (failures []failure) {
 	const enough = 10
 	for p.From < p.To && len(failures) < enough {
@@ -41,7 +41,7 @@ func (p plan) campaign(log func(format string, args ...any)) (failures []failure
 	return failures
 }
 
-// silence is how long a subprocess may say nothing, at its start too.
+// silence is how long a subprocess may print nothing, including at its start.
 const silence = 5 * time.Minute
 
 // subprocess runs a plan in a subprocess, and returns its findings and the round to continue with.
@@ -109,7 +109,7 @@ var (
 	digits    = regexp.MustCompile(`(0x)?[0-9a-f]*[0-9][0-9a-f]*`)
 )
 
-// death is how a process ended, by what it wrote.
+// death describes how a process ended, from its output.
 func death(err error, text string) finding {
 	detail := text[:min(len(text), 8000)]
 	if strings.Contains(text, "WARNING: DATA RACE") {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// dropped counts by kind the objects that the garbage collector has closed, which the binding logs.
-// The pool keeps what calls return, so calls that failed left them.
+// dropped counts, by kind, the objects that the garbage collector closed; the binding logs them. The pool keeps
+// all results, so these objects come from calls that failed.
 var dropped droppedObjects
 
 type droppedObjects struct {
@@ -18,7 +18,7 @@ type droppedObjects struct {
 	counts map[string]int
 }
 
-// take gives the counts, and begins anew.
+// take returns the counts and resets them.
 func (d *droppedObjects) take() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each fault is found, and shrunk to the calls that matter.
+// Each fault is found, and reduced to the calls that it needs.
 func TestFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a second for each attempt of a call that does not end")

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// This program lists what the public packages export, and the faults of a package for tests.
+// This program writes the registries of the public packages' exports, and of the package of faults.
 package main
 
 import (

@@ -31,14 +31,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What nobody has made is an error for whoever takes it as an argument, alone or in a struct, and
-// for a method that can fail. Other methods of a zero value have nothing to give.
+// A nil object, or a zero value, as an argument or in a struct is an error, and so is one as the receiver of a
+// method that can fail. Other methods of a zero value return zero values.
 func TestNilArguments(t *testing.T) {
 	var base objects
-	last := "" // a package, whose functions have objects of their own
+	last := "" // the last package; each has objects of its own
 	for _, f := range public.callable("") {
 		if strings.HasPrefix(f.name, "ggml.") {
-			continue // tables of the binding have more cases
+			continue // the binding has tables with more cases
 		}
 		if name, _, _ := strings.Cut(f.name, "."); name != last {
 			base.close()
@@ -54,7 +54,7 @@ func TestNilArguments(t *testing.T) {
 			for _, nobodys := range base.without(args[i]) {
 				isNil := nobodys.Kind() == reflect.Pointer && nobodys.IsNil()
 				if isReceiver && (isNil && !canFail(kind) || public.panics[f.name]) {
-					continue // which may panic, as Go does
+					continue // may panic, as Go does
 				}
 				changed := slices.Clone(args)
 				changed[i] = nobodys
@@ -73,7 +73,7 @@ func canFail(kind reflect.Type) bool {
 	return n > 0 && kind.Out(n-1) == reflect.TypeFor[error]()
 }
 
-// attempt reports a panic of Go's own.
+// attempt calls a function, and returns a description of Go's own panic, if any.
 func attempt(f reflect.Value, args []reflect.Value) (fault string) {
 	defer func() {
 		r := recover()
@@ -98,7 +98,7 @@ func attempt(f reflect.Value, args []reflect.Value) (fault string) {
 	return ""
 }
 
-// objects are values that work, by their types.
+// objects maps types to valid values.
 type objects map[reflect.Type]reflect.Value
 
 func workingObjects(t *testing.T) objects {
@@ -122,7 +122,7 @@ func (o objects) close() {
 	}
 }
 
-// of is a value of a type that works as an argument.
+// of returns a valid argument of a type.
 func (o objects) of(kind reflect.Type) reflect.Value {
 	if v, ok := o[kind]; ok {
 		return v
@@ -165,7 +165,7 @@ func (o objects) of(kind reflect.Type) reflect.Value {
 	return v
 }
 
-// without are values like v in which one object is nil, or a zero value.
+// without returns copies of v in each of which one object is nil or a zero value.
 func (o objects) without(v reflect.Value) (list []reflect.Value) {
 	kind := v.Type()
 	switch kind.Kind() {

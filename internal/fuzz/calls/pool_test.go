@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// A pool has the values that calls returned. Which one an argument takes does not hang on how many
-// others there are, so that a run of fewer calls makes those that are left with the same arguments.
+// A pool holds the results of calls. The value that an argument takes does not depend on the number of other
+// values, so a run of fewer calls makes the remaining calls with the same arguments.
 type pool struct {
 	alone   map[reflect.Type]string
 	entries map[reflect.Type][]entry
@@ -20,7 +20,7 @@ type pool struct {
 type entry struct {
 	value reflect.Value
 	id    uint64 // of the call that returned it
-	owner int    // the goroutine that alone uses it, or everyone
+	owner int    // the only goroutine that may use it, or everyone
 }
 
 const everyone = -1
@@ -35,7 +35,7 @@ func (p *pool) isShared(t reflect.Type) bool {
 	return t.Kind() == reflect.Pointer && !isPlain(t.Elem()) && p.alone[t.Elem()] == ""
 }
 
-// add takes a value that a goroutine was given.
+// add stores a value that a goroutine received.
 func (p *pool) add(v reflect.Value, id uint64, name string, goroutine int) {
 	e := entry{v, id, goroutine}
 	if p.isShared(v.Type()) {
@@ -47,8 +47,8 @@ func (p *pool) add(v reflect.Value, id uint64, name string, goroutine int) {
 	}
 }
 
-// pick chooses, among the values of a type (or of types that implement an interface) that a
-// goroutine may use, the one whose id has the least hash with a number.
+// pick returns, among the values of a type (or of types that implement an interface) that a goroutine may use,
+// the one whose id has the smallest hash with a number.
 func (p *pool) pick(t reflect.Type, number uint64, goroutine int) (chosen reflect.Value, ok bool) {
 	least := uint64(0)
 	among := func(list []entry) {
@@ -73,7 +73,7 @@ func (p *pool) pick(t reflect.Type, number uint64, goroutine int) (chosen reflec
 	return chosen, ok
 }
 
-// shared is one of the objects that goroutines share, of a type that a number chooses.
+// shared returns an object that goroutines share; number selects its type.
 func (p *pool) shared(number uint64) (chosen reflect.Value) {
 	least := uint64(0)
 	for t := range p.entries {
@@ -90,7 +90,7 @@ func (p *pool) shared(number uint64) (chosen reflect.Value) {
 	return chosen
 }
 
-// name returns the name of the call that returned what a pointer leads to. A nil pool has no names.
+// name returns the name of the call that returned the target of a pointer. A nil pool has no names.
 func (p *pool) name(pointer uintptr) string {
 	if p == nil {
 		return ""
@@ -98,7 +98,7 @@ func (p *pool) name(pointer uintptr) string {
 	return p.names[pointer]
 }
 
-// all are the values, in an order that a number decides.
+// all returns the values, in an order that a number determines.
 func (p *pool) all(number uint64) []reflect.Value {
 	var list []entry
 	for _, l := range p.entries {
@@ -121,7 +121,7 @@ func (p *pool) all(number uint64) []reflect.Value {
 	return values
 }
 
-// mix is the finaliser of SplitMix64: each bit of the result hangs on all of x.
+// mix is the finaliser of SplitMix64: each bit of the result depends on all of x.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

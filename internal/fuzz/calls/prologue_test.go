@@ -31,7 +31,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// prologue puts objects into the pool that chance would hardly make.
+// prologue puts objects into the pool that random calls would rarely create.
 func (c *caller) prologue(rng *rand.Rand) {
 	first, made := uint64(1+c.goroutine)<<50, 0
 	keep := func(v any, err error) {
@@ -162,7 +162,7 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	keep(prospect, nil)
 	keep(prospect.Fit(train.FitOptions{}))
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
-	folder, err := run.CreateNew("runs", "run") // each goroutine has one
+	folder, err := run.CreateNew("runs", "run") // one per goroutine
 	keep(folder, err)
 	keep(run.Progress{}, nil)
 	keep(nil, folder.Describe(run.Manifest{}))

@@ -20,10 +20,10 @@ import (
 
 const modulePath = "github.com/goggml/ggml"
 
-// announced matches documentation that says when a call panics.
+// announced matches documentation that describes a panic.
 var announced = regexp.MustCompile(`\b[Pp]anics?\b`)
 
-// alone matches documentation that says that one goroutine at a time may use a value.
+// alone matches documentation that restricts a value to one goroutine at a time.
 var alone = regexp.MustCompile(`\b(not safe for concurrent use|(used by|belongs to) one)\b`)
 
 // PublicFolders lists the folders of the module's public packages.
@@ -41,9 +41,8 @@ func PublicFolders(root string) ([]string, error) {
 	return folders, nil
 }
 
-// Registry is the Go file of a variable that lists the exported functions and types of
-// packages in folders of the module, as they are built for this system. A generic function is
-// listed for float32.
+// Registry returns the Go file of a variable that lists the exported functions and types of packages in folders
+// of the module, as built for this system. A generic function is listed for float32.
 func Registry(root, variable string, folders ...string) ([]byte, error) {
 	var imports []string
 	var lists listing
@@ -81,7 +80,7 @@ func Registry(root, variable string, folders ...string) ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// Load reads the documentation of the package in a folder, as it is built for this system.
+// Load reads the documentation of the package in a folder, as built for this system.
 func Load(folder string) (*doc.Package, error) {
 	p, err := build.ImportDir(folder, 0)
 	if err != nil {
@@ -99,7 +98,7 @@ func Load(folder string) (*doc.Package, error) {
 	return doc.NewFromFiles(set, files, p.Name)
 }
 
-// A listing is the lines of a registry.
+// A listing has the lines of a registry.
 type listing struct{ functions, types, panics, alone []string }
 
 func (l *listing) add(p *doc.Package) {
@@ -112,7 +111,7 @@ func (l *listing) add(p *doc.Package) {
 		name, instance := p.Name+"."+f.Name, ""
 		if f.Decl.Type.TypeParams != nil {
 			instance = "[float32]"
-			if strings.HasSuffix(f.Name, "Float32s") { // which it is converted to and from
+			if strings.HasSuffix(f.Name, "Float32s") { // converted to and from float32
 				instance = "[ggml.Float16]"
 			}
 		}
@@ -141,7 +140,7 @@ func (l *listing) add(p *doc.Package) {
 	}
 }
 
-// aloneSentence is the sentence by which documentation keeps a value to one goroutine.
+// aloneSentence returns the sentence that restricts a value to one goroutine.
 func aloneSentence(text string) string {
 	for s := range strings.SplitSeq(strings.ReplaceAll(text, "\n", " "), ". ") {
 		if alone.MatchString(s) {
@@ -151,7 +150,7 @@ func aloneSentence(text string) string {
 	return ""
 }
 
-// isConstraint reports whether an interface lists types.
+// isConstraint reports whether an interface is a type set.
 func isConstraint(t *ast.InterfaceType) bool {
 	for _, m := range t.Methods.List {
 		if len(m.Names) == 0 {
@@ -161,7 +160,7 @@ func isConstraint(t *ast.InterfaceType) bool {
 	return false
 }
 
-// Registries are the generated files of this package for the module in a folder, by name.
+// Registries returns the generated files of this package for the module in a folder, by name.
 func Registries(root string) map[string][]byte {
 	folders, err := PublicFolders(root)
 	if err != nil {

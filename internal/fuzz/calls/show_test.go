@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// describe prints arguments on a line without calling their methods, which are under test. A value
-// that a call returned is printed as that call's number.
+// describe prints arguments on one line without calling their methods, which are under test. A result of a call
+// is printed as that call's number.
 func (p *pool) describe(args []reflect.Value) string {
 	var list []string
 	for _, a := range args {

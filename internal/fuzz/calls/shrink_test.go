@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// shrunk is a failure of fewer calls: each attempt makes a part of them in a subprocess. Where
-// goroutines run at the same time, a part may fail now and then, and is tried some times.
+// shrunk reduces a failure to fewer calls: each attempt makes a subset of them in a subprocess. With several
+// goroutines a subset may fail only sometimes, so each is tried several times.
 func (f failure) shrunk() failure {
 	attempt := func(calls []int) []int {
 		p := f.plan
@@ -25,15 +25,14 @@ func (f failure) shrunk() failure {
 		}
 		return nil
 	}
-	if calls := attempt(f.calls); calls != nil { // otherwise it takes what was before the round
+	if calls := attempt(f.calls); calls != nil { // otherwise the failure needs earlier rounds
 		f.calls = minimal(calls, attempt)
 	}
 	return f
 }
 
-// minimal leaves out what a failing list does not need, by delta debugging: large parts first, single
-// items last, until each that is left matters. An attempt gives the items until its failure, nil
-// where there is none.
+// minimal removes items that a failing list does not need, by delta debugging: large parts first, single items
+// last, until every item is necessary. attempt returns the items up to the failure, or nil without a failure.
 func minimal(list []int, attempt func([]int) []int) []int {
 	for size := max(1, len(list)/2); ; {
 		before := len(list)

@@ -24,7 +24,8 @@ var (
 
 const maxDepth = 3
 
-// value makes an argument. Its numbers are its own: what becomes of one argument changes no other.
+// value draws an argument. Each argument has its own random numbers, so changing one does not change the
+// others.
 func (c *caller) value(rng *rand.Rand, t reflect.Type, depth int) reflect.Value {
 	rng = rand.New(rand.NewPCG(rng.Uint64(), 0))
 	if number := rng.Uint64(); rng.IntN(4) > 0 && t.Kind() != reflect.Interface {
@@ -82,7 +83,7 @@ func (c *caller) value(rng *rand.Rand, t reflect.Type, depth int) reflect.Value 
 		}
 	case reflect.Pointer:
 		if rng.IntN(3) == 0 || !isPlain(t.Elem()) && !strings.HasPrefix(t.Elem().PkgPath(), modulePath) || c.registry.isInternal(t.Elem()) {
-			return v // zero values of other modules are theirs, and nobody outside has an internal type
+			return v // zero values of other modules are not tested here, and no caller has an internal type
 		}
 		v.Set(reflect.New(t.Elem()))
 		if t.Elem().Kind() != reflect.Struct || isPlain(t.Elem()) {
@@ -119,7 +120,7 @@ func isPlain(t reflect.Type) bool {
 	return true
 }
 
-// function makes a callback, or a sequence. Some panic.
+// function returns a callback or a sequence. Some panic.
 func (c *caller) function(rng *rand.Rand, t reflect.Type, depth int) reflect.Value {
 	seed := rng.Uint64()
 	var results []reflect.Value
@@ -149,7 +150,7 @@ func (c *caller) function(rng *rand.Rand, t reflect.Type, depth int) reflect.Val
 	})
 }
 
-// implementation makes a value of an interface.
+// implementation returns a value that implements an interface.
 func (c *caller) implementation(rng *rand.Rand, t reflect.Type) reflect.Value {
 	var v any
 	switch t {
@@ -184,7 +185,7 @@ func (c *caller) implementation(rng *rand.Rand, t reflect.Type) reflect.Value {
 	return out
 }
 
-// stream is a reader or writer, which may fail, do nothing, or panic; nil for other types.
+// stream returns a reader or writer, which may fail, do nothing, or panic; nil for other types.
 func stream(rng *rand.Rand, t reflect.Type) any {
 	if rng.IntN(8) == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (*panicking) Read([]byte) (int, error)          { panic(marker{}) }
 func (*panicking) ReadAt([]byte, int64) (int, error) { panic(marker{}) }
 func (*panicking) Write([]byte) (int, error)         { panic(marker{}) }
 
-// idle reads nothing, without an error.
+// An idle reader returns no data and no error.
 type idle struct{}
 
 func (*idle) Read([]byte) (int, error)              { return 0, nil }

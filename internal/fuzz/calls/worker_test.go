@@ -21,16 +21,16 @@ import (
 
 // A plan lists the calls of a subprocess.
 type plan struct {
-	Faulty     bool // the package of faults, not the public ones
+	Faulty     bool // test the package of faults instead of the public ones
 	Seed       uint64
-	From, To   int           // its calls
-	Keep       []int         // of one round, those to make; nil for all
-	Goroutines int           // that make them
-	Only       string        // a part of the names of the functions
-	Hang       time.Duration // as long as a call may take
+	From, To   int           // range of calls
+	Keep       []int         // the calls of a round to make; nil for all
+	Goroutines int           // number of goroutines
+	Only       string        // part of the functions' names
+	Hang       time.Duration // time limit of a call
 }
 
-// perRound calls are made before all is closed.
+// perRound is the number of calls before everything is closed.
 const perRound = 300
 
 // A finding is a violation.
@@ -45,12 +45,12 @@ func (f *finding) String() string {
 	return strings.TrimRight(strings.Join(slices.DeleteFunc([]string{f.Kind, f.Where, f.What}, func(s string) bool { return s == "" }), ": "), " ")
 }
 
-// isLike reports whether two findings are of one fault.
+// isLike reports whether two findings have the same cause.
 func (f *finding) isLike(g *finding) bool { return f.Kind == g.Kind && f.Where == g.Where }
 
-// An event is a line by which a subprocess reports what it does.
+// An event is a line in which a subprocess reports its progress.
 type event struct {
-	Round   *int     `json:",omitempty"` // begins
+	Round   *int     `json:",omitempty"` // starts
 	Call    int      `json:",omitempty"`
 	Text    string   `json:",omitempty"` // of a call
 	Finding *finding `json:",omitempty"`
@@ -69,10 +69,10 @@ func (r reporter) round(i int)             { r.write(event{Round: &i}) }
 func (r reporter) call(i int, text string) { r.write(event{Call: i, Text: text}) }
 func (r reporter) finding(f *finding)      { r.write(event{Finding: f}) }
 
-// workerVariable makes this test binary a subprocess: it holds the plan.
+// workerVariable is the environment variable with the plan; it makes this test binary a subprocess.
 const workerVariable = "GOGGML_CALLS_WORKER"
 
-// raceDetector reports whether the binary has it.
+// raceDetector reports whether the binary was built with it.
 var raceDetector bool
 
 // work makes the calls of a plan, in rounds, in the folder of the process.
@@ -82,7 +82,7 @@ func work(text string) error {
 		return err
 	}
 	ggml.SetLogger(slog.New(&dropped))
-	if !raceDetector { // which maps more than any memory has
+	if !raceDetector { // the race detector maps more memory than any machine has
 		limit := &syscall.Rlimit{Cur: 3 << 30, Max: 3 << 30}
 		if err := syscall.Setrlimit(syscall.RLIMIT_AS, limit); err != nil {
 			return err
@@ -99,7 +99,7 @@ func work(text string) error {
 	return nil
 }
 
-// round makes the calls from one on. Each goroutine has its part of them.
+// round makes the calls of a round, starting at from. Each goroutine makes a share of them.
 func (p *plan) round(from int, report reporter) error {
 	if err := os.WriteFile("text.txt", []byte("a text\n"), 0o666); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (p *plan) round(from int, report reporter) error {
 	return nil
 }
 
-// together makes calls at the same time, each in its goroutine, and keeps what they return. When one
-// does not end the process does: nobody could make it end.
+// together makes calls concurrently, each in its goroutine, and stores their results. If one does not return,
+// the process exits: nothing could stop the call.
 func (p *plan) together(c *caller, calls []*call, report reporter) {
 	workers := make([]worker, p.Goroutines)
 	for _, x := range calls {
@@ -166,11 +166,11 @@ func (p *plan) together(c *caller, calls []*call, report reporter) {
 	}
 }
 
-// closeAll closes what the pool has, and reports what is left open.
+// closeAll closes everything in the pool, and reports what remains open.
 func closeAll(p *pool, number uint64, goroutines int, hang time.Duration) *finding {
 	for _, v := range p.all(number) {
 		x := v.Interface()
-		if g, ok := x.(*ggml.Graph); ok { // whose context is its own, if it is a copy of another backend
+		if g, ok := x.(*ggml.Graph); ok { // a copy from another backend owns its context
 			x = g.Context()
 		}
 		if closer, ok := x.(io.Closer); ok {
@@ -194,7 +194,7 @@ func closeAll(p *pool, number uint64, goroutines int, hang time.Duration) *findi
 	}
 	switch {
 	case len(left) > 0:
-		runtime.GC() // which closes them for the next round
+		runtime.GC() // the finalizers close them before the next round
 		return &finding{Kind: "objects left open", What: fmt.Sprint(left)}
 	case runtime.NumGoroutine() > goroutines:
 		buf := make([]byte, 1<<20)

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// cacheName is the file of a hash.
+// File names in the cache.
 const (
 	cacheHash = 0x0123456789abcdef
 	cacheName = "0123456789abcdef"
@@ -28,7 +28,7 @@ func (c *client) load(t rpcwire.Tensor, hash uint64) (found bool) {
 	return c.reply()[0] == 1
 }
 
-// startCached starts a server with a cache of so many bytes in a new folder.
+// startCached starts a server with a cache of a size in bytes, in a new folder.
 func startCached(t *testing.T, size int64) (s *server, folder string) {
 	o := usual
 	o.CacheDir, o.CacheSize = filepath.Join(t.TempDir(), "rpc", "cache"), size
@@ -37,8 +37,8 @@ func startCached(t *testing.T, size int64) (s *server, folder string) {
 	return s, o.CacheDir
 }
 
-// What another program has put into the cache is no data of a client: nobody waits for a pipe, follows a link, or sees
-// data of another hash.
+// Foreign files in the cache never become a client's data: the server does not wait for a pipe, follow a link,
+// or return data of another hash.
 func TestForeignFilesInCache(t *testing.T) {
 	s, folder := startCached(t, 0)
 	path := filepath.Join(folder, cacheName)
@@ -65,7 +65,7 @@ func TestForeignFilesInCache(t *testing.T) {
 	s.says(t, "the cache has a file that is harmed, and drops it: "+path)
 }
 
-// Clients that begin at the same time do not fill the cache beyond its size together.
+// Clients that start concurrently do not fill the cache beyond its size.
 func TestCacheSize(t *testing.T) {
 	const n, size = 11 << 20, 25 << 20
 	s, folder := startCached(t, size)

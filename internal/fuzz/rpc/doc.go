@@ -1,4 +1,4 @@
-// Package rpc sends to a server of rpc.Serve what no client would: messages of recorded sessions, changed, and the
-// shapes of the holes that are known of ggml's own server. The server's buffers end at pages that cannot be read or
-// written, so that what reaches beyond them ends it.
+// Package rpc sends invalid messages to a server of rpc.Serve: modified messages of recorded sessions, and the
+// known holes of ggml's own server. The server's buffers end at inaccessible pages, so an access beyond a
+// buffer ends the process.
 package rpc

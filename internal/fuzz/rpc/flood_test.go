@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server without a file for another client serves on, and takes clients again when it has one.
+// A server that has no file descriptor for another client serves the others, and accepts clients again when it
+// has one.
 func TestFlood(t *testing.T) {
 	t.Setenv(filesEnv, "32")
 	s := start(t, usual)

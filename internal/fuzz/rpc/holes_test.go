@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// What is known to end ggml's own server, or to give a client its memory (llama.cpp's threads of these numbers), is
-// refused, and other clients are served on.
+// The server refuses the requests that are known to end ggml's own server or to reveal its memory to a client
+// (llama.cpp's threads of these numbers), and still serves other clients.
 func TestKnownHoles(t *testing.T) {
 	s := start(t, usual)
 	const size = 4096
@@ -155,7 +155,7 @@ func TestKnownHoles(t *testing.T) {
 	}
 }
 
-// stepView steps a view of 16 numbers, at an offset of a tensor of four, neither of which has memory.
+// stepView steps a view of 16 numbers at an offset in a tensor of four numbers; neither is allocated.
 func stepView(c *client, p place, offset uint64) {
 	root, a := p.tensor(1, ggml.F32, 0, 4), p.tensor(2, ggml.F32, 0, 16)
 	root.Buffer, root.Data, a.Buffer, a.Data = 0, 0, 0, 0
@@ -176,7 +176,7 @@ func withType(t rpcwire.Tensor, typ uint32) rpcwire.Tensor {
 	return t
 }
 
-// Row numbers that a graph computes are looked at before they are used, and good ones are used.
+// Row indices that a graph computes are checked before use; valid ones are used.
 func TestComputedRows(t *testing.T) {
 	s := start(t, usual)
 	c := s.dial(t)

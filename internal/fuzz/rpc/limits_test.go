@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// Clients that take all places, and say nothing, give them up when another one waits.
+// Idle clients that occupy all slots lose them when another client waits.
 func TestIdleClients(t *testing.T) {
 	o := usual
 	o.Clients, o.Idle = 2, 200*time.Millisecond
@@ -39,9 +39,10 @@ func TestIdleClients(t *testing.T) {
 	}
 }
 
-// So do those that have all memory, when another one needs some; not while they may be idle.
+// Idle clients that have all the memory lose it when another client needs some, unless they are allowed to be
+// idle.
 func TestIdleMemory(t *testing.T) {
-	for _, idle := range []time.Duration{0, 200 * time.Millisecond} { // 0 for ten minutes
+	for _, idle := range []time.Duration{0, 200 * time.Millisecond} { // 0 stands for ten minutes
 		o := usual
 		o.Memory, o.Idle = 1<<20, idle
 		s := start(t, o)
@@ -63,7 +64,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// A client that begins a message, and does not go on, keeps nobody from being served.
+// A client that stops in the middle of a message does not block others.
 func TestHalfMessages(t *testing.T) {
 	s := start(t, usual)
 	for range 8 {

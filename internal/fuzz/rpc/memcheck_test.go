@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Valgrind sees what ggml's C writes beyond a block.
+// Valgrind finds no write of ggml's C code beyond a block.
 func TestMemcheck(t *testing.T) {
 	if *under == "" {
 		t.Skip("scripts/memcheck runs the servers under valgrind")

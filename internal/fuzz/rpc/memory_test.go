@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// slack is the memory that a server may take beside the memory that it lends.
+// slack is the memory that a server may use in addition to the memory that it lends.
 const slack = 64 << 20
 
 // status returns a field of Linux's /proc/PID/status of the server in bytes; 0 if there is none.
@@ -31,7 +31,8 @@ func (s *server) status(name string) int64 {
 	return 0
 }
 
-// checkMemory demands that the server has kept within its limit. Valgrind and the race detector take memory of their own.
+// checkMemory requires that the server stayed within its limit. Valgrind and the race detector use memory of
+// their own.
 func (s *server) checkMemory(t *testing.T) {
 	if peak := s.status("VmHWM:"); *under == "" && !race {
 		t.Logf("the server lends %d MiB, and took %d MiB at most", s.memory>>20, peak>>20)
@@ -41,7 +42,7 @@ func (s *server) checkMemory(t *testing.T) {
 	}
 }
 
-// left demands that nothing is left of clients that have gone.
+// left requires that nothing remains of clients that have disconnected.
 func (s *server) left(t *testing.T) {
 	t.Helper()
 	c := s.dial(t)
@@ -52,7 +53,7 @@ func (s *server) left(t *testing.T) {
 	require.Eventually(t, func() bool { return free() == uint64(s.memory) }, time.Minute, 10*time.Millisecond, "memory is left")
 }
 
-// lending starts a server that lends so many MiB, whose buffers have no guard pages, which take memory.
+// lending starts a server that lends mib MiB. Its buffers have no guard pages, which take memory.
 func lending(t *testing.T, mib int64) *server {
 	t.Setenv(memoryEnv, "plain")
 	o := usual
@@ -65,7 +66,7 @@ var (
 	looks   = flag.Uint64("stages", 5000, "number of stages of a graph")
 )
 
-// Buffers of a byte take more than a byte.
+// Buffers of one byte use more than a byte, and the limit counts that.
 func TestTinyBuffers(t *testing.T) {
 	s := lending(t, 16)
 	c := s.dial(t)
@@ -88,7 +89,7 @@ func TestTinyBuffers(t *testing.T) {
 	s.left(t)
 }
 
-// leaves is a graph of so many leaves, and a node.
+// leaves returns a graph of n leaves and a node.
 func leaves(c *client, n uint64) rpcwire.Graph {
 	p := c.alloc(4096)
 	g := rpcwire.Graph{UID: 1, Nodes: []uint64{2}, Tensors: []rpcwire.Tensor{p.tensor(1, ggml.F32, 0, 4), node(p.tensor(2, ggml.F32, 64, 4), "sqr", 1)}}
@@ -98,7 +99,7 @@ func leaves(c *client, n uint64) rpcwire.Graph {
 	return g
 }
 
-// Graphs count, from before their messages have come until they are dropped.
+// Graphs count towards the limit, from before their messages have arrived until they are dropped.
 func TestManyLeaves(t *testing.T) {
 	s := lending(t, 64)
 	c := s.dial(t)
@@ -132,7 +133,7 @@ func TestManyLeaves(t *testing.T) {
 	s.left(t)
 }
 
-// stages is a graph of so many stages: each looks up rows whose numbers it has computed.
+// stages returns a graph of n stages; each looks up rows by indices that it has computed.
 func stages(c *client, n uint64) []byte {
 	p := c.alloc(4096)
 	x, rows := p.tensor(1, ggml.F32, 0, 2), p.tensor(2, ggml.F32, 256, 1, 3)
@@ -144,7 +145,8 @@ func stages(c *client, n uint64) []byte {
 	return message{rpcwire.GraphCompute, g.Append(nil)}.bytes()
 }
 
-// Stages count, a graph of many takes time in proportion, and nobody waits for it when the client has gone.
+// Stages count towards the limit, take time in proportion to their number, and stop when the client has
+// disconnected.
 func TestManyStages(t *testing.T) {
 	s := lending(t, 512)
 	c := s.dial(t)
@@ -163,7 +165,7 @@ func TestManyStages(t *testing.T) {
 	s.left(t)
 }
 
-// The memory that the CPU computes in counts.
+// The work memory of the CPU counts towards the limit.
 func TestWork(t *testing.T) {
 	s := lending(t, 64)
 	c := s.dial(t)

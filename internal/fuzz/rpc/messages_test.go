@@ -26,8 +26,8 @@ var (
 	under    = flag.String("under", "", "command that runs the servers, such as valgrind; buffers have no guard pages then")
 )
 
-// Changed messages of recorded sessions end no server, reach no memory that is not the client's, and keep no other
-// client from being served.
+// Modified messages of recorded sessions neither end the server, nor reach memory of another client, nor block
+// other clients.
 func TestMessages(t *testing.T) {
 	s := start(t, usual)
 	list := corpus(t, s)
@@ -38,7 +38,7 @@ func TestMessages(t *testing.T) {
 	}
 	var sent, refused, next atomic.Int64
 	taken := &tally{graphs: map[ggml.OpCode]int{}}
-	var slowest atomic.Int64 // client, in nanoseconds
+	var slowest atomic.Int64 // client's wait, in nanoseconds
 	stop, canary := make(chan struct{}), make(chan time.Duration)
 	go func() { canary <- s.watch(t, stop) }()
 	var workers sync.WaitGroup
@@ -69,7 +69,7 @@ func TestMessages(t *testing.T) {
 	s.left(t)
 }
 
-// pester sends changed messages until one is refused, or there were some.
+// pester sends modified messages until one is refused, or a number of them was sent.
 func (s *server) pester(seed uint64, list []session, all []message, taken *tally) (sent, refused int64, err error) {
 	r := mutator{rand.New(rand.NewPCG(seed, 0)), all}
 	recorded := list[r.IntN(len(list))]
@@ -89,13 +89,13 @@ func (s *server) pester(seed uint64, list []session, all []message, taken *tally
 	return sent, 0, nil
 }
 
-// join makes a client with the buffers of a recorded one.
+// join returns a client with the buffers of a recorded one.
 func (s *server) join(recorded session) (net.Conn, error) {
 	conn, err := net.Dial("tcp4", s.endpoint)
 	if err != nil {
 		return nil, err
 	}
-	go func() { // a message and its reply may both be larger than what is under way
+	go func() { // a message and its reply may both exceed the socket buffers
 		setup := message{rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)}.bytes()
 		for _, m := range recorded.allocations() {
 			setup = append(setup, m.bytes()...)
@@ -124,7 +124,7 @@ func try(conn net.Conn, m message) (isAccepted bool, err error) {
 	return true, nil
 }
 
-// repliesTo counts the replies to a message, and to what is asked after it.
+// repliesTo returns the number of replies to a message and to the request after it.
 func repliesTo(m message) int {
 	switch m.command {
 	case rpcwire.FreeBuffer, rpcwire.BufferClear, rpcwire.SetTensor, rpcwire.GraphCompute, rpcwire.InitTensor, rpcwire.GraphRecompute,
@@ -134,7 +134,7 @@ func repliesTo(m message) int {
 	return 2
 }
 
-// watch is a client that computes, and whose memory nobody else changes; it returns for how long it has waited at most.
+// watch is a client that computes, and whose memory nobody else may change; it returns its longest wait.
 func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration) {
 	c := s.dial(t)
 	defer c.Close()
@@ -166,7 +166,7 @@ func (s *server) watch(t *testing.T, stop chan struct{}) (longest time.Duration)
 	}
 }
 
-// A client that computes for long keeps no other one from being served, and is heard when it leaves.
+// A client with a long computation does not block others, and the server notices when it disconnects.
 func TestLongComputation(t *testing.T) {
 	s := start(t, usual)
 	c := s.dial(t)
@@ -174,7 +174,7 @@ func TestLongComputation(t *testing.T) {
 	p := c.alloc(8 * n * n)
 	tensors := []rpcwire.Tensor{p.tensor(1, ggml.F32, 0, n, n)}
 	g := rpcwire.Graph{}
-	for i := range uint64(1000) { // a minute and more
+	for i := range uint64(1000) { // more than a minute
 		tensors = append(tensors, node(p.tensor(2+i, ggml.F32, 4*n*n, n, n), "mul_mat", 1, 1))
 		g.Nodes = append(g.Nodes, 2+i)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// A mutator changes messages of a session.
+// A mutator modifies messages of a session.
 type mutator struct {
 	*rand.Rand
-	all []message // to take pieces of
+	all []message // source of parts
 }
 
-// message is one of the session, changed.
+// message returns a modified message of the session.
 func (r mutator) message(s session) message {
 	if graphs := s.graphs(); r.IntN(2) == 0 {
 		return r.gently(graphs[r.IntN(len(graphs))])
@@ -36,7 +36,7 @@ func (r mutator) message(s session) message {
 	return m
 }
 
-// gently changes a graph such that it may still be computed: most other changes end in a check.
+// gently modifies a graph that may stay valid: most other changes are refused by a check.
 func (r mutator) gently(m message) message {
 	g, err := rpcwire.DecodeGraph(m.body)
 	if err != nil || len(g.Tensors) == 0 {
@@ -55,7 +55,7 @@ func (r mutator) gently(m message) message {
 	return m
 }
 
-// resize replaces a size by another one wherever a graph has it. Tensors without gaps stay so.
+// resize replaces a size by another one throughout a graph. Contiguous tensors stay contiguous.
 func (r mutator) resize(g *rpcwire.Graph) {
 	old := g.Tensors[r.IntN(len(g.Tensors))].Ne[r.IntN(4)]
 	size := 1 + r.Uint32N(2*old)
@@ -73,7 +73,7 @@ func (r mutator) resize(g *rpcwire.Graph) {
 	}
 }
 
-// strides returns the strides that a tensor has without gaps.
+// strides returns the contiguous strides of a tensor.
 func strides(t *rpcwire.Tensor) (nb [4]uint32) {
 	of := ggml.Type(t.Type)
 	nb[0] = uint32(of.BlockBytes())
@@ -82,7 +82,7 @@ func strides(t *rpcwire.Tensor) (nb [4]uint32) {
 	return nb
 }
 
-// bytes changes some, whatever they mean.
+// bytes modifies bytes without regard to their meaning.
 func (r mutator) bytes(m message) message {
 	p := m.body
 	switch r.IntN(8) {
@@ -135,7 +135,7 @@ func (r mutator) u64(old uint64) uint64 {
 
 func (r mutator) u32(old uint32) uint32 { return uint32(r.u64(uint64(old))) }
 
-// graph changes a field of a tensor, or the order of nodes.
+// graph modifies a field of a tensor, or the order of nodes.
 func (r mutator) graph(g *rpcwire.Graph) {
 	if len(g.Tensors) == 0 || len(g.Nodes) == 0 {
 		return
@@ -179,7 +179,7 @@ func (r mutator) graph(g *rpcwire.Graph) {
 	case 14:
 		i, j := r.IntN(len(g.Nodes)), r.IntN(len(g.Nodes))
 		g.Nodes[i], g.Nodes[j] = g.Nodes[j], g.Nodes[i]
-	default: // the layout and place of another
+	default: // the layout and place of another tensor
 		t.Ne, t.Nb, t.Data, t.Buffer = other.Ne, other.Nb, other.Data, other.Buffer
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// rpcOps are the ops that a server computes for clients, as its source has them.
+// rpcOps returns the ops that a server computes for clients, from its source.
 func rpcOps(t *testing.T) (ops []ggml.OpCode) {
 	t.Helper()
 	source, err := os.ReadFile("../../../rpc/ops.go")
@@ -31,7 +31,8 @@ func rpcOps(t *testing.T) (ops []ggml.OpCode) {
 	return ops
 }
 
-// eachOp computes a graph for each call of an op that a server computes, so that each is a message.
+// eachOp computes a separate graph for each call of an op that a server supports, so that each call is a
+// message.
 func eachOp(t *testing.T, d *ggml.Device) {
 	m, err := fuzz.NewMachine()
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func eachOp(t *testing.T, d *ggml.Device) {
 	}
 }
 
-// A tally counts the graphs that a server has computed, by the ops in them.
+// A tally counts the graphs that a server has computed, by op.
 type tally struct {
 	sync.Mutex
 	graphs map[ggml.OpCode]int
@@ -74,7 +75,7 @@ func (y *tally) add(m message) {
 	}
 }
 
-// String lists the ops, the rarest first.
+// String lists the ops, rarest first.
 func (y *tally) String() string {
 	ops := slices.SortedFunc(maps.Keys(y.graphs), func(a, b ggml.OpCode) int { return cmp.Or(y.graphs[a]-y.graphs[b], int(a-b)) })
 	var list []string
@@ -84,7 +85,7 @@ func (y *tally) String() string {
 	return strings.Join(list, ", ")
 }
 
-// ops lists the ops of the nodes of a graph.
+// ops returns the ops of a graph's nodes.
 func (m message) ops() (list []ggml.OpCode) {
 	g, err := rpcwire.DecodeGraph(m.body)
 	if m.command != rpcwire.GraphCompute || err != nil {
@@ -98,7 +99,8 @@ func (m message) ops() (list []ggml.OpCode) {
 	return list
 }
 
-// A server accepts changed messages with each op that it computes: the changes reach what is behind its checks.
+// A server accepts modified messages with each op that it supports, so the modifications reach the code behind
+// its checks.
 func TestEachOpIsAccepted(t *testing.T) {
 	s := start(t, usual)
 	list := corpus(t, s)
@@ -112,7 +114,7 @@ func TestEachOpIsAccepted(t *testing.T) {
 	}
 }
 
-// takes sends a message with an op, gently changed, and reports whether the server computes it.
+// takes sends a gently modified message with an op, and reports whether the server computes it.
 func (s *server) takes(t *testing.T, seed uint64, list []session, op ggml.OpCode) bool {
 	t.Helper()
 	r := mutator{rand.New(rand.NewPCG(seed, uint64(op))), nil}

@@ -33,8 +33,8 @@ func (m message) bytes() []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte{byte(m.command)}, uint64(len(m.body))), m.body...)
 }
 
-// A session is the messages that a client has sent. The server gives the buffers of each client the same addresses in
-// their order, so that with the same allocations before it a message means the same to another client.
+// A session is the messages that a client has sent. The server gives the buffers of each client the same
+// addresses in order of allocation, so after the same allocations a message means the same for another client.
 type session []message
 
 // allocations lists the messages that allocate.
@@ -47,7 +47,7 @@ func (s session) allocations() (list []message) {
 	return list
 }
 
-// graphs are its messages with a graph.
+// graphs returns the messages that have a graph.
 func (s session) graphs() (list []message) {
 	for _, m := range s {
 		if m.command == rpcwire.GraphCompute {
@@ -57,7 +57,7 @@ func (s session) graphs() (list []message) {
 	return list
 }
 
-// A recorder stands before a server, and keeps what is sent.
+// A recorder is a proxy that records what clients send.
 type recorder struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -105,7 +105,7 @@ func (r *recorder) forward(client net.Conn, endpoint string) {
 	}
 }
 
-// sessions are those with graphs, nil while one is in the midst of a message.
+// sessions returns the sessions with graphs, or nil while a client is in the middle of a message.
 func (r *recorder) sessions() (list []session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *recorder) sessions() (list []session) {
 	return list
 }
 
-// corpus records a client that computes each op, and ones that train a model and generate with it.
+// corpus records a client that computes each op, and clients that train a model and generate with it.
 func corpus(t *testing.T, s *server) []session {
 	r := record(t, s)
 	remote, err := ggml.AddRPCServer(r.listener.Addr().String())
@@ -151,7 +151,8 @@ func corpus(t *testing.T, s *server) []session {
 	return list
 }
 
-// manyOps computes a graph for each of them, some of quantised operands, and makes the other requests there are.
+// manyOps computes a separate graph for each op, some with quantised operands, and makes all other kinds of
+// requests.
 func manyOps(t *testing.T, d *ggml.Device) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

@@ -29,18 +29,18 @@ import (
 	"github.com/goggml/ggml/rpc"
 )
 
-// serverEnv makes the test binary a server at this endpoint, and optionsEnv are its options, as JSON.
+// serverEnv makes the test binary a server at an endpoint; optionsEnv has its options as JSON.
 const (
 	serverEnv  = "GOGGML_FUZZ_RPC_SERVER"
 	optionsEnv = "GOGGML_FUZZ_RPC_OPTIONS"
-	filesEnv   = "GOGGML_FUZZ_RPC_FILES"  // how many files it can have open
-	memoryEnv  = "GOGGML_FUZZ_RPC_MEMORY" // plain for buffers without guard pages, short for ones that have less than they say
+	filesEnv   = "GOGGML_FUZZ_RPC_FILES"  // limit of open files
+	memoryEnv  = "GOGGML_FUZZ_RPC_MEMORY" // plain: buffers without guard pages; short: buffers that lack their last bytes
 )
 
 // race is whether the race detector watches.
 var race bool
 
-// usual are the options of servers that are to survive what clients send.
+// usual are the options of servers that must survive all messages.
 var usual = rpc.Options{Threads: 2, Memory: 128 << 20, Clients: 64, Grace: time.Second}
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func serve(endpoint string) {
 	}
 }
 
-// guarded is memory between pages that cannot be touched; it ends at one.
+// guarded allocates memory between inaccessible pages; it ends directly before one.
 func guarded(size int64) (memory []byte, free func(), err error) {
 	page := int64(os.Getpagesize())
 	room := (size + 31 + page - 1) / page * page
@@ -83,11 +83,11 @@ func guarded(size int64) (memory []byte, free func(), err error) {
 	}
 	unix.Mprotect(all[:page], unix.PROT_NONE)
 	unix.Mprotect(all[page+room:], unix.PROT_NONE)
-	begin := page + (room-size)/32*32 // where ggml wants it
+	begin := page + (room-size)/32*32 // ggml's alignment
 	return all[begin : begin+size], func() { unix.Munmap(all) }, nil
 }
 
-// short is memory that lacks its last bytes.
+// short allocates memory that lacks its last bytes.
 func short(size int64) (memory []byte, free func(), err error) {
 	return unsafe.Slice((*byte)(baseline.Allocate(int(size-32))), size), func() {}, nil
 }
@@ -95,18 +95,18 @@ func short(size int64) (memory []byte, free func(), err error) {
 // A server is a process.
 type server struct {
 	endpoint string
-	memory   int64 // that it lends
+	memory   int64 // limit for clients
 	process  *exec.Cmd
 	stdin    io.Closer
 	ended    chan error
 	log      testutil.Log
 }
 
-// start starts a server, which has to survive the test, and to keep within its memory.
+// start starts a server, which must survive the test and stay within its memory.
 func start(t *testing.T, o rpc.Options) *server {
 	t.Helper()
 	var s *server
-	t.Cleanup(func() { // when it has ended
+	t.Cleanup(func() { // after it has ended
 		if s == nil {
 			return
 		}
@@ -118,7 +118,7 @@ func start(t *testing.T, o rpc.Options) *server {
 	return s
 }
 
-// startIn starts a server, of which buffers have such memory if it is checked.
+// startIn starts a server with buffers of a kind, see memoryEnv.
 func startIn(t *testing.T, memory string, o rpc.Options) *server {
 	t.Helper()
 	options, err := json.Marshal(o)
@@ -173,14 +173,14 @@ func startIn(t *testing.T, memory string, o rpc.Options) *server {
 	return s
 }
 
-// says waits until the server has said a text.
+// says waits until the server has printed a text.
 func (s *server) says(t *testing.T, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), text) }, time.Minute, 10*time.Millisecond, text)
 }
 
-// badAccesses are those that valgrind has seen. Go moves between stacks within memory that valgrind takes for one stack:
-// what is "in a rw- anonymous segment" is Go's, and not meant.
+// badAccesses returns the bad accesses in valgrind's log. It ignores those "in a rw- anonymous segment": Go
+// switches stacks within memory that valgrind takes for a single stack.
 func badAccesses(log string) (list []string) {
 	var found strings.Builder
 	for line := range strings.Lines(log) {
@@ -220,7 +220,7 @@ func (s *server) dial(t *testing.T) *client {
 func (c *client) send(command rpcwire.Command, body []byte) {
 	_, err := c.Write(append(binary.LittleEndian.AppendUint64([]byte{byte(command)}, uint64(len(body))), body...))
 	if err != nil {
-		c.t.Log(err) // what it is about shows in the reply
+		c.t.Log(err) // the reply shows the cause
 	}
 }
 
@@ -242,7 +242,7 @@ func readReply(conn net.Conn) ([]byte, error) {
 	return body, err
 }
 
-// refused demands that the server ends the connection.
+// refused requires that the server closes the connection.
 func (c *client) refused() {
 	c.t.Helper()
 	for {
@@ -253,14 +253,14 @@ func (c *client) refused() {
 	}
 }
 
-// served demands that it goes on with it.
+// served requires that the server still serves the client.
 func (c *client) served() {
 	c.t.Helper()
 	c.send(rpcwire.DeviceCount, nil)
 	require.Equal(c.t, []byte{1, 0, 0, 0}, c.reply())
 }
 
-// A place is a buffer of a client.
+// A place is a buffer of a client, with its address.
 type place struct{ number, base uint64 }
 
 func (c *client) alloc(size uint64) place {
@@ -272,7 +272,7 @@ func (c *client) alloc(size uint64) place {
 	return place{number, binary.LittleEndian.Uint64(c.reply())}
 }
 
-// tensor describes a contiguous leaf.
+// tensor describes a contiguous leaf in the buffer.
 func (p place) tensor(id uint64, typ ggml.Type, offset uint64, shape ...uint32) rpcwire.Tensor {
 	t := rpcwire.Tensor{ID: id, Type: uint32(typ), Buffer: p.number, Data: p.base + offset, Ne: [4]uint32{1, 1, 1, 1}}
 	copy(t.Ne[:], shape)
@@ -294,7 +294,7 @@ func opNamed(name string) uint32 {
 
 const computed = 16 // GGML_TENSOR_FLAG_COMPUTE
 
-// node is a tensor that an op makes.
+// node describes a tensor that an op computes.
 func node(t rpcwire.Tensor, op string, sources ...uint64) rpcwire.Tensor {
 	t.Op, t.Flags = opNamed(op), computed
 	copy(t.Sources[:], sources)

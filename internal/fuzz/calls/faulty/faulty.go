@@ -1,5 +1,4 @@
-// Package faulty has the faults that random calls have to find: each function and type is a fault,
-// or looks like one without being one.
+// Package faulty has faults for random calls to find: each function and type is a fault, or resembles one.
 package faulty
 
 import (
@@ -27,14 +26,14 @@ func (b *Box) Do(f func(n int)) {
 	b.mu.Unlock()
 }
 
-// Len waits for ever where Do has left the lock.
+// Len waits forever if Do has left the lock.
 func (b *Box) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.n
 }
 
-// Each calls f in a goroutine, where nobody recovers what f throws.
+// Each calls f in a goroutine, where nothing recovers its panic.
 func Each(f func(n int)) {
 	if f == nil {
 		return
@@ -47,7 +46,7 @@ func Each(f func(n int)) {
 	<-done
 }
 
-// Count never ends where n is large.
+// Count never returns if n is large.
 func Count(n int) int {
 	i := 0
 	for i < n {
@@ -65,20 +64,20 @@ func Open(size int) (*ggml.Context, error) {
 	return c, nil
 }
 
-// Watch leaves a goroutine.
+// Watch leaks a goroutine.
 func Watch(n int) {
 	if n < 0 {
 		go func() { select {} }()
 	}
 }
 
-// Row is number i of the list, which need not be there.
+// Row returns element i of the list without checking i.
 func Row(list []int, i int) int { return list[i] }
 
-// At is number i of the list. As of a slice, it panics if there is none.
+// At returns element i of the list. As a slice does, it panics if there is none.
 func At(list []int, i int) int { return list[i] }
 
-// A Counter counts, and two goroutines that count are a data race.
+// A Counter counts. Concurrent calls are a data race.
 type Counter struct{ n int }
 
 // NewCounter makes a counter.
