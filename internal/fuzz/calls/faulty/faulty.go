@@ -33,7 +33,7 @@ func (b *Box) Len() int {
 	return b.n
 }
 
-// Each calls f in a goroutine, where nothing recovers its panic.
+// Each calls f in a goroutine, where nothing recovers what f throws.
 func Each(f func(n int)) {
 	if f == nil {
 		return
