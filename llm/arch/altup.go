@@ -6,16 +6,16 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// AltUp is a layer whose residual stream has several versions of each token, [n_embd·Versions, n], of which it computes the
-// first (arXiv 2301.13310): it predicts all versions, goes through attention and network with the first, and corrects all by
-// what came out otherwise than predicted. Beside attention stands a matrix of low rank (LAuReL, arXiv 2411.07501).
+// AltUp is a layer whose residual stream has several versions of each token, [n_embd·Versions, n] (arXiv 2301.13310). It
+// predicts all versions, computes attention and network for the first one, and corrects all versions by the difference
+// between the result and the prediction. A low-rank matrix runs beside attention (LAuReL, arXiv 2411.07501).
 type AltUp struct {
 	Attention, Network   Residual
 	Versions, LaurelRank int
 	Embedding            LayerEmbedding // added to all versions but the first
 }
 
-// altUpVersions is the number of versions, which no key says.
+// altUpVersions is the number of versions; files have no key for it.
 const altUpVersions = 4
 
 // Residuals returns both.
@@ -44,13 +44,13 @@ func (a AltUp) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Join(first, t.Flat(rest))
 }
 
-// split is the first version of x, and the others.
+// split returns the first version of x, and the others.
 func (AltUp) split(t *nn.Tape, x *nn.Value, embd int64) (first, rest *nn.Value) {
 	parts := t.Split(x, embd, x.T.Dim(0)-embd)
 	return t.Contiguous(parts[0]), t.Contiguous(parts[1])
 }
 
-// predict returns the versions that the first one lets expect.
+// predict returns the prediction of all versions.
 func (a AltUp) predict(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	versions := int64(a.Versions)
 	first, _ := a.split(t, x, int64(p.config.Embd))
@@ -58,7 +58,7 @@ func (a AltUp) predict(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Flat(t.Add(mixed, t.Heads(x, versions)))
 }
 
-// coefficients are made by a matrix of what a router makes of x.
+// coefficients returns the mixing coefficients: a matrix times the router's result for x.
 func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind string, n int64) *nn.Value {
 	embd, versions := int64(p.config.Embd), int64(a.Versions)
 	x = t.Scale(p.Norm(t, "altup_router_norm", x), 1/float32(embd))
@@ -66,17 +66,17 @@ func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind string, n int
 	return t.Contiguous(t.Linear(modalities, p.Matrix(kind, versions, n, altUpMatrix))[0])
 }
 
-// laurel returns x, and what two matrices make of it.
+// laurel returns x plus the product of two low-rank matrices with it.
 func (a AltUp) laurel(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, rank := int64(p.config.Embd), int64(a.LaurelRank)
 	y := t.Linear(t.Linear(x, p.Matrix("laurel_l", embd, rank, altUpMatrix))[0], p.Matrix("laurel_r", rank, embd, altUpMatrix))[0]
 	return t.Add(p.Norm(t, "laurel_post_norm", y), x)
 }
 
-// altUpMatrix are the options of small matrices, which are not converted.
+// altUpMatrix are the options of small matrices, which keep their type when a model is quantised.
 var altUpMatrix = MatrixOptions{NoScale: true, KeepType: true}
 
-// altUpCourse begins with other versions of what is embedded, as long as that, and ends with the mean of all.
+// altUpCourse makes the other versions of the embedding, scaled to its length, and ends with the mean of all versions.
 func altUpCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	p, embd, others := b.outside(), int64(b.config.Embd), int64(altUpVersions-1)
 	each := t.EachOnce(others, x.T.Dim(1))

@@ -11,10 +11,10 @@ func init() {
 	})
 }
 
-// xieluNetwork has an activation with parameters of the layer.
+// xieluNetwork sets the layer's parameters of the activation.
 func xieluNetwork(c *Config, i int, f *FeedForward) { f.XIELU = c.XIELU[i] }
 
-// unusedQKBiases are those of the norms of queries and keys.
+// unusedQKBiases are biases of the query and key norms.
 func unusedQKBiases(*Config) []Weight {
 	return []Weight{unused("attn_q_norm.bias"), unused("attn_k_norm.bias")}
 }

@@ -9,25 +9,24 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// An Architecture is a model without its values: hyper-parameters, layers, and the weights that
-// layers use. It is resolved once and does not change. Two models have the same architecture if
-// their pointers are equal.
+// An Architecture is a model without its values: hyper-parameters, layers, and the weights that the
+// layers use. It is immutable. Two models have the same architecture if their pointers are equal.
 type Architecture struct {
 	config   Config
 	layers   []Layer
-	blocks   []int        // of files, that have the weights of each layer
-	sharesKV map[int]bool // layers whose keys and values others read
+	blocks   []int        // block of the file that holds each layer's weights
+	sharesKV map[int]bool // layers whose keys and values other layers read
 	weights  []*Weight
 	groups   [][]*Weight
 	byName   map[string]*Weight
 	modules  []Module
 
 	resolved      bool // weights and groups are known
-	bidirectional bool // tokens see those after them
+	bidirectional bool // tokens see later tokens
 }
 
-// Resolve makes the architecture of a model with these hyper-parameters, by the row of the
-// table that they name. The error lists what contradicts itself.
+// Resolve returns the architecture for these hyper-parameters, by the table's row of their name. The
+// error lists all contradictions.
 func Resolve(c Config) (*Architecture, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -35,8 +34,8 @@ func Resolve(c Config) (*Architecture, error) {
 	return New(c, specs[c.Arch].layers(c))
 }
 
-// New is Resolve for layers of the caller's. What stands around them, the embedding and the
-// output, is as hyper-parameters say, of which Layers gives way to theirs.
+// New is Resolve with the caller's layers. The hyper-parameters describe the rest, embedding and
+// output; their number of layers is ignored.
 func New(c Config, layers []Layer) (*Architecture, error) {
 	c.Layers = len(layers)
 	for i, l := range layers {
@@ -77,7 +76,7 @@ func (a *Architecture) Having(has func(name string) bool) *Architecture {
 // Config returns the hyper-parameters.
 func (a *Architecture) Config() Config { return a.get().config }
 
-// get is a, or an architecture of nothing.
+// get returns a, or an empty architecture if a is nil.
 func (a *Architecture) get() *Architecture {
 	if a == nil {
 		return &Architecture{}
@@ -85,14 +84,14 @@ func (a *Architecture) get() *Architecture {
 	return a
 }
 
-// Layers are the layers of the residual stream. Nobody may change them.
+// Layers returns the layers of the residual stream, which the caller must not change.
 func (a *Architecture) Layers() []Layer { return a.get().layers }
 
-// Blocks lists the blocks of the file, "blk.0" and so on, that have the weights of each layer: some
-// models pass their blocks several times. Nobody may change the list.
+// Blocks returns for each layer the block of the file, "blk.0" and so on, that holds its weights: some
+// models run their blocks several times. The caller must not change the list.
 func (a *Architecture) Blocks() []int { return a.get().blocks }
 
-// NumBlocks is how many there are.
+// NumBlocks returns the number of blocks.
 func (a *Architecture) NumBlocks() int {
 	if a == nil || len(a.blocks) == 0 {
 		return 0
@@ -100,13 +99,13 @@ func (a *Architecture) NumBlocks() int {
 	return slices.Max(a.blocks) + 1
 }
 
-// Weights are the tensors of a model, in the order of computation. Nobody may change them.
+// Weights returns the tensors of a model, in the order of computation. The caller must not change them.
 func (a *Architecture) Weights() []*Weight { return a.get().weights }
 
-// Weight finds a tensor by its name in files; nil if there is none.
+// Weight returns the tensor of a name in files, or nil.
 func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name] }
 
-// Experts are the kinds of weight of each block that are experts' of its feed-forward network.
+// Experts returns for each block the kinds of weight that belong to experts of its feed-forward network.
 func (a *Architecture) Experts() map[int][]string {
 	kinds := map[int][]string{}
 	for _, w := range a.get().weights {
@@ -117,10 +116,10 @@ func (a *Architecture) Experts() map[int][]string {
 	return kinds
 }
 
-// Groups are the matrices of products that see the same input, in the order of computation.
+// Groups returns the groups of matrices that multiply the same input, in the order of computation.
 func (a *Architecture) Groups() [][]*Weight { return a.get().groups }
 
-// Modules are transformers' modules that LoRA can adapt, in the order of computation.
+// Modules returns the modules of transformers that LoRA can adapt, in the order of computation.
 func (a *Architecture) Modules() []Module { return a.get().modules }
 
 // Linears names the matrices of layers that LoRA can adapt, such as "attn_q", in the order
@@ -135,8 +134,8 @@ func (a *Architecture) Linears() []string {
 	return list
 }
 
-// takeInventory lists the weights and groups, by building the graph of one token from
-// weights without memory, which are noted as they are asked for.
+// takeInventory lists the weights and groups: it builds the graph of one token from tensors
+// without memory, and notes each weight that the graph requests.
 func (a *Architecture) takeInventory() error {
 	ctx := ggml.NewContext()
 	defer ctx.Close()
@@ -168,7 +167,7 @@ func (a *Architecture) takeInventory() error {
 	return ctx.Err()
 }
 
-// note lists a weight that is asked for, until all are.
+// note adds a requested weight to the list.
 func (a *Architecture) note(w Weight) {
 	if !a.resolved && a.byName[w.Name] == nil {
 		listed := w // so that only these are allocated
@@ -188,7 +187,7 @@ func (a *Architecture) noteGroup(matrices []nn.Matrix) {
 	}
 }
 
-// modulesOf gathers the rows of matrices by the modules that transformers has them in.
+// modulesOf groups the rows of matrices by transformers' modules.
 func modulesOf(weights []*Weight) []Module {
 	var list []Module
 	place := map[string]int{}

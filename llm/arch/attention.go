@@ -15,29 +15,29 @@ import (
 type Attention struct {
 	Heads, KVHeads, HeadSize int
 	Scale                    float32 // of q·k
-	Softcap                  float32 // what scores are bent to; 0 is nothing
+	Softcap                  float32 // limit of scores, by tanh; 0: none
 	MaxALiBiBias             float32 // of ALiBi (arXiv 2108.12409); 0 means none
 	Sinks                    bool    // each head has one (arXiv 2309.17453)
-	Window                   int     // keys that a query sees; 0 is all
-	Chunked                  bool    // the window is one of those into which positions are divided
-	Bidirectional            bool    // tokens see those after them, too, in a window half of it on both sides; sequences keep nothing
+	Window                   int     // keys that a query sees; 0: all
+	Chunked                  bool    // windows are fixed ranges of positions
+	Bidirectional            bool    // tokens see later tokens too; a window is centred. Sequences keep no state
 	Relative                 Relative
 	RoPE                     ggml.RoPE
 	NoRoPE                   bool
-	RoPEFactors              bool // may be in the file: one tensor, or one for short and one for long contexts
+	RoPEFactors              bool // the file may have them: one tensor, or one for short and one for long contexts
 	Temperature              Temperature
-	ClampQKV                 float32 // what queries, keys and values are limited to; 0 is nothing
+	ClampQKV                 float32 // limit of queries, keys and values; 0: none
 	QKNorm                   QKNorm
-	NormAfterRoPE            bool // queries and keys are rotated first
+	NormAfterRoPE            bool // queries and keys are rotated before they are normalised
 	Gate                     OutputGate
 	ValueRouter              Router     // chooses experts that make the values; the zero value is a matrix
 	FusedQKV                 bool       // queries, keys and values are one matrix
-	SharedKV                 LayersBack // the keys and values are those of the layer so many before; 0: its own
-	ValuesOfKeys             bool       // values are what the matrix of keys makes
+	SharedKV                 LayersBack // reads the keys and values of an earlier layer; 0: has its own
+	ValuesOfKeys             bool       // the matrix of keys makes the values too
 	ValueNorm                bool       // values are normalised over each head, without weights
 	QKVBias, OutputBias      Presence   // of these matrices, and of attn_output
-	SubNorm                  bool       // what the heads gather is normalised
-	NoQKVScale               bool       // factors of these matrices say nothing
+	SubNorm                  bool       // the heads' result is normalised before attn_output
+	NoQKVScale               bool       // scales of the query, key and value matrices are ignored
 	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
 }
 
@@ -72,7 +72,7 @@ func (a Attention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return a.output(p, t, a.gather(p, t, x), a.HeadSize)
 }
 
-// output multiplies what the heads gather [size·heads, n].
+// output multiplies the heads' result [size·heads, n] by attn_output.
 func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value {
 	y = p.Kept(t, y)
 	if a.SubNorm {
@@ -85,7 +85,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	return t.Linear(y, m)[0]
 }
 
-// gather returns what the heads gather [size·heads, n]. A layer that reads the keys and values of another has nil here.
+// gather returns the heads' result [size·heads, n].
 func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	q, k, v, gate := a.project(p, t, x)
 	q, k, v = t.Clamp(q, a.ClampQKV), t.Clamp(k, a.ClampQKV), t.Clamp(v, a.ClampQKV)
@@ -126,7 +126,7 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 	return a.attendTo(p, t, q, k, v, o)
 }
 
-// rotate gives queries and keys their positions.
+// rotate rotates queries and keys by their positions.
 func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.Value) {
 	factors := a.ropeFactors(p) // files may have them without RoPE, too
 	if n := int64(a.RoPE.Dims / 2); factors != nil && factors.Dim(0) > n {
@@ -145,8 +145,8 @@ func (a Attention) rotate(p Place, t *nn.Tape, q, k *nn.Value) (*nn.Value, *nn.V
 	return t.RoPE(q, r), t.RoPE(k, r)
 }
 
-// scaledOutput has the factor of the output matrix behind its adapters, as stock llama.cpp has it of
-// some models.
+// scaledOutput applies the output matrix's scale after its adapters, as stock llama.cpp does for some
+// models.
 func scaledOutput(_ *Config, _ int, a *Attention) { a.OutScale = true }
 
 func (a Attention) sinks(p Place) *ggml.Tensor {
@@ -160,7 +160,7 @@ func (a Attention) window() nn.Window {
 	return nn.Window{Size: a.Window, Chunked: a.Chunked, Symmetric: a.Bidirectional}
 }
 
-// NewStates makes a cache of keys and values, unless tokens see those after them, or it is another layer's.
+// NewStates makes a cache of keys and values, unless attention is bidirectional or the cache is another layer's.
 func (a Attention) NewStates(o state.Options) ([]state.State, error) {
 	if a.Bidirectional || a.SharedKV > 0 {
 		return nil, nil
@@ -168,7 +168,7 @@ func (a Attention) NewStates(o state.Options) ([]state.State, error) {
 	return oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
 }
 
-// Check demands heads, and that these share keys and values.
+// Check reports heads that are missing or cannot share keys and values.
 func (a Attention) Check(c Config) (faults []string) {
 	for _, n := range []struct {
 		name  string

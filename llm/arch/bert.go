@@ -5,7 +5,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// BERT and its kin: encoders with the norms behind the residual sums, of which the last one's is the output's.
+// BERT and similar encoders normalise after each residual sum; the last norm is the output's.
 func init() {
 	family(map[string]spec{
 		"bert": bert(spec{
@@ -34,7 +34,7 @@ func bert(s spec) spec {
 	return s
 }
 
-// everySecond says that the second layer of each two has experts: others are unsupported.
+// everySecond requires experts in every second layer; other patterns are unsupported.
 var everySecond = key{
 	name: "moe_every_n_layers",
 	read: func(m *metadata, name string, c *Config) {
@@ -50,11 +50,11 @@ var everySecond = key{
 	},
 }
 
-// jinaALiBi gives scores a bias that no key says.
+// jinaALiBi sets the bias of ALiBi, for which files have no key.
 func jinaALiBi(c *Config) { c.MaxALiBiBias = 8 }
 
-// jinaLayer has a network with a gate, in a matrix of its own or before ffn_up's rows, or without one; and a second sum of
-// the layer's input and attention, if it has a norm of it.
+// jinaLayer's network may have a gate, in its own matrix or in the first rows of ffn_up. If the file has a second norm, the
+// layer adds its input to attention once more.
 func jinaLayer(c *Config, _ int, attention, network Residual) Layer {
 	f := network.Part.(FeedForward)
 	switch {
@@ -70,7 +70,7 @@ func jinaLayer(c *Config, _ int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-// Normed is a residual whose norm of the sum is what it makes.
+// Normed is a residual whose sum is normalised.
 type Normed struct{ Residual Residual }
 
 // Forward returns the norm of x and what the residual adds to it.

@@ -10,8 +10,8 @@ func init() {
 	})
 }
 
-// bitnetAttention normalises what the heads gather.
+// bitnetAttention normalises the heads' result.
 func bitnetAttention(_ *Config, _ int, a *Attention) { a.SubNorm = true }
 
-// bitnetNetwork normalises what it multiplies last.
+// bitnetNetwork normalises the input of its last matrix.
 func bitnetNetwork(_ *Config, _ int, f *FeedForward) { f.SubNorm = true }

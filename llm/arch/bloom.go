@@ -14,5 +14,5 @@ var bloomModules = naming{root: "transformer", layers: "h.%d.", embed: "word_emb
 	"attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}
 
-// alibi8 is ALiBi as in its paper, where no key says so.
+// alibi8 sets ALiBi's bias as in its paper, for files without a key.
 func alibi8(c *Config) { c.MaxALiBiBias = 8 }

@@ -7,8 +7,8 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// CheckBranched requires a model whose samples may have several ends that go on from one beginning: tokens
-// know of others by attention to those before them alone. Another state would have to branch, too.
+// CheckBranched requires a model that can train several answers behind one prompt: causal attention alone
+// carries information between tokens. A recurrent state would have to branch too.
 func (a *Architecture) CheckBranched() error {
 	const remedy = "give each answer a sample of its own, with its prompt"
 	if err := a.CheckCausal(remedy); err != nil {

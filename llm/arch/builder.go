@@ -10,15 +10,14 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// A Builder builds the graph of a model over a batch of tokens. Training and decoding
-// are the same layers: they differ in their lowering, and in whether sequences go on from a
-// state.
+// A Builder builds the graph of a model over a batch of tokens. Training and decoding use the same
+// layers; they differ in the lowering, and in whether sequences continue from a state.
 type Builder struct {
 	*Architecture
 	// Source returns a weight by its name in files; nil if an optional weight is absent.
 	Source func(name string) *ggml.Tensor
-	// States are the states of sequences, see [Architecture.NewStates], and Pass the sequences that
-	// the graph continues; nil in a graph of whole sequences.
+	// States are the states of sequences, see [Architecture.NewStates], and Pass names the sequences
+	// that the graph continues; both are nil in a graph of whole sequences.
 	States []*state.Tree
 	Pass   state.Pass
 
@@ -99,12 +98,12 @@ func (p Place) pass(t *nn.Tape, x *nn.Value) *nn.Value {
 	return x
 }
 
-// in is a place in a block of the file, and in the layer of its number.
+// in returns the place of a block of the file, in the layer of the same number.
 func (b *Builder) in(block int) Place {
 	return Place{Builder: b, Layer: block, block: block, prefix: b.spec().blockPrefix(block), modules: b.spec().layerModule(&b.config, block)}
 }
 
-// embed looks up the tokens, and what is learned for their types and positions.
+// embed looks up the tokens' embeddings, and learned embeddings of their types and positions.
 func (b *Builder) embed(t *nn.Tape) *nn.Value {
 	s, place := b.spec(), b.outside()
 	t = t.On(place.block, tokenEmbd)
@@ -161,7 +160,7 @@ func (b *Builder) declareUnused() {
 	}
 }
 
-// head is the matrix of logits.
+// head returns the output matrix.
 func (b *Builder) head() nn.Matrix {
 	c := b.config
 	if c.Tied {
@@ -187,9 +186,9 @@ func (b *Builder) embedding() nn.Matrix {
 // MatrixOptions are the differences between matrices of products.
 type MatrixOptions struct {
 	Bias     Presence
-	OutScale bool   // the scale that there may be is of the product with adapters and bias
-	BiasLast bool   // the bias is added to what is scaled so
-	NoScale  bool   // a scale in the file has no meaning
+	OutScale bool   // an optional scale multiplies the product, adapters and bias together
+	BiasLast bool   // the bias is added after that scale
+	NoScale  bool   // a scale in the file is ignored
 	Residual bool   // see [Weight]
 	Named    bool   // see [Weight]
 	KeepType bool   // see [Weight]
@@ -228,12 +227,12 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	return m
 }
 
-// matrixOf declares a matrix alone.
+// matrixOf declares a matrix without scale and bias.
 func (p Place) matrixOf(w Weight) nn.Matrix {
 	return nn.Matrix{Name: p.name(w), W: p.Weight(w), Layer: p.block, Kind: w.Kind}
 }
 
-// layerPrefix begins the names of what stock llama.cpp reads for each layer, and not for its block.
+// layerPrefix is the prefix of weights that stock llama.cpp reads for each layer rather than each block.
 func (p Place) layerPrefix() string {
 	if p.Layer == p.block {
 		return p.prefix

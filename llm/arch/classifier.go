@@ -33,7 +33,7 @@ type classifierHead struct {
 	softMax bool   // scores add up to one
 }
 
-// labels has the names of classes, of which a model has a score each.
+// labels are the names of the classes that the model scores.
 var labels = key{
 	name: "classifier.output_labels",
 	read: func(m *metadata, name string, c *Config) {
@@ -51,9 +51,9 @@ var labels = key{
 
 // A Classifier scores texts.
 type Classifier struct {
-	// Pooling is what it sees of a text: "cls" is the hidden state of the first token, "last" of the last one, "mean" their mean.
+	// Pooling is its input from a text's hidden states: "cls" is the first token's, "last" the last one's, "mean" their mean.
 	Pooling string
-	Labels  []string // the names of its scores; nil: it has one
+	Labels  []string // names of the scores; nil: there is one score
 }
 
 // Classifier returns the head by which the model scores texts, and whether its file has one.
@@ -99,7 +99,7 @@ func (b *Builder) Classify(t *nn.Tape, x *nn.Value) *nn.Value {
 	return x
 }
 
-// optionalMatrix declares a matrix [in, out] and its bias, which files may lack and nothing trains; there false: the model has
+// optionalMatrix declares an optional matrix [in, out] with its bias, which is not trained. With there false the model has
 // none.
 func (p Place) optionalMatrix(kind string, in, out int64, there bool) nn.Matrix {
 	if !there {

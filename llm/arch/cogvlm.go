@@ -17,7 +17,7 @@ func visualExperts(c *Config) []Weight {
 	}
 }
 
-// plainRoPE is as in its paper, whatever keys say.
+// plainRoPE ignores the file's scaling of RoPE.
 func plainRoPE(_ *Config, _ int, a *Attention) {
 	a.RoPE.Dims, a.RoPE.FreqBase, a.RoPE.FreqScale, a.RoPE.ExtFactor, a.RoPE.AttnFactor = a.HeadSize, 10000, 1, 0, 1
 }

@@ -30,14 +30,14 @@ func init() {
 	})
 }
 
-// commandRLayer has norms of queries and keys in models of 64 layers and more.
+// commandRLayer normalises queries and keys in models of 64 layers or more.
 func commandRLayer(c *Config, _ int, a *Attention) {
 	if c.Layers >= 64 {
 		a.QKNorm = EachHead
 	}
 }
 
-// cohere2Layer has RoPE in local layers alone.
+// cohere2Layer applies RoPE in local layers only.
 func cohere2Layer(c *Config, i int, a *Attention) { a.NoRoPE = !local(c, i, a) }
 
 // cohere2MoELayer has RoPE in local layers, and in those without experts.

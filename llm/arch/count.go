@@ -15,9 +15,9 @@ func (c Config) NumActiveParameters() int64 {
 	})
 }
 
-// AdapterFLOPs are the floating-point operations by which a token of samples of a length trains adapters, without those that
-// some way of computing saves: two for each weight of a matrix that multiplies, forwards and back, and the operations of
-// parts between tokens, which are twice as many back.
+// AdapterFLOPs returns the floating-point operations that training adapters needs for each token of samples of a length:
+// two for each weight of a matrix in the forward pass and two in the backward pass, and the operations of parts that mix
+// tokens, which double in the backward pass. Recomputation is not counted.
 func (c Config) AdapterFLOPs(length int) float64 {
 	a, err := Resolve(c)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c Config) AdapterFLOPs(length int) float64 {
 	return 4*float64(matrices) + 3*mixing
 }
 
-// count adds up what weights count that each model has.
+// count sums a function of all weights that are not optional.
 func (c Config) count(of func(w *Weight) int64) (n int64) {
 	a, err := Resolve(c)
 	if err != nil {

@@ -27,7 +27,7 @@ func deciLayer(c *Config, i int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-// linear is a matrix in the place of attention.
+// linear is a matrix that replaces attention.
 type linear struct{}
 
 // String describes the part.

@@ -10,13 +10,13 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// DeltaNet is linear attention by the gated delta rule (arXiv 2412.06464), see [nn.DeltaRule], of what a short convolution
-// makes of queries, keys and values.
+// DeltaNet is linear attention by the gated delta rule (arXiv 2412.06464), see [nn.DeltaRule]. A short convolution mixes
+// queries, keys and values with the tokens before.
 type DeltaNet struct {
 	Heads, KHeads, HeadSize int // heads of values, of queries and keys, and the size of all
 	ConvLength              int
-	// Grouped: heads that share queries and keys follow each other, β and the decay of a group are in one matrix, and factors
-	// of the matrices say nothing.
+	// Grouped: heads that share queries and keys are adjacent, one matrix makes β and decay of a group, and scales of the
+	// matrices are ignored.
 	Grouped bool
 }
 
@@ -60,8 +60,8 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
 }
 
-// rows describes the rows of a matrix [in, out], the last of which belong to heads. A matrix that transformers groups by
-// key heads matches no rows of a module.
+// rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key
+// heads, its rows match no module.
 func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
 	all := p.rows(kind, out, 0)
 	tiles := Tiling{d.KHeads, d.Heads / d.KHeads}
@@ -82,21 +82,21 @@ func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
 	return []Rows{all}
 }
 
-// decay is the logarithm of how much of a state is left, [heads, n].
+// decay returns the logarithm of the state's decay, [heads, n].
 func (d DeltaNet) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	heads := int64(d.Heads)
 	x = t.AddWeight(x, p.bias("ssm_dt", heads, Always))
 	return t.MulWeight(t.Softplus(x), p.Weight(Weight{Kind: "ssm_a", Shape: []int64{heads}, Role: Decay, Init: decays}))
 }
 
-// decays begin between 1 and 16, as transformers has it.
+// decays draws initial decay rates between 1 and 16, as transformers does.
 func decays(rng *rand.Rand, values []float32) {
 	for i := range values {
 		values[i] = -float32(1 + 15*rng.Float64())
 	}
 }
 
-// recur applies the rule, to states of the sequences or from none.
+// recur applies the rule: from the sequences' states, or from zero.
 func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
 	kept := p.State(1)
 	if kept == nil {
@@ -108,12 +108,12 @@ func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
 	return y
 }
 
-// NewStates makes a state of what is convolved, and one of the heads.
+// NewStates makes two states: the last inputs of the convolution, and the heads' matrices.
 func (d DeltaNet) NewStates(o state.Options) ([]state.State, error) {
 	return recurrentStates(o, d.HeadSize*(d.Heads+2*d.KHeads), d.ConvLength, d.HeadSize*d.HeadSize*d.Heads)
 }
 
-// Check demands heads of one size, which share queries and keys.
+// Check reports heads whose sizes differ or that cannot share queries and keys.
 func (d DeltaNet) Check(c Config) (faults []string) {
 	faults = c.sizeFaults([]sizeBound{
 		{"ssm.state_size", d.HeadSize, 1 << 12}, {"ssm.time_step_rank", d.Heads, 1 << 12}, {"ssm.group_count", d.KHeads, 1 << 12}, {"ssm.conv_kernel", d.ConvLength, math.MaxInt16},
@@ -130,7 +130,7 @@ func (d DeltaNet) Check(c Config) (faults []string) {
 	return faults
 }
 
-// MixingFLOPs counts what a token does with the state of each head: to take off what the key reads, to add, to read.
+// MixingFLOPs counts a token's three operations on each head's state: subtract the key's reading, add, read.
 func (d DeltaNet) MixingFLOPs(int) float64 { return 6 * float64(d.Heads*d.HeadSize*d.HeadSize) }
 
 const (
@@ -174,8 +174,7 @@ var deltaKeys = []key{
 	},
 }
 
-// unusedNext are the weights of layers that predict tokens after the next, and what else files of Qwen3.5 have beside the
-// model.
+// unusedNext are the weights of layers for multi-token prediction, and other tensors beside the model in files of Qwen3.5.
 func unusedNext(c *Config) []Weight {
 	list := append(classifier(c), unused("cls.output.bias"))
 	for i := c.Layers; i < c.Layers+c.NextLayers; i++ {
@@ -200,7 +199,7 @@ func (c *Config) isRecurrent(i int) bool {
 	return c.AttentionStep > 0 && (i+1)%c.AttentionStep != 0
 }
 
-// firstAttention is the first layer that has attention.
+// firstAttention returns the first layer with attention.
 func (c *Config) firstAttention() int {
 	for i := range min(c.Layers, maxLayers) {
 		if !c.isRecurrent(i) && (i >= len(c.KVHeadsAt) || c.KVHeadsAt[i] > 0) {
@@ -210,7 +209,7 @@ func (c *Config) firstAttention() int {
 	return 0
 }
 
-// deltaLayer has a DeltaNet in layers that are recurrent; grouped where heads are in the order of transformers.
+// deltaLayer has a DeltaNet in recurrent layers; grouped if heads are in transformers' order.
 func deltaLayer(grouped bool) func(c *Config, i int, attention, network Residual) Layer {
 	return func(c *Config, i int, attention, network Residual) Layer {
 		if c.isRecurrent(i) {
@@ -220,14 +219,14 @@ func deltaLayer(grouped bool) func(c *Config, i int, attention, network Residual
 	}
 }
 
-// oldDeltaInput is the matrix in older files that makes queries, keys, values and their gate. Newer files have separate
-// ones.
+// oldDeltaInput is the matrix of older files that makes queries, keys, values and the gate. Newer files have separate
+// matrices.
 func oldDeltaInput(c *Config) []Weight {
 	made := 2 * c.StateSize * (c.StateKHeads + c.StateHeads)
 	return []Weight{unused("ssm_in.weight", c.Embd, made), unused("ssm_in.scale", 1), unused("ssm_in.input_scale", 1)}
 }
 
-// gatedQueries has a gate in the matrix of queries.
+// gatedQueries has the gate in the matrix of queries.
 func gatedQueries(_ *Config, _ int, a *Attention) { a.Gate = QueryGate }
 
 var deltaModules = naming{matrices: map[string]string{

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Encoders with the norms before their parts, as language models have them.
+// Encoders that normalise before their parts, as language models do.
 func init() {
 	family(map[string]spec{
 		"modern-bert": {
@@ -27,7 +27,7 @@ func init() {
 	})
 }
 
-// hiddenAct is the activation of the feed-forward network: SiLU, or exact GELU for all other names, as in stock llama.cpp.
+// hiddenAct names the activation of the feed-forward network: SiLU, or exact GELU for any other name, as in stock llama.cpp.
 var hiddenAct = key{
 	name: "hidden_activation",
 	read: func(m *metadata, name string, c *Config) { c.HiddenAct = value(m, m.arch+"."+name, "", true) },
@@ -46,7 +46,7 @@ func modernAttention(c *Config, i int, a *Attention) {
 	}
 }
 
-// modernLayer has no norm before the first attention, as a rule, and an activation that the file names.
+// modernLayer usually has no norm before the first attention, and an activation that the file names.
 func modernLayer(c *Config, i int, attention, network Residual) Layer {
 	if i == 0 && !c.has("attn_norm") {
 		attention.Before = ""

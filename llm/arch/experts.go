@@ -14,13 +14,13 @@ import (
 type Experts struct {
 	FeedForward // of each expert: Width, Act, FusedGateUp, Biases
 	Router      Router
-	// Shared is the network that all tokens go through, of width 0 for none; SharedGate says
-	// that a sigmoid of the input scales what it makes.
+	// Shared is the network that all tokens use; width 0: none. With SharedGate a sigmoid of the
+	// input scales its result.
 	Shared     FeedForward
 	SharedGate bool
-	SumScale   float32 // of the sum of both; 0 and 1 mean none
-	Kinds      string  // by which the kinds of the experts' weights end; "" is "_exps"
-	Limit      float32 // of the gated value and of its gate; 0 means none
+	SumScale   float32 // of the sum of both; 0 and 1: none
+	Kinds      string  // suffix of the kinds of the experts' weights; "": "_exps"
+	Limit      float32 // of the gated value and of its gate; 0: none
 	OAI        bool    // the activation is gpt-oss's
 }
 
@@ -28,20 +28,20 @@ type Experts struct {
 type Router struct {
 	Experts, Used int
 	Gating        Gating
-	// ChoiceBias says that a bias may be added for the choice, and not for the weights.
+	// ChoiceBias: an optional bias is added to choose experts, and not to weigh them.
 	ChoiceBias Presence
-	// ByLogits chooses by logits, which order experts as their probabilities do.
+	// ByLogits chooses by logits, whose order is the order of the probabilities.
 	ByLogits   bool
-	Normalized bool    // the weights of the chosen experts add up to one
-	Scale      float32 // of the weights; 0 and 1 mean none
+	Normalized bool    // the weights of the chosen experts sum to one
+	Scale      float32 // of the weights; 0 and 1: none
 	// Groups is the number of groups of experts; experts are chosen from the GroupsUsed groups
 	// whose two best scores have the largest sum. Up to 1 means no groups.
 	Groups, GroupsUsed int
-	// BeforeExperts weighs what experts see instead of what they make.
+	// BeforeExperts multiplies the experts' inputs, not their results, by the weights.
 	BeforeExperts bool
 	Bias          Presence // of the logits
 	Module        string
-	Kind          string // of the matrix, and of the bias of the choice; "" stands for the kinds of feed-forward networks
+	Kind          string // kind of the matrix and of the choice's bias; "": as in feed-forward networks
 }
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
@@ -54,7 +54,7 @@ const (
 	GatingSoftMaxChosen Gating = 3 // over the chosen ones
 )
 
-// Forward computes the chosen experts of each token, and what all share.
+// Forward returns the weighted sum of each token's chosen experts, plus the shared network.
 func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	ids, weights := e.Router.choose(p, t, e.Router.logits(p, t, x))
 	y := e.compute(p, t, x, ids, weights)
@@ -64,7 +64,7 @@ func (e Experts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Scale(t.Add(y, e.shared(p, t, x)), e.SumScale)
 }
 
-// compute adds up what the experts of each token make, by weights.
+// compute returns the weighted sum of the results of each token's experts.
 func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, weights *nn.Value) *nn.Value {
 	t = t.On(p.block, e.kind("ffn_down"))
 	embd, width := x.T.Dim(0), int64(e.Width)
@@ -92,8 +92,8 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 	return t.Weigh(made, weights)
 }
 
-// activate gates what the experts see. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and y
-// limited to both sides; for gpt-oss it is x·sigmoid(1.702·x)·(y + 1).
+// activate returns the experts' gated activation. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and
+// |y| ≤ limit; for gpt-oss it is x·sigmoid(1.702·x)·(y + 1).
 func (e Experts) activate(t *nn.Tape, parts ...*nn.Value) *nn.Value {
 	if e.Ungated != Gated {
 		return e.FeedForward.activate(t, parts[0])
@@ -125,7 +125,7 @@ func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(x, m)[0]
 }
 
-// choose gives the experts of each token, I32 [used, n], and their weights [used, n].
+// choose returns the experts of each token, I32 [used, n], and their weights [used, n].
 func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
 	scores := logits
 	switch r.Gating {
@@ -168,7 +168,7 @@ func (r Router) choiceBias(p Place) *ggml.Tensor {
 	return p.Weight(w)
 }
 
-// inGroups are scores [experts, n] of which those outside of the chosen groups are as low as can be.
+// inGroups returns the scores [experts, n], with the lowest value outside of the chosen groups.
 func (r Router) inGroups(c *ggml.Context, scores *ggml.Tensor) *ggml.Tensor {
 	if r.Groups <= 1 {
 		return scores
@@ -201,7 +201,7 @@ func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.M
 	return e.Router.matrix(p, e.kind(kind), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
 }
 
-// matrix declares the matrices [in, out, experts] from which it chooses.
+// matrix declares the matrices [in, out, experts] that it chooses from.
 func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
 	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
