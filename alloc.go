@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A TensorAllocator puts tensors into a buffer one after the other. It needs
-// no Close, and is safe for concurrent use. C: struct ggml_tallocr.
+// A TensorAllocator places tensors in a buffer one after another. It needs no Close and is safe for
+// concurrent use. C: struct ggml_tallocr.
 type TensorAllocator struct {
 	buffer *Buffer
 	mu     sync.Mutex
@@ -29,9 +29,8 @@ func NewTensorAllocator(b *Buffer) (*TensorAllocator, error) {
 	return &TensorAllocator{buffer: b, a: C.ggml_tallocr_new(b.b)}, nil
 }
 
-// Allocate gives the tensor the next free memory of the buffer. It fails when
-// the buffer is too small, and when the tensor has memory.
-// C: ggml_tallocr_alloc.
+// Allocate places the tensor in the next free memory of the buffer. It fails if the buffer is too
+// small or the tensor is already allocated. C: ggml_tallocr_alloc.
 func (a *TensorAllocator) Allocate(t *Tensor) error {
 	a = made(a)
 	if a.buffer == nil {
@@ -58,14 +57,13 @@ func (a *TensorAllocator) Allocate(t *Tensor) error {
 	return err
 }
 
-// Allocate gives memory of the buffer type to every tensor of the context
-// that has none: leaves, and results of ops too. It makes one buffer, or
-// several where the device bounds their size; Close of the result frees all.
+// Allocate allocates every unallocated tensor of the context, including results of ops, in memory
+// of the buffer type. It makes one buffer, or several if the device limits their size. Closing the
+// result frees all of them.
 //
-// Use it for tensors that stay (weights, inputs); a [GraphAllocator] or a
-// [Scheduler] reuses the memory of a graph's intermediate results.
-// C: ggml_backend_alloc_ctx_tensors_from_buft, and ggml_backend_alloc_ctx_tensors
-// with the type of [Backend.BufferType].
+// Use it for tensors that stay (weights, inputs); a [GraphAllocator] or a [Scheduler] reuses the
+// memory of a graph's intermediate results. C: ggml_backend_alloc_ctx_tensors_from_buft, and
+// ggml_backend_alloc_ctx_tensors with the type of [Backend.BufferType].
 func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 	own, views, release, err := c.unallocated(bt)
 	if err != nil {
@@ -83,8 +81,7 @@ func (c *Context) Allocate(bt *BufferType) (*Buffers, error) {
 	return all, nil
 }
 
-// unallocated lists the tensors that have no memory of the type yet, and views,
-// with the contexts retained.
+// unallocated lists the context's tensors without memory, and its views, with the contexts retained.
 func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, release func(), err error) {
 	if bt == nil {
 		return nil, nil, nil, callError(nil, "the buffer type is nil")
@@ -106,7 +103,7 @@ func (c *Context) unallocated(bt *BufferType) (own, views []*Tensor, release fun
 	return own, views, release, nil
 }
 
-// allocateTensors puts tensors into as few buffers as the type allows.
+// allocateTensors places the tensors in as few buffers as the type allows.
 func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
 	all := &Buffers{}
 	for len(tensors) > 0 {
@@ -130,7 +127,7 @@ func allocateTensors(tensors []*Tensor, bt *BufferType) (*Buffers, error) {
 	return all, nil
 }
 
-// fitting counts the first tensors that go into one buffer, and their bytes.
+// fitting returns how many of the first tensors fit into one buffer, and their size in bytes.
 func fitting(tensors []*Tensor, bt *BufferType) (n int, size int64, err error) {
 	limit := bt.MaxSize()
 	for _, t := range tensors {
@@ -159,14 +156,14 @@ func (b *Buffer) placeAll(tensors []*Tensor) error {
 	return nil
 }
 
-// initViews gives views the memory of what they look at.
+// initViews points views at the memory of their source tensors.
 func initViews(c *Context, views []*Tensor) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range views {
 		C.goggml_drop_stale(t.t)
 		if t.t.data != nil || t.t.view_src.data == nil {
-			continue // or of a tensor of another context that has no memory yet
+			continue // the source is unallocated and belongs to another context
 		}
 		r := C.goggml_view_init(t.t)
 		if err := guardError(r.error); err != nil {
@@ -176,7 +173,7 @@ func initViews(c *Context, views []*Tensor) error {
 	return nil
 }
 
-// Allocate gives unallocated tensors memory of this type, as [Context.Allocate] does for a whole
+// Allocate allocates the tensors in memory of this type, as [Context.Allocate] does for a whole
 // context. C: ggml_backend_buft_alloc_buffer_n.
 func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
 	if bt.isZero() {
@@ -190,7 +187,7 @@ func (bt *BufferType) Allocate(tensors ...*Tensor) (*Buffers, error) {
 	return allocateTensors(tensors, bt)
 }
 
-// retainTensors keeps tensors, and what they depend on, until release.
+// retainTensors retains the tensors and their dependencies until release.
 func retainTensors(tensors []*Tensor) (list []*C.struct_ggml_tensor, release func(), err error) {
 	var contexts []*Context
 	for _, t := range tensors {

@@ -14,23 +14,23 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Backend is a stream of computations on a [Device]. It is safe for
-// concurrent use: computations on one backend wait for each other. Use a
-// backend a goroutine to compute at once. C: ggml_backend_t.
+// A Backend is a stream of computations on a [Device]. It is safe for concurrent use: its
+// computations run one at a time. To compute concurrently, use one backend per goroutine. C:
+// ggml_backend_t.
 type Backend struct {
 	h      *handle
 	b      C.ggml_backend_t
 	device *Device
 
 	mu      sync.Mutex // one computation at a time
-	threads int        // 0 until they are set: ggml's default
-	openMP  bool       // it computes with OpenMP, unless threads is 1
+	threads int        // 0: not set, ggml's default
+	openMP  bool       // computes with OpenMP, unless threads is 1
 	abort   *abortFlag
 	fault   atomic.Pointer[string] // why the backend is broken
 	pool    *backendPool           // guarded by mu
 
 	pending *pendingWork
-	async   bool // the device goes on after a call has returned
+	async   bool // the device continues after a call has returned
 }
 
 // abortFlag is polled by the backend's threads; it lives in C memory.
@@ -40,13 +40,12 @@ func newAbortFlag() *abortFlag { return &abortFlag{(*int32)(C.calloc(1, 4))} }
 
 func (f *abortFlag) lower() { atomic.StoreInt32(f.p, C.GOGGML_RUN) }
 
-// raise ends the computation, unless that is committed to run to its end.
+// raise stops the computation, unless the computation is committed to run to its end.
 func (f *abortFlag) raise() { atomic.CompareAndSwapInt32(f.p, C.GOGGML_RUN, C.GOGGML_ABORT) }
 
 func (f *abortFlag) cPtr() *C.int32_t { return (*C.int32_t)(unsafe.Pointer(f.p)) }
 
-// NewBackend opens a stream of computations on the device.
-// C: ggml_backend_dev_init.
+// NewBackend opens a stream of computations on the device. C: ggml_backend_dev_init.
 func (d *Device) NewBackend() (*Backend, error) {
 	if d.isZero() {
 		return nil, zeroError()
@@ -85,8 +84,7 @@ func (d *Device) NewBackend() (*Backend, error) {
 	return b, nil
 }
 
-// NewBestBackend opens the first GPU, or the CPU when there is none.
-// C: ggml_backend_init_best.
+// NewBestBackend opens the first GPU, or the CPU if there is no GPU. C: ggml_backend_init_best.
 func NewBestBackend() (*Backend, error) {
 	for _, t := range []DeviceType{GPU, IntegratedGPU} {
 		if d, err := DeviceByType(t); err == nil {
@@ -96,8 +94,8 @@ func NewBestBackend() (*Backend, error) {
 	return NewCPUBackend(0)
 }
 
-// Close frees the backend once no computation uses it any more. It never
-// fails. C: ggml_backend_free.
+// Close frees the backend when the last computation on it has ended. It never fails. C:
+// ggml_backend_free.
 func (b *Backend) Close() error {
 	if b != nil {
 		b.h.close()
@@ -111,14 +109,14 @@ func (b *Backend) Name() string {
 	return b.device.Name()
 }
 
-// isOf reports whether the backend is of the plugin with that name.
+// isOf reports whether the backend belongs to the named plugin.
 func (b *Backend) isOf(registry string) bool {
 	return b != nil && b.device.Registry().Name() == registry
 }
 
-// GUID identifies the kind of backend, the same for all devices of a plugin;
-// zero when closed; two are compared by ==. Plumbing: programs rarely need it.
-// C: ggml_backend_guid, ggml_guid_matches.
+// GUID identifies the kind of backend. All devices of a plugin share it; compare two with ==. It is
+// zero if the backend is closed. Plumbing: programs rarely need it. C: ggml_backend_guid,
+// ggml_guid_matches.
 func (b *Backend) GUID() (guid [16]byte) {
 	b = made(b)
 	if b.h.acquire() != nil {
@@ -135,17 +133,16 @@ func (b *Backend) Device() *Device {
 	return b.device
 }
 
-// BufferType is the memory that the backend computes in, with its alignment
-// and the size of its largest buffer. C: ggml_backend_get_default_buffer_type,
-// ggml_backend_get_alignment, ggml_backend_get_max_size.
+// BufferType returns the memory that the backend computes in, with its alignment and its maximum
+// buffer size. C: ggml_backend_get_default_buffer_type, ggml_backend_get_alignment,
+// ggml_backend_get_max_size.
 func (b *Backend) BufferType() *BufferType {
 	b = made(b)
 	return b.device.BufferType()
 }
 
-// SetThreads sets the number of threads of a backend that computes on the
-// processor. C: ggml_backend_set_n_threads of its plugin, which of the CPU is
-// ggml_backend_cpu_set_n_threads.
+// SetThreads sets the number of threads of a backend that computes on the processor. C:
+// ggml_backend_set_n_threads of its plugin; for the CPU, ggml_backend_cpu_set_n_threads.
 func (b *Backend) SetThreads(n int) error {
 	b = made(b)
 	if err := b.h.acquire(); err != nil {
@@ -171,7 +168,8 @@ func (b *Backend) SetThreads(n int) error {
 	return nil
 }
 
-// setThreads is called with mu held. It reports whether the backend has threads.
+// setThreads sets the number of threads and reports whether the backend has threads. The caller
+// holds mu.
 func (b *Backend) setThreads(n int) bool {
 	if !bool(C.goggml_backend_set_threads(b.b, C.int(n))) {
 		return false
@@ -192,7 +190,7 @@ func (b *Backend) Synchronize() error {
 		return err
 	}
 	release := func() {}
-	defer func() { release() }() // after the lock
+	defer func() { release() }() // after unlocking
 	defer b.mu.Unlock()
 	err := guardError(C.goggml_backend_synchronize(b.b))
 	release = b.pending.finish()
@@ -202,8 +200,8 @@ func (b *Backend) Synchronize() error {
 	return err
 }
 
-// NewCPUBackend opens the processor with that many threads; 0 stands for
-// [DefaultThreads]. C: ggml_backend_cpu_init.
+// NewCPUBackend opens the processor with the given number of threads; 0 means [DefaultThreads]. C:
+// ggml_backend_cpu_init.
 func NewCPUBackend(threads int) (*Backend, error) {
 	d, err := DeviceByType(CPU)
 	if err != nil {
@@ -227,13 +225,12 @@ func (d *Device) newWithThreads(threads int) (*Backend, error) {
 	return b, nil
 }
 
-// MaxThreads is the most threads that a backend has. C: GGML_MAX_N_THREADS.
+// MaxThreads is the maximum number of threads of a backend. C: GGML_MAX_N_THREADS.
 const MaxThreads = C.GGML_MAX_N_THREADS
 
-// DefaultThreads is the number of threads that suits this machine: its
-// physical cores, as far as the process may use them by its affinity, by
-// GOMAXPROCS and by the quota of a container, rounded to the nearest number.
-// More is slower.
+// DefaultThreads returns the number of threads that suits this machine: its physical cores, limited
+// by the process's affinity, by GOMAXPROCS and by the quota of a container, rounded to the nearest
+// number. More threads are slower.
 func DefaultThreads() int {
 	return min(limits.Cores(), MaxThreads)
 }

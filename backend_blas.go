@@ -1,9 +1,8 @@
 package ggml
 
-// BLASDevice is the BLAS library of the system, which computes products of
-// matrices in system memory, and nothing else: it works beside the CPU in a
-// [Scheduler]. Without the BLAS backend it fails with [ErrNotLoaded] and says
-// how to install it. C: ggml_backend_blas_reg.
+// BLASDevice returns the BLAS library of the system as a device. It computes only matrix products,
+// in system memory, and works beside the CPU in a [Scheduler]. Without the BLAS backend it fails
+// with [ErrNotLoaded] and says how to install it. C: ggml_backend_blas_reg.
 func BLASDevice() (*Device, error) {
 	devices, err := backendDevices("BLAS")
 	if err != nil {
@@ -12,9 +11,8 @@ func BLASDevice() (*Device, error) {
 	return devices[0], nil
 }
 
-// NewBLASBackend opens the BLAS library with that many threads; 0 stands for
-// [DefaultThreads]. A library with threads of its own has one number of them
-// for the whole program: that which was set last.
+// NewBLASBackend opens the BLAS library with the given number of threads; 0 means [DefaultThreads].
+// A library with threads of its own has one thread count for the whole program: the last one set.
 // C: ggml_backend_blas_init, ggml_backend_blas_set_n_threads.
 func NewBLASBackend(threads int) (*Backend, error) {
 	d, err := BLASDevice()

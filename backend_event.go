@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// An Event is a point in the work of a backend for which others can wait. Only
-// devices have them whose [DeviceProperties] say so. It is safe for concurrent
-// use. C: ggml_backend_event_t.
+// An Event is a point in a backend's work that other backends can wait for. A device has events
+// only if its [DeviceProperties] say so. It is safe for concurrent use. C: ggml_backend_event_t.
 type Event struct {
 	h      *handle
 	e      C.ggml_backend_event_t
@@ -18,8 +17,8 @@ type Event struct {
 	mu     sync.Mutex // locked after backends
 }
 
-// NewEvent makes an event; devices that compute synchronously, like the CPU,
-// have none. C: ggml_backend_event_new.
+// NewEvent makes an event. It fails on devices that compute synchronously, like the CPU. C:
+// ggml_backend_event_new.
 func (d *Device) NewEvent() (*Event, error) {
 	if d.isZero() {
 		return nil, zeroError()
@@ -38,8 +37,8 @@ func (d *Device) NewEvent() (*Event, error) {
 	return e, nil
 }
 
-// freeEvents has the closed events of each device, for its next ones: ggml's
-// RPC client leaks a part of an event that it frees.
+// freeEvents keeps closed events of each device for reuse: freeing an event leaks a part of it in
+// ggml's RPC client.
 var freeEvents = eventFreeList{byDevice: map[C.ggml_backend_dev_t][]C.ggml_backend_event_t{}}
 
 type eventFreeList struct {
@@ -47,7 +46,7 @@ type eventFreeList struct {
 	byDevice map[C.ggml_backend_dev_t][]C.ggml_backend_event_t
 }
 
-const maxFreeEvents = 64 // of a device
+const maxFreeEvents = 64 // per device
 
 func (l *eventFreeList) get(d *Device) (C.ggml_backend_event_t, error) {
 	l.mu.Lock()
@@ -86,22 +85,21 @@ func (e *Event) Close() error {
 	return nil
 }
 
-// Record sets the event to the end of what the backend, one of the same
-// device, has begun. C: ggml_backend_event_record.
+// Record sets the event to the end of all work that the backend has begun. Event and backend share
+// one device. C: ggml_backend_event_record.
 func (e *Event) Record(b *Backend) error {
 	e = made(e)
 	return e.withBackend(b, func() *C.char { return C.goggml_event_record(e.e, b.b) })
 }
 
-// Wait makes the backend, one of the same kind of device, begin nothing more
-// until the event is reached; it does not wait itself.
-// C: ggml_backend_event_wait.
+// Wait delays further work of the backend until the event is reached; the call itself does not
+// wait. Event and backend share one kind of device. C: ggml_backend_event_wait.
 func (e *Event) Wait(b *Backend) error {
 	e = made(e)
 	return e.withBackend(b, func() *C.char { return C.goggml_event_wait(b.b, e.e) })
 }
 
-// withBackend calls f with the event and a backend of its kind of device locked.
+// withBackend calls f with the event and a backend of the same kind of device locked.
 func (e *Event) withBackend(b *Backend, f func() *C.char) error {
 	if err := e.h.acquire(); err != nil {
 		return err

@@ -14,8 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// Usage is a scheduler's hint about the purpose of a buffer.
-// C: enum ggml_backend_buffer_usage.
+// Usage is a hint to schedulers about the purpose of a buffer. C: enum ggml_backend_buffer_usage.
 type Usage int
 
 // The usages of a buffer.
@@ -25,20 +24,19 @@ const (
 	UsageCompute Usage = C.GGML_BACKEND_BUFFER_USAGE_COMPUTE
 )
 
-// A Buffer is memory of a device that holds the data of tensors. When it is
-// closed the tensors in it become unallocated. It is safe for concurrent use.
-// C: ggml_backend_buffer_t.
+// A Buffer is device memory that holds the data of tensors. Closing it makes its tensors
+// unallocated. It is safe for concurrent use. C: ggml_backend_buffer_t.
 type Buffer struct {
 	h        *handle
 	b        C.ggml_backend_buffer_t
 	attached *attachedContexts
 	freed    *atomic.Bool
 
-	tried sync.Once // whether its device keeps data of its own with each tensor, which extra says
+	tried sync.Once // sets extra: whether the device keeps data of its own with each tensor
 	extra bool
 }
 
-// attachedContexts lists the contexts that have tensors in a buffer.
+// attachedContexts lists the contexts that have tensors in the buffer.
 type attachedContexts struct {
 	mu   sync.Mutex
 	list []*contextCore
@@ -52,7 +50,7 @@ func (a *attachedContexts) add(c *contextCore) {
 	}
 }
 
-// newBuffer takes over b; after (may be nil) runs once b is freed.
+// newBuffer takes ownership of b; after runs once b is freed and may be nil.
 func newBuffer(b C.ggml_backend_buffer_t, after func(), parents ...*handle) (*Buffer, error) {
 	attached, freed := &attachedContexts{}, &atomic.Bool{}
 	h, err := newHandle("buffer", func() {
@@ -81,11 +79,10 @@ func (b *Backend) NewBuffer(size int64) (*Buffer, error) {
 	return b.BufferType().NewBuffer(size)
 }
 
-// NewBufferFrom makes a buffer of memory of the program, in which the CPU
-// computes in place. The memory begins at a multiple of 32 bytes, as slices of
-// 32 KiB and more do; it stays where it is until the buffer is freed, and is
-// not to be written while a computation reads it.
-// C: ggml_backend_cpu_buffer_from_ptr.
+// NewBufferFrom makes a buffer of the program's memory, in which the CPU computes in place. The
+// memory must begin at a multiple of 32 bytes, as slices of at least 32 KiB do. It must stay in
+// place until the buffer is freed, and must not be written while a computation reads it. C:
+// ggml_backend_cpu_buffer_from_ptr.
 func NewBufferFrom(memory []byte) (*Buffer, error) {
 	const alignment = 32 // ggml asserts it
 	start := unsafe.SliceData(memory)
@@ -102,8 +99,8 @@ func NewBufferFrom(memory []byte) (*Buffer, error) {
 	return newBuffer(C.ggml_backend_buffer_t(r.value), pinner.Unpin)
 }
 
-// Close frees the memory once no computation uses it any more, and makes the
-// tensors in it unallocated. It never fails. C: ggml_backend_buffer_free.
+// Close frees the memory when the last computation on it has ended, and makes its tensors
+// unallocated. It never fails. C: ggml_backend_buffer_free.
 func (b *Buffer) Close() error {
 	if b != nil {
 		b.h.close()
@@ -111,7 +108,7 @@ func (b *Buffer) Close() error {
 	return nil
 }
 
-// withRef runs f while the buffer cannot be freed; not at all when it is closed.
+// withRef runs f while the buffer is retained. If the buffer is closed, f does not run.
 func (b *Buffer) withRef(f func()) {
 	if b == nil || b.h.acquire() != nil {
 		return
@@ -120,16 +117,15 @@ func (b *Buffer) withRef(f func()) {
 	f()
 }
 
-// Name names the memory, like [BufferType.Name]; "" when closed.
-// C: ggml_backend_buffer_name.
+// Name returns the name of the memory, like [BufferType.Name]; "" if closed. C:
+// ggml_backend_buffer_name.
 func (b *Buffer) Name() string {
 	var name string
 	b.withRef(func() { name = rpcrelay.DisplayName(C.GoString(C.ggml_backend_buffer_name(b.b))) })
 	return name
 }
 
-// Type returns the kind of memory, nil when closed.
-// C: ggml_backend_buffer_get_type.
+// Type returns the buffer type, or nil if closed. C: ggml_backend_buffer_get_type.
 func (b *Buffer) Type() *BufferType {
 	b = made(b)
 	if b.h.acquire() != nil {
@@ -139,7 +135,7 @@ func (b *Buffer) Type() *BufferType {
 	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
 }
 
-// Size is the size in bytes, 0 when closed. C: ggml_backend_buffer_get_size.
+// Size returns the size in bytes, 0 if closed. C: ggml_backend_buffer_get_size.
 func (b *Buffer) Size() int64 {
 	b = made(b)
 	if b.h.acquire() != nil {
@@ -149,24 +145,24 @@ func (b *Buffer) Size() int64 {
 	return int64(C.ggml_backend_buffer_get_size(b.b))
 }
 
-// Alignment is the alignment of tensors in bytes, 0 when closed.
-// C: ggml_backend_buffer_get_alignment.
+// Alignment returns the alignment of tensors in bytes, 0 if closed. C:
+// ggml_backend_buffer_get_alignment.
 func (b *Buffer) Alignment() int64 {
 	var n int64
 	b.withRef(func() { n = int64(C.ggml_backend_buffer_get_alignment(b.b)) })
 	return n
 }
 
-// MaxSize is the largest buffer of this kind in bytes, 0 when closed.
-// C: ggml_backend_buffer_get_max_size.
+// MaxSize returns the maximum size in bytes of a buffer of this kind, 0 if closed. C:
+// ggml_backend_buffer_get_max_size.
 func (b *Buffer) MaxSize() int64 {
 	var n int64
 	b.withRef(func() { n = int64(min(uint64(C.ggml_backend_buffer_get_max_size(b.b)), maxBytes)) })
 	return n
 }
 
-// AllocSize is the room in bytes that the tensor would take in the buffer.
-// C: ggml_backend_buffer_get_alloc_size.
+// AllocSize returns the bytes that the tensor would take in the buffer. C:
+// ggml_backend_buffer_get_alloc_size.
 func (b *Buffer) AllocSize(t *Tensor) (int64, error) {
 	b = made(b)
 	bt := b.Type()
@@ -176,23 +172,22 @@ func (b *Buffer) AllocSize(t *Tensor) (int64, error) {
 	return bt.AllocSize(t)
 }
 
-// IsHost reports whether the program could read the memory directly.
-// C: ggml_backend_buffer_is_host.
+// IsHost reports whether the program can read the memory directly. C: ggml_backend_buffer_is_host.
 func (b *Buffer) IsHost() bool {
 	var yes bool
 	b.withRef(func() { yes = bool(C.ggml_backend_buffer_is_host(b.b)) })
 	return yes
 }
 
-// Usage reports what the buffer is for. C: ggml_backend_buffer_get_usage.
+// Usage returns the purpose of the buffer. C: ggml_backend_buffer_get_usage.
 func (b *Buffer) Usage() Usage {
 	usage := UsageAny
 	b.withRef(func() { usage = Usage(C.ggml_backend_buffer_get_usage(b.b)) })
 	return usage
 }
 
-// SetUsage tells the scheduler what the buffer is for; nothing when closed.
-// C: ggml_backend_buffer_set_usage.
+// SetUsage tells schedulers the purpose of the buffer. It does nothing if the buffer is closed. C:
+// ggml_backend_buffer_set_usage.
 func (b *Buffer) SetUsage(u Usage) {
 	b = made(b)
 	if b.h.acquire() != nil {
@@ -215,9 +210,8 @@ func (b *Buffer) Clear(value byte) error {
 	return wrapDeviceErr(deviceOf(C.ggml_backend_buffer_get_type(b.b)))
 }
 
-// Reset makes a buffer as good as new in which no tensor lies any more: where a
-// backend keeps notes on the tensors of a buffer, it drops them. Close the
-// contexts of its tensors before. C: ggml_backend_buffer_reset.
+// Reset makes an emptied buffer as good as new: the backend drops its records of the tensors in it.
+// Close the contexts of its tensors first. C: ggml_backend_buffer_reset.
 func (b *Buffer) Reset() error {
 	b = made(b)
 	if err := b.h.acquire(); err != nil {
@@ -234,8 +228,8 @@ func (b *Buffer) Reset() error {
 	return guardError(C.goggml_buffer_reset(b.b))
 }
 
-// tensorsIn counts the tensors of the context that lie in the buffer, at least
-// one when the context is closed but in use.
+// tensorsIn counts the context's tensors in the buffer. It returns at least one for a context that
+// is closed but in use.
 func (c *contextCore) tensorsIn(b C.ggml_backend_buffer_t) (n int) {
 	if c.h.acquire() != nil {
 		if c.h.freed() {
@@ -255,18 +249,17 @@ func (c *contextCore) tensorsIn(b C.ggml_backend_buffer_t) (n int) {
 	return n
 }
 
-// heldType and heldSize are Type and Size of a buffer that is retained, and may be
-// closed meanwhile.
+// heldType and heldSize are Type and Size of a retained buffer, which may be closed meanwhile.
 func (b *Buffer) heldType() *BufferType {
 	return &BufferType{C.ggml_backend_buffer_get_type(b.b)}
 }
 
 func (b *Buffer) heldSize() int64 { return int64(C.ggml_backend_buffer_get_size(b.b)) }
 
-// Buffers are the buffers that [Context.Allocate] made. It is safe for concurrent use.
+// Buffers are the buffers made by [Context.Allocate]. They are safe for concurrent use.
 type Buffers struct{ list []*Buffer }
 
-// Close frees the memory of all of them, see [Buffer.Close].
+// Close frees the memory of all buffers, see [Buffer.Close].
 func (b *Buffers) Close() error {
 	if b == nil {
 		return nil
@@ -298,7 +291,7 @@ func (b *Buffers) Clear(value byte) error {
 	return nil
 }
 
-// SetUsage tells the scheduler what the memory is for.
+// SetUsage tells schedulers the purpose of the memory.
 func (b *Buffers) SetUsage(u Usage) {
 	b = made(b)
 	for _, buf := range b.list {

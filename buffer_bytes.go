@@ -10,19 +10,20 @@ import (
 	"unsafe"
 )
 
-// bytesLayout is the layout of n bytes, at least one.
+// bytesLayout returns the layout of n bytes, n ≥ 1.
 func bytesLayout(n int64) Layout {
 	return Layout{I8, [MaxDims]int64{n, 1, 1, 1}, [MaxDims]int64{1, n, n, n}}
 }
 
-// bytes makes n bytes at an offset of the buffer, which is retained, a tensor for C.
+// bytes makes a C tensor of n bytes at an offset of the retained buffer.
 func (b *Buffer) bytes(offset, n int64) *C.struct_ggml_tensor {
 	t := &C.struct_ggml_tensor{buffer: b.b, data: b.at(offset)}
 	bytesLayout(n).set(t)
 	return t
 }
 
-// access runs f with n bytes at an offset of the buffer, which stays open meanwhile; not for none.
+// access runs f with n bytes at an offset of the buffer, which stays open meanwhile. It does not
+// run f if n is 0.
 func (b *Buffer) access(offset, n int64, f func(t *C.struct_ggml_tensor) *C.char) error {
 	b = made(b)
 	if err := b.h.acquire(); err != nil {
@@ -44,8 +45,8 @@ func (b *Buffer) access(offset, n int64, f func(t *C.struct_ggml_tensor) *C.char
 	return wrapDeviceErr(deviceOf(b.heldType().b))
 }
 
-// WriteAt writes bytes at an offset from the buffer's start, whatever tensors lie there: all of p, or nothing. The
-// buffer is an [io.WriterAt]. C: ggml_backend_tensor_set.
+// WriteAt writes all of p, or nothing, at an offset from the buffer's start, regardless of the
+// tensors there. The buffer is an [io.WriterAt]. C: ggml_backend_tensor_set.
 func (b *Buffer) WriteAt(p []byte, offset int64) (n int, err error) {
 	err = b.access(offset, int64(len(p)), func(t *C.struct_ggml_tensor) *C.char {
 		return C.goggml_tensor_set(t, unsafe.Pointer(&p[0]), 0, C.size_t(len(p)))
@@ -56,8 +57,8 @@ func (b *Buffer) WriteAt(p []byte, offset int64) (n int, err error) {
 	return len(p), nil
 }
 
-// ReadAt reads bytes at an offset from the buffer's start, whatever tensors lie there: all of p, or nothing. The
-// buffer is an [io.ReaderAt]. C: ggml_backend_tensor_get.
+// ReadAt reads all of p, or nothing, at an offset from the buffer's start, regardless of the
+// tensors there. The buffer is an [io.ReaderAt]. C: ggml_backend_tensor_get.
 func (b *Buffer) ReadAt(p []byte, offset int64) (n int, err error) {
 	err = b.access(offset, int64(len(p)), func(t *C.struct_ggml_tensor) *C.char {
 		return C.goggml_tensor_get(t, unsafe.Pointer(&p[0]), 0, C.size_t(len(p)))
@@ -68,15 +69,15 @@ func (b *Buffer) ReadAt(p []byte, offset int64) (n int, err error) {
 	return len(p), nil
 }
 
-// Memset sets n bytes at an offset; see [Buffer.Clear] for all of them. C: ggml_backend_tensor_memset.
+// Memset sets n bytes at an offset; [Buffer.Clear] sets all. C: ggml_backend_tensor_memset.
 func (b *Buffer) Memset(value byte, offset, n int64) error {
 	return b.access(offset, n, func(t *C.struct_ggml_tensor) *C.char {
 		return C.goggml_tensor_memset(t, C.uint8_t(value), 0, C.size_t(n))
 	})
 }
 
-// CopyAt copies n bytes from an offset of another buffer to an offset of this one, between devices where they can, as
-// [CopyTensor] does. The two parts do not overlap.
+// CopyAt copies n bytes from an offset of another buffer to an offset of this one. Devices copy
+// directly where they can, as in [CopyTensor]. The two ranges must not overlap.
 func (b *Buffer) CopyAt(offset int64, from *Buffer, fromOffset, n int64) error {
 	b, from = made(b), made(from)
 	if n == 0 {
@@ -95,9 +96,9 @@ func (b *Buffer) CopyAt(offset int64, from *Buffer, fromOffset, n int64) error {
 	return cmp.Or(err, fromErr)
 }
 
-// WithBytes calls f with the memory of a buffer that lies in system memory, to fill it without a copy, from a file say.
-// The memory is valid until f returns, and no computation uses it meanwhile. It fails for memory of a device:
-// see WriteAt. C: ggml_backend_buffer_get_base.
+// WithBytes calls f with the memory of a buffer in system memory, for example to read a file into
+// it without a copy. The memory is valid until f returns, and no computation uses it meanwhile. It
+// fails for device memory: use WriteAt. C: ggml_backend_buffer_get_base.
 func (b *Buffer) WithBytes(f func(memory []byte) error) error {
 	b = made(b)
 	if err := b.h.acquire(); err != nil {

@@ -5,10 +5,10 @@ import "C"
 
 import "unsafe"
 
-// placer gives tensors their memory inside a buffer.
+// A placer allocates a tensor inside a buffer.
 type placer func(t *C.struct_ggml_tensor) C.goggml_int
 
-// hold runs f while neither the buffer nor the tensor can be freed, with the tensor's context locked.
+// hold runs f with the buffer and the tensor retained and the tensor's context locked.
 func (b *Buffer) hold(t *Tensor, f func() error) error {
 	if err := t.missing(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (b *Buffer) place(t *Tensor, f placer) error {
 	})
 }
 
-// checkRoom demands that a tensor, which is retained, fits into the buffer at an offset.
+// checkRoom requires that a retained tensor fits into the buffer at an offset.
 func (b *Buffer) checkRoom(t *Tensor, offset int64) error {
 	need, err := b.heldType().room(t)
 	size, alignment := b.heldSize(), b.heldType().Alignment()
@@ -66,14 +66,14 @@ func (b *Buffer) checkRoom(t *Tensor, offset int64) error {
 	return nil
 }
 
-// at is the address of an offset of the buffer, which is retained.
+// at returns the address of an offset of the retained buffer.
 func (b *Buffer) at(offset int64) unsafe.Pointer {
 	return unsafe.Add(C.ggml_backend_buffer_get_base(b.b), offset)
 }
 
-// PlaceAt puts a tensor that has no memory at an offset in bytes from the start of the buffer, a
-// multiple of its Alignment. Tensors may overlap: the last write to shared memory wins. See
-// [TensorAllocator] for tensors one after the other. C: ggml_backend_tensor_alloc,
+// PlaceAt places an unallocated tensor at an offset in bytes from the start of the buffer, a
+// multiple of its Alignment. Tensors may overlap: the last write to shared memory wins.
+// [TensorAllocator] places tensors one after another. C: ggml_backend_tensor_alloc,
 // ggml_backend_buffer_get_base.
 func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 	if b == nil {
@@ -92,9 +92,10 @@ func (b *Buffer) PlaceAt(t *Tensor, offset int64) error {
 	return err
 }
 
-// BindAt is [Buffer.PlaceAt] for what another tensor was placed for before: the device prepares nothing, and what lies at
-// the offset stays as it is. A view may be bound too, where it lies in what it is a view of; some devices find the
-// data of a view by that. It fails on devices that keep data of their own with each tensor.
+// BindAt is [Buffer.PlaceAt] for memory in which another tensor was placed before: the device
+// prepares nothing, and the data at the offset stays as it is. A view may be bound too, at its
+// place inside its source tensor; some devices find a view's data by its address. It fails on
+// devices that keep data of their own with each tensor.
 func (b *Buffer) BindAt(t *Tensor, offset int64) error {
 	if b == nil {
 		return t.errorf(errNil, "the buffer is nil")
@@ -123,7 +124,7 @@ func (b *Buffer) BindAt(t *Tensor, offset int64) error {
 	})
 }
 
-// keepsExtra reports whether the device notes something for each tensor of the buffer, which is retained.
+// keepsExtra reports whether the device keeps a record for each tensor of the retained buffer.
 func (b *Buffer) keepsExtra() bool {
 	if bool(C.ggml_backend_buffer_is_host(b.b)) || b.heldSize() == 0 {
 		return false

@@ -9,18 +9,17 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// A BufferType is a kind of memory: of which device, and in which layout. It
-// is valid for the life of the process, and safe for concurrent use.
-// C: ggml_backend_buffer_type_t.
+// A BufferType is a kind of memory: its device and its layout. It is valid for the life of the
+// process, and safe for concurrent use. C: ggml_backend_buffer_type_t.
 type BufferType struct{ b C.ggml_backend_buffer_type_t }
 
-// isZero reports whether it is no buffer type: nil, or a zero value.
+// isZero reports whether bt is nil or a zero value.
 func (bt *BufferType) isZero() bool { return bt == nil || bt.b == nil }
 
-// CPUBufferType is ordinary memory. C: ggml_backend_cpu_buffer_type.
+// CPUBufferType returns ordinary memory. C: ggml_backend_cpu_buffer_type.
 func CPUBufferType() *BufferType { return &BufferType{C.ggml_backend_cpu_buffer_type()} }
 
-// Name names the buffer type. C: ggml_backend_buft_name.
+// Name returns the name of the buffer type. C: ggml_backend_buft_name.
 func (bt *BufferType) Name() string {
 	if bt.isZero() {
 		return ""
@@ -28,8 +27,7 @@ func (bt *BufferType) Name() string {
 	return rpcrelay.DisplayName(C.GoString(C.ggml_backend_buft_name(bt.b)))
 }
 
-// Alignment is the alignment of tensors in bytes.
-// C: ggml_backend_buft_get_alignment.
+// Alignment returns the alignment of tensors in bytes. C: ggml_backend_buft_get_alignment.
 func (bt *BufferType) Alignment() int64 {
 	if bt.isZero() {
 		return 0
@@ -37,7 +35,7 @@ func (bt *BufferType) Alignment() int64 {
 	return int64(C.ggml_backend_buft_get_alignment(bt.b))
 }
 
-// MaxSize is the largest buffer in bytes. C: ggml_backend_buft_get_max_size.
+// MaxSize returns the maximum size of a buffer in bytes. C: ggml_backend_buft_get_max_size.
 func (bt *BufferType) MaxSize() int64 {
 	if bt.isZero() {
 		return 0
@@ -50,8 +48,8 @@ func (bt *BufferType) MaxSize() int64 {
 // C: ggml_backend_buft_is_host.
 func (bt *BufferType) IsHost() bool { return !bt.isZero() && bool(C.ggml_backend_buft_is_host(bt.b)) }
 
-// Device is the device of the memory; the CPU for ordinary memory.
-// C: ggml_backend_buft_get_device.
+// Device returns the device of the memory; the CPU for ordinary memory. C:
+// ggml_backend_buft_get_device.
 func (bt *BufferType) Device() (*Device, error) {
 	if bt.isZero() {
 		return nil, zeroError()
@@ -62,8 +60,7 @@ func (bt *BufferType) Device() (*Device, error) {
 	return DeviceByType(CPU)
 }
 
-// NewBuffer allocates a buffer of that many bytes.
-// C: ggml_backend_buft_alloc_buffer.
+// NewBuffer allocates a buffer of size bytes. C: ggml_backend_buft_alloc_buffer.
 func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	if bt.isZero() {
 		return nil, zeroError()
@@ -88,10 +85,9 @@ func (bt *BufferType) NewBuffer(size int64) (*Buffer, error) {
 	return newBuffer(C.ggml_backend_buffer_t(r.value), nil)
 }
 
-// AllocSize is the room in bytes that the tensors take in such memory, with the
-// padding between them; more than the sum of their sizes where a device
-// arranges the data in its own way. A view takes none.
-// C: ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
+// AllocSize returns the bytes that the tensors take in such memory, including padding. It exceeds
+// the sum of their sizes if the device arranges data in a layout of its own. Views take none. C:
+// ggml_backend_buft_get_alloc_size, ggml_backend_buft_get_alloc_size_n.
 func (bt *BufferType) AllocSize(tensors ...*Tensor) (int64, error) {
 	if bt.isZero() {
 		return 0, during(zeroError())
@@ -117,7 +113,7 @@ func (bt *BufferType) room(t *Tensor) (int64, error) {
 	return int64(r.value), nil
 }
 
-// paddedRoom is the room of a tensor that is followed by another.
+// paddedRoom returns the bytes of a tensor with padding for a tensor that follows it.
 func (bt *BufferType) paddedRoom(t *Tensor) (int64, error) {
 	n, err := bt.room(t)
 	a := bt.Alignment()

@@ -8,9 +8,9 @@ import (
 	"weak"
 )
 
-// A callbackTable gives numbers to what C calls back. It keeps nothing alive:
-// the object does that whose callback it is, so that a function that refers to
-// this object does not keep it from being collected.
+// A callbackTable gives numbers to the objects with callbacks, for C. It holds weak references: the
+// owner of a callback keeps it alive, so a callback that refers to its owner does not keep the
+// owner from being collected.
 type callbackTable[T any] struct {
 	last    atomic.Uintptr
 	entries sync.Map // number → weak.Pointer[T]
@@ -28,7 +28,7 @@ func (t *callbackTable[T]) remove(ids ...uintptr) {
 	}
 }
 
-// find returns nil when it was removed.
+// find returns the object, or nil if it was removed.
 func (t *callbackTable[T]) find(id uintptr) *T {
 	p, ok := t.entries.Load(id)
 	if !ok {
@@ -37,13 +37,13 @@ func (t *callbackTable[T]) find(id uintptr) *T {
 	return p.(weak.Pointer[T]).Value()
 }
 
-// A PanicError is the panic of a function that ggml called.
+// A PanicError is a panic in a Go function that ggml called.
 type PanicError struct {
-	Value any    // what it panicked with
-	Stack []byte // where, as debug.Stack gives it
+	Value any    // the value passed to panic
+	Stack []byte // the stack at the panic, in the form of debug.Stack
 }
 
-// Error has the value of the panic.
+// Error contains the value of the panic.
 func (e *PanicError) Error() string {
 	e = made(e)
 	return fmt.Sprintf("the function panicked: %v", e.Value)
@@ -56,8 +56,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and returns its error; a panic is one too, as it must not
-// unwind the C frames below.
+// protect runs f and returns its error. It turns a panic into an error: a panic must not unwind the
+// C frames below.
 func protect(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

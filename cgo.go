@@ -1,9 +1,9 @@
 package ggml
 
-// Where the C compiler and the linker find ggml: in ggml/, if scripts/vendor had to put it there, else in the
-// system's default places; on macOS wherever Homebrew has it. The old kind of run path (DT_RPATH) is asked for
-// because it also holds for the libraries that the plugins pull in. The plugins' own dependencies need not be
-// there at link time.
+// Where the C compiler and the linker find ggml: in ggml/ if scripts/vendor put it there, else in
+// the system's default places; on macOS, where Homebrew has it. DT_RPATH, the old kind of run path,
+// also applies to the libraries that plugins load. The dependencies of the plugins may be absent at
+// link time.
 
 // #cgo linux CFLAGS: -I${SRCDIR}/ggml/include
 // #cgo linux LDFLAGS: -L${SRCDIR}/ggml/lib -Wl,-rpath,${SRCDIR}/ggml/lib

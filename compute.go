@@ -14,11 +14,10 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// Compute runs the graph and waits for the end. The graph's tensors are
-// allocated; the device supports its ops. When ctx is cancelled the CPU stops
-// before the next node and Compute returns ctx's cause; the backend stays
-// usable. A server of [AddRPCServer] computes to the end, while Compute returns: what
-// uses its backend or the graph next waits for that.
+// Compute runs the graph and waits for its end. The graph's tensors must be allocated, and the
+// device must support its ops. If ctx is cancelled, the CPU stops before the next node and Compute
+// returns ctx's cause; the backend stays usable. A server of [AddRPCServer] computes to the end
+// although Compute returns: the next use of the backend or the graph waits for the server.
 //
 // C: ggml_backend_graph_compute; of the CPU ggml_graph_compute_with_ctx,
 // ggml_backend_cpu_set_abort_callback.
@@ -37,8 +36,8 @@ func (b *Backend) Compute(ctx context.Context, g *Graph) error {
 	})
 }
 
-// compute is run for an f that waits until the backends have finished, also what
-// they had begun before.
+// compute is run for a function f that waits until the backends have finished, including their
+// earlier work.
 func (g *Graph) compute(ctx context.Context, c *computation, f func() (int64, error)) error {
 	var releases []func()
 	err := g.run(ctx, c, func() (int64, error) {
@@ -59,8 +58,8 @@ func (g *Graph) compute(ctx context.Context, c *computation, f func() (int64, er
 	return err
 }
 
-// run runs f, which uses the backends through runOn and returns a ggml_status,
-// alone and until ctx is cancelled.
+// run runs f until it ends or ctx is cancelled, with the graph and the backends locked. f uses the
+// backends through runOn and returns a ggml_status.
 func (g *Graph) run(ctx context.Context, c *computation, f func() (int64, error)) error {
 	if ctx == nil {
 		return g.errorf(nil, "the context.Context is nil")
@@ -94,12 +93,12 @@ func (g *Graph) run(ctx context.Context, c *computation, f func() (int64, error)
 	return g.finish(ctx, backends, status, err)
 }
 
-// runOn calls a C function f(a, b) that computes on the backends, which are
-// locked. Where it computes with OpenMP, it runs on a compute thread.
+// runOn calls a C function f(a, b) that computes on the locked backends. A computation with OpenMP
+// runs on a compute thread.
 func runOn(backends []*Backend, f, a, b unsafe.Pointer) (int64, error) {
 	job := computethread.Job{
 		Func: f, A: a, B: b,
-		// The thread that computes with a thread pool takes part in it.
+		// The thread that computes with a thread pool joins it, which changes its affinity.
 		RestoreAffinity: slices.ContainsFunc(backends, func(b *Backend) bool { return b.pool.pool != nil }),
 	}
 	if !slices.ContainsFunc(backends, func(b *Backend) bool { return b.openMP && b.threads != 1 }) {
@@ -113,8 +112,7 @@ func runOn(backends []*Backend, f, a, b unsafe.Pointer) (int64, error) {
 	return r.Value, guardError((*C.char)(r.Error))
 }
 
-// lockBackends holds and locks backends, each once, and always in the same
-// order, so that two calls cannot wait for each other.
+// lockBackends retains and locks each backend once, always in the same order to rule out deadlocks.
 func lockBackends(backends []*Backend) (unlock func(), err error) {
 	backends = slices.Compact(slices.SortedFunc(slices.Values(backends), func(a, b *Backend) int {
 		return cmp.Compare(uintptr(unsafe.Pointer(a.b)), uintptr(unsafe.Pointer(b.b)))
@@ -144,8 +142,8 @@ func lockBackends(backends []*Backend) (unlock func(), err error) {
 	}, nil
 }
 
-// watch raises the abort flags when ctx is cancelled. stop ends that; no
-// flag is touched after it returns.
+// watch raises the abort flags when ctx is cancelled. stop ends the watch; no flag is touched after
+// stop returns.
 func watch(ctx context.Context, backends []*Backend) (stop func()) {
 	for _, b := range backends {
 		b.abort.lower()
@@ -164,13 +162,13 @@ func watch(ctx context.Context, backends []*Backend) (stop func()) {
 	}
 }
 
-// finish turns what a computation returned into its error.
+// finish turns the result of a computation into an error.
 func (g *Graph) finish(ctx context.Context, backends []*Backend, status int64, err error) error {
 	if errors.Is(err, computethread.ErrNotStarted) {
 		return g.errorf(ErrOutOfMemory, "%v", err)
 	}
 	if err != nil {
-		// The workers may wait for ever, at a barrier, for the thread that left.
+		// The workers may wait forever at a barrier for the thread that left.
 		why, cause := err.Error(), ErrBroken
 		if errors.Is(err, ErrOutOfMemory) {
 			why, cause = fmt.Sprintf("out of memory%s; %s", rooms(backends), lessMemory), errors.Join(ErrBroken, ErrOutOfMemory)

@@ -10,29 +10,27 @@ import (
 	"unsafe"
 )
 
-// ComputeAsync begins the computation of a graph and returns, where the device
-// computes asynchronously; where it does not, like the CPU, it is Compute. The
-// results, and whether the device failed, are known after [Backend.Synchronize]:
-// read and write the graph's tensors before it only by [Backend.ReadAsync] and
-// [Backend.WriteAsync], which keep the order. The graph, its data and the
-// backend may be closed meanwhile; they are freed after the computation, and
-// the allocation of another graph in the same memory waits for it. Cancelling
-// ctx ends only what runs before ComputeAsync returns.
-// C: ggml_backend_graph_compute_async.
+// ComputeAsync starts the computation of a graph and returns, if the device computes
+// asynchronously; otherwise, as on the CPU, it is Compute. [Backend.Synchronize] waits for the
+// results and reports whether the device failed. Until then, read and write the graph's tensors
+// only by [Backend.ReadAsync] and [Backend.WriteAsync], which keep the order. The graph, its data
+// and the backend may be closed meanwhile: they are freed after the computation. Allocating another
+// graph in the same memory waits for the computation. Cancelling ctx stops only work that runs
+// before ComputeAsync returns. C: ggml_backend_graph_compute_async.
 func (b *Backend) ComputeAsync(ctx context.Context, g *Graph) error {
 	b = made(b)
 	release, err := g.lock([]*Device{b.device}, checkReady)
 	if err != nil {
 		return err
 	}
-	defer g.busy.Unlock() // the device has no more need of the graph
+	defer g.busy.Unlock() // the device no longer needs the graph
 	return g.begin(ctx, &computation{backends: []*Backend{b}}, release, func() (int64, error) {
 		return runOn([]*Backend{b}, C.goggml_backend_compute_async, unsafe.Pointer(b.b), unsafe.Pointer(g.g))
 	})
 }
 
-// begin is compute for an f that may return before the end. It calls release once
-// no backend uses the data of the graph any more.
+// begin is compute for a function that may return before the end. It calls release when the
+// backends no longer use the data of the graph.
 func (g *Graph) begin(ctx context.Context, c *computation, release func(), f func() (int64, error)) error {
 	backends := c.backends
 	releaseOne := afterN(int64(1+len(backends)), release)
@@ -53,9 +51,9 @@ func (g *Graph) begin(ctx context.Context, c *computation, release func(), f fun
 	return err
 }
 
-// ComputeAsync is [Scheduler.Compute] without waiting for devices that compute
-// asynchronously; see [Backend.ComputeAsync]. The results are there after
-// [Scheduler.Synchronize]. C: ggml_backend_sched_graph_compute_async.
+// ComputeAsync is [Scheduler.Compute] without waiting for devices that compute asynchronously; see
+// [Backend.ComputeAsync]. [Scheduler.Synchronize] waits for the results. C:
+// ggml_backend_sched_graph_compute_async.
 func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 	s = made(s)
 	return s.with(g, func() error {
@@ -73,7 +71,7 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 			return during(err, g.operand())
 		}
 		for _, b := range s.backends {
-			s.current.memory.addPending(b) // the copies of inputs are the scheduler's
+			s.current.memory.addPending(b) // the scheduler owns the copies of inputs
 		}
 		releaseAll := func() {
 			release()
@@ -89,8 +87,8 @@ func (s *Scheduler) ComputeAsync(ctx context.Context, g *Graph) error {
 	})
 }
 
-// Synchronize waits until all the scheduler's backends have done what they
-// began. C: ggml_backend_sched_synchronize.
+// Synchronize waits until all backends of the scheduler have finished their work. C:
+// ggml_backend_sched_synchronize.
 func (s *Scheduler) Synchronize() error {
 	s = made(s)
 	if err := s.h.acquire(); err != nil {
@@ -121,24 +119,23 @@ func (s *Scheduler) Synchronize() error {
 	return err
 }
 
-// ComputeThen is [Backend.Compute] of two graphs, one after the other, without a return in
-// between. When ctx is cancelled before the second has begun, that does not begin, and the error is
-// ctx's cause; what has begun of it is computed to its end. So a graph may change in place what
-// must not be left changed by half. The second graph has no nodes that Go functions compute, whose
-// failure would end it.
-// C: ggml_backend_graph_compute, twice.
+// ComputeThen is [Backend.Compute] of two graphs, one after the other, without returning in
+// between. If ctx is cancelled before the second graph has begun, it does not begin, and the error
+// is ctx's cause. Once begun, the second graph runs to its end: use it for changes in place that
+// must not stop halfway. The second graph must have no nodes that Go functions compute, because
+// their failure would stop it. C: ggml_backend_graph_compute, twice.
 func (b *Backend) ComputeThen(ctx context.Context, first, then *Graph) error {
 	b = made(b)
 	if first == then && first != nil {
 		return then.errorf(nil, "both graphs are the same; compute it twice")
 	}
-	if isRemote([]*Backend{b}) { // the server cannot tell whether the second has begun
+	if isRemote([]*Backend{b}) { // the server cannot report whether the second has begun
 		if err := b.Compute(ctx, first); err != nil {
 			return err
 		}
 		return b.Compute(context.WithoutCancel(ctx), then)
 	}
-	inOrder := []*Graph{first, then} // of locking, so that two calls cannot wait for each other
+	inOrder := []*Graph{first, then} // of locking, to rule out deadlocks
 	if uintptr(unsafe.Pointer(first)) > uintptr(unsafe.Pointer(then)) {
 		inOrder = []*Graph{then, first}
 	}

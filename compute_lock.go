@@ -9,30 +9,30 @@ import (
 	"sync/atomic"
 )
 
-// A computation is one run of a graph on backends. They and the graph are locked
-// meanwhile, so that the functions of Go that it calls cannot use them.
+// A computation is one run of a graph on backends. Graph and backends are locked meanwhile, so that
+// Go functions called by the computation cannot use them.
 type computation struct {
 	backends []*Backend
-	locks    []*sync.Mutex // of the scheduler or the optimizer; graph and backends have their own
-	calls    bool          // it calls functions other than custom ops
+	locks    []*sync.Mutex // locks of the scheduler or the optimizer; graph and backends have their own
+	calls    bool          // calls Go functions other than custom ops
 
 	graph *Graph
-	then  *Graph       // that is computed after it, or nil
-	outer *computation // in a function of which this one began
-	id    uintptr      // by which C knows it, while it may call functions
+	then  *Graph       // graph computed after it, or nil
+	outer *computation // the computation whose function started this one, or nil
+	id    uintptr      // number by which C finds it while it may call functions
 
 	nodes []customNode
-	err   atomic.Pointer[customFailure] // the first
+	err   atomic.Pointer[customFailure] // the first error
 }
 
-// computations are those that call functions.
+// computations lists the running computations that call functions.
 var computations callbackTable[computation]
 
-// inFunctions counts the functions that run now, so that nobody else has to ask.
+// inFunctions counts the running functions; at 0 the checks below can be skipped.
 var inFunctions atomic.Int64
 
-// enter notes that the thread runs a function of the computation, until leave.
-// The slot is the thread's own; C restores it.
+// enter records that the thread runs a function of the computation, until leave. The slot belongs
+// to the thread; C restores it.
 func (c *computation) enter(slot *C.uintptr_t) (leave func()) {
 	inFunctions.Add(1)
 	if c != nil {
@@ -41,8 +41,8 @@ func (c *computation) enter(slot *C.uintptr_t) (leave func()) {
 	return func() { inFunctions.Add(-1) }
 }
 
-// calling is the computation whose function calls, on this thread, or nil: a
-// callback of C keeps its goroutine on the thread.
+// calling returns the computation whose function runs on this thread, or nil. A callback from C
+// keeps its goroutine on the thread.
 func calling() *computation {
 	if inFunctions.Load() == 0 {
 		return nil
@@ -50,8 +50,7 @@ func calling() *computation {
 	return computations.find(uintptr(C.goggml_calling()))
 }
 
-// waitsFor reports whether the end of the computation, or of one around it,
-// comes before m is unlocked.
+// waitsFor reports whether m stays locked until the computation, or one around it, ends.
 func (c *computation) waitsFor(m *sync.Mutex) bool {
 	for ; c != nil; c = c.outer {
 		if m == &c.graph.busy || slices.Contains(c.locks, m) {
@@ -66,7 +65,8 @@ func (c *computation) waitsFor(m *sync.Mutex) bool {
 	return false
 }
 
-// waitsForMemory is waitsFor for the end of the use of a graph's memory.
+// waitsForMemory reports whether a graph's memory stays in use until the computation, or one around
+// it, ends.
 func (c *computation) waitsForMemory(m *graphMemory) bool {
 	for ; c != nil && m != nil; c = c.outer {
 		for _, g := range []*Graph{c.graph, c.then} {
@@ -78,7 +78,8 @@ func (c *computation) waitsForMemory(m *graphMemory) bool {
 	return false
 }
 
-// lock locks m. It returns an error if the caller runs inside the computation that holds m, which would deadlock.
+// lock locks m. It returns an error if the caller runs inside the computation that holds m: locking
+// would deadlock.
 func lock(m *sync.Mutex) error {
 	if calling().waitsFor(m) {
 		return busyError()

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// pendingWork holds what unfinished work of a backend uses: Go memory, contexts and buffers. The
-// backend's cleanup, which must not refer to the backend, ends it.
+// pendingWork lists the resources of a backend's unfinished work: Go memory, contexts and buffers.
+// It has no reference to the backend, so that the backend's cleanup can use it.
 type pendingWork struct {
 	mu       sync.Mutex
 	pinner   runtime.Pinner
@@ -23,9 +23,8 @@ func (p *pendingWork) add(memory *byte, release func()) {
 	p.releases = append(p.releases, release)
 }
 
-// finish unpins the memory: the backend has finished. The caller calls release
-// for the rest once it holds no locks, since that may free what waits for this
-// backend.
+// finish unpins the memory after the backend has finished. The caller calls release, for the other
+// resources, when it holds no locks: release may free an object that waits for this backend.
 func (p *pendingWork) finish() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,8 +38,8 @@ func (p *pendingWork) finish() (release func()) {
 	}
 }
 
-// addPending adds memory and contexts, which are retained, to the pending work:
-// release is called when the backend has finished. The backend is locked.
+// addPending adds memory and retained contexts to the pending work; release is called when the
+// backend has finished. The caller has locked the backend.
 func (b *Backend) addPending(memory *byte, contexts []*Context, release func()) {
 	for _, c := range contexts {
 		c.mu.Lock()
@@ -52,7 +51,7 @@ func (b *Backend) addPending(memory *byte, contexts []*Context, release func()) 
 	b.pending.add(memory, release)
 }
 
-// afterN returns a function whose n-th call calls f.
+// afterN returns a function that calls f at its n-th call.
 func afterN(n int64, f func()) func() {
 	left := &atomic.Int64{}
 	left.Store(n)

@@ -11,14 +11,16 @@ import (
 	"github.com/goggml/ggml/internal/rpcrelay"
 )
 
-// A server computes a graph to its end: no message stops it. So that a cancelled context is heard anyway, a computation
-// on servers' devices continues in the background, and keeps what it uses.
+// A server computes a graph to its end: no message stops it. To obey a cancelled context, a
+// computation on a server's device continues in the background, with its graph and backends
+// retained.
 
-// patience is how long a computation has to end by itself once its context has ended.
+// patience is how long a cancelled computation has to finish before it continues in the background.
 const patience = 200 * time.Millisecond
 
-// abandonable runs f, which computes on the backends. Where one is of a server, it returns when ctx ends; what uses the
-// graph or the backends next waits until f has ended, for which the server has as long then as for any other answer.
+// abandonable runs f, which computes on the backends. If one of them is on a server, abandonable
+// returns when ctx ends. The next use of the graph or the backends then waits for f, and the server
+// has the usual time limit for an answer.
 func abandonable(ctx context.Context, backends []*Backend, f func() error) error {
 	if ctx == nil || ctx.Done() == nil || calling() != nil || !isRemote(backends) {
 		return f()
@@ -44,7 +46,7 @@ func abandonable(ctx context.Context, backends []*Backend, f func() error) error
 	}
 }
 
-// hurry hurries the servers of the backends until calm.
+// hurry sets a time limit for answers of the backends' servers until calm.
 func hurry(backends []*Backend) (calm func()) {
 	var all []func()
 	for _, d := range sortedDevices(backends) {
@@ -61,7 +63,7 @@ func hurry(backends []*Backend) (calm func()) {
 
 func isRemote(backends []*Backend) bool {
 	for _, b := range backends {
-		if b == nil || b.h == nil || b.h.closed() { // f returns the error
+		if b == nil || b.h == nil || b.h.closed() { // f reports the error
 			return false
 		}
 	}
@@ -84,8 +86,8 @@ func (c call) blamed(err error) error {
 	return err
 }
 
-// awaitRemote waits until the servers among the devices of the backends have computed a graph: what they answer comes
-// after it.
+// awaitRemote waits until the servers of the backends have computed a graph, by reading an answer
+// that comes after it.
 func (g *Graph) awaitRemote(ctx context.Context, backends []*Backend) error {
 	if ctx.Done() == nil {
 		return nil // the next read waits

@@ -13,47 +13,47 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Context owns tensors and graphs: their shapes and connections, not their
-// data, which lies in a [Buffer]. It grows as needed. A closed one seems empty.
+// A Context owns tensors and graphs: their shapes and connections, not their data, which lies in a
+// [Buffer]. It grows as needed. A closed context appears empty.
 //
-// The methods that build tensors (the ops) do not return errors. The first failure is kept, the
-// tensor returned stands for the failure and may be passed on, and whatever needs the graph —
-// allocation, compute — returns the error. Err returns it at once.
+// The methods that build tensors (the ops) do not return errors. The context keeps the first error;
+// the tensor returned stands for the failure and may be passed on, and every function that needs
+// the graph — allocation, compute — returns the error. Err returns it at once.
 //
-// A Context is safe for concurrent use, but the order of its tensors is then
-// not defined. C: struct ggml_context.
+// A Context is safe for concurrent use, but the order of its tensors is then undefined. C: struct
+// ggml_context.
 type Context struct {
 	*contextCore
-	graphs *C.goggml_arena // graphs, separate so that the tensors can be counted
+	graphs *C.goggml_arena // graphs: separate from tensors, so that tensors can be counted
 
 	op          opCall   // the op under construction
-	places      []Tensor // for the next tensors: to allocate few at once is faster
+	places      []Tensor // for the next tensors: allocating several at once is faster
 	err         error
-	deps        atomic.Pointer[[]*Context]          // contexts whose tensors are operands here; never changed, but replaced
+	deps        atomic.Pointer[[]*Context]          // contexts whose tensors are operands here; copied on write
 	buffers     []*Buffer                           // buffers that hold data of tensors of this context
-	allocations []graphAllocation                   // what allocators of graphs gave to tensors of this context
-	customs     map[*C.struct_ggml_tensor]*customOp // the Go functions of its tensors
+	allocations []graphAllocation                   // memory that graph allocators gave to tensors of this context
+	customs     map[*C.struct_ggml_tensor]*customOp // Go functions of its custom ops
 }
 
-// A graphAllocation keeps the allocator of graph memory as long as the context.
+// A graphAllocation keeps the allocator of graph memory alive as long as the context.
 type graphAllocation struct {
 	memory *graphMemory
 	owner  any
 }
 
-// contextCore is the part of a context that buffers refer to. It does not lead back to the buffers:
+// contextCore is the part of a context that buffers refer to. It has no reference to the buffers:
 // an object that its own clean-up can reach is never collected.
 type contextCore struct {
 	h     *handle
 	arena *C.goggml_arena // tensors
 	mu    sync.Mutex      // guards the arena and the fields of Context
 
-	customIDs []uintptr // by which C finds the Go functions of its tensors
+	customIDs []uintptr // numbers by which C finds the Go functions of its tensors
 	constants []*handle // buffers that live as long as the context
 }
 
-// NewContext makes an empty context. Where there is no memory for it, Err is
-// [ErrOutOfMemory] from the start. C: ggml_init.
+// NewContext makes an empty context. If memory is short, Err returns [ErrOutOfMemory] from the
+// start. C: ggml_init.
 func NewContext() *Context {
 	if testhook.NoMemory {
 		return newContext(nil, nil)
@@ -67,7 +67,7 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 	core := c.contextCore
 	c.h, _ = newHandle("context", func() {
 		C.goggml_arena_free(graphs)
-		C.goggml_arena_free(core.arena) // of a copied graph it is another by then
+		C.goggml_arena_free(core.arena) // for a copied graph, the arena has been replaced by then
 		customOps.remove(core.customIDs...)
 		for _, h := range core.constants {
 			h.close()
@@ -82,11 +82,10 @@ func newContext(arena, graphs *C.goggml_arena) *Context {
 	return c
 }
 
-// zeroContext stands for nil and for a zero Context: all that is made in it
-// fails.
+// zeroContext stands for nil and for a zero Context: every op in it fails.
 var zeroContext = &Context{contextCore: &contextCore{}, err: fmt.Errorf("ggml: %w", ErrZeroValue)}
 
-// made is the context itself, or zeroContext when NewContext has not made it.
+// made returns the context, or zeroContext if NewContext did not make it.
 func (c *Context) made() *Context {
 	if c == nil || c.contextCore == nil {
 		return zeroContext
@@ -94,15 +93,14 @@ func (c *Context) made() *Context {
 	return c
 }
 
-// Close frees the context, with all tensors and graphs in it, once no call and
-// no allocator uses them any more. From now on their use fails with
-// [ErrClosed]. Close never fails. C: ggml_free.
+// Close frees the context with all its tensors and graphs when the last call and the last allocator
+// stop using them. From now on their use fails with [ErrClosed]. Close never fails. C: ggml_free.
 func (c *Context) Close() error {
 	if c = c.made(); c.h.close() {
 		c.mu.Lock()
 		constants := c.constants
 		c.mu.Unlock()
-		for _, h := range constants { // which an allocator does not keep
+		for _, h := range constants { // allocators do not retain constants
 			h.close()
 		}
 	}
@@ -117,7 +115,7 @@ func (c *Context) Err() error {
 	return c.err
 }
 
-// place returns a place for a tensor of this context. The caller holds c.mu.
+// place returns storage for a new Tensor of this context. The caller holds c.mu.
 func (c *Context) place() *Tensor {
 	if len(c.places) == 0 {
 		c.places = make([]Tensor, 16)
@@ -136,8 +134,8 @@ func (c *Context) fail(err error) {
 	}
 }
 
-// Tensors iterates over the tensors in the order in which they were made.
-// C: ggml_get_first_tensor, ggml_get_next_tensor.
+// Tensors iterates over the tensors in order of creation. C: ggml_get_first_tensor,
+// ggml_get_next_tensor.
 func (c *Context) Tensors() iter.Seq[*Tensor] {
 	c = c.made()
 	return func(yield func(*Tensor) bool) {
@@ -164,8 +162,7 @@ func (c *Context) tensorList() []*Tensor {
 	return list
 }
 
-// Params iterates over the tensors that are marked by [Tensor.SetParam], in the
-// order in which they were made.
+// Params iterates over the tensors marked by [Tensor.SetParam], in order of creation.
 func (c *Context) Params() iter.Seq[*Tensor] {
 	return func(yield func(*Tensor) bool) {
 		for t := range c.Tensors() {
@@ -176,7 +173,7 @@ func (c *Context) Params() iter.Seq[*Tensor] {
 	}
 }
 
-// tensorBound is at least the number of tensors.
+// tensorBound returns an upper bound of the number of tensors.
 func (c *Context) tensorBound() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,7 +190,7 @@ func (c *Context) Tensor(name string) (*Tensor, bool) {
 	return nil, false
 }
 
-// addDep notes that tensors of d are operands here. The caller holds c.mu.
+// addDep records that tensors of d are operands here. The caller holds c.mu.
 func (c *Context) addDep(d *Context) {
 	deps := c.dependencies()
 	if !containsContext(deps, d) {
@@ -209,7 +206,7 @@ func (c *Context) dependencies() []*Context {
 	return nil
 }
 
-// withDependencies lists the context and all that its tensors depend on.
+// withDependencies lists the context and all contexts that its tensors depend on.
 func (c *Context) withDependencies() []*Context {
 	all := []*Context{c.made()}
 	for i := 0; i < len(all); i++ {
@@ -231,8 +228,8 @@ func containsContext(list []*Context, c *Context) bool {
 	return false
 }
 
-// retainChecked is retain for a use of the graph: it fails when an op of one of
-// the contexts has failed.
+// retainChecked is retain for a use of the graph: it also fails if an op of one of the contexts has
+// failed.
 func retainChecked(contexts []*Context) (release func(), err error) {
 	for _, c := range contexts {
 		if err := c.Err(); err != nil {
@@ -242,8 +239,8 @@ func retainChecked(contexts []*Context) (release func(), err error) {
 	return retain(contexts)
 }
 
-// retain keeps the contexts, and the data of their tensors, from being freed
-// until release is called. It fails when one of them is closed.
+// retain prevents the contexts, and the data of their tensors, from being freed until release. It
+// fails if one of them is closed.
 func retain(contexts []*Context) (release func(), err error) {
 	for {
 		var refs references
@@ -260,12 +257,12 @@ func retain(contexts []*Context) (release func(), err error) {
 		if !ok {
 			return nil, err
 		}
-		// Nothing is retained while it waits, which rules out a deadlock.
+		// Nothing is retained while it waits, to rule out a deadlock.
 		transition.memory.waitStable()
 	}
 }
 
-// references are the objects that one call has retained.
+// references lists the objects retained by one call.
 type references struct {
 	handles []*handle
 	memory  []*graphMemory
@@ -288,7 +285,7 @@ func (r *references) add(h *handle) error {
 	return nil
 }
 
-// addContext takes references to the context and to all that keeps its data.
+// addContext retains the context and all objects that keep its data.
 func (r *references) addContext(c *Context) error {
 	if err := r.add(c.h); err != nil {
 		return err
@@ -328,7 +325,7 @@ func (c *Context) addAllocation(m *graphMemory, owner any) {
 	c.allocations = current
 }
 
-// uses reports whether tensors of c have memory of a graph.
+// uses reports whether tensors of c lie in the memory of a graph.
 func (c *Context) uses(m *graphMemory) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -349,13 +346,12 @@ func (c *Context) attach(b *Buffer) {
 	c.buffers = open
 }
 
-// detach makes the tensors that lie in the buffer unallocated, before it is
-// freed.
+// detach makes the context's tensors in the buffer unallocated, before the buffer is freed.
 func (c *contextCore) detach(b C.ggml_backend_buffer_t) {
 	c.withRef(func() { C.goggml_arena_detach(c.arena, b) })
 }
 
-// withRef runs f with the context open and locked, or not at all.
+// withRef runs f with the context retained and locked. If the context is closed, f does not run.
 func (c *contextCore) withRef(f func()) {
 	if c.h.acquire() != nil {
 		return
@@ -366,8 +362,8 @@ func (c *contextCore) withRef(f func()) {
 	f()
 }
 
-// MemoryUsed is the memory in bytes that the descriptions of the tensors and
-// graphs take; their data lies in buffers. C: ggml_used_mem.
+// MemoryUsed returns the bytes that the descriptions of tensors and graphs take; their data lies in
+// buffers. C: ggml_used_mem.
 func (c *Context) MemoryUsed() int64 {
 	var n int64
 	c = c.made()
@@ -375,7 +371,8 @@ func (c *Context) MemoryUsed() int64 {
 	return n
 }
 
-// MemoryAllocated is the memory in bytes that is there for MemoryUsed: it grows by pieces. C: ggml_get_mem_size.
+// MemoryAllocated returns the bytes reserved for MemoryUsed, which grow in steps. C:
+// ggml_get_mem_size.
 func (c *Context) MemoryAllocated() int64 {
 	var n int64
 	c = c.made()
@@ -383,8 +380,8 @@ func (c *Context) MemoryAllocated() int64 {
 	return n
 }
 
-// MaxTensorBytes is the size in bytes of the largest tensor of the context.
-// C: ggml_get_max_tensor_size.
+// MaxTensorBytes returns the size in bytes of the largest tensor of the context. C:
+// ggml_get_max_tensor_size.
 func (c *Context) MaxTensorBytes() int64 {
 	var largest int64
 	for t := range c.Tensors() {
@@ -409,8 +406,8 @@ func (c *Context) NewTensor(t Type, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_new_tensor(op.arena, C.goggml_type(t), C.int(len(shape)), &ne[0]))
 }
 
-// NewTensorLike makes a tensor of the type and shape of another, without gaps. [Context.NewTensor]
-// must take the shape, which it may not for a transposed tensor of a quantised type. C:
+// NewTensorLike makes a contiguous tensor of the type and shape of another. The shape must be valid
+// for [Context.NewTensor], which the shape of a transposed quantised tensor may not be. C:
 // ggml_dup_tensor.
 func (c *Context) NewTensorLike(t *Tensor) *Tensor {
 	op := c.begin("dup_tensor", t)
@@ -420,14 +417,13 @@ func (c *Context) NewTensorLike(t *Tensor) *Tensor {
 	return op.done(C.goggml_op_dup_tensor(op.arena, t.ptr()))
 }
 
-// Alias makes a view of all of a tensor, with its shape and strides. Unlike
-// [Context.View] it is no op: there is nothing to compute for it, and gradients
-// end at it. C: ggml_view_tensor.
+// Alias makes a view of a whole tensor, with its shape and strides. Unlike [Context.View] it is no
+// op: nothing is computed for it, and gradients end at it. C: ggml_view_tensor.
 func (c *Context) Alias(t *Tensor) *Tensor {
 	op := c.begin("view_tensor", t)
 	r := C.goggml_op_view_tensor(op.arena, t.ptr())
 	if r.value != nil {
-		r.value.src[0] = r.value.view_src // or a graph would not have what it is an alias of
+		r.value.src[0] = r.value.view_src // without it, a graph would omit the aliased tensor
 	}
 	return op.done(r)
 }

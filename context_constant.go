@@ -1,11 +1,10 @@
 package ggml
 
-// NewF32 makes a constant, an F32 tensor of one element, in system memory of
-// its own that is freed with the context. For many values make a tensor, and
-// write them. C: ggml_new_f32.
+// NewF32 makes a constant: an F32 tensor of one element in system memory of its own, freed with the
+// context. For many values, make a tensor and write them. C: ggml_new_f32.
 func (c *Context) NewF32(value float32) *Tensor { return newConstant(c, value) }
 
-// NewI32 is NewF32 with an I32 tensor. C: ggml_new_i32.
+// NewI32 is NewF32 for an I32 tensor. C: ggml_new_i32.
 func (c *Context) NewI32(value int32) *Tensor { return newConstant(c, value) }
 
 func newConstant[T Element](c *Context, value T) *Tensor {
@@ -22,7 +21,7 @@ func newConstant[T Element](c *Context, value T) *Tensor {
 	return t
 }
 
-// failed is the result of an op that failed.
+// failed returns the result of a failed op.
 func (c *Context) failed(err error) *Tensor {
 	c.fail(err)
 	return &Tensor{ctx: c.made(), err: c.Err()}

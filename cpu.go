@@ -9,20 +9,20 @@ import (
 	"unsafe"
 )
 
-// A NUMAStrategy says how threads are spread over the memory nodes of a large
-// machine. C: enum ggml_numa_strategy.
+// A NUMAStrategy selects how threads are spread over the memory nodes of a large machine. C: enum
+// ggml_numa_strategy.
 type NUMAStrategy int
 
 // The strategies.
 const (
 	NUMADisabled   NUMAStrategy = C.GGML_NUMA_STRATEGY_DISABLED
 	NUMADistribute NUMAStrategy = C.GGML_NUMA_STRATEGY_DISTRIBUTE // evenly over all nodes
-	NUMAIsolate    NUMAStrategy = C.GGML_NUMA_STRATEGY_ISOLATE    // on the node that the program runs on
-	NUMACtl        NUMAStrategy = C.GGML_NUMA_STRATEGY_NUMACTL    // as the program numactl says
+	NUMAIsolate    NUMAStrategy = C.GGML_NUMA_STRATEGY_ISOLATE    // on the program's current node
+	NUMACtl        NUMAStrategy = C.GGML_NUMA_STRATEGY_NUMACTL    // as set by the program numactl
 	NUMAMirror     NUMAStrategy = C.GGML_NUMA_STRATEGY_MIRROR     // reserved by ggml
 )
 
-// CPURegistry is the plugin of the processor. C: ggml_backend_cpu_reg.
+// CPURegistry returns the CPU plugin. C: ggml_backend_cpu_reg.
 func CPURegistry() (*Registry, error) {
 	d, err := DeviceByType(CPU)
 	if err != nil {
@@ -31,8 +31,8 @@ func CPURegistry() (*Registry, error) {
 	return d.Registry(), nil
 }
 
-// InitCPU prepares the tables that the CPU plugin computes with. Loading the
-// plugin does so too. Plumbing: programs rarely need it. C: ggml_cpu_init.
+// InitCPU prepares the tables of the CPU plugin, as loading the plugin does. Plumbing: programs
+// rarely need it. C: ggml_cpu_init.
 func InitCPU() error {
 	r, err := CPURegistry()
 	if err != nil {
@@ -48,9 +48,8 @@ func InitCPU() error {
 // C: ggml_backend_is_cpu.
 func (b *Backend) IsCPU() bool { return b.isOf("CPU") }
 
-// InitNUMA prepares the CPU backends for a machine with several memory nodes.
-// Call it once, before any computation; later calls do nothing but warn in the
-// log. C: ggml_numa_init.
+// InitNUMA prepares the CPU backends for a machine with several memory nodes. Call it once, before
+// any computation; later calls only log a warning. C: ggml_numa_init.
 func InitNUMA(s NUMAStrategy) error {
 	if s < NUMADisabled || s >= C.GGML_NUMA_STRATEGY_COUNT {
 		return fmt.Errorf("ggml: there is no NUMA strategy %d", s)
@@ -80,12 +79,12 @@ func IsNUMA() bool {
 	return bool(C.goggml_is_numa(r.r))
 }
 
-// A Feature is something that a backend makes use of: {"AVX2", "1"}, say.
-// C: struct ggml_backend_feature.
+// A Feature is a capability that a backend uses, for example {"AVX2", "1"}. C: struct
+// ggml_backend_feature.
 type Feature struct{ Name, Value string }
 
-// Features lists what the backend makes use of; nil when it does not tell.
-// C: ggml_backend_get_features of its plugin.
+// Features lists the features of the backend; nil if it reports none. C: ggml_backend_get_features
+// of its plugin.
 func (r *Registry) Features() []Feature {
 	if r.isZero() {
 		return nil
@@ -101,9 +100,9 @@ func (r *Registry) Features() []Feature {
 	return features
 }
 
-// CPUFeatures lists the instruction sets that the CPU plugin was built for, and
-// its other properties; a plugin is chosen by what the processor has. See
-// [ReadCPUInfo] for those that it was not built for too.
+// CPUFeatures lists the instruction sets that the CPU plugin was built for, and its other
+// properties. The plugin is chosen to suit the processor. [ReadCPUInfo] also lists the instruction
+// sets that it was not built for.
 func CPUFeatures() ([]Feature, error) {
 	r, err := CPURegistry()
 	if err != nil {
@@ -112,9 +111,9 @@ func CPUFeatures() ([]Feature, error) {
 	return r.Features(), nil
 }
 
-// SetUseRef makes a CPU backend compute by the plain reference code instead of
-// that for the processor's instructions; slowly, for comparisons. Plumbing:
-// programs rarely need it. C: ggml_backend_cpu_set_use_ref.
+// SetUseRef makes a CPU backend compute by the portable reference code instead of the code for the
+// processor's instructions; slow, for comparisons. Plumbing: programs rarely need it. C:
+// ggml_backend_cpu_set_use_ref.
 func (b *Backend) SetUseRef(yes bool) error {
 	b = made(b)
 	leave, err := enter(b.h, &b.mu)

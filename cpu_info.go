@@ -9,7 +9,7 @@ import (
 )
 
 // CPUInfo lists the instruction sets that the loaded CPU plugin was built for. The plugin is chosen
-// by what the processor has.
+// to suit the processor.
 type CPUInfo struct {
 	// x86
 	SSE3       bool `c:"ggml_cpu_has_sse3"`        // C: ggml_cpu_has_sse3.
@@ -47,7 +47,7 @@ type CPUInfo struct {
 	RVVBytes int `c:"ggml_cpu_get_rvv_vlen"` // length of a RISC-V vector in bytes, 0 for none. C: ggml_cpu_get_rvv_vlen.
 }
 
-// ReadCPUInfo asks the CPU plugin.
+// ReadCPUInfo queries the CPU plugin.
 func ReadCPUInfo() (CPUInfo, error) {
 	var info CPUInfo
 	r, err := CPURegistry()

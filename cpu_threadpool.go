@@ -13,9 +13,8 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// A ThreadPriority says how the system schedules threads. What is above normal
-// may need rights, and is ignored, with a warning in the log, without them.
-// C: enum ggml_sched_priority.
+// A ThreadPriority selects how the system schedules threads. A priority above normal may need
+// privileges; without them it is ignored, with a warning in the log. C: enum ggml_sched_priority.
 type ThreadPriority int
 
 // The priorities.
@@ -30,17 +29,16 @@ const (
 // ThreadPoolParams are the settings of a [ThreadPool].
 // C: struct ggml_threadpool_params.
 type ThreadPoolParams struct {
-	Threads   int            // 0 stands for DefaultThreads
+	Threads   int            // 0 means DefaultThreads
 	Priority  ThreadPriority // the zero value is normal
-	Poll      int            // how eagerly idle threads wait: 0 they sleep, to 100 they spin
-	StrictCPU bool           // each thread on a CPU of its own, in turn
+	Poll      int            // how idle threads wait: from 0 (sleep) to 100 (spin)
+	StrictCPU bool           // pins each thread to one CPU, in turn
 	CPUs      []int          // the CPUs that the threads may use; nil for all
-	Paused    bool           // the threads sleep until the first compute
+	Paused    bool           // threads sleep until the first compute
 }
 
-// DefaultThreadPoolParams are the settings that ggml prefers for that
-// many threads; 0 stands for [DefaultThreads].
-// C: ggml_threadpool_params_default, ggml_threadpool_params_init.
+// DefaultThreadPoolParams returns ggml's defaults for the given number of threads; 0 means
+// [DefaultThreads]. C: ggml_threadpool_params_default, ggml_threadpool_params_init.
 func DefaultThreadPoolParams(threads int) ThreadPoolParams {
 	if threads == 0 {
 		threads = DefaultThreads()
@@ -55,8 +53,8 @@ func DefaultThreadPoolParams(threads int) ThreadPoolParams {
 	}
 }
 
-// Matches reports whether a pool with the one settings can stand in for one with
-// the other. C: ggml_threadpool_params_match.
+// Matches reports whether a pool with settings p can replace a pool with settings q. C:
+// ggml_threadpool_params_match.
 func (p ThreadPoolParams) Matches(q ThreadPoolParams) bool {
 	cp, err := p.c()
 	cq, err2 := q.c()
@@ -90,13 +88,13 @@ func (p ThreadPoolParams) c() (C.struct_ggml_threadpool_params, error) {
 	return params, nil
 }
 
-// A ThreadPool is threads that CPU backends compute with, instead of those that
-// each compute finds for itself: with a priority, and on chosen CPUs. Backends
-// may share one; their computations then wait for each other.
+// A ThreadPool is a set of threads, with a priority and chosen CPUs, for CPU backends to compute
+// with instead of threads of their own. Backends may share a pool; their computations then run one
+// at a time.
 //
-// Where the CPU plugin is built with OpenMP, as distributions do, the threads
-// are OpenMP's: they get priority and CPUs of the pool when a backend of two or
-// more threads computes, and keep them; Poll and Pause do nothing.
+// If the CPU plugin is built with OpenMP, as in distributions, the threads belong to OpenMP. They
+// take the priority and the CPUs of the pool when a backend of two or more threads computes, and
+// keep them; Poll and Pause have no effect.
 //
 // It is safe for concurrent use. C: ggml_threadpool_t.
 type ThreadPool struct {
@@ -137,8 +135,8 @@ func NewThreadPool(params ThreadPoolParams) (*ThreadPool, error) {
 	return p, nil
 }
 
-// Close ends the threads once no backend has the pool any more. It never
-// fails. C: ggml_threadpool_free.
+// Close ends the threads when the last backend stops using the pool. It never fails. C:
+// ggml_threadpool_free.
 func (p *ThreadPool) Close() error {
 	if p != nil {
 		p.h.close()
@@ -146,14 +144,14 @@ func (p *ThreadPool) Close() error {
 	return nil
 }
 
-// Threads is the number of threads. C: ggml_threadpool_get_n_threads.
+// NumThreads returns the number of threads. C: ggml_threadpool_get_n_threads.
 func (p *ThreadPool) NumThreads() int {
 	p = made(p)
 	return p.threads
 }
 
-// Pause lets the threads sleep until Resume or the next compute, when they
-// would spin otherwise. C: ggml_threadpool_pause.
+// Pause makes the threads sleep, instead of spin, until Resume or the next compute. C:
+// ggml_threadpool_pause.
 func (p *ThreadPool) Pause() error {
 	p = made(p)
 	return p.pause(true)
@@ -177,8 +175,8 @@ func (p *ThreadPool) pause(yes bool) error {
 	return nil
 }
 
-// backendPool is the pool of a backend. The backend's cleanup, which must not
-// refer to the backend, releases it.
+// backendPool is the pool of a backend. It has no reference to the backend, so that the backend's
+// cleanup can release the pool.
 type backendPool struct{ pool *ThreadPool }
 
 func (b *backendPool) set(p *ThreadPool) {
@@ -188,10 +186,9 @@ func (b *backendPool) set(p *ThreadPool) {
 	b.pool = p
 }
 
-// SetThreadPool makes the backend compute with the threads of a pool, all of
-// them until SetThreads demands less; with none of its own when p is nil. The
-// backend keeps a pool that is closed meanwhile.
-// C: ggml_backend_cpu_set_threadpool.
+// SetThreadPool makes the backend compute with the threads of a pool: all of them, or fewer if
+// SetThreads says so. If p is nil, the backend uses threads of its own again. A pool that is closed
+// meanwhile stays valid for the backend. C: ggml_backend_cpu_set_threadpool.
 func (b *Backend) SetThreadPool(p *ThreadPool) error {
 	b = made(b)
 	if err := b.h.acquire(); err != nil {
@@ -213,7 +210,7 @@ func (b *Backend) SetThreadPool(p *ThreadPool) error {
 		pool = p.p
 	}
 	if old := b.pool.pool; old != nil {
-		old.mu.Lock() // it is paused
+		old.mu.Lock() // setting another pool pauses this one
 		defer old.mu.Unlock()
 	}
 	if !bool(C.goggml_backend_set_threadpool(b.b, pool)) {
@@ -229,7 +226,7 @@ func (b *Backend) SetThreadPool(p *ThreadPool) error {
 	return nil
 }
 
-// lockPools locks the pools of the backends, which are locked.
+// lockPools locks the pools of the locked backends.
 func lockPools(backends []*Backend) (unlock func()) {
 	var pools []*ThreadPool
 	for _, b := range backends {

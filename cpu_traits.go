@@ -9,16 +9,15 @@ import (
 	"unsafe"
 )
 
-// CPUTraits are the routines of the CPU plugin for a type, as its matrix
-// products use them. They stay valid for the life of the process, and are safe
-// for concurrent use. Plumbing, for authors of ops, who test theirs against them.
-// C: struct ggml_type_traits_cpu.
+// CPUTraits are the CPU plugin's routines for a type, used by its matrix products. They stay valid
+// for the life of the process, and are safe for concurrent use. Plumbing, for authors of ops, who
+// test their ops against them. C: struct ggml_type_traits_cpu.
 type CPUTraits struct {
 	Type    Type
-	DotType Type // of the other operand of a dot product
-	DotRows int  // how many rows a dot product can take at once
+	DotType Type // type of the second operand of a dot product
+	DotRows int  // number of rows per dot product call
 
-	typ, dotType Type // as above, but nobody else can change them
+	typ, dotType Type // the same as Type and DotType, but callers cannot change them
 	traits       *C.struct_ggml_type_traits_cpu
 }
 
@@ -40,15 +39,15 @@ func (t Type) CPUTraits() (CPUTraits, error) {
 	return CPUTraits{Type: t, DotType: dot, DotRows: int(p.nrows), typ: t, dotType: dot, traits: p}, nil
 }
 
-// HasFromFloat reports whether FromFloat can be used. [Quantize] writes more
-// types, and better.
+// HasFromFloat reports whether FromFloat is available. [Quantize] supports more types and quantises
+// better.
 func (t CPUTraits) HasFromFloat() bool { return t.traits != nil && t.traits.from_float != nil }
 
-// HasDot reports whether Dot can be used.
+// HasDot reports whether Dot is available.
 func (t CPUTraits) HasDot() bool { return t.traits != nil && t.traits.vec_dot != nil }
 
-// FromFloat converts a row to the type: dst takes exactly its
-// [Type.RowSize]. The values are finite. C: ggml_from_float_t.
+// FromFloat converts a row of finite values to the type. The size of dst is exactly its
+// [Type.RowSize]. C: ggml_from_float_t.
 func (t CPUTraits) FromFloat(dst []byte, src []float32) error {
 	n := int64(len(src))
 	switch {
@@ -62,8 +61,7 @@ func (t CPUTraits) FromFloat(dst []byte, src []float32) error {
 	return guardError(C.goggml_cpu_from_float(t.traits, (*C.float)(&src[0]), unsafe.Pointer(&dst[0]), C.int64_t(n)))
 }
 
-// Dot is the dot product of n values: x has the type, y the type DotType.
-// C: ggml_vec_dot_t.
+// Dot returns the dot product of n values: x has the type, y has DotType. C: ggml_vec_dot_t.
 func (t CPUTraits) Dot(x, y []byte, n int) (float32, error) {
 	switch {
 	case !t.HasDot():

@@ -9,27 +9,24 @@ import (
 	"unsafe"
 )
 
-// CUDADevices lists the NVIDIA GPUs: [Device.Description] names one,
-// [Device.Properties] tell its memory, [Device.BufferType] is that memory, and
-// [Device.HostBufferType] is pinned system memory. Without the CUDA backend it
-// fails with [ErrNotLoaded] and says how to install it. A program built with
-// the tag cuda demands at least one at start.
-// C: ggml_backend_cuda_get_device_count, ggml_backend_cuda_get_device_description,
+// CUDADevices lists the NVIDIA GPUs. [Device.Description] returns a GPU's name, [Device.Properties]
+// its memory sizes, [Device.BufferType] its memory, and [Device.HostBufferType] pinned system
+// memory. Without the CUDA backend it fails with [ErrNotLoaded] and says how to install it. A
+// program built with the tag cuda requires at least one GPU at start. C:
+// ggml_backend_cuda_get_device_count, ggml_backend_cuda_get_device_description,
 // ggml_backend_cuda_get_device_memory, ggml_backend_cuda_buffer_type,
 // ggml_backend_cuda_host_buffer_type, ggml_backend_cuda_reg.
 func CUDADevices() ([]*Device, error) { return backendDevices("CUDA") }
 
-// NewCUDABackend opens the NVIDIA GPU of that number, from 0.
-// C: ggml_backend_cuda_init.
+// NewCUDABackend opens the NVIDIA GPU with the given number, from 0. C: ggml_backend_cuda_init.
 func NewCUDABackend(device int) (*Backend, error) { return newNumberedBackend("CUDA", device) }
 
 // IsCUDA reports whether the backend is on an NVIDIA GPU. C: ggml_backend_is_cuda.
 func (b *Backend) IsCUDA() bool { return b.isOf("CUDA") }
 
-// PinForCUDA lets NVIDIA GPUs copy from and to memory of the program faster,
-// until unpin is called. The driver demands that the program was started with
-// GGML_CUDA_REGISTER_HOST=1 in its environment.
-// C: ggml_backend_cuda_register_host_buffer, ggml_backend_cuda_unregister_host_buffer.
+// PinForCUDA pins memory of the program, which makes copies from and to NVIDIA GPUs faster, until
+// unpin is called. It requires GGML_CUDA_REGISTER_HOST=1 in the environment of the program. C:
+// ggml_backend_cuda_register_host_buffer, ggml_backend_cuda_unregister_host_buffer.
 func PinForCUDA(memory []byte) (unpin func(), err error) {
 	devices, err := CUDADevices()
 	if err != nil {

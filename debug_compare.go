@@ -12,13 +12,11 @@ import (
 	"unsafe"
 )
 
-// CopyTo copies a graph, which is allocated, to memory of the backend: its
-// tensors, in the same order and with the same names, and their data. The copy
-// has a context of its own, Graph.Context, to close like the buffer that holds
-// the data. In the copy no result shares memory with another: all can be read.
-// It has no gradients. The context of a [CustomFunc] stays open for the copy's
-// sake. C: ggml_backend_graph_copy; Context.Close and
-// Buffer.Close stand for ggml_backend_graph_copy_free.
+// CopyTo copies an allocated graph to memory of the backend: its tensors, with their order, names
+// and data. The copy has a context of its own, Graph.Context: close it, and close the buffer that
+// holds the data. No results of the copy share memory, so all can be read. The copy has no
+// gradients. The context of a [CustomFunc] stays open for the copy. C: ggml_backend_graph_copy;
+// Context.Close and Buffer.Close stand for ggml_backend_graph_copy_free.
 func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	g = made(g)
 	release, err := g.check(nil, checkAllocated)
@@ -44,7 +42,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	if r.graph == nil {
 		return nil, nil, g.errorf(ErrOutOfMemory, "there is no memory for a copy on %s", b.Name())
 	}
-	if err := g.lostOf(b); err != nil { // zeros stand for what is gone
+	if err := g.lostOf(b); err != nil { // lost data reads as zeros
 		released(C.goggml_buffer_free(r.buffer))
 		newContext(r.arena, C.goggml_arena_new()).Close()
 		return nil, nil, g.errorf(err, "%v", err)
@@ -59,7 +57,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 		c.Close()
 		return nil, nil, err
 	}
-	// The memory may consist of several buffers. The tensors know them, the context does not.
+	// The memory may consist of several buffers. The tensors refer to them, the context does not.
 	core, free := c.contextCore, buf.h.free
 	buf.h.free = func() {
 		core.detach(nil)
@@ -78,7 +76,7 @@ func (g *Graph) CopyTo(b *Backend) (*Graph, *Buffer, error) {
 	return copied, buf, nil
 }
 
-// lostOf reports which device of the graph's data, or of the backend, is gone.
+// lostOf returns an error if a device of the graph's data, or of the backend, is gone.
 func (g *Graph) lostOf(b *Backend) error {
 	devices := []C.ggml_backend_dev_t{b.device.d}
 	add := func(t *C.struct_ggml_tensor) {
@@ -99,7 +97,7 @@ func (g *Graph) lostOf(b *Backend) error {
 	return deviceErr(devices...)
 }
 
-// copyable reports why the data of the graph, which is retained, cannot be copied.
+// copyable returns why the data of the retained graph cannot be copied, or nil.
 func (g *Graph) copyable() error {
 	var i C.int
 	node := C.goggml_graph_next_repacked(g.g, &i)
@@ -109,7 +107,7 @@ func (g *Graph) copyable() error {
 	return g.tensor(C.goggml_repacked_operand(node)).errorf(nil, "repacked weights cannot be copied")
 }
 
-// copyCustoms takes over the Go functions of the nodes.
+// copyCustoms copies the Go functions of the nodes.
 func (g *Graph) copyCustoms(from *Graph) {
 	var i C.int
 	for {
@@ -125,28 +123,28 @@ func (g *Graph) copyCustoms(from *Graph) {
 			g.ctx.customs = map[*C.struct_ggml_tensor]*customOp{}
 		}
 		g.ctx.customs[C.ggml_graph_node(g.g, i-1)] = op
-		g.ctx.addDep(from.ctx) // the function lives as long
+		g.ctx.addDep(from.ctx) // keeps the function alive
 	}
 }
 
-// CompareOptions select what [Graph.CompareBackends] compares.
+// CompareOptions are the settings of [Graph.CompareBackends].
 type CompareOptions struct {
 	First, Second *Backend // First computes the graph itself, Second a copy in its own memory
 
-	// Compare gets the number of a node and the results of both backends. An error, or a panic (as
-	// a [*PanicError]), ends the comparison and is returned. The rules for functions of
+	// Compare receives the number of a node and the results of both backends. An error, or a panic
+	// (as a [*PanicError]), ends the comparison and is returned. The rules for functions of
 	// [Scheduler.SetEvalCallback] apply.
 	Compare func(node int, first, second *Tensor) error
 }
 
-// CompareBackends computes the graph, which is allocated and supported by both
-// devices, on two backends, and compares the results of the nodes.
+// CompareBackends computes the graph, which must be allocated and supported by both devices, on two
+// backends, and compares the results of its nodes.
 //
-// Without nodes they compute node by node, and Compare gets every node but views,
-// right after its computation; so the first difference shows the op that makes
-// it, and both tensors can be read until Compare returns. With nodes they compute
-// all, and then Compare gets these, which are marked by [Tensor.SetOutput].
-// C: ggml_backend_compare_graph_backend.
+// If no nodes are given, both backends compute node by node, and Compare receives each node except
+// views directly after its computation. The first difference thus shows the op that causes it. Both
+// tensors can be read until Compare returns. If nodes are given, the backends compute the whole
+// graph and Compare then receives these nodes, which must be marked by [Tensor.SetOutput]. C:
+// ggml_backend_compare_graph_backend.
 func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
 	first, second := options.First, options.Second
 	if first == nil || second == nil || options.Compare == nil || first == second {
@@ -195,7 +193,7 @@ func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nod
 		err = c.err
 	}
 	if err == nil {
-		err = context.Cause(ctx) // what was computed since is not compared
+		err = context.Cause(ctx) // later results are not compared
 	}
 	return err
 }
@@ -227,7 +225,7 @@ func goggmlCompare(id C.uintptr_t, i C.int, a, b *C.struct_ggml_tensor, slot *C.
 		return false
 	}
 	defer c.run.enter(slot)()
-	// The copy lives in no context of this package; this one ends with the call.
+	// The copy lives in a context outside this package; this one ends with the call.
 	scratch := NewContext()
 	defer scratch.Close()
 	ta, tb := c.graph.tensor(a), newTensor(scratch, b)

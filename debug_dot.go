@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// WriteDOT writes the graph in the language of Graphviz ("dot -Tsvg" draws it):
-// a box for each node with its op, an ellipse for each leaf, and edges from
-// operands to results, with the operand's position where there are several. A
-// dashed edge leads from a tensor to a view of it that has it for no operand.
-// Parameters, inputs, outputs and the loss are filled with colours of their
-// own. The text depends on the graph only. C: ggml_graph_dump_dot.
+// WriteDOT writes the graph in the language of Graphviz ("dot -Tsvg" draws it): a box for each node
+// with its op, an ellipse for each leaf, and edges from operands to results, labelled with the
+// operand's position if there are several. A dashed edge leads from a tensor to its view if the
+// view has another operand. Parameters, inputs, outputs and the loss have fill colours. The text
+// depends only on the graph. C: ggml_graph_dump_dot.
 func (g *Graph) WriteDOT(w io.Writer) error {
 	g = made(g)
 	if w == nil {
@@ -41,7 +40,7 @@ func (g *Graph) WriteDOT(w io.Writer) error {
 	return err
 }
 
-// unreadable reports why the graph has no contents.
+// unreadable returns why the graph cannot be read, or nil.
 func (g *Graph) unreadable() error {
 	if g == nil {
 		return g.errorf(errNil, "the graph is nil")
@@ -106,7 +105,7 @@ func (d *dotWriter) edges(t *Tensor) {
 	}
 }
 
-// dotString quotes a text. A backslash would begin an escape of Graphviz's.
+// dotString quotes a text. An unescaped backslash would begin an escape of Graphviz.
 func dotString(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", ` `).Replace(s)
 	return `"` + s + `"`

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Format prints a tensor by the verbs of package fmt: %v and %s as
-// [Tensor.String] does, %+v with the values as [Tensor.Dump] does. Where these
-// cannot be read, %+v says why instead.
+// Format prints a tensor by the verbs of package fmt: %v and %s as [Tensor.String], %+v with its
+// values as [Tensor.Dump]. If the values cannot be read, %+v prints the reason.
 func (t *Tensor) Format(f fmt.State, verb rune) {
 	if f == nil {
 		return
@@ -27,17 +26,17 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	io.WriteString(f, text)
 }
 
-// DumpOptions are the settings of [Tensor.Dump]; the zero value is usual.
+// DumpOptions are the settings of [Tensor.Dump]; the zero value suits most uses.
 type DumpOptions struct {
-	Threshold int // elements up to which all are shown, 0 for 1000
-	Edge      int // beyond that, how many are shown at each end of a dimension, 0 for 3
-	Precision int // significant digits of floats, 0 for 4
+	Threshold int // maximum number of elements shown in full, 0 means 1000
+	Edge      int // elements shown at each end of a dimension beyond that, 0 means 3
+	Precision int // significant digits of floats, 0 means 4
 }
 
-// Dump writes name, type, shape and values of a tensor of any type, as numpy
-// prints an array: the innermost brackets hold a row along ne0, and the middle
-// of a large tensor is left out. Only what is shown is read. The tensor is
-// allocated, and is not a graph's intermediate result: see [Tensor.SetOutput].
+// Dump writes name, type, shape and values of a tensor of any type, as numpy prints an array: the
+// innermost brackets hold a row along ne0, and the middle of a large tensor is left out. It reads
+// only the values shown. The tensor must be allocated and must not be an intermediate result of a
+// graph: see [Tensor.SetOutput].
 func (t *Tensor) Dump(w io.Writer, o DumpOptions) error {
 	t = made(t)
 	if w == nil {
@@ -67,7 +66,7 @@ func (t *Tensor) dump(o DumpOptions) (string, error) {
 	return d.out.String(), nil
 }
 
-// headline is String with where a view lies.
+// headline returns String with the offset of a view.
 func (t *Tensor) headline() string {
 	s := t.String()
 	if source, found := t.ViewSource(); found {
@@ -83,8 +82,8 @@ func (t *Tensor) headline() string {
 	return s
 }
 
-// A dumper walks over the elements that are shown twice: to collect their
-// texts, which gives the width, and to print them.
+// A dumper visits the elements to show twice: first to format them, which gives the column width,
+// then to print them.
 type dumper struct {
 	t         *Tensor
 	whole     bool
@@ -92,8 +91,8 @@ type dumper struct {
 	precision int
 	strides   [MaxDims]int64
 
-	block  []byte // the one read last
-	offset int64  // where that was; -1 at first
+	block  []byte // the last block read
+	offset int64  // its offset; initially -1
 	values []float64
 
 	cells []string
@@ -123,8 +122,7 @@ func newDumper(t *Tensor, o DumpOptions) *dumper {
 
 const leftOut = -1
 
-// shown lists the indices of a dimension of n that are shown; leftOut stands
-// for those in the middle.
+// shown lists the indices to show of a dimension of size n; leftOut stands for the omitted middle.
 func (d *dumper) shown(n int64) []int64 {
 	var list []int64
 	for i := int64(0); i < n; i++ {
@@ -157,7 +155,7 @@ func (d *dumper) collect(dim int, at [MaxDims]int64) error {
 	return nil
 }
 
-// print writes one dimension with those below it, depth brackets deep.
+// print writes one dimension with the dimensions inside it, at a depth of brackets.
 func (d *dumper) print(dim, depth int) {
 	between := " "
 	if dim > 0 {
@@ -227,7 +225,7 @@ func decodeBlock(t Type, p []byte) ([]float64, error) {
 	case F64:
 		values[0] = math.Float64frombits(binary.NativeEndian.Uint64(p))
 		return values, nil
-	case Q8_1: // ggml has no conversion of the two types that only its kernels use
+	case Q8_1: // ggml has no conversion for the two types that only its kernels use
 		scale := Float16(binary.NativeEndian.Uint16(p)).Float32()
 		scaled(values, scale, p[4:])
 		return values, nil
@@ -245,7 +243,7 @@ func decodeBlock(t Type, p []byte) ([]float64, error) {
 	return values, nil
 }
 
-// scaled sets each value to its signed byte times the scale.
+// scaled sets each value to the signed byte times the scale.
 func scaled(values []float64, scale float32, quants []byte) {
 	for i := range values {
 		values[i] = float64(scale * float32(int8(quants[i])))

@@ -11,21 +11,21 @@ import (
 	"sync"
 )
 
-// DeviceMemory is the memory of a device, in bytes; see [MemoryReport].
+// DeviceMemory is the memory of a device in bytes; see [MemoryReport].
 type DeviceMemory struct {
 	Device  *Device
-	Free    int64 // for all programs, as the driver says; 0 when it does not
-	Total   int64 // of the device; 0 when the driver does not say
+	Free    int64 // free for all programs, as the driver reports; 0 if unknown
+	Total   int64 // total; 0 if the driver does not report it
 	Weights int64 // in open buffers with [UsageWeights]
-	Compute int64 // in those with [UsageCompute], graph allocators, schedulers and [RegisterScratchMemory]
+	Compute int64 // in open buffers with [UsageCompute], graph allocators, schedulers and [RegisterScratchMemory]
 	Other   int64 // in other open buffers
 }
 
-// MemoryReport reports for each device its memory, and how much of it this program holds in open [Buffer],
-// [GraphAllocator], [Scheduler] and [Optimizer] objects. For an allocator it counts what the last Allocate or
-// Reserve left, and it waits for no computation. A mapped file counts as a buffer, and scratch memory of ops as
-// reported by [RegisterScratchMemory]. Safe for concurrent use.
-// C: ggml_backend_dev_memory.
+// MemoryReport returns the memory of each device, and how much of it this program holds in open
+// [Buffer], [GraphAllocator], [Scheduler] and [Optimizer] objects. An allocator counts with the
+// memory of its last Allocate or Reserve; the report waits for no computation. A mapped file counts
+// as a buffer, and scratch memory of ops counts as [RegisterScratchMemory] reports it. Safe for
+// concurrent use. C: ggml_backend_dev_memory.
 func MemoryReport() ([]DeviceMemory, error) {
 	devices, err := Devices()
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *DeviceMemory) count(u memoryUse) {
 	}
 }
 
-// String gives the report of a device in one line.
+// String returns the report of a device as one line.
 func (m DeviceMemory) String() string {
 	name := "no device"
 	if m.Device != nil {
@@ -83,7 +83,7 @@ func (m DeviceMemory) String() string {
 	return name + ": " + strings.Join(parts, "; ")
 }
 
-// byteCount gives a size with three digits and a binary prefix.
+// byteCount formats a size with three digits and a binary prefix.
 func byteCount(n int64) string {
 	x := float64(n)
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
@@ -95,7 +95,8 @@ func byteCount(n int64) string {
 	return fmt.Sprintf("%.3g TiB", x)
 }
 
-// A memoryUse is memory that an object holds on a device, nil for the system's.
+// A memoryUse is an amount of memory that an object holds on a device; a nil device means system
+// memory.
 type memoryUse struct {
 	device C.ggml_backend_dev_t
 	usage  Usage
@@ -110,14 +111,14 @@ func bufferUse(b C.ggml_backend_buffer_t) memoryUse {
 	}
 }
 
-// deviceOf returns the device of a buffer type; nil for ordinary memory, which has no device in
+// deviceOf returns the device of a buffer type, or nil for ordinary memory, which has no device in
 // ggml.
 func deviceOf(bt C.ggml_backend_buffer_type_t) C.ggml_backend_dev_t {
 	return C.ggml_backend_buft_get_device(bt)
 }
 
-// memory knows the open objects that hold memory. What it keeps of them must
-// not lead back to their owner, see contextCore.
+// memory lists the open objects that hold memory. Its entries must not refer to their owners, see
+// contextCore.
 var memory memoryTable
 
 type memoryTable struct {
@@ -127,10 +128,9 @@ type memoryTable struct {
 	scratch []func() int64
 }
 
-// RegisterScratchMemory counts memory that the ops of another package keep
-// between computations, in bytes, as Compute of the CPU. bytes is called for each
-// report, and may be called from several goroutines at once. Plumbing, for
-// authors of ops, see [NativeOp].
+// RegisterScratchMemory counts memory that ops of another package keep between computations, in
+// bytes, as Compute of the CPU. Each report calls bytes, possibly from several goroutines at once.
+// Plumbing, for authors of ops, see [NativeOp].
 func RegisterScratchMemory(bytes func() int64) {
 	memory.mu.Lock()
 	defer memory.mu.Unlock()
@@ -159,8 +159,8 @@ func (t *memoryTable) uses() []memoryUse {
 	return all
 }
 
-// FreeOSMemory collects what Go has dropped, and gives as much free memory of Go and of C back to the system as these
-// can. It takes some milliseconds and more. C: malloc_trim.
+// FreeOSMemory collects Go's garbage, and returns as much free memory of Go and C as possible to
+// the system. It takes milliseconds or longer. C: malloc_trim.
 func FreeOSMemory() {
 	debug.FreeOSMemory()
 	C.goggml_trim()

@@ -11,23 +11,21 @@ import (
 	"time"
 )
 
-// A NodeTime is how long the computation of one node took.
+// A NodeTime is the computation time of one node.
 type NodeTime struct {
 	Tensor  *Tensor
-	Op      string // as [Tensor.Op] names it
+	Op      string // name from [Tensor.Op]
 	Backend *Backend
 	Time    time.Duration
 }
 
-// A Profile reports which nodes of a graph take the time, in the order of their
-// computation.
+// A Profile lists the computation times of a graph's nodes in order of computation.
 type Profile []NodeTime
 
-// Profile computes the graph, which Allocate has allocated, node by node, and
-// returns how long each took. A node alone takes some microseconds longer than
-// in a [Scheduler.Compute], and copies between devices are left out. It
-// suspends the functions of SetEvalCallback.
-// C: ggml_backend_sched_set_eval_callback.
+// Profile computes the graph, allocated by Allocate, node by node, and returns the time of each
+// node. Each node takes some microseconds longer than in [Scheduler.Compute], and copies between
+// devices are not included. It suspends the functions of SetEvalCallback. C:
+// ggml_backend_sched_set_eval_callback.
 func (s *Scheduler) Profile(ctx context.Context, g *Graph) (Profile, error) {
 	s = made(s)
 	var p Profile
@@ -51,7 +49,7 @@ func (s *Scheduler) Profile(ctx context.Context, g *Graph) (Profile, error) {
 	return p, err
 }
 
-// Total is the time of all nodes.
+// Total returns the sum of the times.
 func (p Profile) Total() time.Duration {
 	var total time.Duration
 	for _, n := range p {
@@ -60,12 +58,12 @@ func (p Profile) Total() time.Duration {
 	return total
 }
 
-// Slowest lists the nodes by time, the slowest first.
+// Slowest returns the nodes sorted by time, the slowest first.
 func (p Profile) Slowest() Profile {
 	return slices.SortedStableFunc(slices.Values(p), func(a, b NodeTime) int { return cmp.Compare(b.Time, a.Time) })
 }
 
-// An OpTime sums up the nodes of one op on one backend.
+// An OpTime is the total time of one op on one backend.
 type OpTime struct {
 	Op      string
 	Backend *Backend
@@ -73,7 +71,7 @@ type OpTime struct {
 	Time    time.Duration
 }
 
-// ByOp sums up the nodes of each op on each backend, the slowest op first.
+// ByOp sums the times by op and backend, the slowest first.
 func (p Profile) ByOp() []OpTime {
 	type key struct {
 		op      string
@@ -89,7 +87,7 @@ func (p Profile) ByOp() []OpTime {
 	})
 }
 
-// String is a table of ByOp.
+// String returns a table of ByOp.
 func (p Profile) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -7,26 +7,25 @@ import (
 	"strings"
 )
 
-// A GraphSummary counts what is in a graph; see [Graph.Summary].
+// A GraphSummary counts the nodes and FLOPs of a graph; see [Graph.Summary].
 type GraphSummary struct {
-	Nodes  int         // tensors that are computed
-	Leaves int         // tensors that are read
+	Nodes  int         // computed tensors
+	Leaves int         // tensors that are only read
 	FLOPs  float64     // floating-point operations of one compute, an estimate
-	Ops    []OpSummary // those with the most FLOPs first, then by count and name
+	Ops    []OpSummary // sorted by FLOPs, highest first, then by count and name
 }
 
 // An OpSummary counts the nodes of one op.
 type OpSummary struct {
 	Op    string  // see [Tensor.Op]
-	Count int     // nodes
-	FLOPs float64 // of all of them, an estimate
+	Count int     // number of nodes
+	FLOPs float64 // of all these nodes, an estimate
 }
 
-// Summary counts the ops of the graph. The FLOPs are an estimate: exact for
-// matrix products and attention (a product and a sum are two), what a [NativeOp]
-// says of itself, one for each element of the result for other ops, and none for
-// views and copies. It is
-// empty when a context that the graph needs is closed.
+// Summary counts the ops of the graph. The FLOPs are an estimate: exact for matrix products and
+// attention (a multiplication and an addition are two), as a [NativeOp] declares, none for views
+// and copies, and one per element of the result for other ops. It is empty if a context that the
+// graph needs is closed.
 func (g *Graph) Summary() GraphSummary {
 	nodes, leaves := g.contents()
 	s := GraphSummary{Nodes: len(nodes), Leaves: len(leaves)}
@@ -76,7 +75,7 @@ func estimateFLOPs(op string, t *Tensor) float64 {
 	return elements
 }
 
-// String gives the summary as a table, an op on each line.
+// String returns the summary as a table, one op per line.
 func (s GraphSummary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d nodes, %d leaves, %s\n", s.Nodes, s.Leaves, metric(s.FLOPs, "FLOP"))
@@ -90,7 +89,7 @@ func (s GraphSummary) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// metric gives a number with three digits and the prefix of its magnitude.
+// metric formats a number with three digits and a metric prefix.
 func metric(x float64, unit string) string {
 	prefixes := []string{"", "k", "M", "G", "T", "P", "E"}
 	i := 0

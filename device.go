@@ -24,7 +24,7 @@ const (
 	MetaDevice    DeviceType = C.GGML_BACKEND_DEVICE_TYPE_META  // several devices as one
 )
 
-// String names the kind.
+// String returns the name of the kind.
 func (t DeviceType) String() string {
 	switch t {
 	case CPU:
@@ -41,11 +41,11 @@ func (t DeviceType) String() string {
 	return fmt.Sprintf("DeviceType(%d)", int(t))
 }
 
-// A Device computes and has memory. It stays valid for the life of the
-// process, and is safe for concurrent use. C: ggml_backend_dev_t.
+// A Device computes and has memory. It stays valid for the life of the process, and is safe for
+// concurrent use. C: ggml_backend_dev_t.
 type Device struct{ d C.ggml_backend_dev_t }
 
-// isZero reports whether it is no device: nil, or a zero value.
+// isZero reports whether d is nil or a zero value.
 func (d *Device) isZero() bool { return d == nil || d.d == nil }
 
 // Devices lists the devices of all loaded backends.
@@ -66,8 +66,8 @@ func Devices() ([]*Device, error) {
 	return devices, nil
 }
 
-// DeviceByName finds a device, "CPU" or "CUDA0" for example; the error lists
-// the names there are. C: ggml_backend_dev_by_name.
+// DeviceByName returns the device with a name such as "CPU" or "CUDA0"; the error lists all names.
+// C: ggml_backend_dev_by_name.
 func DeviceByName(name string) (*Device, error) {
 	devices, err := Devices()
 	if err != nil {
@@ -83,8 +83,7 @@ func DeviceByName(name string) (*Device, error) {
 	return nil, fmt.Errorf("ggml: device %q: %w; the devices are %s", name, ErrNotLoaded, strings.Join(names, ", "))
 }
 
-// DeviceByType finds the first device of a kind.
-// C: ggml_backend_dev_by_type.
+// DeviceByType returns the first device of a kind. C: ggml_backend_dev_by_type.
 func DeviceByType(t DeviceType) (*Device, error) {
 	devices, err := Devices()
 	if err != nil {
@@ -98,7 +97,7 @@ func DeviceByType(t DeviceType) (*Device, error) {
 	return nil, fmt.Errorf("ggml: no device of kind %v: %w%s", t, ErrNotLoaded, unloadedHint())
 }
 
-// Name names the device. C: ggml_backend_dev_name.
+// Name returns the name of the device. C: ggml_backend_dev_name.
 func (d *Device) Name() string {
 	if d.isZero() {
 		return ""
@@ -130,7 +129,7 @@ func (d *Device) Registry() *Registry {
 	return &Registry{C.ggml_backend_dev_backend_reg(d.d)}
 }
 
-// BufferType is the device's own memory. C: ggml_backend_dev_buffer_type.
+// BufferType returns the device's own memory. C: ggml_backend_dev_buffer_type.
 func (d *Device) BufferType() *BufferType {
 	if d.isZero() {
 		return nil
@@ -141,8 +140,8 @@ func (d *Device) BufferType() *BufferType {
 	return &BufferType{C.ggml_backend_dev_buffer_type(d.d)}
 }
 
-// HostBufferType finds system memory from which the device copies fast; not
-// every device has some. C: ggml_backend_dev_host_buffer_type.
+// HostBufferType returns system memory from which the device copies fast, if the device has such
+// memory. C: ggml_backend_dev_host_buffer_type.
 func (d *Device) HostBufferType() (*BufferType, bool) {
 	if d.isZero() {
 		return nil, false
@@ -157,7 +156,7 @@ func (d *Device) HostBufferType() (*BufferType, bool) {
 type DeviceProperties struct {
 	Name, Description string
 	Type              DeviceType
-	ID                string // PCI bus id in lower case; "" when unknown
+	ID                string // PCI bus id in lower case; "" if unknown
 	MemoryFree        int64  // bytes
 	MemoryTotal       int64  // bytes
 	Async             bool   // computes and copies asynchronously
@@ -166,8 +165,8 @@ type DeviceProperties struct {
 	Events            bool   // has events
 }
 
-// Properties describes the device: by its kind alone when it is lost.
-// C: ggml_backend_dev_get_props.
+// Properties returns the properties of the device; only its kind if the device is lost. C:
+// ggml_backend_dev_get_props.
 func (d *Device) Properties() DeviceProperties {
 	if d.isZero() {
 		return DeviceProperties{Type: d.Type()}
@@ -185,7 +184,7 @@ func (d *Device) Properties() DeviceProperties {
 		Description:    rpcrelay.DisplayName(strings.TrimSpace(C.GoString(p.description))),
 		Type:           DeviceType(p._type),
 		ID:             id,
-		MemoryFree:     int64(min(p.memory_free, math.MaxInt64)), // a server may say anything
+		MemoryFree:     int64(min(p.memory_free, math.MaxInt64)), // a server may report any number
 		MemoryTotal:    int64(min(p.memory_total, math.MaxInt64)),
 		Async:          bool(p.caps.async),
 		HostBuffer:     bool(p.caps.host_buffer),
@@ -211,33 +210,32 @@ func init() {
 	}
 }
 
-// SupportsOp reports whether the device computes the tensor's op on its types
-// and shapes: what it says itself, but for what is known to end the process.
-// C: ggml_backend_dev_supports_op, ggml_backend_supports_op.
+// SupportsOp reports whether the device computes the tensor's op for its types and shapes. It
+// returns the device's own answer, except for ops known to end the process. C:
+// ggml_backend_dev_supports_op, ggml_backend_supports_op.
 func (d *Device) SupportsOp(t *Tensor) bool {
 	var yes bool
 	t.withRefs(func() { yes = !d.isZero() && bool(C.goggml_supports(d.d, t.t)) })
 	return yes
 }
 
-// SupportsBufferType reports whether the device computes on tensors that lie in
-// such memory. C: ggml_backend_dev_supports_buft, ggml_backend_supports_buft.
+// SupportsBufferType reports whether the device computes on tensors in such memory. C:
+// ggml_backend_dev_supports_buft, ggml_backend_supports_buft.
 func (d *Device) SupportsBufferType(bt *BufferType) bool {
 	return !d.isZero() && !bt.isZero() && bool(C.ggml_backend_dev_supports_buft(d.d, bt.b))
 }
 
-// OffloadsOp reports whether the device would compute the tensor's op although
-// its weights lie in system memory and have to be copied, as it does with large
-// batches. Plumbing: programs rarely need it. C: ggml_backend_dev_offload_op,
-// ggml_backend_offload_op.
+// OffloadsOp reports whether the device would compute the tensor's op even if its weights lie in
+// system memory and have to be copied, as for large batches. Plumbing: programs rarely need it. C:
+// ggml_backend_dev_offload_op, ggml_backend_offload_op.
 func (d *Device) OffloadsOp(t *Tensor) bool {
 	var yes bool
 	t.withRefs(func() { yes = !d.isZero() && bool(C.ggml_backend_dev_offload_op(d.d, t.t)) })
 	return yes
 }
 
-// NewBackendByName opens the device of that name, see [DeviceByName].
-// C: ggml_backend_init_by_name.
+// NewBackendByName opens the device with that name, see [DeviceByName]. C:
+// ggml_backend_init_by_name.
 func NewBackendByName(name string) (*Backend, error) {
 	d, err := DeviceByName(name)
 	if err != nil {

@@ -9,24 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// A TensorSplitAxis says how a tensor is spread over the devices of a meta device.
-// C: enum ggml_backend_meta_split_axis.
+// A TensorSplitAxis selects how a tensor is spread over the devices of a meta device. C: enum
+// ggml_backend_meta_split_axis.
 type TensorSplitAxis int
 
 // The ways to spread a tensor. TensorSplitNone and TensorSplitUnknown are plumbing: ggml
 // uses them itself.
 const (
-	TensorSplitAxis0    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_0 // each device has a part of dimension 0
+	TensorSplitAxis0    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_0 // each device has a range of dimension 0
 	TensorSplitAxis1    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_1
 	TensorSplitAxis2    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_2
 	TensorSplitAxis3    TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_3
-	TensorSplitMirrored TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_MIRRORED // each device has all of it
-	TensorSplitPartial  TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_PARTIAL  // the tensor is the sum of what the devices have
+	TensorSplitMirrored TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_MIRRORED // each device has the whole tensor
+	TensorSplitPartial  TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_PARTIAL  // the tensor is the sum of the devices' tensors
 	TensorSplitNone     TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_NONE
 	TensorSplitUnknown  TensorSplitAxis = C.GGML_BACKEND_SPLIT_AXIS_UNKNOWN
 )
 
-// String names the way. C: ggml_backend_meta_split_axis_name.
+// String returns the name of the axis. C: ggml_backend_meta_split_axis_name.
 func (a TensorSplitAxis) String() string {
 	r := C.goggml_split_axis_name(C.int(a))
 	if guardError(r.error) != nil || r.value == nil {
@@ -35,24 +35,23 @@ func (a TensorSplitAxis) String() string {
 	return C.GoString((*C.char)(r.value))
 }
 
-// A TensorSplit says how a tensor is spread over the devices of a meta device.
-// C: struct ggml_backend_meta_split_state.
+// A TensorSplit describes how a tensor is spread over the devices of a meta device. C: struct
+// ggml_backend_meta_split_state.
 type TensorSplit struct {
 	Axis     TensorSplitAxis      // TensorSplitAxis0 to TensorSplitAxis3, or TensorSplitMirrored
-	Segments []TensorSplitSegment // with TensorSplitAxis0 to TensorSplitAxis3: they follow each other along the axis
+	Segments []TensorSplitSegment // with TensorSplitAxis0 to TensorSplitAxis3: consecutive along the axis
 }
 
-// A TensorSplitSegment is a part of a tensor that is spread over the devices by
-// itself; most tensors have one. One that holds several weights has a segment
-// for each.
+// A TensorSplitSegment is a range of a tensor that is spread over the devices by itself. Most
+// tensors have one segment; a tensor that holds several weights has one for each.
 type TensorSplitSegment struct {
-	Sizes  []int64 // of each device's part along the axis
-	Repeat int     // how often it comes in a row; 0 stands for 1
+	Sizes  []int64 // size of each device's part along the axis
+	Repeat int     // number of repetitions in a row; 0 means 1
 }
 
-// SplitTensorEvenly spreads a tensor along one of its dimensions, in parts that are
-// multiples of unit elements and as equal as that allows. There are 1 to 16
-// devices; for others, or no tensor, there are no parts.
+// SplitTensorEvenly splits a tensor along one of its dimensions into parts that are multiples of
+// unit elements and as equal as possible. The number of devices is 1 to 16; for other numbers, or a
+// nil tensor, the split has no parts.
 func SplitTensorEvenly(t *Tensor, axis TensorSplitAxis, unit int64, devices int) TensorSplit {
 	if t.ptr() == nil || devices < 1 || devices > C.GGML_BACKEND_META_MAX_DEVICES {
 		return TensorSplit{Axis: axis}
@@ -80,26 +79,23 @@ type metaDevice struct {
 }
 
 var metaDevices struct {
-	sync.Mutex // held while one is made, which ggml cannot do twice at once
+	sync.Mutex // held while a meta device is made: ggml cannot make two at once
 	list       []*metaDevice
 	byDevice   sync.Map // C.ggml_backend_dev_t → *metaDevice
 	some       atomic.Bool
 }
 
-// NewMetaDevice makes one device of several, which compute a graph together:
-// split says how a weight is spread over them, and ggml spreads the
-// results of the ops to match, and adds up what is a sum over all devices. Of
-// two products in a row, for instance, the first weight is split along
-// dimension 1 (each device has some outputs), the second along dimension 0
-// (each has some inputs), and only the last result is exchanged. The same
-// devices can be computed with by themselves, too.
+// NewMetaDevice makes one device of several, which compute a graph together. split returns how a
+// weight is spread over them; ggml spreads the results of ops to match, and sums partial results
+// over all devices. For two products in a row, for example, split the first weight along dimension
+// 1 (each device has some outputs) and the second along dimension 0 (each has some inputs): only
+// the last result is then exchanged. The devices remain usable by themselves.
 //
-// ggml calls split several times for each tensor that is allocated in
-// the device's memory, from any goroutine; always it returns the same. A split
-// that does not fit the tensor, or a panic, is the error of what called it.
-// A result that is a sum over the devices can be read only after another op,
-// [Context.Scale] by 1 for example. Make meta devices before computing with
-// one. C: ggml_backend_meta_device.
+// ggml calls split several times for each tensor allocated in the device's memory, from any
+// goroutine; split must always return the same result. If a split does not fit the tensor, or split
+// panics, the calling function returns that as its error. A result that is a sum over the devices
+// can be read only after another op, for example [Context.Scale] by 1. Make meta devices before
+// computing with one. C: ggml_backend_meta_device.
 func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (*Device, error) {
 	if split == nil || len(devices) == 0 || len(devices) > C.GGML_BACKEND_META_MAX_DEVICES {
 		return nil, fmt.Errorf("ggml: a meta device takes a function and 1 to %d devices", C.GGML_BACKEND_META_MAX_DEVICES)
@@ -128,7 +124,7 @@ func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (
 	return d, nil
 }
 
-// metaOf returns the record of a device; nil if it is no meta device.
+// metaOf returns the record of a device, or nil if it is no meta device.
 func metaOf(d C.ggml_backend_dev_t) *metaDevice {
 	if !metaDevices.some.Load() {
 		return nil
@@ -145,7 +141,7 @@ func goggmlSplit(id C.uintptr_t, t *C.struct_ggml_tensor, s *C.goggml_split) {
 	metaDevices.Unlock()
 	s.axis = C.enum_ggml_backend_meta_split_axis(TensorSplitMirrored)
 	s.n_segments, s.nr[0] = 1, 1
-	c := NewContext() // the tensor may be one that the package does not know
+	c := NewContext() // the package may not know the tensor
 	defer c.Close()
 	tensor := newTensor(c, t)
 	err := protect(func() error {
@@ -162,7 +158,7 @@ func goggmlSplit(id C.uintptr_t, t *C.struct_ggml_tensor, s *C.goggml_split) {
 	}
 }
 
-// check reports why the split does not fit the tensor.
+// check returns why the split does not fit the tensor, or nil.
 func (s TensorSplit) check(t *Tensor, devices int) error {
 	if s.Axis == TensorSplitMirrored && s.Segments == nil {
 		return nil

@@ -15,25 +15,25 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// installHints says how to install what no plugin for GPUs provides.
+// installHints explains how to get devices that no GPU plugin provides.
 var installHints = map[string]string{
 	"CPU":  "run scripts/vendor, or install your system's ggml package",
 	"BLAS": "apt-get install libggml0-backend-blas libopenblas0",
 	"RPC":  "apt-get install libggml0-backend-rpc",
 }
 
-// gpuPlugins are the plugins for GPUs, by the name of their registry.
+// gpuPlugins lists the plugins for GPUs by the name of their registry.
 var gpuPlugins = map[string]struct {
-	name   string // in the names of its file and its package
-	driver string // what it needs besides
+	name   string // part of its file name and its package name
+	driver string // driver that it needs
 }{
 	"CUDA":   {"cuda", "it needs an NVIDIA GPU with its driver: nvidia-smi lists them"},
 	"Vulkan": {"vulkan", "it needs a GPU whose driver has Vulkan: vulkaninfo --summary lists them; GGML_VK_VISIBLE_DEVICES=0 takes what is no GPU too"},
 	"MTL":    {"metal", "it needs one of Apple's GPUs"},
 }
 
-// notLoaded returns an error with what the machine lacks for devices of a backend, and how to get
-// it.
+// notLoaded returns an error that names what the machine lacks for devices of a backend, and how to
+// get it.
 func notLoaded(name string) error {
 	return fmt.Errorf("ggml: %s %w: %s", name, ErrNotLoaded, missing(name))
 }
@@ -69,7 +69,7 @@ func missing(name string) string {
 	return "ggml has no plugin for it; " + getPlugin(plugin.name)
 }
 
-// getPlugin is how to get a plugin for GPUs, by where the ggml is from.
+// getPlugin explains how to get a GPU plugin, depending on where ggml comes from.
 func getPlugin(name string) string {
 	note, _ := upstream.ReadFile("ggml/UPSTREAM.installed")
 	if runtime.GOOS == "darwin" {
@@ -77,7 +77,7 @@ func getPlugin(name string) string {
 	}
 	vendored, system := "run scripts/vendor --gpu "+name, "install it (Debian, Ubuntu: apt-get install libggml0-backend-"+name+")"
 	switch fields := strings.Fields(string(note)); {
-	case len(fields) < 2: // of a module elsewhere than in a clone
+	case len(fields) < 2: // the module is not a clone
 		return vendored + " in the clone that has ggml, or " + system
 	case fields[1] == "system":
 		return system
@@ -85,8 +85,9 @@ func getPlugin(name string) string {
 	return vendored
 }
 
-// UnusedGPU says, in one line, which GPU the system has a driver for while ggml finds no GPU at all, and how to
-// get the plugin; "" on other machines. It is for programs that compute on the CPU because nobody has said where.
+// UnusedGPU returns a line about a GPU that the system has a driver for and ggml does not find, and
+// how to get the plugin. It returns "" if ggml finds any GPU, or the system has no driver. It is
+// for programs that compute on the CPU by default.
 func UnusedGPU() string {
 	devices, err := Devices()
 	if err != nil || onlyCPU {

@@ -21,22 +21,22 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// registryLock guards ggml's list of backends and devices, and what of it Unload
-// has removed: unlisted, devices that ggml still lists, and takenOff.
+// registryLock guards ggml's list of backends and devices, and the removals by Unload: unlisted
+// holds devices that ggml still lists.
 var (
 	registryLock sync.RWMutex
 	unlisted     = map[C.ggml_backend_dev_t]bool{}
-	takenOff     = map[string]bool{} // backends by name
+	takenOff     = map[string]bool{} // removed backends by name
 )
 
-// isTakenOff reports whether Unload has taken a backend off the list.
+// isTakenOff reports whether Unload has removed a backend from the list.
 func isTakenOff(name string) bool {
 	registryLock.RLock()
 	defer registryLock.RUnlock()
 	return takenOff[name]
 }
 
-// lockRegistry locks the list, and keeps messages until it is unlocked.
+// lockRegistry locks the list, and holds back log messages until it is unlocked.
 func lockRegistry() (unlock func()) {
 	release := heldLog.hold()
 	registryLock.Lock()
@@ -49,10 +49,10 @@ func lockRegistry() (unlock func()) {
 var (
 	loadOnce = sync.OnceValue(loadBackends)
 	loaded   atomic.Bool // loadOnce has returned
-	unloaded atomic.Bool // Unload has taken something off since
+	unloaded atomic.Bool // Unload has removed a backend since
 )
 
-// unloadedHint returns what to do about a missing backend.
+// unloadedHint returns the remedy for an unloaded backend.
 func unloadedHint() string {
 	if unloaded.Load() {
 		return "; LoadBackends lists again what Unload has taken off"
@@ -60,11 +60,11 @@ func unloadedHint() string {
 	return ""
 }
 
-// LoadBackends loads the plugins that are installed: the CPU plugin that suits the processor best,
-// and every other one that finds its device. Whatever needs them calls it; calling it early shows
+// LoadBackends loads the installed plugins: the CPU plugin that suits the processor best, and every
+// other plugin that finds its device. Functions that need plugins call it; calling it early shows
 // errors early. It searches the folder in GGML_BACKEND_PATH, the plugin folder of the C library in
-// use, and the program's own folder. What [Registry.Unload] has taken off is loaded again only by
-// calling it.
+// use, and the program's own folder. Plugins removed by [Registry.Unload] come back only if the
+// program calls it.
 //
 // It is safe for concurrent use. C: ggml_backend_load_all.
 func LoadBackends() error {
@@ -81,10 +81,10 @@ func LoadBackends() error {
 	return err
 }
 
-// loadPlugins is LoadBackends at the first call.
+// loadPlugins loads the plugins at the first call of LoadBackends.
 func loadPlugins() error {
 	if !loaded.Load() {
-		defer heldLog.hold()() // a handler may get here, too
+		defer heldLog.hold()() // a log handler may get here, too
 	}
 	err := loadOnce()
 	loaded.Store(true)
@@ -95,7 +95,7 @@ func loadBackends() error {
 	if err := checkVersion(Version()); err != nil {
 		return err
 	}
-	// ggml's BLAS backend loads a library that hangs without address space.
+	// ggml's BLAS backend loads a library that hangs if address space is short.
 	if err := computethread.CheckAddressSpace(); err != nil {
 		return fmt.Errorf("ggml: plugins cannot be loaded: %w", err)
 	}
@@ -116,7 +116,7 @@ func loadBackends() error {
 		ErrNotLoaded, strings.Join(folders, ", "), installHints["CPU"])
 }
 
-// openable tries to open as many files as the loading of a plugin does at once.
+// openable tries to open as many files as loading a plugin opens at once.
 func openable() error {
 	for range 3 {
 		f, err := os.Open(os.DevNull)
@@ -128,9 +128,9 @@ func openable() error {
 	return nil
 }
 
-// LoadBackendsFrom loads the plugins of one folder, of each kind the one that
-// suits this machine best; [LoadBackends] does so with the usual folders. It
-// is safe for concurrent use. C: ggml_backend_load_all_from_path.
+// LoadBackendsFrom loads the plugins of one folder, for each kind the plugin that suits this
+// machine best; [LoadBackends] does so for the usual folders. It is safe for concurrent use. C:
+// ggml_backend_load_all_from_path.
 func LoadBackendsFrom(folder string) error {
 	if info, err := os.Stat(folder); err != nil {
 		return fmt.Errorf("ggml: loading backends: %w", err)
@@ -192,14 +192,13 @@ func LoadBackend(path string) (*Registry, error) {
 // the life of the process. C: ggml_backend_reg_t.
 type Registry struct{ r C.ggml_backend_reg_t }
 
-// isZero reports whether it is no backend: nil, a zero value, or the registry of a meta device.
+// isZero reports whether r is nil, a zero value, or the registry of a meta device.
 func (r *Registry) isZero() bool { return r == nil || r.r == nil }
 
-// Unload removes the backend and its devices from [Registries] and [Devices]. The
-// plugin's code stays in memory: a [Device] that the program has, and all that
-// was made of it, stays valid. [LoadBackends], [LoadBackendsFrom] and
-// [LoadBackend] list it again.
-// C: ggml_backend_unload.
+// Unload removes the backend and its devices from [Registries] and [Devices]. The plugin's code
+// stays in memory: a [Device] that the program has, and all objects made of it, stay valid.
+// [LoadBackends], [LoadBackendsFrom] and [LoadBackend] list the backend again. C:
+// ggml_backend_unload.
 func (r *Registry) Unload() error {
 	if r.isZero() {
 		return fmt.Errorf("ggml: unload: %w; that of a meta device stays", ErrZeroValue)
@@ -211,7 +210,7 @@ func (r *Registry) Unload() error {
 			continue
 		}
 		for _, d := range r.Devices() {
-			if d.Registry().r != r.r { // the device of a server, which ggml does not unlist
+			if d.Registry().r != r.r { // a server's device, which ggml cannot unlist
 				unlisted[d.d] = true
 			}
 		}
@@ -233,7 +232,7 @@ func Registries() iter.Seq[*Registry] {
 	}
 }
 
-// registries is Registries once the plugins are loaded.
+// registries is Registries after the plugins are loaded.
 func registries() iter.Seq[*Registry] {
 	return func(yield func(*Registry) bool) {
 		registryLock.RLock()
@@ -253,8 +252,8 @@ func registries() iter.Seq[*Registry] {
 	}
 }
 
-// RegistryByName finds a loaded backend, "CPU" or "RPC" for example; the error
-// lists the names there are. C: ggml_backend_reg_by_name.
+// RegistryByName returns a loaded backend by its name, for example "CPU" or "RPC"; the error lists
+// all names. C: ggml_backend_reg_by_name.
 func RegistryByName(name string) (*Registry, error) {
 	if err := loadPlugins(); err != nil {
 		return nil, err
@@ -269,7 +268,8 @@ func RegistryByName(name string) (*Registry, error) {
 	return nil, fmt.Errorf("ggml: backend %q: %w; the backends are %s", name, ErrNotLoaded, strings.Join(names, ", "))
 }
 
-// Name names the backend, "CPU" for example; "" for a meta device. C: ggml_backend_reg_name.
+// Name returns the name of the backend, for example "CPU"; "" for a meta device. C:
+// ggml_backend_reg_name.
 func (r *Registry) Name() string {
 	if r.isZero() {
 		return ""
@@ -290,7 +290,7 @@ func (r *Registry) Devices() []*Device {
 	return devices
 }
 
-// backendDevices lists the devices of the backend with that name.
+// backendDevices lists the devices of the named backend.
 func backendDevices(name string) ([]*Device, error) {
 	if err := loadPlugins(); err != nil {
 		return nil, err
@@ -298,7 +298,7 @@ func backendDevices(name string) ([]*Device, error) {
 	return registryDevices(name)
 }
 
-// registryDevices is backendDevices once the plugins are loaded.
+// registryDevices is backendDevices after the plugins are loaded.
 func registryDevices(name string) ([]*Device, error) {
 	for r := range registries() {
 		if r.Name() != name {
@@ -322,7 +322,7 @@ func newNumberedBackend(name string, device int) (*Backend, error) {
 	return devices[device].NewBackend()
 }
 
-// required are the backends that build tags demand, by tag; onlyCPU is the tag cpu.
+// required lists the backends that build tags require, by tag; onlyCPU is set by the tag cpu.
 var (
 	required = map[string]string{}
 	onlyCPU  bool
@@ -339,10 +339,9 @@ func checkBuildTags(required map[string]string) error {
 	return nil
 }
 
-// Symbol is the address of a function or variable that the plugin exports, for C code such as a
-// [NativeOp]; nil if there is none by that name. It is valid until [Registry.Unload]. Plumbing:
-// programs rarely need it.
-// C: ggml_backend_reg_get_proc_address, else dlsym.
+// Symbol returns the address of a function or variable that the plugin exports, for C code such as
+// a [NativeOp]; nil if there is no such symbol. The address is valid until [Registry.Unload].
+// Plumbing: programs rarely need it. C: ggml_backend_reg_get_proc_address, else dlsym.
 func (r *Registry) Symbol(name string) unsafe.Pointer {
 	if r.isZero() {
 		return nil

@@ -19,26 +19,25 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// AddRPCServer connects to a server of package rpc, or one of ggml's own, at a
-// host and a port, and returns the backend of its devices, "RPC0" and so on,
-// which [Devices] lists from now on. Of the same server it returns the same.
-// All that the Go API does with a device works over the network: a device has
-// its memory, buffer type, backends, asynchronous copies and events. It says
-// that it supports every op, and ends the server when it does not; the op's own
-// checks hold for a server with a CPU.
+// AddRPCServer connects to a server of package rpc, or to ggml's own server, at "host:port". It
+// returns the backend of the server's devices, "RPC0" and so on, which [Devices] lists from now on.
+// The same endpoint returns the same backend. The devices have memory, buffer types, backends,
+// asynchronous copies and events like local ones. A device claims to support every op, and an
+// unsupported op ends the server; this package's checks of ops are those for a server with a CPU.
 //
-// A server of package rpc has several clients at once; one of ggml's own has one, from when the first object of one of its
-// devices is made until the last is closed. There is no encryption and no
+// A server of package rpc serves several clients at once. ggml's own server serves one client, from
+// the first object made of its devices until the last is closed. There is no encryption and no
 // password.
 //
-// When a server dies, the network fails, or a minute passes without an answer, what is being done and all that is
-// done later with its devices fails with [ErrDisconnected]. While a graph is computed an answer may take any time, as long
-// as the server lives, which it shows on a second connection; of ggml's own server, which has none, nobody knows. For that
-// the data pass through this process once more, and a port on loopback.
+// If a server dies, the network fails, or an answer takes more than a minute, the current and all
+// later uses of its devices fail with [ErrDisconnected]. The answer to a graph may take longer, as
+// long as the server shows on a second connection that it lives; ggml's own server has no such
+// connection, so its failure goes unnoticed. For this check, data passes through a relay in this
+// process and a port on loopback.
 //
-// A server computes a graph to its end. A Compute whose context ends returns, though: what uses its backend or graph next
-// waits for the server, for a minute at most.
-// C: ggml_backend_rpc_add_server, ggml_backend_rpc_reg, ggml_backend_register.
+// A server computes a graph to its end. Compute nevertheless returns when its context ends; the
+// next use of its backend or graph waits for the server, for a minute at most. C:
+// ggml_backend_rpc_add_server, ggml_backend_rpc_reg, ggml_backend_register.
 func AddRPCServer(endpoint string) (*Registry, error) {
 	host, port, err := net.SplitHostPort(endpoint)
 	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || n == 0 || host == "" {
@@ -69,7 +68,7 @@ var rpcServers = struct {
 	byEndpoint map[string]*Registry
 }{byEndpoint: map[string]*Registry{}}
 
-// forgetRPCServer makes AddRPCServer add the server anew.
+// forgetRPCServer makes AddRPCServer connect anew.
 func forgetRPCServer(r *Registry) {
 	rpcServers.Lock()
 	defer rpcServers.Unlock()
@@ -88,7 +87,7 @@ func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
 		err = errors.New("it has no devices")
 	}
 	if err == nil {
-		// ggml's client asks the server for the properties of a type once, now.
+		// ggml's client queries the properties of a type only once: now.
 		for _, d := range r.Devices() {
 			d.BufferType()
 		}
@@ -100,7 +99,7 @@ func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
 		err = fmt.Errorf("ggml: RPC server %s: %w", endpoint, err)
 	}
 	if err != nil {
-		if r.r == nil { // else ggml's client keeps the address
+		if r.r == nil { // otherwise ggml's client keeps the address
 			relay.Close()
 		}
 		return nil, err
@@ -110,11 +109,9 @@ func addRPCServer(rpc *Registry, endpoint string) (*Registry, error) {
 	return r, nil
 }
 
-// RPCDevices lists the devices of all servers that [AddRPCServer] has added.
-// Their [Device.Properties] have the memory that is free, [Device.BufferType]
-// says where data lies, and [Device.NewBackend] opens them.
-// C: ggml_backend_rpc_get_device_memory, ggml_backend_rpc_buffer_type,
-// ggml_backend_rpc_init.
+// RPCDevices lists the devices of all servers added by [AddRPCServer]. [Device.Properties] reports
+// a device's free memory, [Device.BufferType] returns its memory, and [Device.NewBackend] opens it.
+// C: ggml_backend_rpc_get_device_memory, ggml_backend_rpc_buffer_type, ggml_backend_rpc_init.
 func RPCDevices() ([]*Device, error) {
 	all, err := Devices()
 	if err != nil {
@@ -138,8 +135,8 @@ func (b *Backend) IsRPC() bool { return b != nil && b.device.isRPC() }
 
 func (d *Device) isRPC() bool { return strings.HasPrefix(d.Registry().Name(), "RPC") }
 
-// deviceErr returns why one of the devices, or a device that it is made of, has
-// failed; nil when none has.
+// deviceErr returns the failure of one of the devices, or of a device inside a meta device; nil if
+// none has failed.
 func deviceErr(devices ...C.ggml_backend_dev_t) error {
 	if !rpcrelay.InUse() && !metaDevices.some.Load() {
 		return nil
@@ -163,7 +160,7 @@ func deviceErr(devices ...C.ggml_backend_dev_t) error {
 	return nil
 }
 
-// wrapDeviceErr is deviceErr for an error that is not part of another one.
+// wrapDeviceErr is deviceErr for an error that stands alone.
 func wrapDeviceErr(devices ...C.ggml_backend_dev_t) error {
 	if err := deviceErr(devices...); err != nil {
 		return fmt.Errorf("ggml: %w", err)
@@ -171,7 +168,7 @@ func wrapDeviceErr(devices ...C.ggml_backend_dev_t) error {
 	return nil
 }
 
-// relayErr returns why the server of a relay is gone; nil when it is not.
+// relayErr returns why a relay's server is gone, or nil.
 func relayErr(r *rpcrelay.Relay) error {
 	if r == nil {
 		return nil
@@ -195,21 +192,22 @@ func (e *lostServer) Error() string {
 
 func (e *lostServer) Unwrap() []error { return []error{ErrDisconnected, e.cause} }
 
-// LostServer returns the server, for programs that report only it to their users.
+// LostServer returns the server's endpoint, for programs that show only it to their users.
 func (e *lostServer) LostServer() string { return e.endpoint }
 
-// An absentServer is why a server cannot be added: it is not gone, for it was not there.
+// An absentServer is the error of a server that cannot be added. Unlike a lostServer it never was
+// connected.
 type absentServer struct{ cause error }
 
 func (e absentServer) Error() string { return e.cause.Error() }
 
 func (e absentServer) Unwrap() []error { return []error{ErrDisconnected, e.cause} }
 
-// rpcComputing has a lock for each device of a server: the graph that ggml's
-// client remembers for a device is not safe for concurrent use.
+// rpcComputing has a lock for each device of a server: ggml's client caches a graph per device, and
+// the cache is not safe for concurrent use.
 var rpcComputing sync.Map // C.ggml_backend_dev_t → *sync.Mutex
 
-// lockDevices locks the devices of the backends, which are locked.
+// lockDevices locks the devices of the locked backends.
 func lockDevices(backends []*Backend) (unlock func()) {
 	var locked []*sync.Mutex
 	if rpcrelay.InUse() {
@@ -226,7 +224,7 @@ func lockDevices(backends []*Backend) (unlock func()) {
 	}
 }
 
-// sortedDevices lists the RPC devices of the backends, each once and always in the same order.
+// sortedDevices lists the RPC devices of the backends, each once and in a fixed order.
 func sortedDevices(backends []*Backend) []C.ggml_backend_dev_t {
 	var list []C.ggml_backend_dev_t
 	add := func(d C.ggml_backend_dev_t) {

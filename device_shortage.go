@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// shortage describes what was needed on devices that have less, as in "out of memory: 3.4 GiB are needed on CUDA0, which
-// has 1.2 GiB free of 8 GiB"; It names all devices if each seems to have enough, perhaps in pieces. It is "" if nothing is
-// known.
+// shortage describes an allocation that a device cannot hold, as in "out of memory: 3.4 GiB are
+// needed on CUDA0, which has 1.2 GiB free of 8 GiB". It names all devices if each seems to have
+// enough memory, which may be fragmented. It returns "" if nothing is known.
 func shortage(needs ...memoryUse) string {
 	var short, all []string
 	for _, n := range needs {
@@ -28,7 +28,7 @@ func shortage(needs ...memoryUse) string {
 		part := fmt.Sprintf("%s are needed on %s", byteCount(n.bytes), d.Name())
 		switch {
 		case p.MemoryTotal <= 0:
-		case p.Type == CPU: // ggml knows nothing of what is free there
+		case p.Type == CPU: // ggml does not know its free memory
 			part += ", which has " + byteCount(p.MemoryTotal)
 		default:
 			part += ", which has " + p.room()
@@ -47,12 +47,12 @@ func shortage(needs ...memoryUse) string {
 	return ": " + strings.Join(all, ", and ")
 }
 
-// room says how much memory of the device is free.
+// room describes the free memory of the device.
 func (p DeviceProperties) room() string {
 	return fmt.Sprintf("%s free of %s", byteCount(p.MemoryFree), byteCount(p.MemoryTotal))
 }
 
-// rooms reports the free memory of the backends' devices after a computation got none.
+// rooms describes the free memory of the backends' devices after a computation ran out of memory.
 func rooms(backends []*Backend) string {
 	var list []string
 	for _, b := range backends {

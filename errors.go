@@ -11,38 +11,37 @@ import (
 
 // Errors that callers test for with errors.Is.
 var (
-	// ErrClosed is the use of an object after its Close.
+	// ErrClosed reports the use of an object after its Close.
 	ErrClosed = errors.New("use of a closed object")
-	// ErrZeroValue is the use of nil, or of a zero value, like &Device{}, of a type whose
-	// values this package makes.
+	// ErrZeroValue reports the use of nil, or of a zero value such as &Device{}, of a type whose values only
+	// this package makes.
 	ErrZeroValue = errors.New("use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them")
-	// ErrBusy is the use, inside a [CustomFunc] or a callback of a computation, of
-	// something that the computation needs until its end.
+	// ErrBusy reports the use, inside a [CustomFunc] or a callback of a computation, of an object that
+	// the computation needs until its end.
 	ErrBusy = errors.New("deadlock: called from inside a computation that needs this until its end; use it after the computation")
-	// ErrNotLoaded is the use of a backend whose plugin is not installed. The
-	// error that wraps it says how to install it.
+	// ErrNotLoaded reports the use of a backend whose plugin is not installed. The error that wraps it says
+	// how to install it.
 	ErrNotLoaded = errors.New("backend is not loaded")
-	// ErrNotAllocated is the use of the data of a tensor that has no memory.
+	// ErrNotAllocated reports the use of the data of an unallocated tensor.
 	ErrNotAllocated = errors.New("tensor is not allocated")
-	// ErrOutOfMemory is an allocation that a device refused.
+	// ErrOutOfMemory reports that a device refused an allocation.
 	ErrOutOfMemory = errors.New("out of memory")
-	// ErrBroken is the use of a backend that failed inside a computation. Its
-	// threads may be stuck: close it, and start a new process.
+	// ErrBroken reports the use of a backend that failed inside a computation. Its threads may be stuck: close
+	// it, and start a new process.
 	ErrBroken = errors.New("backend is broken by an earlier failure")
-	// ErrDisconnected is the use of a device whose RPC server is gone, and with
-	// it the data there: close all that was made of its devices. Once that is
-	// done they can be used again, if the server is there again.
+	// ErrDisconnected reports the use of a device whose RPC server is gone, together with the data there.
+	// Close all objects made of its devices; they can then be used again if the server is back.
 	ErrDisconnected = errors.New("server is gone")
 )
 
 // An Operand describes a tensor in an [OpError].
 type Operand struct {
-	Name  string // name of the tensor, or the op that made it
+	Name  string // name of the tensor, or of the op that made it
 	Type  Type
 	Shape []int64 // [ne0, ne1, …], ne0 fastest, without trailing ones
 }
 
-// String gives the operand as "name type[ne0, ne1]".
+// String returns the operand as "name type[ne0, ne1]".
 func (o Operand) String() string {
 	var b strings.Builder
 	b.WriteString(o.Name)
@@ -59,14 +58,14 @@ func (o Operand) String() string {
 	return b.String()
 }
 
-// An OpError is a failed operation on tensors: while a graph is built, while
-// tensors are allocated, read or written, or before a graph is computed.
+// An OpError is a failed operation on tensors: while building a graph, while allocating, reading or
+// writing tensors, or before computing a graph.
 type OpError struct {
 	Op       string    // the op, as in C without the ggml_ prefix, or the function that was called: Write, Scheduler.Compute
-	Operands []Operand // the tensors it was given
+	Operands []Operand // its arguments
 	Reason   string    // what is wrong, and the remedy
 	Caller   string    // file:line of the call outside this package
-	Err      error     // the cause, when it is one of the errors above
+	Err      error     // the cause, if it is one of the errors above
 
 	namesCall bool // Op is the function that was called
 }
@@ -101,9 +100,9 @@ func (e *OpError) Unwrap() error {
 	return e.Err
 }
 
-// A useError is the use of an object that is closed, was never made, or computes.
+// A useError is the use of an object that is closed, invalid, or computing.
 type useError struct {
-	kind string // of the object, when it is closed
+	kind string // kind of the object, if it is closed
 	call call
 	err  error // ErrClosed, ErrZeroValue or ErrBusy
 }
@@ -117,7 +116,7 @@ func (e *useError) Error() string {
 
 func (e *useError) Unwrap() error { return e.err }
 
-// errNil is the cause of an error that names a nil value: it counts as ErrZeroValue.
+// errNil is the cause of an error that names a nil value; errors.Is matches it with ErrZeroValue.
 var errNil error = nilError{}
 
 type nilError struct{}
@@ -126,8 +125,7 @@ func (nilError) Error() string { return "operand is nil" }
 
 func (nilError) Is(target error) bool { return target == ErrZeroValue }
 
-// made is an object whose method is called, or a zero value in place of nil: nobody has made
-// either, and their methods give the same.
+// made returns x, or a zero value if x is nil: methods treat nil and zero values alike.
 func made[T any](x *T) *T {
 	if x == nil {
 		return new(T)
@@ -135,11 +133,11 @@ func made[T any](x *T) *T {
 	return x
 }
 
-// zeroError is the use of a nil pointer or a zero value where an object is wanted.
+// zeroError returns the error for a nil pointer or zero value.
 func zeroError() error { return &useError{call: outerCall(), err: ErrZeroValue} }
 
-// during gives a useError as the failure of a call with operands; other errors
-// stay as they are.
+// during turns a useError into the failure of a call with operands; it returns other errors
+// unchanged.
 func during(err error, operands ...Operand) error {
 	use, ok := err.(*useError)
 	if !ok {
@@ -152,22 +150,22 @@ func during(err error, operands ...Operand) error {
 	return use.call.failed(use.err, reason, operands...)
 }
 
-// callError is the failure of the call into this package.
+// callError returns the failure of the current call into this package.
 func callError(cause error, reason string, operands ...Operand) *OpError {
 	return outerCall().failed(cause, reason, operands...)
 }
 
-// failed is the failure of the call.
+// failed returns the failure of the call.
 func (c call) failed(cause error, reason string, operands ...Operand) *OpError {
 	return &OpError{Op: c.function, Operands: operands, Reason: reason, Caller: c.line, Err: cause, namesCall: true}
 }
 
-// A Status is how ggml ended a computation that failed: the cause in the
-// error of a Compute, for errors.Is. C: enum ggml_status.
+// A Status is the way ggml ended a failed computation. The error of a Compute wraps it, for
+// errors.Is. C: enum ggml_status.
 type Status int
 
-// The statuses. The error of a computation that was cancelled is the cause of
-// its context.Context instead, and no memory is [ErrOutOfMemory].
+// The statuses. The error of a cancelled computation is the cause of its context.Context instead,
+// and lack of memory is [ErrOutOfMemory].
 const (
 	StatusOutOfMemory Status = C.GGML_STATUS_ALLOC_FAILED
 	StatusFailed      Status = C.GGML_STATUS_FAILED

@@ -19,14 +19,14 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// ErrKeyNotFound is a key that a GGUF file does not have.
+// ErrKeyNotFound reports that a GGUF file does not have a key.
 var ErrKeyNotFound = errors.New("key not found")
 
-// A FileError is a file that cannot be read, is damaged, or cannot be written.
+// A FileError is the error of a file that cannot be read or written, or is damaged.
 type FileError struct {
 	Path   string
 	Reason string // what is wrong, and the remedy
-	Err    error  // the cause, when there is one
+	Err    error  // the cause, or nil
 }
 
 // Error names the file and the reason.
@@ -41,8 +41,8 @@ func (e *FileError) Unwrap() error {
 	return e.Err
 }
 
-// fileError describes what happened to a file. Of the system's errors only the
-// cause is told, for they name the file again.
+// fileError describes a failure of a file operation. It takes only the cause of a system error,
+// whose text names the file again.
 func fileError(path, doing string, err error) error {
 	var have *FileError
 	if errors.As(err, &have) {
@@ -60,45 +60,42 @@ func fileError(path, doing string, err error) error {
 	return &FileError{Path: path, Reason: reason, Err: err}
 }
 
-// A GGUF is the metadata of a GGUF file, or of a model that is split over
-// several: key-value pairs, and the names, types and shapes of tensors. The data
-// of the tensors stays in the file, or where [GGUF.AddTensor] found it, until
-// [GGUF.Load] or [GGUF.WriteFile] reads it.
+// A GGUF is the metadata of a GGUF file, or of a model split over several files: key-value pairs,
+// and the names, types and shapes of tensors. Tensor data stays in the file, or in the tensor given
+// to [GGUF.AddTensor], until [GGUF.Load] or [GGUF.WriteFile] reads it.
 //
-// An opened file can be changed and written to a file of another name, or the
-// same one. A closed GGUF seems empty. It is safe for concurrent use.
-// C: struct gguf_context.
+// An opened file can be changed and written to another file, or to the same one. A closed GGUF
+// appears empty. It is safe for concurrent use. C: struct gguf_context.
 type GGUF struct {
 	h    *handle
 	core *ggufCore
-	name string // of the file, for messages
+	name string // name of the file, for messages
 
 	mu    sync.Mutex
-	data  map[string]ggufData // of the tensors, by name
+	data  map[string]ggufData // source of each tensor's data, by name
 	exact map[string]any      // values whose strings C would cut at a NUL
 
-	parts []*ggufPart // the files, none for a new GGUF
+	parts []*ggufPart // the files; none for a new GGUF
 }
 
-// A ggufPart is a file that is open.
+// A ggufPart is an open file.
 type ggufPart struct {
 	name   string
 	reader io.ReaderAt
-	start  int64 // of the data in it
+	start  int64 // offset of the data section
 }
 
-// A ggufData is where the data of a tensor comes from: a function, or a place
-// in a file.
+// A ggufData is the source of a tensor's data: a function, or a range of a file.
 type ggufData struct {
 	write  func(w io.Writer) error
 	part   *ggufPart
 	offset int64 // in bytes from the start of the file
 }
 
-// ggufCore is the part that the handle frees.
+// ggufCore is the part of a GGUF that its handle frees.
 type ggufCore struct {
 	ctx   *C.struct_gguf_context
-	files []*os.File // that OpenGGUF opened
+	files []*os.File // opened by OpenGGUF
 }
 
 func (c *ggufCore) free() {
@@ -128,10 +125,9 @@ func NewGGUF() (*GGUF, error) {
 	return newGGUF("new GGUF", r.value), nil
 }
 
-// OpenGGUF reads the header of a file, or of all files of a split model, of which path is the
-// first. The GGUF shows a split model as one file. Every tensor lies within its file: one that is
-// cut short is refused, with a [FileError] that says so. The files stay open until Close.
-// C: gguf_init_from_callback, gguf_init_from_file.
+// OpenGGUF reads the header of a file, or of all files of a split model whose first file is path.
+// It presents a split model as one file. A file too short for its tensors is refused with a
+// [FileError]. The files stay open until Close. C: gguf_init_from_callback, gguf_init_from_file.
 func OpenGGUF(path string) (*GGUF, error) {
 	g, err := OpenGGUFPart(path)
 	if err != nil {
@@ -144,8 +140,8 @@ func OpenGGUF(path string) (*GGUF, error) {
 	return g, nil
 }
 
-// OpenGGUFPart is OpenGGUF of one file of a split model by itself: with the keys
-// and tensors that it has, to change and replace it. C: gguf_init_from_file.
+// OpenGGUFPart opens one file of a split model by itself, with its own keys and tensors, to change
+// and replace it. C: gguf_init_from_file.
 func OpenGGUFPart(path string) (*GGUF, error) {
 	file, info, err := filelink.Open(path)
 	if err != nil {
@@ -160,9 +156,9 @@ func OpenGGUFPart(path string) (*GGUF, error) {
 	return g, nil
 }
 
-// ReadGGUF reads the header of a file of size bytes; for a split model, only this file's. The
-// reader is used until Close, which does not close it.
-// C: gguf_init_from_callback, gguf_init_from_buffer.
+// ReadGGUF reads the header of a file of size bytes; for a split model, only the header of this
+// file. The reader is used until Close, which does not close it. C: gguf_init_from_callback,
+// gguf_init_from_buffer.
 func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
 	name := "GGUF data"
 	if r == nil {
@@ -196,8 +192,8 @@ func readGGUF(name string, r io.ReaderAt, size int64) (*GGUF, error) {
 	return g, nil
 }
 
-// Close frees the metadata, and closes the file that [OpenGGUF] opened.
-// Memory-mapped tensors stay. It never fails. C: gguf_free.
+// Close frees the metadata, and closes the files that [OpenGGUF] opened. Memory-mapped tensors stay
+// valid. It never fails. C: gguf_free.
 func (g *GGUF) Close() error {
 	if g != nil {
 		g.h.close()
@@ -205,13 +201,13 @@ func (g *GGUF) Close() error {
 	return nil
 }
 
-// Name is the path of the file, as it was opened.
+// Name returns the path with which the file was opened.
 func (g *GGUF) Name() string {
 	g = made(g)
 	return g.name
 }
 
-// with runs f with the C object, alone.
+// with runs f with the locked C object.
 func (g *GGUF) with(f func(ctx *C.struct_gguf_context) error) error {
 	if err := g.h.acquire(); err != nil {
 		return err
@@ -222,7 +218,7 @@ func (g *GGUF) with(f func(ctx *C.struct_gguf_context) error) error {
 	return f(g.core.ctx)
 }
 
-// number returns the result of f; 0 when closed.
+// number returns the result of f, or 0 if closed.
 func (g *GGUF) number(f func(ctx *C.struct_gguf_context) int64) int64 {
 	var n int64
 	_ = g.with(func(ctx *C.struct_gguf_context) error {
@@ -232,24 +228,22 @@ func (g *GGUF) number(f func(ctx *C.struct_gguf_context) int64) int64 {
 	return n
 }
 
-// Version is the version of the format; files are written with version 3.
-// C: gguf_get_version.
+// Version returns the version of the format; files are written with version 3. C: gguf_get_version.
 func (g *GGUF) Version() int {
 	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_version(ctx)) }))
 }
 
-// Alignment is the alignment in bytes of the data of tensors in the file. Set
-// it by the key "general.alignment" before adding tensors.
-// C: gguf_get_alignment.
+// Alignment returns the alignment in bytes of tensor data in the file. Set it by the key
+// "general.alignment" before adding tensors. C: gguf_get_alignment.
 func (g *GGUF) Alignment() int64 {
 	g = made(g)
 	return g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_alignment(ctx)) })
 }
 
-// DataOffset is where the data section starts, in bytes from the start of the
-// file: the file that was opened, or of a new GGUF and of a split model the file
-// to be written. C: gguf_get_data_offset, gguf_get_meta_size.
+// DataOffset returns the offset of the data section in bytes from the start of the file: the opened
+// file or, for a new GGUF and a split model, the file to write. C: gguf_get_data_offset,
+// gguf_get_meta_size.
 func (g *GGUF) DataOffset() int64 {
 	g = made(g)
 	return g.number(func(ctx *C.struct_gguf_context) int64 {
@@ -271,7 +265,7 @@ type GGUFTensor struct {
 	Size   int64   // bytes
 }
 
-// NumElements is the product of the sizes.
+// NumElements returns the product of the sizes.
 func (t GGUFTensor) NumElements() int64 {
 	n := int64(1)
 	for _, ne := range t.Shape {
@@ -280,11 +274,11 @@ func (t GGUFTensor) NumElements() int64 {
 	return n
 }
 
-// String describes the tensor: its name, type and shape.
+// String returns the name, type and shape of the tensor.
 func (t GGUFTensor) String() string { return Operand{t.Name, t.Type, t.Shape}.String() }
 
-// check demands a type and shape that ggml has, drops trailing ones
-// from the shape, and calculates the size.
+// check requires a type and shape valid in ggml, drops trailing ones from the shape, and computes
+// the size.
 func (t *GGUFTensor) check() error {
 	if !t.Type.IsValid() {
 		return fmt.Errorf("tensor %q has the unknown type %d", t.Name, int32(t.Type))
@@ -311,7 +305,7 @@ func (t *GGUFTensor) check() error {
 	return nil
 }
 
-// ne is the shape with all dimensions.
+// ne returns the shape with all dimensions.
 func (t GGUFTensor) ne() [MaxDims]int64 {
 	ne := [MaxDims]int64{1, 1, 1, 1}
 	copy(ne[:], t.Shape)
@@ -347,15 +341,15 @@ func ggufTensors(ctx *C.struct_gguf_context) ([]GGUFTensor, error) {
 	return list, nil
 }
 
-// NumTensors counts the tensors. C: gguf_get_n_tensors.
+// NumTensors returns the number of tensors. C: gguf_get_n_tensors.
 func (g *GGUF) NumTensors() int {
 	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_n_tensors(ctx)) }))
 }
 
-// Tensors iterates over the tensors in the order of the file; there are none
-// once the GGUF is closed. C: gguf_get_tensor_name, gguf_get_tensor_type,
-// gguf_get_tensor_ne, gguf_get_tensor_offset, gguf_get_tensor_size.
+// Tensors iterates over the tensors in the order of the file; it yields none if the GGUF is closed.
+// C: gguf_get_tensor_name, gguf_get_tensor_type, gguf_get_tensor_ne, gguf_get_tensor_offset,
+// gguf_get_tensor_size.
 func (g *GGUF) Tensors() iter.Seq[GGUFTensor] {
 	g = made(g)
 	return func(yield func(GGUFTensor) bool) {
@@ -401,5 +395,5 @@ func ggufFindTensor(ctx *C.struct_gguf_context, name string) C.int64_t {
 	return withCString(name, func(s *C.char) C.int64_t { return C.gguf_find_tensor(ctx, s) })
 }
 
-// hasNUL reports whether C would take only a part of the string.
+// hasNUL reports whether C would cut the string short.
 func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }

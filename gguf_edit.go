@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// CopyTensor adds a tensor of another GGUF, whose data is read when the file is
-// written: the other is not closed before.
+// CopyTensor adds a tensor of another GGUF. Its data is read when the file is written: do not close
+// the other GGUF before.
 func (g *GGUF) CopyTensor(from *GGUF, name string) error {
 	if from == nil {
 		return errNilGGUF
@@ -34,8 +34,9 @@ func (g *GGUF) CopyTensor(from *GGUF, name string) error {
 	})
 }
 
-// EditGGUF changes a file: it opens it, runs edit, writes the result beside it and renames it; see
-// [GGUF.WriteFile]. It changes one file of a split model. If edit fails the file stays as it is.
+// EditGGUF changes a file: it opens the file, runs edit, writes the result beside the file and
+// renames it; see [GGUF.WriteFile]. It changes one file of a split model. If edit fails, the file
+// stays as it is.
 func EditGGUF(path string, edit func(g *GGUF) error) error {
 	g, err := OpenGGUFPart(path)
 	if err != nil {
@@ -51,10 +52,9 @@ func EditGGUF(path string, edit func(g *GGUF) error) error {
 	return g.WriteFile(path)
 }
 
-// SetTensorData gives a tensor other data, of a type that may be another too:
-// write produces it each time the file is written, as for
-// [GGUF.AddTensorFrom]. The tensor keeps its place among the others, its name
-// and its shape. C: gguf_set_tensor_type, gguf_set_tensor_data.
+// SetTensorData replaces a tensor's data, and its type if t differs. write produces the data each
+// time the file is written, as for [GGUF.AddTensorFrom]. The tensor keeps its position, name and
+// shape. C: gguf_set_tensor_type, gguf_set_tensor_data.
 func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error) error {
 	g = made(g)
 	if err := g.checkWriter(name, write); err != nil {
@@ -83,9 +83,8 @@ func (g *GGUF) SetTensorData(name string, t Type, write func(w io.Writer) error)
 	})
 }
 
-// TensorData reads the data of a tensor in a file, as bytes of its type. It is
-// used until Close of the GGUF. What was added and is not in the file yet is an
-// error.
+// TensorData returns a reader of a tensor's data in the file, as bytes of its type. It is valid
+// until the GGUF is closed. It fails for a tensor that was added and is not in the file yet.
 func (g *GGUF) TensorData(name string) (*io.SectionReader, error) {
 	g = made(g)
 	info, found := g.Tensor(name)

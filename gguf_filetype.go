@@ -5,9 +5,8 @@ import "C"
 
 import "fmt"
 
-// A FileType says of which type most matrices of a model file are; vectors are
-// mostly F32. The numbers are ggml's own: llama.cpp writes others under the key
-// "general.file_type". C: enum ggml_ftype.
+// A FileType is the type of most matrices in a model file; vectors are mostly F32. The numbers are
+// ggml's own: llama.cpp writes other numbers under the key "general.file_type". C: enum ggml_ftype.
 type FileType int
 
 // The file types.

@@ -11,37 +11,33 @@ import (
 	"unsafe"
 )
 
-// LoadOptions say which tensors [GGUF.Load] loads, and how.
+// LoadOptions are the settings of [GGUF.Load].
 type LoadOptions struct {
-	// Filter chooses the tensors; nil chooses all.
+	// Filter selects the tensors; nil selects all.
 	Filter func(GGUFTensor) bool
-	// BufferType is the memory to load into; nil stands for the device's own.
-	// Tensors are memory-mapped only when it is nil.
+	// BufferType is the memory to load into; nil means the device's own. Tensors are memory-mapped
+	// only if it is nil.
 	BufferType *BufferType
-	// NoMmap reads the file into memory of its own even where it could be
-	// mapped. Use it for a file on a slow network, or one that may change.
+	// NoMmap reads the file into memory even if it could be mapped. Use it for a file on a slow
+	// network, or one that may change.
 	NoMmap bool
-	// Progress, if not nil, is called as bytes of tensors are read. A file
-	// that is mapped counts at once.
+	// Progress, if not nil, is called as bytes of tensors are read. A mapped file counts at once.
 	Progress func(done, total int64)
 }
 
-// Load makes the tensors of the file in a context, with the names they have
-// there, and gives them their data on a device. Close the result when the
-// tensors are not needed any more; the GGUF itself may be closed at once.
+// Load makes the file's tensors in a context, with their names in the file, and loads their data on
+// a device. Close the result when the tensors are no longer needed; the GGUF itself may be closed
+// at once.
 //
-// A device that computes on the program's memory, like the CPU, gets the file
-// memory-mapped: nothing is read until it is needed, and processes share it.
-// Such a tensor may be written; the change stays in this process. The file
-// must not be changed in place or cut short while it is mapped (the system
-// would kill the process); replacing it by a rename is safe.
+// A device that computes on the program's memory, like the CPU, gets the file memory-mapped: pages
+// are read on first use and shared between processes. Such a tensor may be written; the change
+// stays in this process. The file must not be changed in place or truncated while it is mapped (the
+// system would kill the process); replacing it by a rename is safe.
 //
-// Otherwise the file is read piece by piece into memory of the device. Either
-// way the memory is marked [UsageWeights]. On an error the context may hold
-// tensors without data: close it.
+// Otherwise the file is read in chunks into memory of the device. Either way the memory is marked
+// [UsageWeights]. After an error the context may hold tensors without data: close it.
 //
-// C: ggml_backend_dev_buffer_from_host_ptr, ggml_backend_tensor_alloc,
-// ggml_backend_tensor_set.
+// C: ggml_backend_dev_buffer_from_host_ptr, ggml_backend_tensor_alloc, ggml_backend_tensor_set.
 func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 	g = made(g)
 	if err := g.h.acquire(); err != nil {
@@ -62,7 +58,7 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 		return nil, err
 	}
 	var undo cleanup
-	defer undo.run() // also when Progress panics
+	defer undo.run() // also if Progress panics
 	undo.add(func() { l.made.Close() })
 	buffers, err := l.load()
 	if err != nil {
@@ -72,7 +68,7 @@ func (g *GGUF) Load(c *Context, d *Device, o LoadOptions) (*Buffers, error) {
 	return buffers, nil
 }
 
-// A ggufLoader is one call of Load.
+// A ggufLoader is the state of one call of Load.
 type ggufLoader struct {
 	LoadOptions
 	g       *GGUF
@@ -106,7 +102,7 @@ func (l *ggufLoader) makeTensors(c *Context) error {
 	return c.Err()
 }
 
-// place is where the data of a tensor lies in a file.
+// place returns the file range of a tensor's data.
 func (g *GGUF) place(name string) (ggufData, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +133,7 @@ func (l *ggufLoader) load() (*Buffers, error) {
 	return l.read()
 }
 
-// A span is the part of a file in which some tensors lie.
+// A span is the range of a file that contains tensors to load.
 type span struct {
 	file        *os.File
 	first, last int64
@@ -145,7 +141,7 @@ type span struct {
 	tensors     []int
 }
 
-// spans returns the spans of the files; false if one cannot be mapped.
+// spans returns the span of each file; false if one cannot be mapped.
 func (l *ggufLoader) spans() ([]*span, bool) {
 	if l.NoMmap || l.BufferType != nil || !l.device.Properties().BufferFromHost {
 		return nil, false
@@ -170,8 +166,8 @@ func (l *ggufLoader) spans() ([]*span, bool) {
 	return list, true
 }
 
-// mapped maps the pages in which the tensors lie. It returns nil when that is
-// not possible, and the files have to be read.
+// mapped maps the pages that contain the tensors. It returns nil if mapping is not possible; the
+// files must then be read.
 func (l *ggufLoader) mapped() (*Buffers, error) {
 	spans, ok := l.spans()
 	if !ok {
@@ -196,7 +192,7 @@ func (l *ggufLoader) mapped() (*Buffers, error) {
 }
 
 func (l *ggufLoader) mapSpan(s *span) (*Buffer, error) {
-	// To look at what lies behind the end would kill the process.
+	// Reading beyond the end of a mapped file would kill the process.
 	if info, err := s.file.Stat(); err == nil && info.Size() < s.last {
 		reason := fmt.Sprintf("has %d bytes, and its tensors end at %d: download it again", info.Size(), s.last)
 		return nil, &FileError{Path: s.file.Name(), Reason: reason, Err: io.ErrUnexpectedEOF}
@@ -204,7 +200,7 @@ func (l *ggufLoader) mapSpan(s *span) (*Buffer, error) {
 	s.first -= s.first % int64(os.Getpagesize())
 	memory, err := mapFile(s.file, s.first, s.last-s.first)
 	if err != nil {
-		return nil, nil // some file systems cannot
+		return nil, nil // some file systems do not support it
 	}
 	r := C.goggml_buffer_from_host_ptr(l.device.d, unsafe.Pointer(&memory[0]), C.size_t(len(memory)), C.size_t(s.largest))
 	if r.value == nil {
@@ -234,7 +230,7 @@ func (l *ggufLoader) read() (*Buffers, error) {
 		return nil, err
 	}
 	l.made = all
-	all.SetUsage(UsageWeights) // for ggml's RPC client, which asks a server for weights by their hash
+	all.SetUsage(UsageWeights) // ggml's RPC client looks up weights on the server by hash
 	var most int64
 	for i := range l.tensors {
 		most = max(most, l.pieceOf(bt, l.infos[i].Size))
@@ -248,8 +244,8 @@ func (l *ggufLoader) read() (*Buffers, error) {
 	return all, nil
 }
 
-// pieceOf returns how much of a tensor is written at a time: all of a repacked tensor, and for a server the smallest size
-// that ggml's client still looks up by its hash.
+// pieceOf returns the chunk size for writing a tensor: the whole tensor if it is repacked; for a
+// server, the smallest size that ggml's client still looks up by hash.
 func (l *ggufLoader) pieceOf(bt *BufferType, size int64) int64 {
 	const hashed = 10<<20 + 1
 	switch {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a part of a file into memory; offset is a multiple of the page
-// size. The mapping is private and writable: a program that writes to a weight
-// changes its own copy of the page, never the file, and does not crash. Pages
-// that are only read are shared with other processes, and not reserved.
+// mapFile maps a range of a file into memory; offset is a multiple of the page size. The mapping is
+// private and writable: writing to a weight changes the process's copy of the page, never the file,
+// and does not crash. Pages that are only read are shared with other processes and reserve no
+// memory.
 func mapFile(file *os.File, offset, size int64) ([]byte, error) {
 	return unix.Mmap(int(file.Fd()), offset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 }

@@ -11,24 +11,23 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// The keys of a file that is part of a split model, as llama.cpp writes them.
+// The keys of one file of a split model, as llama.cpp writes them.
 const (
 	keySplitNo      = "split.no"            // uint16, from 0
 	keySplitCount   = "split.count"         // uint16
-	keySplitTensors = "split.tensors.count" // int32, of all parts
+	keySplitTensors = "split.tensors.count" // int32, total of all parts
 )
 
-// splitSuffix is the end of the name of part no, from 0.
+// splitSuffix returns the end of the file name of part no, from 0.
 func splitSuffix(no, count int) string { return fmt.Sprintf("-%05d-of-%05d.gguf", no+1, count) }
 
-// NumParts counts the files that the tensors lie in: 1 for a file that is not
-// split, 0 for a new GGUF.
+// NumParts returns the number of files: 1 for a file that is not split, 0 for a new GGUF.
 func (g *GGUF) NumParts() int {
 	g = made(g)
 	return len(g.parts)
 }
 
-// Paths names these files, the first part first.
+// Paths returns the paths of the files, the first part first.
 func (g *GGUF) Paths() []string {
 	g = made(g)
 	var paths []string
@@ -38,7 +37,7 @@ func (g *GGUF) Paths() []string {
 	return paths
 }
 
-// join adds the other parts of a split model to its first.
+// join adds the other parts of a split model to the first part.
 func (g *GGUF) join() error {
 	no, count, err := g.splitNumbers()
 	if err != nil || count <= 1 {
@@ -59,8 +58,8 @@ func (g *GGUF) join() error {
 	return g.joined()
 }
 
-// splitNumbers returns the number of the part, from 0, and the number of parts; 0 for a file that
-// is not split.
+// splitNumbers returns the part's number, from 0, and the number of parts; 0 if the file is not
+// split.
 func (g *GGUF) splitNumbers() (no, count int, err error) {
 	count, err = GGUFValue[int](g, keySplitCount)
 	if err != nil {
@@ -103,7 +102,7 @@ func (g *GGUF) joinPart(path string, no, count int) error {
 	return nil
 }
 
-// joined checks the number of tensors, and takes the keys of a part away.
+// joined checks the number of tensors, and removes the keys of a part.
 func (g *GGUF) joined() error {
 	want, err := GGUFValue[int](g, keySplitTensors)
 	if err == nil && want != g.NumTensors() {
@@ -120,19 +119,18 @@ func (g *GGUF) joined() error {
 	return nil
 }
 
-// PartOptions say how [GGUF.WriteParts] divides the tensors, which keep their
-// order. Of the zero value all are in one file.
+// PartOptions select how [GGUF.WriteParts] divides the tensors, which keep their order. The zero
+// value writes one file.
 type PartOptions struct {
-	MaxBytes   int64 // of data in a file, with padding; a larger tensor has a file of its own
-	MaxTensors int   // in a file
-	KeysFirst  bool  // the first file has only keys, so that these can be changed cheaply
+	MaxBytes   int64 // of data per file, with padding; a larger tensor gets a file of its own
+	MaxTensors int   // per file
+	KeysFirst  bool  // the first file contains only keys, so that they can be changed cheaply
 }
 
-// WriteParts writes the model over several files prefix-00001-of-0000N.gguf, and
-// returns their paths: [OpenGGUF] of the first, and llama.cpp, read them as one.
-// The first has all keys. No file has its name until all are written; after an
-// error nothing is left of them, and the files of an older model of these names
-// are as they were.
+// WriteParts writes the model as files prefix-00001-of-0000N.gguf, and returns their paths.
+// [OpenGGUF] of the first file, and llama.cpp, read them as one. The first file contains all keys.
+// The files get their names after all are written; after an error no file is left over, and an
+// older model's files of the same names are unchanged.
 func (g *GGUF) WriteParts(prefix string, o PartOptions) ([]string, error) {
 	g = made(g)
 	if o.MaxBytes < 0 || o.MaxTensors < 0 {
@@ -177,7 +175,7 @@ func (o PartOptions) divide(list []GGUFTensor, alignment int64) [][]GGUFTensor {
 	if o.KeysFirst {
 		groups = append(groups, nil)
 	}
-	var bytes int64 // of the last group
+	var bytes int64 // size of the last group
 	for _, t := range list {
 		last := len(groups) - 1
 		size := padded(t.Size, alignment)

@@ -9,50 +9,50 @@ import (
 	"slices"
 )
 
-// maxHeader bounds the header of a file: the vocabularies of the largest
-// models take some ten megabytes.
+// maxHeader limits the header of a file: the vocabularies of the largest models take some ten
+// megabytes.
 const maxHeader = 1 << 30
 
-// maxAlignment bounds general.alignment, which pads every tensor.
+// maxAlignment limits general.alignment, which pads every tensor.
 const maxAlignment = 1 << 20
 
 const defaultAlignment = 32
 
-// maxGGUFName is the longest name of a tensor in a file, in bytes.
+// maxGGUFName is the maximum length of a tensor name in bytes.
 const maxGGUFName = MaxName
 
-// The numbers of the value types in a file.
+// The numbers of value types in a file.
 const (
 	ggufBool   = 7
 	ggufString = 8
 	ggufArray  = 9
 )
 
-// ggufSizes are the sizes of the value types in a file, 0 for string and array.
+// ggufSizes lists the sizes of value types in a file, 0 for string and array.
 var ggufSizes = [...]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 
 // A ggufHeader is the result of a scan.
 type ggufHeader struct {
 	raw       []byte // up to the first tensor
 	alignment int64
-	exact     map[string]any // values with strings that C cuts short, at a NUL
+	exact     map[string]any // values with strings that C would cut at a NUL
 	tensors   []GGUFTensor
 }
 
-// A ggufScanner walks over a header before ggml parses it: to find its end, to locate damage, and
-// to refuse what ggml does not check.
+// A ggufScanner reads a header before ggml parses it: to find its end, to locate damage, and to
+// refuse input that ggml does not check.
 type ggufScanner struct {
 	r    io.ReaderAt
-	size int64  // of the file
-	buf  []byte // the file's first bytes, as far as read
+	size int64  // size of the file
+	buf  []byte // the first bytes of the file, as far as read
 	pos  int64
-	err  error // the first failure, after which everything reads as zero
+	err  error // the first error, after which everything reads as zero
 
-	part   string // what is being read, for messages
+	part   string // the part being read, for messages
 	header ggufHeader
 }
 
-// scanGGUF reads the header of a file of that many bytes. Its errors do not name the file.
+// scanGGUF reads the header of a file of size bytes. Its errors do not name the file.
 func scanGGUF(r io.ReaderAt, size int64) (*ggufHeader, error) {
 	s := &ggufScanner{r: r, size: size, part: "header"}
 	s.header.alignment = defaultAlignment
@@ -72,7 +72,7 @@ func (s *ggufScanner) fail(format string, args ...any) {
 	}
 }
 
-// bytes gives the next n bytes; nil when they are not there.
+// bytes returns the next n bytes, or nil if the file is too short.
 func (s *ggufScanner) bytes(n int64) []byte {
 	if s.err != nil {
 		return nil
@@ -95,7 +95,7 @@ func (s *ggufScanner) bytes(n int64) []byte {
 	return s.buf[s.pos-n : s.pos]
 }
 
-// read appends n more bytes, fewer at the end of the file.
+// read appends n more bytes, or fewer at the end of the file.
 func (s *ggufScanner) read(n int64) {
 	have := len(s.buf)
 	n = min(n, s.size-int64(have))
@@ -124,7 +124,7 @@ func (s *ggufScanner) u64() uint64 {
 	return 0
 }
 
-// count reads the number of things that take at least that many bytes each.
+// count reads a number of items and checks that the file can hold them at each bytes per item.
 func (s *ggufScanner) count(what string, each int64) int64 {
 	n := s.u64()
 	if s.err == nil && n > uint64(s.size-s.pos)/uint64(each) {
@@ -138,7 +138,7 @@ func (s *ggufScanner) text() string {
 	return string(s.bytes(s.count("bytes of text", 1)))
 }
 
-// name reads a text that ggml keeps as a C string.
+// name reads a text that ggml stores as a C string.
 func (s *ggufScanner) name(what string) string {
 	name := s.text()
 	if s.err == nil && (name == "" || bytes.IndexByte([]byte(name), 0) >= 0) {
@@ -244,7 +244,7 @@ func (s *ggufScanner) keep(key string, value any) {
 func (s *ggufScanner) tensors(n int64) {
 	list := make([]GGUFTensor, 0, min(n, 1<<16))
 	seen := map[string]bool{}
-	var end int64 // of the data so far
+	var end int64 // end of the data so far
 	for i := int64(0); i < n && s.err == nil; i++ {
 		s.part = fmt.Sprintf("the description of tensor %d of %d", i+1, n)
 		t := s.tensor()

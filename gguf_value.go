@@ -13,13 +13,13 @@ import (
 	"unsafe"
 )
 
-// keyAlignment is the key that the format itself uses.
+// keyAlignment is the key that the format itself defines.
 const keyAlignment = C.GGUF_KEY_GENERAL_ALIGNMENT
 
 const ggufTypeU32 = C.GGUF_TYPE_UINT32
 
-// ggufTypes gives the value type of a kind of Go value. An int has none: its
-// size in a file must not depend on the machine.
+// ggufTypes maps kinds of Go values to value types. An int has none: its size in a file must not
+// depend on the machine.
 var ggufTypes = map[reflect.Kind]C.enum_gguf_type{
 	reflect.Uint8:   C.GGUF_TYPE_UINT8,
 	reflect.Int8:    C.GGUF_TYPE_INT8,
@@ -35,12 +35,10 @@ var ggufTypes = map[reflect.Kind]C.enum_gguf_type{
 	reflect.Float64: C.GGUF_TYPE_FLOAT64,
 }
 
-// Value returns the value of a key: an uint8, int8, uint16, int16, uint32,
-// int32, float32, uint64, int64, float64, bool or string, or a slice of one of
-// them, which the caller may keep. It reports false when there is no such key,
-// and when the GGUF is closed. See [GGUFValue] for a value of a known type.
-// C: gguf_find_key, gguf_get_val_data, gguf_get_val_str, gguf_get_arr_data,
-// gguf_get_arr_str.
+// Value returns the value of a key: an uint8, int8, uint16, int16, uint32, int32, float32, uint64,
+// int64, float64, bool or string, or a slice of one of them, which the caller may keep. It reports
+// false if the key is absent or the GGUF is closed. See [GGUFValue] for a value of a known type. C:
+// gguf_find_key, gguf_get_val_data, gguf_get_val_str, gguf_get_arr_data, gguf_get_arr_str.
 func (g *GGUF) Value(key string) (any, bool) {
 	g = made(g)
 	v, err := g.lookup(key)
@@ -129,7 +127,7 @@ func ggufCopy[T any](kv *C.struct_goggml_gguf_kv) any {
 	return list
 }
 
-// ggufBools takes any byte but 0 for true: a Go bool must be 0 or 1.
+// ggufBools reads any byte except 0 as true: a Go bool must be 0 or 1.
 func ggufBools(kv *C.struct_goggml_gguf_kv) any {
 	bytes := unsafe.Slice((*byte)(kv.data), kv.n)
 	if !kv.array {
@@ -144,7 +142,7 @@ func ggufBools(kv *C.struct_goggml_gguf_kv) any {
 
 func ggufStrings(ctx *C.struct_gguf_context, id C.int64_t, n int) ([]string, error) {
 	list := make([]string, n)
-	var some [256]*C.char // a vocabulary takes few calls this way
+	var some [256]*C.char // batches the calls for a vocabulary
 	for first := 0; first < n; first += len(some) {
 		count := min(len(some), n-first)
 		if err := guardError(C.goggml_gguf_strings(ctx, id, C.size_t(first), C.size_t(count), &some[0])); err != nil {
@@ -159,14 +157,14 @@ func ggufStrings(ctx *C.struct_gguf_context, id C.int64_t, n int) ([]string, err
 
 // A GGUFKey describes a key without its value.
 type GGUFKey struct {
-	Type string // as ggml names it: "u32", "str", "arr" …
-	Elem string // type of the elements of an array, else ""
-	Len  int    // number of elements of an array, else 1
+	Type string // ggml's name: "u32", "str", "arr" …
+	Elem string // element type of an array, else ""
+	Len  int    // number of array elements, else 1
 }
 
-// KeyType reports of which type the value of a key is; false when there is no such
-// key, and when the GGUF is closed. It copies no values: arrays may be large.
-// C: gguf_get_kv_type, gguf_get_arr_type, gguf_get_arr_n, gguf_type_name.
+// KeyType returns the type of a key's value; false if the key is absent or the GGUF is closed. It
+// copies no values: arrays may be large. C: gguf_get_kv_type, gguf_get_arr_type, gguf_get_arr_n,
+// gguf_type_name.
 func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
 	g = made(g)
 	var k GGUFKey
@@ -192,12 +190,11 @@ func (g *GGUF) KeyType(key string) (GGUFKey, bool) {
 
 var errNilGGUF = errors.New("ggml: the GGUF is nil")
 
-// GGUFValue returns the value of a key as a T: one of the types of
-// [GGUF.Value], int, or a type made from one of them. Integers of another size
-// or sign are converted when they fit, and floats to the other size, in slices
-// too: files hold the same key as uint32 and as uint64. The error names the
-// key and the types, and wraps [ErrKeyNotFound] when there is no such key.
-// C: gguf_get_val_u8 to gguf_get_val_str.
+// GGUFValue returns the value of a key as a T: one of the types of [GGUF.Value], int, or a type
+// defined by one of them. Integers are converted to another size or sign if they fit, and floats to
+// the other size; this includes slices. Files store the same key as uint32 or uint64. The error
+// names the key and the types, and wraps [ErrKeyNotFound] if the key is absent. C: gguf_get_val_u8
+// to gguf_get_val_str.
 func GGUFValue[T any](g *GGUF, key string) (T, error) {
 	var t T
 	if g == nil {
@@ -250,10 +247,9 @@ func ggufConvert(dst, src reflect.Value) error {
 	return nil
 }
 
-// Set adds a key with a value of one of the types of [GGUF.Value], or of a
-// type made from one of them. The value of an existing key is replaced, and
-// the key moves to the end. An int is refused: say int32 or uint32.
-// C: gguf_set_val_u8 to gguf_set_val_str, gguf_set_arr_data, gguf_set_arr_str.
+// Set sets a key to a value of one of the types of [GGUF.Value], or of a type defined by one of
+// them. If the key exists, its value is replaced and the key moves to the end. An int is refused:
+// use int32 or uint32. C: gguf_set_val_u8 to gguf_set_val_str, gguf_set_arr_data, gguf_set_arr_str.
 func (g *GGUF) Set(key string, value any) error {
 	g = made(g)
 	return g.with(func(ctx *C.struct_gguf_context) error {
@@ -289,7 +285,7 @@ func ggufSet(ctx *C.struct_gguf_context, key string, v reflect.Value) error {
 		case kind == reflect.String:
 			return ggufSetStrings(ctx, k, v)
 		case v.Kind() == reflect.Slice:
-			// A copy: what the slice is a part of may hold pointers.
+			// Copy the slice: its backing array may be part of memory with pointers.
 			copied := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 			reflect.Copy(copied, v)
 			return guardError(C.goggml_gguf_set_array(ctx, k, t, copied.UnsafePointer(), C.size_t(v.Len())))
@@ -323,7 +319,8 @@ func ggufSetStrings(ctx *C.struct_gguf_context, key *C.char, v reflect.Value) er
 	})
 }
 
-// setAlignment sets the key and realigns the tensors: ggml itself reads this key only in a header.
+// setAlignment sets the key and realigns the tensors: ggml itself reads this key only from a
+// header.
 func (g *GGUF) setAlignment(v reflect.Value) error {
 	if !v.IsValid() || v.Kind() != reflect.Uint32 || !validAlignment(uint32(v.Uint())) {
 		return g.keyError(keyAlignment, nil, "it is %v; it must be an uint32 that is a power of two up to %d", v, maxAlignment)
@@ -331,7 +328,7 @@ func (g *GGUF) setAlignment(v reflect.Value) error {
 	return g.realign(int64(v.Uint()), func() error { return ggufSet(g.core.ctx, keyAlignment, v) })
 }
 
-// realign runs change, after which the alignment is the given one.
+// realign runs change, which sets the alignment to the given one.
 func (g *GGUF) realign(alignment int64, change func() error) error {
 	ctx := g.core.ctx
 	if int64(C.gguf_get_alignment(ctx)) == alignment {
@@ -352,8 +349,7 @@ func (g *GGUF) realign(alignment int64, change func() error) error {
 	return nil
 }
 
-// Remove takes a key away. It is no error when there is none.
-// C: gguf_remove_key.
+// Remove removes a key. Removing an absent key is no error. C: gguf_remove_key.
 func (g *GGUF) Remove(key string) error {
 	g = made(g)
 	return g.with(func(ctx *C.struct_gguf_context) error {
@@ -371,7 +367,7 @@ func (g *GGUF) Remove(key string) error {
 	})
 }
 
-// CopyKeys sets all keys that another GGUF has. C: gguf_set_kv.
+// CopyKeys sets all keys of another GGUF. C: gguf_set_kv.
 func (g *GGUF) CopyKeys(from *GGUF) error {
 	g = made(g)
 	if from == nil {
@@ -399,8 +395,8 @@ func (g *GGUF) CopyKeys(from *GGUF) error {
 	})
 }
 
-// copyKeys gives the caller a copy of all keys: to go without it would mean to
-// lock two GGUFs at once.
+// copyKeys returns a copy of all keys, which the caller frees. Without a copy, two GGUFs would have
+// to be locked at once.
 func (g *GGUF) copyKeys() (keys *C.struct_gguf_context, err error) {
 	err = g.with(func(ctx *C.struct_gguf_context) error {
 		for key := range g.exact {
@@ -412,7 +408,7 @@ func (g *GGUF) copyKeys() (keys *C.struct_gguf_context, err error) {
 	return keys, err
 }
 
-// ggufParse makes a copy by writing the metadata and reading it back.
+// ggufParse copies the metadata by writing it and reading it back.
 func ggufParse(ctx *C.struct_gguf_context) (*C.struct_gguf_context, error) {
 	header, err := ggufMeta(ctx)
 	if err != nil {
@@ -428,15 +424,14 @@ func ggufParse(ctx *C.struct_gguf_context) (*C.struct_gguf_context, error) {
 	return (*C.struct_gguf_context)(r.value), nil
 }
 
-// NumKeys counts the keys. C: gguf_get_n_kv.
+// NumKeys returns the number of keys. C: gguf_get_n_kv.
 func (g *GGUF) NumKeys() int {
 	g = made(g)
 	return int(g.number(func(ctx *C.struct_gguf_context) int64 { return int64(C.gguf_get_n_kv(ctx)) }))
 }
 
-// Keys iterates over the keys in the order of the file with their values, of
-// the types of [GGUF.Value]; there are none once the GGUF is closed.
-// C: gguf_get_key.
+// Keys iterates over the keys and their values, of the types of [GGUF.Value], in the order of the
+// file; it yields none if the GGUF is closed. C: gguf_get_key.
 func (g *GGUF) Keys() iter.Seq2[string, any] {
 	g = made(g)
 	return func(yield func(string, any) bool) {

@@ -15,12 +15,12 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// chunkSize is how much of a tensor is in memory while it is read or written.
+// chunkSize is the number of bytes of a tensor in memory while it is read or written.
 const chunkSize = 1 << 20
 
-// AddTensor adds a tensor by its name, with its type and shape. The tensor is
-// contiguous and has memory; its data is read when the file is written, so
-// neither its context nor its buffer may be closed before. C: gguf_add_tensor.
+// AddTensor adds a tensor with its name, type and shape. The tensor must be contiguous and
+// allocated. Its data is read when the file is written: do not close its context or its buffer
+// before. C: gguf_add_tensor.
 func (g *GGUF) AddTensor(t *Tensor) error {
 	g = made(g)
 	if t.ptr() == nil {
@@ -45,9 +45,8 @@ func (g *GGUF) AddTensor(t *Tensor) error {
 	})
 }
 
-// AddTensorFrom adds a tensor whose data write produces each time the file is
-// written: exactly as many bytes as the type and shape take. Of info the name,
-// type and shape count. C: gguf_add_tensor.
+// AddTensorFrom adds a tensor with the name, type and shape of info. write produces the data each
+// time the file is written: exactly the bytes that type and shape take. C: gguf_add_tensor.
 func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) error {
 	g = made(g)
 	if err := g.h.acquire(); err != nil {
@@ -74,7 +73,7 @@ func (g *GGUF) checkWriter(name string, write func(w io.Writer) error) error {
 	return nil
 }
 
-// add appends a tensor; info has been checked.
+// add appends a tensor; info must be checked.
 func (g *GGUF) add(info GGUFTensor, data ggufData) error {
 	return g.with(func(ctx *C.struct_gguf_context) error {
 		if ggufFindTensor(ctx, info.Name) >= 0 {
@@ -91,8 +90,8 @@ func (g *GGUF) add(info GGUFTensor, data ggufData) error {
 	})
 }
 
-// ggufMeta is the header as it is written, up to the first tensor.
-// C: gguf_get_meta_size, gguf_get_meta_data.
+// ggufMeta returns the header as written, up to the first tensor. C: gguf_get_meta_size,
+// gguf_get_meta_data.
 func ggufMeta(ctx *C.struct_gguf_context) ([]byte, error) {
 	size := C.goggml_gguf_meta_size(ctx)
 	if err := guardError(size.error); err != nil {
@@ -102,9 +101,8 @@ func ggufMeta(ctx *C.struct_gguf_context) ([]byte, error) {
 	return header, guardError(C.goggml_gguf_meta_data(ctx, unsafe.Pointer(&header[0])))
 }
 
-// Header is the metadata as it is written: the keys and the descriptions of the
-// tensors, up to the data of the first. C: gguf_get_meta_size,
-// gguf_get_meta_data, gguf_write_to_file with only_meta.
+// Header returns the metadata as written: the keys and the descriptions of tensors, up to the data
+// of the first. C: gguf_get_meta_size, gguf_get_meta_data, gguf_write_to_file with only_meta.
 func (g *GGUF) Header() (header []byte, err error) {
 	g = made(g)
 	err = g.with(func(ctx *C.struct_gguf_context) error {
@@ -114,8 +112,8 @@ func (g *GGUF) Header() (header []byte, err error) {
 	return header, err
 }
 
-// WriteTo writes the file: the header, then the data of one tensor after the other. Only a small
-// part of the data is in memory at a time. The same keys and tensors always give the same bytes. It
+// WriteTo writes the file: the header, then the data of the tensors in order. Only a small part of
+// the data is in memory at a time. The same keys and tensors always produce the same bytes. It
 // returns the number of bytes written. C: gguf_get_meta_data.
 func (g *GGUF) WriteTo(w io.Writer) (int64, error) {
 	g = made(g)
@@ -151,7 +149,7 @@ func (g *GGUF) write(w io.Writer) error {
 	var tensors []GGUFTensor
 	var data []ggufData
 	var alignment int64
-	// The lock ends before data is written: a source may use the GGUF.
+	// The lock ends before data is written: a data source may use the GGUF.
 	err := g.with(func(ctx *C.struct_gguf_context) (err error) {
 		if header, err = ggufMeta(ctx); err != nil {
 			return err
@@ -177,7 +175,7 @@ func (g *GGUF) write(w io.Writer) error {
 	return nil
 }
 
-// writeTo writes the data of a tensor of that many bytes.
+// writeTo writes the data of a tensor of size bytes.
 func (d ggufData) writeTo(w io.Writer, size int64) error {
 	if d.write != nil {
 		return d.write(w)
@@ -191,7 +189,7 @@ func (d ggufData) writeTo(w io.Writer, size int64) error {
 
 var errTooMuchData = errors.New("more data than the type and shape of the tensor take")
 
-// exactWriter lets only so many bytes through, and counts what it is given.
+// exactWriter passes on at most size bytes, and counts the bytes given to it.
 type exactWriter struct {
 	w           io.Writer
 	size, given int64
@@ -209,7 +207,7 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 	exact := &exactWriter{w: w, size: t.Size}
 	err := data.writeTo(exact, t.Size)
 	switch {
-	case exact.given > exact.size: // whatever became of the error of Write
+	case exact.given > exact.size: // regardless of the error of Write
 		err = fmt.Errorf("%w: %d bytes or more", errTooMuchData, exact.given)
 	case err == nil && exact.given < exact.size:
 		err = fmt.Errorf("%d bytes of data are missing", exact.size-exact.given)
@@ -221,11 +219,11 @@ func writeTensor(w io.Writer, t GGUFTensor, data ggufData, alignment int64) erro
 	return err
 }
 
-// WriteFile writes the file beside path under a temporary name, makes sure that it is on the disk, and renames it: path
-// never names half a file, and an opened file may be replaced by itself. A link stays, and its target is written. After an
-// error no file is left over; if a process is killed meanwhile, the next WriteFile of path removes its file. A pipe, a
-// device or an open file such as /dev/stdout is written to.
-// C: gguf_write_to_file.
+// WriteFile writes a temporary file beside path, syncs it to the disk, and renames it: path never
+// names half a file, and an opened file may be replaced by itself. If path is a link, it stays and
+// its target is written. After an error no file is left over; if the process is killed meanwhile,
+// the next WriteFile of path removes its temporary file. A pipe, a device or an open file such as
+// /dev/stdout is written directly. C: gguf_write_to_file.
 func (g *GGUF) WriteFile(path string) error {
 	g = made(g)
 	if err := g.h.acquire(); err != nil {
@@ -240,7 +238,7 @@ func (g *GGUF) writeWhole(w io.Writer) error {
 	return err
 }
 
-// writeError is the error of a file that filelink could not write.
+// writeError turns an error of filelink into the error of a file.
 func writeError(err error) error {
 	var where *fs.PathError
 	if !errors.As(err, &where) {

@@ -12,46 +12,46 @@ import (
 	"unsafe"
 )
 
-// A Graph is a list of tensors in the order in which they are computed, with
-// all that they depend on. It belongs to the [Context] that made it, and grows
-// as needed. Once the context is closed it seems empty.
+// A Graph is a list of tensors in order of computation, with all their dependencies. It belongs to
+// the [Context] that made it, and grows as needed. Once the context is closed, the graph appears
+// empty.
 //
-// Building a graph keeps the first error, which allocation and compute return,
-// as the context does. A Graph is safe for concurrent use: what changes or
-// computes it waits. C: struct ggml_cgraph.
+// A graph keeps the first error of its construction, as a context does; allocation and compute
+// return it. A Graph is safe for concurrent use: changes and computations run one at a time. C:
+// struct ggml_cgraph.
 type Graph struct {
 	ctx      *Context
 	busy     sync.Mutex // one change or computation at a time; locked before the context
 	g        *C.struct_ggml_cgraph
 	grads    bool
 	backward bool                    // Backward was called
-	leaves   []*C.struct_ggml_tensor // expanded by the caller, maybe used by no node
-	checked  C.goggml_check_key      // of the last check without a fault
-	indices  []C.goggml_row_index    // that it saw
-	customs  customNodes             // that it has
-	added    addedTensors            // by deep expansions
-	replaced int                     // how often other tensors took the place of its own
+	leaves   []*C.struct_ggml_tensor // expanded by the caller, possibly used by no node
+	checked  C.goggml_check_key      // key of the last check that found no fault
+	indices  []C.goggml_row_index    // row indices found by that check
+	customs  customNodes             // custom ops of the graph
+	added    addedTensors            // tensors added by deep expansions
+	replaced int                     // number of replacements of its tensors
 }
 
-// A graphVersion reports whether the nodes have changed since.
+// A graphVersion identifies the nodes of a graph, to detect changes.
 type graphVersion struct {
 	replaced int
 	nodes    C.int
 }
 
-// version is of a graph that is locked and retained.
+// version returns the version of a locked and retained graph.
 func (g *Graph) version() graphVersion {
 	return graphVersion{g.replaced, C.ggml_graph_n_nodes(g.g)}
 }
 
-// forget drops what is cached about tensors that are replaced.
+// forget drops caches about replaced tensors.
 func (g *Graph) forget() {
 	g.replaced++
 	g.checked, g.indices, g.customs, g.added = C.goggml_check_key{}, nil, customNodes{}, nil
 }
 
-// NewGraph makes a graph that computes the outputs, which are marked as such
-// (see [Tensor.SetOutput]). More can be added by Expand. C: ggml_new_graph.
+// NewGraph makes a graph that computes the outputs and marks them, see [Tensor.SetOutput]. Expand
+// adds more. C: ggml_new_graph.
 func (c *Context) NewGraph(outputs ...*Tensor) *Graph {
 	return c.newGraph(false, outputs)
 }
@@ -70,15 +70,14 @@ func (c *Context) newGraph(grads bool, outputs []*Tensor) *Graph {
 	return g.Expand(outputs...)
 }
 
-// Context returns the owner.
+// Context returns the context that made the graph.
 func (g *Graph) Context() *Context {
 	g = made(g)
 	return g.ctx
 }
 
-// Expand adds tensors and all that they depend on, in this order, as far as
-// they are not in the graph yet. It returns the graph.
-// C: ggml_build_forward_expand.
+// Expand adds tensors and their dependencies, in this order, except those already in the graph. It
+// returns the graph. C: ggml_build_forward_expand.
 func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
@@ -87,14 +86,14 @@ func (g *Graph) Expand(tensors ...*Tensor) *Graph {
 	return g
 }
 
-// insert is expand with the error kept in the context.
+// insert is expand; the context keeps the error.
 func (g *Graph) insert(t *Tensor, compute bool) {
 	if err := g.expand(t, compute); err != nil {
 		g.ctx.fail(err)
 	}
 }
 
-// hold locks the graph and retains the contexts of it and of tensors, until release.
+// hold locks the graph and retains its context and the contexts of tensors, until release.
 func (g *Graph) hold(tensors ...*Tensor) (contexts []*Context, release func(), err error) {
 	for _, t := range tensors {
 		if t == nil {
@@ -131,15 +130,14 @@ func (g *Graph) hold(tensors ...*Tensor) (contexts []*Context, release func(), e
 	return contexts, release, nil
 }
 
-// expand adds a tensor with all that it depends on; without compute it only
-// puts them in order.
+// expand adds a tensor with its dependencies; without compute it only fixes their order.
 func (g *Graph) expand(t *Tensor, compute bool) error {
 	contexts, release, err := g.hold(t)
 	if err != nil {
 		return err
 	}
 	defer release()
-	// All that t can depend on lies in these contexts.
+	// These contexts contain all dependencies of t.
 	bound := 1
 	for _, c := range contexts {
 		bound += c.tensorBound()
@@ -152,7 +150,7 @@ func (g *Graph) expand(t *Tensor, compute bool) error {
 	if t.t.op == C.GGML_OP_NONE {
 		g.leaves = append(g.leaves, t.t)
 	}
-	if source := t.t.src[0]; t.t.op == C.GGML_OP_NONE && source != nil { // ggml takes an alias of what is in the graph already
+	if source := t.t.src[0]; t.t.op == C.GGML_OP_NONE && source != nil { // ggml accepts an alias of one of the graph's tensors
 		err = g.insertAll(source, bound, compute)
 	}
 	if err == nil {
@@ -194,7 +192,7 @@ func (g *Graph) withRef(f func()) {
 	}
 }
 
-// NumNodes counts the tensors that are computed. C: ggml_graph_n_nodes.
+// NumNodes returns the number of computed tensors. C: ggml_graph_n_nodes.
 func (g *Graph) NumNodes() int {
 	g = made(g)
 	var n int
@@ -202,8 +200,8 @@ func (g *Graph) NumNodes() int {
 	return n
 }
 
-// Nodes iterates over the tensors in the order of computation; over none when
-// a context they belong to is closed. C: ggml_graph_node, ggml_graph_nodes.
+// Nodes iterates over the computed tensors in order of computation; it yields none if one of their
+// contexts is closed. C: ggml_graph_node, ggml_graph_nodes.
 func (g *Graph) Nodes() iter.Seq[*Tensor] {
 	g = made(g)
 	return func(yield func(*Tensor) bool) {
@@ -224,7 +222,7 @@ func (g *Graph) node(i int) *Tensor {
 	defer release()
 	var p *C.struct_ggml_tensor
 	g.withRef(func() {
-		if i < int(C.ggml_graph_n_nodes(g.g)) { // another goroutine may have cleared it
+		if i < int(C.ggml_graph_n_nodes(g.g)) { // another goroutine may have cleared the graph
 			p = C.ggml_graph_node(g.g, C.int(i))
 		}
 	})
@@ -234,18 +232,17 @@ func (g *Graph) node(i int) *Tensor {
 	return g.tensor(p)
 }
 
-// A checkLevel says how much of a graph is checked.
+// A checkLevel selects how much of a graph is checked.
 type checkLevel int
 
 const (
 	checkBuilt     checkLevel = iota // its ops have not failed, its contexts are open
-	checkAllocated                   // and its tensors have memory
+	checkAllocated                   // and its tensors are allocated
 	checkReady                       // and row indices are in range
 )
 
-// check locks the graph and retains its data for an op until release, after the
-// checks of what would crash it: on given devices, one of which must support each
-// op.
+// check validates the graph for an operation that would crash otherwise, then locks the graph and
+// retains its data until release. One of the devices, if any are given, must support each op.
 func (g *Graph) check(devices []*Device, level checkLevel) (release func(), err error) {
 	releaseData, err := g.lock(devices, level)
 	if err != nil {
@@ -257,8 +254,8 @@ func (g *Graph) check(devices []*Device, level checkLevel) (release func(), err 
 	}, nil
 }
 
-// lock is check where the caller unlocks the graph, g.busy; release is for its
-// data only.
+// lock is check for callers that unlock the graph, g.busy, themselves; release is only for its
+// data.
 func (g *Graph) lock(devices []*Device, level checkLevel) (release func(), err error) {
 	if g == nil {
 		return nil, g.errorf(errNil, "the graph is nil")
@@ -287,12 +284,12 @@ func (g *Graph) operand() Operand {
 	return Operand{Name: fmt.Sprintf("graph of %d nodes", g.NumNodes())}
 }
 
-// errorf makes an error about the graph.
+// errorf returns an error about the graph.
 func (g *Graph) errorf(cause error, format string, args ...any) error {
 	return callError(cause, fmt.Sprintf(format, args...), g.operand())
 }
 
-// findFault runs the checks, or as much of them as may have changed since the last.
+// findFault runs the checks, except those whose results cannot have changed since the last time.
 func (g *Graph) findFault(devices []*Device, level checkLevel) error {
 	if g.g == nil {
 		return g.errorf(nil, "the graph is empty; add tensors by Expand")
@@ -300,7 +297,7 @@ func (g *Graph) findFault(devices []*Device, level checkLevel) error {
 	list := make([]C.ggml_backend_dev_t, len(devices))
 	names := make([]string, len(devices))
 	for i, d := range devices {
-		if d.isZero() { // of a zero Backend
+		if d.isZero() { // from a zero Backend
 			return during(zeroError(), g.operand())
 		}
 		list[i], names[i] = d.d, d.Name()
@@ -351,5 +348,5 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 	return e
 }
 
-// tensor finds the context of a tensor of the graph, which the caller retains.
+// tensor returns the Tensor of a graph's C tensor, with its context. The caller retains it.
 func (g *Graph) tensor(p *C.struct_ggml_tensor) *Tensor { return g.ctx.tensorAt(p) }

@@ -10,9 +10,9 @@ import (
 	"unsafe"
 )
 
-// A GraphAllocator gives memory to the tensors of a graph, and reuses the memory of results that
-// are no longer needed. Allocating another graph, or Close, makes the tensors of the last one
-// unallocated; a closed one has no memory. It is safe for concurrent use. C: ggml_gallocr_t.
+// A GraphAllocator allocates the tensors of a graph, and reuses the memory of results that are no
+// longer needed. Allocating another graph, or Close, makes the tensors of the last graph
+// unallocated. It is safe for concurrent use. C: ggml_gallocr_t.
 type GraphAllocator struct {
 	h       *handle
 	a       C.ggml_gallocr_t
@@ -20,9 +20,9 @@ type GraphAllocator struct {
 	current *allocatorState
 }
 
-// NewGraphAllocator makes an allocator of the buffer type. Of several types all
-// tensors go to the first, unless [GraphAllocator.ReserveIn] says otherwise.
-// C: ggml_gallocr_new, ggml_gallocr_new_n.
+// NewGraphAllocator makes an allocator for memory of the buffer type. With several types, all
+// tensors go to the first unless [GraphAllocator.ReserveIn] places them. C: ggml_gallocr_new,
+// ggml_gallocr_new_n.
 func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
 	if len(types) == 0 || slices.Contains(types, nil) {
 		return nil, fmt.Errorf("ggml: graph allocator: a buffer type is nil, or there is none")
@@ -71,18 +71,18 @@ func (a *GraphAllocator) Close() error {
 	return nil
 }
 
-// Reserve makes room for a graph without allocating it: do so for the largest
-// one, and no later Allocate takes more memory. C: ggml_gallocr_reserve.
+// Reserve reserves memory for a graph without allocating it. Reserve the largest graph, and no
+// later Allocate takes more memory. C: ggml_gallocr_reserve.
 func (a *GraphAllocator) Reserve(g *Graph) error {
 	a = made(a)
 	return a.with(g, reserveOnly, func() C.goggml_int {
-		a.current.plan = 0 // which may be one with a placement
+		a.current.plan = 0 // the old plan may have had a placement
 		return a.reserve(g)
 	})
 }
 
-// Allocate gives memory to the graph's tensors that have none. With several buffer
-// types a graph like it has been reserved. C: ggml_gallocr_alloc_graph.
+// Allocate allocates the graph's unallocated tensors. With several buffer types, a graph of the
+// same nodes must have been reserved. C: ggml_gallocr_alloc_graph.
 func (a *GraphAllocator) Allocate(g *Graph) error {
 	a = made(a)
 	return a.with(g, forCompute, func() C.goggml_int {
@@ -110,8 +110,7 @@ func (a *GraphAllocator) with(g *Graph, p purpose, f func() C.goggml_int) error 
 	return a.current.allocate(g, p, nil, a.h, a, f)
 }
 
-// Size is the size of the memory in bytes, of all buffer types.
-// C: ggml_gallocr_get_buffer_size.
+// Size returns the memory of all buffer types in bytes. C: ggml_gallocr_get_buffer_size.
 func (a *GraphAllocator) Size() int64 {
 	a = made(a)
 	var n int64
@@ -121,18 +120,16 @@ func (a *GraphAllocator) Size() int64 {
 	return n
 }
 
-// A Placement says of which buffer type of a [GraphAllocator], counted from 0,
-// each tensor of a graph is. What has memory already keeps it. Plumbing:
-// programs rarely need it.
+// A Placement assigns each tensor of a graph to a buffer type of a [GraphAllocator], counted from
+// 0. Allocated tensors stay in their memory. Plumbing: programs rarely need it.
 type Placement struct {
-	Nodes  func(t *Tensor) int // of a node; nil for the first type
-	Leaves int                 // of all leaves
+	Nodes  func(t *Tensor) int // buffer type of a node; nil means the first type for all
+	Leaves int                 // buffer type of all leaves
 }
 
-// ReserveIn is [GraphAllocator.Reserve] with a placement, which Allocate keeps for
-// graphs of the same nodes. Each type must be memory that the backend which
-// computes can use. Plumbing: programs rarely need it.
-// C: ggml_gallocr_reserve_n.
+// ReserveIn is [GraphAllocator.Reserve] with a placement, which Allocate keeps for graphs of the
+// same nodes. The backend that computes must be able to use memory of each type. Plumbing: programs
+// rarely need it. C: ggml_gallocr_reserve_n.
 func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
 	a = made(a)
 	return a.placed(g, p, func(nodes, leaves *C.int) C.goggml_int {
@@ -140,10 +137,9 @@ func (a *GraphAllocator) ReserveIn(g *Graph, p Placement) error {
 	})
 }
 
-// SizesFor reports how many bytes of each buffer type ReserveIn would take; a
-// type that is given twice counts once. It takes the memory of the graph before
-// away, as Reserve does. Plumbing: programs rarely need it.
-// C: ggml_gallocr_reserve_n_size.
+// SizesFor returns the bytes of each buffer type that ReserveIn would take; a type given twice
+// counts once. Like Reserve, it makes the tensors of the last graph unallocated. Plumbing: programs
+// rarely need it. C: ggml_gallocr_reserve_n_size.
 func (a *GraphAllocator) SizesFor(g *Graph, p Placement) ([]int64, error) {
 	a = made(a)
 	sizes := make([]C.size_t, len(a.types))
@@ -169,8 +165,7 @@ func asInt64s(sizes []C.size_t) []int64 {
 	return list
 }
 
-// Sizes are the sizes of the memory in bytes, of each buffer type; a type that
-// is given twice counts once.
+// Sizes returns the memory in bytes of each buffer type; a type given twice counts once.
 func (a *GraphAllocator) Sizes() []int64 {
 	a = made(a)
 	sizes := make([]C.size_t, len(a.types))
@@ -185,7 +180,7 @@ func (a *GraphAllocator) Sizes() []int64 {
 	return asInt64s(sizes)
 }
 
-// placed runs f with the number of the buffer type of each node and leaf.
+// placed runs f with the buffer type's number of each node and leaf.
 func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.int) C.goggml_int) error {
 	nodes, err := a.numbers(g, p)
 	if err != nil {
@@ -195,12 +190,12 @@ func (a *GraphAllocator) placed(g *Graph, p Placement, f func(nodes, leaves *C.i
 		if len(nodes) != int(C.ggml_graph_n_nodes(g.g)) {
 			return a.current.refuse(errors.New("the graph has changed meanwhile"))
 		}
-		// ggml has its own order of leaves, and no more than this.
+		// ggml has its own order of leaves, and at most this number.
 		leaves := make([]C.int, C.ggml_graph_size(g.g))
 		for i := range leaves {
 			leaves[i] = C.int(p.Leaves)
 		}
-		a.current.plan = 0 // measuring replaces ggml's, too
+		a.current.plan = 0 // measuring also replaces ggml's plan
 		return f(unsafe.SliceData(nodes), unsafe.SliceData(leaves))
 	})
 }
@@ -230,12 +225,13 @@ func (a *GraphAllocator) numbers(g *Graph, p Placement) (nodes []C.int, err erro
 	return nodes, nil
 }
 
-// needs returns what the graph would take, for a message; nil if its placement is not known.
+// needs returns the memory that the graph would take, for a message; nil if its placement is
+// unknown.
 func (a *GraphAllocator) needs(g *Graph) []memoryUse {
 	if len(a.types) > 1 {
 		return nil
 	}
-	scratch := C.goggml_gallocr_new(&a.types[0].b, 1) // which leaves the plan of this one as it is
+	scratch := C.goggml_gallocr_new(&a.types[0].b, 1) // keeps the plan of this allocator
 	if guardError(scratch.error) != nil {
 		return nil
 	}
@@ -247,8 +243,8 @@ func (a *GraphAllocator) needs(g *Graph) []memoryUse {
 	return []memoryUse{{device: deviceOf(a.types[0].b), bytes: int64(size)}}
 }
 
-// AllocSize is how many bytes [Context.Allocate] would take.
-// C: ggml_backend_alloc_ctx_tensors_from_buft_size.
+// AllocSize returns the bytes that [Context.Allocate] would take. C:
+// ggml_backend_alloc_ctx_tensors_from_buft_size.
 func (c *Context) AllocSize(bt *BufferType) (int64, error) {
 	own, _, release, err := c.unallocated(bt)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"unsafe"
 )
 
-// Backward extends a training graph by the gradients of its loss (see
-// [Tensor.SetLoss]; F32, one number) with respect to its parameters (see
-// [Tensor.SetParam]). Grad finds them. Ops without a backward are an error.
-// C: ggml_build_backward_expand.
+// Backward adds to a training graph the gradients of its loss (see [Tensor.SetLoss]; one F32
+// number) with respect to its parameters (see [Tensor.SetParam]). Grad returns them. An op without
+// a backward is an error. C: ggml_build_backward_expand.
 func (g *Graph) Backward() error {
 	g = made(g)
 	release, err := g.check(nil, checkBuilt)
@@ -36,7 +35,7 @@ func (g *Graph) Backward() error {
 	return nil
 }
 
-// noBackward explains an assertion of ggml that no check of this package foresees.
+// noBackward explains an assertion of ggml that this package's checks do not foresee.
 func noBackward(err error) string {
 	if !strings.Contains(err.Error(), "GGML_ASSERT") {
 		return err.Error()
@@ -44,7 +43,7 @@ func noBackward(err error) string {
 	return fmt.Sprintf("an op has no backward for the types or shapes of its operands; train in f32, and give it operands of the shape of its result by Repeat (%v)", err)
 }
 
-// trainable reports what the graph lacks for Backward.
+// trainable returns why Backward cannot run on the graph, or nil.
 func (g *Graph) trainable() error {
 	if !g.grads {
 		return g.errorf(nil, "the graph has no room for gradients; make it by NewTrainingGraph")
@@ -65,8 +64,8 @@ func (g *Graph) trainable() error {
 	return g.derivable()
 }
 
-// derivable looks for ops without a backward between the parameters and the
-// loss: ggml would name neither them nor their operands.
+// derivable reports ops without a backward between the parameters and the loss, with their
+// operands; ggml's assertion would name neither.
 func (g *Graph) derivable() error {
 	needed := map[*C.struct_ggml_tensor]bool{}
 	for i := range int(C.ggml_graph_n_nodes(g.g)) {
@@ -99,13 +98,12 @@ func withoutBackward(node *C.struct_ggml_tensor) string {
 	return why
 }
 
-// scattered reports whether the backward of a view would put its gradient
-// elsewhere.
+// scattered reports whether ggml's backward of a view would put the gradient in the wrong place.
 func (g *Graph) scattered(view *C.struct_ggml_tensor) bool {
 	return !bool(C.goggml_has_layout(view.src[0], C.GOGGML_CANONICAL_STRIDES)) || newTensor(g.ctx, view).overlaps()
 }
 
-// sourcesReached looks for operands that are trained but get no gradient, neither from an op that
+// sourcesReached reports operands that are trained but get no gradient, neither from an op that
 // passes gradients on nor from a later op: ggml would crash.
 func (g *Graph) sourcesReached(needed map[*C.struct_ggml_tensor]bool) error {
 	reached := map[*C.struct_ggml_tensor]bool{}
@@ -128,7 +126,7 @@ func (g *Graph) sourcesReached(needed map[*C.struct_ggml_tensor]bool) error {
 	return nil
 }
 
-// gradientless reports why an op gives no gradient to operand s.
+// gradientless returns why an op gives no gradient to operand s, or "".
 func gradientless(node *C.struct_ggml_tensor, s int) string {
 	switch {
 	case node.op == C.GGML_OP_IM2COL && s == 0:
@@ -139,17 +137,16 @@ func gradientless(node *C.struct_ggml_tensor, s int) string {
 	return fmt.Sprintf("operand %d is trained, but this op has no backward for it, nor does a later one use it", s)
 }
 
-// Reset sets the gradient of the loss to 1, and gradients that live from one
-// compute to the next to 0; the moments of an optimizer stay. The graph is
-// allocated. A compute may overwrite the gradient of the loss: call Reset
-// before each. See [Graph.ResetAll] for the moments.
+// Reset sets the gradient of the loss to 1, and accumulated gradients to 0; the moments of an
+// optimizer stay. The graph must be allocated. A compute may overwrite the gradient of the loss:
+// call Reset before each. [Graph.ResetAll] also resets the moments.
 func (g *Graph) Reset() error {
 	g = made(g)
 	return g.reset(func() *C.char { return C.goggml_graph_reset(g.g) })
 }
 
-// ResetAll is Reset, and sets the moments of the AdamW steps of the graph to 0
-// too, so that an optimization starts anew. C: ggml_graph_reset.
+// ResetAll is Reset, and also sets the moments of the graph's AdamW steps to 0 to restart an
+// optimization. C: ggml_graph_reset.
 func (g *Graph) ResetAll() error {
 	g = made(g)
 	return g.reset(func() *C.char { return C.goggml_graph_reset_all(g.g) })
@@ -170,14 +167,13 @@ func (g *Graph) reset(f func() *C.char) error {
 	return nil
 }
 
-// Grad finds the gradient of a tensor. C: ggml_graph_get_grad.
+// Grad returns the gradient of a tensor, if there is one. C: ggml_graph_get_grad.
 func (g *Graph) Grad(t *Tensor) (*Tensor, bool) {
 	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad(g.g, p) })
 }
 
-// GradAcc finds the accumulated gradient of a tensor over several computes. The loss has one, and
-// so have parameters whose gradients an optimizer accumulates.
-// C: ggml_graph_get_grad_acc.
+// GradAcc returns a tensor's gradient accumulated over several computes. The loss has one, and so
+// have parameters whose gradients an optimizer accumulates. C: ggml_graph_get_grad_acc.
 func (g *Graph) GradAcc(t *Tensor) (*Tensor, bool) {
 	return g.gradient(t, func(p *C.struct_ggml_tensor) *C.struct_ggml_tensor { return C.ggml_graph_get_grad_acc(g.g, p) })
 }
@@ -193,7 +189,7 @@ func (g *Graph) gradient(t *Tensor, get func(p *C.struct_ggml_tensor) *C.struct_
 	defer release()
 	var p *C.struct_ggml_tensor
 	g.withRef(func() {
-		if g.backward { // before, a cleared graph still has gradients of others
+		if g.backward { // without Backward, a cleared graph still has old gradients
 			p = get(t.t)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Order adds tensors and all that they depend on, like Expand, but none of them
-// is computed until a tensor that needs it is added by Expand: it fixes only
-// their order. It returns the graph. C: ggml_build_forward_order.
+// Order adds tensors and their dependencies, like Expand, but fixes only their order: none is
+// computed until Expand adds a tensor that needs it. It returns the graph. C:
+// ggml_build_forward_order.
 func (g *Graph) Order(tensors ...*Tensor) *Graph {
 	g = made(g)
 	for _, t := range tensors {
@@ -19,12 +19,11 @@ func (g *Graph) Order(tensors ...*Tensor) *Graph {
 	return g
 }
 
-// Select adds tensors like Expand, but computes only branch i of them with what
-// it depends on, and returns that. Graphs that are built anew for each compute
-// keep their nodes this way whatever is chosen, and an allocator its plan. A
-// tensor that Expand or Select once marked for computation, in whatever graph,
-// stays marked: make the ops anew to choose another branch. See
-// [Tensor.IsComputed]. C: ggml_build_forward_select.
+// Select adds tensors like Expand, but computes only branch i and its dependencies, and returns
+// that branch. A graph rebuilt for each compute thus has the same nodes for every choice, and an
+// allocator keeps its plan. Once Expand or Select has marked a tensor for computation, in any
+// graph, it stays marked: make the ops anew to choose another branch. See [Tensor.IsComputed]. C:
+// ggml_build_forward_select.
 func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	g = made(g)
 	if i < 0 || i >= len(branches) {
@@ -39,19 +38,18 @@ func (g *Graph) Select(i int, branches ...*Tensor) *Tensor {
 	return branches[i]
 }
 
-// IsComputed reports whether a graph that the tensor was added to computes it; of a view, what it
-// is a view of. It is false for leaves, for tensors outside of the graphs, and for branches that
-// [Graph.Select] did not choose.
-// C: GGML_TENSOR_FLAG_COMPUTE.
+// IsComputed reports whether a graph that contains the tensor computes it; for a view, whether its
+// source is computed. It is false for leaves, for tensors in no graph, and for branches that
+// [Graph.Select] did not choose. C: GGML_TENSOR_FLAG_COMPUTE.
 func (t *Tensor) IsComputed() bool {
 	yes := false
 	t.withRefs(func() { yes = C.goggml_origin(t.t).flags&C.GGML_TENSOR_FLAG_COMPUTE != 0 })
 	return yes
 }
 
-// AddNode adds tensors, which are not in the graph yet, behind all nodes and in this
-// order. What they depend on is in the graph before them, or leaves: Expand would add
-// that too. It returns the graph. C: ggml_graph_add_node.
+// AddNode appends tensors, in this order, after all nodes of the graph. They must not be in the
+// graph yet; each dependency must be a leaf or come before its user (Expand would add it too). It
+// returns the graph. C: ggml_graph_add_node.
 func (g *Graph) AddNode(tensors ...*Tensor) *Graph {
 	g = made(g)
 	if err := g.append(tensors); err != nil {
@@ -60,7 +58,7 @@ func (g *Graph) AddNode(tensors ...*Tensor) *Graph {
 	return g
 }
 
-// append is AddNode with the error as a result.
+// append is AddNode but returns the error.
 func (g *Graph) append(tensors []*Tensor) error {
 	if len(tensors) == 0 {
 		return nil
@@ -90,8 +88,8 @@ func (g *Graph) append(tensors []*Tensor) error {
 	return nil
 }
 
-// appendable lists the tensors with what they are aliases of, if each can be the next node, and counts the
-// nodes and leaves that the graph has then. Graph and context are locked.
+// appendable lists the tensors with the sources of aliases, if each can be the next node, and
+// counts the graph's nodes and leaves after adding them. The caller has locked graph and context.
 func (g *Graph) appendable(tensors []*Tensor) (list []*C.struct_ggml_tensor, room int, err error) {
 	has := map[*C.struct_ggml_tensor]bool{}
 	if g.g != nil {
@@ -111,10 +109,10 @@ func (g *Graph) appendable(tensors []*Tensor) (list []*C.struct_ggml_tensor, roo
 			if source == nil || source.op != C.GGML_OP_NONE {
 				continue
 			}
-			if room++; source.src[0] != nil { // of an alias
+			if room++; source.src[0] != nil { // the source of an alias
 				room++
 			}
-			if t.t.op == C.GGML_OP_NONE { // ggml takes an alias of what is in the graph already
+			if t.t.op == C.GGML_OP_NONE { // ggml accepts an alias of one of the graph's tensors
 				list = append(list, source)
 			}
 		}
@@ -125,8 +123,8 @@ func (g *Graph) appendable(tensors []*Tensor) (list []*C.struct_ggml_tensor, roo
 	return list, room, nil
 }
 
-// Capacity is the number of nodes that the graph has room for; it grows when
-// more are added. C: ggml_graph_size.
+// Capacity returns the number of nodes that the graph has room for; adding more grows it. C:
+// ggml_graph_size.
 func (g *Graph) Capacity() int {
 	g = made(g)
 	var n int
@@ -134,8 +132,8 @@ func (g *Graph) Capacity() int {
 	return n
 }
 
-// Tensor finds a node or leaf by name; none when a context that the graph depends
-// on is closed. C: ggml_graph_get_tensor.
+// Tensor returns a node or leaf by name; none if a context that the graph depends on is closed. C:
+// ggml_graph_get_tensor.
 func (g *Graph) Tensor(name string) (*Tensor, bool) {
 	g = made(g)
 	if hasNUL(name) {
@@ -156,8 +154,8 @@ func (g *Graph) Tensor(name string) (*Tensor, bool) {
 	return g.tensor(p), true
 }
 
-// Clear takes all tensors out of the graph; it keeps its room for nodes. The
-// tensors stay in their contexts. C: ggml_graph_clear.
+// Clear removes all tensors from the graph; its capacity stays. The tensors stay in their contexts.
+// C: ggml_graph_clear.
 func (g *Graph) Clear() {
 	g = made(g)
 	if err := lock(&g.busy); err != nil {
@@ -172,9 +170,8 @@ func (g *Graph) Clear() {
 	})
 }
 
-// Clone makes a graph of the same tensors, which can be changed by itself, in a
-// context, with room for gradients if asked, or if the graph has it. Gradients
-// that Backward made are shared. C: ggml_graph_dup.
+// Clone makes an independent graph of the same tensors in context c. It has room for gradients if
+// asked for, or if g has it. Gradients made by Backward are shared. C: ggml_graph_dup.
 func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 	g = made(g)
 	if c == nil {
@@ -187,9 +184,8 @@ func (g *Graph) Clone(c *Context, gradients bool) (*Graph, error) {
 	return clone, nil
 }
 
-// CopyFrom makes the graph one of the same tensors as another; what it had is
-// forgotten. It needs room for gradients if the other has it.
-// C: ggml_graph_cpy.
+// CopyFrom replaces the tensors of the graph by the tensors of another. If the other graph has room
+// for gradients, this one needs it too. C: ggml_graph_cpy.
 func (g *Graph) CopyFrom(from *Graph) error {
 	g = made(g)
 	if from == nil {
@@ -204,8 +200,8 @@ func (g *Graph) CopyFrom(from *Graph) error {
 	return g.take(from)
 }
 
-// take copies another graph. Of the two only the other is locked while it is
-// copied, so that two graphs can be copied to each other at once.
+// take copies another graph. It locks only the other graph while copying, so that two graphs can be
+// copied to each other at once.
 func (g *Graph) take(from *Graph) error {
 	release, err := retainChecked(append(g.ctx.withDependencies(), from.ctx.withDependencies()...))
 	if err != nil {
@@ -227,7 +223,7 @@ func (g *Graph) take(from *Graph) error {
 	return nil
 }
 
-// copyOf makes a copy of another graph in the context of this one. Both are retained.
+// copyOf copies another graph into the context of this one. The caller retains both.
 func (g *Graph) copyOf(from *Graph) (copied *C.struct_ggml_cgraph, leaves []*C.struct_ggml_tensor, backward bool, err error) {
 	if err := lock(&from.busy); err != nil {
 		return nil, nil, false, during(err, from.operand())

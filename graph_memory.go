@@ -12,9 +12,9 @@ import (
 	"weak"
 )
 
-// graphMemory is the memory that an allocator gave to the tensors of a graph. It
-// keeps their contexts, and takes the memory back when it is freed: the next graph
-// gets it. Whoever uses the tensors holds a reference, and free waits for all.
+// graphMemory is the memory that an allocator gave to the tensors of a graph. It retains their
+// contexts, and makes the tensors unallocated before the memory is freed or given to the next
+// graph. Users of the tensors hold references, and free waits for all of them.
 type graphMemory struct {
 	allocator *handle
 	tensors   C.goggml_graph_memory
@@ -24,27 +24,26 @@ type graphMemory struct {
 	changed sync.Cond
 	state   graphMemoryState
 	users   int
-	pending []weak.Pointer[Backend] // that may use the tensors until they are synchronized
+	pending []weak.Pointer[Backend] // backends that may use the tensors until synchronized
 }
 
 type graphMemoryState int
 
 const (
-	memoryInTransition graphMemoryState = iota // it is being given or taken back
+	memoryInTransition graphMemoryState = iota // being given to tensors or taken back
 	memoryAllocated
 	memoryFreed
 )
 
-// A transitionError is the attempt to use memory that is in transition.
+// A transitionError reports the use of memory that is in transition.
 type transitionError struct{ memory *graphMemory }
 
 func (*transitionError) Error() string {
 	return "ggml: the memory of a graph is being allocated or freed"
 }
 
-// newGraphMemory lists what the allocator is about to give memory to, and makes
-// those who use the contexts of that wait until setState(memoryAllocated). The
-// graph is retained.
+// newGraphMemory lists the tensors that the allocator is about to allocate. Other users of their
+// contexts wait until setState(memoryAllocated). The caller retains the graph.
 func newGraphMemory(g *Graph, allocator *handle, owner any) (*graphMemory, error) {
 	m := &graphMemory{allocator: allocator}
 	m.changed.L = &m.mu
@@ -69,8 +68,8 @@ func newGraphMemory(g *Graph, allocator *handle, owner any) (*graphMemory, error
 	return m, nil
 }
 
-// acquire keeps the memory until release. Once it is freed there is nothing to
-// keep: the tensors are unallocated then.
+// acquire retains the memory until release. If the memory is freed, it acquires nothing: the
+// tensors are then unallocated.
 func (m *graphMemory) acquire() (acquired bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +91,7 @@ func (m *graphMemory) release() {
 	m.users--
 	m.changed.Broadcast()
 	m.mu.Unlock()
-	m.allocator.release() // may free the memory
+	m.allocator.release() // may free the allocator
 }
 
 func (m *graphMemory) setState(s graphMemoryState) {
@@ -117,7 +116,7 @@ func (m *graphMemory) freed() bool {
 	return m.state == memoryFreed
 }
 
-// addPending notes that a backend uses the tensors after the present call.
+// addPending records that a backend uses the tensors after the current call.
 func (m *graphMemory) addPending(b *Backend) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +125,7 @@ func (m *graphMemory) addPending(b *Backend) {
 	}
 }
 
-// waitPending waits for the pending backends. It returns with the memory locked.
+// waitPending waits for the pending backends. It returns with m locked.
 func (m *graphMemory) waitPending() {
 	m.mu.Lock()
 	for len(m.pending) > 0 {
@@ -135,22 +134,21 @@ func (m *graphMemory) waitPending() {
 		m.mu.Unlock()
 		for _, p := range pending {
 			if b := p.Value(); b != nil {
-				b.Synchronize() // a closed one is, too
+				b.Synchronize() // also waits for a closed backend
 			}
 		}
 		m.mu.Lock()
 	}
 }
 
-// free waits for all users, then makes the tensors unallocated. New users are
-// admitted while it waits: a user may acquire the memory again recursively, and to
-// keep it waiting would be a deadlock.
+// free waits for all users, then makes the tensors unallocated. New users are admitted meanwhile: a
+// user may acquire the memory recursively, and blocking it would be a deadlock.
 func (m *graphMemory) free() {
 	m.waitPending()
 	for m.users > 0 {
 		m.changed.Wait()
 		m.mu.Unlock()
-		m.waitPending() // for what the last users began
+		m.waitPending() // for work begun by the last users
 	}
 	m.state = memoryInTransition
 	m.mu.Unlock()
@@ -162,21 +160,21 @@ func (m *graphMemory) free() {
 	m.contexts = nil
 }
 
-// allocatorState is shared by all allocators of graphs: the memory of the graph that is allocated
-// now, and the plan that it follows.
+// allocatorState is the state that all allocators of graphs share: the memory of the currently
+// allocated graph, and its plan.
 type allocatorState struct {
 	mu     sync.Mutex
 	memory *graphMemory
 	graph  weak.Pointer[Graph]
-	nodes  graphVersion // of the graph
+	nodes  graphVersion // nodes of the allocated graph
 
-	plan    C.uint64_t // the signature of the graph whose plan is in use, see goggml_graph_signature; 0 for none
-	next    C.uint64_t // of the graph that is being allocated
-	fault   error      // why the allocator can be used no more
-	refusal error      // the failure of an allocation that leaves the allocator usable
-	limit   int        // of tensors in a graph; 0 for none
+	plan    C.uint64_t // signature of the graph with the current plan, see goggml_graph_signature; 0 for none
+	next    C.uint64_t // signature of the graph being allocated
+	fault   error      // why the allocator is unusable
+	refusal error      // failure of an allocation that leaves the allocator usable
+	limit   int        // maximum number of tensors in a graph; 0 means no limit
 
-	measure func() []memoryUse // what the allocator holds
+	measure func() []memoryUse // returns the memory that the allocator holds
 	uses    atomic.Pointer[[]memoryUse]
 }
 
@@ -196,8 +194,7 @@ func (s *allocatorState) free() {
 	s.memory, s.graph = nil, weak.Pointer[Graph]{}
 }
 
-// unchanged demands that the graph, which is locked, has the nodes that were
-// allocated.
+// unchanged requires that the locked graph still has the nodes that were allocated.
 func (s *allocatorState) unchanged(g *Graph) error {
 	if g.version() == s.nodes {
 		return nil
@@ -213,9 +210,9 @@ const (
 	forCompute  purpose = true
 )
 
-// allocate replaces the memory by the graph's, which f allocates.
+// allocate makes the tensors of the last graph unallocated, and allocates the graph by f.
 func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, allocator *handle, owner any, f func() C.goggml_int) error {
-	// A bad graph leaves the one before in place.
+	// A bad graph leaves the last graph allocated.
 	release, err := g.check(devices, checkBuilt)
 	if err != nil {
 		return err
@@ -245,7 +242,7 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 	}
 	s.next = C.goggml_graph_signature(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)))
 	r := f()
-	if s.measure != nil { // an optimizer measures itself
+	if s.measure != nil { // an optimizer measures its memory itself
 		uses := s.measure()
 		s.uses.Store(&uses)
 	}
@@ -281,9 +278,8 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 	return nil
 }
 
-// replan reserves memory unless the last plan suits the graph. ggml would take its
-// last plan for any graph with as many nodes, and checks only for some of the
-// tensors whether it fits.
+// replan reserves memory unless the last plan suits the graph. ggml would apply its last plan to
+// any graph with the same number of nodes, and checks only some of the tensors for fit.
 func (s *allocatorState) replan(reserve func() C.goggml_int) C.goggml_int {
 	if s.plan != 0 && s.plan == s.next {
 		return C.goggml_int{value: 1}

@@ -3,15 +3,14 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// addedTensors holds tensors that are in a graph with all that they depend on.
-// The value reports whether they are computed, or only put in order.
+// addedTensors is the set of tensors that are in a graph with all their dependencies. The value
+// reports whether they are computed, or only ordered.
 type addedTensors map[*C.struct_ggml_tensor]bool
 
-// insertAll adds a tensor with all that it depends on, of which bound is an
-// upper number. ggml does that by recursion, so where there may be much
-// it is given the tensors one by one, each after its sources. What is in the
-// graph is not looked at again: a graph that is built of many parts would take
-// time in the square of their number.
+// insertAll adds a tensor with its dependencies; bound is an upper bound of their number. ggml adds
+// them by recursion, so if the recursion may be deep, ggml is given the tensors one by one, each
+// after its sources. Tensors already in the graph are skipped: otherwise building a graph of many
+// parts would take quadratic time.
 func (g *Graph) insertAll(t *C.struct_ggml_tensor, bound int, compute bool) error {
 	const shallow = 2000 // fits the smallest stack of a thread
 	list := []*C.struct_ggml_tensor{t}
@@ -27,12 +26,12 @@ func (g *Graph) insertAll(t *C.struct_ggml_tensor, bound int, compute bool) erro
 	return guardError(C.goggml_graph_expand(g.g, &list[0], C.size_t(len(list)), C.bool(compute)))
 }
 
-// add records a tensor and its dependencies, and lists the new ones in the order in which ggml's
-// recursion reaches them.
+// add records a tensor and its dependencies, and lists the new ones in the order of ggml's
+// recursion.
 func (a addedTensors) add(t *C.struct_ggml_tensor, compute bool) []*C.struct_ggml_tensor {
 	type visit struct {
 		tensor *C.struct_ggml_tensor
-		source int // the next one to look at
+		source int // index of the next source to visit
 	}
 	var stack []visit
 	enter := func(t *C.struct_ggml_tensor) {

@@ -10,22 +10,21 @@ import (
 	"unsafe"
 )
 
-// A GraphPlan is a graph prepared for many computations on a backend: the CPU
-// has them, and saves the planning and the scratch memory of each computation.
-// It computes the nodes that the graph had when the plan was made, and no others.
-// It is safe for concurrent use. C: ggml_backend_graph_plan_t.
+// A GraphPlan is a graph prepared for many computations on a backend. Only the CPU has plans; they
+// save the planning and the scratch memory of each computation. It computes the nodes that the
+// graph had when the plan was made. It is safe for concurrent use. C: ggml_backend_graph_plan_t.
 type GraphPlan struct {
 	h       *handle
 	p       C.ggml_backend_graph_plan_t
 	backend *Backend
 	graph   *Graph
 	version graphVersion
-	pool    *ThreadPool // at the time; the plan has its address
+	pool    *ThreadPool // pool when the plan was made; the plan has its address
 }
 
-// NewPlan prepares a graph, whose tensors are allocated. They may be allocated
-// anew, or closed, as long as the plan computes nothing.
-// C: ggml_backend_graph_plan_create, of the CPU ggml_graph_plan.
+// NewPlan prepares a graph whose tensors are allocated. Between computations of the plan, the
+// tensors may be reallocated or closed. C: ggml_backend_graph_plan_create, of the CPU
+// ggml_graph_plan.
 func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	b = made(b)
 	release, err := g.check([]*Device{b.device}, checkReady)
@@ -59,8 +58,9 @@ func (b *Backend) NewPlan(g *Graph) (*GraphPlan, error) {
 	return p, nil
 }
 
-// WorkBytes is the memory in bytes that the CPU computes a graph in, beside its tensors' own; 0 on other
-// devices, and where the plugin does not tell. The tensors are allocated. C: work_size of struct ggml_cplan.
+// WorkBytes returns the scratch memory in bytes that the CPU needs to compute a graph, besides its
+// tensors; 0 on other devices, and if the plugin does not report it. The tensors must be allocated.
+// C: work_size of struct ggml_cplan.
 func (b *Backend) WorkBytes(g *Graph) (int64, error) {
 	b = made(b)
 	release, err := g.check([]*Device{b.device}, checkReady)
@@ -83,8 +83,8 @@ func (b *Backend) WorkBytes(g *Graph) (int64, error) {
 	return int64(r.value), nil
 }
 
-// Close frees the plan once it computes nothing any more. It never fails.
-// C: ggml_backend_graph_plan_free.
+// Close frees the plan when its last computation has ended. It never fails. C:
+// ggml_backend_graph_plan_free.
 func (p *GraphPlan) Close() error {
 	if p != nil {
 		p.h.close()
@@ -92,9 +92,9 @@ func (p *GraphPlan) Close() error {
 	return nil
 }
 
-// Compute is [Backend.Compute] by the plan. It fails when the graph has other
-// nodes, or the backend another thread pool, than when the plan was made.
-// C: ggml_backend_graph_plan_compute, of the CPU ggml_graph_compute.
+// Compute is [Backend.Compute] by the plan. It fails if the graph's nodes or the backend's thread
+// pool have changed since the plan was made. C: ggml_backend_graph_plan_compute, of the CPU
+// ggml_graph_compute.
 func (p *GraphPlan) Compute(ctx context.Context) error {
 	p = made(p)
 	if err := p.h.acquire(); err != nil {
@@ -119,7 +119,7 @@ func (p *GraphPlan) Compute(ctx context.Context) error {
 	return err
 }
 
-// stale reports why the plan cannot be used any more. Backend and graph are locked.
+// stale returns why the plan is no longer valid, or nil. The caller has locked backend and graph.
 func (p *GraphPlan) stale() error {
 	switch now := p.graph.version(); {
 	case now.replaced != p.version.replaced:

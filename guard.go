@@ -15,13 +15,13 @@ import (
 	"strings"
 	"unsafe"
 
-	_ "github.com/goggml/ggml/csrc" // so that a change there rebuilds this package
+	_ "github.com/goggml/ggml/csrc" // a change of csrc rebuilds this package
 )
 
 func init() { C.goggml_install() }
 
-// guardError turns the message of a failed guarded call into an error, and
-// frees it. A nil message is no error.
+// guardError turns the message of a failed guarded call into an error, and frees the message. A nil
+// message means success.
 func guardError(message *C.char) error {
 	if message == nil {
 		return nil
@@ -35,7 +35,7 @@ func guardError(message *C.char) error {
 	return errors.New(cleanMessage(text))
 }
 
-// released logs why a device does not take memory back: it is lost, or was left in the middle of a
+// released logs why a device could not free memory: the device is lost, or was stopped during a
 // computation. The process continues without that memory.
 func released(e *C.char) {
 	if err := guardError(e); err != nil {
@@ -43,19 +43,19 @@ func released(e *C.char) {
 	}
 }
 
-// errMemory is memory that a device refused, and what to do.
+// errMemory reports that a device refused memory, with the remedy.
 var errMemory = fmt.Errorf("%w; %s", ErrOutOfMemory, lessMemory)
 
 const lessMemory = "close something, or use a smaller model or batch"
 
-// memoryAssertions are the assertions of ggml that fail for lack of memory: in a device of a meta
+// memoryAssertions lists assertions of ggml that fail if memory is short: in a device of a meta
 // device, in a meta device's weights, and in a context.
 var memoryAssertions = []string{"bufs.back() != nullptr", "meta_buf_ctx->bufs[i]", "ctx->mem_buffer != NULL"}
 
-// memoryExceptions are texts of C++ and Vulkan exceptions for lack of memory.
+// memoryExceptions lists texts of C++ and Vulkan exceptions that mean memory is short.
 var memoryExceptions = []string{"std::bad_alloc", "ErrorOutOfDeviceMemory", "ErrorOutOfHostMemory"}
 
-// cleanMessage drops the folder of the C source file from "file:line: text".
+// cleanMessage removes the folder of the C source file from "file:line: text".
 func cleanMessage(text string) string {
 	text = strings.TrimSpace(text)
 	file, rest, found := strings.Cut(text, ":")
@@ -65,18 +65,18 @@ func cleanMessage(text string) string {
 	return filepath.Base(file) + ":" + rest
 }
 
-// A call is one into this package.
+// A call describes a call into this package.
 type call struct {
 	line     string // file:line
-	function string // what is called: Write, Tensor.WriteAt
+	function string // the called function: Write, Tensor.WriteAt
 }
 
-// callerLine is the line of the call into this package.
+// callerLine returns the line of the call into this package.
 func callerLine() string { return outerCall().line }
 
-// outerCall is the call by the innermost caller outside this package, and
-// outside the package that builds an op of its own by BuildOp. A program that
-// does so in its main package has no such caller: its innermost frame counts.
+// outerCall returns the call by the innermost caller outside this package. A package that calls
+// BuildOp to build an op of its own counts as inside, unless it is the main package: then its
+// innermost frame counts.
 func outerCall() call {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -85,12 +85,12 @@ func outerCall() call {
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
-		// The folder tells the package: functions that are inlined are named after the caller's.
+		// The folder identifies the package: inlined functions are named after their caller.
 		folder, test := filepath.Dir(f.File), strings.HasSuffix(f.File, "_test.go")
 		line := filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)
 		switch {
 		case folder == filepath.Dir(own.File) && !test:
-			if strings.HasSuffix(f.Function, ".(*Context).BuildOp") { // all frames so far are inside
+			if strings.HasSuffix(f.Function, ".(*Context).BuildOp") { // all frames up to here are inside
 				caller, built = "", true
 			}
 			if caller == "" {
@@ -108,10 +108,11 @@ func outerCall() call {
 	return call{cmp.Or(caller, innermost), exportedName(function)}
 }
 
-// inFunction matches what the runtime appends to the names of functions: type arguments, and of function literals.
+// inFunction matches the suffixes that the runtime appends to function names: type arguments, and
+// the numbers of function literals.
 var inFunction = regexp.MustCompile(`\[.*?\]|(\.(func|gowrap|deferwrap)?\d+|-range\d+)+$`)
 
-// exportedName is a function or method as documentation names it, of a name as the runtime has it.
+// exportedName turns the runtime's name of a function or method into its documented name.
 func exportedName(function string) string {
 	name := inFunction.ReplaceAllString(function[strings.LastIndexByte(function, '/')+1:], "")
 	_, name, _ = strings.Cut(name, ".")

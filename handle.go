@@ -9,20 +9,20 @@ import (
 	"sync/atomic"
 )
 
-// A handle owns one C object. Its references are the owner, each child that
-// needs it, and each call in flight; Close takes the owner's away and lets
-// nobody in any more, and the C object is freed when the last one leaves.
+// A handle owns one C object. It counts references: the owner, each child that needs the object,
+// and each running call. Close removes the owner's reference and admits no new ones; the C object
+// is freed with the last reference.
 type handle struct {
 	kind    string
-	state   atomic.Int64 // references; closedBit once closed
+	state   atomic.Int64 // number of references, and closedBit
 	free    func()
 	parents []*handle
 }
 
 const closedBit = int64(1) << 62
 
-// newHandle takes a reference to each parent, which the handle keeps until it
-// is freed. When a parent is closed it frees the C object and fails.
+// newHandle retains each parent until the handle is freed. If a parent is closed, newHandle frees
+// the C object and fails.
 func newHandle(kind string, free func(), parents ...*handle) (*handle, error) {
 	h := &handle{kind: kind, free: free, parents: parents}
 	for i, p := range parents {
@@ -39,8 +39,7 @@ func newHandle(kind string, free func(), parents ...*handle) (*handle, error) {
 	return h, nil
 }
 
-// acquire takes a reference, so that the C object stays until release. The
-// handle of a zero value is nil.
+// acquire takes a reference: the C object stays until release. The handle of a zero value is nil.
 func (h *handle) acquire() error {
 	if h == nil {
 		return zeroError()
@@ -90,8 +89,8 @@ func (h *handle) close() bool {
 	}
 }
 
-// A cleanup undoes what has been done so far, the last first, unless it is kept: after an
-// error, and after a panic.
+// A cleanup undoes a sequence of steps in reverse order after an error or a panic, unless it is
+// kept.
 type cleanup []func()
 
 func (c *cleanup) add(f func()) { *c = append(*c, f) }
@@ -103,8 +102,8 @@ func (c *cleanup) run() {
 	}
 }
 
-// closeOnCollect is the backstop for an object that is dropped without Close:
-// it closes the handle when the garbage collector finds owner unreachable.
+// closeOnCollect closes the handle when the garbage collector finds owner unreachable, for an
+// object dropped without Close.
 func closeOnCollect[T any](owner *T, h *handle) {
 	runtime.AddCleanup(owner, func(h *handle) {
 		if h.close() {
@@ -145,10 +144,10 @@ func (t *handleTable) closed(h *handle) {
 	}
 }
 
-// OpenObjects counts the objects of this package that are not closed yet, by
-// kind ("context", "buffer", …). A test of a program can demand that it is
-// empty at the end. With the environment variable GOGGML_DEBUG=handles the
-// pprof profile "github.com/goggml/ggml/handles" reports where they were made.
+// OpenObjects returns the number of open objects of this package by kind ("context", "buffer", …).
+// A program's test can require that it is empty at the end. With the environment variable
+// GOGGML_DEBUG=handles, the pprof profile "github.com/goggml/ggml/handles" reports where they were
+// made.
 //
 // It is safe for concurrent use.
 func OpenObjects() map[string]int {

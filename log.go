@@ -16,11 +16,10 @@ import (
 
 var currentLogger atomic.Pointer[slog.Logger]
 
-// SetLogger sends the messages of the C library, and this package's own
-// warnings, to a logger. The default writes warnings and errors to
-// [slog.Default]; nil silences everything. A handler is called in the midst of
-// what it reports: it may use this package, but not the object at work, which
-// waits for it. Messages of plugins come once these are loaded.
+// SetLogger sends the messages of the C library, and this package's warnings, to a logger. The
+// default writes warnings and errors to [slog.Default]; nil discards all messages. A handler runs
+// inside the operation that it reports: it may use this package, but not the object being operated
+// on, which is locked. Messages of plugins arrive after the plugins are loaded.
 //
 // It is safe for concurrent use. C: ggml_log_set.
 func SetLogger(l *slog.Logger) {
@@ -30,8 +29,8 @@ func SetLogger(l *slog.Logger) {
 	currentLogger.Store(l)
 }
 
-// Logger is where the messages go; see [SetLogger]. It is safe for concurrent
-// use. C: ggml_log_get.
+// Logger returns the logger of the messages; see [SetLogger]. It is safe for concurrent use. C:
+// ggml_log_get.
 func Logger() *slog.Logger { return logger() }
 
 func logger() *slog.Logger {
@@ -41,16 +40,16 @@ func logger() *slog.Logger {
 	return slog.New(warningsOnly{slog.Default().Handler()})
 }
 
-// warningsOnly is a handler that drops what is less than a warning: the C
-// library reports every plugin that it tries.
+// warningsOnly is a handler that drops messages below warning: the C library reports every plugin
+// that it tries.
 type warningsOnly struct{ slog.Handler }
 
 func (h warningsOnly) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
-// logLines puts the pieces of a message together: C code ends a line with a
-// newline, and continues it with messages of the level CONT.
+// logLines joins the parts of a message: C code ends a line with a newline, and continues a line
+// with messages of the level CONT.
 var logLines struct {
 	sync.Mutex
 	level slog.Level
@@ -88,8 +87,7 @@ type logRecord struct {
 	text  string
 }
 
-// write hands the record to the logger. A panic of a handler must not unwind the
-// C frames below.
+// write passes the record to the logger. A panic of a handler must not unwind the C frames below.
 func (r logRecord) write() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -99,8 +97,8 @@ func (r logRecord) write() {
 	logger().Log(context.Background(), r.level, r.text)
 }
 
-// heldLog keeps the messages while the list of backends is locked. A handler that
-// uses this package would wait for that lock, whose holder waits for the handler.
+// heldLog holds back messages while the list of backends is locked. A handler that uses this
+// package would wait for that lock, whose holder waits for the handler.
 var heldLog logQueue
 
 type logQueue struct {
@@ -121,7 +119,7 @@ func (q *logQueue) add(r logRecord) {
 	}
 }
 
-// hold keeps messages until release, which writes them.
+// hold holds back messages until release, which writes them.
 func (q *logQueue) hold() (release func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,22 +5,20 @@ import "C"
 
 import "fmt"
 
-// MetalDevices lists the Apple GPUs. Without the Metal backend it fails with
-// [ErrNotLoaded] and says how to install it. A program built with the tag
-// metal demands one at start. C: ggml_backend_metal_reg.
+// MetalDevices lists the Apple GPUs. Without the Metal backend it fails with [ErrNotLoaded] and
+// says how to install it. A program built with the tag metal requires one at start. C:
+// ggml_backend_metal_reg.
 func MetalDevices() ([]*Device, error) { return backendDevices("MTL") }
 
-// NewMetalBackend opens the Apple GPU. Like a CPU backend it stops at a node
-// when a computation is cancelled.
-// C: ggml_backend_metal_init, ggml_backend_metal_set_abort_callback.
+// NewMetalBackend opens the Apple GPU. Like a CPU backend, it stops at the next node when a
+// computation is cancelled. C: ggml_backend_metal_init, ggml_backend_metal_set_abort_callback.
 func NewMetalBackend() (*Backend, error) { return newNumberedBackend("MTL", 0) }
 
 // IsMetal reports whether the backend is on an Apple GPU. C: ggml_backend_is_metal.
 func (b *Backend) IsMetal() bool { return b.isOf("MTL") }
 
-// MetalFamily reports whether the Apple GPU of the backend is of a family of
-// features, by the numbers of Apple's Metal feature set tables: 7 stands for
-// Apple7. C: ggml_backend_metal_supports_family.
+// MetalFamily reports whether the backend's Apple GPU belongs to a feature family of Apple's Metal
+// feature set tables: 7 means Apple7. C: ggml_backend_metal_supports_family.
 func (b *Backend) MetalFamily(family int) (bool, error) {
 	b = made(b)
 	yes := false
@@ -32,8 +30,8 @@ func (b *Backend) MetalFamily(family int) (bool, error) {
 	return yes, err
 }
 
-// CaptureMetal makes the backend record the work of its next computation for
-// Xcode's debugger of GPUs. C: ggml_backend_metal_capture_next_compute.
+// CaptureMetal makes the backend record its next computation for Xcode's GPU debugger. C:
+// ggml_backend_metal_capture_next_compute.
 func (b *Backend) CaptureMetal() error {
 	b = made(b)
 	return b.metal(func(reg C.ggml_backend_reg_t) bool {
@@ -41,8 +39,7 @@ func (b *Backend) CaptureMetal() error {
 	})
 }
 
-// metal runs f, which says whether the plugin has the function, on a backend of
-// an Apple GPU.
+// metal runs f on an Apple GPU's backend. f reports whether the plugin has the function.
 func (b *Backend) metal(f func(reg C.ggml_backend_reg_t) bool) error {
 	if err := b.h.acquire(); err != nil {
 		return err
