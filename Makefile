@@ -81,7 +81,7 @@ bench: vendor ## measure everything into docs/benchmarks: an hour on two idle co
 
 interop: vendor ## compare with stock llama.cpp and with transformers, fetched into build/ (GOGGML_INTEROP_SEEDS="3 4" for random models of other seeds than 1 and 2)
 	@scripts/llamacpp
-	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./examples/internal/ollama ./scripts/browser
+	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./llm/ollama ./scripts/browser
 
 peft: vendor ## compare adapters and training with PyTorch and PEFT, installed by pip into build/ (some gigabytes)
 	@scripts/peft

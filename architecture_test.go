@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"llm/weightcache"},
 	{"llm/lossgraph"},
 	{"llm/infer", "llm/lora"},
-	{"llm/generate", "llm/train"},
+	{"llm/generate", "llm/ollama", "llm/train"},
 	{"llm/run"},
 	{"llm"},
 	{"examples", "scripts"},

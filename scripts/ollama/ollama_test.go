@@ -1,5 +1,5 @@
 // Package ollama reads the Modelfiles of this project by ollama's own parser, and renders by its templates: a module of its
-// own, because ollama's is large. The test of examples/internal/ollama calls it.
+// own, because ollama's is large. The test of llm/ollama calls it.
 package ollama
 
 import (

@@ -18,12 +18,12 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/adapters"
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/examples/internal/ollama"
 	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/ollama"
 	"github.com/goggml/ggml/llm/quantize"
 )
 

@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/ollama"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/quantize"
 	"github.com/goggml/ggml/llm/run"
@@ -214,6 +215,7 @@ var public = registry{
 		{"model.New", reflect.ValueOf(model.New)},
 		{"model.NewIn", reflect.ValueOf(model.NewIn)},
 		{"model.NewOf", reflect.ValueOf(model.NewOf)},
+		{"ollama.Convert", reflect.ValueOf(ollama.Convert)},
 		{"parallel.Local", reflect.ValueOf(parallel.Local)},
 		{"parallel.Join", reflect.ValueOf(parallel.Join)},
 		{"quantize.ReadImportance", reflect.ValueOf(quantize.ReadImportance)},
@@ -516,6 +518,8 @@ var public = registry{
 		reflect.TypeFor[model.LoadOptions](),
 		reflect.TypeFor[model.Model](),
 		reflect.TypeFor[model.SaveOptions](),
+		reflect.TypeFor[ollama.Modelfile](),
+		reflect.TypeFor[ollama.Template](),
 		reflect.TypeFor[parallel.Group](),
 		reflect.TypeFor[parallel.Network](),
 		reflect.TypeFor[parallel.Process](),

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,17 +10,23 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Modelfile is ollama's recipe for a model.
+// A Modelfile is ollama's recipe for a model. It is safe for concurrent use while nothing changes its fields.
 type Modelfile struct {
-	Model     string         // path of the GGUF file, relative to the Modelfile
-	Template  *chat.Template // the template of training; nil for the model's own, if any
-	Variables map[string]any // of the template
-	Tokenizer *tokenizer.Tokenizer
+	Model     string               // path of the GGUF file, relative to the Modelfile
+	Template  *chat.Template       // the template of training; nil for the model's own, if any
+	Variables map[string]any       // of the template
+	Tokenizer *tokenizer.Tokenizer // of the model
 }
 
 // Text returns the file in ollama's syntax. If the chat template cannot be converted, a comment in the file
 // says so, and ollama uses the model's template as far as it knows it.
 func (m *Modelfile) Text() (string, error) {
+	switch {
+	case m == nil:
+		return "", errors.New("the Modelfile is nil")
+	case m.Tokenizer == nil:
+		return "", errors.New("the Modelfile has no tokenizer; set Tokenizer to the model's")
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "FROM %s\n", m.Model)
 	t := m.Template

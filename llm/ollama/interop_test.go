@@ -21,7 +21,7 @@ import (
 // equal those of the original templates, with and without a system message, in conversations that the
 // conversion did not use.
 func TestInteropModelfiles(t *testing.T) {
-	folder, err := exec.Command("../../../scripts/chattemplates").Output()
+	folder, err := exec.Command("../../scripts/chattemplates").Output()
 	require.NoError(t, err)
 	paths, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "templates", "*", "*.jinja"))
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestInteropModelfiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "modelfiles.json")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	test := exec.Command("go", "test", "-count=1", "./...")
-	test.Dir = "../../../scripts/ollama"
+	test.Dir = "../../scripts/ollama"
 	test.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOGGML_MODELFILES="+file)
 	out, err := test.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -1,4 +1,3 @@
-// Package ollama writes a Modelfile with which ollama runs a merged model as it was trained.
 package ollama
 
 import (
