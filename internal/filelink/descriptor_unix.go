@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// descriptor returns the number of the open file of this process that a path such as /dev/stdout or /dev/fd/3 leads
-// to, or -1. Even if it is a regular file, what others have written there stays, and writing appends.
+// descriptor returns the descriptor of this process that a path such as /dev/stdout or /dev/fd/3 leads to, or
+// -1. If it is a regular file, its contents stay, and writes append.
 func descriptor(path string) int {
 	own := fmt.Sprintf("/proc/%d/fd", os.Getpid())
 	for range mostLinks {
@@ -27,7 +27,7 @@ func descriptor(path string) int {
 	return -1
 }
 
-// openDescriptor is an open file of this process under another number, which can be closed.
+// openDescriptor duplicates a descriptor, so that closing the copy leaves the original open.
 func openDescriptor(fd int) (*os.File, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -1,5 +1,5 @@
-// Package filelink reads and writes the files that paths lead to by symbolic links: regular files are read, within a
-// bound; what is replaced is whole at any time, its links stay, and devices are written to.
+// Package filelink reads and writes files through symbolic links. It reads only regular files, up to a limit. A
+// file that it replaces is complete at any time, and links to it stay. Devices are written directly.
 package filelink
 
 import (
@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// mostLinks is how many links one follows, as in the standard library.
+// mostLinks limits the number of links to follow, as in the standard library.
 const mostLinks = 255
 
-// Target is the path of the file that writing to path would make or change. Links may lead to
-// what is not there yet, as a shell takes them.
+// Target returns the path of the file that writing to path would create or change. As in a shell, links may
+// lead to a missing file.
 func Target(path string) (string, error) {
 	target := path
 	for range mostLinks {
@@ -21,7 +21,7 @@ func Target(path string) (string, error) {
 			return real, nil
 		}
 		to, err := readLink(target)
-		if err != nil { // no link: a new file
+		if err != nil { // not a link: a new file
 			return target, nil
 		}
 		target = to
@@ -29,7 +29,7 @@ func Target(path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 }
 
-// readLink is the path that a link leads to.
+// readLink returns the path that a link leads to.
 func readLink(path string) (string, error) {
 	to, err := os.Readlink(path)
 	if err != nil || filepath.IsAbs(to) {
@@ -39,8 +39,8 @@ func readLink(path string) (string, error) {
 	return filepath.Join(folder, to), err
 }
 
-// MkdirAll makes the folder that a path leads to, with those above it. As for files, a link may
-// lead to what is not there yet.
+// MkdirAll creates the folder that a path leads to, and its parents. As for files, a link may lead to a missing
+// folder.
 func MkdirAll(path string, perm fs.FileMode) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -58,7 +58,7 @@ func MkdirAll(path string, perm fs.FileMode) error {
 		}
 	}
 	if err := os.Mkdir(target, perm); err != nil {
-		if info, statErr := os.Stat(target); statErr != nil || !info.IsDir() { // another process may have made it
+		if info, statErr := os.Stat(target); statErr != nil || !info.IsDir() { // another process may have created it
 			return err
 		}
 	}

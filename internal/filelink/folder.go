@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// stdin stands for standard input where a file is named.
+// stdin stands for standard input instead of a file.
 const stdin = "-"
 
-// FromFolder is a path as one that begins in a folder, unless it is absolute.
+// FromFolder returns a path relative to a folder as one from the working directory. Absolute paths stay.
 func FromFolder(folder, path string) string {
 	if path == "" || path == stdin || filepath.IsAbs(path) {
 		return path
@@ -16,8 +16,8 @@ func FromFolder(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// ToFolder is a path as a file in a folder has it, so that the folder can be moved and used
-// from elsewhere: relative for what is in the folder, absolute for what is not.
+// ToFolder returns a path for a file inside a folder, which may be moved and used from elsewhere: relative if
+// it is inside the folder, otherwise absolute.
 func ToFolder(folder, path string) string {
 	if path == "" || path == stdin {
 		return path

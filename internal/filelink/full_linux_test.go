@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// On a full disk a text is added whole or not at all, and a file is replaced whole or not at all.
+// On a full disk a text is appended completely or not at all, and a file is replaced completely or not at all.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16k"); err != nil {

@@ -15,18 +15,17 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// A Pending file is on the disk, beside its path and under a temporary name. A file lock marks it
-// as in use: the lock ends with the process, however that ends, and the next write of the path may
-// remove a file without a lock.
+// A Pending is a file with a temporary name beside its path. A file lock marks it as in use. The lock ends with
+// the process, and the next write of the path removes temporary files without a lock.
 type Pending struct {
-	path      string // as the caller has it, for errors
-	target    string // where its links lead to
+	path      string // the caller's path, for errors
+	target    string // path after following links
 	temporary string
 	file      *os.File
 	old       *Pending // the replaced file, until all files of a model are in place
 }
 
-// Pend writes a file that [Pending.Commit] or [CommitAll] puts in place.
+// Pend writes a temporary file, which [Pending.Commit] or [CommitAll] puts in place.
 func Pend(path string, write func(w io.Writer) error) (_ *Pending, err error) {
 	target, err := Target(path)
 	if err != nil {
@@ -45,7 +44,7 @@ func Pend(path string, write func(w io.Writer) error) (_ *Pending, err error) {
 	f.path = path
 	written := false
 	defer func() {
-		if !written { // also when write panics, or ends the goroutine
+		if !written { // also when write panics or exits the goroutine
 			f.Discard()
 		}
 	}()
@@ -64,8 +63,8 @@ func Pend(path string, write func(w io.Writer) error) (_ *Pending, err error) {
 	return f, nil
 }
 
-// createPending makes the file and locks it. Between the two another process may
-// take it for abandoned, and remove it.
+// createPending creates the file and locks it. In between, another process may consider it abandoned and remove
+// it.
 func createPending(target string) (*Pending, error) {
 	for {
 		name := temporaryName(target)
@@ -80,18 +79,18 @@ func createPending(target string) (*Pending, error) {
 	}
 }
 
-// Commit puts the file in place of what has its path.
+// Commit renames the file to its path.
 func (f *Pending) Commit() error {
 	if err := os.Rename(f.temporary, f.target); err != nil {
 		return writeError(f.path, f.target, err)
 	}
 	f.temporary = ""
-	f.file.Close() // after Sync; nil for some old ones
+	f.file.Close() // after Sync; nil for some replaced files
 	syncFolder(filepath.Dir(f.target))
 	return nil
 }
 
-// Discard removes the file if it is still pending.
+// Discard removes the file if it was not committed.
 func (f *Pending) Discard() {
 	if f != nil && f.temporary != "" {
 		os.Remove(f.temporary)
@@ -100,8 +99,8 @@ func (f *Pending) Discard() {
 	}
 }
 
-// CommitAll puts all files in place, or none: replaced files keep a temporary name until the last
-// one is in place.
+// CommitAll puts all files in place, or none: replaced files keep a temporary name until the last one is in
+// place.
 func CommitAll(files []*Pending) error {
 	for i, f := range files {
 		err := f.keepOld()
@@ -122,14 +121,14 @@ func CommitAll(files []*Pending) error {
 	return nil
 }
 
-// keepOld gives the file at the target a temporary name, too.
+// keepOld gives the replaced file a temporary name.
 func (f *Pending) keepOld() error {
 	info, err := os.Lstat(f.target)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() { // which nothing replaces
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() { // a missing file or a folder is not replaced
 		return nil
 	}
 	f.old = &Pending{path: f.path, target: f.target, temporary: temporaryName(f.target)}
-	if os.Link(f.target, f.old.temporary) != nil { // some file systems cannot
+	if os.Link(f.target, f.old.temporary) != nil { // some file systems have no hard links
 		err = os.Rename(f.target, f.old.temporary)
 	}
 	if err != nil {
@@ -138,13 +137,13 @@ func (f *Pending) keepOld() error {
 	}
 	if info.Mode().IsRegular() {
 		if f.old.file, err = os.Open(f.old.temporary); err == nil {
-			_ = filelock.Lock(f.old.file) // if that fails it is locked by who else has it open
+			_ = filelock.Lock(f.old.file) // if that fails, another process has locked it
 		}
 	}
 	return nil
 }
 
-// rollBack undoes keepOld and commit.
+// rollBack undoes keepOld and Commit.
 func (f *Pending) rollBack() error {
 	if f.old == nil {
 		if f.temporary != "" {
@@ -156,18 +155,18 @@ func (f *Pending) rollBack() error {
 	if err := f.old.Commit(); err != nil {
 		return fmt.Errorf("what was in %s is %s now: %w", f.path, name, SystemError(err))
 	}
-	os.Remove(name) // a file with both names keeps them when it is renamed
+	os.Remove(name) // renaming one of two links of a file does nothing
 	return nil
 }
 
-// temporaryEnd is the end of a path's temporary name, after the stem.
+// temporaryEnd matches the end of a temporary name, after the stem.
 var temporaryEnd = regexp.MustCompile(`^\.[A-Z2-7]{8}\.tmp$`)
 
 func temporaryName(path string) string {
 	return temporaryStem(path) + "." + rand.Text()[:8] + ".tmp"
 }
 
-// temporaryStem is the path, cut where its name would be too long with more.
+// temporaryStem returns the path, shortened so that a longer name is still valid.
 func temporaryStem(path string) string {
 	const longest = 255 - len(".XXXXXXXX.tmp")
 	folder, name := filepath.Split(path)
@@ -181,8 +180,7 @@ func temporaryStem(path string) string {
 	return folder + name
 }
 
-// removeAbandoned removes the temporary files of the path that processes left
-// which are no more.
+// removeAbandoned removes temporary files of the path whose processes have ended.
 func removeAbandoned(path string) {
 	folder, stem := filepath.Split(temporaryStem(path))
 	entries, _ := os.ReadDir(filepath.Clean(folder))
@@ -195,7 +193,7 @@ func removeAbandoned(path string) {
 	}
 }
 
-// syncFolder makes a rename last, where the file system can do that.
+// syncFolder makes a rename durable, if the file system supports that.
 func syncFolder(path string) {
 	if folder, err := os.Open(path); err == nil {
 		_ = folder.Sync()

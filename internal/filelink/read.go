@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// Errors of files that cannot be read at any place, or do not end, and of pipes that cannot be written to.
+// Errors of files without random access, of devices that may never end, and of pipes that cannot be written to.
 var (
 	errFolder    = errors.New("it is a folder; name the file in it")
 	errIrregular = errors.New("it is a pipe or a device; name a regular file")
@@ -20,20 +20,21 @@ var (
 	errUnread    = errors.New("nobody reads this pipe; start its reader first")
 )
 
-// The folder of a run may come from anywhere: files of it that are larger are not read.
+// Limits for files in a run's folder, which may come from anywhere.
 const (
-	MaxText    = 16 << 20 // bytes of each file but the metrics
+	MaxText    = 16 << 20 // bytes of each file except the metrics
 	MaxMetrics = 1 << 30
 )
 
-// Open opens a regular file, and nothing else: opening a pipe would wait for its writer, and a device need not end.
+// Open opens a regular file, and rejects others: opening a pipe would wait for its writer, and a device may
+// never end.
 func Open(path string) (*os.File, fs.FileInfo, error) {
-	if info, err := os.Stat(path); err == nil { // opening a device can change it
+	if info, err := os.Stat(path); err == nil { // opening a device may change its state
 		if err := checkRegular(path, info); err != nil {
 			return nil, nil, err
 		}
 	}
-	// Without waiting, if a pipe has taken the place of the file.
+	// Nonblocking, in case a pipe has replaced the file.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +61,8 @@ func checkRegular(path string, info fs.FileInfo) error {
 	return &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
-// OpenStream opens what is read once, from its beginning. A pipe waits for its writer, as in a shell, but not without end.
+// OpenStream opens a file that is read once from its start. As in a shell, a pipe waits for its writer, but
+// only for a limited time.
 func OpenStream(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
@@ -83,7 +85,7 @@ func OpenStream(path string) (*os.File, error) {
 	}
 }
 
-// Read reads a regular file of at most so many bytes.
+// Read reads a regular file of at most most bytes.
 func Read(path string, most int64) ([]byte, error) {
 	file, info, err := Open(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// Nothing waits for a pipe, reads a device, or reads more than it asks for.
+// Read never waits for a pipe, reads a device, or reads more than its limit.
 func TestRead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("file", []byte("four"), 0o600))

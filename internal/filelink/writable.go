@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// CheckWritable does what writing the file will: it makes a file beside it, and looks up
-// its name.
+// CheckWritable tries what a write of the file will do: it creates a file beside it, and looks up its name.
 func CheckWritable(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errors.New("it is a folder")
@@ -22,7 +21,7 @@ func CheckWritable(path string) error {
 	if err != nil {
 		return SystemError(err)
 	}
-	// What a killed process left is replaced and removed by the next.
+	// A killed process leaves a file that the next one replaces and removes.
 	folder, name := filepath.Dir(path), filepath.Base(path)
 	beside, err := os.Create(filepath.Join(folder, fmt.Sprintf(".try-%08x", crc32.ChecksumIEEE([]byte(name)))))
 	if err != nil {
@@ -31,14 +30,14 @@ func CheckWritable(path string) error {
 	if err := errors.Join(beside.Close(), os.RemoveAll(beside.Name())); err != nil {
 		return err
 	}
-	// A file of the name itself would be an empty output, if the process were killed now.
+	// A file with the final name would be an empty output if the process were killed now.
 	if _, err := os.Lstat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return SystemError(err)
 	}
 	return nil
 }
 
-// SystemError leaves out the names of files.
+// SystemError removes file names from an error.
 func SystemError(err error) error {
 	var where *fs.PathError
 	var link *os.LinkError

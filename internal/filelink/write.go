@@ -13,17 +13,17 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// IsReplaced reports whether writing a path replaces what it names, or makes it: a pipe, a device, or an open file of
-// this process such as /dev/stdout is written to.
+// IsReplaced reports whether writing a path creates or replaces a file. Otherwise the write goes directly to a
+// pipe, a device, or an open file of this process such as /dev/stdout.
 func IsReplaced(path string) bool {
 	info, err := os.Stat(path)
 	return (err != nil || info.Mode().IsRegular()) && descriptor(path) < 0
 }
 
-// Write writes a file; everything except logs and caches is written by it. The file is made beside the path, synced
-// to the disk, and renamed, so that the path never names half a file. If the path is a link, the link stays and its
-// target is replaced. A file that cannot be replaced is written to, see [IsReplaced]. An error names the file, which
-// then keeps its contents.
+// Write writes a file; everything except logs and caches uses it. It creates the file beside the path, syncs it
+// to the disk, and renames it, so the path never names an incomplete file. If the path is a link, the link
+// stays and its target is replaced. Files that cannot be replaced are written directly, see [IsReplaced]. An
+// error names the file, which then keeps its contents.
 func Write(path string, write func(w io.Writer) error) error {
 	if IsReplaced(path) {
 		f, err := Pend(path, write)
@@ -52,7 +52,7 @@ func buffered(file *os.File, write func(w io.Writer) error) error {
 	return w.Flush()
 }
 
-// Replace is [Write] of a text.
+// Replace writes a text by [Write].
 func Replace(path string, text []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(text)
@@ -60,7 +60,7 @@ func Replace(path string, text []byte) error {
 	})
 }
 
-// Link makes a path another name of a file, at once.
+// Link makes a path another name of a file, atomically.
 func Link(file, path string) error {
 	target, err := Target(path)
 	if err != nil {
@@ -71,11 +71,11 @@ func Link(file, path string) error {
 		return writeError(path, target, err)
 	}
 	err = os.Rename(beside, target)
-	os.Remove(beside) // it is still there if both were one file already
+	os.Remove(beside) // remains if both were already the same file
 	return writeError(path, target, err)
 }
 
-// Append adds a text to the end of a file, or leaves it as it was.
+// Append appends a text to a file, or leaves the file unchanged.
 func Append(path string, text []byte) error {
 	file, err := OpenLog(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func Append(path string, text []byte) error {
 	return errors.Join(AddTo(file, text), file.Close())
 }
 
-// OpenLog opens a file, or makes it, for [AddTo].
+// OpenLog opens or creates a file for [AddTo].
 func OpenLog(path string) (*os.File, error) {
 	if !IsReplaced(path) {
 		file, err := openDirectly(path)
@@ -93,7 +93,7 @@ func OpenLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 }
 
-// AddTo adds a text to the end of a log, or leaves it as it was.
+// AddTo appends a text to a log, or leaves the log unchanged.
 func AddTo(file *os.File, text []byte) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -106,7 +106,8 @@ func AddTo(file *os.File, text []byte) error {
 	return err
 }
 
-// openDirectly opens what is not replaced. A pipe waits for its reader, as in a shell, but not without end.
+// openDirectly opens a file that is not replaced. As in a shell, a pipe waits for its reader, but only for a
+// limited time.
 func openDirectly(path string) (*os.File, error) {
 	if fd := descriptor(path); fd >= 0 {
 		return openDescriptor(fd)
@@ -129,8 +130,7 @@ func openDirectly(path string) (*os.File, error) {
 	}
 }
 
-// writeError gives an error the name under which the caller knows a file that links lead to, and that is written under
-// another name.
+// writeError returns an error with the caller's path instead of the link target's or the temporary name.
 func writeError(path, target string, err error) error {
 	if err == nil {
 		return nil

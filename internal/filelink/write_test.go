@@ -20,7 +20,7 @@ func requireText(t *testing.T, want, path string) {
 	require.Equal(t, want, string(text))
 }
 
-// A file is replaced whole or stays, its permissions and links to it stay, and nothing is left beside it.
+// A file is replaced completely or stays; its permissions and the links to it stay; no temporary file remains.
 func TestWrite(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("real", 0o700))
@@ -53,7 +53,7 @@ func TestWrite(t *testing.T) {
 	require.EqualError(t, filelink.Replace(long+"n", nil), "write "+long+"n: file name too long")
 }
 
-// Several files are put in place together, or none.
+// Several files are all put in place, or none is.
 func TestCommitAll(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("a", []byte("old"), 0o600))
@@ -88,7 +88,7 @@ func TestCommitAll(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, names)
 }
 
-// A path becomes another name of a file, also through links, and also if it is one already.
+// A path becomes another name of a file, through links, too, and even if it already is one.
 func TestLink(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("file", []byte("text"), 0o600))

@@ -16,10 +16,10 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// outputEnv is where the test binary writes.
+// outputEnv is the path to which the test binary writes.
 const outputEnv = "GOGGML_TEST_OUTPUT"
 
-// What is written to /dev/stdout is where standard output is, whatever that is: behind what a file has already.
+// A write to /dev/stdout goes to standard output, whatever that is; a file is appended to.
 func TestWriteOpenFile(t *testing.T) {
 	if path := os.Getenv(outputEnv); path != "" {
 		if filelink.IsReplaced(path) {
@@ -56,7 +56,7 @@ func TestWriteOpenFile(t *testing.T) {
 	}
 }
 
-// A pipe is written to once it has a reader, which nothing waits for without end.
+// A pipe is written once it has a reader; the wait for a reader is limited.
 func TestWritePipe(t *testing.T) {
 	wait := testhook.PipeWait
 	defer func() { testhook.PipeWait = wait }()
@@ -80,7 +80,7 @@ func TestWritePipe(t *testing.T) {
 	require.NotZero(t, info.Mode()&os.ModeNamedPipe)
 }
 
-// A device is written to, by links, too, and stays.
+// A device is written directly, through links, too, and is not replaced.
 func TestWriteDevice(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Symlink(os.DevNull, "null"))

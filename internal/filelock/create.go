@@ -5,10 +5,9 @@ import (
 	"os"
 )
 
-// Create opens the file at a path, makes it when there is none, and locks it. [Remove] ends
-// that. A process that is killed leaves a file which the next one locks. The error is
-// ErrLocked where somebody else has the lock; a file of a system without locks is not
-// locked.
+// Create opens or creates the file at a path and locks it. [Remove] undoes that. A file left by a killed
+// process is locked by the next Create. The error is ErrLocked if another open file has the lock. On systems
+// without locks the file is not locked.
 func Create(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
@@ -22,17 +21,17 @@ func Create(path string) (*os.File, error) {
 		if IsAt(path, file) {
 			return file, nil
 		}
-		file.Close() // whose lock it was has removed it meanwhile
+		file.Close() // the previous owner has removed it meanwhile
 	}
 }
 
-// Remove removes a file that Create has locked, and unlocks it after that: whoever opened
-// it before sees that it is gone.
+// Remove removes a file that Create has locked, and then unlocks it: whoever opened it before sees that it is
+// gone.
 func Remove(file *os.File) error {
 	return errors.Join(os.Remove(file.Name()), file.Close())
 }
 
-// RemoveAbandoned removes a file that nobody has locked: its owner died.
+// RemoveAbandoned removes a file that is not locked: its owner has died.
 func RemoveAbandoned(path string) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestCreate(t *testing.T) {
 	require.NoError(t, Remove(file))
 	require.NoFileExists(t, path)
 
-	// A file that is not locked was left.
+	// A file that is not locked is abandoned.
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	file, err = Create(path)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestCreate(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// However locks come and go with their files, one has the path at a time.
+// Only one process owns the path at a time, however locks and files come and go.
 func TestCreateExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	var holders, times atomic.Int32

@@ -1,3 +1,2 @@
-// Package filelock marks open files as in use, by locks that end with the process,
-// however that ends.
+// Package filelock marks open files as in use with locks that end with the process, even if it is killed.
 package filelock

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// ErrLocked is the refusal of a lock that another open file has.
+// ErrLocked reports that another open file has the lock.
 var ErrLocked = errors.New("the file is locked")
 
-// Lock fails, and so nothing is taken for abandoned.
+// Lock returns an error, so no file is considered abandoned.
 func Lock(*os.File) error { return errors.ErrUnsupported }
