@@ -1,6 +1,5 @@
-// The calls that take handles, for one type of handle: this file is included once for each type. The
-// includer defines HANDLE, the type; OF(h), a handle of that type; and NAME(f), the name of a
-// function.
+// Calls that take handles. This file is included once for each type of handle. The includer defines HANDLE, the
+// type; OF(h), a handle of that type; and NAME(f), the name of a function.
 
 static int NAME(place)(int *rank, int *size) {
 	int code = ((int (*)(HANDLE, int *))mpi.comm_rank)(OF(mpi.world), rank);

@@ -20,11 +20,11 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A Comm is this process as a member of a launch. All processes begin its sums and exchanges in the same order;
-// each may be waited for by another goroutine.
+// A Comm is this process as a member of a launch. All processes must begin its sums and exchanges in the same
+// order; another goroutine may wait for each.
 type Comm struct {
 	Rank, Size int
-	Library    string // what the library says of itself
+	Library    string // the library's description of itself
 
 	name  func(rank int) string
 	begun chan *collective
@@ -35,36 +35,38 @@ type Comm struct {
 	patience
 
 	mu  sync.Mutex
-	err error // why
+	err error // the reason
 }
 
-// Options of a Comm; the zero value is usual.
+// Options of a Comm; the zero value has the defaults.
 type Options struct {
-	// Silence is how long a process may not be heard of; 0 stands for 6 s.
+	// Silence is how long a process may stay silent; 0 stands for 6 s.
 	Silence time.Duration
-	// Name gives processes in errors names; nil stands for their ranks.
+	// Name returns the name of a process for errors; nil stands for ranks.
 	Name func(rank int) string
 }
 
 const (
 	defaultSilence = 6 * time.Second
-	beat           = 500 * time.Millisecond // between signs of life
-	idle           = 50 * time.Millisecond  // between looks at them
-	leastPoll      = 50 * time.Microsecond  // between looks at sums
+	beat           = 500 * time.Millisecond // between heartbeats
+	idle           = 50 * time.Millisecond  // between checks for heartbeats
+	leastPoll      = 50 * time.Microsecond  // between polls of sums
 	mostPoll       = 500 * time.Microsecond
-	pollShare      = 16 // of the time that they have taken, after which there is a look
+	pollShare      = 16 // a sum is polled after 1/pollShare of the time since its start
 )
 
-// The other processes begin at once on this machine, where those that will not join can be seen: there is a look at them
-// now and then. On others they begin as late as the launcher logs in, and the number of looks bounds the wait for them.
+// On this machine the other processes start immediately, and those that will not join can be detected, so they
+// are checked regularly. On other machines they start as late as the launcher logs in, and the number of checks
+// limits the wait.
 const (
 	joinLook  = 10 * time.Second
 	joinLooks = 3
 )
 
-var started atomic.Bool // a Start: a process joins once
+var started atomic.Bool // Start was called: a process joins once
 
-// Start joins the processes of a launch. It fails when they do not all join, or ctx ends: MPI cannot be used again.
+// Start joins the processes of a launch. If they do not all join, or ctx ends, it fails, and MPI cannot be used
+// again.
 func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
 	started.Store(true)
 	if o.Silence == 0 {
@@ -86,13 +88,13 @@ func Start(ctx context.Context, l Launch, o Options) (*Comm, error) {
 	return c, nil
 }
 
-// await waits for the result of joining, unless a process will not join, or does not for long, or ctx ends.
+// await waits for the result of joining. It fails if a process will not join or takes too long, or if ctx ends.
 func (l Launch) await(ctx context.Context, joined <-chan error) error {
 	const start = "start this program, of one version, in all of them"
 	every := cmp.Or(testhook.MPIJoin, joinLook)
 	wait := every
 	if l.Rank > 0 {
-		wait += min(every, time.Second) // rank 0 reports first, if it has begun
+		wait += min(every, time.Second) // rank 0 reports first, if it has started
 	}
 	for looks := 1; ; looks++ {
 		timer := time.NewTimer(wait)
@@ -117,17 +119,18 @@ func (l Launch) await(ctx context.Context, joined <-chan error) error {
 	}
 }
 
-// Fail joins the processes of a launch, unless this one has joined, so that a launcher or the other processes notice the
-// failure by which it ends next: MPICH's launcher ignores the end of a process that has not joined.
+// Fail joins the processes of a launch, unless this one has joined, so that the launcher or the other processes
+// notice the failure with which it ends next: MPICH's launcher ignores the end of a process that has not
+// joined.
 func Fail() {
 	if l, several := Launched(os.Getenv); several && !started.Load() {
 		_, _ = Start(context.Background(), l, Options{})
 	}
 }
 
-// run is the thread of the library.
+// run is the thread that calls the library.
 func (c *Comm) run(l Launch, o Options, joined chan<- error) {
-	runtime.LockOSThread() // and never unlocked: it ends with the goroutine
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	err := c.start(l)
 	joined <- err
 	if err == nil {
@@ -142,7 +145,7 @@ func (c *Comm) start(l Launch) (err error) {
 	if c.Library, err = l.open(); err != nil {
 		return err
 	}
-	// Open MPI sums over two or three processes by a tree, which takes twice the traffic of a ring, or four times.
+	// Open MPI sums over two or three processes by a tree, which has two or four times the traffic of a ring.
 	const algorithm, ring = "OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1"
 	if _, chosen := os.LookupEnv(algorithm); !chosen && l.OpenMPI && l.Size < 4 {
 		os.Setenv(algorithm, ring)
@@ -162,10 +165,10 @@ func (c *Comm) start(l Launch) (err error) {
 	return nil
 }
 
-// Lost is closed when a process was lost, or the library has failed; Err says why.
+// Lost returns a channel that is closed when a process was lost or the library has failed; Err has the reason.
 func (c *Comm) Lost() <-chan struct{} { return c.lost }
 
-// Err is why no call can succeed any more, nil as long as they can.
+// Err returns the reason for which no call can succeed any more, or nil.
 func (c *Comm) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +184,7 @@ func (c *Comm) fail(err error) {
 	}
 }
 
-// Close ends the library, once all processes close. After a failure it returns that at once.
+// Close finalises the library, once all processes call it. After a failure it returns the failure immediately.
 func (c *Comm) Close() error {
 	left := make(chan error, 1)
 	select {
@@ -194,17 +197,17 @@ func (c *Comm) Close() error {
 	}
 }
 
-// A collective is a call of all processes that is under way.
+// A collective is a running call of all processes.
 type collective struct {
 	kind    C.enum_goggml_mpi_collective
-	send    unsafe.Pointer // memory of C, which is freed once it is over
+	send    unsafe.Pointer // C memory, freed after the call
 	receive unsafe.Pointer
-	n       int // numbers or bytes of each process
+	n       int // numbers or bytes per process
 	request C.goggml_mpi_handle
 	done    chan error
 }
 
-// newCollective allocates for n numbers or bytes of a size; what is received has so many parts of them.
+// newCollective allocates n numbers or bytes of a size; the receive buffer has parts times as many.
 func newCollective(kind C.enum_goggml_mpi_collective, n, size, parts int) *collective {
 	bytes := max(1, n) * size
 	return &collective{kind: kind, send: C.malloc(C.size_t(bytes)), receive: C.malloc(C.size_t(bytes * parts)), n: n, done: make(chan error, 1)}
@@ -215,7 +218,7 @@ func (s *collective) free() {
 	C.free(s.receive)
 }
 
-// call is the function of the library.
+// call returns the name of the library function.
 func (s *collective) call() string {
 	switch s.kind {
 	case C.GOGGML_MPI_GATHER:
@@ -236,7 +239,7 @@ func (c *Comm) begin(s *collective) {
 	}
 }
 
-// await waits until a collective is over.
+// await waits for the end of a collective.
 func (c *Comm) await(s *collective) error {
 	defer c.wait()()
 	return <-s.done
@@ -244,25 +247,25 @@ func (c *Comm) await(s *collective) error {
 
 var errClosed = errors.New("MPI is closed")
 
-// A Sum of F32 numbers over all processes.
+// A Sum adds F32 numbers over all processes.
 type Sum struct {
 	c *Comm
 	s *collective
 }
 
-// NewSum makes a sum of so many numbers, which its Input gets before Start.
+// NewSum returns a sum of n numbers; fill its Input before Start.
 func (c *Comm) NewSum(n int) *Sum { return &Sum{c, newCollective(C.GOGGML_MPI_SUM_FLOATS, n, 4, 1)} }
 
-// Input are the numbers of this process, as bytes; it ends with Start.
+// Input returns the numbers of this process as bytes, valid until Start.
 func (s *Sum) Input() []byte { return unsafe.Slice((*byte)(s.s.send), 4*s.s.n) }
 
-// Start begins the sum.
+// Start starts the sum.
 func (s *Sum) Start() { s.c.begin(s.s) }
 
-// Wait waits for the sum, and lets use have it, as bytes.
+// Wait waits for the sum, and passes it to use as bytes.
 func (s *Sum) Wait(use func(sum []byte) error) error {
 	if err := s.c.await(s.s); err != nil {
-		return err // the library may write to it still
+		return err // the library may still write to it
 	}
 	defer s.s.free()
 	return use(unsafe.Slice((*byte)(s.s.receive), 4*s.s.n))
@@ -281,7 +284,7 @@ func (c *Comm) AllReduce(x []float64) error {
 	return nil
 }
 
-// AllGather returns the bytes of all processes, by rank, of which each has as many.
+// AllGather returns the bytes of all processes, by rank. All have the same number of bytes.
 func (c *Comm) AllGather(own []byte) ([][]byte, error) {
 	s := newCollective(C.GOGGML_MPI_GATHER, len(own), 1, c.Size)
 	copy(unsafe.Slice((*byte)(s.send), len(own)), own)
@@ -298,7 +301,7 @@ func (c *Comm) AllGather(own []byte) ([][]byte, error) {
 	return list, nil
 }
 
-// Broadcast replaces bytes by those of rank 0, of which all have as many.
+// Broadcast replaces bytes by those of rank 0. All have the same number of bytes.
 func (c *Comm) Broadcast(x []byte) error {
 	s := newCollective(C.GOGGML_MPI_BROADCAST, len(x), 1, 1)
 	copy(unsafe.Slice((*byte)(s.receive), len(x)), x)

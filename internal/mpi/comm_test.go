@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// useLibrary has Start load testdata/mpi_abi.c, in which there is one other process.
+// useLibrary makes Start load testdata/mpi_abi.c, which simulates one other process.
 func useLibrary(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libmpi_abi.so")
@@ -34,7 +34,7 @@ func start(t *testing.T, o Options) *Comm {
 	return c
 }
 
-// A process that never joins keeps nobody; nor does an interrupt meanwhile.
+// Neither a process that never joins nor an interrupt meanwhile blocks the others.
 func TestJoinThatHangs(t *testing.T) {
 	useLibrary(t)
 	t.Setenv("MPI_HANG", "MPI_Init_thread")
@@ -51,7 +51,7 @@ func TestJoinThatHangs(t *testing.T) {
 	require.EqualError(t, err, "interrupted")
 }
 
-// A process that lives has any time for a sum, until all are to stop: then a while.
+// The wait for a sum with a live process is unlimited, until all are told to stop; then it is limited.
 func TestSumThatHangs(t *testing.T) {
 	testhook.MPIGrace = 300 * time.Millisecond
 	defer func() { testhook.MPIGrace = 0 }()
@@ -83,7 +83,7 @@ func TestSumThatHangs(t *testing.T) {
 	}
 }
 
-// A library that does not return from MPI_Finalize keeps nobody.
+// A library that does not return from MPI_Finalize does not block Close.
 func TestFinalizeThatHangs(t *testing.T) {
 	t.Setenv("MPI_HANG", "MPI_Finalize")
 	c := start(t, Options{Silence: 100 * time.Millisecond})
@@ -97,8 +97,8 @@ func TestFinalizeThatHangs(t *testing.T) {
 	}
 }
 
-// Sums make progress while they are polled: a message of many pieces takes as many polls, with far less than a
-// millisecond between them. A busy machine disturbs some of them.
+// Sums progress while they are polled: a message of many parts takes as many polls, much less than a
+// millisecond apart. A busy machine disturbs some of them.
 func TestSumIsLookedAfter(t *testing.T) {
 	c := start(t, Options{})
 	defer c.Close()
@@ -106,14 +106,14 @@ func TestSumIsLookedAfter(t *testing.T) {
 	for range 10 {
 		x := []float64{1, 2}
 		began := time.Now()
-		require.NoError(t, c.AllReduce(x)) // of 20 looks
+		require.NoError(t, c.AllReduce(x)) // takes 20 polls
 		least = min(least, time.Since(began))
 		require.Equal(t, []float64{1, 2}, x)
 	}
 	require.Less(t, least, 10*time.Millisecond)
 }
 
-// The other process of testdata/mpi_abi.c sends zeros, and has what rank 0 sends.
+// The other process of testdata/mpi_abi.c sends zeros, and receives what rank 0 sends.
 func TestExchange(t *testing.T) {
 	c := start(t, Options{})
 	defer c.Close()

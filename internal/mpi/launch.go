@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// A Launch describes the processes that were started together, from the environment.
+// A Launch describes the processes that a launcher started together, from the environment.
 type Launch struct {
-	Size     int // of them; 0 if the environment does not say
-	Rank     int // of this one; −1 likewise
+	Size     int // number of processes; 0 if unknown
+	Rank     int // of this process; −1 if unknown
 	OpenMPI  bool
-	variable string // that says so
-	rank     string // variable of Rank
-	local    int    // of them on this machine; 0 if the environment does not say
+	variable string // environment variable with Size
+	rank     string // environment variable with Rank
+	local    int    // processes on this machine; 0 if unknown
 }
 
-// launchers are the variables in which launchers give each process its place.
+// launchers lists the environment variables with which launchers describe a process.
 var launchers = []struct {
 	size, rank, local string
 	openMPI           bool
@@ -28,8 +28,8 @@ var launchers = []struct {
 
 const localRanks = "MPI_LOCALNRANKS"
 
-// Launched reports whether this process is one of several that a launcher has started together, or
-// may be.
+// Launched reports whether a launcher has, or may have, started several processes together, one of which is
+// this.
 func Launched(getenv func(string) string) (l Launch, several bool) {
 	for _, v := range launchers {
 		rank, err := strconv.Atoi(getenv(v.rank))
@@ -47,14 +47,14 @@ func Launched(getenv func(string) string) (l Launch, several bool) {
 		l.local, _ = strconv.Atoi(getenv(v.local))
 		return l, l.Size > 1
 	}
-	// A launcher that only reports the processes of this machine may have started others.
+	// A launcher that reports only the processes of this machine may have started others.
 	if n, err := strconv.Atoi(getenv(localRanks)); err == nil && n > 1 {
 		return Launch{Rank: -1, variable: localRanks}, true
 	}
 	return Launch{Size: 1, Rank: 0}, false
 }
 
-// String describes what the launcher has started.
+// String describes the launch.
 func (l Launch) String() string {
 	if l.Size == 0 {
 		return fmt.Sprintf("a launcher has started several processes (%s is set)", l.variable)

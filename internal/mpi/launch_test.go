@@ -18,7 +18,7 @@ func TestLaunched(t *testing.T) {
 		{map[string]string{"PMI_SIZE": "2", "PMI_RANK": "0", "MPI_LOCALNRANKS": "1"}, Launch{Size: 2, variable: "PMI_SIZE", rank: "PMI_RANK", local: 1}, true},
 		{map[string]string{"PMI_RANK": "1", "PMIX_RANK": "1"}, Launch{Rank: 1, variable: "PMIX_RANK", rank: "PMIX_RANK"}, true},
 		{map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3"}, Launch{Size: 4, Rank: 3, variable: "SLURM_STEP_NUM_TASKS", rank: "SLURM_PROCID"}, true},
-		{map[string]string{"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, Launch{Size: 1}, false}, // a script of a batch, without srun
+		{map[string]string{"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, Launch{Size: 1}, false}, // a batch script, without srun
 		{map[string]string{"MPI_LOCALNRANKS": "2"}, Launch{Rank: -1, variable: "MPI_LOCALNRANKS"}, true},
 		{map[string]string{"PMI_SIZE": "many", "PMI_RANK": "x"}, Launch{Size: 1}, false},
 	} {

@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// LibraryVariable names the library if the search finds no suitable one.
+// LibraryVariable is the environment variable that names the library if the search finds no suitable one.
 const LibraryVariable = "GOGGML_MPI"
 
-// Names of libraries: of Open MPI 4 and 5, of MPICH and libraries with its interface such as
-// Intel's, and of any with the standard interface.
+// Names of libraries: Open MPI 4 and 5; MPICH and libraries with its interface, such as Intel's; libraries with
+// the standard interface.
 var (
 	openMPINames  = []string{"libmpi.so.40"}
 	mpichNames    = []string{"libmpi.so.12", "libmpich.so.12"}
@@ -33,7 +33,7 @@ func init() {
 	}
 }
 
-// candidates lists the libraries that may belong to the launcher.
+// candidates returns the libraries that may belong to the launcher.
 func (l Launch) candidates() []string {
 	if path := os.Getenv(LibraryVariable); path != "" {
 		return []string{path}
@@ -48,7 +48,7 @@ func (l Launch) candidates() []string {
 	return list
 }
 
-// open loads the library of the launcher, and gives what it says of itself.
+// open loads the launcher's library, and returns the library's description of itself.
 func (l Launch) open() (version string, err error) {
 	var tried []error
 	for _, path := range l.candidates() {
@@ -72,7 +72,7 @@ func (l Launch) open() (version string, err error) {
 		&launchError{l}, name, LibraryVariable, errors.Join(tried...))
 }
 
-// misfit names the launcher that a library is not of.
+// misfit returns the launcher to which a library does not belong, or "".
 func (l Launch) misfit(version string) string {
 	isOpenMPI := strings.Contains(version, "Open MPI")
 	switch {
@@ -85,7 +85,7 @@ func (l Launch) misfit(version string) string {
 	return ""
 }
 
-// A launchError is about a launch.
+// A launchError is an error of a launch.
 type launchError struct{ Launch }
 
 func (e *launchError) Error() string { return e.String() }
@@ -106,14 +106,14 @@ func libraryVersion() string {
 	return shortVersion(C.GoString(&text[0]))
 }
 
-// shortVersion is name and version of a library, of what it says of itself: "Open MPI v5.0.7, package: …", or
-// "MPICH Version:\t4.2.1".
+// shortVersion returns name and version from a library's description: "Open MPI v5.0.7, package: …", or "MPICH
+// Version:\t4.2.1".
 func shortVersion(text string) string {
 	text, _, _ = strings.Cut(text, ",")
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, " Version:", " ")), " ")
 }
 
-// callError is the error of a code of the library.
+// callError returns the error of a library's error code.
 func callError(call string, code C.int) error {
 	if code == 0 {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// missing looks at the processes of this machine that the launcher has started with this one. It returns what is wrong
-// with one that will not join, and otherwise whether all of the launch are here and run this program: these will join,
-// as soon as the machine lets them.
+// missing examines the processes of this machine from the same launch. It returns the fault of a process that
+// will not join. Otherwise it reports whether all processes of the launch are here and run this program: then
+// they will join as soon as they get processor time.
 func (l Launch) missing() (fault string, willJoin bool) {
 	daemon := l.daemon(os.Getpid())
-	if daemon == 0 { // in a container of its own
+	if daemon == 0 { // in a separate container
 		return "", false
 	}
-	programs := map[int]map[string]int{} // of a rank, with their processes: a shell may have started another one
+	programs := map[int]map[string]int{} // by rank, then process ID: a shell may have started another program
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	for _, folder := range folders {
 		pid, _ := strconv.Atoi(filepath.Base(folder))
@@ -51,8 +51,7 @@ func (l Launch) missing() (fault string, willJoin bool) {
 	return fmt.Sprintf("of the %d processes that it has started on this machine only %d are left", l.local, len(programs)), false
 }
 
-// daemon is the process of the launcher that has started a process: the nearest ancestor that has no rank; 0 if there is
-// none.
+// daemon returns the launcher's process that started pid: the nearest ancestor without a rank, or 0.
 func (l Launch) daemon(pid int) int {
 	for pid > 0 && l.rankOf(pid) >= 0 {
 		pid = parent(pid)
@@ -60,7 +59,7 @@ func (l Launch) daemon(pid int) int {
 	return pid
 }
 
-// rankOf is the rank that a process was given, −1 if it has none.
+// rankOf returns the rank of a process, or −1 if it has none.
 func (l Launch) rankOf(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for variable := range strings.SplitSeq(string(text), "\x00") {
@@ -73,10 +72,10 @@ func (l Launch) rankOf(pid int) int {
 	return -1
 }
 
-// parent is the process that has started another one, 0 if it is not known.
+// parent returns the parent of a process, or 0 if unknown.
 func parent(pid int) (parent int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if i := strings.LastIndexByte(string(text), ')'); i >= 0 { // the name before may have any bytes
+	if i := strings.LastIndexByte(string(text), ')'); i >= 0 { // the name before it may contain any bytes
 		_, _ = fmt.Sscanf(string(text[i+1:]), " %s %d", new(string), &parent)
 	}
 	return parent

@@ -2,5 +2,5 @@
 
 package mpi
 
-// missing is for Linux, where a process sees the environment of others.
+// missing finds nothing: it needs Linux, where a process can read the environment of others.
 func (l Launch) missing() (fault string, willJoin bool) { return "", false }

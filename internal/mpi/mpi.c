@@ -7,9 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-// What identifies an interface, and its handles: addresses of symbols in Open MPI, numbers in MPICH
-// and all libraries with its interface, numbers in pointers in the standard interface (MPI 5.0,
-// chapter 20).
+// The binary interfaces and their handles: addresses of symbols in Open MPI, integers in MPICH and libraries
+// with its interface, integers stored in pointers in the standard interface (MPI 5.0, chapter 20).
 enum { OPEN_MPI, MPICH, STANDARD };
 
 enum { TAG = 1 };
@@ -17,7 +16,7 @@ enum { TAG = 1 };
 static struct {
 	void *library;
 	int interface;
-	int funneled; // MPI_THREAD_FUNNELED: one thread calls
+	int funneled; // MPI_THREAD_FUNNELED: only one thread calls the library
 	goggml_mpi_handle world, f32, f64, byte, plus, errors_return;
 	void *status_ignore;
 	void *get_library_version, *init_thread, *comm_rank, *comm_size, *comm_set_errhandler, *iallreduce, *iallgather, *ibcast, *isend,
@@ -120,7 +119,7 @@ bool goggml_mpi_open(const char *path, char *error, size_t size) {
 		snprintf(error, size, "%s", dlerror());
 		return false;
 	}
-	// MPI_Abi_get_version is in other interfaces, too, where a library has both.
+	// A library with both interfaces has MPI_Abi_get_version, too.
 	mpi.interface = dlsym(mpi.library, "ompi_mpi_comm_world") != NULL ? OPEN_MPI : strstr(path, "mpi_abi") != NULL ? STANDARD : MPICH;
 	if (find_functions(path, error, size) && find_handles(path, error, size)) {
 		return true;
@@ -143,8 +142,8 @@ void goggml_mpi_version(char *text, size_t size) {
 }
 
 int goggml_mpi_init(void) {
-	// The library's own plugins look for its symbols in the global scope. They cannot find another
-	// library's: there is none.
+	// The library's own plugins look up its symbols in the global scope. No other library is there that they
+	// could find.
 	Dl_info info;
 	if (dladdr(mpi.init_thread, &info) != 0) {
 		dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);

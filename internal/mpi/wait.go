@@ -10,26 +10,26 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// Grace is how long a sum is waited for once the processes are to stop. Before, one that lives has any time: it may
-// compute.
+// Grace limits the wait for a sum once the processes are told to stop. Before, the wait for a live process is
+// unlimited: it may be computing.
 func Grace() time.Duration { return cmp.Or(testhook.MPIGrace, time.Minute) }
 
-// A patience is how long this process waits for others.
+// A patience tracks how long this process waits for others.
 type patience struct {
-	since   atomic.Int64 // when the current wait began, in Unix nanoseconds; 0 for none
-	behind  atomic.Int64 // the process that is waited for, or one of these
-	stopAt  atomic.Int64 // when Stop was called, likewise; 0 before
+	since   atomic.Int64 // start of the current wait in Unix nanoseconds; 0 for none
+	behind  atomic.Int64 // a process that the wait is for
+	stopAt  atomic.Int64 // time of Stop in Unix nanoseconds; 0 before
 	stop    sync.Once
 	stopped chan struct{}
 }
 
 // Values of behind that are no rank.
 const (
-	nobody  = -1 // all have begun the sum: the network is waited for
-	joiners = -2 // processes that have not joined
+	nobody  = -1 // all have begun the sum: waiting for the network
+	joiners = -2 // waiting for processes that have not joined
 )
 
-// Stop tells all processes to stop. From then on the wait for a sum is bounded.
+// Stop tells all processes to stop. From then on the wait for a sum is limited.
 func (c *Comm) Stop() {
 	c.stop.Do(func() {
 		c.stopAt.Store(time.Now().UnixNano())
@@ -37,13 +37,13 @@ func (c *Comm) Stop() {
 	})
 }
 
-// Stopped is closed when this or another process has called Stop.
+// Stopped returns a channel that is closed once this or another process has called Stop.
 func (c *Comm) Stopped() <-chan struct{} { return c.stopped }
 
 // isStopping reports whether Stopped is closed.
 func (p *patience) isStopping() bool { return p.stopAt.Load() != 0 }
 
-// wait counts a wait until done; of several at once the first.
+// wait starts a wait and returns a function that ends it; of concurrent waits the first counts.
 func (p *patience) wait() (done func()) {
 	if !p.since.CompareAndSwap(0, time.Now().UnixNano()) {
 		return func() {}
@@ -51,21 +51,21 @@ func (p *patience) wait() (done func()) {
 	return func() { p.since.Store(0) }
 }
 
-// left returns the rest of the grace of the current wait.
+// left returns the remaining grace of the current wait.
 func (p *patience) left() time.Duration {
 	return time.Until(time.Unix(0, max(p.stopAt.Load(), p.since.Load())).Add(Grace()))
 }
 
-// A Wait is for another process.
+// A Wait describes a wait for another process.
 type Wait struct {
 	Whom    string
-	Current time.Duration // how long it has taken
-	Left    time.Duration // until it ends, after Stop; 0 before
+	Current time.Duration // how long it has lasted
+	Left    time.Duration // time until it is given up, after Stop; 0 before
 }
 
-var current atomic.Pointer[Comm] // of this process
+var current atomic.Pointer[Comm] // Comm of this process
 
-// Waiting returns for whom this process waits, if it does.
+// Waiting returns whom this process waits for, if it waits.
 func Waiting() (w Wait, isWaiting bool) {
 	c := current.Load()
 	if c == nil {
@@ -93,7 +93,7 @@ func (c *Comm) whom() string {
 	}
 }
 
-// overdue is the error of a wait that has taken too long, nil as long as it has not.
+// overdue returns an error once a wait has taken too long.
 func (c *Comm) overdue() error {
 	if !c.isStopping() || c.since.Load() == 0 || c.left() > 0 {
 		return nil

@@ -11,40 +11,40 @@ import (
 	"unsafe"
 )
 
-// A watch makes the calls of the library: it looks after sums, and hears from other processes.
+// A watch makes the calls of the library: it polls sums, and exchanges messages with other processes.
 type watch struct {
 	*Comm
 	Options
 	peers    []*peer
 	underWay []*collective
-	started  uint32     // sums that this process has begun
-	leaving  chan error // gets the result; nil before Close
-	last     time.Time  // look at the peers
-	moved    time.Time  // when a sum has begun or ended
+	started  uint32     // number of sums that this process has begun
+	leaving  chan error // receives the result; nil before Close
+	last     time.Time  // last check for messages
+	moved    time.Time  // last time that a sum began or ended
 }
 
-// A peer is a process that is heard from.
+// A peer is a process that sends heartbeats to this one.
 type peer struct {
 	rank             int
-	bytes            *[2][messageSize]byte // sent and received: memory of C
+	bytes            *[2][messageSize]byte // sent and received: C memory
 	sending, hearing bool
 	sent, heard      C.goggml_mpi_handle
 	sentAt           time.Time
 	heardAt          time.Time
-	said             byte    // the last kind that was sent
-	says             message // that came last
+	said             byte    // kind of the last sent message
+	says             message // last received message
 }
 
 // A message is a heartbeat between processes.
 type message struct {
 	kind  byte
-	rank  uint32 // the process that is furthest behind of those that the sender hears from, and of itself
-	begun uint32 // sums that it has begun
+	rank  uint32 // the process that is furthest behind, among the sender and the processes that it hears from
+	begun uint32 // number of sums that this process has begun
 }
 
 const messageSize = 1 + 4 + 4
 
-// Kinds of messages: a process lives, is to stop as all are, or leaves.
+// Kinds of messages: a process is alive, tells all to stop, or leaves.
 const (
 	alive    = 1
 	leaving  = 2
@@ -64,7 +64,7 @@ func (m *message) read(b *[messageSize]byte) {
 func (p *peer) told() bool { return p.said == leaving }
 func (p *peer) left() bool { return p.says.kind == leaving }
 
-// newWatch lets rank 0 hear from all, and all from rank 0.
+// newWatch connects rank 0 with every other process.
 func newWatch(c *Comm, o Options) *watch {
 	w := &watch{Comm: c, Options: o, last: time.Now()}
 	from, to := 0, 1
@@ -81,7 +81,7 @@ func newWatch(c *Comm, o Options) *watch {
 
 func (w *watch) free() {
 	if w.Err() != nil {
-		return // the library may write to them still
+		return // the library may still write to them
 	}
 	for _, p := range w.peers {
 		C.free(unsafe.Pointer(p.bytes))
@@ -108,8 +108,9 @@ func (w *watch) run() {
 	}
 }
 
-// end leaves the library. MPICH 4 may wait there for ever: over UCX a process waits for what another one, which waits for
-// it elsewhere, no longer reads. All have said by then that they leave, so that nothing is lost when this one goes.
+// end finalises the library. MPICH 4 may block there forever: over UCX a process waits for another one to read,
+// which waits elsewhere. All processes have announced by then that they leave, so ending this one loses
+// nothing.
 func (w *watch) end() {
 	timer := time.AfterFunc(w.Silence, func() { w.leaving <- nil })
 	err := callError("MPI_Finalize", C.goggml_mpi_finalize())
@@ -118,7 +119,7 @@ func (w *watch) end() {
 	}
 }
 
-// take waits for something to do, for as long as it may.
+// take waits for requests until the next poll or heartbeat.
 func (w *watch) take() {
 	if len(w.underWay) > 0 || w.leaving != nil {
 		select {
@@ -126,7 +127,7 @@ func (w *watch) take() {
 			w.begin(s)
 		case w.leaving = <-w.leave:
 		default:
-			C.goggml_mpi_pause(C.long(w.poll())) // a timer of Go's takes a millisecond where nothing else runs
+			C.goggml_mpi_pause(C.long(w.poll())) // a Go timer takes a millisecond in an idle process
 		}
 		return
 	}
@@ -147,13 +148,13 @@ func (w *watch) begin(s *collective) {
 	w.underWay, w.started, w.moved = append(w.underWay, s), w.started+1, time.Now()
 }
 
-// poll is how long to wait before the next look at sums: the longer they have taken the longer, for each look takes time
-// of a processor that the processes they wait for may want.
+// poll returns the time until the next poll of sums. It grows with the age of the sums, because a poll takes
+// processor time from the processes that they wait for.
 func (w *watch) poll() time.Duration {
 	return min(max(leastPoll, time.Since(w.moved)/pollShare), mostPoll)
 }
 
-// giveUp ends what cannot be done any more.
+// giveUp fails all requests that can no longer be completed.
 func (w *watch) giveUp(err error) {
 	for _, s := range w.underWay {
 		s.done <- err
@@ -171,7 +172,7 @@ func (w *watch) look() error {
 	if len(w.underWay) > 0 && now.Sub(w.last) < idle && w.leaving == nil {
 		return nil
 	}
-	// A process that was stopped itself, or had no processor, has not heard from the others.
+	// A process that was stopped, or got no processor time, has not heard from the others.
 	if pause := now.Sub(w.last); pause > time.Second {
 		for _, p := range w.peers {
 			p.heardAt = p.heardAt.Add(pause)
@@ -190,7 +191,8 @@ func (w *watch) look() error {
 	return w.overdue()
 }
 
-// furthestBehind returns the process that has begun the fewest sums of those that are heard from.
+// furthestBehind returns the message of the process that has begun the fewest sums, among those that this one
+// hears from.
 func (w *watch) furthestBehind() message {
 	least := w.peers[0].says
 	for _, p := range w.peers[1:] {
@@ -201,7 +203,7 @@ func (w *watch) furthestBehind() message {
 	return least
 }
 
-// awaited is the process that has not begun the sum that is under way first.
+// awaited returns the process that has not begun the oldest running sum.
 func (w *watch) awaited() int64 {
 	m := w.furthestBehind()
 	if over := w.started - uint32(len(w.underWay)); m.begun > over || int(m.rank) == w.Rank {
@@ -210,7 +212,7 @@ func (w *watch) awaited() int64 {
 	return int64(m.rank)
 }
 
-// news returns this process's message to others.
+// news returns this process's next message.
 func (w *watch) news() message {
 	m := message{kind: alive, rank: uint32(w.Rank), begun: w.started}
 	if least := w.furthestBehind(); w.Rank == 0 && least.begun < m.begun {
@@ -225,7 +227,8 @@ func (w *watch) news() message {
 	return m
 }
 
-// test ends the sums that are over, in the order in which they have begun: a test lets the library go on with all.
+// test completes finished sums, in the order in which they began: a test makes the library progress with all of
+// them.
 func (w *watch) test() error {
 	for len(w.underWay) > 0 {
 		s := w.underWay[0]
@@ -240,13 +243,13 @@ func (w *watch) test() error {
 
 func isDone(call string, request *C.goggml_mpi_handle) (bool, error) {
 	var done C.int
-	handle := *request // a copy, because cgo checks all memory that a pointer leads into
+	handle := *request // a copy, because cgo checks all memory that the pointer leads to
 	code := C.goggml_mpi_test(&handle, &done)
 	*request = handle
 	return done != 0, callError(call, code)
 }
 
-// exchange sends a sign of life when it is time, and takes those that have come.
+// exchange sends a heartbeat when it is due, and receives those that have arrived.
 func (w *watch) exchange(p *peer, now time.Time) error {
 	if p.sending {
 		done, err := isDone("MPI_Isend", &p.sent)
@@ -287,7 +290,7 @@ func (w *watch) exchange(p *peer, now time.Time) error {
 
 func chars(b *[messageSize]byte) *C.char { return (*C.char)(unsafe.Pointer(b)) }
 
-// allLeft reports whether nothing is under way between the processes.
+// allLeft reports whether nothing is in flight between the processes.
 func (w *watch) allLeft() bool {
 	for _, p := range w.peers {
 		if p.sending || !p.told() || !p.left() {

@@ -1,7 +1,8 @@
-// An MPI of the standard interface for one process, rank 0 of two: the other one lives, stops and leaves as this one does, and
-// adds nothing, and sends zeros. A sum is over when it has been asked for often enough, as one is that comes in many pieces. Where the variable
-// MPI_HANG names them, MPI_Init_thread and MPI_Finalize never return, and the sums of MPI_Iallreduce are never over: the
-// other process has begun none where MPI_BEHIND is set.
+// An MPI with the standard interface for one process, rank 0 of two. The simulated other process lives, stops
+// and leaves as this one does, adds nothing, and sends zeros. A sum ends after a number of tests, as one of
+// many parts does. If the variable MPI_HANG contains their names, MPI_Init_thread and MPI_Finalize never
+// return, and the sums of MPI_Iallreduce never end; if MPI_BEHIND is set, the other process has begun none of
+// them.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 enum { SUM_TESTS = 20 };
 
-static char request[3]; // whose addresses are handles
+static char request[3]; // their addresses are handles
 static char *const sum = &request[0], *const sending = &request[1], *const receiving = &request[2];
 
 static char said[9], *hearing;
@@ -73,8 +74,8 @@ int MPI_Ibcast(void *bytes, int n, void *type, int root, void *comm, char **hand
 }
 
 int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, char **handle) {
-	said[0] = *(const char *)data; // its kind
-	said[1] = 1;                   // its rank, and the sums that it has begun
+	said[0] = *(const char *)data; // kind of message
+	said[1] = 1;                   // rank, and number of sums begun
 	said[5] = getenv("MPI_BEHIND") == NULL ? (char)sums : 0;
 	news = true;
 	*handle = sending;
