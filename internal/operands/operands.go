@@ -1,4 +1,4 @@
-// Package operands times ops, on tensors that it fills.
+// Package operands fills tensors and times ops on them.
 package operands
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Fill writes some random rows again and again: devices take less power, and more clock, for zeros.
+// Fill writes a few random rows repeatedly: with zeros, devices draw less power and clock higher.
 func Fill(t *ggml.Tensor) error {
 	rng, row := rand.New(rand.NewPCG(1, 1)), t.Dim(0)
 	rows := min(t.Dim(1), 64)

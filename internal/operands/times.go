@@ -7,11 +7,12 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// mostTimes is how often a graph is timed at most.
+// mostTimes limits how often a graph is timed.
 const mostTimes = 5
 
-// Times are how long a backend takes for a graph that ends in result, again and again for so long, once at least, after a
-// time that is not among them. The graph is of leaves without memory, which get random values.
+// Times returns how long a backend takes to compute a graph that ends in result. It repeats the computation for
+// a duration, at least once, after a first one that does not count. The graph's leaves are not allocated; they
+// get random values.
 func Times(ctx context.Context, b *ggml.Backend, leaves *ggml.Context, g *ggml.Graph, result *ggml.Tensor, within time.Duration) ([]time.Duration, error) {
 	buffers, err := leaves.Allocate(b.BufferType())
 	if err != nil {
@@ -38,10 +39,10 @@ func Times(ctx context.Context, b *ggml.Backend, leaves *ggml.Context, g *ggml.G
 		if err := b.Compute(ctx, g); err != nil {
 			return nil, err
 		}
-		if _, err := result.ReadAt(value, 0); err != nil { // which servers compute before they answer
+		if _, err := result.ReadAt(value, 0); err != nil { // servers compute before they answer
 			return nil, err
 		}
-		if i > 0 { // the first one compiles
+		if i > 0 { // the first computation compiles kernels
 			times = append(times, time.Since(began))
 		}
 	}

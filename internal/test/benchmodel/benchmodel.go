@@ -1,5 +1,5 @@
-// Package benchmodel writes models of realistic shapes and random weights, for
-// measurements: what they compute takes as long as with trained weights.
+// Package benchmodel writes models of realistic shapes with random weights for measurements: computing them
+// takes as long as with trained weights.
 package benchmodel
 
 import (
@@ -38,8 +38,7 @@ func Huge() arch.Config {
 	return c
 }
 
-// Others are models of other architectures than llama, of about a billion parameters that a token
-// is computed with.
+// Others returns models of other architectures than llama, with about a billion parameters per token.
 func Others() []arch.Config {
 	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM()}
 }
@@ -51,8 +50,8 @@ func Qwen3() arch.Config {
 	})
 }
 
-// Qwen3MoE has 2.7 billion parameters, 0.6 billion of which compute a token: layers of the widths
-// of Qwen3-30B-A3B, with half of its experts.
+// Qwen3MoE has 2.7 billion parameters, 0.6 billion per token: layers of the widths of Qwen3-30B-A3B, with half
+// of its experts.
 func Qwen3MoE() arch.Config {
 	return neox("qwen3moe-2.7B", arch.Config{
 		Arch: "qwen3moe", Vocab: 32000, Embd: 2048, FF: 6144, Layers: 8, Heads: 32, KVHeads: 4, HeadSize: 128,
@@ -60,8 +59,7 @@ func Qwen3MoE() arch.Config {
 	})
 }
 
-// Qwen3MoE8B has 8.1 billion parameters, 1.0 billion of which compute a token: a quarter of the
-// layers of Qwen3-30B-A3B.
+// Qwen3MoE8B has 8.1 billion parameters, 1.0 billion per token: a quarter of the layers of Qwen3-30B-A3B.
 func Qwen3MoE8B() arch.Config {
 	c := Qwen3MoE()
 	c.Name, c.Vocab, c.Layers, c.Experts = "qwen3moe-8B", 151936, 12, 128
@@ -76,8 +74,8 @@ func Gemma3() arch.Config {
 	})
 }
 
-// Gemma2 has 1.1 billion parameters: the widths of Gemma-2-2B with 6 of its layers. Scores and
-// logits are capped.
+// Gemma2 has 1.1 billion parameters: the widths of Gemma-2-2B with 6 of its layers. Scores and logits have a
+// softcap.
 func Gemma2() arch.Config {
 	return neox("gemma2-1B", arch.Config{
 		Arch: "gemma2", Vocab: 256000, Embd: 2304, FF: 9216, Layers: 6, Heads: 8, KVHeads: 4, HeadSize: 256, Tied: true,
@@ -85,16 +83,16 @@ func Gemma2() arch.Config {
 	})
 }
 
-// StarCoder2 has 1.0 billion parameters: the widths of StarCoder2-3B with 9 of its layers. It has
-// LayerNorm, biases and a network without gate.
+// StarCoder2 has 1.0 billion parameters: the widths of StarCoder2-3B with 9 of its layers. It has LayerNorm,
+// biases and a feed-forward network without gate.
 func StarCoder2() arch.Config {
 	return layerNorm(neox("starcoder2-1B", arch.Config{
 		Arch: "starcoder2", Vocab: 49152, Embd: 3072, FF: 12288, Layers: 9, Heads: 24, KVHeads: 2, HeadSize: 128, Tied: true,
 	}))
 }
 
-// BLOOM has 1.1 billion parameters: the shape of BLOOM-1b1. It has ALiBi for positions, and what
-// StarCoder2 has.
+// BLOOM has 1.1 billion parameters: the shape of BLOOM-1b1. It has ALiBi, and otherwise the parts of
+// StarCoder2.
 func BLOOM() arch.Config {
 	return layerNorm(withRoPE("bloom-1.1B", arch.Config{
 		Arch: "bloom", Vocab: 250880, Embd: 1536, FF: 6144, Layers: 24, Heads: 16, KVHeads: 16, HeadSize: 96, Tied: true,
@@ -102,7 +100,7 @@ func BLOOM() arch.Config {
 	}, ggml.RoPENorm))
 }
 
-// layerNorm is a shape with LayerNorm.
+// layerNorm adds LayerNorm to a shape.
 func layerNorm(c arch.Config) arch.Config {
 	c.RMSEps, c.LayerNormEps = 0, c.RMSEps
 	return c
@@ -124,7 +122,7 @@ func withRoPE(name string, c arch.Config, mode ggml.RoPEMode) arch.Config {
 	return c
 }
 
-// Vocabulary has so many tokens, of which some of [Text] are spread over all of them.
+// Vocabulary returns a vocabulary with this number of tokens; tokens of [Text] are spread over it.
 func Vocabulary(tokens int) (tokenizer.KeyValues, error) {
 	c, err := tokenizer.TrainBPE(slices.Values([]string{Text(1, 20_000)}), tokenizer.TrainOptions{VocabSize: min(tokens, 4096)})
 	if err != nil {
@@ -151,7 +149,7 @@ func Vocabulary(tokens int) (tokenizer.KeyValues, error) {
 	return t.KeyValues(), nil
 }
 
-// Text is so many words of three thousand.
+// Text returns random words from three thousand.
 func Text(seed uint64, words int) string {
 	rng, text := rand.New(rand.NewPCG(seed, 1)), make([]byte, 0, 8*words)
 	for range words {
@@ -165,9 +163,8 @@ func Text(seed uint64, words int) string {
 	return string(text)
 }
 
-// File makes a model of the shape with its matrices in the type, unless the
-// folder has it from before, and returns its path. It takes little memory,
-// whatever the size of the model.
+// File writes a model of the shape with its matrices in the type, unless the folder already has it, and returns
+// its path. It uses little memory, whatever the size of the model.
 func File(folder, name string, c arch.Config, t ggml.Type) (string, error) {
 	path := filepath.Join(folder, fmt.Sprintf("%s-%v.gguf", name, t))
 	if _, err := os.Stat(path); err == nil {
@@ -179,7 +176,7 @@ func File(folder, name string, c arch.Config, t ggml.Type) (string, error) {
 	return path, Write(path, c, t)
 }
 
-// Write writes a model of the shape with its matrices in the type, and with further keys.
+// Write writes a model of the shape with its matrices in the type, and with additional keys.
 func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) error {
 	g, err := ggml.NewGGUF()
 	if err != nil {
@@ -216,12 +213,11 @@ func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) 
 	return g.WriteFile(path)
 }
 
-// poolRows is the number of different rows of a tensor: making more would take
-// most of the time, and change none of the measurements.
+// poolRows is the number of different rows of a tensor: more would take most of the time and not change the
+// measurements.
 const poolRows = 256
 
-// add adds a tensor of random rows, written again and again. One with a
-// standard deviation of 0 is all ones.
+// add adds a tensor that repeats a few random rows. A standard deviation of 0 stands for all ones.
 func add(g *ggml.GGUF, s *arch.Weight, t ggml.Type, sigma float64) error {
 	columns, rows := s.Shape[0], int64(1)
 	for _, n := range s.Shape[1:] {

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// The shapes are models of about the size that they say, and load.
+// The shapes have about the documented size, and load.
 func TestOthers(t *testing.T) {
 	for _, c := range benchmodel.Others() {
 		t.Run(c.Name, func(t *testing.T) {

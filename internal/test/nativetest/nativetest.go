@@ -1,5 +1,5 @@
-// Package nativetest has ops in C by which the hook for native ops is tested and
-// shown: [SumSquares] makes a tensor, [Scale] changes one in place. [Throw] throws an exception of C++, as plugins for GPUs do.
+// Package nativetest has C ops for tests and examples of the hook for native ops: [SumSquares] creates a
+// tensor, [Scale] modifies one in place. [Throw] throws a C++ exception, as plugins for GPUs do.
 package nativetest
 
 // #cgo linux CFLAGS: -I${SRCDIR}/../../../ggml/include -fexceptions
@@ -27,7 +27,7 @@ var sumSquares = &ggml.NativeOp{
 	},
 }
 
-// SumSquares adds up the squares of each row: x [n, rows], F32 → [1, rows], F32.
+// SumSquares sums the squares of each row: x [n, rows], F32 → [1, rows], F32.
 func SumSquares(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp("sum_squares_of_rows", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		b.RequireType("x", x, ggml.F32)
@@ -48,27 +48,28 @@ func Scale(c *ggml.Context, x *ggml.Tensor, factor float32) *ggml.Tensor {
 	})
 }
 
-// An Exception is one that [Throw] throws.
+// An Exception selects what [Throw] throws.
 type Exception uint32
 
-// The exceptions.
+// Kinds of exceptions.
 const (
-	RuntimeError Exception = iota // a std::runtime_error that says "the device is lost"
-	BadAlloc                      // a std::bad_alloc
-	Number                        // an int, which says nothing
+	RuntimeError Exception = iota // std::runtime_error with the message "the device is lost"
+	BadAlloc                      // std::bad_alloc
+	Number                        // an int, which has no message
 )
 
 var throw = &ggml.NativeOp{Name: "throw", Func: unsafe.Pointer(C.throw_exception)}
 
-// Throw throws as it is computed.
+// Throw returns an op that throws when it is computed.
 func Throw(c *ggml.Context, x *ggml.Tensor, what Exception) *ggml.Tensor {
 	return c.BuildOp("throw", []*ggml.Tensor{x}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		return b.NativeInPlace(throw, binary.NativeEndian.AppendUint32(nil, uint32(what)))
 	})
 }
 
-// Left is how often what Throw throws has left a function of C, whose cleanup has run as a destructor of C++ does.
+// Left returns how often an exception has passed through a C function, whose cleanup ran as a C++ destructor
+// does.
 func Left() int { return int(C.left) }
 
-// Function is the address of a function that no op of this package is made of.
+// Function returns the address of a C function that no op of this package uses.
 func Function() unsafe.Pointer { return unsafe.Pointer(C.does_nothing) }

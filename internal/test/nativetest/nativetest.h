@@ -8,7 +8,7 @@ void scale_by_param(struct ggml_tensor *dst, int ith, int nth, void *userdata);
 void throw_exception(struct ggml_tensor *dst, int ith, int nth, void *userdata);
 void does_nothing(struct ggml_tensor *dst, int ith, int nth, void *userdata);
 
-// How often an exception has left throw_exception.
+// Number of exceptions that have left throw_exception.
 extern int left;
 
 #endif

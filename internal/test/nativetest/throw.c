@@ -12,7 +12,7 @@ static void note_left(const int *unused) {
 	left++;
 }
 
-// libstdc++ has functions that throw, and is there because ggml needs it.
+// libstdc++ has functions that throw; it is loaded because ggml needs it.
 static void *library(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 
 static void throw_runtime_error(void) {

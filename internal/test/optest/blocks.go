@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// blocks are some of a quantised type, and their values.
+// blocks are blocks of a quantised type, and their values.
 type blocks struct {
 	bytes  []byte
 	values []float32
@@ -16,7 +16,7 @@ type blocks struct {
 
 var blockPools = map[ggml.Type]blocks{}
 
-// blocksOf gives blocks whose values are around 1, made once.
+// blocksOf returns blocks whose values are around 1; it creates them once.
 func blocksOf(t ggml.Type) blocks {
 	pool, ok := blockPools[t]
 	if ok {
@@ -36,7 +36,8 @@ func blocksOf(t ggml.Type) blocks {
 	return pool
 }
 
-// drawBlocks draws all bits but the scale's: in [SlowTypes] every pattern is a block, so that none has to be quantised.
+// drawBlocks draws all bits except the scale's: in [SlowTypes] every bit pattern is a valid block, so nothing
+// has to be quantised.
 func drawBlocks(data []byte, t ggml.Type) {
 	rng := RNG(uint64(t))
 	for i := range data {
@@ -44,7 +45,7 @@ func drawBlocks(data []byte, t ggml.Type) {
 	}
 	for block := range slices.Chunk(data, int(t.BlockBytes())) {
 		switch t {
-		case ggml.IQ1M: // the last four words begin with the digits of the scale
+		case ggml.IQ1M: // the last four words start with digits of the scale
 			scales := block[len(block)-8:]
 			scale := refmath.Float32ToF16(1.0 / 8)
 			for i := range 4 {

@@ -7,21 +7,21 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A Bound says how far the result of an op may be from the float64 reference, and why: for F32 in the table below,
-// for results of other types more.
+// A Bound limits the distance between the result of an op and the float64 reference. The table below has the
+// bounds for F32 results, with reasons; results of other types add their rounding.
 type Bound struct {
 	Why string
 	F32 float64 // of |got − want| / max(1, |want|) in every element
 
-	// Products are bounded as a whole where operands are rounded before they are added up: by the normalised mean
-	// squared error, by the type that they are rounded to.
+	// NMSE bounds products as a whole if operands are rounded before they are summed: the normalised mean
+	// squared error, by the type to which they are rounded.
 	NMSE *NMSE
 }
 
 // NMSE bounds the normalised mean squared error, by the type of a case's operands.
 type NMSE struct{ F32, F16, BF16, Quantized float64 }
 
-// The table of all bounds. The worst that one processor showed is a tenth to a half of each.
+// The table of all bounds. The worst error on one processor is a tenth to a half of each.
 var (
 	Exact         = &Bound{Why: "elements are moved, chosen, compared or converted: not a bit differs"}
 	Masked        = &Bound{Why: "elements are moved: not a bit differs; for −∞ CUDA writes the lowest number"}
@@ -40,8 +40,8 @@ var (
 	FlashAttention = &Bound{NMSE: &NMSE{1e-11, 1e-5, 1e-4, 1e-3}, Why: "queries are rounded as the type of the keys wants; values of F16 are added up in it"}
 )
 
-// QuantizeError bounds the relative error (root mean square) of normally distributed values: about one step of the
-// type's grid over √12.
+// QuantizeError bounds the relative error (root mean square) of normally distributed values: about one step of
+// the type's grid over √12.
 var QuantizeError = map[string]float64{
 	"f32": 0, "f16": 4e-4, "bf16": 3e-3, "q8_0": 0.01,
 	"q5_0": 0.06, "q5_1": 0.05, "q5_K": 0.05, "q6_K": 0.025,
@@ -51,18 +51,18 @@ var QuantizeError = map[string]float64{
 	"iq1_m": 0.6, "iq1_s": 0.65, "tq1_0": 1, "tq2_0": 1, "q1_0": 0.8,
 }
 
-// lastPlace is the relative error that rounding a result to the type adds to a bound: a unit in its
-// last place.
+// lastPlace is the relative error that rounding a result to the type adds to a bound: one unit in the last
+// place.
 var lastPlace = map[ggml.Type]float64{ggml.F16: 1.0 / (1 << 10), ggml.BF16: 1.0 / (1 << 7)}
 
-// excess is how far a result is beyond the bound: above 1 is too far. operands is the type of the case's operands, and
-// at the worst element, -1 for all.
+// excess returns the error of a result relative to the bound: more than 1 is too much. operands is the type of
+// the case's operands. at is the worst element, or -1 for all.
 func (b *Bound) excess(got Result, want refmath.Tensor, operands ggml.Type) (worst float64, at int) {
 	if b.NMSE != nil {
 		return refmath.NMSE(got.Values, want.Data) / b.NMSE.of(operands), -1
 	}
 	if got.Type.IsQuantized() {
-		// Without the search for the best scales that Quantize does.
+		// Without Quantize's search for the best scales.
 		limit := 1.25 * QuantizeError[got.Type.String()]
 		return refmath.RelativeError(got.Values, want.Data) / limit, -1
 	}

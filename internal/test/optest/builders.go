@@ -11,14 +11,15 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// Builders are the functions that cases build their ops by, named without what comes before in full: "Add" with
-// "github.com/goggml/ggml.(*Context).". They are seen at work, since a case registers an op by building it.
+// Builders are the functions with which cases build their ops. Names lack the prefix: "Add" stands for
+// "github.com/goggml/ggml.(*Context).Add". They are observed at run time, because a case registers an op by
+// building it.
 type Builders struct {
-	Result map[string][]string // builders whose tensors are results of cases, with the last ops that make them
-	Used   map[string]bool     // these, and those that the cases call beside them
+	Result map[string][]string // builders whose tensors are results of cases, with the last ops of these results
+	Used   map[string]bool     // builders of Result, and all others that cases call
 }
 
-// A builder has what all cases need to build their ops.
+// A builder has what all kinds of cases need to build their ops.
 type builder interface {
 	build(t *testing.T) *program
 }
@@ -49,7 +50,7 @@ func FindBuilders[C any, P interface {
 	return b
 }
 
-// lastOp is the op of the result, or a native one that it is made of.
+// lastOp returns the op of the result, or a native op from which it is built.
 func (p *program) lastOp() string {
 	op := p.y.Op()
 	for n := range p.c.NewGraph(p.y).Nodes() {
@@ -60,7 +61,7 @@ func (p *program) lastOp() string {
 	return op
 }
 
-// calledFrom names the function of a package, or the method of a type, that those outside of it have called.
+// calledFrom returns the function or method that code outside of its package has called.
 func calledFrom(before string) string {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -1,5 +1,5 @@
-// Package optest is the harness of the op tests, for the binding and for packages of ops of their own: a [Case] draws
-// operands, builds an op, computes it on each of the [Devices], and compares the result with its reference of
+// Package optest is the harness of op tests, for the binding and for other packages with ops: a [Case] draws
+// operands, builds an op, computes it on each of the [Devices], and compares the result with a reference of
 // package refmath within a [Bound].
 package optest
 
@@ -20,8 +20,8 @@ import (
 // A Case is an op with its reference.
 type Case struct {
 	Name     string
-	Types    []ggml.Type // of its operands, nil for F32
-	Layouts  []Layout    // of its operands, nil for any
+	Types    []ggml.Type // of the operands; nil for F32
+	Layouts  []Layout    // of the operands; nil for any
 	Operands func(d *Draw) []Operand
 	Build    func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor
 	Want     func(x []refmath.Tensor) refmath.Tensor
@@ -30,12 +30,13 @@ type Case struct {
 
 	Slow      bool // skipped with -short
 	InPlace   bool // the result is a view of the first operand
-	Unordered bool // the order of the elements of a row is not defined
+	Unordered bool // the order of elements within a row is undefined
 
-	ByteStrides bool // Build computes strides in bytes of operands that are contiguous
+	ByteStrides bool // Build computes byte strides from contiguous operands
 }
 
-// Run computes every case, for each type and on each device; with -short, two runs of each, and no [SlowTypes].
+// Run computes every case, for each type and on each device. With -short it makes two runs of each, and omits
+// [SlowTypes].
 func Run(t *testing.T, cases []Case) {
 	for _, k := range cases {
 		k.fill()
@@ -67,7 +68,7 @@ func (k *Case) fill() {
 	}
 }
 
-// draw begins the random operands of a case; a case has the same each time.
+// draw returns the source of a case's random operands; it is the same each time.
 func (k *Case) draw(typ ggml.Type) *Draw {
 	h := fnv.New64()
 	h.Write([]byte(k.Name))
@@ -94,12 +95,12 @@ func (k *Case) run(t *testing.T, typ ggml.Type, devices []*Device) {
 	require.NotEmpty(t, computed, "no device computes this")
 }
 
-// reference returns the op's expected result, computed when it is first needed.
+// reference returns the expected result of the op, computed on first use.
 func (k *Case) reference(operands []Operand) func() refmath.Tensor {
 	return sync.OnceValue(func() refmath.Tensor { return k.Want(valuesOf(operands)) })
 }
 
-// check compares the op with its reference, if the device computes it.
+// check compares the op with its reference, if the device supports it.
 func (k *Case) check(t *testing.T, dev *Device, operands []Operand, reference func() refmath.Tensor, typ ggml.Type) bool {
 	t.Helper()
 	view := false
@@ -131,7 +132,7 @@ func (k *Case) check(t *testing.T, dev *Device, operands []Operand, reference fu
 	return true
 }
 
-// root is the tensor with the memory of a view.
+// root returns the tensor that owns the memory of a view.
 func root(x *ggml.Tensor) *ggml.Tensor {
 	if source, found := x.ViewSource(); found {
 		return source

@@ -12,9 +12,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// UntestedTypes looks for types of operands that an op takes and no case compares with its reference: with one operand
-// of a case retyped, and with two. It gives such ops with the types of their operands and result, and the case. The
-// probes are further ops to try; they need Operands and Build only. It is skipped with -short.
+// UntestedTypes searches for types of operands that an op accepts and no case compares with its reference: it
+// changes the type of one operand of a case, or of two. It returns such ops with the types of their operands
+// and result, and the case. probes are additional ops to try; they need only Operands and Build. It is skipped
+// with -short.
 func UntestedTypes(t *testing.T, cases, probes []Case) map[string]string {
 	if testing.Short() {
 		t.Skip("half a minute")
@@ -72,7 +73,8 @@ func UntestedTypes(t *testing.T, cases, probes []Case) map[string]string {
 	return untested
 }
 
-// signatures name an op with the types of its operands and result; a sum of products, each product.
+// signatures returns the names of an op with the types of its operands and result; for a sum of products, one
+// for each product.
 func signatures(n *ggml.Tensor) []string {
 	var types []string
 	for _, s := range n.Sources() {
@@ -85,7 +87,7 @@ func signatures(n *ggml.Tensor) []string {
 	switch {
 	case n.OpCode().String() != "custom":
 		return []string{sign(types)}
-	case n.Op() == "gemv": // an X, and matrices
+	case n.Op() == "gemv": // one X, then matrices
 		for _, w := range types[1:] {
 			all = append(all, sign([]string{w, types[0]}))
 		}
@@ -97,8 +99,8 @@ func signatures(n *ggml.Tensor) []string {
 	return all
 }
 
-// signatures lists the signatures of the ops that a program computes; none if it has an error, or if the CPU
-// does not claim them.
+// signatures returns the signatures of the ops that a program computes; nil if it has an error, or if the CPU
+// does not support them.
 func (p *program) signatures(t testing.TB) []string {
 	if p.leaves.Err() != nil || p.c.Err() != nil {
 		return nil
@@ -125,7 +127,7 @@ func (p *program) onlyViews() bool {
 	return !slices.ContainsFunc(slices.Collect(p.c.NewGraph(p.y).Nodes()), computed)
 }
 
-// probeOperands draws operands whose rows suit blocks of all types.
+// probeOperands draws operands whose rows are whole blocks of all types.
 func (k *Case) probeOperands(typ ggml.Type) []Operand {
 	d := k.draw(typ)
 	d.block = 256
@@ -133,7 +135,7 @@ func (k *Case) probeOperands(typ ggml.Type) []Operand {
 	return k.Operands(d)
 }
 
-// opNames names the ops that a case is made of; further pairs make no other op of a sum of products.
+// opNames returns the names of a case's ops; further pairs do not make a sum of products another op.
 func (k *Case) opNames(t testing.TB, operands []Operand) []string {
 	p := newProgram(operands, k.Build)
 	defer p.close()
@@ -149,7 +151,7 @@ func (k *Case) opNames(t testing.TB, operands []Operand) []string {
 	return names
 }
 
-// retyped gives some operands other types.
+// retyped changes the types of some operands.
 func retyped(operands []Operand, types map[int]ggml.Type) []Operand {
 	operands = slices.Clone(operands)
 	for i, t := range types {
@@ -158,8 +160,8 @@ func retyped(operands []Operand, types map[int]ggml.Type) []Operand {
 	return operands
 }
 
-// RunLayouts computes every case with each operand in each layout that it takes: what an op takes must be computed
-// right. With -short, one run of each, and no [SlowTypes].
+// RunLayouts computes every case with each operand in each layout that the op accepts: the results must be
+// correct. With -short it makes one run of each, and omits [SlowTypes].
 func RunLayouts(t *testing.T, cases []Case) {
 	for _, k := range cases {
 		k.fill()
@@ -181,7 +183,8 @@ func (k *Case) runLayouts(t *testing.T) {
 	}
 }
 
-// runLayoutsOf lays out all operands at once where the op takes that, else one after the other.
+// runLayoutsOf sets the layout of all operands at once if the op accepts that, otherwise of one after the
+// other.
 func (k *Case) runLayoutsOf(t *testing.T, operands []Operand, typ ggml.Type) {
 	taken, most := make([][]Layout, len(operands)), 0
 	for i := range operands {
@@ -215,14 +218,15 @@ func (k *Case) runLayoutsOf(t *testing.T, operands []Operand, typ ggml.Type) {
 	}
 }
 
-// laidOut gives an operand a layout.
+// laidOut sets the layout of an operand.
 func laidOut(operands []Operand, i int, l Layout) []Operand {
 	operands = slices.Clone(operands)
 	operands[i].Layout = l
 	return operands
 }
 
-// takes reports whether the op is built and computed on these operands. The only reason against it is their layout.
+// takes reports whether the op can be built and computed on these operands. Only their layout may be a reason
+// against it.
 func (k *Case) takes(t *testing.T, operands []Operand) bool {
 	p := newProgram(operands, k.Build)
 	defer p.close()

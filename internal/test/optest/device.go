@@ -13,14 +13,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Device computes graphs, with the CPU behind it for what it does not compute.
+// A Device computes graphs, with the CPU as fallback for ops that it does not support.
 type Device struct {
 	*ggml.Device
 	Name      string
-	Backends  []*ggml.Backend // the device's, then the CPU's
+	Backends  []*ggml.Backend // of the device, then of the CPU
 	scheduler *ggml.Scheduler
-	threads   int // of the CPU
-	share     int // it computes one in this many of the runs that it can
+	threads   int // number of CPU threads
+	share     int // it computes one in share of the runs that it supports
 }
 
 var devices struct {
@@ -30,15 +30,15 @@ var devices struct {
 	err    error
 }
 
-// Devices gives the CPU with one thread, in which an assertion in a compute is an error of the test, with several, each
-// other device there is, and one of an RPC server. [Main] closes them.
+// Devices returns the CPU with one thread, in which a failed assertion is an error of the test, the CPU with
+// several threads, every other device, and a device of an RPC server. [Main] closes them.
 func Devices(t testing.TB) []*Device {
 	devices.Do(func() {
 		list := []*Device{{Device: CPU(t), threads: 1, share: 1}, {Device: CPU(t), threads: 3, share: 3}}
 		all, err := ggml.Devices()
 		require.NoError(t, err)
 		for _, d := range all {
-			others := d.Type() == ggml.MetaDevice || strings.HasPrefix(d.Registry().Name(), "RPC") // of tests that run now
+			others := d.Type() == ggml.MetaDevice || strings.HasPrefix(d.Registry().Name(), "RPC") // belong to tests that run now
 			if d.Type() != ggml.CPU && !others {
 				list = append(list, &Device{Device: d, threads: 1, share: 5})
 			}
@@ -60,7 +60,7 @@ func Devices(t testing.TB) []*Device {
 	return devices.list
 }
 
-// remote starts a server and gives its device, which other tests do not see.
+// remote starts a server and returns its device, which other tests do not see.
 func remote(t testing.TB) *ggml.Device {
 	devices.server = newRPCServer(t, ServerOptions{})
 	r, err := ggml.AddRPCServer(devices.server.Endpoint)
@@ -104,13 +104,13 @@ func closeDevices() {
 	}
 }
 
-// takes reports whether the device computes any of the graph.
+// takes reports whether the device computes any node of the graph.
 func (d *Device) takes(g *ggml.Graph) bool {
 	if d.Type() == ggml.CPU {
 		return true
 	}
 	for n := range g.Nodes() {
-		// RPC claims all ops, also those that are functions of this process.
+		// RPC claims all ops, including callbacks into this process.
 		if computed(n) && n.OpCode().String() != "custom" && d.SupportsOp(n) {
 			return true
 		}
@@ -118,8 +118,8 @@ func (d *Device) takes(g *ggml.Graph) bool {
 	return false
 }
 
-// rounded is the type that products round their operands to. Vulkan multiplies F32 in F16, unless that is forbidden by
-// SetPrecision.
+// rounded returns the type to which products round their operands. Vulkan multiplies F32 in F16, unless
+// SetPrecision forbids it.
 func (d *Device) rounded(t ggml.Type) ggml.Type {
 	if t == ggml.F32 && strings.HasPrefix(d.Name, "Vulkan") {
 		return ggml.F16
@@ -136,7 +136,7 @@ func computed(n *ggml.Tensor) bool {
 	return true
 }
 
-// A program is an op on operands that lie in a context of their own.
+// A program is an op with operands in a separate context.
 type program struct {
 	leaves, c *ggml.Context
 	x         []*ggml.Tensor
@@ -164,7 +164,7 @@ type Result struct {
 	Type   ggml.Type
 }
 
-// Eval computes an op with its operands in the memory of the device; ok reports whether the device takes part in it.
+// Eval computes an op with its operands in the device's memory; ok reports whether the device takes part.
 func (d *Device) Eval(t testing.TB, operands []Operand, build func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (r Result, ok bool) {
 	p := newProgram(operands, build)
 	defer p.close()
@@ -195,7 +195,7 @@ func (d *Device) Compute(t testing.TB, g *ggml.Graph) {
 	require.NoError(t, d.scheduler.Allocate(g))
 	err := d.scheduler.Compute(context.Background(), g)
 	if errors.Is(err, ggml.ErrBroken) {
-		d.close() // one failure shall not make all other tests fail
+		d.close() // one failure must not fail all other tests
 		require.NoError(t, d.open())
 	}
 	require.NoError(t, err)

@@ -12,13 +12,13 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A GradCase is an op whose backward is compared with central differences of the reference, for the loss
-// Σ weights · op(…).
+// A GradCase is an op whose backward is compared with central differences of the reference, for the loss Σ
+// weights · op(…).
 type GradCase struct {
 	Name     string
 	Operands func(d *Draw) []Operand
 	Params   []int   // operands with a gradient
-	Bound    float64 // of the relative error, 0 for 1e-4
+	Bound    float64 // of the relative error; 0 for 1e-4
 	Build    func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor
 	Want     func(x []refmath.Tensor) refmath.Tensor
 }
@@ -58,7 +58,7 @@ func (k *GradCase) run(t *testing.T, devices []*Device) {
 	require.NotZero(t, computed, "no device computes this")
 }
 
-// numericGradients are central differences of Σ weights · op, for each of Params.
+// numericGradients returns central differences of Σ weights · op for each of Params.
 func (k *GradCase) numericGradients(x []refmath.Tensor, weights refmath.Tensor) (gradients []refmath.Tensor) {
 	for _, p := range k.Params {
 		exact := x[p]
@@ -78,7 +78,7 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 			x[i].SetParam()
 		}
 		y, w := k.Build(c, x), x[len(operands)]
-		if transposed { // and so the gradient of the result is
+		if transposed { // and so is the gradient of the result
 			y, w = c.Transpose(y), c.Cont(c.Transpose(w))
 		}
 		return c.Sum(c.Mul(w, y)).SetLoss()
@@ -101,7 +101,7 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 	require.NoError(t, ggml.Write(p.x[len(operands)], weights.Float32()))
 	require.NoError(t, dev.scheduler.Allocate(g))
 	var out [][]float32
-	for range 2 { // the second compute gives the same
+	for range 2 { // computing again gives the same gradients
 		require.NoError(t, g.Reset())
 		require.NoError(t, dev.scheduler.Compute(context.Background(), g))
 		var now [][]float32
@@ -116,8 +116,8 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 	return out
 }
 
-// CheckBackward demands that Backward takes no op of the cases whose gradients are not compared with central
-// differences. It returns how many cases have a backward.
+// CheckBackward requires that every op of the cases for which Backward works has its gradients compared with
+// central differences. It returns how many cases have a backward.
 func CheckBackward(t *testing.T, cases []Case, gradients []GradCase) int {
 	tested := map[string]bool{}
 	for _, k := range gradients {
@@ -132,7 +132,7 @@ func CheckBackward(t *testing.T, cases []Case, gradients []GradCase) int {
 	for _, k := range cases {
 		k.fill()
 		if k.Types[0] != ggml.F32 || strings.HasPrefix(k.Name, "opt_step") {
-			continue // ggml's own steps
+			continue // ops of ggml's own backward
 		}
 		p := newProgram(k.Operands(k.draw(ggml.F32)), func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor {
 			for _, leaf := range x {
@@ -154,7 +154,7 @@ func CheckBackward(t *testing.T, cases []Case, gradients []GradCase) int {
 	return count
 }
 
-// backwardOps lists the ops that gradients flow through; none if the program has no backward.
+// backwardOps returns the ops that gradients flow through; nil if the program has no backward.
 func (p *program) backwardOps() []string {
 	if p.y.Type() != ggml.F32 {
 		return nil
@@ -162,7 +162,7 @@ func (p *program) backwardOps() []string {
 	forward := p.c.NewTrainingGraph(p.c.Sum(p.y).SetLoss())
 	var ops []string
 	for n := range forward.Nodes() {
-		if n.Op() != "none" && n.Op() != "sgn" && n.Op() != "step" { // these stop gradients
+		if n.Op() != "none" && n.Op() != "sgn" && n.Op() != "step" { // gradients stop at these
 			ops = append(ops, n.Op())
 		}
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// CPU is the CPU's device.
+// CPU returns the CPU's device.
 func CPU(t testing.TB) *ggml.Device {
 	d, err := ggml.DeviceByType(ggml.CPU)
 	require.NoError(t, err)
 	return d
 }
 
-// NewCPUBackend is ggml's, closed when the test ends.
+// NewCPUBackend calls ggml.NewCPUBackend; the backend is closed when the test ends.
 func NewCPUBackend(t testing.TB, threads int) *ggml.Backend {
 	b, err := ggml.NewCPUBackend(threads)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func NewCPUBackend(t testing.TB, threads int) *ggml.Backend {
 	return b
 }
 
-// NewGraphAllocator is ggml's for memory of the CPU, closed when the test ends.
+// NewGraphAllocator calls ggml.NewGraphAllocator for CPU memory; the allocator is closed when the test ends.
 func NewGraphAllocator(t testing.TB) *ggml.GraphAllocator {
 	a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func NewGraphAllocator(t testing.TB) *ggml.GraphAllocator {
 	return a
 }
 
-// NewScheduler is ggml's, closed when the test ends.
+// NewScheduler calls ggml.NewScheduler; the scheduler is closed when the test ends.
 func NewScheduler(t testing.TB, backends ...*ggml.Backend) *ggml.Scheduler {
 	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backends...)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ type Workbench struct {
 	t         *testing.T
 }
 
-// NewWorkbench makes one that is closed when the test ends.
+// NewWorkbench returns a workbench that is closed when the test ends.
 func NewWorkbench(t *testing.T) *Workbench {
 	w := &Workbench{Context: ggml.NewContext(), t: t, Leaves: ggml.NewContext()}
 	t.Cleanup(func() {
@@ -84,7 +84,7 @@ func NewWorkbench(t *testing.T) *Workbench {
 	return w
 }
 
-// Leaf makes an F32 vector with values.
+// Leaf returns an F32 vector with values.
 func (w *Workbench) Leaf(values ...float32) *ggml.Tensor {
 	x := w.Leaves.NewTensor(ggml.F32, int64(len(values)))
 	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
@@ -101,7 +101,7 @@ func (w *Workbench) Compute(g *ggml.Graph) {
 	require.NoError(w.t, w.Backend.Compute(context.Background(), g))
 }
 
-// RequireErrors builds each op in a context of its own, and demands the error that it is named after.
+// RequireErrors builds each op in a separate context, and requires the error that is its key.
 func RequireErrors(t *testing.T, ops map[string]func(c *ggml.Context)) {
 	t.Helper()
 	for want, build := range ops {
@@ -112,7 +112,7 @@ func RequireErrors(t *testing.T, ops map[string]func(c *ggml.Context)) {
 	}
 }
 
-// Normal draws n normally distributed numbers, the same for each seed.
+// Normal returns n normally distributed numbers, the same for each seed.
 func Normal(seed uint64, n int) []float32 {
 	r := rand.New(rand.NewPCG(seed, 1))
 	x := make([]float32, n)
@@ -122,7 +122,7 @@ func Normal(seed uint64, n int) []float32 {
 	return x
 }
 
-// Ones are n ones.
+// Ones returns n ones.
 func Ones(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -139,8 +139,8 @@ func Found[T any](x T, ok bool) T {
 	return x
 }
 
-// Finds is whether a look-up finds something.
+// Finds reports whether a look-up finds something.
 func Finds[T any](_ T, ok bool) bool { return ok }
 
-// Err is the error of a call that also gives a count, such as ReadAt.
+// Err returns the error of a call that also returns a count, such as ReadAt.
 func Err(_ int, err error) error { return err }

@@ -13,18 +13,18 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A Layout is how an operand lies in memory.
+// A Layout is the memory layout of an operand.
 type Layout int
 
 const (
 	Contiguous Layout = iota
 	RowPadded         // contiguous rows, with a gap after each
-	Submatrix         // part of a larger tensor: contiguous rows, with gaps of several sizes
+	Submatrix         // part of a larger tensor: contiguous rows, with gaps of different sizes
 	Permuted          // higher dimensions permuted: contiguous rows
 	Transposed        // all dimensions permuted
 )
 
-// What an op may take.
+// Sets of layouts that ops accept.
 var (
 	ContiguousOnly = []Layout{Contiguous}
 	UniformRows    = []Layout{Contiguous, RowPadded} // one stride for all rows
@@ -32,18 +32,18 @@ var (
 	AnyLayout      = []Layout{Contiguous, RowPadded, Submatrix, Permuted, Transposed}
 )
 
-// FloatTypes are those that most ops compute in.
+// FloatTypes are the types that most ops compute in.
 var FloatTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
-// SlowTypes take ggml up to seconds, once, to set up tables for quantising.
+// SlowTypes are types for which ggml takes up to seconds, once, to build tables for quantising.
 var SlowTypes = []ggml.Type{ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S}
 
-// WeightTypes lists the types that a matrix can have; with -short, without [SlowTypes].
+// WeightTypes returns the types of matrices; with -short, without [SlowTypes].
 func WeightTypes() []ggml.Type {
 	return quick(slices.DeleteFunc(ggml.Types(), func(t ggml.Type) bool { return !t.CanQuantize() }))
 }
 
-// quick leaves out [SlowTypes] with -short.
+// quick removes [SlowTypes] with -short.
 func quick(types []ggml.Type) []ggml.Type {
 	if !testing.Short() {
 		return types
@@ -51,46 +51,46 @@ func quick(types []ggml.Type) []ggml.Type {
 	return slices.DeleteFunc(slices.Clone(types), func(t ggml.Type) bool { return slices.Contains(SlowTypes, t) })
 }
 
-// An Operand of a case: its values, type and layout.
+// An Operand has the values, type and layout of a case's operand.
 type Operand struct {
 	Values refmath.Tensor
 	Type   ggml.Type
 	Layout Layout
-	blocks []byte // of a quantised type, one row after the other
+	blocks []byte // of a quantised type, row by row
 }
 
-// As gives an operand another type and makes it contiguous, as the ops want of an operand that the case is not about.
+// As returns an operand in another type and contiguous, as ops require of operands that the case does not vary.
 func (o Operand) As(t ggml.Type) Operand {
 	return Operand{Values: Rounded(o.Values, t), Type: t}
 }
 
-// A Draw makes the operands of one run of a case.
+// A Draw draws the operands of one run of a case.
 type Draw struct {
 	*rand.Rand
-	Type    ggml.Type // of the case's run
+	Type    ggml.Type // type of the run
 	Layouts []Layout
-	block   int64 // for shapes alone: what rows are multiples of, whatever the type
+	block   int64 // for shapes only: divides the row length, whatever the type
 }
 
-// NewDraw draws contiguous operands, the same for each seed.
+// NewDraw returns a source of contiguous operands, the same for each seed.
 func NewDraw(seed uint64, typ ggml.Type) *Draw {
 	return &Draw{Rand: RNG(seed), Type: typ, Layouts: ContiguousOnly}
 }
 
-// RNG is a generator with a seed.
+// RNG returns a random generator with a seed.
 func RNG(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
 
-// Shape draws four sizes; ones and sizes that are no multiple of a vector register's are frequent.
+// Shape draws four sizes; ones, and sizes that are no multiple of a vector register, are frequent.
 func (d *Draw) Shape() [4]int64 {
 	rows := []int64{1, 1, 2, 3, 5}
 	pick := func() int64 { return rows[d.IntN(len(rows))] }
 	return [4]int64{d.RowLen(70), pick(), pick(), pick()}
 }
 
-// Block returns the number that divides the lengths of rows.
+// Block returns a divisor of the row lengths.
 func (d *Draw) Block() int64 { return max(d.block, d.Type.BlockSize()) }
 
-// RowLen draws the length of a row: blocks of the type, or at most n elements.
+// RowLen draws a row length: whole blocks of the type, or at most n elements.
 func (d *Draw) RowLen(n int64) int64 {
 	if block := d.Block(); block > 1 {
 		return block * d.Size(2)
@@ -110,12 +110,13 @@ func (d *Draw) Layout() Layout { return d.Layouts[d.IntN(len(d.Layouts))] }
 // Normal draws an operand of the run's type and one of the case's layouts.
 func (d *Draw) Normal(ne ...int64) Operand { return d.Operand(refmath.Normal(d.Rand, 1, ne...)) }
 
-// Uniform is [Draw.Normal] with evenly distributed values.
+// Uniform draws as [Draw.Normal] does, but with uniformly distributed values.
 func (d *Draw) Uniform(lo, hi float64, ne ...int64) Operand {
 	return d.Operand(refmath.Uniform(d.Rand, lo, hi, ne...))
 }
 
-// Operand gives values the run's type and one of the case's layouts. In a quantised type, they are other values.
+// Operand returns values as an operand in the run's type and one of the case's layouts. A quantised type
+// changes the values.
 func (d *Draw) Operand(v refmath.Tensor) Operand {
 	if d.Type.IsQuantized() && d.block == 0 {
 		return d.quantized(v.Ne)
@@ -146,7 +147,7 @@ func (d *Draw) F32(ne ...int64) Operand {
 	return Operand{Values: refmath.Normal(d.Rand, 1, ne...), Type: ggml.F32}
 }
 
-// Indices draws whole numbers below n.
+// Indices draws integers below n.
 func (d *Draw) Indices(n int64, ne ...int64) Operand {
 	v := refmath.New(ne...)
 	for i := range v.Data {
@@ -155,7 +156,7 @@ func (d *Draw) Indices(n int64, ne ...int64) Operand {
 	return Operand{Values: v, Type: ggml.I32}
 }
 
-// Choices draws, for each of n tokens, k indices below count that differ, as a router does: I32 [k, n].
+// Choices draws, for each of n tokens, k different indices below count, as a router does: I32 [k, n].
 func (d *Draw) Choices(count, k, n int64) Operand {
 	v := refmath.New(k, n)
 	for i := range n {
@@ -166,12 +167,12 @@ func (d *Draw) Choices(count, k, n int64) Operand {
 	return Operand{Values: v, Type: ggml.I32}
 }
 
-// integer reports whether the type is one of integers.
+// integer reports whether the type is an integer type.
 func integer(t ggml.Type) bool {
 	return t == ggml.I8 || t == ggml.I16 || t == ggml.I32 || t == ggml.I64
 }
 
-// Rounded gives the values that remain in a tensor of the type.
+// Rounded returns the values after rounding to the type.
 func Rounded(v refmath.Tensor, t ggml.Type) refmath.Tensor {
 	switch {
 	case t == ggml.F16:
@@ -190,12 +191,12 @@ func describe(operands []Operand) string {
 	return s
 }
 
-// place makes the tensor of an operand in its layout.
+// place creates the tensor of an operand in its layout.
 func (o Operand) place(c *ggml.Context) *ggml.Tensor {
 	ne := o.Values.Ne
 	switch {
 	case o.Layout == RowPadded && ne[1] == 1:
-		// ggml takes equal strides of single rows for unequal ones.
+		// ggml takes equal strides of single rows for different ones.
 	case o.Layout == RowPadded:
 		whole := c.NewTensor(o.Type, ne[0]+3*o.Type.BlockSize(), ne[1], ne[2], ne[3])
 		return c.View(whole, ne[:], []int64{whole.Stride(1), whole.Stride(2), whole.Stride(3)}, 2*o.Type.BlockBytes())
@@ -219,7 +220,7 @@ func valuesOf(operands []Operand) []refmath.Tensor {
 	return values
 }
 
-// Write puts the values into a tensor of the same type and shape, whatever its layout.
+// Write writes the values to a tensor of the same type and shape, in any layout.
 func (o Operand) Write(t testing.TB, x *ggml.Tensor) {
 	v := o.Values
 	switch {

@@ -21,30 +21,30 @@ import (
 	"github.com/goggml/ggml/rpc"
 )
 
-// serverEnv makes the test binary an RPC server: one that dies is a process of its own.
+// serverEnv makes the test binary an RPC server: a separate process, because it may die.
 const serverEnv = "GOGGML_TEST_RPC_SERVER"
 
-// optionsEnv are its options, as JSON.
+// optionsEnv has the server's options as JSON.
 const optionsEnv = "GOGGML_TEST_RPC_OPTIONS"
 
 // ServerOptions are the settings of a test server.
 type ServerOptions struct {
 	Threads int   // 0 for one
-	Memory  int64 // bytes that clients can have; 0 for all
-	Stock   bool  // it is ggml's own
+	Memory  int64 // limit for clients in bytes; 0 for none
+	Stock   bool  // ggml's own server
 }
 
 // logEnv makes the server log what it refuses.
 const logEnv = "GOGGML_TEST_RPC_LOG"
 
-// Main runs the tests of a package that uses [Devices] or [StartRPCServer]: its TestMain.
+// Main is the TestMain of a package that uses [Devices] or [StartRPCServer].
 func Main(m *testing.M) {
 	serveIfAsked()
 	testutil.Main(tests{m})
 }
 
-// tests close what they share. After the end of a test the only thing that still closes what it left open is the
-// garbage collector, with a warning.
+// tests closes what tests share. What a test leaves open is then closed only by the garbage collector, with a
+// warning.
 type tests struct{ *testing.M }
 
 func (t tests) Run() int {
@@ -80,7 +80,7 @@ func serveIfAsked() {
 	os.Exit(1)
 }
 
-// serveStock returns when the server does not start.
+// serveStock returns if the server does not start.
 func serveStock(endpoint string, o ServerOptions) error {
 	if err := ggml.LoadBackends(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func serveStock(endpoint string, o ServerOptions) error {
 	return errors.New("ggml's server has ended")
 }
 
-// An RPCServer is a server in a process of its own.
+// An RPCServer is a server in a separate process.
 type RPCServer struct {
 	Endpoint string
 	options  ServerOptions
@@ -98,17 +98,17 @@ type RPCServer struct {
 	ended    chan struct{} // closed when the process has ended
 }
 
-// StartRPCServer starts a server, which runs until the test ends.
+// StartRPCServer starts a server that runs until the test ends.
 func StartRPCServer(t testing.TB) *RPCServer { return StartRPCServerWith(t, ServerOptions{}) }
 
-// StartRPCServerWith is StartRPCServer with options.
+// StartRPCServerWith starts a server with options that runs until the test ends.
 func StartRPCServerWith(t testing.TB, o ServerOptions) *RPCServer {
 	s := newRPCServer(t, o)
 	t.Cleanup(s.Kill)
 	return s
 }
 
-// newRPCServer starts a server on a free port, and adds it.
+// newRPCServer starts a server on a free port, and adds its devices.
 func newRPCServer(t testing.TB, o ServerOptions) *RPCServer {
 	s := &RPCServer{options: o}
 	for range 5 { // another program may take the port
@@ -146,8 +146,8 @@ func (s *RPCServer) Start(t testing.TB) {
 	}()
 }
 
-// Answers tries until the server, which may be slow to start, answers; or until it has
-// ended, as where its port is taken.
+// Answers retries ask until the server answers, which may be slow to start, or has ended, for example because
+// its port is taken.
 func (s *RPCServer) Answers(ask func() error) bool {
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
 		if ask() == nil {
@@ -162,12 +162,12 @@ func (s *RPCServer) Answers(ask func() error) bool {
 	return false
 }
 
-// Signal sends a signal to the process, which may stop it until [RPCServer.Kill].
+// Signal sends a signal to the process, which may suspend it until [RPCServer.Kill].
 func (s *RPCServer) Signal(t testing.TB, signal os.Signal) {
 	require.NoError(t, s.process.Process.Signal(signal))
 }
 
-// Kill ends the process.
+// Kill kills the process.
 func (s *RPCServer) Kill() {
 	if s.process != nil {
 		s.process.Process.Kill()
