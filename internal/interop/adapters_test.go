@@ -20,15 +20,15 @@ import (
 // adapterShare is the NMSE that an adapter may add to its base's.
 const adapterShare = 1e-6
 
-// variantFactor is how much farther ours may be from stock's than stock's by two plugins
-// of the CPU are from each other.
+// variantFactor limits the distance of our logits from stock's, relative to the distance of two of stock's CPU
+// plugins from each other.
 const variantFactor = 2
 
-// An adapter is as exact as its base, whatever type the base has: in prefill, repacked or
-// not, token by token, and as one sequence of several.
+// An adapter is as exact as its base, whatever the base's type: in prefill, repacked or not, token by token,
+// and as one of several sequences.
 func TestInteropAdaptersOfTypes(t *testing.T) {
 	bases := []*adaptedBase{}
-	eightBits := 0.0 // how far stock is from itself on a base that activations are rounded to 8 bits for
+	eightBits := 0.0 // distance between stock's plugins on a base whose activations are rounded to 8 bits
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b := newAdaptedBase(t, typ)
 		if typ.IsQuantized() {
@@ -48,7 +48,7 @@ func TestInteropAdaptersOfTypes(t *testing.T) {
 type adaptedBase struct {
 	*comparison
 	typ   ggml.Type
-	few   string // the file of the adapter of the lowest rank
+	few   string // file of the adapter of the lowest rank
 	lists map[string][]scaled
 }
 
@@ -78,7 +78,7 @@ func (b *adaptedBase) check(t *testing.T) {
 			t.Logf("%s, %s: %v", name, way, e)
 			require.Greater(t, e.effect, 0.01, "%s: the adapter must matter", name)
 			require.True(t, e.withinVariants(), "%s, %s: %v", name, way, e)
-			// Adapters in BF16 round so coarsely that another order of sums shows, in stock's plugins too.
+			// Adapters in BF16 round so coarsely that the order of sums shows, also between stock's plugins.
 			exact := name != "both in bf16"
 			require.True(t, !exact || e.withinRounding(), "%s, %s: %v", name, way, e)
 			if name == "output" || exact && (b.typ == ggml.F32 || b.typ == ggml.F16) {
@@ -92,8 +92,7 @@ func (b *adaptedBase) check(t *testing.T) {
 	}
 }
 
-// Stock llama.cpp counts a rank-stabilized adapter of mixed ranks as the graph of its
-// training does.
+// Stock llama.cpp scales a rank-stabilized adapter of mixed ranks as its training graph does.
 func TestInteropRankStabilized(t *testing.T) {
 	m := modelOfType(t, llmtest.PackableConfig(false), ggml.F32)
 	a := randomAdapter(t, m, lora.Options{
@@ -107,8 +106,8 @@ func TestInteropRankStabilized(t *testing.T) {
 	require.Greater(t, nmse(ourLogits(t, m, tokens, a.WithScale(1.05)), want), 1e-5, "a wrong scale must show")
 }
 
-// modelOfType is a random model whose embeddings outweigh what a layer adds to them, as in
-// trained models: otherwise each layer would enlarge the roundings of those before it.
+// modelOfType returns a random model whose embeddings outweigh what a layer adds to them, as in trained models.
+// Otherwise each layer would amplify the rounding of earlier layers.
 func modelOfType(t *testing.T, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
 	made, err := model.New(c, nil, 1)
@@ -141,10 +140,10 @@ func modelOfType(t *testing.T, c arch.Config, typ ggml.Type) *model.Model {
 	return m
 }
 
-// everywhere are the ranks of what is adapted only where it is named.
+// everywhere returns ranks for the matrices that have adapters only if they are named.
 func everywhere(rank int) map[string]int { return map[string]int{"token_embd": rank, "output": rank} }
 
-// savedAdapter is the file of an adapter with random factors.
+// savedAdapter returns the file of an adapter with random factors.
 func savedAdapter(t *testing.T, m *model.Model, o lora.Options) string {
 	t.Helper()
 	return savedAdapterIn(t, m, o, ggml.F32)
@@ -173,18 +172,18 @@ func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 	return a
 }
 
-// scaled is the file of an adapter, and its strength.
+// A scaled is the file of an adapter, and its scale.
 type scaled struct {
 	path  string
 	scale float32
 }
 
-// A comparison holds a model with adapters against stock llama.cpp.
+// A comparison compares a model with adapters with stock llama.cpp.
 type comparison struct {
 	path, exact string // the model, and one with the same values in F32
 	tokens      []int32
 	plain       [][]float32 // stock's logits without adapters
-	variants    float64     // how far stock is from itself by other plugins of the CPU; 0 where it has no other
+	variants    float64     // distance between stock's CPU plugins; 0 if it has only one
 	base        map[string]float64
 }
 
@@ -198,9 +197,8 @@ func newComparison(t *testing.T, m *model.Model, tokens []int32) *comparison {
 	return c
 }
 
-// measureVariants compares stock's logits by its plugins of the CPU with each other, and
-// keeps the largest difference: which activations are next to the border between two
-// values, and are rounded otherwise by another order of sums, is chance.
+// measureVariants compares the logits of stock's CPU plugins, and keeps the largest difference. The order of
+// sums decides how activations close to a rounding boundary are rounded, so the difference is random.
 func (b *adaptedBase) measureVariants(t *testing.T) {
 	t.Helper()
 	for _, v := range otherVariants(t, b.path, b.tokens) {
@@ -215,29 +213,28 @@ func (b *adaptedBase) measureVariants(t *testing.T) {
 // adapterErrors are NMSE of logits.
 type adapterErrors struct {
 	effect         float64 // of the adapter on stock's logits
-	base, adapted  float64 // of ours against stock's, without and with adapter
-	rounded, stock float64 // distance of our and of stock's logits with adapter from the logits of a base in F32
-	variants       float64 // of stock's by other plugins of the CPU
+	base, adapted  float64 // ours against stock's, without and with adapter
+	rounded, stock float64 // our and stock's logits with adapter against those of a base in F32
+	variants       float64 // between stock's CPU plugins
 }
 
 func (e adapterErrors) String() string {
 	return fmt.Sprintf("NMSE %.2g, without adapter %.2g; for the rounding of the base %.3g, stock's %.3g; stock's by another plugin %.2g", e.adapted, e.base, e.rounded, e.stock, e.variants)
 }
 
-// withinRounding reports whether ours are as exact as stock's. Both round the input of
-// products to the type of the base. Where it is next to the border between two values,
-// another order of sums makes it round otherwise, which is no less exact: so the errors
-// of ours and of stock's differ by up to 5 %, and ours from stock's by up to their sum.
+// withinRounding reports whether our logits are as exact as stock's. Both round the input of products to the
+// type of the base. Close to a rounding boundary, another order of sums rounds differently, which is no less
+// exact. So our error and stock's differ by up to 5 %, and our logits from stock's by up to the sum of both.
 func (e adapterErrors) withinRounding() bool { return e.rounded <= 1.05*e.stock+adapterShare }
 
-// withinVariants reports whether our logits are about as near to stock's as the logits of two stock
-// CPU plugins are to each other, if ours round what stock rounds. Products of many tokens do not.
+// withinVariants reports whether our logits are about as close to stock's as the logits of two stock CPU
+// plugins are to each other. This holds if we round where stock rounds; products of many tokens do not.
 func (e adapterErrors) withinVariants() bool {
 	rounds := e.rounded > e.stock/2
 	return !rounds || e.variants == 0 || e.adapted <= variantFactor*e.variants+adapterShare
 }
 
-// errors compares stock's logits with some adapters and ours, which has the same.
+// errors compares stock's logits with some adapters with ours.
 func (c *comparison) errors(t *testing.T, stocks, ours []scaled) map[string]adapterErrors {
 	t.Helper()
 	want, exact := c.stock(t, c.path, stocks), c.stock(t, c.exact, stocks)
@@ -251,13 +248,13 @@ func (c *comparison) errors(t *testing.T, stocks, ours []scaled) map[string]adap
 	return list
 }
 
-// stock are stock's logits of a model with adapters.
+// stock returns stock's logits of a model with adapters.
 func (c *comparison) stock(t *testing.T, path string, list []scaled) [][]float32 {
 	t.Helper()
 	return stockLogits(t, path, c.tokens, adapterArgs(list)...)
 }
 
-// adapterArgs names adapters as scripts/interop/logits.c takes them.
+// adapterArgs returns the arguments of scripts/interop/logits.c for adapters.
 func adapterArgs(list []scaled) (args []string) {
 	for _, s := range list {
 		args = append(args, fmt.Sprintf("%s=%v", s.path, s.scale))
@@ -265,7 +262,7 @@ func adapterArgs(list []scaled) (args []string) {
 	return args
 }
 
-// decoded are the logits by each way in which tokens can be computed.
+// decoded returns the logits by each way to compute tokens.
 func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32 {
 	t.Helper()
 	all := map[string][][]float32{}

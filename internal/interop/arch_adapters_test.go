@@ -22,8 +22,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Adapters of every matrix of each architecture mean to stock llama.cpp what they mean
-// here, and so do the models that they are merged into.
+// Adapters of every matrix of each architecture have the same effect in stock llama.cpp, and so do the models
+// into which they are merged.
 func TestInteropArchitectureAdapters(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
@@ -36,7 +36,7 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 				testQuantizedAdapters(t, quantized(t, file, typ, "--pure"), typ)
 			}
 		})
-		if strings.HasSuffix(name, "-moe") { // these files exist for their experts
+		if strings.HasSuffix(name, "-moe") { // these files test experts
 			continue
 		}
 		t.Run(name+" fused", func(t *testing.T) {
@@ -84,7 +84,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 		delete(without, base)
 		n := nmse(ourLogits(t, m, tokens, without), want)
 		least = min(least, n)
-		// Experts of arctic see what the layer sees, next to nothing; so do the coefficients of AltUp.
+		// In arctic, experts hardly affect the logits; neither do the coefficients of AltUp.
 		if m.Config().Arch != "arctic" && !strings.Contains(base, ".altup_") {
 			require.Greater(t, n, 10*bound, "%s must matter", base)
 		}
@@ -95,8 +95,8 @@ func testArchitectureAdapters(t *testing.T, path string) {
 	require.LessOrEqual(t, n, bound, "merged")
 }
 
-// testQuantizedAdapters does so with a quantised base: adapters are as exact as it, merging
-// to F32 is exact, and merging to the type of the base rounds the sum.
+// testQuantizedAdapters repeats this with a quantised base: adapters are as exact as the base, merging to F32
+// is exact, and merging to the base's type rounds the sum.
 func testQuantizedAdapters(t *testing.T, path, typ string) {
 	m, err := model.Load(path, model.LoadOptions{})
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func testQuantizedAdapters(t *testing.T, path, typ string) {
 	c := newComparison(t, m, llmtest.RandomTokens(3, 96, m.Config().Vocab))
 	for way, e := range c.errors(t, list, list) {
 		t.Logf("%s %s: %v", typ, way, e)
-		if m.Config().Experts > m.Config().ExpertsUsed { // a token that goes to other experts outweighs what others are rounded
+		if m.Config().Experts > m.Config().ExpertsUsed { // a token routed to other experts outweighs the rounding of others
 			require.LessOrEqual(t, e.rounded, 4*e.stock, "%s %s: %v", typ, way, e)
 			continue
 		}
@@ -119,7 +119,7 @@ func testQuantizedAdapters(t *testing.T, path, typ string) {
 	t.Logf("%s merged to F32: NMSE %.2g", typ, n)
 	require.LessOrEqual(t, n, bound, "%s merged to F32", typ)
 	if m.Config().HighCycles > 0 {
-		return // layers that are passed several times make as much of the rounding of a matrix as of an adapter
+		return // with layers that run several times, rounding a matrix has as much effect as an adapter
 	}
 	effect := nmse(c.plain, exact)
 	n = nmse(stockLogits(t, mergedModel(t, m, a, 0.75, nil), c.tokens), exact)
@@ -127,7 +127,7 @@ func testQuantizedAdapters(t *testing.T, path, typ string) {
 	require.LessOrEqual(t, n, effect/2, "%s merged", typ)
 }
 
-// quantized is a file as llama-quantize makes it of another.
+// quantized returns the file that llama-quantize makes of another.
 func quantized(t *testing.T, file, typ string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), typ+".gguf")
@@ -135,7 +135,7 @@ func quantized(t *testing.T, file, typ string, flags ...string) string {
 	return path
 }
 
-// mergedModel writes a model with an adapter merged, in a type or the base's, and returns the path.
+// mergedModel writes a model with an adapter merged, in a type or the base's, and returns its path.
 func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, scale float32, typ *ggml.Type) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "merged.gguf")
@@ -143,7 +143,7 @@ func mergedModel(t *testing.T, m *model.Model, a *lora.Adapter, scale float32, t
 	return path
 }
 
-// everyMatrix adapts all that stock llama.cpp takes an adapter of: not a tied embedding.
+// everyMatrix adapts every matrix for which stock llama.cpp accepts an adapter: not a tied embedding.
 func everyMatrix(m *model.Model) lora.Options {
 	o := lora.Options{Rank: 8, Alpha: 16, Seed: 1, Ranks: map[string]int{}}
 	if !m.Config().Tied {
@@ -160,8 +160,8 @@ func everyMatrix(m *model.Model) lora.Options {
 	return o
 }
 
-// strengthen gives norms and scales of stock's random models a size that lets the layers
-// matter: as they are, most outputs are next to nothing.
+// strengthen scales norms of stock's random models so that the layers matter: unchanged, most outputs are close
+// to zero.
 func strengthen(t *testing.T, from, to string) {
 	t.Helper()
 	g, err := ggml.OpenGGUF(from)
@@ -174,7 +174,7 @@ func strengthen(t *testing.T, from, to string) {
 		switch {
 		case strings.HasSuffix(info.Name, "_norm.weight"):
 			change = func(v float32) float32 { return 1 + v }
-		case strings.HasSuffix(info.Name, ".scale") && kind == "hrm_text": // whose layers share matrices: nothing can be merged where factors differ
+		case strings.HasSuffix(info.Name, ".scale") && kind == "hrm_text": // its layers share matrices: with different scales nothing can be merged
 			change = func(float32) float32 { return 0.75 }
 		case strings.HasSuffix(info.Name, ".scale"):
 			change = func(v float32) float32 { return 0.5 + 4*v*v/(v*v+0.01) }
@@ -195,7 +195,7 @@ func strengthen(t *testing.T, from, to string) {
 	require.NoError(t, g.WriteFile(to))
 }
 
-// copyTensors writes those tensors of a file that are kept, and what else is added.
+// copyTensors copies the tensors of a file that keep selects, and adds others.
 func copyTensors(t *testing.T, from, to string, keep func(name string) bool, add func(g, old *ggml.GGUF)) {
 	t.Helper()
 	old, err := ggml.OpenGGUF(from)
@@ -216,8 +216,8 @@ func copyTensors(t *testing.T, from, to string, keep func(name string) bool, add
 	require.NoError(t, g.WriteFile(to))
 }
 
-// fuseQKV writes queries, keys and values of a model as one matrix with one bias. Their
-// scales, which differ, are left out.
+// fuseQKV writes the query, key and value matrices of a model as one matrix with one bias. It omits their
+// scales, which differ.
 func fuseQKV(t *testing.T, from, to string) {
 	parts := []string{"attn_q", "attn_k", "attn_v"}
 	isPart := func(name string) bool {

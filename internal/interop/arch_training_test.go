@@ -23,9 +23,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Each of stock's random models that ours computes has exact gradients. Where tokens do not see
-// those after them, twenty steps lower its loss, and the adapter means to stock llama.cpp what it
-// means here, by itself and merged.
+// Every stock random model that we support has exact gradients. If the model is causal, twenty steps lower its
+// loss, and the adapter has the same effect in stock llama.cpp, on its own and merged.
 func TestInteropArchitectureTraining(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", seeds()[0])
@@ -43,10 +42,10 @@ func TestInteropArchitectureTraining(t *testing.T) {
 	}
 }
 
-// testGradients compares the gradients of all weights, and of an adapter of every matrix, by both
-// lowerings with gradients in float64, and these with central differences of the loss.
+// testGradients compares the gradients of all weights, and of an adapter of every matrix, by both lowerings
+// with float64 gradients, and these with central differences of the loss.
 func testGradients(t *testing.T, m *model.Model) {
-	const length = 34 // beyond the windows
+	const length = 34 // longer than the windows
 	vocab := m.Config().Vocab
 	b := lossgraph.Batch{Tokens: llmtest.RandomTokens(1, length, vocab), Targets: llmtest.RandomTokens(2, length, vocab), LossWeights: slices.Repeat([]float32{1. / length}, length)}
 	a := randomAdapter(t, m, everyMatrix(m))
@@ -59,7 +58,7 @@ func testGradients(t *testing.T, m *model.Model) {
 			o.Grads[x] = store.Tensor(x.Name()+".grad", make([]float32, x.NumElements()), x.Shape()...)
 		}
 	}
-	maps.DeleteFunc(o.Grads, func(x, _ *ggml.Tensor) bool { return exact.Leaf(x) == nil }) // a bias of a norm that is not there
+	maps.DeleteFunc(o.Grads, func(x, _ *ggml.Tensor) bool { return exact.Leaf(x) == nil }) // e.g. an absent bias of a norm
 	loss, want := llmtest.ExactGradients(t, m, b, o, llmtest.RoundedGELU)
 	largest := 0.0
 	for _, grad := range want {
@@ -71,7 +70,7 @@ func testGradients(t *testing.T, m *model.Model) {
 		for x, acc := range o.Grads {
 			got, err := ggml.Read[float32](acc)
 			require.NoError(t, err)
-			if norm(want[x]) < 1e-12*largest { // without positions, a bias of keys changes all scores of a query alike
+			if norm(want[x]) < 1e-12*largest { // without positions, a key bias shifts all scores of a query equally
 				require.Less(t, norm(got), 1e-6*largest, "%s of %s", x.Name(), lowering)
 				continue
 			}
@@ -84,15 +83,15 @@ func testGradients(t *testing.T, m *model.Model) {
 	if llmtest.LooksUpGELU(m.Config().Arch) {
 		_, want = llmtest.ExactGradients(t, m, b, o, llmtest.SmoothGELU)
 	}
-	llmtest.RequireSlopes(t, exact, b, want, 1e-5, 1e-3) // a step may go over the edge of a ReLU
+	llmtest.RequireSlopes(t, exact, b, want, 1e-5, 1e-3) // a step may cross the kink of a ReLU
 }
 
-// norm is the length of a vector.
+// norm returns the length of a vector.
 func norm[T ~float32 | ~float64](x []T) float64 {
 	return refmath.RelativeError(x, make([]float64, len(x)))
 }
 
-// accumulate leaves the gradients of a batch in their accumulators, and returns its loss.
+// accumulate computes the gradients of a batch into their accumulators, and returns its loss.
 func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b lossgraph.Batch, o lossgraph.Options) float64 {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: lowering})
@@ -144,7 +143,7 @@ func testTraining(t *testing.T, m *model.Model) {
 	logits["merged, by stock"] = stockLogits(t, mergedModel(t, m, a, 1, nil), tokens)
 	for way, got := range logits {
 		n, most := nmse(got, want), bound
-		if n > bound { // an entry of GELU's table may be another one, for stock's plugins too
+		if n > bound { // another entry of GELU's table may be read, also by stock's plugins
 			for _, v := range otherVariants(t, m.Path, tokens) {
 				most = max(most, variantFactor*nmse(v.logits(t, m.Path, tokens, adapter+"=1"), want))
 			}
@@ -154,7 +153,7 @@ func testTraining(t *testing.T, m *model.Model) {
 	}
 }
 
-// followingTokens are samples in which each token decides the next.
+// followingTokens returns samples in which each token determines the next.
 func followingTokens(vocab, n, length int) (list []data.Sample) {
 	for i := range n {
 		s := data.Sample{Tokens: []int32{int32(i * vocab / n)}}

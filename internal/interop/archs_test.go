@@ -17,8 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// archs are the files of stock llama.cpp's random models that ours computes; all
-// others are refused.
+// archs are stock llama.cpp's random models that we support; all others are rejected.
 var archs = []string{
 	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense",
 	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "deepseek2-moe",
@@ -35,10 +34,10 @@ var archs = []string{
 	"starcoder2-dense", "talkie-dense", "xverse-dense",
 }
 
-// kindOf is the architecture of a file, whose name ends with -dense or -moe.
+// kindOf returns the architecture of a file, whose name ends with -dense or -moe.
 func kindOf(name string) string { return name[:strings.LastIndexByte(name, '-')] }
 
-// seeds returns the seeds of stock's random models: GOGGML_INTEROP_SEEDS, such as "3 4 5".
+// seeds returns the seeds of stock's random models from GOGGML_INTEROP_SEEDS, such as "3 4 5".
 func seeds() []string {
 	if list := strings.Fields(os.Getenv("GOGGML_INTEROP_SEEDS")); len(list) > 0 {
 		return list
@@ -46,7 +45,7 @@ func seeds() []string {
 	return []string{"1", "2"}
 }
 
-// TestInteropArchitectures holds the logits of stock's random models against stock's.
+// TestInteropArchitectures compares the logits of stock's random models with stock's.
 func TestInteropArchitectures(t *testing.T) {
 	var kinds []string
 	for _, name := range archs {
@@ -102,13 +101,13 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 			t.Logf("%s %s: %s", typ, way, r.compare(got))
 			require.True(t, r.allows(got), "%s %s: %s", typ, way, r.compare(got))
 		}
-		if typ == "Q4_K" { // whose weights lose more than that
+		if typ == "Q4_K" { // its weights lose more than that
 			require.False(t, r.allows(want), "weights in F32: %s", r.compare(want))
 		}
 	}
 }
 
-// ways are the logits by each way in which tokens can be computed: where attention is not causal, all at once.
+// ways returns the logits by each way to compute tokens; if attention is not causal, only all at once.
 func ways(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) map[string][][]float32 {
 	t.Helper()
 	list := map[string][][]float32{"in one batch": ourLogits(t, m, tokens, adapters), "as second sequence": asSecond(t, m, tokens, adapters)}
@@ -118,7 +117,7 @@ func ways(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters)
 	return list
 }
 
-// beyondWindows decodes a text that is longer than the windows that layers keep.
+// beyondWindows decodes a text that is longer than the attention windows.
 func beyondWindows(t *testing.T, m *model.Model, path string) {
 	tokens := make([]int32, 600)
 	for i := range tokens {
@@ -187,7 +186,7 @@ func asSecond(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapt
 	return rows
 }
 
-// wholeSecond decodes the tokens at once, where another sequence has half of them.
+// wholeSecond decodes the tokens at once, half of them in another sequence.
 func wholeSecond(t *testing.T, s *infer.Session, tokens []int32) [][]float32 {
 	var rows [][]float32
 	for _, part := range [][]int32{tokens[:len(tokens)/2], tokens} {

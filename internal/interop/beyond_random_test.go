@@ -12,17 +12,17 @@ import (
 	"github.com/goggml/ggml/internal/test/llmtest"
 )
 
-// beyondRandom are models of architectures that stock llama.cpp computes and makes no random models of.
+// beyondRandom are models of architectures that stock llama.cpp supports but has no random models of.
 var beyondRandom = []string{"apertus", "bitnet", "gemma3n", "gemma4", "gemma4-moe", "plm", "step35"}
 
-// TestInteropBeyondRandom holds the logits of models of these architectures against stock's, as those of its random models.
+// TestInteropBeyondRandom compares the logits of these models with stock's.
 func TestInteropBeyondRandom(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
 	variants := otherVariants(t, filepath.Join(dir, "llama-dense.gguf"), []int32{1})
 	for _, name := range beyondRandom {
 		for i, seed := range seeds() {
-			if name == "gemma3n" && i > 0 { // its 22 layers take long
+			if name == "gemma3n" && i > 0 { // its 22 layers are slow
 				continue
 			}
 			t.Run(name+" "+seed, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestInteropBeyondRandom(t *testing.T) {
 	}
 }
 
-// Their adapters mean to stock llama.cpp what they mean here.
+// Their adapters have the same effect in stock llama.cpp.
 func TestInteropBeyondRandomAdapters(t *testing.T) {
 	for _, name := range beyondRandom {
 		t.Run(name, func(t *testing.T) {

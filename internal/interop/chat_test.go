@@ -22,7 +22,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A greedy chat gives the replies of llama-server, by templates with BOS and without, of models that add it
+// A greedy chat gives the replies of llama-server, with templates with and without BOS, on models that add BOS
 // and that do not.
 func TestInteropChat(t *testing.T) {
 	for _, c := range []struct {
@@ -87,8 +87,7 @@ func testChat(t *testing.T, path string) {
 	}
 }
 
-// chatModel writes a random model whose vocabulary has ASCII alone, so that its texts are
-// valid UTF-8.
+// chatModel writes a random model whose vocabulary is ASCII only, so that its texts are valid UTF-8.
 func chatModel(t *testing.T, template string, addBOS bool) string {
 	t.Helper()
 	v := asciiVocabulary(t, addBOS)

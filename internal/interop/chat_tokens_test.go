@@ -23,8 +23,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// TestInteropChatTokens compares what is trained with the tokens that stock llama-server makes of a conversation, on a model with
-// the same template, wherever it renders the same text.
+// TestInteropChatTokens compares training tokens with the tokens that stock llama-server makes of a
+// conversation, on a model with the same template, if both render the same text.
 func TestInteropChatTokens(t *testing.T) {
 	templates := chattest.Templates(t)
 	talks := chatConversations(t)
@@ -44,8 +44,8 @@ func TestInteropChatTokens(t *testing.T) {
 	require.Greater(t, withEqual, 40)
 }
 
-// compareTokens gives how many conversations the template takes, and of how many the server has the same text and, then,
-// the same tokens.
+// compareTokens returns how many conversations the template accepts, for how many the server renders the same
+// text, and for how many of these it has the same tokens.
 func compareTokens(t *testing.T, file string, server *stockServer, talks []chattest.Conversation) (texts, same int) {
 	g, err := ggml.OpenGGUF(file)
 	require.NoError(t, err)
@@ -63,13 +63,13 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatt
 		}
 		texts++
 		theirs, ok := server.applyTemplate(t, talk.Source)
-		// The server leaves a BOS in front to the tokenizer if that adds one.
+		// The server leaves a leading BOS to the tokenizer if the tokenizer adds one.
 		if !ok || ours.Text != theirs && !(tok.AddsBOS() && ours.Text == bos+theirs) {
 			continue
 		}
 		s, err := encoder.Encode(x)
 		end := ours.OpenEnd()
-		if at := (*data.Error)(nil); errors.As(err, &at) && at.Kind == data.Unrendered { // a part of it is in no text
+		if at := (*data.Error)(nil); errors.As(err, &at) && at.Kind == data.Unrendered { // a part of the conversation is not rendered
 			s, err, end = data.Sample{Tokens: data.EncodeRendered(tok, ours)}, nil, ""
 		}
 		require.NoError(t, err)
@@ -80,12 +80,13 @@ func compareTokens(t *testing.T, file string, server *stockServer, talks []chatt
 	return texts, same
 }
 
-// chatConversations are those without special tokens in people's words: the server reads those as tokens.
+// chatConversations returns conversations without special tokens in people's words: the server parses those as
+// tokens.
 func chatConversations(t *testing.T) []chattest.Conversation {
 	return slices.DeleteFunc(chattest.Conversations(t), func(c chattest.Conversation) bool { return c.Name == "mark-up in user text" })
 }
 
-// templateModel writes a tiny model with a template and the tokens that it writes.
+// templateModel writes a tiny model with a template and the tokens that the template writes.
 func templateModel(t *testing.T, template string, talks []chattest.Conversation, addBOS bool) string {
 	special := llmtest.MarkupTokens(template, "<s>", "</s>")
 	texts := []string{template}
@@ -97,7 +98,7 @@ func templateModel(t *testing.T, template string, talks []chattest.Conversation,
 	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", AddBOS: addBOS})
 	require.NoError(t, err)
 	for i, token := range c.Tokens {
-		if token == "<think>" || token == "</think>" { // which people may write too, in the models that have them
+		if token == "<think>" || token == "</think>" { // people may write these, too, in models that have them
 			c.Types[i] = tokenizer.UserDefined
 		}
 	}
@@ -112,7 +113,7 @@ func templateModel(t *testing.T, template string, talks []chattest.Conversation,
 }
 
 func (s *stockServer) applyTemplate(t *testing.T, talk map[string]json.RawMessage) (string, bool) {
-	// Reasoning is on by default in the server, and nothing of it is in transformers.
+	// By default the server enables reasoning and transformers does not.
 	request := map[string]any{"add_generation_prompt": false, "chat_template_kwargs": map[string]any{"enable_thinking": false}}
 	for _, key := range []string{"messages", "tools"} {
 		if v, ok := talk[key]; ok {

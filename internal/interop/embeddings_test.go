@@ -20,7 +20,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// stockEmbeddings asks llama-embedding for vectors of texts, one a line.
+// stockEmbeddings returns llama-embedding's vectors of texts, one per line.
 func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...string) [][]float32 {
 	t.Helper()
 	args = append([]string{
@@ -30,7 +30,7 @@ func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...str
 	var reply struct {
 		Data []struct{ Embedding []float32 }
 	}
-	for range 50 { // its output is written by a thread for which it does not always wait at the end
+	for range 50 { // a thread writes its output, and it does not always wait for that at the end
 		out, err := exec.Command(filepath.Join(stock, "run"), args...).Output()
 		require.NoError(t, err)
 		if json.Unmarshal(out, &reply) == nil {

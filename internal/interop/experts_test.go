@@ -15,8 +15,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Mixtures in types of four bits compute as in stock llama.cpp, with adapters and when these are merged:
-// with experts in MXFP4, as gpt-oss has them, and in NVFP4, which llama-quantize does not write.
+// Mixtures in four-bit types compute as in stock llama.cpp, with adapters and with merged ones: experts in
+// MXFP4, as in gpt-oss, and in NVFP4, which llama-quantize does not write.
 func TestInteropTypesOfExperts(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
@@ -40,7 +40,7 @@ func TestInteropTypesOfExperts(t *testing.T) {
 	}
 }
 
-// requireRounding compares the logits of a quantised file with the loss of stock's plugins.
+// requireRounding compares the logits of a quantised file with the rounding errors of stock's plugins.
 func requireRounding(t *testing.T, path, typ string) {
 	t.Helper()
 	m, err := model.Load(path, model.LoadOptions{})

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { testutil.Main(m) }
 // bound is the largest mean squared error, relative to the mean square.
 const bound = 1e-8
 
-// stock is the folder of llama.cpp, which scripts/llamacpp fills.
+// stock is llama.cpp's folder, which scripts/llamacpp fills.
 var stock = filepath.Join("..", "..", "build", "llamacpp")
 
 // files are the files that the programs wrote.
@@ -61,8 +61,7 @@ func makeFiles(t *testing.T) files {
 	return f
 }
 
-// stockLogits asks llama.cpp, with an F32 KV cache, for the logits of all
-// positions.
+// stockLogits returns llama.cpp's logits of all positions, with an F32 KV cache.
 func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...string) [][]float32 {
 	t.Helper()
 	logits, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), modelPath, tokens, adapters...)
@@ -70,7 +69,7 @@ func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...str
 	return logits
 }
 
-// logitsBy runs stock's program for logits by a command that starts programs.
+// logitsBy runs stock's program for logits; start is the command that starts programs.
 func logitsBy(start []string, dir, modelPath string, tokens []int32, adapters ...string) ([][]float32, error) {
 	ids, out := filepath.Join(dir, "ids"), filepath.Join(dir, "logits")
 	var text strings.Builder
@@ -135,7 +134,7 @@ func TestInterop(t *testing.T) {
 	t.Run("rope", func(t *testing.T) { testRoPE(t, f) })
 }
 
-// Base, adapter and merged model mean the same in llama.cpp as here.
+// Base, adapter and merged model have the same logits in llama.cpp.
 func testLogits(t *testing.T, f files) {
 	m, err := model.Load(f.base, model.LoadOptions{})
 	require.NoError(t, err)
@@ -169,7 +168,7 @@ func testLogits(t *testing.T, f files) {
 	check("merged model in llama.cpp, base + adapter: ours", stockLogits(t, f.merged, tokens), adapted)
 }
 
-// The vocabulary that pretrain makes gives the same tokens in llama.cpp.
+// The vocabulary that pretrain trains gives the same tokens in llama.cpp.
 func testTokens(t *testing.T, f files) {
 	m, err := model.Load(f.base, model.LoadOptions{})
 	require.NoError(t, err)

@@ -21,8 +21,8 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// An adapter of bases of several types makes them answer instructions that they have not
-// seen and could not answer, here and in stock llama.cpp, which renders the chat template.
+// An adapter teaches bases of several types to answer instructions that they have not seen and could not
+// answer, here and in stock llama.cpp, which renders the chat template.
 func TestInteropInstructions(t *testing.T) {
 	const trained, held = 1500, 200
 	words := instructtest.Words(1, trained+held)
@@ -49,7 +49,7 @@ func TestInteropInstructions(t *testing.T) {
 	}
 }
 
-// countRight counts the words whose answer is right, and ended by the model.
+// countRight counts the words whose answer is correct and ended by the model.
 func countRight(words []string, answer func(word string) (string, bool)) (right int) {
 	for _, word := range words {
 		if text, ended := answer(word); ended && text == instructtest.Answer(word) {
@@ -61,7 +61,7 @@ func countRight(words []string, answer func(word string) (string, bool)) (right 
 
 const answerLimit = 8
 
-// ourAnswers answers by a greedy chat.
+// ourAnswers answers with a greedy chat.
 func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word string) (string, bool) {
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word
 	}
 }
 
-// stockAnswers answers by a llama-server.
+// stockAnswers answers with a llama-server.
 func stockAnswers(t *testing.T, path string, flags ...string) func(word string) (string, bool) {
 	server := startServer(t, path, append(flags, "-c", "128")...)
 	return func(word string) (string, bool) {

@@ -22,15 +22,15 @@ import (
 	"github.com/goggml/ggml/llm/quantize"
 )
 
-// Mixtures give each matrix the type that llama-quantize gives it: of all architectures, of
-// many layers and few, with an importance matrix and without.
+// Mixtures give each matrix the same type as llama-quantize: for all architectures, with many and few layers,
+// with and without an importance matrix.
 func TestInteropMixtureTypes(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
 	for _, file := range archs {
 		t.Run(file, func(t *testing.T) { compareMixtures(t, filepath.Join(dir, file+".gguf")) })
 	}
-	for _, arch := range []string{"llama", "mistral3", "qwen2", "qwen3", "deci", "olmo", "falcon", "cogvlm"} { // some of sizes that llama-quantize knows
+	for _, arch := range []string{"llama", "mistral3", "qwen2", "qwen3", "deci", "olmo", "falcon", "cogvlm"} { // some have sizes that llama-quantize treats specially
 		t.Run(arch+" of 80 layers", func(t *testing.T) {
 			compareMixtures(t, layeredModel(t, arch, 80, 2, 0))
 			compareMixtures(t, layeredModel(t, arch, 80, 1, 0))
@@ -45,7 +45,7 @@ func TestInteropMixtureTypes(t *testing.T) {
 	}
 }
 
-// layeredModel writes a model whose rows suit all types.
+// layeredModel writes a model whose rows are whole blocks of all types.
 func layeredModel(t *testing.T, name string, layers, shared, experts int) string {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
@@ -90,7 +90,7 @@ func compareMixtures(t *testing.T, path string) {
 				flags = append(flags, "--imatrix", imatrix)
 			}
 			want, ok := plannedTypes(t, append(flags, path, strings.ToUpper(x.Name))...)
-			if !ok { // there is no type for a row that is no multiple of the block
+			if !ok { // no type fits a row that is no multiple of the block
 				continue
 			}
 			for w := range m.Weights() {
@@ -109,7 +109,7 @@ func compareMixtures(t *testing.T, path string) {
 
 var plannedLine = regexp.MustCompile(`\[ *\d+/ *\d+\] (\S+) .* type = +(\w+), size = +[\d.]+ MiB(?: -> +[\d.]+ MiB \((\w+)\))?`)
 
-// plannedTypes are the types that llama-quantize is going to give.
+// plannedTypes returns the types that llama-quantize plans.
 func plannedTypes(t *testing.T, args ...string) (map[string]string, bool) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(stock, "run"), args...).CombinedOutput()
@@ -167,8 +167,7 @@ func addF32(t *testing.T, g *ggml.GGUF, name string, values []float32) {
 	}))
 }
 
-// What merging writes is byte for byte what llama-quantize writes, and so is the number of
-// the file's type.
+// Merging writes byte for byte what llama-quantize writes, including the file type.
 func TestInteropMixtureBytes(t *testing.T) {
 	path := layeredModel(t, "llama", 1, 2, 0)
 	m, err := model.Load(path, model.LoadOptions{})
@@ -198,7 +197,7 @@ func TestInteropMixtureBytes(t *testing.T) {
 	}
 }
 
-// tensorBytes are the data of all tensors, and the type of the file.
+// tensorBytes returns the data of all tensors, and the file type.
 func tensorBytes(t *testing.T, path string) map[string]string {
 	t.Helper()
 	m, err := model.Load(path, model.LoadOptions{})

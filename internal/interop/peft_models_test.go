@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// tableArchs have GELU.
+// tableArchs are the architectures with GELU.
 var tableArchs = []string{"gemma2", "gemma3", "gemma4", "gptj", "phi2", "starcoder2"}
 
 // closedModules are modules, of a layer or of the model, that stock llama.cpp multiplies without adapters.
@@ -27,11 +27,11 @@ var closedModules = map[string][]string{
 	"minicpm3": {"self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj"},
 }
 
-// A peftModel is a tiny model of an architecture, and what transformers needs to make it.
+// A peftModel is a tiny model of an architecture, and the arguments with which transformers creates it.
 type peftModel struct {
 	config        arch.Config
 	class, python string
-	arguments     arguments // beside the ones that follow from the config
+	arguments     arguments // in addition to those that follow from the config
 }
 
 func peftModels() map[string]peftModel {
@@ -168,7 +168,7 @@ func peftModels() map[string]peftModel {
 	}
 }
 
-// load makes the model here and there, with random weights.
+// load creates the model here and in transformers, with random weights.
 func (p peftModel) load(t *testing.T) *model.Model {
 	t.Helper()
 	c := p.config
@@ -190,7 +190,7 @@ func (p peftModel) load(t *testing.T) *model.Model {
 		want = append(want, peftPath(m.Architecture(), module.Path))
 	}
 	if c.Tied {
-		want = append(want, "lm_head") // of which we have no matrix
+		want = append(want, "lm_head") // we have no separate matrix for it
 	}
 	for _, name := range closedModules[c.Arch] {
 		if strings.HasPrefix(name, "model.") {

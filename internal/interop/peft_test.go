@@ -26,24 +26,24 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// How far logits of PyTorch may be from ours, for models with GELU by NMSE: ggml looks GELU up in a
-// table of F16, where an input next to the border between two values is rounded to one or the other.
+// Bounds on the distance between PyTorch's logits and ours; for models with GELU by NMSE. ggml reads GELU from
+// a table of F16, so an input close to a rounding boundary may be rounded either way.
 const (
 	logitBound = 1e-4
 	tableBound = 1e-7
 )
 
-// arguments are the keyword arguments of a function or configuration in Python.
+// arguments are keyword arguments of a function or configuration in Python.
 type arguments = map[string]any
 
-// A peftSession is a process of Python with transformers and PEFT.
+// A peftSession is a Python process with transformers and PEFT.
 type peftSession struct {
 	sync.Mutex
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// python starts the process that all tests share; it ends with this one.
+// python starts the process that all tests share; it ends with this process.
 var python = sync.OnceValues(func() (*peftSession, error) {
 	program := filepath.Join("..", "..", "build", "peft", "venv", "bin", "python")
 	if _, err := os.Stat(program); err != nil {
@@ -62,7 +62,7 @@ var python = sync.OnceValues(func() (*peftSession, error) {
 	return &peftSession{in: in, out: bufio.NewReader(out)}, c.Start()
 })
 
-// ask has a function of reference.py called.
+// ask calls a function of reference.py.
 func ask[T any](t *testing.T, function string, args arguments) (result T) {
 	t.Helper()
 	p, err := python()
@@ -93,7 +93,7 @@ func needPEFT(t *testing.T) {
 	}
 }
 
-// writeWeights writes the tensors of a model for Python, as they are in the GGUF file.
+// writeWeights writes the tensors of a model for Python, as stored in the GGUF file.
 func writeWeights(t *testing.T, m *model.Model) string {
 	t.Helper()
 	var tensors []safetensors.Data
@@ -109,7 +109,7 @@ func writeWeights(t *testing.T, m *model.Model) string {
 	return path
 }
 
-// peftLogits returns the logits of transformers with an adapter of PEFT.
+// peftLogits returns transformers' logits with an adapter of PEFT.
 func peftLogits(t *testing.T, folder string, tokens []int32) [][]float32 {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "logits.safetensors")
@@ -131,7 +131,7 @@ func maxDifference(x, y [][]float32) float64 {
 	return largest
 }
 
-// requireSameLogits holds ours against PyTorch's.
+// requireSameLogits compares ours with PyTorch's.
 func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [][]float32) {
 	t.Helper()
 	d, n := maxDifference(ours, theirs), nmse(ours, theirs)
@@ -143,7 +143,7 @@ func requireSameLogits(t *testing.T, m *model.Model, what string, ours, theirs [
 	require.LessOrEqual(t, d, logitBound, what)
 }
 
-// everyTarget gives each target a rank of its own, but experts, which are no modules of PEFT.
+// everyTarget gives each target a different rank, except experts, which are no modules of PEFT.
 func everyTarget(m *model.Model) map[string]int {
 	ranks, targets := map[string]int{}, lora.Targets(m.Architecture())
 	for i, target := range targets {
@@ -155,8 +155,8 @@ func everyTarget(m *model.Model) map[string]int {
 	return ranks
 }
 
-// An adapter that is written for PEFT means there what it means here, and is the same when
-// it is read again, also after PEFT has written it.
+// An adapter that is written for PEFT has the same effect there, and is unchanged when it is read again, also
+// after PEFT has written it.
 func TestInteropPEFTExport(t *testing.T) {
 	needPEFT(t)
 	models := peftModels()
@@ -195,8 +195,8 @@ func TestInteropPEFTExport(t *testing.T) {
 	}
 }
 
-// An adapter of a text model goes to the text model inside one for images and text, and to
-// nothing else there.
+// An adapter of a text model is applied to the text model inside a model for images and text, and to nothing
+// else.
 func TestInteropPEFTRoot(t *testing.T) {
 	needPEFT(t)
 	m := llmtest.NoisyModel(t, peftModels()["gemma3"].config, ggml.F32, 0.1)
@@ -219,7 +219,7 @@ func TestInteropPEFTRoot(t *testing.T) {
 	requireSame(t, a, folder, m)
 }
 
-// requireSame demands that a folder of PEFT is read as the adapter.
+// requireSame requires that a PEFT folder is read as the same adapter.
 func requireSame(t *testing.T, a *lora.Adapter, folder string, m *model.Model) {
 	t.Helper()
 	b, err := lora.Load(folder, m)

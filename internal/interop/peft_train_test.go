@@ -28,7 +28,7 @@ var gemma4Targets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj"
 // hybridTargets lack input_linear: one pair of PEFT's is two here, gate and up, which train apart.
 var hybridTargets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "in_proj", "out_proj", "output_linear"}
 
-// Adapters that PEFT makes mean the same here, and train on as in PEFT.
+// PEFT's adapters have the same effect here, and continue training as in PEFT.
 func TestInteropPEFTImport(t *testing.T) {
 	needPEFT(t)
 	all := []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens", "lm_head"}
@@ -98,11 +98,11 @@ func TestInteropPEFTTraining(t *testing.T) {
 	needPEFT(t)
 	for _, test := range []struct {
 		name, arch  string
-		adapter     arguments // of PEFT
+		adapter     arguments // PEFT's
 		shape       train.Shape
 		peak, floor float64
-		chats       bool // samples of various lengths, of which parts are trained
-		packed      bool // here; there each is a row
+		chats       bool // samples of various lengths, trained in parts
+		packed      bool // packed here; in PEFT each sample is a row
 	}{
 		{"rank 8, constant", "llama", arguments{"r": 8, "lora_alpha": 16}, train.Constant, 2e-3, 2e-3, false, false},
 		{"rank 8, cosine", "qwen3", arguments{"r": 8, "lora_alpha": 16}, train.Cosine, 5e-3, 5e-4, false, false},
@@ -183,7 +183,7 @@ func TestInteropPEFTTraining(t *testing.T) {
 	}
 }
 
-// learnable are samples in which each token follows from the one before it, mostly.
+// learnable returns samples in which each token mostly follows from the previous one.
 func learnable(vocab, n, length int) (samples []data.Sample) {
 	for i := range n {
 		noise := llmtest.RandomTokens(uint64(i), length+1, vocab)
@@ -200,7 +200,7 @@ func learnable(vocab, n, length int) (samples []data.Sample) {
 	return samples
 }
 
-// masked cuts samples to various lengths, and trains turns of them alone.
+// masked cuts samples to various lengths, and trains only some turns.
 func masked(samples []data.Sample) (list []data.Sample) {
 	for i, s := range samples {
 		random := llmtest.RandomTokens(uint64(i), len(s.Tokens), 12)
@@ -208,7 +208,7 @@ func masked(samples []data.Sample) (list []data.Sample) {
 		s.LossWeights = make([]float32, s.Predicted())
 		trained := float32(0)
 		for j := range s.LossWeights {
-			if random[j+1] < 3 { // the turn ends
+			if random[j+1] < 3 { // end of the turn
 				trained = 1 - trained
 			}
 			s.LossWeights[j] = trained
@@ -219,8 +219,8 @@ func masked(samples []data.Sample) (list []data.Sample) {
 	return list
 }
 
-// padded are the samples of rows as PEFT takes them: inputs and labels of one length, where
-// what is not trained, and the padding, has the label -100.
+// padded returns the samples of rows for PEFT: inputs and labels of one length. Untrained tokens and padding
+// have the label -100.
 func padded(t *testing.T, d *data.Dataset, batch int, at func(i int) int) (inputs, labels [][]int32) {
 	t.Helper()
 	for i := range batch {
@@ -241,8 +241,8 @@ func padded(t *testing.T, d *data.Dataset, batch int, at func(i int) int) (input
 	return inputs, labels
 }
 
-// The likeliest text after 20 prompts is the same by PEFT, here with PEFT's adapter, and by
-// stock llama.cpp with the GGUF file that is written of it.
+// The greedy text after 20 prompts is the same in PEFT, here with PEFT's adapter, and in stock llama.cpp with
+// the GGUF file written from it.
 func TestInteropPEFTText(t *testing.T) {
 	needPEFT(t)
 	const length = 16
@@ -269,7 +269,7 @@ func TestInteropPEFTText(t *testing.T) {
 	for i, prompt := range tokens {
 		ours := greedy(t, m, a.WithScale(1), prompt, length)
 		require.Equal(t, theirs[i], ours, "PEFT: %q", prompts[i])
-		// Greedy: each token is the likeliest after those before it.
+		// Greedy: each token is the most probable one after the tokens before it.
 		logits := stockLogits(t, m.Path, append(slices.Clone(prompt), ours...), file+"=1")
 		var stocks []int32
 		for j := range ours {
@@ -284,7 +284,7 @@ func TestInteropPEFTText(t *testing.T) {
 	require.Greater(t, changed, 10, "the adapter must matter")
 }
 
-// loadTrained makes a model of the programs in Python.
+// loadTrained creates a model of these programs in Python.
 func loadTrained(t *testing.T, m *model.Model) {
 	t.Helper()
 	c := m.Config()
@@ -295,7 +295,7 @@ func loadTrained(t *testing.T, m *model.Model) {
 	}})
 }
 
-// greedy are the likeliest tokens after a prompt.
+// greedy returns the most probable tokens after a prompt.
 func greedy(t *testing.T, m *model.Model, adapters model.Adapters, prompt []int32, length int) []int32 {
 	t.Helper()
 	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2})

@@ -26,7 +26,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// realModel is the file of SmolLM2-135M-Instruct in Q4_1.
+// realModel returns the file of SmolLM2-135M-Instruct in Q4_1.
 func realModel(t *testing.T) string {
 	t.Helper()
 	c := exec.Command("../../scripts/realmodel")
@@ -50,9 +50,9 @@ func loadReal(t *testing.T) *model.Model {
 const realText = "The committee met on Tuesday to discuss the new library. Its roof leaks, and 40 % of the books are damp; " +
 	"the architect, Ms. O'Neill, proposes copper. \"It lasts a century,\" she said, and costs £12,500.\n\n1. Repair\n2. Replace\n"
 
-// The logits of a real model are as exact as stock's by its plugins of the CPU, and as near to stock's as these are to
-// each other: activations are rounded to 8 bits, and 30 layers enlarge where one order of sums rounds up and another
-// down. With weights in F32 they are equal.
+// Our logits of a real model are as exact as those of stock's CPU plugins, and as close to them as they are to
+// each other: activations are rounded to 8 bits, and 30 layers amplify the cases in which another order of sums
+// rounds differently. With F32 weights the logits are equal.
 func TestInteropRealLogits(t *testing.T) {
 	m := loadReal(t)
 	tokens := m.Tokenizer.Encode(realText, tokenizer.EncodeOptions{AddSpecial: true})
@@ -79,12 +79,12 @@ func TestInteropRealLogits(t *testing.T) {
 	require.LessOrEqual(t, n, bound)
 }
 
-// A greedy chat with a real model gives the replies of llama-server, with its weights in
-// F32: in Q4_1 the likeliest two words may be nearer to each other than roundings.
+// A greedy chat with a real model gives the replies of llama-server, with F32 weights: in Q4_1 the two most
+// probable tokens may be closer than the rounding errors.
 func TestInteropRealText(t *testing.T) { testChat(t, llmtest.Dequantised(t, loadReal(t)).Path) }
 
-// Conversations are rendered by the template of a real model as transformers renders them,
-// and have the tokens that llama-server makes of them.
+// The template of a real model renders conversations as transformers does, and gives the tokens of
+// llama-server.
 func TestInteropRealChat(t *testing.T) {
 	path := realModel(t)
 	m := loadReal(t)
@@ -92,7 +92,7 @@ func TestInteropRealChat(t *testing.T) {
 	require.NoError(t, err)
 	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
 	require.NoError(t, err)
-	// The template has no place for tools: such conversations are refused.
+	// The template does not support tools: such conversations are rejected.
 	talks := slices.DeleteFunc(chatConversations(t), func(c chattest.Conversation) bool {
 		_, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: c.Conversation})
 		if err != nil {
@@ -127,8 +127,8 @@ func TestInteropRealChat(t *testing.T) {
 	require.Greater(t, equal, len(talks)/2)
 }
 
-// A real model is trained on conversations as PEFT trains it: each of 60 losses in F32 is
-// within 1e-3. The adapter means the same in stock llama.cpp, by PEFT, and merged.
+// A real model trains on conversations as with PEFT: each of 60 losses in F32 is within 1e-3. The adapter has
+// the same effect in stock llama.cpp, in PEFT, and merged.
 func TestInteropRealTraining(t *testing.T) {
 	needPEFT(t)
 	quantised := loadReal(t)
@@ -188,7 +188,7 @@ func TestInteropRealTraining(t *testing.T) {
 	check("merged, in stock llama.cpp", stockLogits(t, merged, tokens), 1e-7)
 }
 
-// realSamples are the conversations of the demonstration, the answers of which are trained.
+// realSamples returns the conversations of the demonstration; their answers are trained.
 func realSamples(t *testing.T, m *model.Model, n, length int) *data.Dataset {
 	t.Helper()
 	template, err := data.ModelTemplate(m.Path, m.Tokenizer)

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers.activations import GELUTanh, NewGELUActivation
 from transformers.utils.chat_template_utils import render_jinja_template
 
-# GGUF's names of a layer's tensors, and those of transformers.
+# GGUF's names of a layer's tensors, and transformers' names.
 LAYER = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -44,7 +44,7 @@ LAYER = {
 }
 BARE = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "attn_sinks", "ssm_a", "ssm_d", "ssm_dt"}  # parameters without a module
 OTHER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-# What is special about an architecture.
+# Special settings of architectures.
 SPECIAL = {
     "gemma2": {"ffn_norm": "pre_feedforward_layernorm"},
     "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
@@ -231,7 +231,7 @@ class Session:
             for tensor, values in tensors.items():
                 parameters.pop(name_of(arch, tensor)).copy_(values_of(arch, tensor, values, config))
             for name in list(parameters):
-                if name.endswith(".bias"):  # which the GGUF file may lack
+                if name.endswith(".bias"):  # absent in the GGUF file
                     parameters.pop(name).zero_()
         if parameters:
             raise ValueError(f"the file has no values for {sorted(parameters)}")

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// The keys of RoPE scaling mean what they mean to llama.cpp.
+// The keys of RoPE scaling have the same effect as in llama.cpp.
 func testRoPE(t *testing.T, f files) {
 	tokens := make([]int32, 120)
 	for i := range tokens {

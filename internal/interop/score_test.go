@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// TestInteropScore prints for each of stock's random models, or those that GOGGML_INTEROP_MODELS matches, how far ours is from
-// stock's logits, or why it is refused. It fails for none.
+// TestInteropScore prints, for each of stock's random models or those that GOGGML_INTEROP_MODELS matches, the
+// distance of our logits from stock's, or the reason for which we reject it. It never fails.
 func TestInteropScore(t *testing.T) {
 	only := regexp.MustCompile(os.Getenv("GOGGML_INTEROP_MODELS"))
 	dir := os.Getenv("GOGGML_INTEROP_DIR")

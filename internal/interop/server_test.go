@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stockServer is a llama-server.
+// A stockServer is a llama-server process.
 type stockServer struct {
 	url     string
 	command *exec.Cmd
 	log     *bytes.Buffer
 }
 
-// startServer starts a server with further flags, and waits until it answers.
+// startServer starts a server with additional flags, and waits until it answers.
 func startServer(t *testing.T, model string, flags ...string) *stockServer {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func (s *stockServer) stop(t *testing.T) {
 	_ = s.command.Wait() // it was killed
 }
 
-// post sends JSON; false if the server refuses it.
+// post sends JSON, and returns false if the server rejects it.
 func (s *stockServer) post(t *testing.T, path string, request, answer any) bool {
 	body, err := json.Marshal(request)
 	require.NoError(t, err)

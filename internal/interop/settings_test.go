@@ -19,7 +19,7 @@ import (
 // keys are the keys of a file, without the architecture's name.
 type keys map[string]any
 
-// settings are keys that some architectures have, and others may.
+// settings are keys that some architectures use, and others may have.
 var settings = map[string]keys{
 	"base":            {"rope.freq_base": float32(500)},
 	"linear":          {"rope.scaling.type": "linear", "rope.scaling.factor": float32(4), "rope.scaling.attn_factor": float32(0.7)},
@@ -46,8 +46,7 @@ var settings = map[string]keys{
 	"epsilon":      {"attention.layer_norm_rms_epsilon": float32(0.5)},
 }
 
-// Keys mean to each architecture what they mean to stock llama.cpp: also those that mean
-// nothing to it.
+// Keys have the same effect in each architecture as in stock llama.cpp, including keys that it ignores.
 func TestInteropSettings(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(stock, "run"), "test-llama-archs", "-o", dir, "-s", "1")
@@ -89,8 +88,7 @@ func TestInteropSettings(t *testing.T) {
 	}
 }
 
-// The largest gemma3, which is known by its number of layers, has a scale of attention of
-// its own.
+// The largest gemma3, recognised by its number of layers, has its own attention scale.
 func TestInteropLargestGemma3(t *testing.T) {
 	made, err := model.New(arch.Config{
 		Arch: "gemma3", Vocab: 40, Context: 64, Embd: 36, FF: 48, Layers: 62, Heads: 8, KVHeads: 4, HeadSize: 8, RMSEps: 1e-6, Tied: true,

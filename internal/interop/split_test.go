@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// someModel is a file of tensors of several types and sizes.
+// someModel returns a file of tensors of several types and sizes.
 func someModel(t *testing.T) string {
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func someModel(t *testing.T) string {
 	return path
 }
 
-// contents are the keys and tensors of a file, or of a split model by its first.
+// contents returns the keys and tensors of a file, or of a split model by its first file.
 func contents(t *testing.T, path string, without ...string) (keys map[string]any, tensors map[string]string) {
 	g, err := ggml.OpenGGUF(path)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func contents(t *testing.T, path string, without ...string) (keys map[string]any
 	return keys, tensors
 }
 
-// llama.cpp puts together what this package splits, and the other way round.
+// llama.cpp merges what this package splits, and vice versa.
 func TestInteropSplit(t *testing.T) {
 	gguf := func(args ...string) {
 		run(t, filepath.Join(stock, "run"), append([]string{"llama-gguf-split"}, args...)...)
@@ -99,7 +99,7 @@ func TestInteropSplit(t *testing.T) {
 			require.Equal(t, tensors, got)
 		})
 	}
-	// The same division gives the same files.
+	// The same split gives the same files.
 	dir := t.TempDir()
 	paths, err := g.WriteParts(filepath.Join(dir, "ours"), ggml.PartOptions{MaxTensors: 3})
 	require.NoError(t, err)

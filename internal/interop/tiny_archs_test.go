@@ -27,8 +27,8 @@ func writeGolden(t *testing.T, path string, numbers []float32) {
 	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o644))
 }
 
-// TestInteropTinyArchitectures holds the references of testdata against stock llama.cpp. GOGGML_GOLDEN names the folder
-// where they are written anew.
+// TestInteropTinyArchitectures compares the references in testdata with stock llama.cpp. GOGGML_GOLDEN names
+// the folder to which it writes them.
 func TestInteropTinyArchitectures(t *testing.T) {
 	for _, name := range llmtest.StockArchitectures() {
 		t.Run(name, func(t *testing.T) {

@@ -19,13 +19,13 @@ import (
 
 const goldenPreTokenizers = "pre-tokenizers.json.gz"
 
-// preGolden are tokens of texts by all pre-tokenizers: golden_test.go of the tokenizer reads it.
+// preGolden has tokens of texts by all pre-tokenizers; golden_test.go of the tokenizer reads it.
 type preGolden struct {
-	Texts [][]byte // not all are valid UTF-8
+	Texts [][]byte // some are invalid UTF-8
 	Sets  []preGoldenSet
 }
 
-// preGoldenSet is a vocabulary, and what is made of the texts by those that take it.
+// A preGoldenSet is a vocabulary, and the results for the texts of all pre-tokenizers that accept it.
 type preGoldenSet struct {
 	Tokens []string
 	Types  []int32
@@ -34,15 +34,15 @@ type preGoldenSet struct {
 	Rows   []preGoldenRow
 }
 
-// preGoldenRow are pre-tokenizers with the same outcome.
+// A preGoldenRow has the pre-tokenizers with the same result.
 type preGoldenRow struct {
 	Pres    []string
 	IDs     [][]int32
 	Decoded [][]byte
 }
 
-// TestInteropPreTokenizersGolden holds the references of the tokenizer's tests against stock llama.cpp. GOGGML_GOLDEN
-// names the folder where they are written anew.
+// TestInteropPreTokenizersGolden compares the references of the tokenizer's tests with stock llama.cpp.
+// GOGGML_GOLDEN names the folder to which it writes them.
 func TestInteropPreTokenizersGolden(t *testing.T) {
 	if folder := os.Getenv("GOGGML_GOLDEN"); folder != "" {
 		writePreGolden(t, filepath.Join(folder, goldenPreTokenizers))

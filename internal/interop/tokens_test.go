@@ -21,13 +21,13 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// stockText is stock's result for a text: its tokens, and the text that they decode to.
+// A stockText is stock's result for a text: its tokens, and the text to which they decode.
 type stockText struct {
 	ids  []int32
 	text string
 }
 
-// stockTokens asks llama.cpp for the tokens of texts.
+// stockTokens returns llama.cpp's tokens of texts.
 func stockTokens(t *testing.T, modelPath string, texts []string) []stockText {
 	t.Helper()
 	var file bytes.Buffer
@@ -53,8 +53,8 @@ func stockTokens(t *testing.T, modelPath string, texts []string) []stockText {
 	return all
 }
 
-// TestInteropPreTokenizers holds tokens and decoded texts of every pre-tokenizer against stock's, on a vocabulary that
-// merges across any two words.
+// TestInteropPreTokenizers compares tokens and decoded texts of every pre-tokenizer with stock's, on a
+// vocabulary that merges across any two words.
 func TestInteropPreTokenizers(t *testing.T) {
 	for _, seed := range seeds() {
 		rng := seeded(t, seed)
@@ -77,16 +77,17 @@ func TestInteropPreTokenizers(t *testing.T) {
 	}
 }
 
-// TestInteropCodePoints holds code points against stock's, by pre-tokenizers that look at all classes and at ranges.
+// TestInteropCodePoints compares code points with stock's, by pre-tokenizers that use all character classes and
+// ranges.
 func TestInteropCodePoints(t *testing.T) {
 	var texts []string
 	var b strings.Builder
 	for r := rune(1); r < 0xE1000; r++ {
 		switch {
 		case unicode.Is(unicode.Han, r) || unicode.Is(unicode.Hangul, r):
-			r += 36 // one is as another
+			r += 36 // these are all alike
 		case r == 0x32400:
-			r = 0xE0000 // nothing is between
+			r = 0xE0000 // unassigned in between
 		}
 		fmt.Fprintf(&b, "a%[1]ca %[1]c1%[1]c.", r)
 		if b.Len() > 2000 {
@@ -100,14 +101,14 @@ func TestInteropCodePoints(t *testing.T) {
 	}
 }
 
-// withKey is a copy of keys in which one has another value.
+// withKey returns a copy of keys with one value replaced.
 func withKey(kvs tokenizer.KeyValues, name string, value any) tokenizer.KeyValues {
 	key := "tokenizer.ggml." + name
 	kvs = slices.DeleteFunc(slices.Clone(kvs), func(kv tokenizer.KeyValue) bool { return kv.Key == key })
 	return append(kvs, tokenizer.KeyValue{Key: key, Value: value})
 }
 
-// characterPres are the pre-tokenizers of vocabularies of characters.
+// characterPres are the pre-tokenizers of character vocabularies.
 var characterPres = []string{"gemma4", "granite-embed-multi-311m", "sarvam-moe", "mmbert"}
 
 func seeded(t *testing.T, seed string) *rand.Rand {
@@ -163,8 +164,8 @@ func pieces(tok *tokenizer.Tokenizer, ids []int32) (all []string) {
 	return all
 }
 
-// mergingVocabulary trains a vocabulary on texts whose words it does not know, adds pairs of bytes that are neighbours
-// in them, and puts the merges into any order: where a text is split shows in its tokens.
+// mergingVocabulary trains a vocabulary on texts whose words it does not know, adds pairs of adjacent bytes in
+// them, and shuffles the merges: the tokens show where a text is split.
 func mergingVocabulary(t *testing.T, rng *rand.Rand, texts []string, size int) tokenizer.KeyValues {
 	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: size, Pre: "superbpe",
 		Special: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}})
@@ -196,7 +197,7 @@ func mergingVocabulary(t *testing.T, rng *rand.Rand, texts []string, size int) t
 	return withoutImplied(tok)
 }
 
-// withoutImplied are the keys without those that a name implies.
+// withoutImplied returns the keys without those that a name implies.
 func withoutImplied(tok *tokenizer.Tokenizer) tokenizer.KeyValues {
 	kvs := tokenizer.KeyValues{{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(tok.EOS())}}
 	for _, kv := range tok.KeyValues() {
@@ -209,7 +210,7 @@ func withoutImplied(tok *tokenizer.Tokenizer) tokenizer.KeyValues {
 	return kvs
 }
 
-// characterVocabulary has the bytes, most characters of the generated texts, and merges of what is side by side in them.
+// characterVocabulary has the bytes, most characters of the generated texts, and merges of adjacent ones.
 func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gemma4")
 	require.NoError(t, err)
@@ -250,7 +251,7 @@ func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer
 	return withoutImplied(tok)
 }
 
-// scoredVocabulary has the bytes, and pieces of the generated texts with scores, of which many are equal.
+// scoredVocabulary has the bytes, and pieces of the generated texts with scores, many of which are equal.
 func scoredVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelPLaMo3, "")
 	require.NoError(t, err)
@@ -283,7 +284,7 @@ func scoredVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.Ke
 	return tok.KeyValues()
 }
 
-// byteTokens are the texts of the tokens of single bytes.
+// byteTokens returns the texts of the tokens of single bytes.
 func byteTokens(c tokenizer.Config) (texts [256]string) {
 	tok, err := tokenizer.New(c)
 	if err != nil {
@@ -303,7 +304,7 @@ var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrill
 	unicode.Hangul, unicode.Ethiopic, unicode.Cherokee, unicode.Khmer, unicode.Mongolian, unicode.Hiragana, unicode.Katakana,
 	unicode.Han, unicode.Han, unicode.Bopomofo, unicode.Deseret, unicode.Adlam}
 
-// fragments are texts with everything that split patterns look at.
+// fragments are texts with everything that split patterns match.
 var fragments = [][]string{
 	{" ", " ", " ", "  ", "   ", "    ", "     ", "\t", "\n", "\n\n", "\r\n", "\r", "\v", "\f", "\u00a0", "\u0085", "\u2003", "\u2028", "\u3000", "\u202f"},
 	{"'s", "'T", "'re", "'RE", "'Ve", "'m", "'M", "'ll", "'LL", "'lL", "'d", "'D", "'x", "'", "'ſ", "’s", "it's", "WE'VE", "don't", "O'Neil", "''S"},
@@ -327,7 +328,7 @@ func generatedTexts(rng *rand.Rand, n int) []string {
 	return texts
 }
 
-// generatedText is a text of up to 24 fragments, of which some repeat.
+// generatedText returns a text of up to 24 fragments, some repeated.
 func generatedText(rng *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + rng.IntN(24) {
@@ -344,7 +345,7 @@ func generatedPart(rng *rand.Rand) string {
 	switch kind := rng.IntN(len(fragments) + 6); {
 	case kind < len(fragments):
 		return fragments[kind][rng.IntN(len(fragments[kind]))]
-	case kind < len(fragments)+3: // a word of a script
+	case kind < len(fragments)+3: // a word in a script
 		table := scripts[rng.IntN(len(scripts))]
 		var b strings.Builder
 		for range 1 + rng.IntN(8) {
@@ -363,7 +364,7 @@ func generatedPart(rng *rand.Rand) string {
 	return string(rune(rng.IntN(0x110000)))
 }
 
-// charOf is any character of a table.
+// charOf returns a random character of a table.
 func charOf(table *unicode.RangeTable, rng *rand.Rand) rune {
 	if n := rng.IntN(len(table.R16) + len(table.R32)); n < len(table.R16) {
 		r := table.R16[n]

@@ -10,16 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A cpuVariant starts stock llama.cpp with another plugin of the CPU than the one that it
-// chooses: vectors of another length add up in another order, which is the distance at
-// which stock is from itself.
+// A cpuVariant starts stock llama.cpp with another CPU plugin than it selects: vectors of another length sum in
+// another order, which shows stock's own variation.
 type cpuVariant struct {
 	name  string
-	start []string // the command that programs are arguments of
+	start []string // command whose arguments are a program and its arguments
 }
 
-// otherVariants are plugins that this processor runs, besides the one that stock chooses: one for
-// each kind of vectors, since the others add up as one of these does.
+// otherVariants returns plugins that this processor runs, besides the one that stock selects: one for each
+// vector length, since others sum like one of these.
 func otherVariants(t *testing.T, modelPath string, tokens []int32) (list []*cpuVariant) {
 	t.Helper()
 	for _, name := range []string{"x64", "sandybridge", "piledriver", "haswell", "armv8.0_1", "armv8.2_2"} {
@@ -34,8 +33,8 @@ func otherVariants(t *testing.T, modelPath string, tokens []int32) (list []*cpuV
 	return list
 }
 
-// newVariant makes a folder with the loader and nothing but one plugin beside it, as
-// scripts/llamacpp does with all; nil where stock has no plugin of the name.
+// newVariant creates a folder with the loader and a single plugin beside it, as scripts/llamacpp does with all;
+// nil if stock has no such plugin.
 func newVariant(t *testing.T, name string) *cpuVariant {
 	t.Helper()
 	root, err := filepath.Abs(stock)

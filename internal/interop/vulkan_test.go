@@ -18,7 +18,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// An adapter that was trained on Vulkan means to stock llama.cpp what it means here, and to Vulkan what its products round.
+// An adapter trained on Vulkan has the same effect in stock llama.cpp, and on Vulkan except for the rounding of
+// products.
 func TestInteropVulkanTraining(t *testing.T) {
 	devices, err := ggml.VulkanDevices()
 	if err != nil || len(devices) == 0 {
@@ -44,7 +45,7 @@ func TestInteropVulkanTraining(t *testing.T) {
 				require.LessOrEqual(t, nmse(got, want), bound, way)
 			}
 			if m.Config().Experts > 0 {
-				return // by rounded inputs a router may choose others
+				return // with rounded inputs a router may select other experts
 			}
 			n := nmse(logitsOn(t, on, path, tokens, adapter), want)
 			t.Logf("on %s: NMSE %.2g", on, n)
@@ -53,7 +54,7 @@ func TestInteropVulkanTraining(t *testing.T) {
 	}
 }
 
-// trainedOn is the file of an adapter of every matrix after some steps.
+// trainedOn returns the file of an adapter of every matrix after some steps.
 func trainedOn(t *testing.T, on layout.Layout, path string) string {
 	t.Helper()
 	const length = 24
