@@ -1,4 +1,4 @@
-// Package plainjson says in the words of JSON what package json says with Go's types.
+// Package plainjson translates errors of package json from Go's types to the terms of JSON.
 package plainjson
 
 import (
@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// Unmarshal is [json.Unmarshal] whose errors are in the words of JSON.
+// Unmarshal is [json.Unmarshal] with errors in the terms of JSON.
 func Unmarshal(text []byte, to any) error { return Error(json.Unmarshal(text, to)) }
 
-// Error is an error of package json in the words of JSON: which value is of the wrong kind, and what it must be.
+// Error translates an error of package json to the terms of JSON: which value has the wrong kind, and which
+// kind is expected.
 func Error(err error) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	if !errors.As(err, &wrong) {
@@ -36,7 +37,7 @@ func Error(err error) error {
 	return fmt.Errorf("%sit is %s, and must be %s", field, kind, expected(wrong.Type))
 }
 
-// expected names the JSON values that fit a type.
+// expected returns the JSON values that fit a type.
 func expected(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

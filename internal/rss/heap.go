@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A HeapWatch measures the growth of the live heap: what the collector finds reachable. Unlike the
-// resident memory of the process, that depends neither on when garbage is collected, nor on the
-// load of the machine, nor on the race detector.
+// A HeapWatch measures the growth of the live heap: the memory that the garbage collector finds reachable.
+// Unlike resident memory, it does not depend on when garbage is collected, on the load of the machine, or on
+// the race detector.
 type HeapWatch struct {
 	mu     sync.Mutex
 	every  int
@@ -17,10 +17,10 @@ type HeapWatch struct {
 	growth int64
 }
 
-// WatchHeap begins to watch: of so many calls of [HeapWatch.Look], one looks.
+// WatchHeap starts a watch; one in every calls of [HeapWatch.Look] measures.
 func WatchHeap(every int) *HeapWatch { return &HeapWatch{every: every, before: liveHeap()} }
 
-// Look collects garbage and looks at what is left.
+// Look collects garbage and measures the live heap.
 func (w *HeapWatch) Look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,7 +29,7 @@ func (w *HeapWatch) Look() {
 	}
 }
 
-// Growth is by how many bytes the heap was larger, at most, than in the beginning.
+// Growth returns by how many bytes the heap exceeded its initial size, at most.
 func (w *HeapWatch) Growth() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

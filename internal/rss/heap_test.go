@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is kept counts, and garbage does not.
+// Reachable memory counts, garbage does not.
 func TestHeapWatch(t *testing.T) {
 	const block, blocks = 1 << 20, 64
 	var kept [][]byte

@@ -1,6 +1,5 @@
-// Package rss reports the resident set size of this process: the physical
-// memory that it occupies, in bytes; and for tests, what is reachable of the
-// heap. All functions are safe for use by several goroutines.
+// Package rss reports the resident set size of this process, the physical memory that it occupies, in bytes;
+// and for tests, the reachable memory of the heap. All functions are safe for concurrent use.
 package rss
 
 import (
@@ -10,15 +9,14 @@ import (
 	"strings"
 )
 
-// Now is the resident set size, 0 where it is not known, as on macOS.
+// Now returns the resident set size, or 0 if unknown, as on macOS.
 func Now() uint64 { return statusField("VmRSS:") }
 
-// Peak returns the largest resident set size so far; 0 if unknown. Of Linux's two sources getrusage
-// is the worse: it also counts the process before it became this program.
+// Peak returns the largest resident set size so far, or 0 if unknown. Of Linux's two sources getrusage is
+// worse: it includes the time before the process executed this program.
 func Peak() uint64 { return cmp.Or(statusField("VmHWM:"), maxrss()) }
 
-// statusField is a field of Linux's /proc/self/status in bytes, 0 where there
-// is none.
+// statusField returns a field of Linux's /proc/self/status in bytes, or 0 if absent.
 func statusField(name string) uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

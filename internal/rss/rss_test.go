@@ -16,7 +16,7 @@ func TestResidentSetSize(t *testing.T) {
 	before := Peak()
 	block := make([]byte, size)
 	for i := range block {
-		block[i] = byte(i) // a page counts once it is touched
+		block[i] = byte(i) // an untouched page does not count
 	}
 	require.Greater(t, Peak(), uint64(size))
 	require.GreaterOrEqual(t, Peak(), before)
@@ -24,7 +24,7 @@ func TestResidentSetSize(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		now := Now()
 		require.Greater(t, now, uint64(size))
-		const slack = 1 << 20 // the kernel sums the pages of each thread late
+		const slack = 1 << 20 // the kernel adds the pages of each thread with delay
 		require.GreaterOrEqual(t, Peak()+slack, now)
 	}
 	runtime.KeepAlive(block)

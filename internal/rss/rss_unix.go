@@ -13,7 +13,7 @@ func maxrss() uint64 {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return uint64(usage.Maxrss) // in bytes there, in KiB elsewhere
+		return uint64(usage.Maxrss) // bytes on macOS, KiB elsewhere
 	}
 	return uint64(usage.Maxrss) * 1024
 }

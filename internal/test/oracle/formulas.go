@@ -10,7 +10,7 @@ import (
 // A formula computes a node from the values of its operands, which stay as they are.
 type formula func(n *node, x []refmath.Tensor) refmath.Tensor
 
-// isView has the ops that only look at their operand in another way.
+// isView lists the ops that are only another view of their operand.
 var isView = map[string]bool{"view": true, "reshape": true, "permute": true, "transpose": true}
 
 var formulas = map[string]formula{
@@ -65,7 +65,7 @@ var formulas = map[string]formula{
 	"set": into(refmath.Set), "acc": into(refmath.Acc),
 }
 
-// float is number i of the parameters where that is a float.
+// float returns parameter i as a float.
 func (n *node) float(i int) float64 { return float64(n.params.Float32(i)) }
 
 func unary(f func(a refmath.Tensor) refmath.Tensor) formula {
@@ -76,10 +76,10 @@ func binary(f func(a, b refmath.Tensor) refmath.Tensor) formula {
 	return func(_ *node, x []refmath.Tensor) refmath.Tensor { return f(x[0], x[1]) }
 }
 
-// copied is a copy or a cast: types of fewer bits round nothing here.
+// copied is the formula of copies and casts: narrower types round nothing here.
 func copied(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.Reshape(x[0], n.ne[:]...) }
 
-// glu is of two operands, or of the halves of one.
+// glu computes a GLU of two operands, or of the halves of one.
 func glu(unit refmath.GLU) formula {
 	return func(n *node, x []refmath.Tensor) refmath.Tensor {
 		if len(x) == 2 {
@@ -102,18 +102,18 @@ func softMax(n *node, x []refmath.Tensor) refmath.Tensor {
 }
 
 func flashAttention(n *node, x []refmath.Tensor) refmath.Tensor {
-	x = append(x, refmath.Tensor{}, refmath.Tensor{}) // without mask or sinks
+	x = append(x, refmath.Tensor{}, refmath.Tensor{}) // no mask or sinks
 	return refmath.FlashAttnExt(x[0], x[1], x[2], x[3], x[4], n.float(0), n.float(1), n.float(2))
 }
 
-// adamW is the parameter; nothing of a graph reads the moments after it.
+// adamW returns the parameter; graphs do not read the moments after the step.
 func adamW(_ *node, x []refmath.Tensor) refmath.Tensor {
 	s := x[4].Data
 	w, _, _ := refmath.OptStepAdamW(x[0], x[1], x[2], x[3], refmath.AdamWParams{Alpha: s[0], Beta1: s[1], Beta2: s[2], Eps: s[3], WD: s[4], Beta1H: s[5], Beta2H: s[6]})
 	return w
 }
 
-// pad has a number before and one behind for each dimension.
+// pad takes two parameters per dimension: zeros before and after.
 func pad(n *node, x []refmath.Tensor) refmath.Tensor {
 	var before, behind [4]int64
 	for k := range before {
@@ -150,13 +150,13 @@ func rope(n *node, x []refmath.Tensor) refmath.Tensor {
 	return refmath.RopeExt(x[0], x[1], r)
 }
 
-// roundedGELU are the formulas of ops for which ggml's CPU backend looks GELU up.
+// roundedGELU has the formulas of ops for which ggml's CPU backend reads GELU from a table.
 var roundedGELU = map[string]formula{
 	"gelu":  func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.Map(x[0], gelu16) },
 	"geglu": func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.Mul(refmath.Map(x[0], gelu16), x[1]) },
 }
 
-// gelu16 looks GELU up in a table of F16, for inputs that it has.
+// gelu16 reads GELU from a table of F16, for inputs in its range.
 func gelu16(x float64) float64 {
 	if x <= -10 || x >= 10 {
 		return math.Max(x, 0)

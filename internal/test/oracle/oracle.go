@@ -1,8 +1,6 @@
-// Package oracle computes graphs of ggml in float64, by the formulas of
-// [github.com/goggml/ggml/internal/test/refmath]. A graph of built-in ops is read once into a
-// [Program], whose leaves can be changed before each run: central differences of a loss are
-// exact to nine digits, and hold the gradients that a graph computes to account, of whatever
-// architecture.
+// Package oracle computes graphs of ggml in float64, with the formulas of package refmath. It reads a graph of
+// built-in ops once into a [Program], whose leaves can be changed before each run. Central differences of a
+// loss are then exact to nine digits, and check the gradients that a graph computes, for any architecture.
 package oracle
 
 import (
@@ -14,24 +12,24 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A Program is a graph with the values of its leaves, in float64. It does not need the
-// graph any more, and belongs to one goroutine.
+// A Program is a graph with the values of its leaves, in float64. It no longer needs the graph, and belongs to
+// one goroutine.
 type Program struct {
 	roots []root
 	steps []step
 	index map[ggml.TensorKey]int // of roots
 	views map[ggml.TensorKey]view
-	named map[string][]view // nodes, in the order of the graph
+	named map[string][]view // nodes, in graph order
 
-	// RoundGELU computes GELU as ggml's CPU backend does, by a table of F16.
+	// RoundGELU computes GELU as ggml's CPU backend does, from a table of F16.
 	RoundGELU bool
 }
 
-// A root is a tensor with data of its own, no view.
+// A root is a tensor that owns data, as opposed to a view.
 type root struct {
 	size    int64
 	leaf    []float64 // its values, if it is a leaf
-	written bool      // by a step: a leaf that is changed in place
+	written bool      // a step changes this leaf in place
 }
 
 // A step computes one node.
@@ -42,17 +40,17 @@ type step struct {
 	result   view
 }
 
-// A node has what a formula needs to know about an op, beside the values of its operands.
+// A node has what a formula needs to know about an op, except the values of its operands.
 type node struct {
 	op     string
 	params ggml.OpParams
 	ne     [4]int64 // of the result
 }
 
-// Inputs are the values of leaves, by name. Those that are not listed are read from their memory.
+// Inputs are the values of leaves by name. Leaves that are not listed are read from their memory.
 type Inputs map[string][]float64
 
-// InputsOf are those that a graph declared, filled from a feed.
+// InputsOf returns the inputs that a graph has declared, filled from a feed.
 func InputsOf(in *nn.Inputs, f *nn.Feed) Inputs {
 	all := Inputs{}
 	for x, draw := range in.All() {
@@ -64,7 +62,7 @@ func InputsOf(in *nn.Inputs, f *nn.Feed) Inputs {
 	return all
 }
 
-// Compile reads a graph of ops that have a formula, and the values of its leaves.
+// Compile reads a graph of ops that have formulas, and the values of its leaves.
 func Compile(g *ggml.Graph, inputs Inputs) (*Program, error) {
 	p := &Program{index: map[ggml.TensorKey]int{}, views: map[ggml.TensorKey]view{}, named: map[string][]view{}}
 	for leaf := range g.Leaves() {
@@ -82,13 +80,13 @@ func Compile(g *ggml.Graph, inputs Inputs) (*Program, error) {
 
 func (p *Program) addLeaf(t *ggml.Tensor, inputs Inputs) error {
 	if _, isView := t.ViewSource(); isView {
-		return nil // of a root, which is there when it is needed
+		return nil // a view; its root is found when it is needed
 	}
 	_, err := p.rootOf(t, inputs)
 	return err
 }
 
-// rootOf finds or adds the root of a tensor that is no view.
+// rootOf returns the root of a tensor that is no view; it adds a new one if necessary.
 func (p *Program) rootOf(t *ggml.Tensor, inputs Inputs) (int, error) {
 	if i, known := p.index[t.Key()]; known {
 		return i, nil
@@ -158,7 +156,8 @@ func (p *Program) addNode(t *ggml.Tensor) error {
 	return nil
 }
 
-// Leaf gives the values of a leaf, to be changed before a run; nil if the graph does not read it.
+// Leaf returns the values of a leaf, which may be changed before a run; nil if the graph does not read the
+// leaf.
 func (p *Program) Leaf(t *ggml.Tensor) []float64 {
 	i, known := p.index[t.Key()]
 	if !known {
@@ -173,7 +172,7 @@ type Values struct {
 	data [][]float64 // by root
 }
 
-// Run computes all nodes. Leaves stay as they are, also those that the graph changes.
+// Run computes all nodes. Leaves keep their values, even if the graph changes them.
 func (p *Program) Run() Values {
 	data := p.begin()
 	for _, s := range p.steps {
@@ -182,7 +181,7 @@ func (p *Program) Run() Values {
 	return Values{p, data}
 }
 
-// begin gives each root its memory, with the values of the leaves.
+// begin allocates all roots, with the values of the leaves.
 func (p *Program) begin() [][]float64 {
 	data := make([][]float64, len(p.roots))
 	for i, r := range p.roots {
@@ -198,7 +197,7 @@ func (p *Program) begin() [][]float64 {
 	return data
 }
 
-// compute is the result of a step.
+// compute returns the result of a step.
 func (p *Program) compute(s *step, data [][]float64) refmath.Tensor {
 	var x []refmath.Tensor
 	for _, v := range s.operands {
@@ -211,7 +210,7 @@ func (p *Program) compute(s *step, data [][]float64) refmath.Tensor {
 	return compute(&s.node, x)
 }
 
-// Of gives the values of a tensor of the graph.
+// Of returns the values of a tensor of the graph.
 func (v Values) Of(t *ggml.Tensor) (refmath.Tensor, error) {
 	of, known := v.p.views[t.Key()]
 	if !known {
@@ -224,7 +223,7 @@ func (v Values) Of(t *ggml.Tensor) (refmath.Tensor, error) {
 	return of.gather(v.data), nil
 }
 
-// Named gives the values of all nodes of a name, one after the other.
+// Named returns the values of all nodes with a name, concatenated.
 func (v Values) Named(name string) []float64 {
 	var list []float64
 	for _, of := range v.p.named[name] {

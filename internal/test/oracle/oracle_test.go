@@ -21,7 +21,7 @@ type operands struct {
 	rows, positions  *ggml.Tensor // I32 [3], [4]
 }
 
-// programs have each op that has a formula, and views.
+// programs have each op with a formula, and views.
 var programs = map[string]func(o operands) *ggml.Tensor{
 	"arithmetic": func(o operands) *ggml.Tensor {
 		return o.c.Div(o.c.Mul(o.c.Add(o.a, o.b), o.c.Sub(o.a, o.b)), o.c.Sqr(o.b))
@@ -90,7 +90,7 @@ var programs = map[string]func(o operands) *ggml.Tensor{
 	},
 }
 
-// Each formula computes what ggml's CPU backend does, also for views and in place.
+// Each formula gives the results of ggml's CPU backend, also for views and in place.
 func TestProgramsAgainstCPU(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func values(t *ggml.Tensor) ([]float32, error) {
 	return refmath.From(whole).Float32(), err
 }
 
-// Leaves are changed before a run, and by none.
+// Leaves can be changed before a run, and no run changes them.
 func TestRunsAreIndependent(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -171,7 +171,7 @@ func TestRunsAreIndependent(t *testing.T) {
 	require.Equal(t, []float64{11, 2 + 1e-12}, got.Data)
 }
 
-// What cannot be computed is named.
+// The error names what cannot be computed.
 func TestCompileErrors(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -13,7 +13,7 @@ type view struct {
 	stride [4]int64
 }
 
-// viewOf finds where a tensor lies. It converts distances in bytes to elements, for blocks too.
+// viewOf returns the view of a tensor. It converts byte strides to elements, also for blocks.
 func (p *Program) viewOf(t *ggml.Tensor) (view, error) {
 	if v, known := p.views[t.Key()]; known {
 		return v, nil
@@ -39,7 +39,7 @@ func (p *Program) viewOf(t *ggml.Tensor) (view, error) {
 	return v, nil
 }
 
-// isWhole reports whether the view is all of its root, in order.
+// isWhole reports whether the view covers its root completely and in order.
 func (v view) isWhole(data []float64) bool {
 	next := int64(1)
 	for k, n := range v.ne {
@@ -51,7 +51,7 @@ func (v view) isWhole(data []float64) bool {
 	return v.offset == 0 && next == int64(len(data))
 }
 
-// gather reads the elements, which it may share.
+// gather reads the elements; the result may share memory with the root.
 func (v view) gather(data [][]float64) refmath.Tensor {
 	from := data[v.root]
 	if v.isWhole(from) {
@@ -72,7 +72,7 @@ func (v view) scatter(data [][]float64, x refmath.Tensor) {
 	v.eachRow(func(row int, at int64) { scatterRow(to[at:], x.Row(int64(row)), v.stride[0]) })
 }
 
-// eachRow calls f for each row with its number and its place in the root.
+// eachRow calls f for each row with its number and its offset in the root.
 func (v view) eachRow(f func(row int, at int64)) {
 	row := 0
 	for i3 := range v.ne[3] {
@@ -85,7 +85,7 @@ func (v view) eachRow(f func(row int, at int64)) {
 	}
 }
 
-// The loops over elements are marked go:norace: a program is one goroutine's.
+// The loops over elements are marked go:norace: a program belongs to one goroutine.
 //
 //go:norace
 func gatherRow(to, from []float64, stride int64) {

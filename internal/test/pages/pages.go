@@ -1,5 +1,5 @@
-// Package pages compares pages of the documentation, or sections of them, with the code that they describe.
-// TestPages of a package makes their texts, and scripts/pages writes them.
+// Package pages compares pages of the documentation, or sections of them, with the code that they describe. The
+// TestPages of a package generates their texts, and scripts/pages writes them.
 package pages
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var write = flag.Bool("pages", false, "write generated pages of the documentation anew")
 
-// Check demands that a page is this text.
+// Check requires that a page has this text.
 func Check(t testing.TB, path, text string) {
 	t.Helper()
 	if *write {
@@ -26,19 +26,19 @@ func Check(t testing.TB, path, text string) {
 	}
 }
 
-// difference is the first line in which two texts differ, counted from 1; 0 for none.
+// difference returns the first line in which two texts differ, counted from 1; 0 if they are equal.
 func difference(have, want string) (line int, haveLine, wantLine string) {
 	for have != want {
 		haveLine, have, _ = strings.Cut(have, "\n")
 		wantLine, want, _ = strings.Cut(want, "\n")
-		if line++; haveLine != wantLine || have == want { // or the end of the line differs
+		if line++; haveLine != wantLine || have == want { // also a different line ending
 			return line, haveLine, wantLine
 		}
 	}
 	return 0, "", ""
 }
 
-// CheckSection demands that this text is a section of a page. What stands around it is written by hand:
+// CheckSection requires that a section of a page has this text. The text around the marks is written by hand:
 //
 //	<!-- scripts/pages writes NAME -->
 //	…

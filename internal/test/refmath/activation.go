@@ -79,7 +79,7 @@ func Xielu(a Tensor, alphaN, alphaP, beta, eps float64) Tensor {
 	return FoldedXielu(a, beta+softplus(alphaN), softplus(alphaP), beta, eps)
 }
 
-// FoldedXielu is Xielu by n and p.
+// FoldedXielu is Xielu with given n and p.
 func FoldedXielu(a Tensor, n, p, beta, eps float64) Tensor {
 	return Map(a, func(x float64) float64 {
 		if x > 0 {

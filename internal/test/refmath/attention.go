@@ -7,16 +7,16 @@ import "math"
 type Attention struct {
 	Q, K, V Tensor
 	Scale   float64
-	// FirstVisible [n, batch] is the first key that each query sees, 0 up to its position, to which
-	// other values are moved; the zero Tensor is 0 for all.
+	// FirstVisible [n, batch] is the first key that each query sees, clamped to 0 … the query's position; the
+	// zero Tensor stands for 0.
 	FirstVisible Tensor
 	Softcap      float64 // scores become Softcap·tanh(score/Softcap); 0 means none
-	MaxBias      float64 // of ALiBi, which then lowers them; 0 means none
-	Sinks        Tensor  // [heads], one more score of each; the zero Tensor means none
+	MaxBias      float64 // of ALiBi, whose bias is added after the softcap; 0 means none
+	Sinks        Tensor  // [heads], an additional score of each head; the zero Tensor means none
 }
 
-// attended is what a query sees: the weights of the keys from the first one on, the slope of each
-// score in the softcap, and the head of keys and values that its group shares.
+// attended is what a query sees: the weights of the keys from the first visible one on, the derivative of each
+// score in the softcap, and the key and value head of its group.
 type attended struct {
 	weights, slopes []float64
 	sink            float64
@@ -52,8 +52,7 @@ func (a Attention) of(head, i, sample int64) (s attended) {
 	return s
 }
 
-// CausalAttention is softmax(scores)·v over the keys up to the query's position →
-// [size, heads, n, batch].
+// CausalAttention returns softmax(scores)·v over the keys up to the query's position: [size, heads, n, batch].
 func CausalAttention(a Attention) Tensor {
 	y := New(a.Q.Ne[:]...)
 	eachRow(a.Q.Ne, func(head, i, sample int64) {
@@ -65,8 +64,8 @@ func CausalAttention(a Attention) Tensor {
 	return y
 }
 
-// CausalAttentionBack returns the gradients of q, k, v and the sinks, given the result's. Without
-// sinks their gradient is of any shape.
+// CausalAttentionBack returns the gradients of q, k, v and the sinks, given the result's. Without sinks the
+// shape of their gradient is arbitrary.
 func CausalAttentionBack(dy Tensor, a Attention) (dq, dk, dv, dsinks Tensor) {
 	dq, dk, dv, dsinks = New(a.Q.Ne[:]...), New(a.K.Ne[:]...), New(a.V.Ne[:]...), New(a.Q.Ne[1])
 	eachRow(a.Q.Ne, func(head, i, sample int64) {

@@ -2,8 +2,7 @@ package refmath
 
 import "math"
 
-// MaxAbsDiff returns the largest |got − want|; NaN in either is reported as
-// +Inf, equal infinities as no difference.
+// MaxAbsDiff returns the largest |got − want|. NaN in either counts as +Inf, equal infinities as no difference.
 //
 //go:norace
 func MaxAbsDiff[A, B ~float32 | ~float64](got []A, want []B) float64 {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Slide says how a kernel moves along a dimension: the step between positions,
-// the zeros before and after the data, the step between the kernel's elements.
+// Slide describes how a kernel moves along a dimension: the step between positions, the zeros before and after
+// the data, and the step between the kernel's elements.
 type Slide struct{ Stride, Padding, Dilation int64 }
 
 func (s Slide) positions(n, k int64) int64 {
 	return (n+2*s.Padding-s.Dilation*(k-1)-1)/s.Stride + 1
 }
 
-// at is where element k of the kernel lies at a position.
+// at returns the place of element k of the kernel at a position.
 func (s Slide) at(position, k int64) int64 { return position*s.Stride + k*s.Dilation - s.Padding }
 
-// or0 returns an element, 0 outside.
+// or0 returns an element, or 0 outside of the tensor.
 func (t Tensor) or0(i0, i1, i2, i3 int64) float64 {
 	for i, v := range [4]int64{i0, i1, i2, i3} {
 		if v < 0 || v >= t.Ne[i] {
@@ -26,8 +26,8 @@ func (t Tensor) or0(i0, i1, i2, i3 int64) float64 {
 	return t.At(i0, i1, i2, i3)
 }
 
-// Im2Col returns rows [kw·kh·c, ow, oh, batch] of what lies under a kernel
-// [kw, kh, c, …] on data [w, h, c, batch].
+// Im2Col returns rows [kw·kh·c, ow, oh, batch] of the elements under a kernel [kw, kh, c, …] on data [w, h, c,
+// batch].
 func Im2Col(kernel, data Tensor, s0, s1 Slide) Tensor {
 	check(kernel.Ne[2] == data.Ne[2], "Im2Col: kernel %v, data %v", kernel.Ne, data.Ne)
 	kw, kh := kernel.Ne[0], kernel.Ne[1]
@@ -70,8 +70,7 @@ func Conv2D(kernel, data Tensor, s0, s1 Slide) Tensor {
 	})
 }
 
-// ConvDepthwise2D is Conv2D of each channel with a kernel [kw, kh, 1, c] of its
-// own.
+// ConvDepthwise2D is Conv2D of each channel with its own kernel, [kw, kh, 1, c].
 func ConvDepthwise2D(kernel, data Tensor, s0, s1 Slide) Tensor {
 	ne := [4]int64{s0.positions(data.Ne[0], kernel.Ne[0]), s1.positions(data.Ne[1], kernel.Ne[1]), data.Ne[2], data.Ne[3]}
 	return generate(ne, func(x, y, c, b int64) float64 {
@@ -119,8 +118,8 @@ func Col2Im1D(a Tensor, stride, outs, crop int64) Tensor {
 	return out
 }
 
-// Im2Col3D returns rows [kw·kh·kd·c, ow, oh, od·batch] of what lies under a
-// kernel [kw, kh, kd, c·out] on data [w, h, d, c·batch].
+// Im2Col3D returns rows [kw·kh·kd·c, ow, oh, od·batch] of the elements under a kernel [kw, kh, kd, c·out] on
+// data [w, h, d, c·batch].
 func Im2Col3D(kernel, data Tensor, channels int64, s [3]Slide) Tensor {
 	kw, kh, kd := kernel.Ne[0], kernel.Ne[1], kernel.Ne[2]
 	od := s[2].positions(data.Ne[2], kd)
@@ -179,8 +178,7 @@ func Pool2D(a Tensor, largest bool, w0, w1 Window) Tensor {
 	})
 }
 
-// Pool1D reduces windows of the rows to the largest element, or to the mean of
-// those that lie in the row.
+// Pool1D reduces windows of the rows to the largest element, or to the mean of the elements inside the row.
 func Pool1D(a Tensor, largest bool, w Window) Tensor {
 	ne := a.Ne
 	ne[0] = w.slide().positions(ne[0], w.Size)

@@ -9,7 +9,7 @@ import (
 // Format is a storage type, with ggml's numbers.
 type Format int
 
-// The formats that Dequantize knows.
+// The formats that Dequantize supports.
 const (
 	F32    Format = 0
 	F16    Format = 1
@@ -29,7 +29,7 @@ const (
 	Q2_0   Format = 42
 )
 
-// layout describes a block: how many values and bytes it has, and how it is read.
+// layout describes a block: its number of values and bytes, and its reader.
 type layout struct {
 	name   string
 	values int
@@ -56,7 +56,7 @@ var layouts = map[Format]layout{
 	Q2_0:   {"Q2_0", 64, 18, readQ2_0},
 }
 
-// Formats returns the formats that Dequantize knows, in no particular order.
+// Formats returns the formats that Dequantize supports, in no particular order.
 func Formats() []Format {
 	var out []Format
 	for f := range layouts {
@@ -96,7 +96,7 @@ func Dequantize(f Format, data []byte) ([]float32, error) {
 	return out, nil
 }
 
-// DequantizeTensor is Dequantize into a tensor of shape ne.
+// DequantizeTensor dequantizes into a tensor of shape ne.
 func DequantizeTensor(f Format, data []byte, ne ...int64) (Tensor, error) {
 	values, err := Dequantize(f, data)
 	if err != nil {
@@ -121,7 +121,7 @@ func readF32(dst []float32, b []byte) {
 // In the 32-value formats, value j is in the low half of byte j, value j + 16
 // in its high half.
 
-// readQ1_0: a bit for each value, 1 for d and 0 for −d.
+// readQ1_0 reads one bit per value: 1 for d and 0 for −d.
 func readQ1_0(dst []float32, b []byte) {
 	d := half(b)
 	for i := range dst {
@@ -129,7 +129,7 @@ func readQ1_0(dst []float32, b []byte) {
 	}
 }
 
-// readQ2_0: two bits for each value, −1 to 2 times d.
+// readQ2_0 reads two bits per value: −1 to 2 times d.
 func readQ2_0(dst []float32, b []byte) {
 	d := half(b)
 	for i := range dst {

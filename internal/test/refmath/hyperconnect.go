@@ -36,8 +36,8 @@ func HyperConnectComb(mixes, scale, base Tensor, eps float64, n int) Tensor {
 	return out
 }
 
-// balance divides hc groups of elements by their sum plus eps: groups begin
-// outer apart, and their elements are inner apart.
+// balance divides hc groups of elements by their sum plus eps. Groups start outer elements apart, their
+// elements are inner apart.
 func balance(m []float64, outer, inner, hc int64, eps float64) {
 	for g := range hc {
 		total := eps

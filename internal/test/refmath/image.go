@@ -2,8 +2,8 @@ package refmath
 
 import "math"
 
-// source is where position i of n lies among n0 elements: their centres are
-// matched, or with aligned corners the outermost elements.
+// source maps position i of n to a place among n0 elements: centres match, or with align the outermost
+// elements.
 func source(i, n, n0 int64, align bool) float64 {
 	if align && n > 1 && n0 > 1 {
 		return float64(i) * float64(n0-1) / float64(n-1)
@@ -14,7 +14,7 @@ func source(i, n, n0 int64, align bool) float64 {
 	return (float64(i)+0.5)*float64(n0)/float64(n) - 0.5
 }
 
-// nearest is the element of n0 that covers position i of n.
+// nearest returns the element of n0 that covers position i of n.
 func nearest(i, n, n0 int64) int64 { return i * n0 / n }
 
 // ScaleNearest scales a to a shape by repeating or leaving out elements.
@@ -24,8 +24,8 @@ func ScaleNearest(a Tensor, ne [4]int64) Tensor {
 	})
 }
 
-// separable scales dimensions 0 and 1 of a: taps gives the elements that
-// contribute at a place, with their weights; those outside repeat the border.
+// separable scales dimensions 0 and 1 of a. taps returns the elements that contribute to a place, with their
+// weights; elements outside repeat the border.
 func separable(a Tensor, ne [4]int64, taps func(i, n, n0 int64) (first int64, weights []float64)) Tensor {
 	return generate(ne, func(i0, i1, i2, i3 int64) float64 {
 		x, wx := taps(i0, ne[0], a.Ne[0])
@@ -69,8 +69,7 @@ func ScaleBicubic(a Tensor, ne [4]int64, align bool) Tensor {
 	})
 }
 
-// ScaleAntialias interpolates linearly, with a triangle that is widened by the
-// factor when it makes a smaller.
+// ScaleAntialias interpolates linearly, with a triangle that is widened by the factor if it shrinks a.
 func ScaleAntialias(a Tensor, ne [4]int64) Tensor {
 	return separable(a, ne, func(i, n, n0 int64) (int64, []float64) {
 		centre := source(i, n, n0, false)
@@ -115,8 +114,7 @@ func PadReflect1D(a Tensor, before, after int64) Tensor {
 	})
 }
 
-// WinPart cuts dimensions 1 and 2 of a [n, x, y] into windows of w × w, with
-// zeros where they stick out.
+// WinPart splits dimensions 1 and 2 of a [n, x, y] into windows of w × w, padded with zeros.
 func WinPart(a Tensor, w int64) Tensor {
 	across, down := (a.Ne[1]+w-1)/w, (a.Ne[2]+w-1)/w
 	return generate([4]int64{a.Ne[0], w, w, across * down}, func(i0, i1, i2, i3 int64) float64 {

@@ -50,8 +50,8 @@ func OutProd(a, b Tensor) Tensor {
 	return out
 }
 
-// OutProdID adds up products per expert: x [k, used or 1, tokens], y [m, used, tokens], ids [used, tokens],
-// result [k, m, experts], of which matrix e is Σ x[i, s mod x.ne1, t]·y[j, s, t] over ids[s, t] = e.
+// OutProdID sums outer products per expert: x [k, used or 1, tokens], y [m, used, tokens], ids [used, tokens],
+// result [k, m, experts]. Matrix e is Σ x[i, s mod x.ne1, t]·y[j, s, t] over ids[s, t] = e.
 func OutProdID(x, y, ids Tensor, experts int64) Tensor {
 	check(ids.Ne[1] == x.Ne[2] && y.Ne[2] == x.Ne[2] && ids.Ne[0] == y.Ne[1] && y.Ne[1]%x.Ne[1] == 0,
 		"OutProdID: shapes %v, %v, ids %v", x.Ne, y.Ne, ids.Ne)

@@ -15,7 +15,7 @@ func TestNorms(t *testing.T) {
 	near(t, Norm(a, 3), []float64{-0.5, 0.5, -0.5 / math.Sqrt(3.25), 0.5 / math.Sqrt(3.25)}, 2, 2)
 	near(t, RMSNorm(a, 4), []float64{1.0 / 3, 1, 3 / math.Sqrt(16.5), 4 / math.Sqrt(16.5)}, 2, 2)
 	near(t, L2Norm(a, 4), []float64{0.25, 0.75, 0.6, 0.8}, 2, 2)
-	// Three channels of one value in two groups: {1, 3} and {7}.
+	// Three channels in two groups: {1, 3} and {7}.
 	near(t, GroupNorm(From([]float64{1, 3, 7}, 1, 1, 3), 2, 0.25),
 		[]float64{-1 / math.Sqrt(1.25), 1 / math.Sqrt(1.25), 0}, 1, 1, 3)
 }
@@ -25,7 +25,7 @@ func TestSoftMax(t *testing.T) {
 	near(t, SoftMax(a), []float64{0.25, 0.75, 0.5, 0.5}, 2, 2)
 	mask := From([]float64{0, math.Inf(-1), math.Log(4), 0}, 2, 2)
 	near(t, SoftMaxExt(a, mask, Tensor{}, 2, 0), []float64{1, 0, 0.8, 0.2}, 2, 2)
-	// A sink of weight 4 beside weights 1 and 3, and 2 and 2.
+	// A sink of weight 4, with weights 1 and 3, and 2 and 2.
 	near(t, SoftMaxExt(a, Tensor{}, From([]float64{math.Log(4)}), 1, 0), []float64{0.125, 0.375, 0.25, 0.25}, 2, 2)
 	require.Less(t, MaxAbsDiff(SoftMax(From([]float64{1000, 1000})).Data, []float64{0.5, 0.5}), 1e-12)
 }
@@ -51,7 +51,7 @@ func TestRope(t *testing.T) {
 	turn := From([]float64{math.Pi / 2}) // a quarter turn of the first pair
 	a := From([]float64{1, 2, 3, 4, 5, 6}, 6)
 	p := NewRoPE(4, false)
-	p.FreqBase = 16 // the second pair turns by a quarter of it
+	p.FreqBase = 16 // the second pair rotates by a quarter of it
 	c, s := math.Cos(math.Pi/8), math.Sin(math.Pi/8)
 	near(t, RopeExt(a, turn, p), []float64{-2, 1, 3*c - 4*s, 3*s + 4*c, 5, 6}, 6)
 	p.NeoX = true
@@ -238,7 +238,7 @@ func TestCausalAttentionIsFlashAttention(t *testing.T) {
 	require.Less(t, RelativeError(CausalAttention(a).Data, want.Data), 1e-14)
 }
 
-// A query that sees the keys of its window is one of a shorter sequence.
+// A query that sees only its window is equal to one in a shorter sequence.
 func TestCausalAttentionWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	q, k, v := Normal(rng, 1, 3, 2, 4), Normal(rng, 1, 3, 1, 4), Normal(rng, 1, 3, 1, 4)

@@ -2,7 +2,7 @@ package refmath
 
 import "math"
 
-// mapRows makes a tensor of a's shape by f, which fills dst from one row.
+// mapRows returns a tensor of a's shape; f fills each row dst from a's row.
 func mapRows(a Tensor, f func(dst, row []float64)) Tensor {
 	out := New(a.Ne[:]...)
 	for r := range a.Rows() {

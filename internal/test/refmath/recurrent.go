@@ -2,9 +2,8 @@ package refmath
 
 import "math"
 
-// A recurrence runs over the tokens of each sequence and head: step gets the
-// offset of the token's head in the data of operands [n, heads, tokens], the
-// state [n·n] of the head, and where the n results go.
+// A recurrence runs over the tokens of each sequence and head. step gets the offset of the token's head in the
+// data of operands [n, heads, tokens], the head's state [n·n], and the slice for the n results.
 func recurrence(shape [4]int64, state Tensor, step func(at int64, head int64, s, y []float64)) Tensor {
 	n, heads, tokens, sequences := shape[0], shape[1], shape[2], state.Ne[1]
 	width := n * heads
@@ -22,8 +21,7 @@ func recurrence(shape [4]int64, state Tensor, step func(at int64, head int64, s,
 	return out
 }
 
-// RWKV6 returns y and then the states of
-// y = r·(S + diag(first)·kᵀv), S ← diag(decay)·S + kᵀv, S row by row.
+// RWKV6 returns y and then the states: y = r·(S + diag(first)·kᵀv), S ← diag(decay)·S + kᵀv, S row by row.
 func RWKV6(k, v, r, first, decay, state Tensor) Tensor {
 	n := k.Ne[0]
 	return recurrence(k.Ne, state, func(at, h int64, s, y []float64) {
@@ -37,8 +35,7 @@ func RWKV6(k, v, r, first, decay, state Tensor) Tensor {
 	})
 }
 
-// GatedLinearAttention returns y and then the states of
-// S ← diag(g)·S + kᵀv, y = scale·q·S.
+// GatedLinearAttention returns y and then the states: S ← diag(g)·S + kᵀv, y = scale·q·S.
 func GatedLinearAttention(k, v, q, g, state Tensor, scale float64) Tensor {
 	n := k.Ne[0]
 	return recurrence(k.Ne, state, func(at, _ int64, s, y []float64) {
@@ -51,8 +48,7 @@ func GatedLinearAttention(k, v, q, g, state Tensor, scale float64) Tensor {
 	})
 }
 
-// RWKV7 returns y and then the states of
-// S ← S·diag(w) + (S·a)·bᵀ + v·kᵀ, y = S·r.
+// RWKV7 returns y and then the states: S ← S·diag(w) + (S·a)·bᵀ + v·kᵀ, y = S·r.
 func RWKV7(r, w, k, v, a, b, state Tensor) Tensor {
 	n := k.Ne[0]
 	return recurrence(k.Ne, state, func(at, _ int64, s, y []float64) {
@@ -82,8 +78,8 @@ func SSMConv(x, kernel Tensor) Tensor {
 	})
 }
 
-// SSMScan returns y, of x's shape, and then the states, as a vector, of
-// S ← exp(dt·a)·S + dt·x·b, y = Σ S·c, with dt softplus(dt).
+// SSMScan returns y, of x's shape, and then the states, as a vector: S ← exp(dt·a)·S + dt·x·b, y = Σ S·c, with
+// dt = softplus(dt).
 func SSMScan(state, x, dt, a, b, c, ids Tensor) Tensor {
 	d, n, heads := state.Ne[0], x.Ne[0], x.Ne[1]
 	size := d * n * heads
@@ -113,9 +109,8 @@ func SSMScan(state, x, dt, a, b, c, ids Tensor) Tensor {
 	return From(append(y.Data, states.Data...))
 }
 
-// afterEach runs a recurrence on all tokens, which gives that many outputs for
-// each, and on ever fewer of them: it returns the outputs, and then the states
-// after each token, the last first.
+// afterEach runs a recurrence on all tokens, with a number of outputs per token, and on ever fewer tokens. It
+// returns the outputs, then the states after each token, the last first.
 func afterEach(tokens, outputs int64, run func(tokens int64) Tensor) []float64 {
 	out := append([]float64(nil), run(tokens).Data[:outputs*tokens]...)
 	for t := tokens; t > 0; t-- {
@@ -124,7 +119,7 @@ func afterEach(tokens, outputs int64, run func(tokens int64) Tensor) []float64 {
 	return out
 }
 
-// first takes the first n elements along a dimension.
+// first returns the first n elements along a dimension.
 func (t Tensor) first(dim int, n int64) Tensor {
 	ne := t.Ne
 	ne[dim] = n
@@ -148,9 +143,8 @@ func GatedDeltaNetStates(q, k, v, g, beta, state Tensor) Tensor {
 	return From(all, row, int64(len(all))/row)
 }
 
-// GatedDeltaNet returns y and then the states, in rows of n·heads, of
-// S ← diag(exp g)·S, S ← S + beta·k·(v − Sᵀk)ᵀ, y = Sᵀq/√n; the states are
-// transposed.
+// GatedDeltaNet returns y and then the states, in rows of n·heads: S ← diag(exp g)·S, S ← S + beta·k·(v −
+// Sᵀk)ᵀ, y = Sᵀq/√n. The states are transposed.
 func GatedDeltaNet(q, k, v, g, beta, state Tensor) Tensor {
 	n, heads, tokens, sequences := v.Ne[0], v.Ne[1], v.Ne[2], v.Ne[3]
 	y := New(v.Ne[:]...)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// perRow makes a tensor [1, ne1, ne2, ne3] of f(row).
+// perRow returns f of each row, [1, ne1, ne2, ne3].
 func perRow(a Tensor, f func(row []float64) float64) Tensor {
 	out := New(1, a.Ne[1], a.Ne[2], a.Ne[3])
 	for r := range a.Rows() {

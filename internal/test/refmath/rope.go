@@ -2,29 +2,29 @@ package refmath
 
 import "math"
 
-// RoPE holds the parameters of the rotary position embedding. Begin with
-// NewRoPE: zero values of FreqBase, FreqScale and AttnFactor are meaningless.
+// RoPE holds the parameters of the rotary position embedding. Start from NewRoPE: zero values of FreqBase,
+// FreqScale and AttnFactor are invalid.
 type RoPE struct {
-	Dims    int  // how many leading elements of a head are rotated
-	NeoX    bool // pair i with i + Dims/2; otherwise 2i with 2i + 1
+	Dims    int  // number of leading elements of a head that are rotated
+	NeoX    bool // pairs i with i + Dims/2; otherwise 2i with 2i + 1
 	CtxOrig int  // context length the model was trained with, for YaRN
 
 	FreqBase   float64 // usually 1e4
 	FreqScale  float64 // 1/s stretches positions by s (linear scaling)
 	ExtFactor  float64 // YaRN's mix of interpolation and extrapolation, 0 = off
 	AttnFactor float64 // multiplies cos and sin
-	BetaFast   float64 // YaRN: more rotations than this: extrapolate only
-	BetaSlow   float64 // YaRN: fewer rotations than this: interpolate only
+	BetaFast   float64 // YaRN: pairs with more rotations only extrapolate
+	BetaSlow   float64 // YaRN: pairs with fewer rotations only interpolate
 
 	Factors []float64 // optional, divisors of the angles of the pairs (rope_freqs.weight)
 
-	Sections    [4]int // of multi-dimensional RoPE: how many pairs in a row belong to each of 4 positions
-	Interleaved bool   // the first three positions take turns instead
-	Vision      bool   // the exponents start anew in each section; Dims pairs, i with i + Dims
-	Offset      int    // the first element that is rotated
+	Sections    [4]int // for multi-dimensional RoPE: number of consecutive pairs of each of 4 positions
+	Interleaved bool   // the first three positions alternate instead
+	Vision      bool   // the exponents restart in each section; Dims pairs, i with i + Dims
+	Offset      int    // first rotated element
 }
 
-// pairs counts the pairs.
+// pairs returns the number of pairs.
 func (p RoPE) pairs() int {
 	if p.Vision {
 		return p.Dims
@@ -35,7 +35,7 @@ func (p RoPE) pairs() int {
 // multi reports whether a token has four positions.
 func (p RoPE) multi() bool { return p.Sections != [4]int{} }
 
-// kind returns which position pair i belongs to, and the index in its exponent.
+// kind returns the position to which pair i belongs, and the index in its exponent.
 func (p RoPE) kind(i int) (kind, index int) {
 	if !p.multi() {
 		return 0, i

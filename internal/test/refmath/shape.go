@@ -92,7 +92,7 @@ func Repeat(a Tensor, ne ...int64) Tensor {
 	})
 }
 
-// RepeatBack adds up the repetitions in a into shape ne: the gradient of Repeat.
+// RepeatBack sums the repetitions in a into shape ne: the gradient of Repeat.
 func RepeatBack(a Tensor, ne ...int64) Tensor {
 	out := New(ne...)
 	check(repeats(out.Ne, a.Ne), "RepeatBack: shape %v does not repeat to %v", out.Ne, a.Ne)
@@ -105,7 +105,7 @@ func RepeatBack(a Tensor, ne ...int64) Tensor {
 	return out
 }
 
-// Concat puts b behind a along dimension dim; the other dimensions are equal.
+// Concat appends b to a along dimension dim; the other dimensions are equal.
 func Concat(a, b Tensor, dim int) Tensor {
 	check(dim >= 0 && dim < 4, "Concat: dimension %d", dim)
 	ne := a.Ne

@@ -8,12 +8,10 @@ import (
 // SoftMax returns e^a / Σe^a along each row.
 func SoftMax(a Tensor) Tensor { return SoftMaxExt(a, Tensor{}, Tensor{}, 1, 0) }
 
-// SoftMaxExt returns softmax(scale·a + slope·mask) along the rows of
-// a [ne0, rows, heads, batch]. mask [ne0, ≥ rows, m2, m3] is optional and shared
-// by heads i2 mod m2 and batches i3 mod m3. The slope is 1 without ALiBi
-// (maxBias 0), else ALiBiSlope of the head i2. sinks [heads] is optional: one
-// more logit per head that takes part in the sum and has no output. A row whose
-// mask is all −Inf gives NaN.
+// SoftMaxExt returns softmax(scale·a + slope·mask) along the rows of a [ne0, rows, heads, batch]. mask [ne0, ≥
+// rows, m2, m3] is optional and shared by heads i2 mod m2 and batches i3 mod m3. The slope is 1 without ALiBi
+// (maxBias 0), else ALiBiSlope of head i2. sinks [heads] is optional: an additional logit per head that is part
+// of the sum and has no output. A row whose mask is all −Inf gives NaN.
 func SoftMaxExt(a, mask, sinks Tensor, scale, maxBias float64) Tensor {
 	check(mask.absent() || mask.Ne[0] == a.Ne[0] && mask.Ne[1] >= a.Ne[1] &&
 		a.Ne[2]%mask.Ne[2] == 0 && a.Ne[3]%mask.Ne[3] == 0, "SoftMaxExt: mask %v for %v", mask.Ne, a.Ne)
@@ -40,7 +38,7 @@ func addMask(row, mask []float64, slope float64) {
 	}
 }
 
-// softmax replaces row by its softmax; sink is one more logit without output.
+// softmax replaces row by its softmax; sink is an additional logit without output.
 //
 //go:norace
 func softmax(row []float64, sink float64) {
@@ -130,8 +128,8 @@ func CrossEntropyLossBack(grad, logits, labels Tensor) Tensor {
 	return Scale(Sub(SoftMax(logits), labels), grad.Data[0]/float64(logits.Rows()))
 }
 
-// CrossEntropy returns −log softmax(logits)[label] of each row of logits by its label, a
-// whole number, and beside it the maximum and Σ exp(logits − max) of each row: [rows, 3].
+// CrossEntropy returns, for each row of logits and its integer label, −log softmax(logits)[label], the maximum,
+// and Σ exp(logits − max): [rows, 3].
 func CrossEntropy(logits, labels Tensor) Tensor {
 	n := logits.Rows()
 	all := New(n, 3)

@@ -1,24 +1,19 @@
-// Package refmath holds float64 reference versions of ggml's operations, in
-// plain loops over contiguous tensors. Tests compare the C library, the graph
-// builders and the trainer against it, so every function says its formula and
-// shapes, and none is written for speed.
+// Package refmath holds float64 reference versions of ggml's operations, in plain loops over contiguous
+// tensors. Tests compare ggml, the graph builders and the trainer with it, so every function documents its
+// formula and shapes, and none is optimised.
 //
-// Shapes are [ne0, ne1, ne2, ne3] with ne0 the fastest, as in ggml. Indices
-// (token ids, row numbers, positions) are ordinary tensors that hold whole
-// numbers. An optional operand is left out by passing Tensor{}. Scalar
-// parameters are taken as they are: ggml holds them as float32, so a test that
-// compares to the last digits passes float64(float32(eps)).
+// Shapes are [ne0, ne1, ne2, ne3], ne0 fastest, as in ggml. Indices (token ids, row numbers, positions) are
+// ordinary tensors of integers. Tensor{} stands for an absent optional operand. Scalar parameters are used
+// unrounded: ggml stores them as float32, so a test that compares the last digits passes float64(float32(eps)).
 //
-// Operands that do not fit each other are mistakes of the test that calls, and
-// panic with a message that names the function and the shapes. Dequantize,
-// which reads bytes that may come from a file, returns an error instead.
+// Operands that do not fit are mistakes of the calling test, and panic with a message that names the function
+// and the shapes. Dequantize, whose bytes may come from a file, returns an error instead.
 //
-// Functions do not change their operands, and are safe to call from several
-// goroutines at once. Some (Reshape, Cont) may share data with their operand.
+// Functions do not change their operands, and are safe for concurrent use. Some (Reshape, Cont) may share data
+// with their operand.
 //
-// Most loops over elements are marked go:norace: they read operands and write
-// what no other goroutine has yet, so the race detector has nothing to find in
-// them, and it would make them, and the tests, several times slower.
+// Most loops over elements are marked go:norace: they read operands and write new memory, so the race detector
+// has nothing to find in them, and would make the tests several times slower.
 package refmath
 
 import (
@@ -26,9 +21,8 @@ import (
 	"math/rand/v2"
 )
 
-// Tensor is a dense tensor of up to four dimensions; element (i0, i1, i2, i3)
-// is Data[i0 + Ne[0]*(i1 + Ne[1]*(i2 + Ne[2]*i3))]. The zero Tensor stands for
-// an operand that is left out.
+// Tensor is a dense tensor of up to four dimensions; element (i0, i1, i2, i3) is Data[i0 + Ne[0]*(i1 +
+// Ne[1]*(i2 + Ne[2]*i3))]. The zero Tensor stands for an absent operand.
 type Tensor struct {
 	Ne   [4]int64
 	Data []float64
@@ -40,7 +34,7 @@ func New(ne ...int64) Tensor {
 	return Tensor{Ne: shape, Data: make([]float64, count(shape))}
 }
 
-// Number is an element type that converts to float64 without surprises.
+// Number is an element type that converts to float64.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~float32 | ~float64
 }
@@ -64,8 +58,8 @@ func convert[A, B Number](dst []A, src []B) {
 	}
 }
 
-// Uniform returns a tensor of random values in [lo, hi), each rounded to
-// float32 so that the same tensor can be handed to ggml without loss.
+// Uniform returns a tensor of random values in [lo, hi), each rounded to float32 so that ggml can store it
+// exactly.
 func Uniform(rng *rand.Rand, lo, hi float64, ne ...int64) Tensor {
 	t := New(ne...)
 	for i := range t.Data {
@@ -74,7 +68,7 @@ func Uniform(rng *rand.Rand, lo, hi float64, ne ...int64) Tensor {
 	return t
 }
 
-// Normal is Uniform with values of the normal distribution, mean 0.
+// Normal returns normally distributed values of mean 0, rounded as in Uniform.
 func Normal(rng *rand.Rand, stddev float64, ne ...int64) Tensor {
 	t := New(ne...)
 	for i := range t.Data {
@@ -130,7 +124,7 @@ func (t Tensor) index(i0, i1, i2, i3 int64) int64 {
 	return i0 + t.Ne[0]*(i1+t.Ne[1]*(i2+t.Ne[2]*i3))
 }
 
-// generate makes a tensor whose element (i0, i1, i2, i3) is f(i0, i1, i2, i3).
+// generate returns a tensor whose element (i0, i1, i2, i3) is f(i0, i1, i2, i3).
 func generate(ne [4]int64, f func(i0, i1, i2, i3 int64) float64) Tensor {
 	t := Tensor{Ne: ne, Data: make([]float64, 0, count(ne))}
 	for i3 := range ne[3] {

@@ -1,6 +1,5 @@
-// Package stockmodel is the training graph of a llama-family model as one would
-// write it with ggml's built-in ops, and ggml's own backward pass: an
-// independent check of llm/model's graph, and what it is measured against.
+// Package stockmodel is the training graph of a llama-family model, written with ggml's built-in ops and its
+// backward pass: an independent check of llm/model's graph, and its baseline in benchmarks.
 package stockmodel
 
 import (
@@ -13,8 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Graph computes the loss of one sequence and the gradients of adapters. It
-// is used by one goroutine.
+// A Graph computes the loss of one sequence and the gradients of adapters. It is used by one goroutine.
 type Graph struct {
 	*ggml.Graph
 	Loss *ggml.Tensor // mean cross-entropy
@@ -26,8 +24,8 @@ type Graph struct {
 	tokens, positions, labels *ggml.Tensor
 }
 
-// New builds the graph for sequences of n tokens, with the first pair of each
-// tensor. The matrices of the pairs become parameters.
+// New builds the graph for sequences of n tokens, with the first LoRA pair of each tensor. The matrices of the
+// pairs become parameters.
 func New(m *model.Model, adapters model.Adapters, n int) (*Graph, error) {
 	c := ggml.NewContext()
 	s := &Graph{m: m, adapters: adapters, c: c, n: int64(n)}

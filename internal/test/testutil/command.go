@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Command is exec.Command of a program that ends with this process, on Linux
-// also when this is killed.
+// Command returns exec.Command of a program that ends with this process; on Linux also if this process is
+// killed.
 func Command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(name, args...)
 	c.SysProcAttr = &syscall.SysProcAttr{}

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// GGUFTensors are tensors of types with and without blocks, with their data.
+// GGUFTensors returns tensors of types with and without blocks, with their data.
 func GGUFTensors() ([]ggml.GGUFTensor, [][]byte) {
 	list := []ggml.GGUFTensor{
 		{Name: "token_embd.weight", Type: ggml.Q8_0, Shape: []int64{64, 5}},

@@ -12,24 +12,23 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 )
 
-// A Job is a function that runs in a process of its own: this test program, started again. So its
-// peak memory is the function's alone. Jobs are package variables, so that both processes have
-// them, and [Main] starts them.
+// A Job is a function that runs in a separate process: this test program, started again. So its peak memory is
+// the function's alone. Jobs are package variables, because both processes need them; [Main] runs them.
 type Job[In, Out any] struct{ name string }
 
 const jobKey = "GOGGML_TEST_JOB"
 
 var jobs = map[string]func(r io.Reader, w io.Writer) error{}
 
-// NewJob gives a function a name. What goes in and comes out travels as JSON.
+// NewJob names a function as a job. Input and output are passed as JSON.
 func NewJob[In, Out any](name string, f func(In) (Out, error)) *Job[In, Out] {
 	return NewProcess(name, func(in In, serve func(sample func() (Out, error)) error) error {
 		return serve(func() (Out, error) { return f(in) })
 	})
 }
 
-// NewProcess names a job that prepares something, and then has serve take a sample each time the
-// parent process requests one.
+// NewProcess names a job that prepares something and then calls serve, which takes a sample each time that the
+// parent requests one.
 func NewProcess[In, Out any](name string, f func(in In, serve func(sample func() (Out, error)) error) error) *Job[In, Out] {
 	if jobs[name] != nil {
 		panic("testutil: two jobs are called " + name)
@@ -59,8 +58,8 @@ func NewProcess[In, Out any](name string, f func(in In, serve func(sample func()
 	return &Job[In, Out]{name}
 }
 
-// hear passes on whether another sample is wanted, and ends the process when the one that started it does,
-// however that ends: its end of the pipe is then closed.
+// hear forwards requests for samples, and ends the process when its parent ends, even if it is killed: the
+// parent's end of the pipe is then closed.
 func hear(d *json.Decoder, asked chan<- bool) {
 	for {
 		var more bool
@@ -72,8 +71,7 @@ func hear(d *json.Decoder, asked chan<- bool) {
 	}
 }
 
-// Run takes one sample, and returns it and the largest resident memory of its
-// process in bytes, 0 where that is unknown.
+// Run takes one sample, and returns it with the peak resident memory of its process in bytes, or 0 if unknown.
 func (j *Job[In, Out]) Run(in In) (result Out, peak uint64, err error) {
 	s, err := j.Start(in)
 	if err != nil {
@@ -94,11 +92,10 @@ func (j *Job[In, Out]) Start(in In) (*Process[Out], error) {
 	return StartProcess[Out]("the job "+j.name, c, in)
 }
 
-// A Process is one that takes samples. It reads what it needs as a line of
-// JSON, then for each sample a line "true", and in the end "false"; the samples
-// that it writes are lines of JSON with a Result and a Peak.
+// A Process takes samples. It reads its input as a line of JSON, then for each sample a line "true", and
+// finally "false". The samples that it writes are lines of JSON with a Result and a Peak.
 type Process[Out any] struct {
-	Peak uint64 // the largest resident memory of the process in bytes, as of the last sample
+	Peak uint64 // peak resident memory of the process in bytes, as of the last sample
 
 	name    string
 	command *exec.Cmd
@@ -113,7 +110,7 @@ type outcome[Out any] struct {
 	Peak   uint64
 }
 
-// StartProcess starts a process with what it needs; errors are of this name.
+// StartProcess starts a process with its input; name appears in errors.
 func StartProcess[Out any](name string, c *exec.Cmd, in any) (*Process[Out], error) {
 	c.Stderr = os.Stderr
 	stdin, err := c.StdinPipe()
@@ -148,21 +145,21 @@ func (s *Process[Out]) Sample() (Out, error) {
 	return o.Result, nil
 }
 
-// Close lets the process end, and waits for it. More calls do nothing.
+// Close lets the process end, and waits for it. Further calls do nothing.
 func (s *Process[Out]) Close() error {
 	if s.ended {
 		return nil
 	}
 	s.ended = true
-	s.in.Encode(false)    // one that has ended cannot be told
-	defer s.stdin.Close() // only now: closed earlier, it would end the process
+	s.in.Encode(false)    // fails if it has ended
+	defer s.stdin.Close() // closing it earlier would end the process
 	if err := s.command.Wait(); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil
 }
 
-// runJob runs the job that this process was started for, if it was.
+// runJob runs the job for which this process was started, if any.
 func runJob() (code int, ran bool) {
 	name := os.Getenv(jobKey)
 	if name == "" {

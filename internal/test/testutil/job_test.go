@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-const page = 4096 // or a multiple of it: what is touched is resident
+const page = 4096 // or a multiple of it; a touched page is resident
 
 var fill = NewJob("fill", func(bytes int) (int, error) {
 	if bytes < 0 {
@@ -45,7 +45,7 @@ func TestJob(t *testing.T) {
 	require.EqualError(t, err, "the job fill: exit status 1")
 }
 
-// A job ends with the process that waits for it, however that ends.
+// A job ends with the process that waits for it, even if that is killed.
 func TestJobEndsWithParent(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), jobKey+"=hang")

@@ -10,17 +10,17 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// Main runs the tests of a package, or the [Job] that the process was started
-// for, and fails when they leave objects of package ggml open.
+// Main runs the tests of a package, or the [Job] for which the process was started, and fails if they leave
+// objects of package ggml open.
 func Main(m Tests) { os.Exit(Checked(m).Run()) }
 
-// Checked is the tests that Main runs.
+// Checked returns the tests that Main runs.
 func Checked(m Tests) Tests { return checked{m} }
 
 // Tests are the tests of a package: *testing.M.
 type Tests interface{ Run() int }
 
-// checked tests fail when they leave objects open.
+// checked tests fail if they leave objects open.
 type checked struct{ Tests }
 
 func (c checked) Run() int {
@@ -38,7 +38,7 @@ func (c checked) Run() int {
 	return code
 }
 
-// printFacts prints what the benchmarks run on, in lines of Go's format for their results.
+// printFacts prints facts about the machine, in Go's format for benchmark results.
 func printFacts() {
 	fmt.Println("ggml:", ggml.Version())
 	if name, err := kernels.GEMMLibrary(); err == nil && name != "" {
@@ -46,7 +46,7 @@ func printFacts() {
 	}
 	features, err := ggml.CPUFeatures()
 	if err != nil {
-		return // without a CPU backend the benchmarks themselves will fail
+		return // without a CPU backend the benchmarks themselves fail
 	}
 	var names []string
 	for _, f := range features {

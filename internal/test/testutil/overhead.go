@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// Overhead repeats a step, and reports the part of its time that is not the
-// computation of graphs, relative to that, and its speed in tokens.
+// Overhead repeats a step, and reports its tokens per second and its time outside of graph computations,
+// relative to the time inside.
 func Overhead(b *testing.B, tokens int, step func() error) {
 	b.Helper()
 	steps, computed := 0, computethread.Computed()

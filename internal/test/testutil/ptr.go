@@ -1,4 +1,4 @@
 package testutil
 
-// Ptr is a pointer to a value, for options of which nil is the default.
+// Ptr returns a pointer to a value, for options whose default is nil.
 func Ptr[T any](v T) *T { return &v }

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// seedVariable names the seed where continuous integration has chosen one. The go command runs a test again whose
-// environment has changed, so that a commit which changes nothing of a test still gives it a seed of its own.
+// seedVariable is the environment variable with the seed that continuous integration has chosen. The go command
+// runs a test again if a variable that it reads has changed, so every commit tests another seed, even if it
+// does not change the test.
 const seedVariable = "GOGGML_FUZZ_SEED"
 
-// CommitSeed returns the seed of random tests: from the environment, or the commit's first 32 bits, so that each
-// commit tries others; 1 without a commit.
+// CommitSeed returns the seed of random tests: from the environment, or the commit's first 32 bits, so that
+// each commit tries another; 1 without a commit.
 func CommitSeed(t testing.TB) uint64 {
 	if text := os.Getenv(seedVariable); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -21,7 +22,7 @@ func CommitSeed(t testing.TB) uint64 {
 		}
 		return seed
 	}
-	// Git would refuse to read a clone of another owner, such as a container's.
+	// Git would refuse to read a clone of another owner, as in a container.
 	commit, err := exec.Command("git", "-c", "safe.directory=*", "rev-parse", "HEAD").Output()
 	if err != nil {
 		t.Logf("git: %v: without a commit the seed is 1", err)

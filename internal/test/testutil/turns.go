@@ -12,15 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Turns are the times of samplers over some rounds: a list for each sampler.
+// Turns are the times of samplers over some rounds: a list per sampler.
 type Turns [][]time.Duration
 
-// longRound is the time of a first round that counts too: warming up is little of it.
+// longRound is the time from which the first round counts: warming up is a small part of it.
 const longRound = 15 * time.Second
 
-// InTurn takes samples in rounds, of each sampler one, at least so many and
-// until they took at least that time. All see the same machine then, whose
-// speed changes.
+// InTurn takes samples in rounds, one of each sampler, for at least a number of rounds and a time. So all
+// samplers run on the same machine, whose speed changes.
 func InTurn(rounds int, budget time.Duration, samplers ...func() time.Duration) Turns {
 	t := make(Turns, len(samplers))
 	var spent time.Duration
@@ -60,7 +59,7 @@ func median[T float64 | time.Duration](values []T) T {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// BenchTime is -test.benchtime: a number of runs, or their least duration.
+// BenchTime returns -test.benchtime: a number of runs, or their minimum duration.
 func BenchTime(b *testing.B) (int, time.Duration) {
 	b.Helper()
 	text := flag.Lookup("test.benchtime").Value.String()
@@ -74,7 +73,7 @@ func BenchTime(b *testing.B) (int, time.Duration) {
 	return 1, d
 }
 
-// Rounds is how many of them are enough to compare two programs: GOGGML_BENCH_ROUNDS.
+// Rounds returns how many rounds suffice to compare two programs: GOGGML_BENCH_ROUNDS.
 func Rounds() int {
 	if n, err := strconv.Atoi(os.Getenv("GOGGML_BENCH_ROUNDS")); err == nil {
 		return n
@@ -82,8 +81,7 @@ func Rounds() int {
 	return 5
 }
 
-// Once runs f, which repeats by itself what it measures, one time, and keeps
-// the time of it out of the results.
+// Once runs f once, which repeats its measurements itself, and excludes its time from the results.
 func Once(b *testing.B, f func()) {
 	done := false
 	for b.Loop() {

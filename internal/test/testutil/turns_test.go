@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The ratio compares samples of the same round, whatever the machine did in between, and the first round warms up.
+// The ratio compares samples of the same round, whatever else the machine does, and the first round warms up.
 func TestInTurn(t *testing.T) {
 	slow := []time.Duration{90, 2, 20, 6}
 	calls := 0
