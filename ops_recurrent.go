@@ -193,8 +193,8 @@ func (t *Tensor) snapshots(all bool) C.int64_t {
 	return C.int64_t(max(1, t.ne[2])) // 0 in a tensor that stands for a failure
 }
 
-// GatedDeltaNetOperands are the operands of [Context.GatedDeltaNet], F32. G,
-// Beta and State are contiguous.
+// GatedDeltaNetOperands are the operands of [Context.GatedDeltaNet], F32. Q, K and V
+// have contiguous rows; G, Beta and State are contiguous.
 type GatedDeltaNetOperands struct {
 	Q, K  *Tensor // [n, kHeads, tokens, sequences]
 	V     *Tensor // [n, heads, tokens, sequences]; head h takes Q and K of head h mod kHeads
@@ -225,6 +225,9 @@ func (c *Context) gatedDeltaNet(o GatedDeltaNetOperands, all bool) *Tensor {
 		n, heads, tokens, sequences := o.V.ne[0], o.V.ne[1], o.V.ne[2], o.V.ne[3]
 		op.shaped(o.V.ne, o.V)
 		op.shaped([4]int64{n, o.Q.ne[1], tokens, sequences}, o.Q, o.K)
+		op.contiguousRows("q", o.Q)
+		op.contiguousRows("k", o.K)
+		op.contiguousRows("v", o.V)
 		op.require(heads%o.Q.ne[1] == 0, "the %d heads of v are no multiple of the %d of q and k", heads, o.Q.ne[1])
 		gate := int64(1)
 		if o.G.ne[0] != 1 {

@@ -42,6 +42,11 @@ func TestKnownHoles(t *testing.T) {
 			c.set(ids, numbers(999999))
 			c.compute(p.tensor(1, ggml.F32, 0, 4, 1), ids, node(p.tensor(3, ggml.F32, 1024, 4, 8), "get_rows_back", 1, 2))
 		},
+		"gated_delta_net of queries whose elements are not adjacent": func(c *client, p place) {
+			q, row := p.tensor(1, ggml.F32, 0, 4, 2), p.tensor(3, ggml.F32, 256, 1, 2)
+			q.Nb[0], q.Nb[1], q.Nb[2], q.Nb[3] = 8, 4, 32, 32
+			c.compute(q, p.tensor(2, ggml.F32, 128, 4, 2), row, p.tensor(4, ggml.F32, 512, 4, 4, 2), node(p.tensor(5, ggml.F32, 1024, 8, 5), "gated_delta_net", 1, 2, 2, 3, 3, 4))
+		},
 		"a row number out of range": func(c *client, p place) {
 			ids := p.tensor(2, ggml.I32, 128, 1)
 			c.set(ids, numbers(4))
