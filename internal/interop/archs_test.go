@@ -26,7 +26,7 @@ var archs = []string{
 	"granite_swa-dense", "granitehybrid-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe",
 	"hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense", "jais2-dense", "jamba-dense", "k2-horizon-dense", "k2-horizon-moe", "laguna-moe", "lfm2-dense",
 	"lfm2moe-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe", "llama4-moe", "maincoder-dense", "maion-coder-moe", "mamba-dense", "mamba2-dense", "maple-moe",
-	"mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minicpm3-dense", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mistral4-moe",
+	"mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minicpm3-dense", "minimax-01-moe", "minimax-m2-moe", "mistral3-dense", "mistral3-moe", "mistral4-moe",
 	"mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "nemotron_h-dense", "nemotron_h_moe-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense",
 	"paddleocr-moe", "pangu-embedded-dense", "phi2-dense", "phi3-dense", "phimoe-moe", "plamo-dense", "plamo2-dense", "plamo3-dense", "pockettts-dense", "qwen-dense",
 	"qwen2-dense", "qwen2moe-moe", "qwen2vl-dense", "qwen3-dense", "qwen35-dense", "qwen35moe-moe", "qwen3moe-moe", "qwen3next-moe", "qwen3tts-dense", "qwen3vl-dense", "qwen3vlmoe-moe", "refact-dense",

@@ -158,19 +158,22 @@ var deltaKeys = []key{
 		},
 		write: optional(nextLayers, func(c *Config) *int { return &c.NextLayers }, nil).write,
 	},
-	{
-		name: recurrentLayers,
-		read: func(m *metadata, name string, c *Config) {
-			if list := m.flags(name); list != nil {
-				c.Recurrent = list[:min(c.Layers, len(list))]
-			}
-		},
-		write: func(c *Config) any {
-			if c.Recurrent == nil {
-				return nil
-			}
-			return append(slices.Clone(c.Recurrent), make([]bool, c.NextLayers)...)
-		},
+	recurrentFlags,
+}
+
+// recurrentFlags says of each layer whether it has a recurrence.
+var recurrentFlags = key{
+	name: recurrentLayers,
+	read: func(m *metadata, name string, c *Config) {
+		if list := m.flags(name); list != nil {
+			c.Recurrent = list[:min(c.Layers, len(list))]
+		}
+	},
+	write: func(c *Config) any {
+		if c.Recurrent == nil {
+			return nil
+		}
+		return append(slices.Clone(c.Recurrent), make([]bool, c.NextLayers)...)
 	},
 }
 

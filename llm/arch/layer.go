@@ -17,6 +17,7 @@ type Residual struct {
 	Scale         float32 // 0 and 1 mean none
 	AfterEps      float32 // of the norm behind, 0: as everywhere
 	Replaces      bool    // what the part makes takes the place of x: it is not added
+	Normalized    float32 // it is added to Before(x) times this factor; 0: to x
 	// Tokenwise says that the part makes of each token something that depends on no other,
 	// so that some may be computed at a time.
 	Tokenwise bool
@@ -141,16 +142,25 @@ func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	y := r.branch(p, t, x)
+	normal := p.Norm(t, r.Before, x)
+	y := r.made(p, t, normal)
 	if r.Replaces {
 		return y
+	}
+	if r.Normalized != 0 {
+		x = t.Scale(normal, r.Normalized)
 	}
 	return p.Norm(t, r.Sum, t.Add(lastOf(t, x, y), y))
 }
 
 // branch returns what the residual adds to x.
 func (r Residual) branch(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	y := r.Part.Forward(p, t, p.Norm(t, r.Before, x))
+	return r.made(p, t, p.Norm(t, r.Before, x))
+}
+
+// made returns what the part makes of a normalised x.
+func (r Residual) made(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	y := r.Part.Forward(p, t, x)
 	return t.Scale(p.norm(t, r.After, y, r.AfterEps), r.Scale)
 }
 

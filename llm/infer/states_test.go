@@ -151,7 +151,7 @@ func TestRestore(t *testing.T) {
 // Sequences of models whose states are snapshots go on from these, rewound or as the beginning of another one: what follows
 // is what follows a fresh prefill.
 func TestRewindSnapshots(t *testing.T) {
-	for _, name := range []string{"falcon-h1", "granitehybrid", "mamba", "qwen35"} {
+	for _, name := range []string{"falcon-h1", "granitehybrid", "mamba", "minimax-01", "qwen35"} {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			tokens, others := llmtest.RandomTokens(1, 24, m.Config().Vocab), llmtest.RandomTokens(2, 9, m.Config().Vocab)

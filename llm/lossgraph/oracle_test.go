@@ -125,7 +125,7 @@ var spoilings = map[string][]spoiling{
 // checkpoints, and the optimiser.
 var (
 	ofPlain   = []string{"OuterProducts", "MulTransposed", "SoftMaxGrad"}
-	elsewhere = []string{"CachedAttention", "GatedDelta", "Keep", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
+	elsewhere = []string{"CachedAttention", "GatedDelta", "LightningAttention", "Keep", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
 )
 
 // Each op has its spoilings.

@@ -390,6 +390,7 @@ var public = registry{
 		reflect.TypeFor[arch.LayerEmbedding](),
 		reflect.TypeFor[arch.LayerScale](),
 		reflect.TypeFor[arch.LayersBack](),
+		reflect.TypeFor[arch.Lightning](),
 		reflect.TypeFor[arch.Mamba](),
 		reflect.TypeFor[arch.Mamba2](),
 		reflect.TypeFor[arch.MatrixOptions](),

@@ -179,7 +179,11 @@ var tinyArchs = map[string]tinyArch{
 		}),
 		headSize: 16, optional: biases("exp_probs_b"),
 	},
-	"mellum":     {keys: experts(map[string]any{"attention.sliding_window": uint32(5), "expert_gating_func": uint32(2)}), layers: 4, headSize: 16},
+	"mellum": {keys: experts(map[string]any{"attention.sliding_window": uint32(5), "expert_gating_func": uint32(2)}), layers: 4, headSize: 16},
+	"minimax-01": {
+		keys:   experts(map[string]any{"residual_scale": float32(1.75), "full_attention_interval": uint32(2), "feed_forward_length": uint32(32), "rope.dimension_count": uint32(8)}),
+		layers: 3, headSize: 16,
+	},
 	"minimax-m2": {keys: experts(map[string]any{"expert_gating_func": uint32(2), "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
 	"olmoe":      {keys: experts(map[string]any{"attention.head_count_kv": uint32(4), "feed_forward_length": uint32(32)})},
 	"qwen2moe": {
