@@ -21,7 +21,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-# GGUF's names of a layer's tensors, and those of transformers.
+# GGUF's names of a layer's tensors, and transformers' names.
 LAYER = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -67,7 +67,7 @@ def load(run, folder, dtype):
     with open(folder / "weights.bin", "rb") as file, torch.no_grad():
         for tensor in run["Tensors"]:
             values = torch.from_numpy(np.fromfile(file, np.float32, int(np.prod(tensor["Shape"]))))
-            values = values.reshape(tensor["Shape"][::-1])  # GGUF counts dimensions from the fastest
+            values = values.reshape(tensor["Shape"][::-1])  # GGUF lists the fastest dimension first
             if tensor["Name"].endswith(".lora_a"):
                 adapters[target(tensor["Name"].removesuffix(".lora_a"))] = values
                 continue
@@ -126,7 +126,7 @@ def peak():
 
 
 def main():
-    warnings.simplefilter("ignore", FutureWarning)  # names that change between versions of transformers
+    warnings.simplefilter("ignore", FutureWarning)  # names that differ between versions of transformers
     libraries = peak()
     folder, dtype = Path(sys.argv[1]), getattr(torch, sys.argv[2])
     run = json.loads(sys.stdin.readline())

@@ -15,7 +15,7 @@ die() {
 # upstream NAME prints a value of ggml/UPSTREAM.
 upstream() { sed -n "s/^$1: *//p" "$root/ggml/UPSTREAM"; }
 
-# at_least A B: is the dotted version A at least B?
+# at_least A B succeeds if the dotted version A is at least B.
 at_least() {
 	awk -v a="$1" -v b="$2" 'BEGIN {
 		split(a, x, "."); split(b, y, ".")
@@ -23,18 +23,18 @@ at_least() {
 	}'
 }
 
-# glibc prints the host's glibc version, or nothing where there is another C library.
+# glibc prints the host's glibc version, or nothing for another C library.
 glibc() { getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc *//p'; }
 
-# find_compiler sets $compiler to the C compiler that Go uses, or to any other.
+# find_compiler sets $compiler to Go's C compiler, or to any other.
 find_compiler() {
 	compiler=${CC:-$(command -v gcc || command -v cc || true)}
 	echo '#include <stdlib.h>' | ${compiler:-false} -x c -E - >/dev/null 2>&1 || die \
 		"no working C compiler with the C library's headers was found" "install them: apt-get install gcc libc6-dev"
 }
 
-# lock FOLDER waits until no other script works on it. The kernel drops the lock when its holder
-# dies, however it dies, so none is ever stale.
+# lock FOLDER waits until no other script works on it. The kernel drops the lock when its owner dies, so no lock
+# is ever stale.
 lock() {
 	mkdir -p "$1"
 	exec 9>"$1/.lock"
@@ -43,8 +43,8 @@ lock() {
 	flock 9
 }
 
-# workspace FOLDER makes $work, a scratch folder inside FOLDER (so that a rename can publish what it
-# holds) which is removed at exit, along with what a killed run left there. Call it under the lock.
+# workspace FOLDER sets $work to a scratch folder inside FOLDER (so that a rename can publish its contents). It
+# is removed at exit, together with scratch folders of killed runs. Call it under the lock.
 workspace() {
 	rm -rf "$1"/.work.*
 	work=$1/.work.$$
@@ -55,7 +55,7 @@ workspace() {
 	mkdir -p "$work/lists/partial" "$work/archives/partial" "$work/debs" "$work/root"
 }
 
-# publish FOLDER NAME...: move $work/NAME to FOLDER/NAME, in place of what is there.
+# publish FOLDER NAME... moves $work/NAME to FOLDER/NAME, replacing what is there.
 publish() {
 	into=$1
 	shift
@@ -80,15 +80,15 @@ retry() {
 	return 1
 }
 
-# python_environment FOLDER makes an environment of Python's with pip.
+# python_environment FOLDER creates a Python environment with pip.
 python_environment() {
 	python=$(command -v python3 || true)
 	[ -n "$python" ] || die "there is no python3" "install it: apt-get install python3 python3-venv"
 	"$python" -m venv "$1" >&2 || die "python3 cannot make an environment" "install it: apt-get install python3-venv"
 }
 
-# mirror prints the address of the archive the host itself installs from. The list that `update`
-# would fetch is asked for, because it is complete even where no update was ever run.
+# mirror prints the address of the archive from which the host installs packages. It asks for the lists that
+# `update` would fetch, because these are complete even if no update was ever run.
 mirror() {
 	apt-get update --print-uris 2>/dev/null | sed -n "s|^'\(.*\)/dists/\([^/']*\)/InRelease'.*|\2 \1|p" |
 		awk -v name="$VERSION_CODENAME" '
@@ -97,22 +97,22 @@ mirror() {
 			END { if (!found && other) print other }'
 }
 
-# host_suites prints the suites the host installs from on its own mirror.
+# host_suites prints the suites that the host installs from on its own mirror.
 host_suites() {
 	apt-get update --print-uris 2>/dev/null | sed -n "s|^'$1/dists/\([^/']*\)/InRelease'.*|\1|p"
 }
 
-# apt_private SUITE... sets up an apt of our own in $work: its own sources, lists and cache, so that it
-# needs no root and leaves the host's as they are. With no suite given, the host's are used.
-# Of the host's settings only those for the network (proxies and the like) are taken over. With $nonfree set, what is not
-# free is known too.
+# apt_private SUITE... sets up a private apt in $work: its own sources, lists and cache, so that it needs no
+# root and leaves the host's unchanged. Without suites it uses the host's. Of the host's settings it uses only
+# those of the network (proxies and the like). With $nonfree set, it includes non-free packages.
 apt_private() {
 	apt_configure "$@" || exit
 	APT_CONFIG=$work/apt.conf
 	export APT_CONFIG
 }
 
-# apt_configure makes what apt_private describes. It is a subshell: its callers have variables of the same names.
+# apt_configure does the work of apt_private. It is a subshell, because its callers have variables of the same
+# names.
 apt_configure() (
 	uri=$(mirror)
 	[ -n "$uri" ] || die "cannot tell the package mirror of this system from apt's sources" \
@@ -127,8 +127,8 @@ apt_configure() (
 	for suite in "$@"; do
 		echo "deb [$options] $uri $suite $components"
 	done >"$work/sources.list"
-	# Backports rank below the release by default; of ggml the newest is wanted, wherever it is.
-	: >"$work/status" # of the host's packages: without it, what is installed would be preferred
+	# By default backports rank below the release; we want the newest ggml, wherever it is.
+	: >"$work/status" # empty: otherwise apt would prefer the host's installed packages
 	printf 'Package: src:ggml src:llama.cpp\nPin: version *\nPin-Priority: 990\n' >"$work/preferences"
 	{
 		apt-config dump | grep '^Acquire::' | grep -v -e '^Acquire::IndexTargets' -e '^Acquire::Languages'
@@ -156,8 +156,8 @@ apt_configure() (
 		"check the network connection and apt's proxy settings ('apt-get update' must work), then run it again"
 )
 
-# apt_ggml [PLUGIN...] sets up apt_private with the suites that have the newest ggml, and its plugins for these kinds of
-# GPU. Debian's plugin for CUDA is of the same ggml in sid alone.
+# apt_ggml [PLUGIN...] sets up apt_private with the suites that have the newest ggml, and its plugins for these
+# kinds of GPU. Only in sid has Debian's CUDA plugin the same ggml.
 apt_ggml() {
 	. /etc/os-release
 	VERSION_CODENAME=${VERSION_CODENAME:-}
@@ -172,13 +172,13 @@ apt_ggml() {
 	apt_private "$@"
 }
 
-# candidate PACKAGE prints the version of what it packages: of 1:0.27.0-1~bpo13+1, say, 0.27.0.
+# candidate PACKAGE prints the upstream version of a package: 0.27.0 of 1:0.27.0-1~bpo13+1, for example.
 candidate() { apt-cache show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: \([0-9]*:\)*\([0-9.]*\).*/\2/p'; }
 
-# suites prints the suites apt_private uses.
+# suites prints the suites that apt_private uses.
 suites() { sed 's/^deb \[.*\] [^ ]* \([^ ]*\) .*/\1/' "$work/sources.list" | paste -sd ' ' -; }
 
-# known PACKAGE: do the lists carry it?
+# known PACKAGE succeeds if the lists have the package.
 known() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
 
 # fetch PACKAGE... downloads packages (apt checks their signatures) and unpacks them into $work/root.
@@ -191,17 +191,17 @@ fetch() {
 	done
 }
 
-# depends PACKAGE prints what the candidate of a package depends on.
+# depends PACKAGE prints the dependencies of a package's candidate.
 depends() { apt-cache show --no-all-versions "$1" | sed -n 's/^Depends: //p'; }
 
-# needs_glibc PACKAGE... prints the newest glibc that the candidates ask for.
+# needs_glibc PACKAGE... prints the newest glibc that the candidates require.
 needs_glibc() {
 	for package in "$@"; do depends "$package"; done | tr ',' '\n' |
 		sed -n 's/.*libc6 (>= \([0-9.]*\).*/\1/p' | sort -t. -k1,1n -k2,2n | tail -n 1
 }
 
-# other_tree REV FOLDER checks a commit out at FOLDER/tree until the script ends, with the ggml of this tree. $rev is its
-# full name.
+# other_tree REV FOLDER checks out a commit at FOLDER/tree until the script ends, with the ggml of this tree,
+# and sets $rev to its full name.
 other_tree() {
 	rev=$(git -C "$root" rev-parse --verify --quiet "$1^{commit}") || die "$1 is no commit of this repository" "see git log"
 	"$root/scripts/vendor" >/dev/null
@@ -213,13 +213,13 @@ other_tree() {
 	for part in include lib glibc; do
 		if [ -e "$root/ggml/$part" ]; then ln -s "$root/ggml/$part" "$other/ggml/$part"; fi
 	done
-	if [ -e "$root/ggml/UPSTREAM.installed" ]; then cp "$root/ggml/UPSTREAM.installed" "$other/ggml/"; fi # go:embed takes no link
+	if [ -e "$root/ggml/UPSTREAM.installed" ]; then cp "$root/ggml/UPSTREAM.installed" "$other/ggml/"; fi # go:embed accepts no link
 }
 
-# in_tree TREE goes into a tree, and sets what a build there needs.
+# in_tree TREE changes into a tree, and sets what a build there needs.
 in_tree() {
 	cd "$1"
-	GOWORK=off # not the one that the tree lies in
+	GOWORK=off # not the go.work of the enclosing tree
 	if [ -e "$1/go.work" ]; then GOWORK=$1/go.work; fi
 	export GOWORK
 	eval "$(scripts/env)"

@@ -83,7 +83,7 @@ ggml_older: deprecated
 ggml_gelu: replaced
 `
 
-// check compares the fixtures after replacements "old", "new" in each of them.
+// check compares the fixtures after replacing "old" by "new" in each, for pairs of replacements.
 func check(t *testing.T, replacements ...string) *report {
 	replace := strings.NewReplacer(replacements...).Replace
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestNothingWrong(t *testing.T) {
 	require.Equal(t, "apicheck: 10 functions: 7 bound, 3 excepted, 0 missing; 0 values missing; 0 other problems\n", r.String())
 }
 
-// Each defect that is planted is reported, and nothing else is.
+// Each planted defect is reported, and nothing else.
 func TestPlantedDefects(t *testing.T) {
 	cases := []struct {
 		name    string
@@ -183,7 +183,7 @@ func TestExceptionsFile(t *testing.T) {
 	require.Contains(t, r.String(), "exceptions.txt: there are 45 functions; at most 40 may be there")
 }
 
-// In the installed headers as many functions are found as another way of counting gives.
+// In the installed headers it finds as many functions as another way of counting.
 func TestInstalledHeaders(t *testing.T) {
 	root := filepath.Join("..", "..")
 	dir, err := findHeaders(root)

@@ -14,14 +14,14 @@ import (
 // A claim is the text after "C:" in the doc comment of an exported Go symbol.
 type claim struct{ symbol, text string }
 
-// binding is the API of the Go package.
+// A binding is the API of the Go package.
 type binding struct {
 	claims  []claim
 	symbols map[string]bool // "Func", "Type", "Type.Method"
-	used    map[string]bool // names after "C." in its exported declarations
+	used    map[string]bool // names after "C." in exported declarations
 }
 
-// readPackage reads the binding in a folder, and package rpc in one below it.
+// readPackage reads the binding in a folder, and package rpc below it.
 func readPackage(dir string) (*binding, error) {
 	b := &binding{symbols: map[string]bool{}, used: map[string]bool{}}
 	for _, folder := range []string{".", "rpc"} {
@@ -45,7 +45,7 @@ func readPackage(dir string) (*binding, error) {
 	return b, nil
 }
 
-// parse reads the package of a folder; nil where there is none.
+// parse reads the package in a folder; nil if there is none.
 func (b *binding) parse(dir string) (*doc.Package, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(paths) == 0 {
@@ -55,9 +55,9 @@ func (b *binding) parse(dir string) (*doc.Package, error) {
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "nocgo.go" {
-			continue // nocgo.go has another package name, so that a build without cgo fails
+			continue // nocgo.go has another package name, which makes a build without cgo fail
 		}
-		// All build tags and systems count.
+		// Files of all build tags and systems count.
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (b *binding) parse(dir string) (*doc.Package, error) {
 	return doc.NewFromFiles(set, files, "github.com/goggml/ggml")
 }
 
-// collectUses notes what the exported declarations of a file use of C.
+// collectUses records which C names the exported declarations of a file use.
 func (b *binding) collectUses(file *ast.File) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -95,7 +95,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 		switch x := t.(type) {
 		case *ast.StarExpr:
 			t = x.X
-		case *ast.IndexExpr: // of a generic type
+		case *ast.IndexExpr: // generic type
 			t = x.X
 		case *ast.IndexListExpr:
 			t = x.X
@@ -187,7 +187,7 @@ func (b *binding) fields(t *doc.Type) {
 
 var claimMark = regexp.MustCompile(`(?:^|\s)C:\s`)
 
-// symbol notes an exported symbol with its comments.
+// symbol records an exported symbol with its comments.
 func (b *binding) symbol(name string, comments ...string) {
 	b.symbols[name] = true
 	for _, text := range comments {

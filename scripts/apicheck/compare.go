@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxExceptions bounds the list of unbound functions, so that it does not become a list of
-// omissions.
+// maxExceptions limits the list of unbound functions, so that it does not become a list of omissions.
 const maxExceptions = 40
 
-// An exception is a C name that has no Go symbol, and why. A name that ends with … stands for all values that begin so.
+// An exception is a C name without a Go symbol, and the reason. A name that ends with … stands for all values
+// with that prefix.
 type exception struct{ name, reason string }
 
-// parseExceptions reads lines "name: reason"; # begins a comment.
+// parseExceptions reads lines "name: reason"; # starts a comment.
 func parseExceptions(text string) ([]exception, error) {
 	var list []exception
 	seen := map[string]bool{}
@@ -43,7 +43,7 @@ type report struct {
 	total, bound, excepted int
 	missing                []function
 	missingValues          []value
-	problems               []string // false claims and stale exceptions
+	problems               []string // wrong claims and stale exceptions
 }
 
 func (r *report) failed() bool {
@@ -76,7 +76,7 @@ func compare(c *cAPI, b *binding, exceptions []exception) *report {
 	return r
 }
 
-// opOf is the function that makes the op of a value: ggml_gelu for GGML_UNARY_OP_GELU.
+// opOf returns the function that builds the op of an enumeration value: ggml_gelu for GGML_UNARY_OP_GELU.
 func opOf(v value) string {
 	for _, prefix := range []string{"GGML_UNARY_OP_", "GGML_GLU_OP_"} {
 		if op, ok := strings.CutPrefix(v.name, prefix); ok {
@@ -92,7 +92,8 @@ var (
 	until = regexp.MustCompile(`\b((?:ggml|gguf)_\w+) to ((?:ggml|gguf)_\w+)`)
 )
 
-// resolve gives the C names of the claims, with a symbol that claims each; it reports those that do not exist.
+// resolve returns the C names of the claims, each with a symbol that claims it; it reports names that do not
+// exist.
 func (r *report) resolve(c *cAPI, claims []claim) map[string]string {
 	claimed := map[string]string{}
 	for _, cl := range claims {
@@ -122,7 +123,7 @@ func (r *report) accept(c *cAPI, claimed map[string]string, symbol, name string)
 		}
 		return
 	}
-	// A function that is found in a plugin has only a type in the headers.
+	// A function of a plugin has only a type in the headers.
 	if !c.known[name] && !c.known[name+"_t"] {
 		r.problem("%s claims %s, which is not in the headers", symbol, name)
 		return
@@ -140,7 +141,7 @@ func (r *report) acceptPrefix(c *cAPI, claimed map[string]string, symbol, prefix
 	return found
 }
 
-// acceptRange takes the functions from one to another in the order of their header.
+// acceptRange accepts the functions from first to last, in the order of their header.
 func (r *report) acceptRange(c *cAPI, claimed map[string]string, symbol, first, last string) {
 	from, ok1 := c.at[first]
 	to, ok2 := c.at[last]
@@ -155,7 +156,7 @@ func (r *report) acceptRange(c *cAPI, claimed map[string]string, symbol, first, 
 
 var goSymbol = regexp.MustCompile("`([^`]+)`")
 
-// checkExceptions returns the names that are excepted; it reports what is wrong with the list.
+// checkExceptions returns the excepted names; it reports errors in the list.
 func (r *report) checkExceptions(c *cAPI, b *binding, claimed map[string]string, exceptions []exception) map[string]bool {
 	excepted := map[string]bool{}
 	functions := 0
@@ -187,7 +188,7 @@ func (r *report) checkExceptions(c *cAPI, b *binding, claimed map[string]string,
 	return excepted
 }
 
-// excepts lists what the name of an exception stands for.
+// excepts returns the names that an exception stands for.
 func (c *cAPI) excepts(name string) []string {
 	if _, ok := c.at[name]; ok {
 		return []string{name}
@@ -207,7 +208,7 @@ func (c *cAPI) deprecates(name string) bool {
 	return ok && c.functions[i].deprecated
 }
 
-// String lists what is wrong by header, and counts.
+// String lists the problems by header, with counts.
 func (r *report) String() string {
 	var b strings.Builder
 	group(&b, "not bound", r.missing, func(f function) (string, string) {
@@ -225,7 +226,7 @@ func (r *report) String() string {
 	return b.String()
 }
 
-// group prints items under the places they come from.
+// group prints items below the places that they come from.
 func group[T any](b *strings.Builder, title string, items []T, split func(T) (place, name string)) {
 	var places []string
 	names := map[string][]string{}

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// A function is one that a header declares for users of the library.
+// A function is declared in a header for users of ggml.
 type function struct {
 	name       string
 	header     string
 	deprecated bool
 }
 
-// cAPI is the API that the headers declare.
+// A cAPI is the API that the headers declare.
 type cAPI struct {
 	functions []function      // in the order of the headers
-	at        map[string]int  // name to position
-	values    []value         // of the enumerations that are checked, and the like
+	at        map[string]int  // index in functions, by name
+	values    []value         // values of the checked enumerations and macros
 	known     map[string]bool // every identifier
 }
 
-// A value is one of an enumeration.
+// A value belongs to an enumeration.
 type value struct{ name, enum string }
 
-// checkedEnums are the enumerations whose values a Go program must be able to give or get.
+// checkedEnums are the enumerations whose values a Go program must be able to pass or receive.
 var checkedEnums = map[string]bool{
 	"ggml_type": true, "ggml_unary_op": true, "ggml_glu_op": true, "ggml_op_pool": true, "ggml_scale_mode": true,
 	"ggml_sort_order": true, "ggml_tri_type": true, "ggml_prec": true, "ggml_tensor_flag": true, "ggml_log_level": true,
@@ -34,7 +34,7 @@ var checkedEnums = map[string]bool{
 	"ggml_sched_priority": true, "ggml_opt_loss_type": true, "ggml_opt_build_type": true, "ggml_opt_optimizer_type": true,
 }
 
-// checkedMacros are prefixes of constants that stand for an enumeration.
+// checkedMacros are prefixes of constants that form an enumeration.
 var checkedMacros = []string{"GGML_ROPE_TYPE_"}
 
 var (

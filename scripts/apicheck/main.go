@@ -1,10 +1,10 @@
-// Apicheck compares the C headers of ggml with the binding: every function of the headers must be named after "C:" in
-// the doc comment of an exported Go symbol, or stand in exceptions.txt with a reason, and what the comments and that
-// file name must exist.
+// Apicheck compares ggml's C headers with the binding. Every function of the headers must be named after "C:"
+// in the doc comment of an exported Go symbol, or be listed in exceptions.txt with a reason. Names in the
+// comments and in that file must exist.
 //
 //	go run ./scripts/apicheck [-headers DIR] [-package DIR]
 //
-// It prints what is wrong and exits with 1, or with 0 when nothing is.
+// It prints the problems and exits with 1, or with 0 if there are none.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(headers, pkg string) (*report, error) {
 	return compare(c, b, e), nil
 }
 
-// findHeaders asks the C compiler, as a build of the package does.
+// findHeaders finds the headers through the C compiler, as a build of the package does.
 func findHeaders(pkg string) (string, error) {
 	compiler := os.Getenv("CC")
 	if compiler == "" {

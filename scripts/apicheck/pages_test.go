@@ -27,7 +27,8 @@ func TestPages(t *testing.T) {
 	pages.CheckSection(t, filepath.Join(root, "docs", "functions.md"), "functions", functionTables(c, b, list))
 }
 
-// functionTables has a table for each header: its functions with what binds them, or why nothing does.
+// functionTables returns a table for each header: its functions with their Go symbols, or the reason why they
+// have none.
 func functionTables(c *cAPI, b *binding, list []exception) string {
 	why := map[string]string{}
 	for _, e := range list {

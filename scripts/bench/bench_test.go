@@ -87,7 +87,7 @@ func TestChart(t *testing.T) {
 	require.ErrorContains(t, err, "is no number")
 }
 
-// The page shows what was measured, and its links lead to files.
+// The page shows the measurements, and its links lead to files.
 func TestPage(t *testing.T) {
 	folder := t.TempDir()
 	p := page{file: "README.md", title: "Title", text: "Text.", sections: []section{
@@ -123,7 +123,7 @@ func TestChoose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Suites name folders that have such benchmarks.
+// Suites name folders that have their benchmarks.
 func TestSuites(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Benchmark\w+)\(`)
 	for _, p := range pages {
@@ -143,7 +143,7 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// The time to go follows the pace of the suites that are done.
+// The remaining time follows the pace of the finished suites.
 func TestClock(t *testing.T) {
 	a, b := suite{name: "a", full: time.Minute}, suite{name: "b", full: 2 * time.Minute}
 	c := newClock(false, []suite{a, b})
@@ -151,7 +151,7 @@ func TestClock(t *testing.T) {
 	c.now = func() time.Time { return now }
 	c.begin(a)
 	require.Equal(t, 3*time.Minute, c.left())
-	now = now.Add(3 * time.Minute) // three times as long as elsewhere
+	now = now.Add(3 * time.Minute) // three times as long as planned
 	require.Equal(t, 2*time.Minute, c.left())
 	c.end(a)
 	c.begin(b)

@@ -15,17 +15,17 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A chart draws metrics over a key whose values are numbers.
+// A chart plots metrics over a key with numeric values.
 type chart struct {
 	file           string // without the extension
 	title          string
-	x              string // key; "@" takes the metrics unit@X of one result
+	x              string // key; "@" plots the metrics unit@X of one result
 	xlabel, ylabel string
 	lines          []line
-	loose          bool // the vertical axis does not begin at zero
+	loose          bool // the vertical axis need not start at zero
 }
 
-// A line is the metric of the results that match.
+// A line is the metric of all results that match.
 type line struct {
 	name, from string
 	where      where
@@ -33,7 +33,7 @@ type line struct {
 }
 
 func (c chart) render(folder string, s *resultSet) (string, error) {
-	var curves []any // as plotutil takes them: a name, its points, the next name
+	var curves []any // for plotutil: a name, its points, the next name
 	for _, l := range c.lines {
 		points, err := l.points(s, c.x)
 		if err != nil {
@@ -47,7 +47,7 @@ func (c chart) render(folder string, s *resultSet) (string, error) {
 		return "", nil
 	}
 	if len(curves) == 2 {
-		curves = curves[1:] // the title names it
+		curves = curves[1:] // the title names the only line
 	}
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.xlabel, c.ylabel

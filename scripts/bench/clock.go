@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A clock knows how long the run takes. It starts from what each suite took on
-// two cores, and corrects that by what the suites here have taken so far.
+// A clock estimates how long the run takes. It starts from the time of each suite on two cores, and corrects it
+// by the times of the suites so far.
 type clock struct {
 	quick            bool
 	begun            time.Time
 	number, of       int
 	suite            suite
 	suiteBegun       time.Time
-	expected, actual time.Duration // of the suites that are done
-	later            time.Duration // expected of those after this one
+	expected, actual time.Duration // of the finished suites
+	later            time.Duration // expected time of the suites after this one
 	now              func() time.Time
 }
 
@@ -44,7 +44,7 @@ func (c *clock) end(s suite) {
 	c.actual += c.now().Sub(c.suiteBegun)
 }
 
-// left is the time to go.
+// left returns the remaining time.
 func (c *clock) left() time.Duration {
 	pace := 1.0
 	if c.expected > 0 {
@@ -54,7 +54,7 @@ func (c *clock) left() time.Duration {
 	return scaled(c.later) + max(0, scaled(c.expect(c.suite))-c.now().Sub(c.suiteBegun))
 }
 
-// String is such as "bench: 2/5 scaling, 3m10s, about 12m0s to go".
+// String returns text such as "bench: 2/5 scaling, 3m10s, about 12m0s to go".
 func (c *clock) String() string {
 	return fmt.Sprintf("bench: %d/%d %s, %v, about %v to go", c.number, c.of, c.suite.name,
 		c.now().Sub(c.begun).Round(time.Second), c.left().Round(10*time.Second))

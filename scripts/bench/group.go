@@ -6,12 +6,11 @@ import (
 	"syscall"
 )
 
-// A process that asks for its parent's death signal gets it when the thread that started it ends,
-// so the main goroutine keeps its thread.
+// A process with a parent-death signal receives it when the thread that started the process ends, so the main
+// goroutine keeps its thread.
 func init() { runtime.LockOSThread() }
 
-// ownGroup makes a command end with all that it has started when its context
-// does, or when this program is killed.
+// ownGroup makes a command, and all that it has started, end with its context or when this program is killed.
 func ownGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(c.SysProcAttr)

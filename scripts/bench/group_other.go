@@ -4,6 +4,5 @@ package main
 
 import "syscall"
 
-// Only Linux has it; elsewhere the benchmarks of a killed run go on to their
-// end, and write nothing.
+// dieWithParent needs Linux; elsewhere the benchmarks of a killed run continue to their end, and write nothing.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// most is how many cores other programs may use while benchmarks run.
+// most is the number of cores that other programs may use while benchmarks run.
 const most = 0.1
 
-// A load watches the processor time that other programs use.
+// A load measures the processor time that other programs use.
 type load struct {
 	begun     time.Time
 	all, ours time.Duration
@@ -23,15 +23,15 @@ func startLoad() load {
 	return load{time.Now(), all, ownTime(), ok}
 }
 
-// others is the mean number of cores that other programs used.
+// others returns the mean number of cores that other programs used.
 func (l load) others() (cores float64, ok bool) {
 	all, ok := processorTime()
 	spent := all - l.all - (ownTime() - l.ours)
 	return max(0, spent.Seconds()/time.Since(l.begun).Seconds()), ok && l.known
 }
 
-// processorTime returns the processor time of all programs, and of other machines on the same
-// processor, since the start; known on Linux.
+// processorTime returns the processor time of all programs, and of other virtual machines on the same
+// processor, since the start; it needs Linux.
 func processorTime() (time.Duration, bool) {
 	const tick = 10 * time.Millisecond
 	data, _ := os.ReadFile("/proc/stat")
@@ -54,7 +54,7 @@ func processorTime() (time.Duration, bool) {
 	return busy, true
 }
 
-// ownTime is the processor time of this program and of those it has run.
+// ownTime returns the processor time of this program and its children.
 func ownTime() time.Duration {
 	var total time.Duration
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

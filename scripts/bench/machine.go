@@ -11,8 +11,8 @@ import (
 
 type fact struct{ key, value string }
 
-// machineFacts describe the machine and what is installed, without names of
-// hosts and folders. What a library says of itself comes from the benchmarks.
+// machineFacts describe the machine and the installed software, without names of hosts and folders. Versions of
+// libraries come from the benchmarks.
 func machineFacts() []fact {
 	facts := []fact{
 		{"processor", machine.Processor()},

@@ -1,13 +1,11 @@
-// Bench runs the repository's benchmarks, and makes of their results a page
-// with tables and plots.
+// Bench runs the repository's benchmarks, and writes a page with tables and plots of their results.
 //
 //	go run ./scripts/bench [-page NAME] [-quick] [-only SUITES] [-benchtime T] [-render] [-out FOLDER]
 //
-// Run it from the repository's root, with the environment of scripts/env; `make
-// bench` does both. The page goes to docs/benchmarks if the run was a full one,
-// otherwise to build/bench/report. Results as the benchmarks print them, which
-// benchstat reads too, stay in build/bench; -render makes the page of them
-// again. A run that is stopped leaves page and results as they were.
+// Run it from the repository's root, with the environment of scripts/env; `make bench` does both. A full run
+// writes its page to docs/benchmarks, any other to build/bench/report. Results in the format of Go's
+// benchmarks, which benchstat reads, too, stay in build/bench; -render writes the page from them again. A
+// stopped run leaves page and results unchanged.
 package main
 
 import (
@@ -22,7 +20,7 @@ import (
 	"syscall"
 )
 
-// What the program writes. It runs in the repository's root.
+// Outputs, relative to the repository's root.
 const (
 	workFolder = "build/bench"
 	docFolder  = "docs/benchmarks"
@@ -114,7 +112,7 @@ func pageNames() string {
 	return strings.Join(names, ", ")
 }
 
-// choose finds suites by name; all of them for "".
+// choose returns suites by name, or all of them for "".
 func (p page) choose(names string) ([]suite, error) {
 	if names == "" {
 		return p.suites, nil

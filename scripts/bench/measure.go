@@ -15,8 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// measure runs the suites and writes what they print, and what machine it was,
-// to the file of results.
+// measure runs the suites, and writes their output and the machine's facts to the file of results.
 func measure(ctx context.Context, o options, chosen []suite, path string) error {
 	temp := filepath.Join(workFolder, "tmp")
 	if err := removeRests(temp); err != nil {
@@ -54,7 +53,7 @@ func measure(ctx context.Context, o options, chosen []suite, path string) error 
 	return writeFile(path, []byte(r.out.String()))
 }
 
-// removeRests removes what a run that was killed has left.
+// removeRests removes the temporary files of killed runs.
 func removeRests(temp string) error {
 	rests, err := filepath.Glob(filepath.Join(workFolder, "*.tmp"))
 	if err != nil {
@@ -68,7 +67,7 @@ func removeRests(temp string) error {
 	return nil
 }
 
-// form says whether a run measures all there is, as it should be.
+// form returns whether a run is full, or what it omits.
 func (o options) form() string {
 	switch {
 	case o.quick:
@@ -91,7 +90,7 @@ func (o options) time() string {
 	return "2s"
 }
 
-// rounds is how often the benchmarks beside other programs take a sample of each.
+// rounds returns how many samples benchmarks beside other programs take of each.
 func (o options) rounds() string {
 	if o.quick {
 		return "1"
@@ -157,7 +156,7 @@ func (r *runner) run(ctx context.Context, s suite) error {
 	return nil
 }
 
-// read keeps the lines of a suite, and shows its results.
+// read records the output of a suite, and shows its results.
 func (r *runner) read(s suite, from io.Reader) (found bool, err error) {
 	scanner := bufio.NewScanner(from)
 	scanner.Buffer(nil, 1<<20)
@@ -172,7 +171,7 @@ func (r *runner) read(s suite, from io.Reader) (found bool, err error) {
 	return found, scanner.Err()
 }
 
-// writeFile writes a file that is complete or not there.
+// writeFile writes a file completely or not at all.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

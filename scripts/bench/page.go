@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// write writes the page and its pictures into the folder. What there is nothing
-// to show of is left out.
+// write writes the page and its pictures into the folder. It omits views and sections without results.
 func (p page) write(folder string, s *resultSet) error {
 	var b strings.Builder
 	p.introduce(&b, s)
@@ -38,7 +37,7 @@ func (p page) write(folder string, s *resultSet) error {
 func (p page) introduce(b *strings.Builder, s *resultSet) {
 	title := p.title
 	if library := s.facts[keyGEMMLibrary]; library != "" {
-		title += ": " + library // which decides about the speed more than anything else
+		title += ": " + library // it influences the speed more than anything else
 	}
 	fmt.Fprintf(b, "# %s\n\n%s\n\n", title, p.text)
 	if !s.full() {

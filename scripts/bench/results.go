@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// A result is one line of a benchmark. Of the name
-// BenchmarkStep/model=28M/base=Q4_K the bench is Step, and model and base are
-// keys; a part without a key has its position as one: "1", "2" and so on.
+// A result is one line of a benchmark. In the name BenchmarkStep/model=28M/base=Q4_K, bench is Step, and model
+// and base are keys. A part without a key has its position as the key: "1", "2" and so on.
 type result struct {
 	suite, bench string
 	keys         map[string]string
 	values       map[string]float64 // by unit
 }
 
-// A resultSet is the output of a run: Go's format of benchmarks, in which lines "key: value" apply
-// to the results after them.
+// A resultSet is the output of a run in Go's benchmark format, in which lines "key: value" apply to the results
+// after them.
 type resultSet struct {
 	results []result
 	facts   map[string]string // the last value of each key
-	alien   float64           // most cores that other programs used during a suite
-	skipped []string          // benchmarks that could not run, and why
+	alien   float64           // maximum number of cores that other programs used during a suite
+	skipped []string          // benchmarks that could not run, with the reason
 }
 
-// Keys that this program writes itself.
+// Keys that this program writes.
 const (
-	keySuite   = "suite"     // what the results after it belong to
-	keyForm    = "form"      // full, or what was left out
+	keySuite   = "suite"     // suite of the results after it
+	keyForm    = "form"      // full, or what was omitted
 	keyDate    = "date"      // of the run
 	keyLlama   = "llama.cpp" // version
 	keyPyTorch = "pytorch"   // versions of PyTorch and PEFT

@@ -2,34 +2,33 @@ package main
 
 import "time"
 
-// A suite is benchmarks of a package that are run together.
+// A suite is a set of a package's benchmarks that run together.
 type suite struct {
 	name        string
 	folder      string        // of the package
 	bench       string        // regular expression of the benchmarks
-	full, quick time.Duration // about what they take on two cores
+	full, quick time.Duration // approximate time on two cores
 }
 
 // A view is a table or a plot of the page.
 type view interface {
-	// render gives its Markdown, after it has written what that shows into
-	// the folder; "" when there are no results for it.
+	// render writes the pictures into the folder, and returns the Markdown; "" if there are no results.
 	render(folder string, s *resultSet) (string, error)
 }
 
-// A section is views under a title, with what they say.
+// A section is a title, an introduction and views.
 type section struct {
 	title, text string
 	views       []view
 }
 
-// A page is a file that a run of its suites is made into.
+// A page is written from the results of its suites.
 type page struct {
 	name     string
 	file     string
 	title    string
 	text     string
-	beside   fact // the program to compare with: what it is called, and the key of its version
+	beside   fact // the other program: its name, and the key of its version
 	suites   []suite
 	sections []section
 }

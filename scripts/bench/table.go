@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// A key is a part of benchmarks' names, and what a table calls it.
+// A key is a part of benchmarks' names, and its heading in a table.
 type key struct{ name, head string }
 
 // A table has a row for each set of values of some keys.
 type table struct {
 	from    []string // benchmarks
 	where   where
-	named   string // head of a column with the benchmark's name; "" for none
+	named   string // heading of a column with the benchmark's name; "" for none
 	rows    []key
 	columns []column
 }
 
-// A column shows the metric of the results of a row, of those that match where.
+// A column shows a metric of those results of a row that match where.
 type column struct {
 	head   string
 	unit   string
 	where  where
 	format string
-	over   *column // what the value is divided by
+	over   *column // column of the divisor
 }
 
 // A row has the labels that its results share.
@@ -82,7 +82,7 @@ func writeRow(b *strings.Builder, cells []string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// list gives the rows in the order in which their first results came.
+// list returns the rows in the order of their first results.
 func (t table) list(s *resultSet) []row {
 	var rows []row
 	seen := map[string]bool{}
@@ -112,7 +112,7 @@ func (t table) takes(r *result) bool {
 	return false
 }
 
-// usedKeys leaves out those that no row has.
+// usedKeys removes keys that no row has.
 func (t table) usedKeys(rows []row) []key {
 	var used []key
 	for _, k := range t.rows {
@@ -126,7 +126,7 @@ func (t table) usedKeys(rows []row) []key {
 	return used
 }
 
-// usedColumns leaves out those without a value.
+// usedColumns removes columns without values.
 func (t table) usedColumns(s *resultSet, rows []row) []column {
 	var used []column
 	for _, c := range t.columns {

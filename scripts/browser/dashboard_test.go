@@ -1,6 +1,7 @@
 //go:build interop
 
-// Package browser looks at the pages of the programs with a real browser, headless Chromium (apt-get install chromium).
+// Package browser tests the pages of the programs in a real browser, headless Chromium (apt-get install
+// chromium).
 package browser
 
 import (
@@ -30,7 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile is a name, a model, a prompt and an answer that are mark-up and script.
+// hostile is used as a name, a model, a prompt and an answer: it contains mark-up and a script.
 const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>`
 
 // makeRun writes the folder of a run.
@@ -49,7 +50,7 @@ func makeRun(t *testing.T, folder, model string, steps int) string {
 	return folder
 }
 
-// add adds a line to a file of a run.
+// add appends a line to a file of a run.
 func add(t *testing.T, folder, name, line string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -59,7 +60,7 @@ func add(t *testing.T, folder, name, line string) {
 	require.NoError(t, err)
 }
 
-// sample adds a sample after a step.
+// sample appends a sample after a step.
 func sample(t *testing.T, folder string, step int) {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{"step": step, "prompt": hostile, "text": fmt.Sprint(hostile, step)})
@@ -67,7 +68,7 @@ func sample(t *testing.T, folder string, step int) {
 	add(t, folder, "samples.jsonl", string(line))
 }
 
-// train adds steps to the metrics of a run.
+// train appends steps to the metrics of a run.
 func train(t *testing.T, folder string, from, to int) {
 	t.Helper()
 	for step := from; step <= to; step++ {
@@ -75,7 +76,7 @@ func train(t *testing.T, folder string, from, to int) {
 	}
 }
 
-// dashboard starts the program at an address, and gives its page.
+// dashboard starts the program at an address, and returns its page.
 func dashboard(t *testing.T, program, folder, listen string) (address string, stop func()) {
 	t.Helper()
 	c := exec.Command(program, "dashboard", folder, "--listen", listen)
@@ -96,7 +97,7 @@ func dashboard(t *testing.T, program, folder, listen string) (address string, st
 	return strings.TrimSpace(strings.TrimPrefix(line, "dashboard: ")), stop
 }
 
-// A watcher records what a page asks of the network, and what goes wrong in it.
+// A watcher records a page's network requests and errors.
 type watcher struct {
 	mu                sync.Mutex
 	hosts             map[string]bool
@@ -118,7 +119,7 @@ func (w *watcher) watch(event any) {
 	}
 }
 
-// buildProgram builds finetune, where there is a browser.
+// buildProgram builds finetune, if there is a browser.
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
@@ -136,12 +137,12 @@ type browser struct {
 	ctx context.Context
 }
 
-// openBrowser starts one whose page is watched.
+// openBrowser opens a browser and watches its page.
 func openBrowser(t *testing.T, w *watcher) browser {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1200, 1400))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // of events that a newer browser has
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // ignores unknown events of newer browsers
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
@@ -154,7 +155,7 @@ func (b browser) run(actions ...chromedp.Action) {
 	require.NoError(b.t, chromedp.Run(b.ctx, actions...))
 }
 
-// eval gives the value of an expression as text.
+// eval returns the value of an expression as text.
 func (b browser) eval(script string) (text string) {
 	b.t.Helper()
 	b.run(chromedp.Evaluate("String("+script+")", &text))
@@ -166,9 +167,9 @@ func (b browser) eventually(script, want string) {
 	require.Eventually(b.t, func() bool { return b.eval(script) == want }, time.Minute, 200*time.Millisecond, script)
 }
 
-// The page of a run moves while it trains, and survives a reload, a restart of the program and the end of the run; two runs
-// lie side by side; it fits a phone, follows the dark, and works by keyboard. It asks nothing of other hosts, and nothing
-// in the files of a run is executed.
+// The page of a run updates while the run trains, and survives a reload, a restart of the program and the end
+// of the run. It shows two runs side by side, fits a phone, follows the dark mode, and works by keyboard. It
+// requests nothing from other hosts, and executes nothing in the files of a run.
 func TestInteropDashboard(t *testing.T) {
 	program := buildProgram(t)
 	folder := t.TempDir()
@@ -196,7 +197,7 @@ func TestInteropDashboard(t *testing.T) {
 	eventually(step, "10/40")
 	eventually(`runs.get("first")?.lines.length`, "10")
 
-	// It moves, and goes on after a reload.
+	// It updates, also after a reload.
 	train(t, first, 11, 25)
 	eventually(step, "25/40")
 	eventually(drawn, "25")
@@ -204,7 +205,7 @@ func TestInteropDashboard(t *testing.T) {
 	eventually(step, "25/40")
 	require.Equal(t, "6", eval(`document.querySelectorAll("canvas").length`), "nothing was evaluated yet")
 
-	// Samples come with the evaluations, and the last one is shown until another is chosen, which is by keyboard, too.
+	// Samples appear with the evaluations. The last one is shown until another is chosen, also by keyboard.
 	const after = `[...document.querySelectorAll("#samples details")].find(d => d.dataset.key === "samples of first")?.querySelector("output")?.textContent`
 	add(t, first, "metrics.jsonl", `{"step":10,"epoch":0.1,"eval_loss":2,"tokens":9}`)
 	for _, at := range []int{10, 20} {
@@ -222,7 +223,7 @@ func TestInteropDashboard(t *testing.T) {
 	run(chromedp.KeyEvent(kb.End))
 	eventually(after, "after step 25")
 
-	// A line that is broken, and a folder that is half written, cost nothing else.
+	// A broken line and an incomplete folder affect nothing else.
 	add(t, first, "metrics.jsonl", `{"step":26,"los`)
 	half := filepath.Join(folder, "half")
 	require.NoError(t, os.MkdirAll(half, 0o700))
@@ -232,7 +233,7 @@ func TestInteropDashboard(t *testing.T) {
 	eventually(status+`.includes("`+half+`")`, "false")
 	require.Regexp(t, `^2 runs; .*metrics\.jsonl`, eval(status), "what cannot be read is told as long as it is so")
 
-	// By keyboard, the other run joins.
+	// The other run is added by keyboard.
 	if eval(lines) == "2" {
 		run(chromedp.Focus(`input:not(:checked)`), chromedp.KeyEvent(" "))
 		eventually(lines, "4")
@@ -243,7 +244,7 @@ func TestInteropDashboard(t *testing.T) {
 	require.Contains(t, eval(`document.body.innerText`), hostile)
 	require.Equal(t, "0", eval(`document.querySelectorAll("img").length`))
 
-	// The program ends, and comes back with the run complete.
+	// The program restarts; the run is now complete.
 	stop()
 	eventually(`document.getElementById("status").className`, "lost")
 	require.Equal(t, "25", eval(drawn), "the curves stay")
@@ -253,7 +254,7 @@ func TestInteropDashboard(t *testing.T) {
 	eventually(drawn, "40")
 	require.Equal(t, "", eval(`document.getElementById("status").className`))
 
-	// A phone, and the dark.
+	// A phone, and the dark mode.
 	run(chromedp.EmulateViewport(380, 844))
 	eventually(`document.documentElement.scrollWidth <= 380`, "true")
 	eventually(`Math.max(...charts.map(c => c.plot.root.getBoundingClientRect().right)) <= 380`, "true")
@@ -269,13 +270,13 @@ func TestInteropDashboard(t *testing.T) {
 	require.Equal(t, map[string]bool{at.Host: true}, w.hosts)
 }
 
-// Where lines of the metrics cannot be read the curves have a gap, and what is between two gaps is seen. A proxy may show
-// the page under a prefix, with a slash behind it or without.
+// The curves have a gap for unreadable lines, and show a single point between two gaps. A proxy may serve the
+// page under a prefix, with a trailing slash or without.
 func TestInteropDashboardGap(t *testing.T) {
 	program := buildProgram(t)
 	folder := t.TempDir()
 	broken := makeRun(t, filepath.Join(folder, "broken"), "m.gguf", 40)
-	for _, part := range [][2]int{{61, 80}, {91, 91}, {101, 120}} { // steps, between lines that are none
+	for _, part := range [][2]int{{61, 80}, {91, 91}, {101, 120}} { // steps, with broken lines in between
 		add(t, broken, "metrics.jsonl", `{"step":1,"lo`+"\x00")
 		train(t, broken, part[0], part[1])
 	}

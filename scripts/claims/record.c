@@ -1,10 +1,10 @@
-// Loaded before ggml into its program test-backend-ops, this takes the place of the function by which that asks a
-// backend about an op, and writes a line with the answer for each, with a tab after the kind of the op:
+// Preloaded into ggml's program test-backend-ops, this replaces the function that asks a backend whether it
+// supports an op. It writes a line with the answer for each, with a tab after the kind of the op:
 //
 //   KIND <tab> yes|no OP RESULT [PARAMETERS] OPERAND ...
 //
-// A tensor is type:shape, and :strides unless it is contiguous; a "-" stands for no operand. OP has a star when the
-// result is a view. Ops of one kind differ in nothing but their sizes and the values of parameters that are no modes.
+// A tensor is type:shape, and :strides unless it is contiguous; "-" stands for an absent operand. OP has a star
+// if the result is a view. Ops of one kind differ only in their sizes and in parameters that select no mode.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <ggml-backend.h>
@@ -48,7 +48,7 @@ static void write_tensor(const struct ggml_tensor *t) {
 	}
 }
 
-// mode is the parameter that selects what the op does, not its numbers; 0 for most.
+// mode returns the parameter that selects what the op does; 0 for most ops.
 static int32_t mode(const struct ggml_tensor *op) {
 	switch (op->op) {
 	case GGML_OP_ROPE:

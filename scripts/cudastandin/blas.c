@@ -1,11 +1,11 @@
-// libcublas.so.12: products that are written down and not computed.
+// libcublas.so.12: records products without computing them.
 #include "trace.h"
 
 #include <stddef.h>
 
 typedef void *handle_t;
 
-// Types and ways to compute, by the numbers of CUDA 12.
+// Types and compute types, by CUDA 12's numbers.
 static const char *type_name(int type) {
 	switch (type) {
 	case 0: return "F32";
@@ -26,7 +26,7 @@ static const char *compute_name(int compute) {
 	}
 }
 
-// All products are of A [m, k], B [k, n] and C [m, n], as many at once as count says.
+// All products have A [m, k], B [k, n] and C [m, n]; count is the batch size.
 static int product(const char *function, int m, int n, int k, int a, int b, int c, int compute, int count) {
 	standin_trace("gemm %s %d %d %d %s %s %s %s %d\n", function, m, n, k, type_name(a), type_name(b), type_name(c), compute_name(compute), count);
 	return 0;

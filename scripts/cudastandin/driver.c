@@ -1,5 +1,5 @@
-// libcuda.so.1: what ggml asks of the driver itself, which is virtual memory for its pools. There is none here, and the
-// pools then allocate by the runtime.
+// libcuda.so.1: the functions of the driver that ggml calls directly, for the virtual memory of its pools.
+// There is none here, so the pools allocate through the runtime.
 #include <stddef.h>
 
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_NOT_SUPPORTED = 801 };

@@ -1,7 +1,7 @@
-// libcudart.so.12: one device of compute capability 9.0. Its memory is the system's, taken as it is written to; what is
-// larger than COPIED is not copied, since nothing computes with it: models of any size fit. GOGGML_CUDA_MEMORY is how many
-// bytes the device has, 80 GB where it is not set; more of them are refused. While there is a file that GOGGML_CUDA_LOST
-// names, the device is lost: all that it does fails.
+// libcudart.so.12: one device of compute capability 9.0. Its memory is system memory, committed as it is
+// written. Copies larger than COPIED are skipped, because nothing computes with the data: models of any size
+// fit. GOGGML_CUDA_MEMORY sets the device's memory in bytes (default 80 GB); allocations beyond it fail. While
+// the file that GOGGML_CUDA_LOST names exists, the device is lost: every call fails.
 #include "trace.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ __attribute__((constructor)) static void standin_open(void) {
 	lost = getenv("GOGGML_CUDA_LOST");
 	trace = file != NULL ? fopen(file, "a") : NULL;
 	if (trace != NULL) {
-		setlinebuf(trace); // the program reads it as it goes on
+		setlinebuf(trace); // readers follow the file while it grows
 	}
 	if (memory != NULL) {
 		total = strtoull(memory, NULL, 10);
@@ -48,7 +48,7 @@ void standin_trace(const char *format, ...) {
 	va_end(args);
 }
 
-// Kernels, by the address of the function of the host that stands for each.
+// Kernels, by the address of their host function.
 
 typedef struct { const void *function; const char *name; } kernel;
 
@@ -132,7 +132,7 @@ int cudaLaunchKernelExC(const launch_config *config, const void *function, void 
 	return launch(function, config->grid, config->block);
 }
 
-// The properties of a device as CUDA 12 lays them out.
+// The properties of a device, in CUDA 12's layout.
 typedef struct {
 	char name[256], uuid[16], luid[8];
 	unsigned luid_mask;
@@ -232,7 +232,7 @@ const char *cudaGetErrorString(int error) {
 	}
 }
 
-// Memory. A page before each piece has its size.
+// Memory. A page before each allocation stores its size.
 
 static int get(void **p, size_t size) {
 	char *start = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -257,7 +257,7 @@ static int put(void *p) {
 	return SUCCESS;
 }
 
-// count adds to what the device has given; false where it has not as much.
+// count adds to the allocated bytes; it returns false if the device has too little memory.
 static bool count(size_t size) {
 	pthread_mutex_lock(&lock);
 	bool fits = size <= total - used;
@@ -359,7 +359,7 @@ int cudaMemsetAsync(void *p, int value, size_t size, void *stream) {
 	return cudaMemset(p, value, size);
 }
 
-// Streams and events: all is done as soon as it is asked for.
+// Streams and events: everything completes immediately.
 
 static char any;
 

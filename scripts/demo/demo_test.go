@@ -21,7 +21,7 @@ func readFile(t *testing.T, path string) []pair {
 	return pairs
 }
 
-// What is asked was not trained, and what is expected was.
+// The questions were not trained; the expected answers were.
 func TestHeldOutQuestions(t *testing.T) {
 	questions, answers := map[string]bool{}, map[string]bool{}
 	for _, p := range readFile(t, "train.jsonl") {
@@ -63,7 +63,7 @@ func TestEvenly(t *testing.T) {
 	require.Empty(t, evenly(0, 2))
 }
 
-// Where the model cannot be fetched, the demonstration says why and takes the generated one.
+// If the model cannot be fetched, the demonstration says why and uses the generated one.
 func TestWithoutModel(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "scripts")
 	require.NoError(t, os.Mkdir(folder, 0o700))

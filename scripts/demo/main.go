@@ -3,8 +3,8 @@
 //
 //	demo -finetune PROGRAM -model FILE -adapter FILE -data FILE [-show N] [-demand SHARE]
 //
-// Some questions, evenly chosen, are shown with the answers before and after. It fails if the share
-// of answers that equal the data word for word is too low.
+// It shows some evenly spaced questions with the answers before and after. It fails if too few answers equal
+// the data word for word.
 package main
 
 import (
@@ -67,7 +67,7 @@ func (d *demonstration) run(out io.Writer, path string, show int, demand float64
 	return judge(out, pairs, after, demand)
 }
 
-// evenly chooses n of the numbers below count.
+// evenly returns n evenly spaced numbers below count.
 func evenly(n, count int) []int {
 	n = min(n, count)
 	var chosen []int
@@ -92,7 +92,7 @@ func judge(out io.Writer, pairs []pair, answers []string, demand float64) error 
 	return nil
 }
 
-// A pair is a question and the answer that is expected.
+// A pair is a question and the expected answer.
 type pair struct{ question, answer string }
 
 func readPairs(r io.Reader) ([]pair, error) {
@@ -122,10 +122,11 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// longest is the most tokens of an answer: more than any of the data, less than a model without an adapter rambles.
+// longest limits the tokens of an answer: no answer in the data is longer, and a model without an adapter would
+// ramble on.
 const longest = 48
 
-// answers asks each question in a conversation of its own.
+// answers asks each question in a separate conversation.
 func (d *demonstration) answers(pairs []pair, flags ...string) ([]string, error) {
 	var questions, replies bytes.Buffer
 	encoder := json.NewEncoder(&questions)

@@ -1,3 +1,3 @@
-// Package docscheck has no code but tests: links, messages, proofs and figures of the documentation are compared with
-// what they speak of.
+// Package docscheck has only tests: they compare links, messages, named tests and figures of the documentation
+// with their sources.
 package docscheck

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/deploy.md lists the libraries that a program is linked with.
+// docs/deploy.md lists the libraries to which a program is linked.
 func TestLinkedLibraries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program")

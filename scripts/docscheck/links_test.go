@@ -15,7 +15,7 @@ import (
 
 const root = "../.."
 
-// pages are the Markdown files of the tree.
+// pages returns the Markdown files of the tree.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -23,7 +23,7 @@ func pages(t *testing.T) []string {
 		switch name, _ := filepath.Rel(root, path); {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "build" || name == ".git" || name == filepath.Join("ggml", "lib")): // .git of a worktree is a file
+		case d.IsDir() && (name == "build" || name == ".git" || name == filepath.Join("ggml", "lib")): // in a worktree .git is a file
 			return filepath.SkipDir
 		case strings.HasSuffix(name, ".md"):
 			found = append(found, path)
@@ -47,7 +47,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// anchors are the names by which GitHub finds the headings of a page.
+// anchors returns GitHub's anchors of the headings of a page.
 func anchors(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
@@ -65,7 +65,7 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// brokenLinks are the relative links of a page that lead nowhere.
+// brokenLinks returns the relative links of a page without a target.
 func brokenLinks(t *testing.T, page, text string) []string {
 	t.Helper()
 	var broken []string
@@ -97,7 +97,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// No picture and no page of the documentation is left that nothing leads to.
+// Every picture and every page of the documentation is linked.
 func TestPagesAreLinked(t *testing.T) {
 	linked := map[string]bool{}
 	for _, page := range pages(t) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sources is the code whose messages users see, with Go's strings put together.
+// sources returns the code whose messages users see, with concatenated string literals joined.
 func sources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -31,7 +31,7 @@ func sources(t *testing.T) string {
 	return regexp.MustCompile(`" *\+\s*"`).ReplaceAllString(all.String(), "")
 }
 
-// The code has all messages of docs/troubleshooting.md, the spans of code in the first column of its tables.
+// All messages in docs/troubleshooting.md, the code spans in the first column of its tables, are in the code.
 func TestMessages(t *testing.T) {
 	code, messages := sources(t), 0
 	for line := range strings.Lines(read(t, filepath.Join(root, "docs", "troubleshooting.md"))) {

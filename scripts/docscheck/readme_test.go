@@ -11,17 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxWords is how long the front page may be.
+// maxWords limits the front page.
 const maxWords = 700
 
-// prose is the text of a page: no code blocks, the words of links without their addresses.
+// prose returns the text of a page without code blocks and addresses of links.
 func prose(text string) string {
 	text = codeBlock.ReplaceAllString(text, "")
 	return link.ReplaceAllString(text, "]")
 }
 
-// words are separated by spaces and the bars of tables, and have a letter or a digit; words in tables, headings
-// and descriptions of pictures count like others.
+// words are separated by spaces and table bars, and contain a letter or a digit. Words in tables, headings and
+// descriptions of pictures count.
 func words(text string) []string {
 	return slices.DeleteFunc(strings.FieldsFunc(prose(text), func(r rune) bool { return strings.ContainsRune(" \t\n|", r) }),
 		func(word string) bool { return !regexp.MustCompile(`[\pL\pN]`).MatchString(word) })
@@ -35,7 +35,8 @@ func TestREADMELength(t *testing.T) {
 	require.Greater(t, length, maxWords/3)
 }
 
-// The front page names what tries all, and what tests all; what it says is not there has no page.
+// The front page names the commands that try and test everything; features that it says are missing have no
+// page.
 func TestREADMEIsTrue(t *testing.T) {
 	readme := read(t, filepath.Join(root, "README.md"))
 	for _, target := range []string{"finetune", "test", "fuzz"} {
@@ -47,7 +48,7 @@ func TestREADMEIsTrue(t *testing.T) {
 	assert.NotContains(t, limits, "machines", "docs/machines.md is how several train")
 }
 
-// figure is a measurement: a number with its unit, or a cell of a table of them.
+// figure matches a measurement: a number with its unit, or a table cell of one.
 var figure = regexp.MustCompile(`\d[\d.,]* ?(?:×|times|GB|MB|min|minutes|tokens/s|%)(?:[^\pL]|$)`)
 
 func figures(text string) []string {
@@ -58,8 +59,8 @@ func figures(text string) []string {
 	return found
 }
 
-// Each figure of the front page is one of docs/benchmarks/summary.md, which scripts/pages computes from the tables of
-// measurements.
+// Every figure on the front page is in docs/benchmarks/summary.md, which scripts/pages computes from the tables
+// of measurements.
 func TestREADMEFigures(t *testing.T) {
 	require.Equal(t, []string{"2.0 times", "6 GB", "43 min"}, figures("Trains 2.0 times, in 6 GB.\n| x | 43 min |\n12 timesheets, Go 1.24, 0.27.0 or newer"))
 	summary, count := read(t, filepath.Join(root, "docs", "benchmarks", "summary.md")), 0

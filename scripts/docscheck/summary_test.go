@@ -12,7 +12,7 @@ import (
 	generated "github.com/goggml/ggml/internal/test/pages"
 )
 
-// A table has the cells of its rows by the names of columns.
+// A table has rows of cells by column name.
 type table []map[string]string
 
 // tables reads all tables of a page under docs/benchmarks.
@@ -43,7 +43,7 @@ func tables(t *testing.T, page string) table {
 	return rows
 }
 
-// number is the value of a column in the only row that has these cells.
+// number returns the value of a column in the only row that has these cells.
 func (rows table) number(t *testing.T, column string, cells map[string]string) float64 {
 	t.Helper()
 	var found []string
@@ -62,7 +62,7 @@ func (rows table) number(t *testing.T, column string, cells map[string]string) f
 	return value
 }
 
-// conversations is how many tokens the table of minutes is about.
+// conversations is the number of tokens for the table of minutes.
 const conversations = 2000 * 250
 
 // summary computes the figures of the front page from the tables of measurements.

@@ -16,7 +16,7 @@ var (
 	namedTest = regexp.MustCompile("`(?:[a-z/-]+ )?(Test[A-Z]\\w+|[a-z-]+\\.txtar)`")
 )
 
-// What pages name as a proof, tests and scripts of commands, is there.
+// Tests and scripts that pages name as proofs exist.
 func TestProofs(t *testing.T) {
 	proofs := map[string]bool{}
 	for _, folder := range []string{"llm", "kernels", "internal", "examples", "scripts"} {

@@ -1,5 +1,5 @@
-// Command equal is the part of scripts/equal-against that only this tree has: it makes the models that both trees
-// compute, and compares what came out. What they compute is in folder run.
+// Command equal is the part of scripts/equal-against that only this tree has: it writes the models that both
+// trees compute, and compares the results. Folder run has the program that computes them.
 package main
 
 import (
@@ -47,7 +47,7 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// makeModels writes a small random model of each architecture, or of some, in each type.
+// makeModels writes a small random model of each named architecture, or of all, in each type.
 func makeModels(folder string, names []string) {
 	if len(names) == 0 {
 		names = llmtest.Architectures()
@@ -68,7 +68,7 @@ func makeModels(folder string, names []string) {
 	}
 }
 
-// trains reports whether a model can be trained and decoded, which models of text diffusion cannot.
+// trains reports whether a model can be trained and decoded; text diffusion models cannot.
 func trains(path string) bool {
 	m, err := model.Load(path, model.LoadOptions{})
 	if err != nil {
@@ -78,7 +78,7 @@ func trains(path string) bool {
 	return m.Architecture().IsCausal()
 }
 
-// A program stands for the test in which the makers of models believe to be.
+// A program stands in for a test, which functions that write models expect.
 type program struct {
 	testing.TB
 	folder string
@@ -94,8 +94,8 @@ func (program) FailNow() { os.Exit(2) }
 
 func (p program) TempDir() string { return p.folder }
 
-// compare compares the files of two folders, reports by how much each differs, and returns whether none does. Numbers that
-// differ by no more than near of the largest are counted apart.
+// compare compares the files of two folders, reports how much each differs, and returns whether all are equal.
+// Numbers that differ by at most near of the largest are counted separately.
 func compare(theirs, ours string, near float64) bool {
 	a, b := list(theirs), list(ours)
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
@@ -150,7 +150,8 @@ func read(folder, name string) []byte {
 	return data
 }
 
-// difference says how two results differ, and of numbers by how much of the largest; "" where they do not.
+// difference describes how two results differ; for numbers, relative to the largest. It returns "" if they are
+// equal.
 func difference(name string, theirs, ours []byte) (what string, by float64) {
 	by = math.Inf(1)
 	switch {

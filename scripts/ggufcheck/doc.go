@@ -1,5 +1,4 @@
-// Package ggufcheck compares what the binding and package lora write and read
-// with a reader of GGUF files that shares no code with ggml. It is in this
-// module because that reader has many dependencies, which are no business of
-// those who import the binding.
+// Package ggufcheck compares files of the binding and of package lora with a GGUF reader that shares no code
+// with ggml. It is in this module because the reader has many dependencies, which importers of the binding do
+// not need.
 package ggufcheck

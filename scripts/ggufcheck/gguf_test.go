@@ -22,8 +22,8 @@ type keyValue struct {
 	value any
 }
 
-// keys have every type of value, as a scalar, a slice and an empty slice. The
-// reader takes no empty strings, and trims spaces.
+// keys have every type of value, as a scalar, a slice and an empty slice. The reader does not support empty
+// strings, and trims spaces.
 var keys = []keyValue{
 	{"general.architecture", "llama"},
 	{"u8", uint8(math.MaxUint8)}, {"i8", int8(math.MinInt8)},
@@ -41,7 +41,7 @@ var keys = []keyValue{
 	{"no numbers", []int32{}}, {"no bools", []bool{}},
 }
 
-// newGGUF makes a file of all keys and tensors.
+// newGGUF returns a file with all keys and tensors.
 func newGGUF(t *testing.T) *ggml.GGUF {
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestFile(t *testing.T) {
 // The reader finds the parts of a split model, and the tensors in them.
 func TestSplit(t *testing.T) {
 	g := newGGUF(t)
-	require.NoError(t, g.Remove("strings")) // it takes none here
+	require.NoError(t, g.Remove("strings")) // the reader does not support it here
 	paths, err := g.WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
 	require.NoError(t, err)
 	require.Len(t, paths, 3)

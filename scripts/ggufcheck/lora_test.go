@@ -32,8 +32,8 @@ func floats(t *testing.T, x *ggml.Tensor) []float32 {
 	return values
 }
 
-// An adapter that another program wrote, in the form that stock llama.cpp
-// accepts, is loaded as the reader reads it.
+// An adapter that another program wrote, in the form that stock llama.cpp accepts, is loaded as the reader
+// reads it.
 func TestLoadedAdapter(t *testing.T) {
 	path := filepath.Join("..", "..", "llm", "lora", "testdata", "tiny-spm-lora-f32.gguf")
 	a, err := lora.Load(path, newModel(t, arch.Config{Vocab: 571, Context: 512, Embd: 128, FF: 352, Layers: 3}))
@@ -63,7 +63,7 @@ func TestLoadedAdapter(t *testing.T) {
 	}
 }
 
-// The reader sees what llama.cpp demands of an adapter.
+// The reader finds what llama.cpp requires of an adapter.
 func TestSavedAdapter(t *testing.T) {
 	m := newModel(t, arch.Config{Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2})
 	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2}})

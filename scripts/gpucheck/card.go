@@ -11,7 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/operands"
 )
 
-// measureCard measures products of a size in each type, and a copy. That in BF16 is the ceiling of the other parts.
+// measureCard measures square products in each type, and a copy. The product in BF16 is the ceiling of the
+// other parts.
 func measureCard(ctx context.Context, o *options, emit func(row ...string)) error {
 	d, err := o.gpu()
 	if err != nil {
@@ -28,7 +29,7 @@ func measureCard(ctx context.Context, o *options, emit func(row ...string)) erro
 		seconds, err := timeOf(ctx, b, func(c *ggml.Context) []*ggml.Tensor {
 			other := t
 			if t == ggml.F16 {
-				other = ggml.F32 // as sums of 16 bits would be taken otherwise
+				other = ggml.F32 // sums of 16-bit products would be computed differently
 			}
 			return []*ggml.Tensor{c.NewTensor(t, n, n), c.NewTensor(other, n, n)}
 		}, func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor { return c.MulMat(x[0], x[1]) })
@@ -53,10 +54,10 @@ func measureCard(ctx context.Context, o *options, emit func(row ...string)) erro
 	return nil
 }
 
-// repeats is how often an op is in the graph that is timed.
+// repeats is the number of copies of an op in the timed graph.
 const repeats = 8
 
-// timeOf is the time of an op on random operands, the median of some computations.
+// timeOf returns the median time of an op on random operands.
 func timeOf(ctx context.Context, b *ggml.Backend, leavesOf func(c *ggml.Context) []*ggml.Tensor, op func(c *ggml.Context, x []*ggml.Tensor) *ggml.Tensor) (seconds float64, err error) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

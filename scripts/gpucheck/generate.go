@@ -44,7 +44,7 @@ func (o *options) measureGeneration(ctx context.Context, size, base string, emit
 	return stockErr
 }
 
-// ours are tokens/s of a session.
+// ours returns tokens/s of a session.
 func ours(ctx context.Context, d *ggml.Device, path string) (prefill, decode float64, err error) {
 	e, err := device.New(device.Options{Layout: layout.On(d)})
 	if err != nil {
@@ -80,7 +80,7 @@ func ours(ctx context.Context, d *ggml.Device, path string) (prefill, decode flo
 			return 0, 0, err
 		}
 		prefills = append(prefills, promptTokens/time.Since(began).Seconds())
-		if _, err := q.Rewind(0); err != nil { // llama-bench decodes after nothing, too
+		if _, err := q.Rewind(0); err != nil { // llama-bench also decodes from an empty context
 			return 0, 0, err
 		}
 		began = time.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// programKey makes the test binary the program: parts are processes of their own.
+// programKey makes the test binary the program: parts run in separate processes.
 const programKey = "GOGGML_GPUCHECK"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	optest.Main(m)
 }
 
-// check runs the program on small models, and gives the page.
+// check runs the program on small models, and returns the page.
 func check(t *testing.T, args ...string) string {
 	t.Helper()
 	t.Setenv(programKey, "1")
@@ -36,7 +36,7 @@ func check(t *testing.T, args ...string) string {
 	return string(text)
 }
 
-// small are flags that take seconds.
+// small returns flags of a run that takes seconds.
 func small(t *testing.T) []string {
 	return []string{"-models", t.TempDir(), "-sizes", "tiny", "-bases", "F32,Q4_K", "-contexts", "32,64", "-tokens", "64", "-product", "256"}
 }
@@ -50,7 +50,7 @@ func requireNoGPU(t *testing.T) {
 	}
 }
 
-// A part that fails leaves the others alone, and the page has what each lacks.
+// A part that fails does not affect the others, and the page shows why each lacks results.
 func TestWithoutGPU(t *testing.T) {
 	requireNoGPU(t)
 	text := check(t, "-only", "card,train-tiny-F32,torch", "-short")
@@ -64,7 +64,7 @@ func TestWithoutGPU(t *testing.T) {
 	require.Contains(t, text, "\n- torch: left out of a short run\n")
 }
 
-// No part begins that may end after the limit, and one that takes longer than its own is stopped.
+// No part starts that could exceed the total limit, and a part that exceeds its own limit is stopped.
 func TestLimits(t *testing.T) {
 	text := check(t, "-only", "losses", "-limit", "1m")
 	require.Contains(t, text, "\n- losses: left out: it may take 1m30s, and 0s are over of 1m0s\n")
@@ -88,7 +88,7 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, []int{512, 4096}, o.contexts)
 }
 
-// What is measured, on a device with memory of its own that every machine has: the CPU behind an RPC server.
+// Measurements on a device with its own memory that every machine has: the CPU behind an RPC server.
 func TestMeasure(t *testing.T) {
 	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestMeasure(t *testing.T) {
 	require.Regexp(t, `^tiny\|F32\|prefill\|\d+\|–\|\ntiny\|F32\|decode\|\d+\|–\|\n$`, generation)
 }
 
-// llama-bench takes GPUs by their names, and the processor as none of them.
+// llama-bench selects GPUs by name, and the CPU as "none".
 func TestLlamaBench(t *testing.T) {
 	folder := t.TempDir()
 	const program = "#!/bin/sh\ncase $* in *'-dev none'*) echo '[{\"n_prompt\": 512, \"avg_ts\": 3}, {\"n_prompt\": 0, \"avg_ts\": 2}]' ;; *) exit 1 ;; esac\n"
@@ -136,7 +136,7 @@ func TestLlamaBench(t *testing.T) {
 	require.Equal(t, []float64{3, 2}, []float64{prefill, decode})
 }
 
-// A part in its own process on Vulkan's software driver, which compiles for long: make vulkan.
+// A part in a separate process on Vulkan's software driver, which compiles slowly: make vulkan.
 func TestVulkan(t *testing.T) {
 	if devices, err := ggml.VulkanDevices(); err != nil || len(devices) == 0 {
 		t.Skip("there is no Vulkan device; make vulkan runs this test on the software driver")

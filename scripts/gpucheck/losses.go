@@ -16,9 +16,9 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// measureLosses trains the same on the CPU and on each GPU.
+// measureLosses trains alike on the CPU and on each GPU.
 func measureLosses(ctx context.Context, o *options, emit func(row ...string)) error {
-	os.Setenv("NVIDIA_TF32_OVERRIDE", "0") // before there is a backend
+	os.Setenv("NVIDIA_TF32_OVERRIDE", "0") // before a backend exists
 	devices, err := gpus()
 	if err != nil {
 		return err
@@ -48,9 +48,9 @@ func measureLosses(ctx context.Context, o *options, emit func(row ...string)) er
 	return nil
 }
 
-const lossTokens = 16 // of a row
+const lossTokens = 16 // per row
 
-// losses returns the losses of 50 steps on sequences in which each token decides the next.
+// losses returns the losses of 50 steps on sequences in which each token determines the next.
 func losses(ctx context.Context, d *ggml.Device, path string) ([]float64, error) {
 	e, err := device.New(device.Options{Layout: layout.On(d)})
 	if err != nil {

@@ -1,11 +1,11 @@
-// Gpucheck measures a machine with a GPU: how fast it trains and generates by this project, of what the card can do, and
-// beside other programs, and whether its ops are right. It makes one page of it.
+// Gpucheck measures a machine with a GPU: how fast this project trains and generates, relative to the card's
+// limits and to other programs, and whether its ops are correct. It writes one page.
 //
 //	gpucheck [-short] [-only PARTS] [-limit TIME] [-page FILE]
 //
-// scripts/gpu-check carries it to a machine that has a driver and nothing else. Each part is a process of its own with a
-// limit of time; what fails or takes too long leaves the others alone. The parts come in the order of what is learnt
-// from them, and the page is written after each.
+// scripts/gpu-check carries it to a machine that has only a driver. Each part is a separate process with a time
+// limit; if it fails or takes too long, the others still run. Parts run in order of importance, and the page is
+// written after each.
 package main
 
 import (
@@ -29,21 +29,21 @@ type options struct {
 	short    bool
 	only     string
 	limit    time.Duration // of all parts
-	patience int           // factor of the limit of each
-	device   string        // that trains and generates
+	patience int           // factor of each part's limit
+	device   string        // device that trains and generates
 	sizes    []string      // of models
 	bases    []string
 	contexts []int
 
-	lossBases []string // types of the matrices of the model whose losses are compared
-	tokens    int      // of a step, at least
-	product   int      // rows, columns and depth of the product that is the card's ceiling
+	lossBases []string // matrix types of the model whose losses are compared
+	tokens    int      // minimum tokens of a step
+	product   int      // rows, columns and depth of the product that measures the card's ceiling
 	programs  string
-	models    string // folder for them
+	models    string // folder of the models
 
-	// Of a part's own process.
+	// Options of a part's own process.
 	part            string
-	bf16, bandwidth float64 // what the card reaches, FLOP/s and bytes/s
+	bf16, bandwidth float64 // measured limits of the card, FLOP/s and bytes/s
 }
 
 func main() {
@@ -121,7 +121,7 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// gpu is the device that trains and generates.
+// gpu returns the device that trains and generates.
 func (o *options) gpu() (*ggml.Device, error) {
 	if o.device != "" {
 		return ggml.DeviceByName(o.device)
@@ -137,7 +137,7 @@ func (o *options) gpu() (*ggml.Device, error) {
 	return nil, errors.Join(errors.New("there is no GPU"), err)
 }
 
-// gpus are all devices but processors.
+// gpus returns all devices except processors.
 func gpus() ([]*ggml.Device, error) {
 	devices, err := ggml.Devices()
 	return slices.DeleteFunc(devices, func(d *ggml.Device) bool {

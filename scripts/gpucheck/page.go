@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A section is a table of the page, which parts add rows to.
+// A section is a table of the page, to which parts add rows.
 type section struct {
 	title, text string
 	columns     []string
@@ -95,7 +95,7 @@ func (p *page) String() string {
 	return b.String()
 }
 
-// escaped is text in a cell.
+// escaped escapes text for a cell.
 func escaped(text string) string { return strings.ReplaceAll(text, "|", "¦") }
 
 // write replaces the page.

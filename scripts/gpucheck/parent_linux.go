@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// A process that asks for its parent's death signal gets it when the thread that started it ends, so the main
+// A process with a parent-death signal receives it when the thread that started the process ends. So the main
 // goroutine, which starts all processes, keeps its thread.
 func init() { runtime.LockOSThread() }
 

@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// Only Linux has it; elsewhere the parts of a killed run go on to their limit.
+// dieWithParent needs Linux; elsewhere the parts of a killed run continue to their limit.
 func dieWithParent(*syscall.SysProcAttr) {}

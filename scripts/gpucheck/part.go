@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// A part measures something in a process of its own, and emits rows of the table of its section.
+// A part measures something in a separate process, and emits rows for the table of its section.
 type part struct {
 	name    string
 	section string // its title
 	limit   time.Duration
-	long    bool // left out of a short run
+	long    bool // omitted in a short run
 	measure func(ctx context.Context, o *options, emit func(row ...string)) error
 }
 
-// Flags that begin a row; the row tells later parts what the card reaches.
+// Flags that are also the first cells of a row: the row passes the card's limits to later parts.
 const (
 	bf16Flag      = "-bf16"
 	bandwidthFlag = "-bandwidth"
@@ -81,7 +81,7 @@ func (o *options) check(ctx context.Context, args []string) error {
 	return nil
 }
 
-// modelFolder is where models are made: a new folder where none is named, in memory if there is room for them.
+// modelFolder returns the folder of the models: if none is named a new one, in memory if they fit.
 func (o *options) modelFolder() (string, error) {
 	if o.models != "" {
 		return o.models, nil
@@ -107,7 +107,7 @@ func (o *options) wants(p part) bool {
 	return false
 }
 
-// measure is a part's own process: it prints rows as lines of JSON.
+// measure is the process of a part: it prints rows as lines of JSON.
 func (o *options) measure(ctx context.Context) error {
 	for _, p := range o.parts() {
 		if p.name == o.part {
@@ -118,7 +118,7 @@ func (o *options) measure(ctx context.Context) error {
 	return fmt.Errorf("there is no part %q", o.part)
 }
 
-// start runs a part in a process of its own.
+// start runs a part in a separate process.
 func (o *options) start(ctx context.Context, p part, args []string, row func([]string)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("stopped after %v", p.limit))
 	defer cancel()
@@ -153,7 +153,7 @@ func (o *options) start(ctx context.Context, p part, args []string, row func([]s
 	return nil
 }
 
-// self is this program with other arguments. One that a loader was started with is started with it again.
+// self returns this program with other arguments, started through the same loader, if any.
 func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -162,7 +162,7 @@ func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	command := append([]string{program}, args...)
 	if line, err := os.ReadFile("/proc/self/cmdline"); err == nil {
 		words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-		if before := len(words) - len(os.Args); before > 0 { // the loader, its flags
+		if before := len(words) - len(os.Args); before > 0 { // the loader and its flags
 			command = append(words[:before:before], command...)
 			command[before] = os.Args[0]
 		}
@@ -170,7 +170,7 @@ func self(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return child(ctx, command[0], command[1:]...), nil
 }
 
-// child is a command that ends with its context, and all that it has started with it.
+// child returns a command that ends with its context, together with all processes that it has started.
 func child(ctx context.Context, program string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, program, args...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

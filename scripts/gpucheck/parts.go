@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// shapes are the models by their sizes; tiny is for tests of this program.
+// shapes are the models by size; tiny is for tests of this program.
 var shapes = map[string]arch.Config{
 	"tiny": tiny(), "1.1B": benchmodel.Large(), "8B": benchmodel.Huge(),
 }
@@ -21,7 +21,7 @@ func tiny() arch.Config {
 	return c
 }
 
-// parts are in the order of what is learnt from them.
+// parts returns the parts in order of importance.
 func (o *options) parts() []part {
 	list := []part{{name: "card", section: cardSection, limit: time.Minute, measure: measureCard}}
 	add := func(p part) { list = append(list, p) }
@@ -81,7 +81,7 @@ func partNames() []string {
 	return names
 }
 
-// file makes a model of random weights, which later parts take too.
+// file writes a model of random weights, which later parts use again.
 func (o *options) file(size, base string) (string, error) {
 	t, err := ggml.ParseType(base)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// stock runs a program of llama.cpp that was carried along, by the loader that this one was started with.
+// stock runs a program of llama.cpp from the archive, through the loader with which this program was started.
 func (o *options) stock(ctx context.Context, name string, args ...string) ([]byte, error) {
 	program := filepath.Join(o.programs, name)
 	if _, err := os.Stat(program); o.programs == "" || err != nil {
@@ -37,11 +37,11 @@ func (o *options) stock(ctx context.Context, name string, args ...string) ([]byt
 	return out, err
 }
 
-// llamaBench are tokens/s of llama-bench.
+// llamaBench returns tokens/s of llama-bench.
 func (o *options) llamaBench(ctx context.Context, d *ggml.Device, path string) (prefill, decode float64, err error) {
 	name := d.Name()
 	if d.Type() == ggml.CPU {
-		name = "none" // of those that it takes
+		name = "none" // llama-bench's name for the CPU
 	}
 	out, err := o.stock(ctx, "llama-bench", "-m", path, "-p", fmt.Sprint(promptTokens), "-n", fmt.Sprint(newTokens), "-ngl", "999", "-fa", "1", "-dev", name, "-r", "3", "-o", "json")
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *options) llamaBench(ctx context.Context, d *ggml.Device, path string) (
 	return prefill, decode, nil
 }
 
-// trainingOps are the ops of training graphs, the quick ones first.
+// trainingOps are the ops of training graphs, quick ones first.
 var trainingOps = []string{
 	"OUT_PROD", "RMS_NORM_BACK", "SILU_BACK", "SOFT_MAX_BACK", "ROPE_BACK", "CROSS_ENTROPY_LOSS", "CROSS_ENTROPY_LOSS_BACK", "OPT_STEP_ADAMW",
 	"GET_ROWS", "SET_ROWS", "RMS_NORM", "SOFT_MAX", "ROPE", "SWIGLU", "CONT", "CPY", "ACC", "CONCAT", "REPEAT", "SUM_ROWS", "FLASH_ATTN_EXT", "MUL_MAT",

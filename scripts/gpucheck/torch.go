@@ -23,13 +23,13 @@ type torchStep struct {
 	Error           string
 }
 
-// measureTorch measures PyTorch, if it is installed, and PEFT likewise.
+// measureTorch measures PyTorch and PEFT, if they are installed.
 func measureTorch(ctx context.Context, o *options, emit func(row ...string)) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return errors.New("there is no python3")
 	}
-	// Libraries that were carried are for programs that were carried.
+	// The libraries in the archive are only for programs in the archive.
 	c := child(ctx, "env", "-u", "LD_LIBRARY_PATH", python, "-c", torchProgram, fmt.Sprint(o.product))
 	in, err := c.StdinPipe()
 	if err != nil {

@@ -64,7 +64,7 @@ def main():
     for line in sys.stdin:
         try:
             answer = step(json.loads(line))
-        except Exception as e:  # of this shape alone, such as too little memory
+        except Exception as e:  # of this shape only, such as too little memory
             answer = {"Error": f"{type(e).__name__}: {str(e).splitlines()[0][:200]}"}
         print(json.dumps(answer), flush=True)
 

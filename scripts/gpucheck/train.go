@@ -21,7 +21,7 @@ import (
 
 const rank = 8
 
-// measureTraining measures steps on rows of each length.
+// measureTraining measures steps with rows of each length.
 func (o *options) measureTraining(ctx context.Context, d *ggml.Device, size, base string, emit func(row ...string)) error {
 	path, err := o.file(size, base)
 	if err != nil {
@@ -62,15 +62,15 @@ func (o *options) measureTraining(ctx context.Context, d *ggml.Device, size, bas
 	return nil
 }
 
-// A measured is the measurement of steps.
+// A measured is a measurement of steps.
 type measured struct {
-	seconds float64 // of a step
-	free    int64   // bytes of the device, afterwards
+	seconds float64 // per step
+	free    int64   // free bytes of the device afterwards
 	loss    float64
 	work    []gpucost.Work
 }
 
-// steps takes some steps of random tokens.
+// steps runs some steps on random tokens.
 func (o *options) steps(ctx context.Context, e *device.Engine, m *model.Model, trained train.Trainables, length, rows int) (s measured, err error) {
 	tr, err := train.New(m, trained, randomRows(m.Config().Vocab, length, rows), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 20}, AdamW: train.DefaultAdamW(), Batch: rows, Accumulate: 1, Seed: 1,
@@ -99,7 +99,7 @@ func (o *options) steps(ctx context.Context, e *device.Engine, m *model.Model, t
 	return s, nil
 }
 
-// computeType is BF16 where the device multiplies it.
+// computeType returns BF16 if the device supports it in products.
 func (o *options) computeType(e *device.Engine) ggml.Type {
 	if e.CheckComputeType(ggml.BF16) != nil {
 		return ggml.F32
@@ -128,7 +128,7 @@ func randomRows(vocab, length, n int) *data.Dataset {
 	return data.New(length, samples)
 }
 
-// predict is how long a step would take within what has been measured of the card.
+// predict returns the time of a step at the measured limits of the card.
 func (o *options) predict(work []gpucost.Work) float64 {
 	card := gpucost.Card{BF16: o.bf16, TF32: o.bf16 / 2, Bandwidth: o.bandwidth, Launch: 3 * time.Microsecond, Gap: time.Microsecond}
 	return card.Predict(work, len(work)).Seconds()

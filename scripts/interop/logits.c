@@ -2,8 +2,8 @@
 //
 //   logits [-c N_CTX] [-a ADAPTER=SCALE]... MODEL TOKENS OUT
 //
-// TOKENS is a text file of token ids; they are decoded in one batch. OUT becomes raw float32 in the machine's byte
-// order, [n_tokens][n_vocab]. One thread, F32 KV cache, no flash attention, weights as they are in the file.
+// TOKENS is a text file of token ids, which are decoded in one batch. OUT gets raw float32 in native byte
+// order, [n_tokens][n_vocab]. One thread, F32 KV cache, no flash attention, weights as stored in the file.
 #include <llama.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void log_problems(enum ggml_log_level level, const char *text, void *unus
 	if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
 }
 
-// read_tokens returns the ids in a file; *count receives how many there are.
+// read_tokens returns the ids in a file; *count receives their number.
 static llama_token *read_tokens(const char *path, int *count) {
 	FILE *file = fopen(path, "r");
 	if (!file) fail("cannot open", path);
@@ -36,7 +36,7 @@ static llama_token *read_tokens(const char *path, int *count) {
 	return ids;
 }
 
-// open_context makes a context that decodes n tokens in one batch.
+// open_context creates a context that decodes n tokens in one batch.
 static struct llama_context *open_context(struct llama_model *model, int n_ctx, int n) {
 	struct llama_context_params params = llama_context_default_params();
 	params.n_ctx = n_ctx > n ? n_ctx : n;
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
 	llama_backend_init();
 	struct llama_model_params params = llama_model_default_params();
 	params.n_gpu_layers = 0;
-	params.use_extra_bufts = false; // repacked weights give other roundings on each kind of CPU
+	params.use_extra_bufts = false; // repacked weights round differently on each kind of CPU
 	struct llama_model *model = llama_model_load_from_file(model_path, params);
 	if (!model) fail("cannot load the model", model_path);
 

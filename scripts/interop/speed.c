@@ -1,11 +1,11 @@
-// Measures stock llama.cpp, sample by sample, so that a benchmark can take its own samples in between: on a machine
-// with other work to do only samples that are near in time can be compared. It computes what llama-bench does, and
-// besides that with adapters and with several sequences at once.
+// Measures stock llama.cpp sample by sample, so that a benchmark can take its own samples in between: on a busy
+// machine only samples that are close in time are comparable. It computes what llama-bench does, also with
+// adapters and with several sequences at once.
 //
 //   speed [-t THREADS] [-c N_CTX] [-s SEQUENCES] [-k KV_TYPE] [-u cpu] [-a ADAPTER=SCALE]... MODEL
 //
-// Each line of the standard input requests a sample, each line of the standard output gives the seconds it took, or
-// with -u cpu the processor seconds, which measure one thread better on a busy machine:
+// Each line of standard input requests a sample. Each line of standard output is the seconds that it took, or
+// with -u cpu the processor seconds, which are more accurate for one thread on a busy machine:
 //
 //   prompt N      N tokens into an empty context, with the logits of the last
 //   generate N S  N times the next token of each of S sequences, which begin with one token
@@ -59,7 +59,7 @@ static void prompt(struct llama_context *context, struct llama_batch *batch, int
 	}
 }
 
-// step decodes a token of each sequence.
+// step decodes one token of each sequence.
 static void step(struct llama_context *context, struct llama_batch *batch, int pos, int sequences) {
 	batch->n_tokens = sequences;
 	for (int i = 0; i < sequences; i++) {

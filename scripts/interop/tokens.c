@@ -1,10 +1,11 @@
-// Prints the token ids that stock llama.cpp gives texts, and the text that it makes of these, to compare ours with.
+// Prints the token ids that stock llama.cpp gives texts, and the text to which it decodes them, to compare ours
+// with.
 //
 //   tokens MODEL FILE
 //
-// FILE has the texts one after the other: the size in bytes, a newline, and the bytes. Of each, the output has a line
-// of ids and one of hexadecimal bytes. The model's own special tokens are added at the ends, and those written out in
-// a text are recognised and written again.
+// FILE has the texts one after the other: the size in bytes, a newline, and the bytes. For each, the output has
+// a line of ids and one of hexadecimal bytes. The model's own special tokens are added at the ends; special
+// tokens in a text are recognised and written.
 #include <llama.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Package machine describes the machine that something is measured on, without names of hosts and folders.
+// Package machine describes the machine of a measurement, without names of hosts and folders.
 package machine
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Processor is the name of the processor.
+// Processor returns the name of the processor.
 func Processor() string {
 	if name := Field("/proc/cpuinfo", "model name", ":"); name != "" {
 		return name
@@ -20,7 +20,7 @@ func Processor() string {
 	return runtime.GOARCH
 }
 
-// Memory is its size.
+// Memory returns the size of the memory.
 func Memory() string {
 	var kB, bytes float64
 	fmt.Sscan(Field("/proc/meminfo", "MemTotal", ":"), &kB)
@@ -33,7 +33,7 @@ func Memory() string {
 	return fmt.Sprintf("%.0f GB", bytes/1e9)
 }
 
-// System is the operating system.
+// System returns the operating system.
 func System() string {
 	if name := strings.Trim(Field("/etc/os-release", "PRETTY_NAME", "="), `"`); name != "" {
 		return name + ", " + runtime.GOARCH
@@ -41,8 +41,7 @@ func System() string {
 	return runtime.GOOS + ", " + runtime.GOARCH
 }
 
-// Field is the value of the first line of a file that has the name, "" when
-// there is none.
+// Field returns the value of the first line of a file with this name, or "".
 func Field(file, name, separator string) string {
 	data, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(data)) {

@@ -1,5 +1,5 @@
-// Package ollama reads the Modelfiles of this project by ollama's own parser, and renders by its templates: a module of its
-// own, because ollama's is large. The test of llm/ollama calls it.
+// Package ollama reads this project's Modelfiles with ollama's own parser, and renders with its templates. It
+// is a separate module because ollama's is large. The test of examples/internal/ollama calls it.
 package ollama
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ollama/ollama/template"
 )
 
-// A talk is a conversation with the prompt that the model was trained on.
+// A talk is a conversation with the prompt on which the model was trained.
 type talk struct {
 	Messages []api.Message
 	Want     string

@@ -1,11 +1,12 @@
-// A driver of Vulkan that is another one, Mesa's software driver, with less memory or lost when a test wants it so:
+// A Vulkan driver that forwards to another one, Mesa's software driver, but can have less memory or lose its
+// device for tests:
 //
 //   GOGGML_VULKAN_MEMORY=BYTES   the device has so much memory
 //   GOGGML_VULKAN_REFUSE=BYTES   it has less than it says, and refuses what goes beyond that
 //   GOGGML_VULKAN_LOST=FILE      it is lost as long as the file is there
 //
-// All are asked for at each call. DRIVER is the path of the other one. A call that asks whether a computation has ended
-// waits for a moment. Types follow Vulkan's ABI; only the members in use are named here.
+// They are read at each call. DRIVER is the path of the other driver. A call that asks whether a computation
+// has ended waits for a moment. Types follow Vulkan's ABI; only the members in use are named here.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 enum { NOT_READY = 1, TIMEOUT = 2, OUT_OF_DEVICE_MEMORY = -2, INITIALIZATION_FAILED = -3, DEVICE_LOST = -4 };
-enum { MEMORY_BUDGET_PROPERTIES = 1000237000 }; // a type of structure
+enum { MEMORY_BUDGET_PROPERTIES = 1000237000 }; // type of a structure
 
 typedef struct { uint32_t flags, heap; } memory_type;
 typedef struct { uint64_t size; uint32_t flags; } memory_heap;
@@ -28,8 +29,8 @@ typedef struct { structure head; uint64_t size; uint32_t type; } allocate_info;
 
 typedef void (*function)(void);
 
-// The driver that does the work: its functions by name, and the functions of its instance and device that are intercepted.
-// There is one of each.
+// The driver that does the work: its functions by name, and the intercepted functions of its instance and
+// device. There is one of each.
 static void *library;
 static function (*find)(void *instance, const char *name);
 static function (*find_physical)(void *instance, const char *name);
@@ -48,7 +49,7 @@ static bool is_lost(void) {
 	return file != NULL && access(file, F_OK) == 0;
 }
 
-// What is allocated, by its handle.
+// Allocations by handle.
 typedef struct allocation { uint64_t handle, size; struct allocation *next; } allocation;
 static allocation *allocations;
 static uint64_t allocated;
@@ -115,7 +116,7 @@ static void get_memory_properties2(void *device, memory_properties2 *p) {
 	}
 }
 
-// What a lost device answers, if it is; all take a handle first.
+// Functions that fail if the device is lost; all take a handle first.
 static int32_t submit(void *queue, uint32_t n, const void *submits, uint64_t fence) {
 	return is_lost() ? DEVICE_LOST : ((int32_t (*)(void *, uint32_t, const void *, uint64_t))real.submit)(queue, n, submits, fence);
 }
@@ -128,7 +129,7 @@ static int32_t wait_for_fences(void *device, uint32_t n, const uint64_t *fences,
 	return is_lost() ? DEVICE_LOST : ((int32_t (*)(void *, uint32_t, const uint64_t *, uint32_t, uint64_t))real.wait)(device, n, fences, all, timeout);
 }
 
-// ggml asks for it in a loop, which would take the processor from the thread that computes.
+// ggml polls it in a loop, which would take the processor from the computing thread.
 static int32_t fence_status(void *device, uint64_t fence) {
 	const uint64_t moment = 1000000; // ns
 	int32_t result = wait_for_fences(device, 1, &fence, 1, moment);
@@ -163,7 +164,7 @@ static const struct { const char *name; function *real, ours; } taken_over[] = {
 	{"vkGetDeviceProcAddr", (function *)&find_of_device, (function)device_function},
 };
 
-// replaced is a function of the driver, or the one that takes its place.
+// replaced returns the driver's function, or its replacement.
 static function replaced(const char *name, function found) {
 	for (size_t i = 0; found != NULL && i < sizeof taken_over / sizeof *taken_over; i++) {
 		if (strcmp(name, taken_over[i].name) == 0) {
@@ -187,7 +188,7 @@ static bool open_driver(void) {
 	return find != NULL;
 }
 
-// What Vulkan's loader asks a driver for.
+// The entry points that Vulkan's loader requires of a driver.
 int32_t vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version) {
 	if (find == NULL && !open_driver()) {
 		return INITIALIZATION_FAILED;

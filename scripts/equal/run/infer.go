@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// infer computes logits of prefill and decode, with the matrices as they are and repacked, with caches of each type, with
-// the adapter, with its 16-bit copy, and without; for one sequence and for several.
+// infer computes logits of prefill and decode, with matrices as stored and repacked, with caches of each type,
+// with the adapter, with its 16-bit copy, and without; for one sequence and for several.
 func (r *results) infer(m *model.Model, adapter *lora.Adapter) {
 	half := must(lora.Load(filepath.Join(r.out, "files/adapter-f16.gguf"), m))
 	defer half.Close()
@@ -35,7 +35,7 @@ func (r *results) infer(m *model.Model, adapter *lora.Adapter) {
 	}
 }
 
-// An inference is the settings of a sequence, or of several.
+// An inference has the settings of one or several sequences.
 type inference struct {
 	adapters model.Adapters
 	cache    ggml.Type
@@ -50,7 +50,7 @@ func (r *results) sequence(m *model.Model, name string, o inference) {
 	prompt := s.all(tokens(rng, 33, vocab(m)))
 	write(r, "infer/"+name+"/prefill", slices.Concat(prompt...))
 	var decoded []float32
-	for _, n := range []int{1, 1, 1, 5, 1, 1} { // drafts are several
+	for _, n := range []int{1, 1, 1, 5, 1, 1} { // 5 tokens at once, as for a draft
 		decoded = append(decoded, s.next(tokens(rng, n, vocab(m)))...)
 	}
 	s.rewind(20)
@@ -60,7 +60,7 @@ func (r *results) sequence(m *model.Model, name string, o inference) {
 	write(r, "infer/"+name+"/decode", decoded)
 }
 
-// batch begins three sequences, the second with the beginning of the first, and ends the first early.
+// batch starts three sequences, the second with a prefix of the first, and ends the first early.
 func (r *results) batch(m *model.Model, name string, o inference) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	b := newBatch(m, r.engine, 3, o)

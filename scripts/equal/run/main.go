@@ -1,5 +1,6 @@
-// Command run trains small adapters and computes logits, and writes all results to files, which scripts/equal-against
-// compares between commits. It is built at both: each API that they have is in a file of its own, by a build tag.
+// Command run trains small adapters and computes logits, and writes all results to files, which
+// scripts/equal-against compares between commits. Both commits build it: a build tag selects the file for each
+// one's API.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 			r.engine = newEngine(lowering)
 			r.kernels = lowering == device.Kernels
 			if r.half = 10; !r.kernels {
-				r.half = 2 // several times as slow
+				r.half = 2 // several times slower
 			}
 			r.all()
 			check(r.engine.Close())
@@ -46,7 +47,8 @@ func main() {
 	}
 }
 
-// compared says why a model is not: the other commit, which computes first, does not load it.
+// compared returns the reason for which a model is not compared: the other commit, which computes first, does
+// not load it.
 func compared(path, theirs string, isFirst bool) error {
 	if !isFirst {
 		_, err := os.Stat(theirs)
@@ -59,12 +61,12 @@ func compared(path, theirs string, isFirst bool) error {
 	return m.Close()
 }
 
-// results are the results of a model by a lowering.
+// results are the results of a model with a lowering.
 type results struct {
 	path, out, resume string
 	engine            *device.Engine
 	kernels           bool
-	half              int // steps of a run to its checkpoint, and from there
+	half              int // steps before a run's checkpoint, and after it
 }
 
 func (r *results) all() {
@@ -77,7 +79,7 @@ func (r *results) all() {
 	r.weights()
 }
 
-// file is the path of a result.
+// file returns the path of a result.
 func (r *results) file(name string) string {
 	path := filepath.Join(r.out, name)
 	check(os.MkdirAll(filepath.Dir(path), 0o755))
@@ -97,9 +99,9 @@ func (r *results) tell(name, format string, args ...any) {
 	check(os.WriteFile(r.file(name+".txt"), fmt.Appendf(nil, format+"\n", args...), 0o644))
 }
 
-const length = 24 // predicted tokens of a row: more than short contexts are, and windows
+const length = 24 // predicted tokens per row: longer than short contexts and windows
 
-// samples are random ones of several lengths, with some tokens left out of the loss.
+// samples returns random samples of several lengths; some tokens are excluded from the loss.
 func samples(seed uint64, n, vocab int) []data.Sample {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	list := make([]data.Sample, n)
@@ -115,7 +117,7 @@ func samples(seed uint64, n, vocab int) []data.Sample {
 	return list
 }
 
-// vocab asks a tensor: where a model keeps its hyper-parameters is not the same in all commits.
+// vocab reads the size from a tensor, because the API of hyper-parameters differs between commits.
 func vocab(m *model.Model) int { return int(m.Weight("token_embd.weight").Shape()[1]) }
 
 func tokens(rng *rand.Rand, n, vocab int) []int32 {
@@ -127,7 +129,7 @@ func tokens(rng *rand.Rand, n, vocab int) []int32 {
 }
 
 type loading struct {
-	repack   int // for so many sequences; 0 leaves the matrices as they are
+	repack   int // for this many sequences; 0 keeps the matrices as stored
 	writable bool
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// train trains adapters, in packed rows with all noise and recomputed layers, and without any of it, and returns the first.
+// train trains adapters, first in packed rows with all noise and recomputed layers, then without any of it, and
+// returns the first.
 func (r *results) train(m *model.Model) *lora.Adapter {
 	list := samples(1, 60, vocab(m))
 	rows := data.New(length, list)
@@ -21,7 +22,7 @@ func (r *results) train(m *model.Model) *lora.Adapter {
 		Batch: 2, Accumulate: 2, Dropout: 0.1, NEFTune: 5, Checkpointing: train.CheckpointingOn,
 		LoRAPlus: 4, AdamW: train.DefaultAdamW(),
 	}
-	unclipped := train.DefaultAdamW() // the factor that clips is a rounding more, which lowerings may change
+	unclipped := train.DefaultAdamW() // the clipping factor is another rounding, which lowerings may change
 	unclipped.Clip = 0
 	plain := train.Options{
 		Batch: 4, Accumulate: 1, GroupByLength: true, Checkpointing: train.CheckpointingOff, ComputeType: ggml.BF16,
@@ -59,7 +60,7 @@ func (r *results) trainAdapter(m *model.Model, name string, d *data.Dataset, o t
 	return adapter
 }
 
-// resumed goes on from the checkpoint, which may be one that the other commit wrote.
+// resumed continues from the checkpoint, which the other commit may have written.
 func (r *results) resumed(m *model.Model, name string, d *data.Dataset, o train.Options) {
 	adapter := newAdapter(m)
 	defer adapter.Close()
@@ -71,7 +72,7 @@ func (r *results) resumed(m *model.Model, name string, d *data.Dataset, o train.
 	write(r, name+"/resumed/adapter", values(adapter))
 }
 
-// size is bytes of memory: a number, or the sum of several devices'.
+// size returns bytes of memory: a number, or the sum over devices.
 func size(x any) int64 {
 	if sizes, ok := x.(interface{ Total() int64 }); ok {
 		return sizes.Total()
@@ -130,14 +131,14 @@ func values(a *lora.Adapter) (list []float32) {
 	return list
 }
 
-// files writes the adapter in each way.
+// files writes the adapter in each format.
 func (r *results) files(m *model.Model, a *lora.Adapter) {
 	check(a.Save(r.file("files/adapter-f16.gguf"), lora.SaveOptions{Type: ggml.F16}))
 	if !r.kernels {
 		return
 	}
 	peft := filepath.Dir(r.file("files/peft/adapter_config.json"))
-	if err := a.SavePEFT(peft, lora.PEFTOptions{}); err != nil { // of matrices that PEFT cannot have
+	if err := a.SavePEFT(peft, lora.PEFTOptions{}); err != nil { // PEFT does not support some matrices
 		r.tell("files/peft-refused", "%s", strings.ReplaceAll(err.Error(), peft, ""))
 	}
 	q4 := ggml.Q4_K

@@ -1,5 +1,5 @@
-// libcublas.so.12 for a machine that has cuBLAS 13 alone: the functions that ggml calls, each a jump to the one of the same
-// name, whose parameters are the same.
+// libcublas.so.12 for a machine with only cuBLAS 13: each function that ggml calls jumps to the function of the
+// same name, which has the same parameters.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

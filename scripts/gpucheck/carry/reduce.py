@@ -19,7 +19,7 @@ from pathlib import Path
 
 CONTAINER = 0xBA55ED50
 PTX, ELF = 1, 2
-LZ4 = 0x2000  # of an entry's flags
+LZ4 = 0x2000  # flag of an entry
 
 
 def section(data, wanted):
@@ -53,7 +53,7 @@ class Entry:
     def content(self):
         start = self.at + self.header
         if self.flags & LZ4:
-            import lz4.block  # which only those need who compile
+            import lz4.block  # only --compile needs it
 
             return lz4.block.decompress(self.data[start:start + self.packed], uncompressed_size=self.unpacked)
         return self.data[start:start + self.stored]
