@@ -1,12 +1,42 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/tokenizer"
 )
+
+// The scores are the library's, a line for each text.
+func TestRerank(t *testing.T) {
+	path := llmtest.TextEncoderFile(t, "bert-reranker", tokenizer.ModelBERT)
+	var p program
+	_, err := cli.New("generate", &p).Parse([]string{"--model", path, "--rerank", "a cab", "--prompt", "bag of bees", "--prompt", "z"})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, p.run(context.Background(), strings.NewReader(""), &out, io.Discard))
+	want, err := llm.Rerank(context.Background(), path, llm.Options{}, "a cab", "bag of bees", "z")
+	require.NoError(t, err)
+	lines := json.NewDecoder(&out)
+	for i, text := range []string{"bag of bees", "z"} {
+		var got scored
+		require.NoError(t, lines.Decode(&got))
+		require.Equal(t, text, got.Text)
+		require.InDelta(t, want[i], got.Score, 1e-6)
+	}
+	require.False(t, lines.More())
+}
 
 // vectors checks embeddings: that files are equal, that all vectors in a file are equal, or that they have
 // length 1.

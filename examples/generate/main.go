@@ -1,5 +1,5 @@
 // Generate continues a text with a language model from a GGUF file, optionally with LoRA adapters, chats with
-// it, or embeds texts.
+// it, or embeds or scores texts.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 type program struct {
 	inference.SessionFlags
 
-	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation; with --embed each line is a text." group:"Text"`
-	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue; with --embed, with a text in each line." group:"Text"`
+	Prompt    []string `name:"prompt" basic:"" short:"p" sep:"none" xor:"prompt" placeholder:"TEXT" help:"Text to continue; - reads it from standard input. Several are continued at once; with --chat they are questions, turns of one conversation; with --embed or --rerank each line is a text." group:"Text"`
+	File      string   `name:"file" basic:"" short:"f" xor:"prompt" placeholder:"FILE" help:"File with the text to continue; with --embed or --rerank, with a text in each line." group:"Text"`
 	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
 	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
@@ -35,6 +35,8 @@ type program struct {
 	Pooling   string `name:"pooling" enum:"model,mean,last,cls" default:"model" help:"Hidden states that make the vector: mean of all tokens, last, or cls, the first; model follows the model's file, or else takes the mean." group:"Embeddings"`
 	Normalize bool   `name:"normalize" help:"Make each vector one of length 1, so that dot products are cosines." group:"Embeddings"`
 
+	Rerank *string `name:"rerank" placeholder:"QUERY" help:"Write how well each text answers the query, by a reranker, as a line {\"text\", \"score\"} of JSON; larger is better." group:"Embeddings"`
+
 	chatting.Flags
 	inference.Sampling
 }
@@ -42,7 +44,7 @@ type program struct {
 func main() {
 	var p program
 	cli.Parse("generate", &p, kong.Description(
-		"Continue a text with a language model, chat with it, or embed texts.\n\n"+
+		"Continue a text with a language model, chat with it, or embed or score texts.\n\n"+
 			"Example: generate --model base.gguf --lora adapter.gguf=0.8 --prompt 'Once upon a time' --temp 0.7\n\n"+
 			"With --chat: "+chatting.Help))
 	cli.Main("generate", func(ctx context.Context, out io.Writer) error { return p.run(ctx, os.Stdin, out, os.Stderr) })
@@ -56,7 +58,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 	if err := p.checkMode(); err != nil {
 		return err
 	}
-	if p.Embed {
+	if p.Embed || p.Rerank != nil {
 		return p.embed(ctx, prompts, out, log)
 	}
 	if p.Chat {
@@ -87,6 +89,10 @@ func (p *program) checkMode() error {
 		return fmt.Errorf("%s is for --chat alone; add that, or leave it out", flag)
 	case p.Chat && p.Embed:
 		return errors.New("--embed gives vectors, and --chat answers; leave one of them out")
+	case p.Chat && p.Rerank != nil:
+		return errors.New("--rerank gives scores, and --chat answers; leave one of them out")
+	case p.Embed && p.Rerank != nil:
+		return errors.New("--embed gives vectors, and --rerank scores; leave one of them out")
 	case p.Chat && p.Samples > 1:
 		return errors.New("--samples: a chat has one reply; leave it or --chat out")
 	case p.Chat && p.IgnoreEOS:

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/infer"
@@ -75,54 +74,17 @@ func TestInteropEncoders(t *testing.T) {
 	}
 }
 
-// withVocabulary writes a tiny model's file with a vocabulary of its 40 tokens: letters, alone and at the beginnings of words.
-func withVocabulary(t *testing.T, name, kind string) string {
-	t.Helper()
-	c, err := tokenizer.DefaultConfig(kind, "")
-	require.NoError(t, err)
-	c.Tokens = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁"}
-	c.Types = []tokenizer.TokenType{tokenizer.Control, tokenizer.Unknown, tokenizer.Control, tokenizer.Control, tokenizer.Normal}
-	for letter := 'a'; len(c.Tokens) < 40; letter++ {
-		c.Tokens = append(c.Tokens, string(letter))
-		if len(c.Tokens) < 40 {
-			c.Tokens = append(c.Tokens, "▁"+string(letter))
-		}
-	}
-	for len(c.Types) < len(c.Tokens) {
-		c.Types = append(c.Types, tokenizer.Normal)
-	}
-	c.Padding, c.Unknown, c.BOS, c.Separator, c.AddBOS = 0, 1, 2, 3, true
-	if kind == tokenizer.ModelT5 {
-		c.EOS, c.AddSeparator, c.MergeSpaces, c.AddSpacePrefix = 3, true, true, true
-		c.Scores = make([]float32, len(c.Tokens))
-		for i := range c.Scores {
-			c.Scores[i] = -float32(i % 7)
-		}
-	}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	g, err := ggml.OpenGGUF(llmtest.EncoderFile(t, name, 1))
-	require.NoError(t, err)
-	defer g.Close()
-	for _, kv := range tok.KeyValues() {
-		require.NoError(t, g.Set(kv.Key, kv.Value))
-	}
-	path := filepath.Join(t.TempDir(), "model.gguf")
-	require.NoError(t, g.WriteFile(path))
-	return path
-}
-
 // TestInteropEncodersOfTexts holds vectors and scores of texts against llama-embedding's.
 func TestInteropEncodersOfTexts(t *testing.T) {
 	texts := []string{"a cab", "bag of bees", "z", "Édgé a"}
 	for _, kind := range []string{tokenizer.ModelBERT, tokenizer.ModelT5} {
 		t.Run(kind, func(t *testing.T) {
-			path := withVocabulary(t, "bert", kind)
+			path := llmtest.TextEncoderFile(t, "bert", kind)
 			got, err := llm.Embed(context.Background(), path, llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, texts...)
 			require.NoError(t, err)
 			require.Less(t, nmse(got, stockEmbeddings(t, path, texts, "-c", "512")), 1e-8)
 
-			path = withVocabulary(t, "bert-reranker", kind)
+			path = llmtest.TextEncoderFile(t, "bert-reranker", kind)
 			scores, err := llm.Rerank(context.Background(), path, llm.Options{}, texts[0], texts[1:]...)
 			require.NoError(t, err)
 			var pairs []string

@@ -10,8 +10,9 @@
 // with the code that fills them.
 //
 // A part that continues from earlier tokens makes a state of package internal/state; in a graph of whole sequences it
-// has none. Bidirectional attention (text diffusion) keeps nothing: sessions compute such a sequence at once and refuse
-// to continue it.
+// has none. Bidirectional attention (text diffusion, encoders) keeps nothing: sessions compute such a sequence at once and
+// refuse to continue it. Encoders ([Encoders]) end with hidden states, which are pooled, and may be projected ([Builder.Project])
+// or scored ([Builder.Classify]); they have no logits.
 //
 // The sliding window of phi3 is ignored, with a warning, because stock llama.cpp ignores it: an adapter is trained for
 // the model that llama.cpp runs. transformers applies it, so its logits differ on texts longer than the window
@@ -52,6 +53,9 @@
 //     RoPE mode, as a rule. Where stock has no random model, its logits of the tiny one count. Where stock does not
 //     compute the architecture (noStock), a row of peftModels in peft_models_test.go compares with transformers;
 //     reference.py there has to know its weight names. scripts/pages writes the row of docs/models.md.
+//
+// A row of an encoder says so, and names a classifier if files may have one; its tiny model is in
+// internal/test/llmtest/tiny_encoders.go, and "make interop" compares its vectors or scores.
 //
 // seed_oss is such a row of one line; gpt2 adds the names of its modules; gemma2, which caps its scores, also needed the
 // cap in internal/nn.

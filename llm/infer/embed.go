@@ -27,10 +27,13 @@ type EmbedOptions struct {
 }
 
 // Embed gives a vector [n_embd] for each of some texts, which are in tokens: their hidden states
-// behind the output's norm, pooled. The head is not computed, adapters are.
+// behind the output's norm, pooled, and projected if the model has matrices for that, which may give
+// vectors of another size. The head is not computed, adapters are.
 //
-// The texts use free slots of [SessionOptions.Sequences], and leave other sequences alone. Adjacent
-// free slots are computed at once; without a free slot Embed returns [ErrSessionFull].
+// The texts of a causal model use free slots of [SessionOptions.Sequences], and leave other sequences
+// alone. Adjacent free slots are computed at once; without a free slot Embed returns [ErrSessionFull].
+// Texts of other models need no slot, and as many are computed at once as have
+// [SessionOptions.Batch] tokens.
 func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
 	if err := s.acquire("Session.Embed"); err != nil {
 		return nil, err

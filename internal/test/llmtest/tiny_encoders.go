@@ -2,10 +2,14 @@ package llmtest
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // tinyEncoders has tiny models that embed or score texts, by name.
@@ -99,4 +103,41 @@ func EncoderTexts() [][]int32 {
 		texts = append(texts, RandomTokens(uint64(20+i), length, tinyVocab))
 	}
 	return texts
+}
+
+// TextEncoderFile writes a tiny model's file of [Encoders] with a vocabulary of a kind for its tokens: letters, alone and at the beginnings of words.
+func TextEncoderFile(t testing.TB, name, kind string) (path string) {
+	t.Helper()
+	c, err := tokenizer.DefaultConfig(kind, "")
+	require.NoError(t, err)
+	c.Tokens = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁"}
+	c.Types = []tokenizer.TokenType{tokenizer.Control, tokenizer.Unknown, tokenizer.Control, tokenizer.Control, tokenizer.Normal}
+	for letter := 'a'; len(c.Tokens) < tinyVocab; letter++ {
+		c.Tokens = append(c.Tokens, string(letter))
+		if len(c.Tokens) < tinyVocab {
+			c.Tokens = append(c.Tokens, "▁"+string(letter))
+		}
+	}
+	for len(c.Types) < len(c.Tokens) {
+		c.Types = append(c.Types, tokenizer.Normal)
+	}
+	c.Padding, c.Unknown, c.BOS, c.Separator, c.AddBOS = 0, 1, 2, 3, true
+	if kind == tokenizer.ModelT5 {
+		c.EOS, c.AddSeparator, c.MergeSpaces, c.AddSpacePrefix = 3, true, true, true
+		c.Scores = make([]float32, len(c.Tokens))
+		for i := range c.Scores {
+			c.Scores[i] = -float32(i % 7)
+		}
+	}
+	tok, err := tokenizer.New(c)
+	require.NoError(t, err)
+	g, err := ggml.OpenGGUF(EncoderFile(t, name, 1))
+	require.NoError(t, err)
+	defer g.Close()
+	for _, kv := range tok.KeyValues() {
+		require.NoError(t, g.Set(kv.Key, kv.Value))
+	}
+	path = filepath.Join(t.TempDir(), "model.gguf")
+	require.NoError(t, g.WriteFile(path))
+	return path
 }
