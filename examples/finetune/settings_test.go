@@ -18,15 +18,15 @@ import (
 
 // Each setting that can differ between checkpoints has a flag, and each flag's setting exists.
 func TestSettingsHaveFlags(t *testing.T) {
-	undecided := map[string]string{ // settings that not exactly one flag decides, with the reason
-		"steps":                  "--epochs and the number of samples decide it, or --adam-iter",
-		"floor in the last step": "runs of earlier versions have it, and keep it",
-		"gradient checkpointing": "the memory decides it where neither --use-checkpointing nor --no-checkpointing is given",
+	undecided := map[train.SettingID]string{ // settings that not exactly one flag decides, with the reason
+		train.SettingSteps:         "--epochs and the number of samples decide it, or --adam-iter",
+		train.SettingAtFloor:       "runs of earlier versions have it, and keep it",
+		train.SettingCheckpointing: "the memory decides it where neither --use-checkpointing nor --no-checkpointing is given",
 	}
-	tagged := map[string][]string{} // flags by their setting tags
+	tagged := map[train.SettingID][]string{} // flags by their setting tags
 	for _, f := range newCommandLine(t).parser.Model.Node.DefaultCmd.Flags {
 		for id := range strings.SplitSeq(f.Tag.Get("setting"), ",") {
-			tagged[id] = append(tagged[id], f.Name)
+			tagged[train.SettingID(id)] = append(tagged[train.SettingID(id)], f.Name)
 		}
 	}
 	delete(tagged, "")
@@ -45,7 +45,7 @@ func TestSettingsHaveFlags(t *testing.T) {
 	for pattern, flags := range tagged {
 		matches := false
 		for _, id := range ids {
-			is, err := path.Match(pattern, id)
+			is, err := path.Match(string(pattern), id)
 			require.NoError(t, err)
 			matches = matches || is
 		}

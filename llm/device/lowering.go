@@ -59,9 +59,9 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 func (e *Engine) place(layer int, kind string) int {
 	switch {
 	case kind == "" && layer == nn.NoLayer:
-		kind = "output"
+		kind = layout.Output
 	case kind == "":
-		kind = "attn_output"
+		kind = layout.Most
 	}
 	i, err := e.places.Index(layer, kind)
 	if err != nil { // which what is made with the layout returns

@@ -20,8 +20,12 @@ type Layout struct {
 	Of func(layer int, kind string) int
 }
 
-// KVCache is the kind of the keys and values that a session keeps for a layer.
-const KVCache = "kv cache"
+// Kinds that name a place for what is no weight. Output and Most are also kinds of weights, beside which it lies.
+const (
+	KVCache = "kv cache"    // of a layer: the keys and values that a session keeps
+	Most    = "attn_output" // of a layer: most of what it computes
+	Output  = "output"      // outside of layers: the output, the losses, and what else is computed there
+)
 
 // On is the layout of one device, nil for the CPU.
 func On(d *ggml.Device) Layout {

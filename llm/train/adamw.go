@@ -102,7 +102,7 @@ func (o *optimizer) build(tokens int64) error {
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
-	o.moments.Add(nn.NoLayer, "output", o.numbers, o.weights, o.report) // where the losses are computed
+	o.moments.Add(nn.NoLayer, layout.Output, o.numbers, o.weights, o.report) // where the losses are computed
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err
 	}

@@ -210,7 +210,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 		t.record(m)
 	}
 	t.saved = savedCheckpoint{path, s.step}
-	was, err := ggml.GGUFValue[string](g, freeKeys+idAtFloor)
+	was, err := ggml.GGUFValue[string](g, freeKeys+string(SettingAtFloor))
 	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // runs of earlier versions do not say it
 	t.plan()
 	free, err := t.freeSettings()
@@ -309,7 +309,7 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	}
 	// The moments of a parameter say nothing new.
 	return slices.DeleteFunc(list, func(d Difference) bool {
-		return strings.HasSuffix(d.ID, suffixM) || strings.HasSuffix(d.ID, suffixV)
+		return strings.HasSuffix(string(d.ID), suffixM) || strings.HasSuffix(string(d.ID), suffixV)
 	})
 }
 
@@ -324,7 +324,7 @@ func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, dif
 }
 
 func tensorDifference(name, was, is string) Difference {
-	return Difference{"tensor " + name, "tensor " + name, was, is}
+	return Difference{SettingID("tensor " + name), "tensor " + name, was, is}
 }
 
 // shapeOf gives a type and shape as "f32[ne0, ne1]", without trailing ones, which files

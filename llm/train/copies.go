@@ -68,7 +68,7 @@ func (t *Trainer) makeCopies() error {
 // resumeCopies keeps no more than the run of a checkpoint did on the same number of devices, if that is
 // left to the trainer: adapters in copies round otherwise than others.
 func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
-	text, err := ggml.GGUFValue[string](g, freeKeys+idCopies)
+	text, err := ggml.GGUFValue[string](g, freeKeys+string(SettingWeightCopies))
 	is, was := t.copies.Tiers(), parseKept(text)
 	if t.options.WeightCopies != nil || err != nil || len(was) != len(is) {
 		return nil

@@ -51,7 +51,7 @@ func TestWeightCopies(t *testing.T) {
 							require.NoError(t, r.SaveCheckpoint(path))
 						} else {
 							require.NoError(t, r.LoadCheckpoint(path))
-							require.Equal(t, []Difference{{ID: idCopies, Setting: idCopies, Was: "none", Is: kept.String()}}, r.Changes())
+							require.Equal(t, []Difference{{ID: SettingWeightCopies, Setting: "weight copies", Was: "none", Is: kept.String()}}, r.Changes())
 						}
 						require.NoError(t, r.Run(t.Context(), RunOptions{}))
 						requireCopiesOf(t, r, m, base, compute, kept, tied, rank == 8)

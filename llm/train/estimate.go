@@ -6,6 +6,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
+	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/weightcache"
@@ -51,7 +52,7 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	for i, p := range t.opt.params {
 		to.Hold(p.weight.Layer, p.weight.Kind, p.Tensor, t.opt.grad[p.Tensor], t.opt.first[i], t.opt.second[i])
 	}
-	to.Hold(nn.NoLayer, "output", t.opt.numbers, t.opt.weights, t.opt.report)
+	to.Hold(nn.NoLayer, layout.Output, t.opt.numbers, t.opt.weights, t.opt.report)
 	if !to.IsCPU() {
 		if err := t.opt.addRunsEstimate(to); err != nil {
 			return err

@@ -291,8 +291,8 @@ func ExampleSettings() {
 
 // A program names settings by its own flags.
 func ExampleDifference() {
-	flags := map[string]string{"batch": "-b", "learning rate": "-rate"} // by Setting.ID
-	d := train.Difference{ID: "learning rate", Setting: "learning rate", Was: "0.01", Is: "0.02"}
+	flags := map[train.SettingID]string{train.SettingBatch: "-b", train.SettingLearningRate: "-rate"}
+	d := train.Difference{ID: train.SettingLearningRate, Setting: "learning rate", Was: "0.01", Is: "0.02"}
 	fmt.Println(d)
 	if flag, ok := flags[d.ID]; ok {
 		d.Setting = flag

@@ -166,7 +166,7 @@ func (t *Trainer) sharedSettings() ([]shared, error) {
 	for _, s := range slices.Concat(t.originSettings(), fixed, free) {
 		x := shared{name: s.words, value: s.value}
 		switch {
-		case s.id == idCheckpointing, s.id == idCopies:
+		case s.id == SettingCheckpointing, s.id == SettingWeightCopies:
 			continue
 		case s.keys == originKeys:
 			x.kind = explainShared

@@ -220,7 +220,7 @@ func (t *Trainer) HasCheckpointing() bool { return t.checkpointing }
 // resumeCheckpointing keeps the checkpoint's choice, if the choice is left to the trainer and the
 // memory allows it, so that rounding is the same.
 func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
-	was, err := ggml.GGUFValue[string](g, freeKeys+idCheckpointing)
+	was, err := ggml.GGUFValue[string](g, freeKeys+string(SettingCheckpointing))
 	if t.options.Checkpointing != CheckpointingAuto || err != nil || was == resolved(t.checkpointing).String() {
 		return nil
 	}

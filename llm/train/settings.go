@@ -10,12 +10,53 @@ import (
 	"github.com/goggml/ggml"
 )
 
+// A SettingID is the name of a setting in checkpoints, and never changes. A * in it stands for the name of each tensor that
+// has the setting: the ID is a pattern of [path.Match] then.
+type SettingID string
+
+// The IDs of [Settings].
+const (
+	SettingFrozenWeights    SettingID = "frozen weights"
+	SettingData             SettingID = "data"
+	SettingSampleLength     SettingID = "sample length"
+	SettingBatch            SettingID = "batch"
+	SettingAccumulation     SettingID = "gradient accumulation"
+	SettingSeed             SettingID = "seed"
+	SettingGroupByLength    SettingID = "rows grouped by length"
+	SettingAdapterScales    SettingID = "adapter scale of *"
+	SettingSteps            SettingID = "steps"
+	SettingLearningRate     SettingID = "learning rate"
+	SettingFinalRate        SettingID = "final learning rate"
+	SettingWarmup           SettingID = "warm-up"
+	SettingShape            SettingID = "schedule"
+	SettingPeriod           SettingID = "period of the schedule"
+	SettingGrowth           SettingID = "growth of the period"
+	SettingAtFloor          SettingID = "floor in the last step"
+	SettingRestarts         SettingID = "restarts"
+	SettingBeta1            SettingID = "β₁"
+	SettingBeta2            SettingID = "β₂"
+	SettingEpsilon          SettingID = "ε"
+	SettingWeightDecay      SettingID = "weight decay"
+	SettingDecayMinDims     SettingID = "dimensions from which on weights decay"
+	SettingGradientClip     SettingID = "gradient clip"
+	SettingLoRAPlus         SettingID = "learning rate of B over that of A"
+	SettingPatience         SettingID = "patience"
+	SettingMinDelta         SettingID = "least improvement of an evaluation"
+	SettingPast             SettingID = "steps between losses that are compared"
+	SettingDelta            SettingID = "least change of the loss between them"
+	SettingLossEpsilon      SettingID = "least change of the loss in a step"
+	SettingMaxNoImprovement SettingID = "steps without a new lowest loss"
+	SettingDropout          SettingID = "dropout"
+	SettingNEFTune          SettingID = "alpha of NEFTune"
+	SettingComputeType      SettingID = "compute type"
+	SettingCheckpointing    SettingID = "gradient checkpointing"
+	SettingWeightCopies     SettingID = "weight copies"
+)
+
 // A Setting decides the result of a run. A run that continues has the same settings, except the
 // free ones, which may change.
 type Setting struct {
-	// ID is its name in checkpoints, and never changes. A * in it stands for the name of each
-	// tensor that has the setting: the ID is a pattern of [path.Match] then.
-	ID string
+	ID SettingID
 	// Words name it in messages. Nothing is found by them, so that they may change.
 	Words string
 	Free  bool
@@ -33,55 +74,53 @@ func Settings() []Setting {
 
 // A settingRow is a setting, and how it is read from a trainer.
 type settingRow struct {
-	id, words string
-	free      bool
-	reader    settingReader
+	id     SettingID
+	words  string
+	free   bool
+	reader settingReader
 }
 
 const fixedSetting, freeSetting = false, true
 
-// IDs by which settings are found here.
-const idData, idLength, idCheckpointing, idCopies, idAtFloor = "data", "sample length", "gradient checkpointing", "weight copies", "floor in the last step"
-
 // settingTable has the settings in the order of checkpoints. Fixed settings decide what is computed
 // and the order of the rows, free ones how the parameters move, and for how long.
 var settingTable = []settingRow{
-	{"frozen weights", "frozen weights", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return hashTensors(t.frozen()) })},
-	{idData, "data", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return t.data.Fingerprint(), nil })},
-	{idLength, "sample length", fixedSetting, settingValue(func(t *Trainer) any { return t.data.Length })},
-	{"batch", "batch", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Batch })},
-	{"gradient accumulation", "gradient accumulation", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Accumulate })},
-	{"seed", "seed", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Seed })},
-	{"rows grouped by length", "rows grouped by length", fixedSetting, settingValue(func(t *Trainer) any { return t.options.GroupByLength })},
-	{"adapter scale of *", "adapter scale of *", fixedSetting, settingByTensor((*Trainer).adapterScales)},
+	{SettingFrozenWeights, "frozen weights", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return hashTensors(t.frozen()) })},
+	{SettingData, "data", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return t.data.Fingerprint(), nil })},
+	{SettingSampleLength, "sample length", fixedSetting, settingValue(func(t *Trainer) any { return t.data.Length })},
+	{SettingBatch, "batch", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Batch })},
+	{SettingAccumulation, "gradient accumulation", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Accumulate })},
+	{SettingSeed, "seed", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Seed })},
+	{SettingGroupByLength, "rows grouped by length", fixedSetting, settingValue(func(t *Trainer) any { return t.options.GroupByLength })},
+	{SettingAdapterScales, "adapter scale of *", fixedSetting, settingByTensor((*Trainer).adapterScales)},
 
-	{"steps", "steps", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Steps })},
-	{"learning rate", "learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Peak })},
-	{"final learning rate", "final learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Floor })},
-	{"warm-up", "warm-up", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Warmup })},
-	{"schedule", "schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Shape })},
-	{"period of the schedule", "period of the schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Period })},
-	{"growth of the period", "growth of the period", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.growth() })},
-	{idAtFloor, "floor in the last step", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.AtFloor })},
-	{"restarts", "restarts", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Restart })},
-	{"β₁", "β₁", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta1 })},
-	{"β₂", "β₂", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta2 })},
-	{"ε", "ε", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Epsilon })},
-	{"weight decay", "weight decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Decay })},
-	{"dimensions from which on weights decay", "dimensions from which on weights decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.DecayMinDims })},
-	{"gradient clip", "gradient clip", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Clip })},
-	{"learning rate of B over that of A", "learning rate of B over that of A", freeSetting, settingValue(func(t *Trainer) any { return cmp.Or(t.options.LoRAPlus, 1) })},
-	{"patience", "patience", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Patience })},
-	{"least improvement of an evaluation", "least improvement of an evaluation", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MinDelta })},
-	{"steps between losses that are compared", "steps between losses that are compared", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Past })},
-	{"least change of the loss between them", "least change of the loss between them", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Delta })},
-	{"least change of the loss in a step", "least change of the loss in a step", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Epsilon })},
-	{"steps without a new lowest loss", "steps without a new lowest loss", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MaxNoImprovement })},
-	{"dropout", "dropout", freeSetting, settingValue(func(t *Trainer) any { return t.options.Dropout })},
-	{"alpha of NEFTune", "alpha of NEFTune", freeSetting, settingValue(func(t *Trainer) any { return t.options.NEFTune })},
-	{"compute type", "compute type", freeSetting, settingValue(func(t *Trainer) any { return t.options.ComputeType })},
-	{idCheckpointing, "gradient checkpointing", freeSetting, settingValue(func(t *Trainer) any { return resolved(t.checkpointing) })},
-	{idCopies, "weight copies", freeSetting, settingValue(func(t *Trainer) any { return t.keptWords() })},
+	{SettingSteps, "steps", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Steps })},
+	{SettingLearningRate, "learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Peak })},
+	{SettingFinalRate, "final learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Floor })},
+	{SettingWarmup, "warm-up", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Warmup })},
+	{SettingShape, "schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Shape })},
+	{SettingPeriod, "period of the schedule", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Period })},
+	{SettingGrowth, "growth of the period", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.growth() })},
+	{SettingAtFloor, "floor in the last step", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.AtFloor })},
+	{SettingRestarts, "restarts", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Restart })},
+	{SettingBeta1, "β₁", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta1 })},
+	{SettingBeta2, "β₂", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Beta2 })},
+	{SettingEpsilon, "ε", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Epsilon })},
+	{SettingWeightDecay, "weight decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Decay })},
+	{SettingDecayMinDims, "dimensions from which on weights decay", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.DecayMinDims })},
+	{SettingGradientClip, "gradient clip", freeSetting, settingValue(func(t *Trainer) any { return t.options.AdamW.Clip })},
+	{SettingLoRAPlus, "learning rate of B over that of A", freeSetting, settingValue(func(t *Trainer) any { return cmp.Or(t.options.LoRAPlus, 1) })},
+	{SettingPatience, "patience", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Patience })},
+	{SettingMinDelta, "least improvement of an evaluation", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MinDelta })},
+	{SettingPast, "steps between losses that are compared", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Past })},
+	{SettingDelta, "least change of the loss between them", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Delta })},
+	{SettingLossEpsilon, "least change of the loss in a step", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.Epsilon })},
+	{SettingMaxNoImprovement, "steps without a new lowest loss", freeSetting, settingValue(func(t *Trainer) any { return t.options.Convergence.MaxNoImprovement })},
+	{SettingDropout, "dropout", freeSetting, settingValue(func(t *Trainer) any { return t.options.Dropout })},
+	{SettingNEFTune, "alpha of NEFTune", freeSetting, settingValue(func(t *Trainer) any { return t.options.NEFTune })},
+	{SettingComputeType, "compute type", freeSetting, settingValue(func(t *Trainer) any { return t.options.ComputeType })},
+	{SettingCheckpointing, "gradient checkpointing", freeSetting, settingValue(func(t *Trainer) any { return resolved(t.checkpointing) })},
+	{SettingWeightCopies, "weight copies", freeSetting, settingValue(func(t *Trainer) any { return t.keptWords() })},
 }
 
 // A settingReader gives what a trainer has of the setting of a row.
@@ -112,7 +151,7 @@ func (f settingByTensor) read(t *Trainer, of setting) (list []setting, _ error) 
 	values := f(t)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		one := of
-		one.id, one.words = strings.Replace(of.id, "*", name, 1), strings.Replace(of.words, "*", name, 1)
+		one.id, one.words = SettingID(strings.Replace(string(of.id), "*", name, 1)), strings.Replace(of.words, "*", name, 1)
 		one.value = values[name]
 		list = append(list, one)
 	}
@@ -140,12 +179,14 @@ const (
 
 // A setting is a run's value of a [Setting], as text.
 type setting struct {
-	keys, id, words, value string
-	opaque                 bool // the value is a fingerprint, which means nothing to people
-	absence                bool // is a value too: a checkpoint without it differs
+	keys         string
+	id           SettingID
+	words, value string
+	opaque       bool // the value is a fingerprint, which means nothing to people
+	absence      bool // is a value too: a checkpoint without it differs
 }
 
-func (s setting) key() string { return s.keys + s.id }
+func (s setting) key() string { return s.keys + string(s.id) }
 
 // readSettings reads the table's settings that are free, or that are fixed.
 func (t *Trainer) readSettings(free bool) ([]setting, error) {
@@ -188,7 +229,7 @@ func (t *Trainer) freeSettings() ([]setting, error) { return t.readSettings(free
 func (t *Trainer) hyperParameters() (list []setting) {
 	add := func(key string, value any) {
 		list = append(list, setting{
-			keys: fixedKeys, id: key, words: key, value: fmt.Sprint(value),
+			keys: fixedKeys, id: SettingID(key), words: key, value: fmt.Sprint(value),
 			absence: strings.Contains(key, ".rope.scaling."), // RoPE that is not scaled has no key
 		})
 	}
@@ -203,7 +244,7 @@ func (t *Trainer) hyperParameters() (list []setting) {
 // originSettings returns the caller's description of the data.
 func (t *Trainer) originSettings() (list []setting) {
 	for _, name := range slices.Sorted(maps.Keys(t.options.DataOrigin)) {
-		list = append(list, setting{keys: originKeys, id: name, words: name, value: t.options.DataOrigin[name]})
+		list = append(list, setting{keys: originKeys, id: SettingID(name), words: name, value: t.options.DataOrigin[name]})
 	}
 	return list
 }
@@ -211,12 +252,12 @@ func (t *Trainer) originSettings() (list []setting) {
 // explainData replaces other data by what differs in its origin, where that or the length of
 // samples explains it.
 func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
-	at := slices.IndexFunc(list, func(d Difference) bool { return d.ID == idData })
+	at := slices.IndexFunc(list, func(d Difference) bool { return d.ID == SettingData })
 	if at < 0 {
 		return list
 	}
 	reasons := compare(g, t.originSettings())
-	length := slices.ContainsFunc(list, func(d Difference) bool { return d.ID == idLength })
+	length := slices.ContainsFunc(list, func(d Difference) bool { return d.ID == SettingSampleLength })
 	if len(reasons) > 0 || length && len(t.options.DataOrigin) > 0 {
 		return slices.Replace(list, at, at+1, reasons...)
 	}
@@ -228,7 +269,7 @@ type Difference struct {
 	// ID identifies what differs: a setting's ID in [Settings], a hyper-parameter's key in the
 	// model's file, the name that the program gave as DataOrigin, and "tensor NAME" for a trained
 	// tensor. It never changes: programs find by it what the difference is about.
-	ID      string
+	ID      SettingID
 	Setting string // in words, such as "batch" or "learning rate"
 	Was, Is string // empty for data and weights, whose fingerprints are compared
 }
@@ -294,8 +335,8 @@ func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
 	list := t.explainData(g, compare(g, settings))
 	for key, value := range g.Keys() {
 		id, fixed := strings.CutPrefix(key, fixedKeys)
-		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return s.id == id }) {
-			list = append(list, Difference{id, id, fmt.Sprint(value), absent})
+		if fixed && !slices.ContainsFunc(settings, func(s setting) bool { return string(s.id) == id }) {
+			list = append(list, Difference{SettingID(id), id, fmt.Sprint(value), absent})
 		}
 	}
 	return list, nil

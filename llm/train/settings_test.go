@@ -51,7 +51,7 @@ func rewordSettings(t *testing.T) {
 		before := row.words
 		t.Cleanup(func() { row.words = before })
 		row.words = fmt.Sprintf("number %d", i)
-		if strings.Contains(row.id, "*") {
+		if strings.Contains(string(row.id), "*") {
 			row.words += " of *"
 		}
 	}
@@ -105,13 +105,13 @@ func TestRewordedSettings(t *testing.T) {
 
 // Nothing has two names, and no two things have one.
 func TestSettings(t *testing.T) {
-	ids, words := map[string]bool{}, map[string]bool{}
+	ids, words := map[SettingID]bool{}, map[string]bool{}
 	for _, s := range Settings() {
 		require.NotEmpty(t, s.ID)
 		require.NotEmpty(t, s.Words)
 		require.False(t, ids[s.ID], s.ID)
 		require.False(t, words[s.Words], s.Words)
-		require.Equal(t, strings.Count(s.ID, "*"), strings.Count(s.Words, "*"), s.ID)
+		require.Equal(t, strings.Count(string(s.ID), "*"), strings.Count(s.Words, "*"), s.ID)
 		ids[s.ID], words[s.Words] = true, true
 	}
 }
@@ -130,7 +130,7 @@ func TestScheduleOfOldRuns(t *testing.T) {
 	o := runOptions()
 	o.Schedule.AtFloor = true
 	old, table := usualRunWith(t, m, o), settingTable
-	settingTable = slices.DeleteFunc(slices.Clone(table), func(row settingRow) bool { return row.id == idAtFloor })
+	settingTable = slices.DeleteFunc(slices.Clone(table), func(row settingRow) bool { return row.id == SettingAtFloor })
 	runTo(old, 3, half)
 	settingTable = table
 	runTo(old, 6, whole)

@@ -16,16 +16,16 @@ import (
 )
 
 // deciding returns the names of the flags that decide a setting; one reports whether a single flag decides it
-// and nothing else. Fields of flags have a tag with the [train.Setting.ID], or with several, separated by
+// and nothing else. Fields of flags have a tag with the [train.SettingID], or with several, separated by
 // commas. The ID of a hyper-parameter is *.KEY, and a trailing * matches several:
 //
 //	Batch int `name:"batch" setting:"batch"`
-func deciding(flags []*kong.Flag, id string) (names string, one bool) {
+func deciding(flags []*kong.Flag, id train.SettingID) (names string, one bool) {
 	var list []string
 	one = true
 	for _, f := range flags {
 		for pattern := range strings.SplitSeq(f.Tag.Get("setting"), ",") {
-			if is, _ := path.Match(pattern, id); is {
+			if is, _ := path.Match(pattern, string(id)); is {
 				list = append(list, "--"+f.Name)
 				one = one && !strings.HasSuffix(pattern, "*")
 			}
@@ -101,7 +101,7 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 // newRates describes how the learning rate changes in a run that is continued with another number of steps than
 // planned; "" for other runs.
 func newRates(t *train.Trainer) string {
-	otherwise := slices.ContainsFunc(t.Changes(), func(d train.Difference) bool { return d.ID == "steps" })
+	otherwise := slices.ContainsFunc(t.Changes(), func(d train.Difference) bool { return d.ID == train.SettingSteps })
 	next, last := t.Steps()+1, t.TotalSteps()
 	if !otherwise || len(t.History) == 0 || next > last {
 		return ""

@@ -22,7 +22,7 @@ func TestByFlag(t *testing.T) {
 	}
 	parser := cli.New("test", &program, Defaults{Ctx: "1", Batch: "1", GradAcc: "1", Warmup: "1", AdamAlpha: "1"}.Vars())
 	differ := func(id string) train.Difference {
-		return train.Difference{ID: id, Setting: "reworded " + id, Was: "1", Is: "2"}
+		return train.Difference{ID: train.SettingID(id), Setting: "reworded " + id, Was: "1", Is: "2"}
 	}
 	var got []string
 	for _, d := range byFlag([]train.Difference{

@@ -583,6 +583,7 @@ var public = registry{
 		reflect.TypeFor[train.RunOptions](),
 		reflect.TypeFor[train.Schedule](),
 		reflect.TypeFor[train.Setting](),
+		reflect.TypeFor[train.SettingID](),
 		reflect.TypeFor[train.Shape](),
 		reflect.TypeFor[train.SharedError](),
 		reflect.TypeFor[train.StepMetrics](),
