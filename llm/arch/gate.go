@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// An OutputGate multiplies what heads gather by what a matrix makes of the input of attention
+// An OutputGate multiplies the heads' result by a gate, computed from the input of attention by a matrix
 // (arXiv 2505.06708).
 type OutputGate int
 
@@ -29,7 +29,7 @@ func (g OutputGate) matrix(p Place, a Attention) nn.Matrix {
 	return p.Matrix("attn_gate", int64(p.config.Embd), out, MatrixOptions{NoScale: a.Gate != Softplus2Gate})
 }
 
-// apply multiplies what the heads gather [size·heads, n] by the gate.
+// apply multiplies the heads' result [size·heads, n] by the gate.
 func (g OutputGate) apply(t *nn.Tape, y, gate *nn.Value, heads int) *nn.Value {
 	switch g {
 	case NoGate:

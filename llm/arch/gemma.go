@@ -21,7 +21,7 @@ func init() {
 	})
 }
 
-// gemmaEmbedding scales embeddings by the root of their width, which no key says.
+// gemmaEmbedding scales embeddings by the root of their width; files have no key for it.
 func gemmaEmbedding(c *Config) { c.EmbdScale = float32(math.Sqrt(float64(c.Embd))) }
 
 var gemma2Keys = append(slices.Concat([]key{
@@ -38,14 +38,14 @@ func gemma2Layer(c *Config, i int, a *Attention) {
 	}
 }
 
-// gemma2Scales has the largest model, of 46 layers, attend by the root of a head's share of the width.
+// gemma2Scales scales the scores of the largest model, of 46 layers, by a head's share of the width.
 func gemma2Scales(c *Config) {
 	gemmaEmbedding(c)
 	c.scaleByShare(46)
 }
 
-// scaleByShare lets a model of so many layers attend by the root of a head's share of the width:
-// a whole number, as in stock llama.cpp.
+// scaleByShare sets the scale of a model with a number of layers to 1/√(width/heads), with the
+// quotient rounded down as in stock llama.cpp.
 func (c *Config) scaleByShare(layers int) {
 	if c.Layers == layers && c.Heads > 0 && c.Embd >= c.Heads {
 		c.AttnScale = float32(1 / math.Sqrt(float64(c.Embd/c.Heads)))
@@ -66,7 +66,7 @@ func gemma3Layer(c *Config, i int, a *Attention) {
 	}
 }
 
-// gemma3Scales has the largest model, of 62 layers, attend as gemma2's does.
+// gemma3Scales does the same for the largest model, of 62 layers.
 func gemma3Scales(c *Config) {
 	gemmaEmbedding(c)
 	c.scaleByShare(62)

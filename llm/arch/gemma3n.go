@@ -15,12 +15,12 @@ func init() {
 	})
 }
 
-// What no key says of Gemma 3n.
+// Constants of Gemma 3n, for which files have no keys.
 const (
 	laurelRank      = 64
-	gemma3nEmbd     = 256 // of each layer
-	gemma3nOwnKV    = 20  // layers with keys and values of their own
-	gemma3nSparse   = 10  // layers whose networks keep the largest of what is gated
+	gemma3nEmbd     = 256 // width of each layer's embedding
+	gemma3nOwnKV    = 20  // layers with their own keys and values
+	gemma3nSparse   = 10  // layers with sparse feed-forward networks
 	sparseDeviation = 1.6448533535003662
 )
 

@@ -43,7 +43,7 @@ var gemma4Keys = []key{
 	},
 }
 
-// localLayers is a list of the local layers, which each file has.
+// localLayers is the list of local layers, which every file has.
 var localLayers = key{
 	name: "attention.sliding_window_pattern",
 	read: func(m *metadata, name string, c *Config) {
@@ -64,14 +64,14 @@ var localLayers = key{
 
 var layerEmbeddingModules = naming{matrices: map[string]string{"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection"}}
 
-// gemma4Scales is what no key says: scores have no scale.
+// gemma4Scales sets the scale of scores to 1; files have no key for it.
 func gemma4Scales(c *Config) {
 	gemmaEmbedding(c)
 	c.AttnScale = 1
 }
 
-// gemma4Attention has local layers with heads and a RoPE of their own, and factors of frequencies in the others. The last
-// layers read the keys and values of the last one of their kind that has some.
+// gemma4Attention has local layers with their own head size and RoPE, and frequency factors in the other layers. The last
+// layers read the keys and values of the last layer of their kind that has its own.
 func gemma4Attention(c *Config, i int, a *Attention) {
 	a.ValueNorm, a.RoPEFactors = true, true
 	if local(c, i, a) {
@@ -83,7 +83,8 @@ func gemma4Attention(c *Config, i int, a *Attention) {
 	a.FusedQKV = false // stock llama.cpp reads three
 }
 
-// shareKV lets layers from one on read keys and values of the two before it: local ones of the first, the others of the last.
+// shareKV makes all layers from first on read the keys and values of the two layers before it: local layers those of
+// layer first−2, the others those of layer first−1.
 func (c *Config) shareKV(i int, a *Attention, first int) {
 	if i < first {
 		return
@@ -94,7 +95,7 @@ func (c *Config) shareKV(i int, a *Attention, first int) {
 	}
 }
 
-// unusedKV are matrices of layers that read the keys and values of others.
+// unusedKV are unused matrices of layers that read other layers' keys and values.
 func unusedKV(*Config) []Weight {
 	return []Weight{unused("attn_k.weight"), unused("attn_v.weight"), unused("attn_k_norm.weight")}
 }
@@ -129,11 +130,11 @@ func (LayerScale) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.MulInput(x, s)
 }
 
-// BesideExperts is a feed-forward network and experts, each between norms of its own. The router sees the input of both,
-// normalised and scaled by element.
+// BesideExperts is the sum of a feed-forward network and experts, each with its own norms. The router sees their common
+// input, normalised and scaled by element.
 type BesideExperts struct{ Network, Experts Residual }
 
-// Forward returns the sum of what both make of x.
+// Forward returns the sum of both.
 func (b BesideExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	e, embd := b.Experts.Part.(Experts), x.T.Dim(0)
 	y := b.Network.apart(p.Part(0), t, x)

@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// Gemma's embedding models: its language models with attention to all tokens, and matrices that project what is pooled.
+// Gemma's embedding models are its language models with bidirectional attention and a projection of the pooled states.
 func init() {
 	family(map[string]spec{
 		"gemma-embedding": {
@@ -29,12 +29,12 @@ func init() {
 	})
 }
 
-// ofLocal is a size of local layers, which is another layer's where a file does not say it.
+// ofLocal is the key of a size of local layers; its default is the size of the other layers.
 func ofLocal(name string, field func(c *Config) *int, fallback func(c *Config) int) key {
 	return withWindow(optional(name, field, fallback))
 }
 
-// projectionWidth is the width between the two matrices of a projection, which a file may lack.
+// projectionWidth is the width between the two matrices of an optional projection.
 var projectionWidth = key{
 	name: "dense_2_feat_out",
 	read: func(m *metadata, name string, c *Config) {
@@ -51,7 +51,7 @@ var projectionWidth = key{
 	},
 }
 
-// projectionInput says the same of the second matrix.
+// projectionInput is the same width, as the second matrix's input.
 var projectionInput = key{name: "dense_3_feat_in", read: func(*metadata, string, *Config) {}, write: projectionWidth.write}
 
 // gemmaProjection multiplies by two matrices, if the model has them.

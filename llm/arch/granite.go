@@ -38,7 +38,7 @@ var graniteHybridModules = naming{matrices: map[string]string{
 	"ssm_in": "mamba.in_proj", "ssm_out": "mamba.out_proj",
 }}
 
-// ropeSwitch is granite's way to say that there is RoPE at all.
+// ropeSwitch is the key by which granite's files say whether the model has RoPE.
 var ropeSwitch = key{
 	name: "rope.scaling.finetuned",
 	read: func(m *metadata, name string, c *Config) {

@@ -38,7 +38,7 @@ func groveLayer(c *Config, _ int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-// GroveExperts are experts, and a small one behind each, which sees what all make (arXiv
+// GroveExperts are experts followed by small experts, whose input is the result of the others (arXiv
 // 2508.07785).
 type GroveExperts struct {
 	Experts
@@ -46,7 +46,7 @@ type GroveExperts struct {
 	SmallScale float32 // of what the small ones make
 }
 
-// Forward adds what the small experts make of what the others do.
+// Forward adds the small experts to the others.
 func (g GroveExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	ids, weights := g.Router.choose(p, t, g.Router.logits(p, t, x))
 	y := g.compute(p, t, x, ids, weights)

@@ -52,8 +52,8 @@ func hrmBlocks(c *Config) (blocks []int) {
 	return blocks
 }
 
-// hrmCourse passes two stacks again and again, which each see the sum of what both have made (arXiv
-// 2506.21734). What a stack makes is normalised; what the last makes is the output's to normalise.
+// hrmCourse runs two stacks of layers repeatedly, each on the sum of both stacks' last results (arXiv
+// 2506.21734). Each result is normalised, the last one by the output norm.
 func hrmCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	c, last := b.config, len(b.layers)
 	low := func(high *nn.Value) *nn.Value {

@@ -31,8 +31,8 @@ func init() {
 	})
 }
 
-// ropeAlpha stretches the base of RoPE for longer contexts (NTK-aware scaling). What is written is
-// the stretched base alone.
+// ropeAlpha scales the base of RoPE for longer contexts (NTK-aware scaling). Files are written with
+// the scaled base.
 var ropeAlpha = key{
 	name: "rope.scaling.alpha",
 	read: func(m *metadata, name string, c *Config) {

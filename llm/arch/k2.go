@@ -20,7 +20,7 @@ var k2Keys = append(yarnBetas,
 	optional("attention.value_expert_used_count", func(c *Config) *int { return &c.ValueExpertsUsed }, always(0)),
 )
 
-// k2Layer adds a gate, and in layers with experts also experts of values, which are chosen alike.
+// k2Layer adds a gate, and in layers with experts also experts for the values, chosen in the same way.
 func k2Layer(c *Config, i int, a *Attention) {
 	a.Gate = Softplus2Gate
 	if c.ValueExperts > 0 && !c.isDense(i) {

@@ -16,12 +16,12 @@ import (
 // dot.
 type key struct {
 	name       string
-	unprefixed bool // the name is all
+	unprefixed bool // the name is complete
 	read       func(m *metadata, name string, c *Config)
 	write      func(c *Config) any // nil, or returning nil: it is not written
 }
 
-// metadata reads keys, and gathers what is wrong with them.
+// metadata reads keys and collects their faults.
 type metadata struct {
 	g        *ggml.GGUF
 	arch     string
@@ -47,7 +47,7 @@ func value[T any](m *metadata, name string, fallback T, optional bool) T {
 // perLayer are the sizes that files may list for each layer.
 var perLayer = []string{"feed_forward_length", "attention.head_count", "attention.head_count_kv"}
 
-// size reads a number, or where there may be one a list that gives each layer the same.
+// size reads a number, or a list of equal numbers for all layers where lists are allowed.
 func (m *metadata) size(name string, fallback int, optional bool) int {
 	key := m.arch + "." + name
 	if list, ok := m.list(key); ok && slices.Contains(perLayer, name) {
@@ -56,7 +56,7 @@ func (m *metadata) size(name string, fallback int, optional bool) int {
 	return int(value(m, key, uint32(fallback), optional))
 }
 
-// list is a value that is one of several.
+// list returns the value of a key that is an array.
 func (m *metadata) list(name string) (list reflect.Value, ok bool) {
 	v, _ := m.g.Value(name)
 	list = reflect.ValueOf(v)
@@ -82,7 +82,7 @@ func (m *metadata) uniform(name string, list reflect.Value) int {
 	return slices.Max(sizes)
 }
 
-// whole are the numbers of a list.
+// whole returns the integers of a list.
 func (m *metadata) whole(name string, list reflect.Value) []int {
 	m.checkLength(name, list)
 	sizes := make([]int, list.Len())
@@ -97,7 +97,7 @@ func (m *metadata) whole(name string, list reflect.Value) []int {
 	return sizes
 }
 
-// listed is a size for each layer, nil where all have the same.
+// listed returns a size for each layer, or nil if all are equal.
 func (m *metadata) listed(name string) []int {
 	key := m.arch + "." + name
 	list, ok := m.list(key)
@@ -107,7 +107,7 @@ func (m *metadata) listed(name string) []int {
 	return differing(m.whole(key, list))
 }
 
-// differing are sizes of layers, nil where all have the same.
+// differing returns the sizes, or nil if all are equal.
 func differing(sizes []int) []int {
 	if len(slices.Compact(slices.Clone(sizes))) <= 1 {
 		return nil
@@ -115,7 +115,7 @@ func differing(sizes []int) []int {
 	return sizes
 }
 
-// numbers are sizes as files list them.
+// numbers converts sizes to the type of files.
 func numbers(sizes []int) []uint32 {
 	list := make([]uint32, len(sizes))
 	for i, n := range sizes {
@@ -124,7 +124,7 @@ func numbers(sizes []int) []uint32 {
 	return list
 }
 
-// flags is a truth value for each layer, nil where the file has none.
+// flags returns a bool for each layer, or nil if the file has none.
 func (m *metadata) flags(name string) []bool {
 	name = m.arch + "." + name
 	list, ok := m.list(name)
@@ -162,8 +162,8 @@ func (m *metadata) uniformFactor(name string, fallback float32) float32 {
 	return x
 }
 
-// pattern reads which layers are local: all but each so many-th, or, where that does not say it, a
-// list. A file has the number, or the list.
+// pattern reads which layers are local: a file has a period, of which the last layer is global, or a
+// list. A list that no period describes is returned.
 func (m *metadata) pattern(name string, fallback int) (period int, local []bool) {
 	local = m.flags(name)
 	if local == nil {
@@ -209,7 +209,7 @@ var epsKeys = []key{
 	factor("attention.layer_norm_rms_epsilon", func(c *Config) *float32 { return &c.RMSEps }, 0, false),
 }
 
-// refuse names keys of what is unsupported.
+// refuse reports keys of unsupported features.
 func (m *metadata) refuse(c *Config, s spec) {
 	if n := m.size("expert_count", 0, true); n > 0 && s.mixture == nil && !s.noExperts {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
@@ -258,8 +258,8 @@ func size(name string, field func(c *Config) *int) key {
 	}
 }
 
-// optional is a number that follows from others where a file lacks it, and is written
-// if it is not 0.
+// optional is a number that a file may lack: the fallback then computes it. It is written if it is
+// not 0.
 func optional(name string, field func(c *Config) *int, fallback func(c *Config) int) key {
 	return key{
 		name: name,
@@ -273,8 +273,8 @@ func optional(name string, field func(c *Config) *int, fallback func(c *Config) 
 	}
 }
 
-// factor is a real number that has a fallback where a file lacks it, and is written
-// if it is not 0, or required.
+// factor is a real number with a fallback for files that lack it. It is written if it is not 0 or if
+// it is required.
 func factor(name string, field func(c *Config) *float32, fallback float32, required bool) key {
 	return key{
 		name: name,
@@ -290,7 +290,7 @@ func factor(name string, field func(c *Config) *float32, fallback float32, requi
 	}
 }
 
-// derived is a real number that follows from others where a file lacks it.
+// derived is a real number that a file may lack: the fallback then computes it.
 func derived(name string, field func(c *Config) *float32, fallback func(c *Config) float32) key {
 	return key{
 		name:  name,
@@ -380,7 +380,7 @@ func ofNorms(layer bool, k key) key {
 	}
 }
 
-// A file without a vocabulary says so: llama.cpp demands the key.
+// llama.cpp requires the vocabulary's key; these values stand for no vocabulary.
 const (
 	VocabularyKey  = "tokenizer.ggml.model"
 	NoVocabulary   = "no_vocab"

@@ -6,18 +6,18 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// LatentAttention is attention to a low-rank vector of each token, from which the keys and values of all
-// heads are made, and to a key with the position, which heads share (arXiv 2405.04434).
+// LatentAttention stores a low-rank vector for each token, from which the keys and values of all heads are
+// computed, and a key with the position that all heads share (arXiv 2405.04434).
 type LatentAttention struct {
-	Attention              // of what is attended: where keys are Absorbed, to the latent vectors, by all heads
-	QRank, KVRank      int // 0 of queries: they are made of the input
-	KeySize, ValueSize int // of a head; the last RoPE.Dims of keys have the position
-	// Absorbed: a matrix of each head takes queries to the space of latent vectors, instead of these
-	// to keys, and another one what it gathers to values.
+	Attention              // of the heads; if Absorbed, to the latent vectors
+	QRank, KVRank      int // QRank 0: one matrix makes the queries
+	KeySize, ValueSize int // of a head; the last RoPE.Dims elements of keys have the position
+	// Absorbed: a matrix of each head maps queries to the space of latent vectors, and another one maps
+	// the result to values, instead of mapping latent vectors to keys and values.
 	Absorbed bool
 }
 
-// Forward returns the output matrix times what the heads gather.
+// Forward returns the output matrix times the heads' result.
 func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	q, latent, position := l.project(p, t, x)
 	heads := int64(l.Heads)
@@ -48,7 +48,7 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return l.output(p, t, t.Flat(y), l.ValueSize)
 }
 
-// latentMatrix are options of matrices that stock llama.cpp multiplies by without adapters.
+// latentMatrix are the options of matrices that stock llama.cpp multiplies without adapters.
 var latentMatrix = MatrixOptions{NoScale: true, NoLoRA: true}
 
 // project returns queries, latent vectors and the keys of positions.
@@ -90,7 +90,7 @@ func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string,
 // latentKeys are the keys of latent attention.
 var latentKeys = append([]key{optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0))}, latentValueKeys...)
 
-// latentValueKeys are those without latent queries.
+// latentValueKeys are the keys of models without latent queries.
 var latentValueKeys = []key{
 	count("attention.kv_lora_rank", func(c *Config) *int { return &c.KVRank }),
 	{
@@ -100,7 +100,7 @@ var latentValueKeys = []key{
 	},
 }
 
-// latentAttention is the attention that arrangements use instead.
+// latentAttention returns the latent attention of a model, which replaces a.
 func latentAttention(c *Config, a Attention) LatentAttention {
 	l := LatentAttention{Attention: a, QRank: c.QRank, KVRank: c.KVRank, KeySize: c.HeadSize, ValueSize: c.ValueSize}
 	if c.KeySizeMLA > 0 {

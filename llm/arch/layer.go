@@ -5,11 +5,10 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// A Layer is residuals, one after the other: as a rule attention, and a feed-forward network.
+// A Layer is a list of residuals: usually attention and a feed-forward network.
 type Layer []Residual
 
-// A Residual adds to the residual stream x what a part makes of it:
-// Sum(x + Scale · After(Part(Before(x)))).
+// A Residual adds a part's result to the residual stream: Sum(x + Scale · After(Part(Before(x)))).
 type Residual struct {
 	Before, After string // names of the norms; "" for none
 	Sum           string // name of the norm of the sum; "" for none
@@ -23,11 +22,11 @@ type Residual struct {
 	Tokenwise bool
 }
 
-// A Part is the part of a layer between its norms. It declares its weights as it uses them, and is
-// a value that does not change: its sizes are fixed when it is made.
+// A Part is the part of a layer between its norms. It declares its weights as it uses them. It is an
+// immutable value with fixed sizes.
 type Part interface {
-	// Forward returns what the part makes of x [n_embd, n], of the same shape. It may be of
-	// the last tokens alone, see [Place.Kept].
+	// Forward returns the part's result for x [n_embd, n], of the same shape, or for the last
+	// tokens only, see [Place.Kept].
 	Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value
 }
 
@@ -36,22 +35,22 @@ type Part interface {
 // A Composite part consists of residuals, whose places are [Place.Part] by their numbers.
 type Composite interface{ Residuals() []Residual }
 
-// A Stateful part is one of which sequences keep something from pass to pass. Its Forward has the states by
-// their numbers, from [Place.State].
+// A Stateful part has states that sequences keep between passes. Its Forward gets them by number from
+// [Place.State].
 type Stateful interface {
 	NewStates(o state.Options) ([]state.State, error)
 }
 
-// A Checked part finds what is wrong with its sizes, by the keys of files with such hyper-parameters.
+// A Checked part reports faults of its sizes, by the names of the keys in files.
 type Checked interface {
 	Check(c Config) (faults []string)
 }
 
-// A Mixing part has operations between tokens, which counting weights misses. MixingFLOPs returns their
-// number per token in the forward pass, on average over a sample of a length.
+// A Mixing part has operations between tokens, which a count of weights misses. MixingFLOPs returns their
+// number for each token in the forward pass, averaged over a sample of a length.
 type Mixing interface{ MixingFLOPs(length int) float64 }
 
-// parts calls f for each part of residuals, and for the parts that these consist of.
+// parts calls f for each part of the residuals, and for their nested parts.
 func parts(residuals []Residual, f func(Part)) {
 	for _, r := range residuals {
 		f(r.Part)
@@ -97,11 +96,11 @@ func newStates(o state.Options, residuals []Residual) (tree *state.Tree, err err
 // oneState is the list of the only state of a part.
 func oneState[S state.State](s S, err error) ([]state.State, error) { return []state.State{s}, err }
 
-// A Place is where in a graph something is built: in a layer, or outside of them.
+// A Place is the place in a graph where something is built: a layer, or outside of all layers.
 type Place struct {
 	*Builder
 	Layer  int         // -1 outside
-	block  int         // of the file, that has the weights of the layer; -1 outside
+	block  int         // block of the file that holds the layer's weights; -1 outside
 	states *state.Tree // of the layer, or of the part
 	beside *beside     // nil outside
 	// Prefixes of the names of its weights in files, and of the paths of its modules.
@@ -122,8 +121,8 @@ func (p Place) State(i int) state.State {
 	return p.states.Own[i]
 }
 
-// Kept returns the columns of x [m, n] with which a part continues once it has looked at all tokens: in
-// the last layer, the tokens at the end whose logits are wanted.
+// Kept returns the columns of x [m, n] that a part still computes after mixing all tokens: in the last
+// layer, the tokens whose logits are needed.
 func (p Place) Kept(t *nn.Tape, x *nn.Value) *nn.Value {
 	if p.Layer < len(p.layers)-1 || p.Keep == 0 || p.Keep >= x.T.Dim(1) {
 		return x
@@ -164,7 +163,7 @@ func (r Residual) made(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Scale(p.norm(t, r.After, y, r.AfterEps), r.Scale)
 }
 
-// lastOf is x, or as many of its last tokens as y has.
+// lastOf returns as many of x's last tokens as y has.
 func lastOf(t *nn.Tape, x, y *nn.Value) *nn.Value {
 	if kept := y.T.Dim(1); kept < x.T.Dim(1) {
 		return t.Last(x, kept)

@@ -7,8 +7,8 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// LayerEmbedding adds to a token what its embedding for this layer makes of it: W_out · (gelu(W_gate·x) ⊙ e), with an
-// embedding e for each layer (Gemma 3n's per-layer embeddings).
+// LayerEmbedding adds W_out · (gelu(W_gate·x) ⊙ e), where e is the token's embedding for this layer (Gemma 3n's per-layer
+// embeddings).
 type LayerEmbedding struct{ Size int }
 
 // String says what it is.

@@ -67,7 +67,8 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(y, matrix("shortconv.out_proj", embd, true))[0]
 }
 
-// convolve mixes each channel of x [channels, n] with its values at the tokens before, of the sample or of the part's first state.
+// convolve mixes each channel of x [channels, n] with its values at the tokens before: of the sample, or in the part's first
+// state.
 func (p Place) convolve(t *nn.Tape, x *nn.Value, kind string, length int) *nn.Value {
 	kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), x.T.Dim(0)}, Role: Kernel})
 	if kept := p.State(0); kept != nil {
@@ -76,7 +77,7 @@ func (p Place) convolve(t *nn.Tape, x *nn.Value, kind string, length int) *nn.Va
 	return t.ShortConv(x, kernel)
 }
 
-// NewStates makes a state of what is convolved.
+// NewStates makes a state of the last inputs of the convolution.
 func (s ShortConv) NewStates(o state.Options) ([]state.State, error) {
 	return oneState(state.NewRecent(o, s.Width, s.Length-1))
 }

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/goggml/ggml"
 
-// Llama, and others that are llamas but for a detail.
+// Llama, and models that differ from it in details.
 func init() {
 	llama := spec{rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, attnBias: Maybe, ffnBias: Maybe, ffnScales: true, ropeFactors: true, mixture: softMaxExperts}
 	embed := llama // tokens see all others
@@ -42,15 +42,15 @@ var onceThrough = key{
 	write: func(*Config) any { return nil },
 }
 
-// llama4Window sets the window, which all models with one share, and what follows from it.
+// llama4Window sets the window, the same for all models that have one, and the settings that depend on it.
 func llama4Window(c *Config) {
 	if c.Window > 0 {
 		c.Window, c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset = 8192, 0.1, 8192, 1
 	}
 }
 
-// llama4Layer has local layers that see chunks of positions, with norms behind RoPE, which each
-// fourth layer goes without: its queries grow with their positions instead.
+// llama4Layer has local layers with chunked windows and norms after RoPE. Every fourth layer has no
+// RoPE; its queries grow with their positions instead.
 func llama4Layer(c *Config, i int, a *Attention) {
 	if local(c, i, a) {
 		a.Chunked = true

@@ -23,7 +23,7 @@ func maionLayer(c *Config, i int, a *Attention) {
 	}
 }
 
-// latentExperts lets experts see less than the residual stream.
+// latentExperts reduces the width of the experts' input.
 func latentExperts(c *Config, _ int, attention, network Residual) Layer {
 	if e, ok := network.Part.(Experts); ok && c.ExpertLatent > 0 {
 		network.Part = LatentExperts{e, c.ExpertLatent}
@@ -31,11 +31,11 @@ func latentExperts(c *Config, _ int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-// LatentExperts are experts between two matrices that all tokens go through; the router sees the
-// input of the first.
+// LatentExperts are experts between two matrices for all tokens. The router sees the input of the
+// first matrix.
 type LatentExperts struct {
 	Experts
-	Latent int // width of what the experts see
+	Latent int // width of the experts' input
 }
 
 // Forward computes the chosen experts of each token.

@@ -20,19 +20,19 @@ func init() {
 	})
 }
 
-// Mamba is a selective scan whose B, C and steps two matrices make of what is convolved, x, beside which another makes a gate
-// (arXiv 2312.00752).
+// Mamba is a selective scan (arXiv 2312.00752). A matrix makes x and a gate, a convolution mixes x, and two matrices make
+// B, C and the steps from it.
 type Mamba struct {
 	ScanSizes
-	StepRank  int  // width of what steps are made of
-	Norms     bool // of B, C and what steps are made of
-	BareNorms bool // which have no weights
-	// ByHead: elements of a head decay as one, and the gate of each head stands before its x (PLaMo 2). Otherwise each element is
-	// a head, and each element of its state decays by itself.
+	StepRank  int  // rank of the steps
+	Norms     bool // B, C and the low-rank steps are normalised
+	BareNorms bool // these norms have no weights
+	// ByHead: all elements of a head have one decay, and the gate of each head precedes its x (PLaMo 2). Otherwise each
+	// channel is a head, and each element of its state has its own decay.
 	ByHead bool
 }
 
-// mamba is the scan of a model whose elements are heads.
+// mamba returns the scan of a model whose channels are heads.
 func (c *Config) mamba() Mamba {
 	return Mamba{ScanSizes: ScanSizes{Inner: c.Inner, Heads: c.Inner, Groups: 1, StateSize: c.StateSize, ConvLength: c.ConvLength}, StepRank: c.StateHeads}
 }
@@ -66,7 +66,7 @@ func (m Mamba) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(gated(p, t, z, y), p.Matrix("ssm_out", inner, embd, MatrixOptions{NoScale: m.ByHead, Residual: true}))[0]
 }
 
-// made are B, C and what steps are made of.
+// made returns B, C and the low-rank steps.
 func (m Mamba) made(p Place, t *nn.Tape, x *nn.Value) (b, c, dt *nn.Value) {
 	states, rank := int64(m.StateSize), int64(m.StepRank)
 	all := t.Linear(x, p.Matrix("ssm_x", int64(m.Inner), rank+2*states, MatrixOptions{NoScale: true}))[0]
@@ -91,13 +91,13 @@ func (m Mamba) made(p Place, t *nn.Tape, x *nn.Value) (b, c, dt *nn.Value) {
 	return normal("ssm_b_norm", b), normal("ssm_c_norm", c), normal("ssm_dt_norm", dt)
 }
 
-// NewStates makes a state of what is convolved, and one of the heads.
+// NewStates makes two states: the last inputs of the convolution, and the heads' states.
 func (m Mamba) NewStates(o state.Options) ([]state.State, error) { return m.newStates(o, m.Inner) }
 
-// Check demands heads of one size.
+// Check reports heads whose sizes differ.
 func (m Mamba) Check(c Config) []string { return m.check(c, m.StepRank) }
 
-// mambaAlone is a layer of a scan alone.
+// mambaAlone is a layer with a scan only.
 func mambaAlone(c *Config, _ int, mixer, _ Residual) Layer {
 	m := c.mamba()
 	m.Norms, m.BareNorms = c.BareScanNorms, c.BareScanNorms
@@ -125,7 +125,7 @@ func plamo2Layer(c *Config, _ int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-// bareScanNorms says that B, C and what steps are made of have norms without weights.
+// bareScanNorms: B, C and the low-rank steps have norms without weights.
 var bareScanNorms = key{
 	name: "ssm.dt_b_c_rms",
 	read: func(m *metadata, name string, c *Config) { c.BareScanNorms = value(m, m.arch+"."+name, false, true) },
@@ -137,10 +137,10 @@ var bareScanNorms = key{
 	},
 }
 
-// noGroups is the key of a number that stock llama.cpp demands, and that is 0.
+// noGroups is a key that stock llama.cpp requires; its value is 0.
 var noGroups = key{name: "ssm.group_count", read: func(*metadata, string, *Config) {}, write: func(*Config) any { return uint32(0) }}
 
-// jambaExperts are in each second layer, which no key says.
+// jambaExperts puts experts into every second layer; files have no key for it.
 func jambaExperts(c *Config) {
 	if c.Experts > 0 {
 		c.ExpertStep = 2

@@ -19,11 +19,11 @@ func init() {
 	})
 }
 
-// Mamba2 is a selective scan whose heads decay as a whole (arXiv 2405.21060). One matrix makes its gate, what is convolved, and
-// the steps.
+// Mamba2 is a selective scan with one decay for each head (arXiv 2405.21060). One matrix makes the gate, the input of the
+// convolution, and the steps.
 type Mamba2 struct {
 	ScanSizes
-	Norm Presence // of the groups of what is gated
+	Norm Presence // norm of each group of the gated result
 }
 
 // mamba2 is the scan of a model.
@@ -34,7 +34,7 @@ func (c *Config) mamba2(norm Presence) Mamba2 {
 // String says what it is.
 func (Mamba2) String() string { return "Mamba-2" }
 
-// convolved is the width of what is convolved: x, B and C.
+// convolved is the width of the convolution: x, B and C.
 func (m Mamba2) convolved() int { return m.Inner + 2*m.Groups*m.StateSize }
 
 // Forward reads and changes the state of each head, token by token.
@@ -50,7 +50,7 @@ func (m Mamba2) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(y, p.Matrix("ssm_out", inner, embd, MatrixOptions{Residual: true}))[0]
 }
 
-// norm normalises each group of y [inner, n], where the model has the weights.
+// norm normalises each group of y [inner, n], if the model has the weights.
 func (m Mamba2) norm(p Place, t *nn.Tape, y *nn.Value) *nn.Value {
 	groups := int64(m.Groups)
 	w := p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{int64(m.Inner) / groups, groups}, Role: Norm, Optional: m.Norm == Maybe})
@@ -62,15 +62,15 @@ func (m Mamba2) norm(p Place, t *nn.Tape, y *nn.Value) *nn.Value {
 	return t.Flat(t.Norm(t.Heads(y, groups), n))
 }
 
-// NewStates makes a state of what is convolved, and one of the heads.
+// NewStates makes two states: the last inputs of the convolution, and the heads' states.
 func (m Mamba2) NewStates(o state.Options) ([]state.State, error) {
 	return m.newStates(o, m.convolved())
 }
 
-// Check demands heads of one size, and groups of as many heads.
+// Check reports heads whose sizes differ, and groups of different numbers of heads.
 func (m Mamba2) Check(c Config) []string { return m.check(c, m.Heads) }
 
-// mamba2Alone is a layer of a scan alone.
+// mamba2Alone is a layer with a scan only.
 func mamba2Alone(c *Config, _ int, mixer, _ Residual) Layer {
 	mixer.Part = c.mamba2(Always)
 	return Layer{mixer}

@@ -7,12 +7,12 @@ import (
 
 // mixture describes experts in a row of the table, beside the keys.
 type mixture struct {
-	router     Router // with what is so where no key says
+	router     Router // with the defaults for absent keys
 	reads      expertKeys
 	sharedGate bool
 	biases     Presence // of experts
-	// scales says that the experts' products have factors, and sharedScales the shared network's.
-	// Stock llama.cpp ignores factors in models that define none.
+	// scales: the experts' matrices have scales; sharedScales: the shared network's have. Stock
+	// llama.cpp ignores scales in models that define none.
 	scales, sharedScales bool
 	// shared returns the width of the shared network; nil: the key's, or the width of all shared
 	// experts.
@@ -59,8 +59,8 @@ func (c *Config) isDense(i int) bool {
 // sharedOrExpert returns the key's width, or else an expert's.
 func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 
-// expertKeys are those that files of an architecture have beside the numbers of experts. As stock
-// llama.cpp does, a model ignores the others.
+// expertKeys are the keys that files of an architecture have beside the numbers of experts. A model
+// ignores the others, as stock llama.cpp does.
 type expertKeys int
 
 const (
@@ -166,13 +166,13 @@ func (x *mixture) normalizedKey() key {
 	}
 }
 
-// fixed sets what each model of a kind has, and no key says.
+// fixed sets hyper-parameters that all models of a kind share and files have no key for.
 func fixed(set func(c *Config)) key {
 	return key{read: func(_ *metadata, _ string, c *Config) { set(c) }, write: func(*Config) any { return nil }}
 }
 
-// unusedNetwork is a feed-forward network that files of mixtures may have beside the experts, and
-// stock llama.cpp reads alone.
+// unusedNetwork is a feed-forward network that files of mixtures may have beside the experts. Stock
+// llama.cpp loads it and does not use it.
 func unusedNetwork(c *Config) []Weight {
 	var list []Weight
 	for _, kind := range []string{"ffn_gate", "ffn_up", "ffn_down"} {
@@ -185,7 +185,7 @@ func unusedNetwork(c *Config) []Weight {
 	return list
 }
 
-// unusedExperts returns the weights of a mixture that stock llama.cpp only reads.
+// unusedExperts returns the weights of a mixture that stock llama.cpp loads and does not use.
 func unusedExperts(c *Config) []Weight {
 	router := unused("ffn_gate_inp.weight", c.Embd, c.Experts)
 	router.KeepType = true

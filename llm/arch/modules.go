@@ -10,13 +10,13 @@ type naming struct {
 	root              string // the module that has the layers, "model"
 	layers            string // the path of a layer in it, with its number: "layers.%d."
 	embed, head       string
-	matrices          map[string]string // the path in a layer, by the kind in files, of those that are called otherwise
+	matrices          map[string]string // paths in a layer by kind in files, where they differ from llama's
 	rotatesNeighbours bool              // as files do, so that no rows are permuted
-	// interleaved: the module of queries, keys and values has them side by side for each head, or
-	// group of heads, which no row of files can say.
+	// interleaved: one module holds queries, keys and values side by side for each head or group of
+	// heads, so rows of a file's matrix match none of its rows.
 	interleaved bool
-	// scaled: converters multiply matrices by factors that files do not have, but for ffn_up, so that other factors would
-	// belong to adapters of the modules.
+	// scaled: converters multiply all matrices but ffn_up by factors that files do not keep, so an adapter of the file
+	// is none of the module.
 	scaled bool
 }
 
@@ -31,7 +31,7 @@ var usualModules = map[string]string{
 	"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
 }
 
-// unscaled is the path of a module whose matrix is that of files, "" of others.
+// unscaled returns the path of a module, or "" if its matrix is scaled in files.
 func (n naming) unscaled(path string) string {
 	if n.scaled {
 		return ""
@@ -62,14 +62,14 @@ func (p Place) rows(kind string, count int64, permutedHeads int) Rows {
 	return Rows{Name: p.prefix + kind, Module: module, Count: count, PermutedHeads: permutedHeads}
 }
 
-// ModuleRoot is transformers' module of the text model, such as "model" or "transformer". All paths
-// of modules start there, except the output's.
+// ModuleRoot returns transformers' module of the text model, such as "model" or "transformer". All
+// paths of modules start there, except the output's.
 func (a *Architecture) ModuleRoot() string {
 	return cmp.Or(a.get().config.spec().modules.root, "model")
 }
 
-// EmbeddingModule is the path of the embedding in transformers.
+// EmbeddingModule returns the path of the embedding in transformers.
 func (a *Architecture) EmbeddingModule() string { return a.get().config.spec().modules.embedding() }
 
-// OutputModule is the path of the output in transformers, which stands beside the text model.
+// OutputModule returns the path of the output in transformers, which is outside of the text model.
 func (a *Architecture) OutputModule() string { return a.get().config.spec().modules.output() }

@@ -14,7 +14,7 @@ type norming struct {
 	bare  bool     // they have no weights
 }
 
-// Norm is the norm of x [m, …] over ne0, by weights [m]; x itself without a name.
+// Norm returns the norm of x [m, …] over ne0, with weights [m]; x itself if the kind is "".
 func (p Place) Norm(t *nn.Tape, kind string, x *nn.Value) *nn.Value { return p.norm(t, kind, x, 0) }
 
 // norm is Norm with another eps, if it is not 0.
@@ -33,7 +33,7 @@ func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value
 	return t.Norm(x, n)
 }
 
-// normOf is the norm of the model, without weights.
+// normOf returns the model's norm, without weights.
 func (p Place) normOf() nn.Norm {
 	if s := p.spec().norm; s.layer || s.byEps && p.config.RMSEps == 0 {
 		return nn.Norm{Layer: true, Eps: p.config.LayerNormEps}

@@ -2,10 +2,10 @@ package arch
 
 import "github.com/goggml/ggml/internal/nn"
 
-// Parallel is residuals that see the same x and are added together (arXiv 2204.02311).
+// Parallel is a list of residuals with the same input, whose results are summed (arXiv 2204.02311).
 type Parallel []Residual
 
-// Forward returns the sum of what each would add.
+// Forward returns the sum of all branches.
 func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
 	for i, r := range s {
@@ -21,8 +21,8 @@ func (s Parallel) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // Residuals returns the residuals that are added.
 func (s Parallel) Residuals() []Residual { return s }
 
-// apart is the branch of one of several: what computes it in chunks overwrites the gradient, which
-// others share.
+// apart returns a branch with its own copy of the gradient: a branch that is computed in chunks
+// overwrites the gradient, which the branches share.
 func (r Residual) apart(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !r.Tokenwise {
 		return r.branch(p, t, x)
@@ -43,10 +43,10 @@ func ownNorms(_ *Config, _ int, attention, network Residual) Layer {
 	return Layer{{Part: Parallel{attention, network}}}
 }
 
-// A Stack is residuals one after the other, which together are one.
+// A Stack is a sequence of residuals that acts as one.
 type Stack []Residual
 
-// Forward returns the sum of what they add to x.
+// Forward returns the sum of all branches, each on the stream so far.
 func (s Stack) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
 	for i, r := range s {

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A Passage is a point of a computation at which it comes to a layer or leaves it, on its way forward or back.
+// A Passage is the point at which a computation enters or leaves a layer, in the forward or the backward pass.
 type Passage int
 
 // The passages, in the order of a computation. The backward pass ends in the first layer that has something trained,
@@ -18,7 +18,7 @@ const (
 	LeavesBack
 )
 
-// passes reports whether the graph has the layer, be it for the keys and values that another reads.
+// passes reports whether the graph has the layer, possibly only for keys and values that another layer reads.
 func (b *Builder) passes(layer int) bool {
 	return b.Only == nil || slices.Contains(b.Only, layer) || b.sharedBy(layer)
 }
@@ -33,7 +33,7 @@ func (b *Builder) PassedBlocks() (list []int) {
 	return list
 }
 
-// watch lets Watch know of a passage at x, and of the one back.
+// watch reports the passages at x to Watch, forward and back.
 func (b *Builder) watch(t *nn.Tape, x *nn.Value, layer int, forward, back Passage) *nn.Value {
 	if b.Watch == nil {
 		return x

@@ -12,7 +12,7 @@ func init() {
 	})
 }
 
-// wholeHeads rotates all elements of a head, whatever the key says.
+// wholeHeads rotates all elements of a head and ignores the file's key.
 func wholeHeads(_ *Config, _ int, a *Attention) { a.RoPE.Dims = a.HeadSize }
 
 var plamo3Keys = append(windowKeys(8), withWindow(factor(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, 10000, false)))

@@ -44,10 +44,10 @@ func init() {
 	})
 }
 
-// lastChoice is the head of a reranker, which sees the last token.
+// lastChoice is the head of a reranker, on the last token.
 var lastChoice = &classifierHead{pooling: "last", softMax: true}
 
-// classifier is the head of a reranker, which text models carry along.
+// classifier is a reranker's head that files of text models may contain.
 func classifier(*Config) []Weight { return []Weight{unused("cls.output.weight")} }
 
 var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
@@ -55,8 +55,8 @@ var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", mat
 	"ffn_gate": "mlp.w2", "ffn_up": "mlp.w1", "ffn_down": "mlp.c_proj",
 }}
 
-// unusedOutputBias is one that stock llama.cpp reads alone.
+// unusedOutputBias is a bias that stock llama.cpp loads and does not use.
 func unusedOutputBias(c *Config) []Weight { return []Weight{unused("output.bias", c.Vocab)} }
 
-// qwenNetwork has of half the width that the key says: it counts gate and up.
+// qwenNetwork halves the key's width, which counts gate and up.
 func qwenNetwork(_ *Config, _ int, f *FeedForward) { f.Width /= 2 }

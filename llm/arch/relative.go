@@ -7,14 +7,14 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// Relative is a bias that is added to scores, by the distance of query and key: distances share Buckets, half of them for
-// keys behind the query, the larger the more (T5, arXiv 1910.10683). The zero value adds nothing.
+// Relative is a bias of scores by the distance of query and key (T5, arXiv 1910.10683). Distances share Buckets, more of
+// them the larger they are; half of the buckets are for keys after the query. The zero value adds nothing.
 type Relative struct{ Buckets int }
 
-// farthestBucket is the distance from which on all share a bucket.
+// farthestBucket is the distance from which on all distances share a bucket.
 const farthestBucket = 128
 
-// bucket is the bucket of a key at so many positions after the query.
+// bucket returns the bucket of a key at a distance after the query.
 func (r Relative) bucket(distance int) int {
 	half, bucket := r.Buckets/2, 0
 	if distance > 0 {

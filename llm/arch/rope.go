@@ -7,8 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What llama.cpp takes of YaRN (arXiv 2309.00071) where an architecture has no keys for
-// it.
+// llama.cpp's defaults of YaRN (arXiv 2309.00071) for architectures without keys for it.
 const yarnExtFactor, yarnBetaFast, yarnBetaSlow = 1, 32, 1
 
 // yarnBetas are between which YaRN goes over, where files can say it.
@@ -17,8 +16,8 @@ var yarnBetas = []key{
 	factor("rope.scaling.yarn_beta_slow", func(c *Config) *float32 { return &c.RoPE.BetaSlow }, yarnBetaSlow, false),
 }
 
-// readRoPE reads how rotary position embedding reaches beyond the context of the
-// training, with the meaning and the defaults that llama.cpp gives the keys.
+// readRoPE reads how rotary position embedding is scaled beyond the trained context, with
+// llama.cpp's meaning and defaults of the keys.
 func (m *metadata) readRoPE(c *Config, s spec) {
 	prefix := m.arch + ".rope.scaling."
 	r := &c.RoPE
@@ -46,8 +45,8 @@ func (m *metadata) readRoPE(c *Config, s spec) {
 
 const sectionsKey = "rope.dimension_sections"
 
-// sections are the pairs that turn by each of the positions of images; none where a file's say
-// nothing.
+// sections returns the number of pairs that rotate by each axis of positions; zeros if the file has
+// none.
 func (m *metadata) sections(s spec) (sections [4]int) {
 	name := m.arch + "." + sectionsKey
 	list, ok := m.list(name)

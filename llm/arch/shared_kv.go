@@ -8,17 +8,17 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// A beside is what a graph has beside the residual stream, for layers to read.
+// A beside holds values outside of the residual stream that layers read.
 type beside struct {
-	embedded        *nn.Value         // what the first layer sees
-	layerEmbeddings []*nn.Value       // of the tokens for each layer [size, n], see [LayerEmbedding]; nil for none
-	shared          map[int]keyValues // of layers whose keys and values others read
+	embedded        *nn.Value         // input of the first layer
+	layerEmbeddings []*nn.Value       // the tokens' embeddings for each layer [size, n], see [LayerEmbedding]; nil: none
+	shared          map[int]keyValues // keys and values that other layers read
 }
 
 // LayersBack is the distance to an earlier layer, 0 for none.
 type LayersBack int
 
-// GoString is the same for all distances: layers that differ in nothing else compute the same.
+// GoString is equal for all distances: layers that differ only in it compute the same.
 func (n LayersBack) GoString() string {
 	if n == 0 {
 		return "no layer"
@@ -26,14 +26,14 @@ func (n LayersBack) GoString() string {
 	return "an earlier layer"
 }
 
-// keyValues are the keys and values of a layer in a graph of whole sequences [size, heads, n], or those that a pass sees in
-// the layer's cache.
+// keyValues are the keys and values of a layer: [size, heads, n] in a graph of whole sequences, or a pass's view of the
+// layer's cache.
 type keyValues struct {
 	k, v  *nn.Value
 	cache *state.Written // nil in a graph of whole sequences
 }
 
-// attendTo is the attention to keys and values that the layer has made itself, or that it reads of another one.
+// attendTo is attention to the layer's own keys and values, or to another layer's.
 func (a Attention) attendTo(p Place, t *nn.Tape, q, k, v *nn.Value, o nn.AttentionOptions) *nn.Value {
 	of := keyValues{k: k, v: v}
 	if a.SharedKV > 0 {
@@ -59,7 +59,7 @@ func (kv keyValues) exposed(t *nn.Tape) keyValues {
 	return keyValues{t.Expose(kv.k), t.Expose(kv.v), kv.cache}
 }
 
-// shareKV finds the layers whose keys and values others read, which must have such heads and see as much.
+// shareKV finds the layers whose keys and values others read. Reader and source must have the same heads and window.
 func shareKV(layers []Layer) (shares map[int]bool, err error) {
 	shares = map[int]bool{}
 	for i, l := range layers {
@@ -79,7 +79,7 @@ func shareKV(layers []Layer) (shares map[int]bool, err error) {
 	return shares, err
 }
 
-// makesKV reports whether a layer has keys and values that attention can read.
+// makesKV reports whether a layer makes keys and values that the reader can use.
 func makesKV(l Layer, reader Attention) (found bool) {
 	parts(l, func(p Part) {
 		if a, ok := p.(Attention); ok {
@@ -89,7 +89,7 @@ func makesKV(l Layer, reader Attention) (found bool) {
 	return found
 }
 
-// sharedBy reports whether a layer is in the graph for those that read its keys and values.
+// sharedBy reports whether a layer of the graph reads this layer's keys and values.
 func (b *Builder) sharedBy(layer int) (found bool) {
 	for _, i := range b.Only {
 		parts(b.layers[i], func(p Part) {
@@ -100,7 +100,8 @@ func (b *Builder) sharedBy(layer int) (found bool) {
 	return found
 }
 
-// withoutValues are the layers of which a file has keys and no values, where values may be those; nil: none.
+// withoutValues returns the layers for which a file has a matrix of keys and none of values, so that the keys are the
+// values; nil: none.
 func (m *metadata) withoutValues(c Config, s spec) []bool {
 	if !s.valuesOfKeys || len(m.faults) > 0 {
 		return nil

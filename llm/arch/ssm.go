@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/state"
 )
 
-// ScanSizes are the sizes of a selective scan of what a short convolution makes, see [nn.Scan].
+// ScanSizes are the sizes of a selective scan after a short convolution, see [nn.Scan].
 type ScanSizes struct {
 	Inner      int // width of all heads
 	Heads      int // of x
@@ -53,12 +53,12 @@ func (s ScanSizes) convolve(p Place, t *nn.Tape, x *nn.Value, there Presence) *n
 	return t.SiLU(t.AddWeight(y, p.bias("ssm_conv1d", x.T.Dim(0), there)))
 }
 
-// gated is the output gate of what a scan makes: silu(z)·y, of the tokens that are gone on with.
+// gated applies the output gate to a scan's result, silu(z)·y, for the tokens that are kept.
 func gated(p Place, t *nn.Tape, z, y *nn.Value) *nn.Value {
 	return t.GLU(ggml.SwiGLU, t.Contiguous(p.Kept(t, z)), t.Contiguous(p.Kept(t, y)))
 }
 
-// newStates makes the states of a scan of what a convolution of a width makes.
+// newStates makes the states of a scan and of its convolution, of a width.
 func (s ScanSizes) newStates(o state.Options, convolved int) ([]state.State, error) {
 	return recurrentStates(o, convolved, s.ConvLength, s.StateSize*s.Inner)
 }
