@@ -19,23 +19,23 @@ import (
 //	op.require(…)
 //	return op.done(C.goggml_op_add(op.arena, a.ptr(), b.ptr()))
 //
-// begin locks the context and retains the operands' contexts; done undoes that.
+// begin locks the context and retains the operands' contexts; done undoes both.
 //
-// Errors are sticky. After a failed check arena is nil, with which the C call does
-// nothing, and the other checks are skipped. done records the failure in the
-// context, which builds nothing more, and returns a poisoned tensor, without a C
-// tensor: an op that gets one as an operand fails with the same error.
+// Errors are sticky. A failed check sets arena to nil, which makes the C call do nothing and skips
+// the other checks. done records the error in the context, which then builds nothing more, and
+// returns a poisoned tensor, which has no C tensor: an op with a poisoned operand fails with the
+// same error.
 //
-// A context has one at a time, which it keeps: building a node then allocates
-// nothing but the node's Tensor.
+// Each context owns one opCall and reuses it: building a node then allocates only the node's
+// Tensor.
 type opCall struct {
 	c        *Context
 	arena    *C.goggml_arena
 	name     string
 	operands []*Tensor
-	describe []Operand // before the operands, in an error
-	retained []*handle // c and the contexts of operands from elsewhere
-	poisoned bool      // by an operand, or the context, that failed before
+	describe []Operand // text before the operands in an error
+	retained []*handle // c, and the contexts of operands of other contexts
+	poisoned bool      // by an operand or context that failed earlier
 	err      error
 	reason   string
 }
@@ -75,7 +75,7 @@ func (op *opCall) optional(t *Tensor) {
 	}
 }
 
-// retainOperand retains the context of operand i, and the contexts of what it is a view of.
+// retainOperand retains the context of operand i, and the contexts of its view sources.
 func (op *opCall) retainOperand(i int, t *Tensor) {
 	switch {
 	case t.t == nil:
@@ -99,7 +99,7 @@ func (op *opCall) retain(c *Context) bool {
 	return true
 }
 
-// retainRoot retains the root of operand i, if it is a view: ggml reads it too.
+// retainRoot retains the root of operand i if it is a view: ggml reads the root too.
 func (op *opCall) retainRoot(i int, t *Tensor) {
 	root := t.t.view_src
 	if root == nil || t.ctx == op.c && bool(C.goggml_arena_owns(op.arena, root)) {
@@ -113,7 +113,7 @@ func (op *opCall) retainRoot(i int, t *Tensor) {
 	}
 }
 
-// inherit takes over the error of a poisoned operand.
+// inherit adopts the error of a poisoned operand.
 func (op *opCall) inherit(i int, t *Tensor) {
 	if t.err == nil {
 		op.failed(ErrZeroValue, fmt.Sprintf("operand %d is a zero value; tensors come from a Context", i))
@@ -134,15 +134,15 @@ func (op *opCall) failed(err error, reason string) {
 	op.arena = nil
 }
 
-// require demands a condition; the message states it.
+// require checks a condition; the message states it.
 func (op *opCall) require(ok bool, format string, args ...any) {
 	if !ok && op.arena != nil {
 		op.failed(nil, message(format, args))
 	}
 }
 
-// message is fmt.Sprintf on copies of the arguments, so that a check that holds does not move its
-// arguments to the heap. For a type that it does not know it prints the type instead of the value.
+// message is fmt.Sprintf on copies of the arguments, so that a check that passes does not move its
+// arguments to the heap. For an unknown type it prints the type instead of the value.
 func message(format string, args []any) string {
 	copies := make([]any, len(args))
 	for i, a := range args {
@@ -178,7 +178,7 @@ func message(format string, args []any) string {
 	return fmt.Sprintf(format, copies...)
 }
 
-// types demands that a tensor has one of the types.
+// types requires that a tensor has one of the types.
 func (op *opCall) types(what string, t *Tensor, allowed ...Type) {
 	if op.arena == nil || t == nil {
 		return
@@ -206,17 +206,17 @@ func oneOf(types []Type) string {
 	return s
 }
 
-// sameShape demands equal shapes.
+// sameShape requires equal shapes.
 func (op *opCall) sameShape(a, b *Tensor) {
 	if op.arena != nil {
 		op.require(a.ne == b.ne, "the shapes must be equal")
 	}
 }
 
-// maxBytes bounds a tensor, far below where sizes in C would overflow.
+// maxBytes limits the size of a tensor, far below where sizes in C overflow.
 const maxBytes = math.MaxInt64 / 16
 
-// checkShape demands a shape that a new tensor of the type can have.
+// checkShape requires a shape that a new tensor of the type can have.
 func (op *opCall) checkShape(t Type, shape []int64) {
 	if op.arena == nil {
 		return
@@ -263,7 +263,7 @@ func (op *opCall) done(r C.goggml_tensor) *Tensor {
 	return result
 }
 
-// composed ends an op that is made of other ops, which it calls if the checks hold.
+// composed ends an op that consists of other ops. It calls ops if the checks passed.
 func (op *opCall) composed(ops func() *Tensor) *Tensor {
 	if op.arena == nil {
 		return op.done(C.goggml_tensor{})
@@ -272,8 +272,7 @@ func (op *opCall) composed(ops func() *Tensor) *Tensor {
 	return ops()
 }
 
-// end releases what the op retains, makes room for the context's next one, and
-// unlocks it.
+// end releases what the op retains, resets the context's opCall, and unlocks the context.
 func (op *opCall) end() {
 	c := op.c
 	for _, h := range op.retained {

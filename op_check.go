@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// writable demands a tensor whose elements do not share memory: threads that
-// write the same place leave whichever value came last.
+// writable requires a tensor whose elements do not share memory: otherwise threads that write the
+// same address leave a random value.
 func (op *opCall) writable(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
 		op.require(!t.overlaps(), "elements of %s share memory, and cannot be written; call Cont", what)
 	}
 }
 
-// noOverlap demands that an op which changes a in place does not also read it as
-// another operand: its threads would read old or new values by chance.
+// noOverlap requires that an op that changes a in place does not also read a's memory as another
+// operand: its threads would read old or new values by chance.
 func (op *opCall) noOverlap(a *Tensor, others ...*Tensor) {
 	for _, b := range others {
 		if op.arena == nil || b == nil || a.root() != b.root() {
@@ -39,8 +39,8 @@ func (t *Tensor) overlaps() bool {
 	return overlaps(ne, nb, t.typ.BlockBytes())
 }
 
-// overlaps reports whether elements of a size share bytes, for sizes and strides
-// of the dimensions. Layouts where they interleave count too.
+// overlaps reports whether elements of the given size share bytes, for shape ne and strides nb. It
+// also reports layouts whose dimensions interleave.
 func overlaps(ne, nb [MaxDims]int64, size int64) bool {
 	dims := []int{0, 1, 2, 3}
 	slices.SortFunc(dims, func(a, b int) int { return cmp.Compare(nb[a], nb[b]) })
@@ -57,8 +57,8 @@ func overlaps(ne, nb [MaxDims]int64, size int64) bool {
 	return false
 }
 
-// The layouts that ops demand of their operands, from the loosest to the strictest, as in
-// csrc/layout.h: contiguous rows, a uniform row stride, contiguous, canonical strides.
+// The layouts that ops require of operands, from the loosest to the strictest, as in csrc/layout.h:
+// contiguous rows, a uniform row stride, contiguous, canonical strides.
 
 func (op *opCall) layout(what string, t *Tensor, layout C.enum_goggml_layout, format string) {
 	if op.arena != nil && t != nil {
@@ -66,32 +66,33 @@ func (op *opCall) layout(what string, t *Tensor, layout C.enum_goggml_layout, fo
 	}
 }
 
-// contiguousRows demands that the elements of each row are adjacent.
+// contiguousRows requires that the elements of each row are adjacent.
 func (op *opCall) contiguousRows(what string, t *Tensor) {
 	if op.arena != nil && t != nil {
 		op.require(t.hasContiguousRows(), "the rows of %s must be contiguous; call Cont", what)
 	}
 }
 
-// uniformRowStride demands contiguous rows, all at multiples of one stride.
+// uniformRowStride requires contiguous rows at multiples of one stride.
 func (op *opCall) uniformRowStride(what string, t *Tensor) {
 	op.layout(what, t, C.GOGGML_UNIFORM_ROW_STRIDE, "the rows of %s must be contiguous and at equal distances; call Cont")
 }
 
-// contiguous demands a tensor without gaps or permutation.
+// contiguous requires a tensor without gaps or permutation.
 func (op *opCall) contiguous(what string, t *Tensor) {
 	op.layout(what, t, C.GOGGML_CONTIGUOUS, "%s must be contiguous; call Cont")
 }
 
-// canonicalStrides demands the strides of a new tensor, also in dimensions of
-// size 1, which not all kernels ignore.
+// canonicalStrides requires the strides of a new tensor, including dimensions of size 1, whose
+// strides not all kernels ignore.
 func (op *opCall) canonicalStrides(what string, t *Tensor) {
 	op.layout(what, t, C.GOGGML_CANONICAL_STRIDES, "%s must be contiguous; call Cont")
 }
 
-// hasContiguousRows reports whether the elements of a row are adjacent, in a quantised row in whole
-// blocks. A transposed tensor fails. ggml's own test lets a row of one element have any stride, but
-// not all its kernels do. It is written in Go as most ops demand it, and a call of C takes longer.
+// hasContiguousRows reports whether the elements of a row (the blocks of a quantised row) are
+// adjacent. A transposed tensor fails. ggml's own test allows a row of one element to have any
+// stride, but not all its kernels do. It is written in Go because most ops require it, and a call
+// of C takes longer.
 func (t *Tensor) hasContiguousRows() bool {
 	return int64(t.t.nb[0]) == t.typ.BlockBytes() && t.ne[0]%t.typ.BlockSize() == 0
 }

@@ -24,7 +24,7 @@ func OpCodes() []OpCode {
 
 func (o OpCode) valid() bool { return o >= 0 && o < C.GGML_OP_COUNT }
 
-// String names the op, "mul_mat" for example. C: ggml_op_name.
+// String returns the name of the op, for example "mul_mat". C: ggml_op_name.
 func (o OpCode) String() string {
 	if !o.valid() {
 		return fmt.Sprintf("OpCode(%d)", int32(o))
@@ -32,8 +32,8 @@ func (o OpCode) String() string {
 	return strings.ToLower(C.GoString(C.ggml_op_name(C.enum_ggml_op(o))))
 }
 
-// Symbol is the op as a formula, "X*Y" for example; "" if it has none. Plumbing: programs rarely
-// need it. C: ggml_op_symbol.
+// Symbol returns the op as a formula, for example "X*Y"; "" if it has none. Plumbing: programs
+// rarely need it. C: ggml_op_symbol.
 func (o OpCode) Symbol() string {
 	if !o.valid() {
 		return ""
@@ -41,16 +41,15 @@ func (o OpCode) Symbol() string {
 	return C.GoString(C.ggml_op_symbol(C.enum_ggml_op(o)))
 }
 
-// OpCode is the op that makes the tensor; unary ops have one code, and gated
-// linear units another. See [Tensor.Op] for their names.
-// C: op of struct ggml_tensor.
+// OpCode returns the op that makes the tensor. All unary ops share one code, and all gated linear
+// units another; [Tensor.Op] returns their names. C: op of struct ggml_tensor.
 func (t *Tensor) OpCode() OpCode {
 	var code OpCode
 	t.withRef(func() { code = OpCode(t.t.op) })
 	return code
 }
 
-// A Unary is an op on each element. C: enum ggml_unary_op.
+// A Unary is an element-wise op. C: enum ggml_unary_op.
 type Unary int
 
 // The unary ops; see the methods of [Context] with these names.
@@ -90,7 +89,7 @@ func Unaries() []Unary {
 
 func (u Unary) valid() bool { return u >= 0 && u < C.GGML_UNARY_OP_COUNT }
 
-// String names the op, "gelu_quick" for example. C: ggml_unary_op_name.
+// String returns the name of the op, for example "gelu_quick". C: ggml_unary_op_name.
 func (u Unary) String() string {
 	if !u.valid() {
 		return fmt.Sprintf("Unary(%d)", int(u))
@@ -105,8 +104,8 @@ func (c *Context) unaryOf(name string, u Unary, a *Tensor) *opCall {
 	return op
 }
 
-// Unary applies an op to each element, as the method of that name does. a is
-// F32, F16 or BF16 with contiguous rows. C: ggml_unary.
+// Unary applies an op to each element, like the method of the op's name. a is F32, F16 or BF16 with
+// contiguous rows. C: ggml_unary.
 func (c *Context) Unary(u Unary, a *Tensor) *Tensor {
 	op := c.unaryOf("unary", u, a)
 	return op.done(C.goggml_op_unary(op.arena, a.ptr(), C.enum_ggml_unary_op(u)))
@@ -119,8 +118,7 @@ func (c *Context) UnaryInPlace(u Unary, a *Tensor) *Tensor {
 	return op.done(C.goggml_op_unary_inplace(op.arena, a.ptr(), C.enum_ggml_unary_op(u)))
 }
 
-// Unary reports which unary op makes the tensor; false when none does.
-// C: ggml_get_unary_op.
+// Unary returns the unary op that makes the tensor; false if another op does. C: ggml_get_unary_op.
 func (t *Tensor) Unary() (Unary, bool) {
 	u, is := Unary(0), false
 	t.withRef(func() {
@@ -131,8 +129,8 @@ func (t *Tensor) Unary() (Unary, bool) {
 	return u, is
 }
 
-// GLU reports which gated linear unit makes the tensor; false when none does.
-// C: ggml_get_glu_op.
+// GLU returns the gated linear unit that makes the tensor; false if another op does. C:
+// ggml_get_glu_op.
 func (t *Tensor) GLU() (GLU, bool) {
 	g, is := GLU(0), false
 	t.withRef(func() {

@@ -11,29 +11,28 @@ import (
 	"unsafe"
 )
 
-// A CustomFunc computes a tensor in Go: dst from src, the operands in the order in which the op got
-// them. The threads of the CPU backend call it, all at once, for each compute of the graph: worker
-// identifies each, and each fills its own share of dst, as by [Worker.Share]. dst and src are valid
-// until the function returns.
+// A CustomFunc computes the tensor dst in Go from its operands src, in the order given to the op.
+// In each compute of the graph, all threads of the CPU backend call it concurrently; each worker
+// fills its own share of dst, for example by [Worker.Share]. dst and src are valid until the
+// function returns.
 //
-// An error, or a panic (as a [*PanicError]), becomes the error of the compute:
-// calls that run meanwhile finish, and nothing more is computed. The function
-// may use this package, also to compute on another backend. What its own
-// computation needs until its end is an [ErrBusy], for it would wait for itself:
-// the graph (to change it), the backends and their thread pools, the scheduler or
-// optimizer, and the allocator of the graph. Nor may it wait for a goroutine that
-// uses these, or end its own by [runtime.Goexit] (and so by the FailNow of a test).
+// An error, or a panic (as a [*PanicError]), becomes the error of the compute: running calls
+// finish, and nothing more is computed. The function may use this package, also to compute on
+// another backend. Using an object that its own computation needs until its end returns [ErrBusy],
+// because the call would wait for itself: the graph (to change it), the backends and their thread
+// pools, the scheduler or optimizer, and the allocator of the graph. The function must not wait for
+// a goroutine that uses these, and must not end its own goroutine by [runtime.Goexit] (as FailNow
+// of a test does).
 //
 // It lives as long as the context of the op. C: ggml_custom_op_t.
 type CustomFunc func(worker Worker, dst CustomTensor, src ...CustomTensor) error
 
-// A Worker is one of the threads that compute a tensor together: number Index,
-// from 0, of Count.
+// A Worker is one of Count threads that compute a tensor together; Index counts from 0.
 type Worker struct{ Index, Count int }
 
-// Share is the worker's part [from, to) of n items, rows for example. The
-// workers' parts are of about the same size, may be empty, and cover all. The
-// zero Worker works alone.
+// Share returns the worker's range [from, to) of n items, for example rows. The ranges of all
+// workers cover the items and have about the same size; they may be empty. The zero Worker works
+// alone.
 func (w Worker) Share(n int64) (from, to int64) {
 	w.Count = max(1, w.Count)
 	each, rest := n/int64(w.Count), n%int64(w.Count)
@@ -46,18 +45,18 @@ func (w Worker) Share(n int64) (from, to int64) {
 	return from, to
 }
 
-// A CustomTensor is a tensor as a [CustomFunc] sees it. [CustomRow] and
-// [CustomSlice] give its elements.
+// A CustomTensor is the view of a tensor given to a [CustomFunc]. [CustomRow] and [CustomSlice]
+// return its elements.
 type CustomTensor struct {
 	Type   Type
 	Shape  [MaxDims]int64 // [ne0, ne1, ne2, ne3]
 	Stride [MaxDims]int64 // bytes between neighbours in each dimension
 	data   unsafe.Pointer
-	layout customLayout // of data
+	layout customLayout // layout of data
 }
 
-// A customLayout is the type, shape and strides that memory has, whatever the fields of a
-// [CustomTensor] are set to.
+// A customLayout is the true type, shape and strides of the memory, whatever a caller stores in the
+// fields of a [CustomTensor].
 type customLayout struct {
 	typ           Type
 	shape, stride [MaxDims]int64
@@ -69,15 +68,15 @@ func (t CustomTensor) mustBeAsGiven() {
 	}
 }
 
-// NumElements is the product of the sizes.
+// NumElements returns the product of the sizes.
 func (t CustomTensor) NumElements() int64 { return t.Shape[0] * t.NumRows() }
 
-// NumRows is the number of rows of ne0 elements.
+// NumRows returns the number of rows of ne0 elements.
 func (t CustomTensor) NumRows() int64 { return t.Shape[1] * t.Shape[2] * t.Shape[3] }
 
-// RowBytes is the raw data of row i, counted over dimensions 1, 2 and 3; for
-// quantised types too. It panics when there is no such row, when the elements of
-// a row are not adjacent, or when type, shape or strides were set to others.
+// RowBytes returns the raw data of row i, counted over dimensions 1, 2 and 3, for quantised types
+// too. It panics if i is out of range, if the elements of a row are not adjacent, or if type, shape
+// or strides were changed.
 func (t CustomTensor) RowBytes(i int64) []byte {
 	if i < 0 || i >= t.NumRows() {
 		panic(fmt.Sprintf("row %d of a tensor of %d rows", i, t.NumRows()))
@@ -92,17 +91,17 @@ func (t CustomTensor) RowBytes(i int64) []byte {
 	return unsafe.Slice((*byte)(row), t.Type.RowSize(t.Shape[0]))
 }
 
-// CustomRow gives row i of a tensor, counted over dimensions 1, 2 and 3, in place. It panics if the
-// tensor's type is not T's, and in the cases of [CustomTensor.RowBytes]; a panic is an error of the
-// compute.
+// CustomRow returns row i of a tensor, counted over dimensions 1, 2 and 3, in place. It panics if
+// the tensor's type is not T's, and in the cases of [CustomTensor.RowBytes]; a panic is an error of
+// the compute.
 func CustomRow[T Element](t CustomTensor, i int64) []T {
 	t.mustHold(elementType[T]())
 	row := t.RowBytes(i)
 	return unsafe.Slice((*T)(unsafe.Pointer(&row[0])), t.Shape[0])
 }
 
-// CustomSlice gives all elements of a tensor in order, in place. It panics if the tensor's type is
-// not T's, or if there are gaps between its elements; a panic is an error of the compute.
+// CustomSlice returns all elements of a tensor in order, in place. It panics if the tensor's type
+// is not T's, or if there are gaps between its elements; a panic is an error of the compute.
 func CustomSlice[T Element](t CustomTensor) []T {
 	t.mustHold(elementType[T]())
 	stride := t.Type.BlockBytes()
@@ -122,7 +121,7 @@ func (t CustomTensor) mustHold(want Type) {
 	}
 }
 
-// customTensor fails for memory that Go cannot read.
+// customTensor fails if Go cannot read the memory.
 func customTensor(t *C.struct_ggml_tensor) (CustomTensor, error) {
 	v := CustomTensor{Type: Type(t._type), data: t.data}
 	for d := range MaxDims {
@@ -135,18 +134,18 @@ func customTensor(t *C.struct_ggml_tensor) (CustomTensor, error) {
 	return v, nil
 }
 
-// MapCustom computes a tensor of a's type and shape by a Go function from one
-// to three operands: y = f(a, …). At most that many threads call f, 0 for all
-// that the backend has. The operands have any type, shape and layout; the
-// result is contiguous. Only the CPU runs it, and a [Scheduler] puts it there.
-// It has no backward. C: ggml_map_custom1, ggml_map_custom2, ggml_map_custom3.
+// MapCustom computes a tensor of a's type and shape by a Go function from one to three operands: y
+// = f(a, …). At most threads threads call f; 0 means all threads of the backend. The operands may
+// have any type, shape and layout; the result is contiguous. Only the CPU runs it, and a
+// [Scheduler] puts it there. It has no backward. C: ggml_map_custom1, ggml_map_custom2,
+// ggml_map_custom3.
 func (c *Context) MapCustom(f CustomFunc, threads int, a *Tensor, more ...*Tensor) *Tensor {
 	return c.mapCustom("map_custom", false, f, threads, a, more)
 }
 
-// MapCustomInPlace is [Context.MapCustom] where the result is a view of a,
-// which f overwrites. It has no backward. C: ggml_map_custom1_inplace,
-// ggml_map_custom2_inplace, ggml_map_custom3_inplace.
+// MapCustomInPlace is [Context.MapCustom], in place: f overwrites a, and the result is a view of
+// it. It has no backward. C: ggml_map_custom1_inplace, ggml_map_custom2_inplace,
+// ggml_map_custom3_inplace.
 func (c *Context) MapCustomInPlace(f CustomFunc, threads int, a *Tensor, more ...*Tensor) *Tensor {
 	return c.mapCustom("map_custom_inplace", true, f, threads, a, more)
 }
@@ -164,21 +163,20 @@ func (c *Context) mapCustom(name string, inplace bool, f CustomFunc, threads int
 	})
 }
 
-// maxCustom is the number of operands that fit into a tensor and its builder.
+// maxCustom is the number of operands that a tensor and its builder can hold.
 const maxCustom = C.GGML_MAX_SRC - 1
 
-// CustomOptions describe the op of [Context.Custom].
+// CustomOptions are the settings of [Context.Custom].
 type CustomOptions struct {
 	Func    CustomFunc
-	Threads int     // that call Func, at most; 0 for all that the backend has
-	Type    Type    // of the result
-	Shape   []int64 // of the result: [ne0, ne1, …]
+	Threads int     // maximum number of threads that call Func; 0 means all of the backend
+	Type    Type    // type of the result
+	Shape   []int64 // shape of the result: [ne0, ne1, …]
 }
 
-// Custom computes a tensor of the type and shape of the options by a Go function
-// of up to nine operands, or of none. The operands have any type, shape and
-// layout; the result is contiguous. Only the CPU runs it, and a [Scheduler]
-// puts it there. It has no backward. C: ggml_custom_4d.
+// Custom computes a tensor of the type and shape of the options by a Go function of zero to nine
+// operands. The operands may have any type, shape and layout; the result is contiguous. Only the
+// CPU runs it, and a [Scheduler] puts it there. It has no backward. C: ggml_custom_4d.
 func (c *Context) Custom(options CustomOptions, src ...*Tensor) *Tensor {
 	t, shape := options.Type, options.Shape
 	op := c.beginCustom("custom", src)
@@ -193,9 +191,8 @@ func (c *Context) Custom(options CustomOptions, src ...*Tensor) *Tensor {
 	})
 }
 
-// CustomInPlace is [Context.Custom] where the result is a view of a, the first
-// operand of f, which f overwrites. It has up to eight more. It has no
-// backward. C: ggml_custom_inplace.
+// CustomInPlace is [Context.Custom], in place: f overwrites a, its first operand, and the result is
+// a view of it. Up to eight operands follow. It has no backward. C: ggml_custom_inplace.
 func (c *Context) CustomInPlace(f CustomFunc, threads int, a *Tensor, more ...*Tensor) *Tensor {
 	op := c.beginCustom("custom_inplace", append([]*Tensor{a}, more...))
 	op.writable("a", a)
@@ -204,8 +201,8 @@ func (c *Context) CustomInPlace(f CustomFunc, threads int, a *Tensor, more ...*T
 	})
 }
 
-// beginCustom begins an op of any number of operands; those that fit are listed
-// when there are too many.
+// beginCustom begins an op of any number of operands. If there are too many, the error lists those
+// that fit.
 func (c *Context) beginCustom(name string, operands []*Tensor) *opCall {
 	op := c.begin(name, operands[:min(len(operands), maxCustom)]...)
 	op.require(len(operands) <= maxCustom, "it has %d operands; at most %d fit", len(operands), maxCustom)
@@ -242,21 +239,20 @@ func (op *opCall) custom(f CustomFunc, threads int, build func(x **C.struct_ggml
 	return op.done(r)
 }
 
-// A customOp is the function of an op. Its context keeps it; the table by which
-// C finds it does not, so that a function that refers to its context does not
-// keep both from being collected.
+// A customOp is the function of an op. Its context keeps it alive; C finds it in a table that does
+// not, so that a function that refers to its context does not keep both from being collected.
 type customOp struct {
 	f       CustomFunc
-	threads int // at most; 0 for all
+	threads int // maximum; 0 means all
 
-	run  atomic.Pointer[computation] // the last that was started
-	runs sync.Map                    // of each node, as copies of a graph share the function
+	run  atomic.Pointer[computation] // the last computation started
+	runs sync.Map                    // computation of each node; copies of a graph share the function
 }
 
 var customOps callbackTable[customOp]
 
-// runOf finds the computation that calls. A node that nobody started is one of
-// a copy that ggml made for a comparison.
+// runOf returns the computation that calls. A node without one belongs to a copy that ggml made for
+// a comparison.
 func (op *customOp) runOf(node *C.struct_ggml_tensor) *computation {
 	if r, ok := op.runs.Load(node); ok {
 		return r.(*computation)
@@ -268,7 +264,7 @@ func (op *customOp) runOf(node *C.struct_ggml_tensor) *computation {
 func goggmlCustom(id C.uintptr_t, dst *C.struct_ggml_tensor, worker, workers C.int, slot *C.uintptr_t) {
 	op := customOps.find(uintptr(id))
 	if op == nil {
-		return // not while the context of the op is open
+		return // impossible while the context of the op is open
 	}
 	w := Worker{Index: int(worker), Count: int(workers)}
 	if op.threads > 0 {
@@ -313,7 +309,7 @@ type customFailure struct {
 	err error
 }
 
-// startCustom prepares the functions of the graph's nodes. The graph is retained.
+// startCustom prepares the functions of the graph's nodes. The caller retains the graph.
 func (c *computation) startCustom() {
 	c.nodes = c.graph.customNodes()
 	if len(c.nodes) == 0 && !c.calls {
@@ -326,11 +322,11 @@ func (c *computation) startCustom() {
 	}
 }
 
-// customNodes are the nodes of a graph that Go functions compute. They are found once, as long as
-// the graph only gets more nodes.
+// customNodes are the nodes of a graph that Go functions compute. The search continues where the
+// last one ended, as long as the graph only gains nodes.
 type customNodes struct {
 	graph *C.struct_ggml_cgraph
-	seen  C.int // nodes
+	seen  C.int // number of nodes searched
 	list  []customNode
 }
 
@@ -342,7 +338,7 @@ func (g *Graph) customNodes() []customNode {
 	*k = customNodes{graph: g.g, seen: n}
 	var i C.int
 	for node := C.goggml_graph_next_custom(g.g, &i); node != nil; node = C.goggml_graph_next_custom(g.g, &i) {
-		if op := g.customOp(node); op != nil { // else it is written in C
+		if op := g.customOp(node); op != nil { // otherwise the op is written in C
 			k.list = append(k.list, customNode{op, node})
 		}
 	}
@@ -363,7 +359,7 @@ func (g *Graph) customOp(node *C.struct_ggml_tensor) *customOp {
 
 func (c *computation) failed() bool { return c != nil && c.err.Load() != nil }
 
-// fail keeps the first failure, and stops the backends before their next op.
+// fail records the first error, and stops the backends before their next op.
 func (c *computation) fail(op *customOp, err error) {
 	if c == nil || !c.err.CompareAndSwap(nil, &customFailure{op, err}) {
 		return
@@ -373,7 +369,7 @@ func (c *computation) fail(op *customOp, err error) {
 	}
 }
 
-// endCustom returns the failure of a function.
+// endCustom returns the first error of the functions.
 func (c *computation) endCustom() error {
 	if c.id != 0 {
 		computations.remove(c.id)

@@ -9,13 +9,12 @@ import (
 	"unsafe"
 )
 
-// Row indices are data, and ggml ends the process at one that is out of range.
-// Those that the caller wrote are checked before each compute, in
-// csrc/row_index.c; those that the graph computes, during the compute, by a node
-// of their own.
+// Row indices are data, and ggml ends the process if one is out of range. Indices that the caller
+// wrote are checked before each compute, in csrc/row_index.c; indices that the graph computes are
+// checked during the compute, by a node of their own.
 
-// inRange returns ids, or a checked copy of them where the graph computes them
-// and they can be other than 0 to rows−1.
+// inRange returns ids. If the graph computes them and they may be outside 0 to rows−1, it returns a
+// checked copy.
 func (c *Context) inRange(ids *Tensor, rows int64) *Tensor {
 	if ids == nil || ids.t == nil || ids.typ != I32 && ids.typ != I64 || ids.known(rows) {
 		return ids
@@ -23,9 +22,9 @@ func (c *Context) inRange(ids *Tensor, rows int64) *Tensor {
 	return c.MapCustom(checkRows(rows), 1, ids)
 }
 
-// known reports whether the indices can be checked before a compute, or are the
-// result of an op that counts no further than the rows. So are those that depend
-// on a closed context, which fails anyway.
+// known reports whether the indices can be checked before a compute, or cannot exceed rows because
+// of the op that computes them. It also reports true if they depend on a closed context, because
+// the compute then fails anyway.
 func (t *Tensor) known(rows int64) bool {
 	var refs references
 	defer refs.release()
@@ -52,8 +51,8 @@ func (t *Tensor) known(rows int64) bool {
 	}
 }
 
-// countsWithin reports whether the numbers of an arange are all from 0 to rows−1. Whole
-// ones are exact up to 2²⁴.
+// countsWithin reports whether all values of an arange are from 0 to rows−1. Whole values are exact
+// up to 2²⁴.
 func countsWithin(arange *C.struct_ggml_tensor, rows int64) bool {
 	const exact = 1 << 24
 	params := (*[3]float32)(unsafe.Pointer(&arange.op_params))
@@ -63,8 +62,8 @@ func countsWithin(arange *C.struct_ggml_tensor, rows int64) bool {
 	return start == math.Trunc(start) && step == math.Trunc(step) && start >= 0 && last < limit
 }
 
-// checkRows copies indices, and fails at one that is out of range; the copy has
-// only good ones, for threads that are on their way to the next op.
+// checkRows returns a function that copies indices and fails if one is out of range. The copy
+// contains only valid indices, because other threads may already be on their way to the next op.
 func checkRows(rows int64) CustomFunc {
 	return func(_ Worker, dst CustomTensor, src ...CustomTensor) error {
 		if dst.Type == I64 {
@@ -86,7 +85,7 @@ func copyIndices[T int32 | int64](dst []T, src CustomTensor, rows int64) error {
 	return nil
 }
 
-// at is the address of element i, in any layout.
+// at returns the address of element i, in any layout.
 func (t CustomTensor) at(i int64) unsafe.Pointer {
 	p := t.data
 	for d, n := range t.Shape {

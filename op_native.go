@@ -10,47 +10,46 @@ import (
 	"unsafe"
 )
 
-// A NativeOp is an op of another package whose computation is a C function of
-// this process. It is made once, as a package variable, and stays as it is;
-// [Context.BuildOp] and [OpBuilder.Native] make tensors of it.
+// A NativeOp is an op of another package whose computation is a C function of this process. Make it
+// once, as a package variable, and do not change it; [Context.BuildOp] and [OpBuilder.Native] make
+// tensors of it.
 //
-// Func is the address of a function as ggml_custom_op_t describes it:
+// Func is the address of a function of the type ggml_custom_op_t:
 //
 //	void f(struct ggml_tensor *dst, int ith, int nth, void *userdata)
 //
-// The nth threads of the CPU backend call it, all at once, for each compute of
-// the graph: thread ith fills its share of dst from dst->src[0], dst->src[1] …
-// The result must not depend on nth. The parameters begin at byte
-// [NativeParamsOffset] of dst->op_params; the last int32 of op_params is 0 when
-// the op is made, and is left to the function, for a counter of the chunks that
-// its threads have taken, say. userdata is NULL. The function must not call Go,
-// nor leave by longjmp; GGML_ABORT ends the computation with an error on the
-// thread that computes, and the process on any other.
+// In each compute of the graph, the nth threads of the CPU backend call it concurrently: thread ith
+// fills its share of dst from dst->src[0], dst->src[1] … The result must not depend on nth. The
+// parameters begin at byte [NativeParamsOffset] of dst->op_params. The last int32 of op_params is
+// initially 0 and belongs to the function, for example to count the chunks that its threads have
+// taken. userdata is NULL. The function must not call Go, nor leave by longjmp. GGML_ABORT ends the
+// computation with an error on the thread that computes, and the process on any other thread.
 //
 // Only the CPU runs it, and a [Scheduler] puts it there. It has no backward.
 type NativeOp struct {
-	Name string         // as Tensor.Op, errors, profiles and drawings show it
-	Func unsafe.Pointer // valid as long as the process
+	Name string         // name in Tensor.Op, errors, profiles and drawings
+	Func unsafe.Pointer // valid for the life of the process
 
-	// FLOPs is the cost of one computation for [Graph.Summary], from the shapes
-	// of the result and of the operands; nil for one operation an element.
+	// FLOPs returns the cost of one computation for [Graph.Summary], from the shapes of the result
+	// and the operands; nil means one operation per element.
 	FLOPs func(result [MaxDims]int64, operands [][MaxDims]int64) float64
 }
 
 const (
-	// MaxNativeParams is the size in bytes that the parameters of a [NativeOp] can have.
+	// MaxNativeParams is the maximum size in bytes of the parameters of a [NativeOp].
 	MaxNativeParams = C.GOGGML_NATIVE_PARAMS
-	// NativeParamsOffset is where they begin in op_params of struct ggml_tensor, in bytes.
+	// NativeParamsOffset is the offset in bytes of the parameters in op_params of struct
+	// ggml_tensor.
 	NativeParamsOffset = C.GOGGML_NATIVE_OFFSET
-	// MaxOperands is the number of operands that a [NativeOp] or a [CustomFunc] can have.
+	// MaxOperands is the maximum number of operands of a [NativeOp] or a [CustomFunc].
 	MaxOperands = maxCustom
 )
 
-// nativeOps finds a *NativeOp by its function, which is all that C knows about it.
+// nativeOps finds a *NativeOp by its function, the only part that C stores.
 var nativeOps sync.Map
 
-// nativeOp returns the native op that makes the tensor, or nil. The context of the tensor is
-// retained.
+// nativeOp returns the native op that makes the tensor, or nil. The caller retains the context of
+// the tensor.
 func nativeOp(t *C.struct_ggml_tensor) *NativeOp {
 	f := C.goggml_native_function(t)
 	if f == nil {
@@ -61,7 +60,7 @@ func nativeOp(t *C.struct_ggml_tensor) *NativeOp {
 	return n
 }
 
-// register makes the op known, or says why it cannot be.
+// register registers the op, or returns why it is invalid.
 func (n *NativeOp) register() error {
 	switch {
 	case n == nil:
@@ -77,7 +76,7 @@ func (n *NativeOp) register() error {
 	return nil
 }
 
-// nativeFLOPs returns the cost of a tensor that a native op makes; false for other tensors.
+// nativeFLOPs returns the cost of a native op's tensor; false for other tensors.
 func (t *Tensor) nativeFLOPs() (flops float64, native bool) {
 	t.withRefs(func() {
 		op := nativeOp(t.t)
@@ -95,26 +94,25 @@ func (t *Tensor) nativeFLOPs() (flops float64, native bool) {
 	return flops, native
 }
 
-// An OpBuilder checks the operands of an op of another package and makes its
-// tensor; see [Context.BuildOp]. The first check that fails decides the error,
-// and nothing is made then. It is valid until the function that got it returns.
+// An OpBuilder checks the operands of another package's op and makes its tensor; see
+// [Context.BuildOp]. After a failed check it makes nothing; the first failure determines the error.
+// It is valid until the function that received it returns.
 type OpBuilder struct {
 	op     *opCall // nil once the op has ended
 	result *Tensor
 }
 
-// BuildOp builds an op of another package as this package builds its own. build
-// checks the operands, which are neither nil nor closed and stay so meanwhile,
-// and ends with [OpBuilder.Native], [OpBuilder.NativeInPlace] or
-// [OpBuilder.Compose], whose tensor it returns. What fails is kept as the
-// context's error, with the name, the operands and the line of the caller
-// outside build's package, and the tensor returned stands for it: build is not
-// called for operands that stand for an earlier failure.
+// BuildOp builds an op of another package in the way this package builds its own. build checks the
+// operands, which are neither nil nor closed and stay so meanwhile, and ends with
+// [OpBuilder.Native], [OpBuilder.NativeInPlace] or [OpBuilder.Compose], whose tensor it returns.
+// The context keeps an error with the op's name, the operands and the line of the caller outside
+// build's package; the returned tensor then stands for the failure. build is not called if an
+// operand stands for an earlier failure.
 //
 // build must not use the context, which is locked, outside of Compose.
 func (c *Context) BuildOp(name string, operands []*Tensor, build func(b *OpBuilder) *Tensor) *Tensor {
 	b := &OpBuilder{op: c.beginCustom(name, operands)}
-	defer func() { // if build panics, or makes nothing
+	defer func() { // if build panics, or makes no tensor
 		b.end(func(op *opCall) *Tensor { return op.done(C.goggml_tensor{}) })
 	}()
 	b.Require(build != nil, "the function that builds it is nil")
@@ -134,45 +132,45 @@ func (b *OpBuilder) end(f func(op *opCall) *Tensor) *Tensor {
 	return b.result
 }
 
-// OK reports whether no check has failed so far.
+// OK reports whether all checks have passed so far.
 func (b *OpBuilder) OK() bool { return b != nil && b.op != nil && b.op.arena != nil }
 
-// Require demands a condition; the message, as by fmt.Sprintf, states it.
+// Require checks a condition; the message, formatted as by fmt.Sprintf, states it.
 func (b *OpBuilder) Require(ok bool, format string, args ...any) {
 	if b.OK() {
 		b.op.require(ok, format, args...)
 	}
 }
 
-// RequireType demands that an operand has one of the types.
+// RequireType requires that an operand has one of the types.
 func (b *OpBuilder) RequireType(what string, t *Tensor, allowed ...Type) {
 	if b.OK() {
 		b.op.types(what, t, allowed...)
 	}
 }
 
-// RequireSameShape demands equal shapes.
+// RequireSameShape requires equal shapes.
 func (b *OpBuilder) RequireSameShape(x, y *Tensor) {
 	if b.OK() {
 		b.op.sameShape(x, y)
 	}
 }
 
-// RequireContiguous demands the strides of a new tensor, in dimensions of size 1 too.
+// RequireContiguous requires the strides of a new tensor, including dimensions of size 1.
 func (b *OpBuilder) RequireContiguous(what string, t *Tensor) {
 	if b.OK() {
 		b.op.canonicalStrides(what, t)
 	}
 }
 
-// RequireContiguousRows demands that the elements of each row are adjacent.
+// RequireContiguousRows requires that the elements of each row are adjacent.
 func (b *OpBuilder) RequireContiguousRows(what string, t *Tensor) {
 	if b.OK() {
 		b.op.contiguousRows(what, t)
 	}
 }
 
-// RequireNoOverlap demands that an operand that the op writes shares no memory with the operands
+// RequireNoOverlap requires that an operand that the op writes shares no memory with the operands
 // that it reads.
 func (b *OpBuilder) RequireNoOverlap(written *Tensor, read ...*Tensor) {
 	if b.OK() {
@@ -180,9 +178,9 @@ func (b *OpBuilder) RequireNoOverlap(written *Tensor, read ...*Tensor) {
 	}
 }
 
-// Native makes a tensor of the type and shape [ne0, ne1, …] that the op computes
-// from the operands, at most [MaxOperands]. It is contiguous. params, at most
-// [MaxNativeParams] bytes, are copied. C: ggml_custom_4d.
+// Native makes a contiguous tensor of the type and shape [ne0, ne1, …] that the op computes from
+// the operands, at most [MaxOperands]. It copies params, at most [MaxNativeParams] bytes. C:
+// ggml_custom_4d.
 func (b *OpBuilder) Native(op *NativeOp, params []byte, t Type, shape ...int64) *Tensor {
 	b = made(b)
 	return b.end(func(call *opCall) *Tensor {
@@ -195,9 +193,8 @@ func (b *OpBuilder) Native(op *NativeOp, params []byte, t Type, shape ...int64) 
 	})
 }
 
-// NativeInPlace is [OpBuilder.Native] where the result is a view of the first
-// operand, which the op writes, so that no elements of it may share memory.
-// C: ggml_custom_inplace.
+// NativeInPlace is [OpBuilder.Native], in place: the op writes the first operand, and the result is
+// a view of it. No elements of that operand may share memory. C: ggml_custom_inplace.
 func (b *OpBuilder) NativeInPlace(op *NativeOp, params []byte) *Tensor {
 	b = made(b)
 	return b.end(func(call *opCall) *Tensor {
@@ -209,8 +206,8 @@ func (b *OpBuilder) NativeInPlace(op *NativeOp, params []byte) *Tensor {
 	})
 }
 
-// Compose makes the op of others, which f builds once the checks have held. f may
-// use the context.
+// Compose makes the op from other ops, which f builds after the checks have passed. f may use the
+// context.
 func (b *OpBuilder) Compose(f func() *Tensor) *Tensor {
 	b = made(b)
 	return b.end(func(call *opCall) *Tensor { return call.composed(f) })
@@ -239,7 +236,7 @@ func (op *opCall) native(n *NativeOp, params []byte, inplace bool, t Type, ne *[
 	}
 	called := false
 	defer func() {
-		if !called { // cgo panics where Func is memory of Go
+		if !called { // cgo panics if Func is Go memory
 			op.end()
 		}
 	}()

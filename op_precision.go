@@ -5,12 +5,12 @@ import "C"
 
 import "fmt"
 
-// A Precision bounds how coarsely a backend may represent numbers while it
-// computes an op. C: enum ggml_prec.
+// A Precision limits how coarsely a backend may round numbers while it computes an op. C: enum
+// ggml_prec.
 type Precision int
 
-// The precisions, from the finest to the coarsest. A backend may always be more
-// precise than it must.
+// The precisions, from the finest to the coarsest. A backend may always be more precise than
+// required.
 const (
 	PrecisionAny  Precision = C.GGML_PREC_UNDEFINED // the backend's own choice. C: GGML_PREC_DEFAULT
 	PrecisionF32  Precision = C.GGML_PREC_F32
@@ -20,7 +20,7 @@ const (
 	PrecisionQ4   Precision = C.GGML_PREC_Q4 // 4 bits, in blocks with a scale
 )
 
-// String names the precision.
+// String returns the name of the precision.
 func (p Precision) String() string {
 	switch p {
 	case PrecisionAny:
@@ -47,9 +47,9 @@ func (p Precision) valid() bool {
 	return false
 }
 
-// setOpParam changes a setting of the op that makes the tensor, and returns the tensor. A failure
-// is an error of its context, as in building the op. f returns 0 if the op has no such setting; ok
-// is the result of the caller's own checks.
+// setOpParam changes a setting of the op that makes the tensor, and returns the tensor. An error
+// goes to the tensor's context, as when building the op. f returns 0 if the op has no such setting;
+// ok is the result of the caller's own checks.
 func (t *Tensor) setOpParam(name string, f func() C.goggml_int, ok bool, format string, args ...any) *Tensor {
 	if t == nil || t.t == nil {
 		return t
@@ -66,10 +66,10 @@ func (t *Tensor) setOpParam(name string, f func() C.goggml_int, ok bool, format 
 	return op.done(C.goggml_tensor{value: t.t, error: r.error})
 }
 
-// SetAccPrecision demands that the op which makes the tensor adds up in the
-// given precision or a finer one, and returns the tensor. The op is MulMat,
-// MulMatID or FlashAttention; the precision F32, BF16, F16 or Any. Call it before
-// the graph is computed. CPU backends add up in F32 anyway.
+// SetAccPrecision requires that the op that makes the tensor accumulates in the given precision or
+// a finer one, and returns the tensor. The op must be MulMat, MulMatID or FlashAttention; the
+// precision F32, BF16, F16 or Any. Call it before the graph is computed. CPU backends always
+// accumulate in F32.
 //
 //	y := c.MulMat(w, x).SetAccPrecision(ggml.PrecisionF32)
 //
@@ -79,11 +79,10 @@ func (t *Tensor) SetAccPrecision(p Precision) *Tensor {
 		p.valid() && p <= PrecisionF16, "the precision is %v; it must be any, f32, bf16 or f16", p.String())
 }
 
-// SetSourcePrecision bounds to what the op may convert its second operand
-// (source 1) before it computes, and returns the tensor. The op is MulMat or
-// MulMatID. Call it before the tensor is allocated, by when it is decided which
-// device computes it: CUDA's multiply quantised weights by 8 bits, and not by
-// more. C: ggml_prec_set_src.
+// SetSourcePrecision limits the types to which the op may convert its second operand (source 1)
+// before it computes, and returns the tensor. The op must be MulMat or MulMatID. Call it before the
+// tensor is allocated, when its device is chosen: CUDA devices multiply quantised weights by 8
+// bits, and not by more. C: ggml_prec_set_src.
 func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 	ok := p.valid() && source == 1
 	if ok && t.IsAllocated() {
@@ -93,8 +92,8 @@ func (t *Tensor) SetSourcePrecision(source int, p Precision) *Tensor {
 		ok, "source %d, precision %v: only source 1, the second operand, has one", source, p.String())
 }
 
-// AccPrecision returns the precision that SetAccPrecision demanded of a FlashAttention; false if
-// the tensor comes from another op. C: ggml_flash_attn_ext_get_prec.
+// AccPrecision returns the precision set by SetAccPrecision for a FlashAttention; false if another
+// op makes the tensor. C: ggml_flash_attn_ext_get_prec.
 func (t *Tensor) AccPrecision() (Precision, bool) {
 	p, is := PrecisionAny, false
 	t.withRef(func() {
@@ -105,11 +104,11 @@ func (t *Tensor) AccPrecision() (Precision, bool) {
 	return p, is
 }
 
-// SetHadamard declares that the first operand of the MulMat that makes the tensor is a Hadamard
-// matrix [n, n] scaled to be orthogonal, n a power of two, and the second one F32, and returns the
-// tensor: a backend may then use a fast transform instead of the matrix. With another matrix the
-// result is wrong. Plumbing: programs rarely need it.
-// C: ggml_mul_mat_set_hint with GGML_HINT_SRC0_IS_HADAMARD.
+// SetHadamard declares that the first operand of the tensor's MulMat is a Hadamard matrix [n, n], n
+// a power of two, scaled to be orthogonal, and that the second operand is F32; it returns the
+// tensor. A backend may then use a fast transform instead of the matrix. With any other matrix the
+// result is wrong. Plumbing: programs rarely need it. C: ggml_mul_mat_set_hint with
+// GGML_HINT_SRC0_IS_HADAMARD.
 func (t *Tensor) SetHadamard() *Tensor {
 	return t.setOpParam("mul_mat_set_hint", func() C.goggml_int { return C.goggml_mul_mat_set_hint(t.t, C.GGML_HINT_SRC0_IS_HADAMARD) },
 		t.maybeHadamard(), "the tensor must come from MulMat with a first operand [n, n], n a power of two, and an F32 second one")
@@ -125,10 +124,10 @@ func (t *Tensor) maybeHadamard() bool {
 	})
 }
 
-// SetMaxKeys declares that no row of the mask of the FlashAttention that makes the tensor has more
-// than n finite entries, and returns the tensor: a backend may then skip the other keys, and go
-// wrong if there are more. 0 means that nothing is known. Plumbing: programs rarely need it.
-// C: ggml_flash_attn_ext_set_n_kv_max.
+// SetMaxKeys declares that no mask row of the tensor's FlashAttention has more than n finite
+// entries, and returns the tensor. A backend may then skip the other keys; with more finite entries
+// the result may be wrong. 0 means unknown. Plumbing: programs rarely need it. C:
+// ggml_flash_attn_ext_set_n_kv_max.
 func (t *Tensor) SetMaxKeys(n int) *Tensor {
 	return t.setOpParam("flash_attn_ext_set_n_kv_max", func() C.goggml_int { return C.goggml_flash_attn_set_n_kv_max(t.t, C.int32_t(n)) },
 		n >= 0 && n < 1<<31 && t.isFlashAttention(), "%d keys: the number must not be negative, nor above %d, and the tensor must come from FlashAttention", n, 1<<31-1)

@@ -150,8 +150,8 @@ func (c *Context) SiluBack(grad, x *Tensor) *Tensor {
 	return op.done(C.goggml_op_silu_back(op.arena, grad.ptr(), x.ptr()))
 }
 
-// A GLU is a gated linear unit: an activation of one half times the other.
-// C: enum ggml_glu_op.
+// A GLU is a gated linear unit: the activation of one half of a row times the other half. C: enum
+// ggml_glu_op.
 type GLU int
 
 // The gated linear units.
@@ -167,13 +167,12 @@ const (
 	// C: ggml_geglu_quick, ggml_geglu_quick_swapped, ggml_geglu_quick_split.
 	GeGLUQuick GLU = C.GGML_GLU_OP_GEGLU_QUICK // gelu, sigmoid approximation
 
-	// These have parameters: only Context.SwiGLUOAI and Context.SwiGLUClamp
-	// make them.
+	// These have parameters: use Context.SwiGLUOAI and Context.SwiGLUClamp.
 	SwiGLUOAI   GLU = C.GGML_GLU_OP_SWIGLU_OAI
 	SwiGLUClamp GLU = C.GGML_GLU_OP_SWIGLU_CLAMP
 )
 
-// String names the unit, "geglu_quick" for example. C: ggml_glu_op_name.
+// String returns the name of the unit, for example "geglu_quick". C: ggml_glu_op_name.
 func (g GLU) String() string {
 	if g < 0 || g >= C.GGML_GLU_OP_COUNT {
 		return fmt.Sprintf("GLU(%d)", int(g))
@@ -181,7 +180,7 @@ func (g GLU) String() string {
 	return strings.ToLower(C.GoString(C.ggml_glu_op_name(C.enum_ggml_glu_op(g))))
 }
 
-// kind demands a gated linear unit without parameters.
+// kind requires a gated linear unit without parameters.
 func (op *opCall) kind(g GLU) {
 	switch g {
 	case ReGLU, GeGLU, SwiGLU, GeGLUErf, GeGLUQuick:
@@ -226,15 +225,15 @@ func (c *Context) GLUSplit(kind GLU, a, b *Tensor) *Tensor {
 type XIELUParams struct {
 	AlphaN, AlphaP, Beta, Eps float32
 
-	Computed bool // AlphaN and AlphaP are n and p themselves, as [Tensor.OpParams] has them
+	Computed bool // if true, AlphaN and AlphaP are n and p themselves, as in [Tensor.OpParams]
 }
 
-// XIELU is the activation of arXiv 2411.13010, with p = softplus(AlphaP) and
-// n = Beta + softplus(AlphaN):
+// XIELU is the activation of arXiv 2411.13010, with p = softplus(AlphaP) and n = Beta +
+// softplus(AlphaN):
 //
 //	p·a² + Beta·a where a > 0, else n·(expm1(min(a, Eps)) − a) + Beta·a
 //
-// The rows of a are at equal distances. It has no backward. C: ggml_xielu.
+// The rows of a have a uniform stride. It has no backward. C: ggml_xielu.
 func (c *Context) XIELU(a *Tensor, p XIELUParams) *Tensor {
 	op := c.elementwise("xielu", a)
 	op.uniformRowStride("a", a)
@@ -258,16 +257,15 @@ func (c *Context) gated(name string, a, b *Tensor) *opCall {
 	return op
 }
 
-// SwiGLUOAI returns x·sigmoid(alpha·x)·(y + 1), with x = min(a, limit) and y =
-// b limited to ±limit. Both are F32 or F16,
-// of one shape. It has no backward. C: ggml_swiglu_oai.
+// SwiGLUOAI returns x·sigmoid(alpha·x)·(y + 1), with x = min(a, limit) and y = b clamped to ±limit.
+// Both are F32 or F16, of one shape. It has no backward. C: ggml_swiglu_oai.
 func (c *Context) SwiGLUOAI(a, b *Tensor, alpha, limit float32) *Tensor {
 	op := c.gated("swiglu_oai", a, b)
 	return op.done(C.goggml_op_swiglu_oai(op.arena, a.ptr(), b.ptr(), C.float(alpha), C.float(limit)))
 }
 
-// SwiGLUClamp returns silu(min(a, limit))·y, with y = b limited to ±limit. Both
-// are F32 or F16, of one shape. It has no backward. C: ggml_swiglu_clamp.
+// SwiGLUClamp returns silu(min(a, limit))·y, with y = b clamped to ±limit. Both are F32 or F16, of
+// one shape. It has no backward. C: ggml_swiglu_clamp.
 func (c *Context) SwiGLUClamp(a, b *Tensor, limit float32) *Tensor {
 	op := c.gated("swiglu_clamp", a, b)
 	return op.done(C.goggml_op_swiglu_clamp(op.arena, a.ptr(), b.ptr(), C.float(limit)))

@@ -5,11 +5,10 @@ import "C"
 
 import "math"
 
-// Unless said otherwise an op makes a new tensor of the shape and type of its
-// first operand, takes operands whose rows are contiguous, at any distances,
-// and has a backward for [Graph.Backward].
+// Unless stated otherwise, an op makes a new tensor of the shape and type of its first operand,
+// takes operands with contiguous rows and any row stride, and has a backward for [Graph.Backward].
 
-// floats are the types that element-wise ops take.
+// floats lists the types that element-wise ops take.
 var floats = []Type{F32, F16, BF16}
 
 // binary begins an element-wise op of a with b repeated to a's shape.
@@ -25,7 +24,7 @@ func (c *Context) binary(name string, a, b *Tensor) *opCall {
 	return op
 }
 
-// repeats demands that small can be repeated to the shape of large.
+// repeats requires that small can be repeated to the shape of large.
 func (op *opCall) repeats(small, large *Tensor) {
 	if op.arena == nil {
 		return
@@ -52,13 +51,13 @@ func (c *Context) AddInPlace(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_inplace(op.arena, a.ptr(), b.ptr()))
 }
 
-// AddID adds to each row of a the row of b that ids chooses:
+// AddID adds to each row of a the row of b selected by ids:
 //
 //	a [n, used, tokens], b [n, experts], ids [used, tokens] (I32)
 //	result[·, i, t] = a[·, i, t] + b[·, ids[i, t]]
 //
-// a and b are F32. An index that is out of range is an error of the compute. It
-// has no backward. C: ggml_add_id.
+// a and b are F32. An index out of range is an error of the compute. It has no backward. C:
+// ggml_add_id.
 func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, b.Dim(1))
 	op := c.begin("add_id", a, b, ids)
@@ -76,10 +75,9 @@ func (c *Context) AddID(a, b, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_add_id(op.arena, a.ptr(), b.ptr(), ids.ptr()))
 }
 
-// AddCast returns a + b in type t. b is F32 of a's shape; the rows of both are
-// contiguous. An a of F16 or BF16 gives F32 or its own type; a quantised one F32,
-// F16, BF16, or a quantised type to which [Context.Cast] converts. It has no
-// backward. C: ggml_add_cast.
+// AddCast returns a + b in type t. b is F32 and has a's shape; both have contiguous rows. If a is
+// F16 or BF16, t is F32 or a's type; if a is quantised, t is F32, F16, BF16, or a quantised type
+// that [Context.Cast] supports. It has no backward. C: ggml_add_cast.
 func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	op := c.begin("add_cast", a, b)
 	op.types("b", b, F32)
@@ -95,8 +93,8 @@ func (c *Context) AddCast(a, b *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_add_cast(op.arena, a.ptr(), b.ptr(), C.goggml_type(t)))
 }
 
-// storable reports whether the CPU converts to the quantised type in a graph; to
-// others only Quantize does.
+// storable reports whether the CPU converts to the quantised type inside a graph; only Quantize
+// converts to the others.
 func (t Type) storable() bool {
 	switch t {
 	case IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S, IQ3XXS, IQ3S:
@@ -105,8 +103,8 @@ func (t Type) storable() bool {
 	return t.IsQuantized() && t.IsNumeric()
 }
 
-// Sub returns a − b, with b repeated to the shape of a. The gradient of b needs
-// a b of a's shape. C: ggml_sub.
+// Sub returns a − b, with b repeated to the shape of a. The gradient of b requires that b has a's
+// shape. C: ggml_sub.
 func (c *Context) Sub(a, b *Tensor) *Tensor {
 	op := c.binary("sub", a, b)
 	return op.done(C.goggml_op_sub(op.arena, a.ptr(), b.ptr()))
@@ -119,8 +117,8 @@ func (c *Context) Mul(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_mul(op.arena, a.ptr(), b.ptr()))
 }
 
-// Div returns a / b element by element, with b repeated to the shape of a. The
-// gradient of b needs a b of a's shape. C: ggml_div.
+// Div returns a / b element by element, with b repeated to the shape of a. The gradient of b
+// requires that b has a's shape. C: ggml_div.
 func (c *Context) Div(a, b *Tensor) *Tensor {
 	op := c.binary("div", a, b)
 	return op.done(C.goggml_op_div(op.arena, a.ptr(), b.ptr()))
@@ -132,7 +130,7 @@ func (c *Context) Scale(a *Tensor, s float32) *Tensor {
 	return op.done(C.goggml_op_scale(op.arena, a.ptr(), C.float(s)))
 }
 
-// scale begins an op that is done on contiguous F32 or BF16.
+// scale begins an op on a contiguous F32 or BF16 tensor.
 func (c *Context) scale(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32, BF16)
@@ -146,8 +144,7 @@ func (c *Context) ScaleBias(a *Tensor, s, b float32) *Tensor {
 	return op.done(C.goggml_op_scale_bias(op.arena, a.ptr(), C.float(s), C.float(b)))
 }
 
-// Clamp limits each element to [low, high]. a is F32 or F16. It has no
-// backward. C: ggml_clamp.
+// Clamp clamps each element to [low, high]. a is F32 or F16. It has no backward. C: ggml_clamp.
 func (c *Context) Clamp(a *Tensor, low, high float32) *Tensor {
 	op := c.clamp("clamp", a, low, high)
 	return op.done(C.goggml_op_clamp(op.arena, a.ptr(), C.float(low), C.float(high)))
@@ -161,7 +158,7 @@ func (c *Context) clamp(name string, a *Tensor, low, high float32) *opCall {
 	return op
 }
 
-// elementwise begins an op on each element. a's rows are contiguous.
+// elementwise begins an op on each element of a, whose rows must be contiguous.
 func (c *Context) elementwise(name string, a *Tensor) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, floats...)

@@ -5,27 +5,25 @@ import "C"
 
 import "math"
 
-// SoftMax returns e^a normalised to the sum 1 in each row. a is contiguous
-// F32. C: ggml_soft_max.
+// SoftMax returns the softmax of each row. a is contiguous F32. C: ggml_soft_max.
 func (c *Context) SoftMax(a *Tensor) *Tensor { return c.SoftMaxExt(a, SoftMaxOptions{}) }
 
 // SoftMaxOptions are the settings of [Context.SoftMaxExt].
 type SoftMaxOptions struct {
-	// Mask [n, ≥ rows, m, b], F32 or F16 and contiguous, is 0 where a key counts
-	// and −∞ where not; heads and batch are multiples of m and b. nil is none.
+	// Mask [n, ≥ rows, m, b], F32 or F16 and contiguous, is 0 for visible keys and −∞ for masked
+	// ones; heads and batch are multiples of m and b. nil means no mask.
 	Mask *Tensor
-	// Sinks [heads], contiguous F32, are attention sinks: one more logit for each
-	// head, which takes part in the sum but not in the result. nil is none.
+	// Sinks [heads], contiguous F32, are attention sinks: one more logit per head, which counts in
+	// the sum of the softmax but not in the result. nil means no sinks.
 	Sinks *Tensor
 
-	Scale   float32 // of a; 0 stands for 1
-	MaxBias float32 // of ALiBi, which needs a mask; 0 is none
+	Scale   float32 // factor of a; 0 means 1
+	MaxBias float32 // of ALiBi, which needs a mask; 0 means no ALiBi
 }
 
-// SoftMaxExt returns softmax(Scale · a + slope · Mask) of each row of
-// a [n, rows, heads, batch]. With MaxBias 0 the slope is 1, else it is ALiBi's of
-// the head. a is contiguous F32. The backward needs MaxBias 0 and no Sinks.
-// C: ggml_soft_max_ext, ggml_soft_max_add_sinks.
+// SoftMaxExt returns softmax(Scale · a + slope · Mask) of each row of a [n, rows, heads, batch].
+// With MaxBias 0 the slope is 1, else ALiBi's slope of the head. a is contiguous F32. The backward
+// requires MaxBias 0 and no Sinks. C: ggml_soft_max_ext, ggml_soft_max_add_sinks.
 func (c *Context) SoftMaxExt(a *Tensor, o SoftMaxOptions) *Tensor {
 	return c.softMax("soft_max_ext", a, o, false)
 }
@@ -49,7 +47,7 @@ func (c *Context) softMax(name string, a *Tensor, o SoftMaxOptions, inPlace bool
 	return op.done(C.goggml_op_soft_max_ext(op.arena, a.ptr(), o.Mask.ptr(), o.Sinks.ptr(), C.float(o.Scale), C.float(o.MaxBias), C.bool(inPlace)))
 }
 
-// sinks checks the attention sinks, which may be nil.
+// sinks checks the attention sinks; nil is valid.
 func (op *opCall) sinks(sinks *Tensor, heads int64) {
 	op.optional(sinks)
 	op.types("sinks", sinks, F32)
@@ -77,14 +75,14 @@ func (c *Context) softMaxBack(name string, grad, y *Tensor) *opCall {
 	return op
 }
 
-// DiagMaskInf sets the elements above diagonal past, those with
-// i0 > past + i1, to −∞. a is F32. C: ggml_diag_mask_inf.
+// DiagMaskInf sets the elements above diagonal past (i0 > past + i1) to −∞. a is F32. C:
+// ggml_diag_mask_inf.
 func (c *Context) DiagMaskInf(a *Tensor, past int) *Tensor {
 	op := c.diagMask("diag_mask_inf", a, past)
 	return op.done(C.goggml_op_diag_mask_inf(op.arena, a.ptr(), C.int(past)))
 }
 
-// DiagMaskZero is DiagMaskInf with 0 for −∞. C: ggml_diag_mask_zero.
+// DiagMaskZero is DiagMaskInf with 0 instead of −∞. C: ggml_diag_mask_zero.
 func (c *Context) DiagMaskZero(a *Tensor, past int) *Tensor {
 	op := c.diagMask("diag_mask_zero", a, past)
 	return op.done(C.goggml_op_diag_mask_zero(op.arena, a.ptr(), C.int(past)))
@@ -100,26 +98,24 @@ func (c *Context) diagMask(name string, a *Tensor, past int) *opCall {
 
 // AttentionOptions are the settings of [Context.FlashAttention].
 type AttentionOptions struct {
-	// Mask [kv, ≥ n, m, b], F16 and contiguous, is 0 where a key counts and −∞
-	// where not; heads and batch of q are multiples of m and b. nil is none.
+	// Mask [kv, ≥ n, m, b], F16 and contiguous, is 0 for visible keys and −∞ for masked ones; heads
+	// and batch of q are multiples of m and b. nil means no mask.
 	Mask *Tensor
 	// Sinks [heads], contiguous F32, are attention sinks, as in [SoftMaxOptions].
 	Sinks *Tensor
 
-	Scale   float32 // of q·k; 0 stands for 1/√d
-	MaxBias float32 // of ALiBi, which needs a mask; 0 is none
-	Softcap float32 // limits the scores to ±Softcap, by its tanh; 0 is none
+	Scale   float32 // factor of q·k; 0 means 1/√d
+	MaxBias float32 // of ALiBi, which needs a mask; 0 means no ALiBi
+	Softcap float32 // replaces scores s by Softcap·tanh(s/Softcap); 0 means no cap
 }
 
-// FlashAttention returns softmax(Scale · q·k + Mask)·v without storing the
-// scores:
+// FlashAttention returns softmax(Scale · q·k + Mask)·v without storing the scores:
 //
 //	q [d, n, heads, batch] (F32), k [d, kv, kv heads, batch],
 //	v [e, kv, kv heads, batch] → [e, heads, n, batch], F32 (permuted)
 //
-// k and v have a float or quantised type each; heads of k, or of v, that is
-// quantised are whole blocks. It has no backward.
-// C: ggml_flash_attn_ext, ggml_flash_attn_ext_add_sinks.
+// k and v each have a float or quantised type; the heads of a quantised one consist of whole
+// blocks. It has no backward. C: ggml_flash_attn_ext, ggml_flash_attn_ext_add_sinks.
 func (c *Context) FlashAttention(q, k, v *Tensor, o AttentionOptions) *Tensor {
 	op := c.begin("flash_attn_ext", q, k, v)
 	op.types("q", q, F32)

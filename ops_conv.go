@@ -5,14 +5,14 @@ import "C"
 
 import "math"
 
-// A ConvDim says how a kernel moves along one dimension of its input. The
-// zero value is a stride of 1 without padding or dilation.
+// A ConvDim describes how a kernel moves along one dimension of its input. The zero value is a
+// stride of 1 without padding or dilation.
 //
-// An input of n elements and a kernel of k give
-// (n + 2·Padding − Dilation·(k−1) − 1) / Stride + 1 positions, rounded down.
+// An input of n elements and a kernel of k give (n + 2·Padding − Dilation·(k−1) − 1) / Stride + 1
+// positions, rounded down.
 type ConvDim struct {
 	Stride   int // step between two positions; 0 is 1
-	Padding  int // zeros at each end
+	Padding  int // zeros added at each end
 	Dilation int // step between two elements of the kernel; 0 is 1
 }
 
@@ -27,7 +27,7 @@ func (d ConvDim) normal() ConvDim {
 	return d
 }
 
-// positions counts the places that a kernel of k elements takes along n.
+// positions returns the number of positions of a kernel of k elements along n.
 func (d ConvDim) positions(n, k int64) int64 {
 	room := n + 2*int64(d.Padding) - int64(d.Dilation)*(k-1) - 1
 	if room < 0 {
@@ -36,10 +36,9 @@ func (d ConvDim) positions(n, k int64) int64 {
 	return room/int64(d.Stride) + 1
 }
 
-const maxConv = 1 << 20 // of a stride, padding, dilation
+const maxConv = 1 << 20 // maximum stride, padding and dilation
 
-// slide checks how the kernel moves along dimension i of data, and counts its
-// positions.
+// slide checks how the kernel moves along dimension i of data, and returns the number of positions.
 func (op *opCall) slide(i int, d *ConvDim, kernel, data *Tensor) int64 {
 	*d = d.normal()
 	if op.arena == nil {
@@ -62,33 +61,32 @@ func (c *Context) conv(name string, kernel, data *Tensor, kernelTypes ...Type) *
 	op.types("data", data, F32)
 	op.contiguous("kernel", kernel)
 	if op.arena != nil {
-		// The kernels count in 32 bits.
+		// The kernels use 32-bit indices.
 		op.require(kernel.NumElements() < math.MaxInt32/4 && data.NumElements() < math.MaxInt32/4, "kernel and data must have fewer than %d elements", math.MaxInt32/4)
 	}
 	return op
 }
 
-// channels demands that dimension i of the kernel and j of the data are equal.
+// channels requires that dimension i of the kernel and dimension j of data are equal.
 func (op *opCall) channels(kernel *Tensor, i int, data *Tensor, j int) {
 	if op.arena != nil {
 		op.require(kernel.ne[i] == data.ne[j], "the channels differ: ne%d of the kernel is %d, ne%d of the data %d", i, kernel.ne[i], j, data.ne[j])
 	}
 }
 
-// Im2Col lays out data so that a convolution is a matrix product: each row has
-// the elements under the kernel at one position. One dimension:
+// Im2Col rearranges data so that a convolution becomes a matrix product: each row contains the
+// elements under the kernel at one position. The number of dims selects one dimension:
 //
 //	kernel [k, channels, out], data [n, channels, batch]
 //	→ [k·channels, positions, batch]
 //
-// and two:
+// or two:
 //
 //	kernel [kw, kh, channels, out], data [w, h, channels, batch]
 //	→ [kw·kh·channels, positions 0, positions 1, batch]
 //
-// by the number of dims. Of the kernel only the shape counts. kernel and data
-// are contiguous, data F32; the result has type t, F32 or F16. There is a
-// backward for F32. C: ggml_im2col.
+// It reads only the kernel's shape. kernel and data are contiguous, data F32; the result has type
+// t, F32 or F16. There is a backward for F32. C: ggml_im2col.
 func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor {
 	op := c.conv("im2col", kernel, data, F32, F16)
 	op.contiguous("data", data)
@@ -111,8 +109,8 @@ func (c *Context) Im2Col(kernel, data *Tensor, t Type, dims ...ConvDim) *Tensor 
 }
 
 // Im2ColBack returns the gradient of the data in [Context.Im2Col], given the gradient of the result
-// and the kernel. It has the given shape, which is the data's. All are contiguous F32. It has no
-// backward. C: ggml_im2col_back.
+// and the kernel. shape is the data's shape. All are contiguous F32. It has no backward. C:
+// ggml_im2col_back.
 func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvDim) *Tensor {
 	op := c.begin("im2col_back", grad, kernel)
 	op.types("grad", grad, F32)
@@ -124,7 +122,7 @@ func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvD
 	var d [2]ConvDim
 	copy(d[:], dims)
 	two := len(dims) == 2
-	data := &Tensor{ne: shape} // stands for the data; only the shape counts
+	data := &Tensor{ne: shape} // stands for the data; only its shape is used
 	want := [4]int64{0, op.slide(0, &d[0], kernel, data), shape[2], 1}
 	if two {
 		want[2], want[3] = op.slide(1, &d[1], kernel, data), shape[3]
@@ -148,7 +146,7 @@ func (c *Context) Im2ColBack(grad, kernel *Tensor, shape [4]int64, dims ...ConvD
 		C.int(d[1].Padding), C.int(d[0].Dilation), C.int(d[1].Dilation), C.bool(two)))
 }
 
-// volume checks what the convolutions of three dimensions share:
+// volume runs the checks that three-dimensional convolutions share:
 //
 //	kernel [kw, kh, kd, channels·out], data [w, h, d, channels·batch]
 func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *[3]ConvDim) *opCall {
@@ -165,8 +163,8 @@ func (c *Context) volume(name string, kernel, data *Tensor, channels int, dims *
 
 // Im2Col3DOptions are the settings of [Context.Im2Col3D].
 type Im2Col3DOptions struct {
-	Channels int  // of which there are several in dimension 3 of kernel and data
-	Type     Type // of the result: F32 or F16
+	Channels int  // number of channels, which share dimension 3 of kernel and data with out and batch
+	Type     Type // type of the result: F32 or F16
 	Dims     [3]ConvDim
 }
 
@@ -186,16 +184,13 @@ func (c *Context) Im2Col3D(kernel, data *Tensor, o Im2Col3DOptions) *Tensor {
 		C.int(d[0].Dilation), C.int(d[1].Dilation), C.int(d[2].Dilation), C.goggml_type(o.Type)))
 }
 
-// Conv1D is the convolution along dimension 0, by [Context.Im2Col] and
-// [Context.MulMat]:
+// Conv1D is the convolution along dimension 0, by [Context.Im2Col] and [Context.MulMat]:
 //
 //	kernel [k, channels, out], data [n, channels, batch]
 //	→ [positions, out, batch]
 //
-// kernel is F16 or F32, data F32, both are rounded to F16; the kernel and the
-// rows of data are contiguous.
-// Padding ne0/2 of the kernel keeps the size.
-// C: ggml_conv_1d, ggml_conv_1d_ph.
+// kernel is F16 or F32, data F32; both are rounded to F16. The kernel and the rows of data are
+// contiguous. A padding of k/2 keeps the size. C: ggml_conv_1d, ggml_conv_1d_ph.
 func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d", kernel, data, F16, F32)
 	op.contiguousRows("data", data)
@@ -207,13 +202,12 @@ func (c *Context) Conv1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	return op.done(C.goggml_op_conv_1d(op.arena, kernel.ptr(), data.ptr(), C.int(d.Stride), C.int(d.Padding), C.int(d.Dilation)))
 }
 
-// ConvDepthwise1D is the convolution of each channel with a kernel of its own,
-// along dimension 0:
+// ConvDepthwise1D is the convolution of each channel with its own kernel, along dimension 0:
 //
 //	kernel [k, 1, channels], data [n, channels] → [positions, channels]
 //
-// kernel is F16 or F32, data F32, both are contiguous; data is rounded to F16.
-// C: ggml_conv_1d_dw, ggml_conv_1d_dw_ph.
+// kernel is F16 or F32, data F32; both are contiguous. data is rounded to F16. C: ggml_conv_1d_dw,
+// ggml_conv_1d_dw_ph.
 func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	op := c.conv("conv_1d_dw", kernel, data, F16, F32)
 	op.contiguous("data", data)
@@ -226,12 +220,12 @@ func (c *Context) ConvDepthwise1D(kernel, data *Tensor, d ConvDim) *Tensor {
 	return op.done(C.goggml_op_conv_1d_dw(op.arena, kernel.ptr(), data.ptr(), C.int(d.Stride), C.int(d.Padding), C.int(d.Dilation)))
 }
 
-// ConvTranspose1D spreads each element of data by a kernel, and adds up:
+// ConvTranspose1D adds up a copy of the kernel for each element of data, scaled by the element:
 //
 //	kernel [k, out, channels], data [n, channels] → [(n−1)·stride + k, out]
 //
-// kernel is F16 (data is rounded to it) or F32, data F32; both are contiguous.
-// It has no backward. C: ggml_conv_transpose_1d.
+// kernel is F16 (data is then rounded to F16) or F32, data F32; both are contiguous. It has no
+// backward. C: ggml_conv_transpose_1d.
 func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_1d", kernel, data, F32, F16)
 	op.contiguous("data", data)
@@ -244,13 +238,12 @@ func (c *Context) ConvTranspose1D(kernel, data *Tensor, stride int) *Tensor {
 	return op.done(C.goggml_op_conv_transpose_1d(op.arena, kernel.ptr(), data.ptr(), C.int(stride), 0, 1))
 }
 
-// Col2Im1D adds up the columns of a transposed convolution that was computed
-// as a matrix product:
+// Col2Im1D adds up the columns of a transposed convolution computed as a matrix product:
 //
 //	a [k·out, n], k fastest → [(n−1)·stride + k − 2·crop, out]
 //
-// crop elements are cut off at each end. a is contiguous F32, F16 or BF16. It
-// has no backward. C: ggml_col2im_1d.
+// crop elements are removed at each end. a is contiguous F32, F16 or BF16. It has no backward. C:
+// ggml_col2im_1d.
 func (c *Context) Col2Im1D(a *Tensor, stride, out, crop int) *Tensor {
 	op := c.begin("col2im_1d", a)
 	op.types("a", a, floats...)
@@ -276,16 +269,14 @@ func (c *Context) image(name string, kernel, data *Tensor, dims *[2]ConvDim, ker
 	return op
 }
 
-// Conv2D is the convolution along dimensions 0 and 1, by [Context.Im2Col] and
-// [Context.MulMat]:
+// Conv2D is the convolution along dimensions 0 and 1, by [Context.Im2Col] and [Context.MulMat]:
 //
 //	kernel [kw, kh, channels, out], data [w, h, channels, batch]
 //	→ [positions 0, positions 1, out, batch]
 //
-// kernel is F16 or F32, data F32; both are contiguous and rounded to F16. For
-// F32 throughout use Conv2DDirect, or Im2Col and MulMat. The backward needs a
-// kernel of F32.
-// C: ggml_conv_2d, ggml_conv_2d_sk_p0, ggml_conv_2d_s1_ph.
+// kernel is F16 or F32, data F32; both are contiguous and rounded to F16. For F32 throughout use
+// Conv2DDirect, or Im2Col and MulMat. The backward requires an F32 kernel. C: ggml_conv_2d,
+// ggml_conv_2d_sk_p0, ggml_conv_2d_s1_ph.
 func (c *Context) Conv2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d", kernel, data, &dims, F16, F32)
 	op.contiguous("data", data)
@@ -294,8 +285,8 @@ func (c *Context) Conv2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
 }
 
-// convScratch is the memory in which the CPU lays out the data under the kernel
-// at one position.
+// convScratch is the size in bytes of the CPU's scratch memory for the data under the kernel at one
+// position.
 const convScratch = 16 << 20
 
 func (op *opCall) fitsScratch(kernel *Tensor, out int64) {
@@ -305,9 +296,8 @@ func (op *opCall) fitsScratch(kernel *Tensor, out int64) {
 	}
 }
 
-// Conv2DDirect is [Context.Conv2D] without the memory for the layout; a kernel of
-// F32 computes in F32. data may have any layout. It has no backward.
-// C: ggml_conv_2d_direct.
+// Conv2DDirect is [Context.Conv2D] without the memory of Im2Col; an F32 kernel computes in F32.
+// data may have any layout. It has no backward. C: ggml_conv_2d_direct.
 func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_direct", kernel, data, &dims, F16, F32)
 	op.channels(kernel, 2, data, 2)
@@ -318,14 +308,14 @@ func (c *Context) Conv2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
 }
 
-// ConvDepthwise2D is the convolution of each channel with a kernel of its own:
+// ConvDepthwise2D is the convolution of each channel with its own kernel:
 //
 //	kernel [kw, kh, 1, channels], data [w, h, channels, batch]
 //	→ [positions 0, positions 1, channels, batch]
 //
-// kernel is F16 or F32, data F32; both are contiguous. With a kernel of F16 data
-// is rounded to it too. The backward needs a kernel of F32, and for the kernel's
-// own gradient a single batch. C: ggml_conv_2d_dw.
+// kernel is F16 or F32, data F32; both are contiguous. With an F16 kernel, data is rounded to F16
+// too. The backward requires an F32 kernel; the kernel's own gradient also requires batch = 1. C:
+// ggml_conv_2d_dw.
 func (c *Context) ConvDepthwise2D(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw", kernel, data, &dims, F16, F32)
 	op.contiguous("data", data)
@@ -345,8 +335,8 @@ func (op *opCall) depthwise(kernel, data *Tensor) {
 	}
 }
 
-// ConvDepthwise2DDirect is [Context.ConvDepthwise2D] without the memory for the
-// layout, with a kernel of F32 or F16. It has no backward. C: ggml_conv_2d_dw_direct.
+// ConvDepthwise2DDirect is [Context.ConvDepthwise2D] without the memory of Im2Col, for an F32 or
+// F16 kernel. It has no backward. C: ggml_conv_2d_dw_direct.
 func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *Tensor {
 	op := c.image("conv_2d_dw_direct", kernel, data, &dims, F32, F16)
 	op.contiguous("data", data)
@@ -355,13 +345,13 @@ func (c *Context) ConvDepthwise2DDirect(kernel, data *Tensor, dims [2]ConvDim) *
 		C.int(dims[0].Padding), C.int(dims[1].Padding), C.int(dims[0].Dilation), C.int(dims[1].Dilation)))
 }
 
-// ConvTranspose2D spreads each element of data by a kernel, and adds up:
+// ConvTranspose2D adds up a copy of the kernel for each element of data, scaled by the element:
 //
 //	kernel [kw, kh, out, channels], data [w, h, channels, batch]
 //	→ [(w−1)·stride + kw, (h−1)·stride + kh, out, batch]
 //
-// kernel is F32 or F16, data F32 and rounded to the kernel's type; both are
-// contiguous. It has no backward. C: ggml_conv_transpose_2d_p0.
+// kernel is F32 or F16, data F32 and rounded to the kernel's type; both are contiguous. It has no
+// backward. C: ggml_conv_transpose_2d_p0.
 func (c *Context) ConvTranspose2D(kernel, data *Tensor, stride int) *Tensor {
 	op := c.conv("conv_transpose_2d_p0", kernel, data, F32, F16)
 	op.contiguous("data", data)
@@ -390,9 +380,8 @@ func (c *Context) Conv3D(kernel, data *Tensor, channels int, dims [3]ConvDim) *T
 		C.int(dims[0].Dilation), C.int(dims[1].Dilation), C.int(dims[2].Dilation)))
 }
 
-// Conv3DDirect is [Context.Conv3D] without the memory for the layout; a kernel of
-// F32 computes in F32. data may have any layout. It has no backward.
-// C: ggml_conv_3d_direct.
+// Conv3DDirect is [Context.Conv3D] without the memory of Im2Col; an F32 kernel computes in F32.
+// data may have any layout. It has no backward. C: ggml_conv_3d_direct.
 func (c *Context) Conv3DDirect(kernel, data *Tensor, channels int, dims [3]ConvDim) *Tensor {
 	op := c.volume("conv_3d_direct", kernel, data, channels, &dims)
 	var batch, out int64

@@ -5,14 +5,14 @@ import "C"
 
 import "math"
 
-// LightningIndexer scores the keys for each query of sparse attention:
+// LightningIndexer computes the scores of keys for each query of sparse attention:
 //
 //	q [d, heads, n, streams], k [d, 1, kv, streams], weights [heads, n, 1, streams],
 //	mask [kv, n, 1, m] (F16) with m dividing streams → [kv, n, 1, streams]
 //	result[j, i] = Σₕ weights[h, i]·relu(q[·, h, i]·k[·, j]) + mask[j, i]
 //
-// q and weights are F32, k is of any float or quantised type. The rows of q
-// and k are contiguous. It has no backward. C: ggml_lightning_indexer.
+// q and weights are F32, k has any float or quantised type. The rows of q and k are contiguous. It
+// has no backward. C: ggml_lightning_indexer.
 func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op := c.begin("lightning_indexer", q, k, weights, mask)
 	op.types("q", q, F32)
@@ -31,7 +31,7 @@ func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	return op.done(C.goggml_op_lightning_indexer(op.arena, q.ptr(), k.ptr(), weights.ptr(), mask.ptr()))
 }
 
-// streams is how many streams the CPU mixes; it sums any number of them.
+// streams is the number of streams that the CPU mixes; sums take any number.
 const streams = 4
 
 func (op *opCall) allF32(operands ...*Tensor) {
@@ -40,22 +40,21 @@ func (op *opCall) allF32(operands ...*Tensor) {
 	}
 }
 
-// Sinkhorn are the settings of the normalisation of Sinkhorn and Knopp in
-// [Context.HyperConnectComb].
+// Sinkhorn are the settings of the Sinkhorn-Knopp normalisation in [Context.HyperConnectComb].
 type Sinkhorn struct {
 	Eps        float32 // added to the softmax and to each sum
 	Iterations int     // at least 1
 }
 
-// HyperConnectComb makes the matrices that mix the 4 streams of hyper-connections
-// (arXiv 2512.24880):
+// HyperConnectComb makes the matrices that mix the 4 streams of hyper-connections (arXiv
+// 2512.24880):
 //
 //	mixes [24, tokens], scale [3], base [24] → [to, from, tokens]
 //	logits[to, from, t] = mixes[8 + to + 4·from, t]·scale[2] + base[8 + to + 4·from]
 //
-// softmax over to, plus Eps; then sums over from are divided by, and
-// Iterations − 1 times sums over to and over from again (Eps is added to each
-// sum). All are F32. It has no backward. C: ggml_dsv4_hc_comb.
+// It takes the softmax over to, plus Eps, and divides by the sums over from; then, Iterations − 1
+// times, by the sums over to and the sums over from. Eps is added to each sum. All are F32. It has
+// no backward. C: ggml_dsv4_hc_comb.
 func (c *Context) HyperConnectComb(mixes, scale, base *Tensor, s Sinkhorn) *Tensor {
 	op := c.begin("dsv4_hc_comb", mixes, scale, base)
 	op.allF32(mixes, scale, base)
@@ -100,7 +99,7 @@ func (c *Context) HyperConnectPreGated(x, gate *Tensor, scale float32) *Tensor {
 	return op.done(C.goggml_op_dsv4_hc_pre_gated(op.arena, x.ptr(), gate.ptr(), C.float(scale)))
 }
 
-// HyperConnectPost spreads x over the streams and mixes them:
+// HyperConnectPost adds x to each stream with the weights post and mixes the streams:
 //
 //	x [n, tokens], residual [n, streams, tokens], post [streams, tokens],
 //	comb [to, from, tokens], or nil for the identity → [n, streams, tokens]

@@ -5,18 +5,18 @@ import "C"
 
 import "math"
 
-// A ScaleMode says how [Context.Interpolate] finds values between elements; the
-// flags are added to a mode by |. C: enum ggml_scale_mode, ggml_scale_flag.
+// A ScaleMode selects how [Context.Interpolate] computes values between elements; flags are added
+// to a mode by |. C: enum ggml_scale_mode, ggml_scale_flag.
 type ScaleMode uint32
 
 // The modes, and then the flags.
 const (
-	ScaleNearest  ScaleMode = C.GGML_SCALE_MODE_NEAREST  // the element itself
+	ScaleNearest  ScaleMode = C.GGML_SCALE_MODE_NEAREST  // nearest element
 	ScaleBilinear ScaleMode = C.GGML_SCALE_MODE_BILINEAR // linear, from 2×2 elements
 	ScaleBicubic  ScaleMode = C.GGML_SCALE_MODE_BICUBIC  // cubic, from 4×4 elements
 
-	ScaleAlignCorners ScaleMode = C.GGML_SCALE_FLAG_ALIGN_CORNERS // the outermost elements stay in place
-	ScaleAntialias    ScaleMode = C.GGML_SCALE_FLAG_ANTIALIAS     // bilinear, weighing all elements when made smaller
+	ScaleAlignCorners ScaleMode = C.GGML_SCALE_FLAG_ALIGN_CORNERS // keeps the corner elements in place
+	ScaleAntialias    ScaleMode = C.GGML_SCALE_FLAG_ANTIALIAS     // bilinear; when shrinking, weights all elements
 )
 
 const maxScaled = 1 << 22 // positions are computed in float32
@@ -31,9 +31,8 @@ func (c *Context) scaled(name string, a *Tensor, mode ScaleMode) *opCall {
 	return op
 }
 
-// Interpolate scales a to a shape, dimensions 0 and 1 by the mode, 2 and 3 to
-// the nearest element. a is F32 in any layout. It has no backward.
-// C: ggml_interpolate, ggml_upscale_ext.
+// Interpolate resizes a to a shape: dimensions 0 and 1 by the mode, 2 and 3 to the nearest element.
+// a is F32 in any layout. It has no backward. C: ggml_interpolate, ggml_upscale_ext.
 func (c *Context) Interpolate(a *Tensor, mode ScaleMode, shape ...int64) *Tensor {
 	op := c.scaled("interpolate", a, mode)
 	op.checkShape(F32, shape)
@@ -45,8 +44,8 @@ func (c *Context) Interpolate(a *Tensor, mode ScaleMode, shape ...int64) *Tensor
 	return op.done(C.goggml_op_interpolate(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3]), C.uint32_t(mode)))
 }
 
-// Upscale makes dimensions 0 and 1 larger by a factor of at least 2; see
-// Interpolate. It has no backward. C: ggml_upscale.
+// Upscale enlarges dimensions 0 and 1 by a factor of at least 2; see Interpolate. It has no
+// backward. C: ggml_upscale.
 func (c *Context) Upscale(a *Tensor, factor int, mode ScaleMode) *Tensor {
 	op := c.scaled("upscale", a, mode)
 	op.require(factor >= 2 && factor <= maxScaled, "the factor is %d; it must be 2 to %d", factor, maxScaled)
@@ -60,7 +59,7 @@ func (c *Context) Upscale(a *Tensor, factor int, mode ScaleMode) *Tensor {
 	return op.done(C.goggml_op_upscale(op.arena, a.ptr(), C.int(factor), C.enum_ggml_scale_mode(mode)))
 }
 
-// padded begins an op that puts elements around a.
+// padded begins an op that pads a.
 func (c *Context) padded(name string, a *Tensor, before, after [4]int) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)
@@ -82,9 +81,8 @@ func (c *Context) PadExt(a *Tensor, before, after [4]int) *Tensor {
 		C.int(before[2]), C.int(after[2]), C.int(before[3]), C.int(after[3])))
 }
 
-// PadCircular returns a with repetitions of it before and after, as on a
-// torus: what comes before is at most as long as a. a is F32. It has no
-// backward. C: ggml_pad_ext_circular, ggml_pad_circular.
+// PadCircular returns a padded with repetitions of itself, as on a torus; before must not exceed
+// the size of a. a is F32. It has no backward. C: ggml_pad_ext_circular, ggml_pad_circular.
 func (c *Context) PadCircular(a *Tensor, before, after [4]int) *Tensor {
 	op := c.padded("pad_ext_circular", a, before, after)
 	for i := 0; i < MaxDims && op.arena != nil; i++ {
@@ -108,9 +106,8 @@ func (c *Context) PadReflect1D(a *Tensor, before, after int) *Tensor {
 	return op.done(C.goggml_op_pad_reflect_1d(op.arena, a.ptr(), C.int(before), C.int(after)))
 }
 
-// Roll moves the elements along each dimension by a shift; those that leave at
-// one end come back at the other. a is F32 with contiguous rows. It has no
-// backward. C: ggml_roll.
+// Roll shifts the elements along each dimension; elements that leave at one end reenter at the
+// other. a is F32 with contiguous rows. It has no backward. C: ggml_roll.
 func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	op := c.begin("roll", a)
 	op.types("a", a, F32)
@@ -123,10 +120,9 @@ func (c *Context) Roll(a *Tensor, shifts [4]int) *Tensor {
 	return op.done(C.goggml_op_roll(op.arena, a.ptr(), s[0], s[1], s[2], s[3]))
 }
 
-// TimestepEmbedding returns for each timestep t the row of cos(t·f) and then
-// sin(t·f), for h = dim/2 frequencies f = maxPeriod^(−j/h); an odd dim ends in
-// 0: [n] → [dim, n]. a is contiguous F32. It has no backward.
-// C: ggml_timestep_embedding.
+// TimestepEmbedding returns for each timestep t the row of cos(t·f) followed by sin(t·f), for h =
+// dim/2 frequencies f = maxPeriod^(−j/h); if dim is odd, the row ends in 0: [n] → [dim, n]. a is
+// contiguous F32. It has no backward. C: ggml_timestep_embedding.
 func (c *Context) TimestepEmbedding(a *Tensor, dim, maxPeriod int) *Tensor {
 	op := c.begin("timestep_embedding", a)
 	op.types("a", a, F32)
@@ -140,8 +136,7 @@ func (c *Context) TimestepEmbedding(a *Tensor, dim, maxPeriod int) *Tensor {
 	return op.done(C.goggml_op_timestep_embedding(op.arena, a.ptr(), C.int(dim), C.int(maxPeriod)))
 }
 
-// WinPart cuts dimensions 1 and 2 into windows of w × w, with zeros at their
-// ends where they are no multiple:
+// WinPart divides dimensions 1 and 2 into windows of w × w, padded with zeros at the end:
 //
 //	[n, x, y] → [n, w, w, ⌈x/w⌉·⌈y/w⌉]
 //
@@ -178,13 +173,11 @@ func (c *Context) WinUnpart(a *Tensor, x, y int) *Tensor {
 	return op.done(C.goggml_op_win_unpart(op.arena, a.ptr(), C.int(x), C.int(y), C.int(w)))
 }
 
-// GetRelPos spreads embeddings of relative positions over the pairs of n
-// positions:
+// GetRelPos expands embeddings of relative positions to all pairs of n positions:
 //
 //	a [d, 2n−1] → [d, n, n], result[·, j, i] = a[·, i − j + n − 1]
 //
-// a is contiguous F16, and so is the result. It has no backward.
-// C: ggml_get_rel_pos.
+// a and the result are contiguous F16. It has no backward. C: ggml_get_rel_pos.
 func (c *Context) GetRelPos(a *Tensor, n int) *Tensor {
 	op := c.begin("get_rel_pos", a)
 	op.types("a", a, F16)
@@ -213,7 +206,7 @@ func (c *Context) addRelPos(name string, a, pw, ph *Tensor) *opCall {
 	return op
 }
 
-// AddRelPos adds to attention scores what depends on relative positions:
+// AddRelPos adds a relative position bias to attention scores:
 //
 //	a [n·n, q, batch], pw and ph [n, qw, qh, batch] with qw·qh = q
 //	result[x + n·y, q] = a[x + n·y, q] + pw[x, q] + ph[y, q]

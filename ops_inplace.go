@@ -3,10 +3,10 @@ package ggml
 // #include "csrc/goggml.h"
 import "C"
 
-// The ops of this file change their first operand a and return a view of it, so that no memory is
-// needed for the result. Types and layouts are as for the op without InPlace. They have no
-// backward: [Graph.Backward] refuses them. What reads the old values of a must be added to the
-// graph before. No two elements of a may share memory, as elements of a view can.
+// The ops of this file change their first operand a and return a view of it: the result needs no
+// memory. Types and layouts are as for the op without InPlace. They have no backward:
+// [Graph.Backward] refuses them. Ops that read the old values of a must be added to the graph
+// before. No two elements of a may share memory, as elements of a view can.
 
 func (c *Context) unaryInPlace(name string, a *Tensor, u C.enum_ggml_unary_op) *Tensor {
 	op := c.elementwise(name, a)
@@ -125,7 +125,7 @@ func (c *Context) LeakyReluInPlace(a *Tensor, slope float32) *Tensor {
 	return c.leakyRelu(a, slope, true)
 }
 
-// DupInPlace returns a view of a, made by an op that leaves the values as they are. a is as for
+// DupInPlace returns a view of a, made by an op that does not change the values. a is as for
 // [Context.Dup]. C: ggml_dup_inplace.
 func (c *Context) DupInPlace(a *Tensor) *Tensor {
 	op := c.begin("dup_inplace", a)

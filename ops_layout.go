@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Reshape returns a view of a with another shape of as many elements. a is
-// contiguous. One size may be -1: it is worked out from the others.
-// C: ggml_reshape_1d to ggml_reshape_4d; ggml_reshape with the shape of b.
+// Reshape returns a view of a with another shape and the same number of elements. a is contiguous.
+// One size may be -1: it is inferred from the others. C: ggml_reshape_1d to ggml_reshape_4d;
+// ggml_reshape with the shape of b.
 func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("reshape", a)
 	if op.arena != nil {
@@ -28,7 +28,7 @@ func (c *Context) Reshape(a *Tensor, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_reshape_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
 }
 
-// reshaped demands a shape with as many elements as a, and gives its sizes.
+// reshaped requires a shape with as many elements as a, and returns its sizes.
 func (op *opCall) reshaped(a *Tensor, shape []int64) [4]C.int64_t {
 	ne := [4]C.int64_t{1, 1, 1, 1}
 	if op.arena == nil {
@@ -45,7 +45,7 @@ func (op *opCall) reshaped(a *Tensor, shape []int64) [4]C.int64_t {
 	return ne
 }
 
-// inferred replaces the first size of -1 by what makes n elements.
+// inferred replaces the first size of -1 by the size that gives n elements.
 func inferred(shape []int64, n int64) []int64 {
 	shape = append([]int64(nil), shape...)
 	unknown, known := -1, int64(1)
@@ -69,10 +69,9 @@ func (t *Tensor) typeOr(other Type) Type {
 	return t.typ
 }
 
-// View returns a view of part of a: a shape, the strides of its dimensions 1,
-// 2, … in bytes (those not given follow from the ones before, without gaps),
-// and an offset in bytes from a's start.
-// C: ggml_view_1d to ggml_view_4d.
+// View returns a view of part of a: a shape, the strides of dimensions 1, 2, … in bytes (missing
+// ones follow from those before, without gaps), and an offset in bytes from a's start. C:
+// ggml_view_1d to ggml_view_4d.
 func (c *Context) View(a *Tensor, shape, strides []int64, offset int64) *Tensor {
 	op := c.begin("view", a)
 	op.checkShape(a.typeOr(F32), shape)
@@ -102,15 +101,15 @@ func (c *Context) View(a *Tensor, shape, strides []int64, offset int64) *Tensor 
 		end += float64(ne[i]-1) * float64(nb[i])
 	}
 	op.require(end <= float64(size), "the view ends at byte %.0f, a has %d", end, size)
-	all := float64(row) * float64(ne[1]) * float64(ne[2]) * float64(ne[3]) // ggml bounds the elements as if none shared memory
+	all := float64(row) * float64(ne[1]) * float64(ne[2]) * float64(ne[3]) // ggml limits it as if no elements shared memory
 	op.require(all == 0 || float64(offset)+all <= float64(size),
 		"the elements of the view share memory and take %.0f bytes apart, of which a has %d from the offset on; copy parts of a by Concat or GetRows", all, size-offset)
 	return op.done(C.goggml_op_view_4d(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3]),
 		C.size_t(nb[1]), C.size_t(nb[2]), C.size_t(nb[3]), C.size_t(offset)))
 }
 
-// Permute returns a view with the dimensions exchanged: dimension i of a
-// becomes dimension axes[i] of the result. C: ggml_permute.
+// Permute returns a view with the dimensions permuted: dimension i of a becomes dimension axes[i]
+// of the result. C: ggml_permute.
 func (c *Context) Permute(a *Tensor, axes [4]int) *Tensor {
 	op := c.begin("permute", a)
 	var seen [4]bool
@@ -131,9 +130,9 @@ func (c *Context) Transpose(a *Tensor) *Tensor {
 	return op.done(C.goggml_op_transpose(op.arena, a.ptr()))
 }
 
-// Cont returns a contiguous copy of a, in another shape of as many elements
-// when one is given. a is F32, F16, BF16, I32 or I64; quantised tensors are
-// contiguous already. C: ggml_cont and its 1d to 4d forms.
+// Cont returns a contiguous copy of a, in the given shape if any, which must have as many elements.
+// a is F32, F16, BF16, I32 or I64; quantised tensors are contiguous already. C: ggml_cont and its
+// 1d to 4d forms.
 func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("cont", a)
 	op.copyable(a)
@@ -144,18 +143,17 @@ func (c *Context) Cont(a *Tensor, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_cont_4d(op.arena, a.ptr(), ne[0], ne[1], ne[2], ne[3]))
 }
 
-// copyable demands what ggml copies as it is: a tensor in any layout of a
-// type without blocks, or a contiguous one.
+// copyable requires a tensor that ggml copies without conversion: any layout of a type without
+// blocks, or a contiguous tensor.
 func (op *opCall) copyable(a *Tensor) {
 	if op.arena != nil && !slices.Contains([]Type{F32, F16, BF16, I16, I32, I64}, a.typ) {
 		op.contiguous("a of type "+a.typ.String(), a)
 	}
 }
 
-// Copy writes a to b, converting its type, and returns a view of b. Both have
-// as many elements. From a quantised type only to F32; to one from F32, F16 and
-// BF16, and then with one ne0, contiguous rows of a, and a contiguous b.
-// C: ggml_cpy.
+// Copy writes a to b, converting to b's type, and returns a view of b. Both have the same number of
+// elements. A quantised a requires an F32 b. A quantised b requires that a is F32, F16 or BF16 with
+// contiguous rows and b's ne0, and that b is contiguous. C: ggml_cpy.
 func (c *Context) Copy(a, b *Tensor) *Tensor {
 	op := c.begin("cpy", a, b)
 	if op.arena != nil {
@@ -167,8 +165,8 @@ func (c *Context) Copy(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_cpy(op.arena, a.ptr(), b.ptr()))
 }
 
-// copyBlocks demands of a copy from or to blocks what the CPU can do: in other
-// layouts it would stop, or write past the end of b.
+// copyBlocks requires, for copies from or to quantised types, a layout that the CPU supports: with
+// others it would stop, or write past the end of b.
 func (op *opCall) copyBlocks(a, b *Tensor) {
 	switch {
 	case op.arena == nil:
@@ -187,10 +185,10 @@ func (op *opCall) copyBlocks(a, b *Tensor) {
 	}
 }
 
-// contiguous is Contiguous for a tensor whose context is retained.
+// contiguous is IsContiguous for a tensor whose context is retained.
 func (t *Tensor) contiguous() bool { return bool(C.ggml_is_contiguous(t.t)) && !t.cutsBlocks() }
 
-// convertible demands a conversion that the CPU has.
+// convertible requires a conversion that the CPU supports.
 func (op *opCall) convertible(a *Tensor, to Type) {
 	from := a.typ
 	plain := func(t Type) bool { return t == F32 || t == F16 || t == BF16 }
@@ -215,17 +213,16 @@ func (c *Context) Cast(a *Tensor, t Type) *Tensor {
 	return op.done(C.goggml_op_cast(op.arena, a.ptr(), C.goggml_type(t)))
 }
 
-// Dup returns a copy of a, which is contiguous, or has type F32, F16, BF16, I16,
-// I32 or I64. C: ggml_dup.
+// Dup returns a copy of a. a is contiguous, or has type F32, F16, BF16, I16, I32 or I64. C:
+// ggml_dup.
 func (c *Context) Dup(a *Tensor) *Tensor {
 	op := c.begin("dup", a)
 	op.copyable(a)
 	return op.done(C.goggml_op_dup(op.arena, a.ptr()))
 }
 
-// Repeat returns a repeated to a shape, each size of which is a multiple of
-// a's. a is F32, F16, BF16, I32 or I16, its rows are contiguous.
-// C: ggml_repeat, ggml_repeat_4d.
+// Repeat returns a repeated to a shape, each size of which is a multiple of a's. a is F32, F16,
+// BF16, I32 or I16 with contiguous rows. C: ggml_repeat, ggml_repeat_4d.
 func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	op := c.begin("repeat", a)
 	op.types("a", a, F32, F16, BF16, I16, I32)
@@ -239,8 +236,8 @@ func (c *Context) Repeat(a *Tensor, shape ...int64) *Tensor {
 	return op.done(C.goggml_op_repeat_4d(op.arena, a.ptr(), C.int64_t(ne[0]), C.int64_t(ne[1]), C.int64_t(ne[2]), C.int64_t(ne[3])))
 }
 
-// RepeatBack sums the repetitions: a's shape repeats b's, and the result has b's shape. Both are
-// F32; only b's shape counts. C: ggml_repeat_back.
+// RepeatBack sums the repetitions: a has a shape to which b can be repeated, and the result has b's
+// shape. Both are F32; only b's shape is used. C: ggml_repeat_back.
 func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	op := c.begin("repeat_back", a, b)
 	op.types("a", a, F32)
@@ -249,9 +246,8 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 	return op.done(C.goggml_op_repeat_back(op.arena, a.ptr(), b.ptr()))
 }
 
-// Concat joins a and b along a dimension; the other sizes are equal, and the
-// types too. They may have any type; the rows of quantised ones, I64 and F64 are
-// contiguous. It has no backward. C: ggml_concat.
+// Concat joins a and b along a dimension; types and other sizes must be equal. Any type is valid;
+// quantised types, I64 and F64 require contiguous rows. It has no backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
 	op.require(a == nil || a.typ.IsNumeric() || !a.typ.IsQuantized(), "a has type %v, in which there is nothing but factors of a product", a.typeOr(F32))
@@ -271,9 +267,9 @@ func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	return op.done(C.goggml_op_concat(op.arena, a.ptr(), b.ptr(), C.int(dim)))
 }
 
-// part begins an op on the part of a that has the shape of b, begins at an
-// offset, and has the strides 1 to 3, all in bytes; it gives those that are 0
-// a's. Both are F32.
+// part begins an op on the part of a with b's shape, the given offset, and the given strides of
+// dimensions 1 to 3, all in bytes. It sets strides that are 0 to a's. Both are F32, unless types
+// are given.
 func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int64, types ...Type) *opCall {
 	op := c.begin(name, a, b)
 	op.types("a", a, types...)
@@ -301,8 +297,8 @@ func (c *Context) part(name string, a, b *Tensor, strides *[3]int64, offset int6
 	return op
 }
 
-// Acc returns a copy of a with b added to a part of it: the part has b's shape, the strides of its
-// dimensions 1 to 3 (0 stands for a's stride), and an offset, in bytes. Both are F32, a is
+// Acc returns a copy of a with b added to a part of it. The part has b's shape, the given strides
+// of dimensions 1 to 3 (0 means a's stride) and the given offset, in bytes. Both are F32, a is
 // contiguous. C: ggml_acc.
 func (c *Context) Acc(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 	op := c.part("acc", a, b, &strides, offset, F32)
@@ -321,10 +317,9 @@ func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 //
 //	a [n, rows, p, q], ids [k, p, q] (I32) → [n, k, p, q]
 //
-// An index that is out of range is an error of the compute. Those that the
-// graph computes are checked by a node of the CPU, so that a GPU needs a
-// [Scheduler] for such a graph; but the results of ArgMax, ArgSort and TopK,
-// which cannot be out of range, need none. C: ggml_get_rows.
+// An index out of range is an error of the compute. Indices that the graph computes are checked by
+// a node of the CPU, so on a GPU such a graph needs a [Scheduler]. The results of ArgMax, ArgSort
+// and TopK cannot be out of range and need no check. C: ggml_get_rows.
 func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows", a, ids)
@@ -337,9 +332,9 @@ func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 	return op.done(C.goggml_op_get_rows(op.arena, a.ptr(), ids.ptr()))
 }
 
-// GetRowsBack returns the gradient of a in [Context.GetRows]: zeros of the
-// shape of a matrix, with the rows of grad, F32 or F16, added at ids. The
-// result is F32. It has no backward. C: ggml_get_rows_back.
+// GetRowsBack returns the gradient of a in [Context.GetRows]: zeros of the shape of a, with the
+// rows of grad, F32 or F16, added at ids. The result is F32. It has no backward. C:
+// ggml_get_rows_back.
 func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows_back", grad, ids, a)

@@ -8,11 +8,9 @@ import "C"
 //	a [k, m, p, q], b [k, n, p·r, q·s] → [m, n, p·r, q·s], F32
 //	result[i, j] = Σₖ a[k, i] · b[k, j]
 //
-// Both are stored along k; in the usual notation that is b·aᵀ for row-major
-// matrices. a may have any float or quantised type, b is F32 (or F16 when a
-// is). Rows are contiguous. On the CPU b is converted to the type that a's
-// dot product takes. The gradient of an a that is shared (r > 1) needs ne3 = 1.
-// C: ggml_mul_mat.
+// Both are stored along k: in row-major notation it is b·aᵀ. a may have any float or quantised
+// type, b is F32 (or F16 if a is). Rows are contiguous. The CPU converts b to the type that a's dot
+// product takes. The gradient of a shared a (r > 1) requires ne3 = 1. C: ggml_mul_mat.
 func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	op := c.begin("mul_mat", a, b)
 	op.require(a == nil || a.typ.IsNumeric(), "a has no float or quantised type")
@@ -34,13 +32,12 @@ func (op *opCall) notTransposed(what string, t *Tensor) {
 	}
 }
 
-// MulMatID is MulMat with a matrix chosen for each column, for mixtures of
-// experts:
+// MulMatID is MulMat with a matrix selected for each column, for mixtures of experts:
 //
 //	as [k, m, experts], b [k, used, n], ids [used, n] (I32) → [m, used, n], F32
 //
-// The experts of a column differ, as a router's do: CUDA devices are lost at one
-// that comes twice. It has no backward. C: ggml_mul_mat_id.
+// The experts of a column must differ, as a router's do: a repeated expert makes a CUDA device
+// unusable. It has no backward. C: ggml_mul_mat_id.
 func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, as.Dim(2))
 	op := c.begin("mul_mat_id", as, b, ids)
@@ -119,8 +116,8 @@ func (c *Context) Tri(a *Tensor, part Triangle) *Tensor {
 //
 //	a [n, n, p, q], b [m, n, p, q] → x [m, n, p, q], rows along dimension 1
 //
-// What is above a's diagonal is not read, and no element of the diagonal is 0.
-// Both are contiguous F32. It has no backward. C: ggml_solve_tri.
+// Elements above a's diagonal are not read, and no element of the diagonal may be 0. Both are
+// contiguous F32. It has no backward. C: ggml_solve_tri.
 func (c *Context) SolveTri(a, b *Tensor) *Tensor {
 	op := c.begin("solve_tri", a, b)
 	op.types("a", a, F32)

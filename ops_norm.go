@@ -10,7 +10,7 @@ func (c *Context) Norm(a *Tensor, eps float32) *Tensor {
 	return op.done(C.goggml_op_norm(op.arena, a.ptr(), C.float(eps)))
 }
 
-// normed begins an op on the rows of an F32 tensor, with an epsilon.
+// normed begins an op with an epsilon on the rows of an F32 tensor.
 func (c *Context) normed(name string, a *Tensor, eps float32) *opCall {
 	op := c.begin(name, a)
 	op.types("a", a, F32)

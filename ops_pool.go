@@ -12,16 +12,15 @@ const (
 	PoolAvg Pool = C.GGML_OP_POOL_AVG // the mean
 )
 
-// A PoolDim says how a window moves along one dimension. An input of n elements
-// gives (n + 2·Padding − Size) / Stride + 1 positions, rounded down.
+// A PoolDim describes how a window moves along one dimension. An input of n elements gives (n +
+// 2·Padding − Size) / Stride + 1 positions, rounded down.
 type PoolDim struct {
-	Size    int // elements of the window
+	Size    int // number of elements of the window
 	Stride  int // step between two positions; 0 is Size
-	Padding int // at each end, less than Size
+	Padding int // elements added at each end, less than Size
 }
 
-// window checks how the window moves along n elements, and counts its
-// positions.
+// window checks how the window moves along n elements, and returns the number of positions.
 func (op *opCall) window(i int, d *PoolDim, n int64) int64 {
 	if d.Stride == 0 {
 		d.Stride = d.Size
@@ -75,10 +74,9 @@ func (c *Context) Pool2D(a *Tensor, kind Pool, dims [2]PoolDim) *Tensor {
 		C.int(dims[0].Stride), C.int(dims[1].Stride), C.float(dims[0].Padding), C.float(dims[1].Padding)))
 }
 
-// Pool2DBack returns the gradient of x in [Context.Pool2D], given the gradient of the result. The
-// largest element of a window takes all of its gradient, the first of several. Both are contiguous
-// F32. It has no backward.
-// C: ggml_pool_2d_back.
+// Pool2DBack returns the gradient of x in [Context.Pool2D], given the gradient of the result. For
+// PoolMax, the first largest element of a window gets the whole gradient. Both are contiguous F32.
+// It has no backward. C: ggml_pool_2d_back.
 func (c *Context) Pool2DBack(grad, x *Tensor, kind Pool, dims [2]PoolDim) *Tensor {
 	op := c.pool("pool_2d_back", kind, grad, x)
 	op.types("grad", grad, F32)

@@ -5,7 +5,7 @@ import "C"
 
 import "math"
 
-// contiguousF32 demands contiguous F32 operands of one shape.
+// contiguousF32 requires contiguous F32 operands of one shape.
 func (op *opCall) contiguousF32(shape [4]int64, operands ...*Tensor) {
 	op.shaped(shape, operands...)
 	for _, t := range operands {
@@ -13,7 +13,7 @@ func (op *opCall) contiguousF32(shape [4]int64, operands ...*Tensor) {
 	}
 }
 
-// shaped demands F32 operands of a shape.
+// shaped requires F32 operands of a shape.
 func (op *opCall) shaped(shape [4]int64, operands ...*Tensor) {
 	for _, t := range operands {
 		op.types("each operand", t, F32)
@@ -53,9 +53,9 @@ type RWKV6Operands struct {
 // RWKV6 is the recurrence of RWKV 6 in each head, with a state S [n, n]:
 //
 //	y[t] = R[t]·(S + diag(TimeFirst)·K[t]ᵀ·V[t]), S ← diag(TimeDecay[t])·S + K[t]ᵀ·V[t]
-//	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
+//	→ [n·heads, tokens + n·sequences]: the rows of y, then the new states
 //
-// tokens is a multiple of the sequences, which follow each other. It has no
+// tokens is a multiple of the number of sequences, which are stored one after another. It has no
 // backward. C: ggml_rwkv_wkv6.
 func (c *Context) RWKV6(o RWKV6Operands) *Tensor {
 	op := c.begin("rwkv_wkv6", o.K, o.V, o.R, o.TimeFirst, o.TimeDecay, o.State)
@@ -77,10 +77,10 @@ type RWKV7Operands struct {
 // RWKV7 is the recurrence of RWKV 7 in each head, with a state S [n, n]:
 //
 //	S ← S·diag(W[t]) + (S·A[t])·B[t]ᵀ + V[t]·K[t]ᵀ, y[t] = S·R[t]
-//	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
+//	→ [n·heads, tokens + n·sequences]: the rows of y, then the new states
 //
-// n is a multiple of 64: the CPU takes whole registers. tokens is a multiple of
-// the sequences, which follow each other. It has no backward. C: ggml_rwkv_wkv7.
+// n is a multiple of 64: the CPU processes whole registers. tokens is a multiple of the number of
+// sequences, which are stored one after another. It has no backward. C: ggml_rwkv_wkv7.
 func (c *Context) RWKV7(o RWKV7Operands) *Tensor {
 	op := c.begin("rwkv_wkv7", o.R, o.W, o.K, o.V, o.A, o.B, o.State)
 	op.heads(o.State, o.R, o.W, o.K, o.V, o.A, o.B)
@@ -95,15 +95,15 @@ func (c *Context) RWKV7(o RWKV7Operands) *Tensor {
 type GatedLinearAttentionOperands struct {
 	K, V, Q, G *Tensor // [n, heads, tokens]
 	State      *Tensor // [n·n·heads, sequences]
-	Scale      float32 // of Q; 0 stands for 1/√n
+	Scale      float32 // factor of Q; 0 means 1/√n
 }
 
-// GatedLinearAttention is, in each head, with a state S [n, n]:
+// GatedLinearAttention is the following recurrence in each head, with a state S [n, n]:
 //
 //	S ← diag(G[t])·S + K[t]ᵀ·V[t], y[t] = Scale·Q[t]·S
-//	→ [n·heads, tokens + n·sequences]: the rows of y, and then the new states
+//	→ [n·heads, tokens + n·sequences]: the rows of y, then the new states
 //
-// tokens is a multiple of the sequences, which follow each other. It has no
+// tokens is a multiple of the number of sequences, which are stored one after another. It has no
 // backward. C: ggml_gated_linear_attn.
 func (c *Context) GatedLinearAttention(o GatedLinearAttentionOperands) *Tensor {
 	op := c.begin("gated_linear_attn", o.K, o.V, o.Q, o.G, o.State)
@@ -114,8 +114,8 @@ func (c *Context) GatedLinearAttention(o GatedLinearAttentionOperands) *Tensor {
 	return op.done(C.goggml_op_gated_linear_attn(op.arena, o.K.ptr(), o.V.ptr(), o.Q.ptr(), o.G.ptr(), o.State.ptr(), C.float(o.Scale)))
 }
 
-// SSMConv is the convolution of each channel with a kernel of its own, as in
-// Mamba, with the channels fastest in the result:
+// SSMConv is the convolution of each channel with its own kernel, as in Mamba; the channels are the
+// fastest dimension of the result:
 //
 //	x [k − 1 + tokens, channels, sequences], kernel [k, channels]
 //	→ [channels, tokens, sequences]
@@ -144,22 +144,21 @@ type SSMScanOperands struct {
 	DT    *Tensor // [heads, tokens, sequences]
 	A     *Tensor // [d or 1, heads]
 	B, C  *Tensor // [d, groups, tokens, sequences]; groups divides heads
-	IDs   *Tensor // [sequences], I32: the state with which each sequence starts
+	IDs   *Tensor // [sequences], I32: the initial state of each sequence
 }
 
-// SSMScan is the selective scan of Mamba: in each head, with a state S of a row
-// of d elements for each of the n elements of X, and dt softplus(DT[t]),
+// SSMScan is the selective scan of Mamba: in each head, with a state S [d, n] (a row of d elements
+// for each of the n elements of X) and dt = softplus(DT[t]),
 //
 //	S ← exp(dt·A)·S + dt·X[t]·B[t]ᵀ, y[t] = S·C[t]
 //
-// The result is a vector: first y, of X's shape, then the new states
-// [d, n, heads, sequences]. It has no backward. C: ggml_ssm_scan.
+// The result is a vector: y, of X's shape, then the new states [d, n, heads, sequences]. It has no
+// backward. C: ggml_ssm_scan.
 func (c *Context) SSMScan(o SSMScanOperands) *Tensor { return c.ssmScan(o, false) }
 
-// SSMScanStates is [Context.SSMScan] with the states after each token in the
-// result, in place of the last ones alone: y, and then
-// [d, n, heads, sequences, tokens], the last token first. A is [1, heads]. It has
-// no backward. C: ggml_ssm_scan.
+// SSMScanStates is [Context.SSMScan] that returns the states after each token instead of the last
+// states alone: y, then [d, n, heads, sequences, tokens], the last token first. A is [1, heads]. It
+// has no backward. C: ggml_ssm_scan.
 func (c *Context) SSMScanStates(o SSMScanOperands) *Tensor { return c.ssmScan(o, true) }
 
 func (c *Context) ssmScan(o SSMScanOperands, all bool) *Tensor {
@@ -184,13 +183,13 @@ func (c *Context) ssmScan(o SSMScanOperands, all bool) *Tensor {
 	return op.done(C.goggml_op_ssm_scan(op.arena, o.State.ptr(), o.X.ptr(), o.DT.ptr(), o.A.ptr(), o.B.ptr(), o.C.ptr(), o.IDs.ptr(), o.X.snapshots(all)))
 }
 
-// snapshots is how many states of each sequence a recurrence returns: those
-// after all tokens, which are in dimension 2, or the last.
+// snapshots returns the number of states of each sequence that a recurrence returns: one per token
+// (dimension 2), or only the last.
 func (t *Tensor) snapshots(all bool) C.int64_t {
 	if t == nil || !all {
 		return 1
 	}
-	return C.int64_t(max(1, t.ne[2])) // 0 in a tensor that stands for a failure
+	return C.int64_t(max(1, t.ne[2])) // ne[2] is 0 if the tensor stands for a failure
 }
 
 // GatedDeltaNetOperands are the operands of [Context.GatedDeltaNet], F32. Q, K and V
@@ -208,13 +207,12 @@ type GatedDeltaNetOperands struct {
 //	S ← diag(exp(G[t]))·S, S ← S + Beta[t]·K[t]·(V[t] − Sᵀ·K[t])ᵀ,
 //	y[t] = Sᵀ·Q[t] / √n
 //
-// The result is the rows [n·heads, tokens·sequences] of y, and then the new
-// states, in rows of n·heads too. It has no backward. C: ggml_gated_delta_net.
+// The result is the rows [n·heads, tokens·sequences] of y, then the new states, also in rows of
+// n·heads. It has no backward. C: ggml_gated_delta_net.
 func (c *Context) GatedDeltaNet(o GatedDeltaNetOperands) *Tensor { return c.gatedDeltaNet(o, false) }
 
-// GatedDeltaNetStates is [Context.GatedDeltaNet] with the states after each
-// token in the result, in place of the last ones alone: those after the last
-// token first. It has no backward. C: ggml_gated_delta_net.
+// GatedDeltaNetStates is [Context.GatedDeltaNet] that returns the states after each token, the last
+// token first, instead of the last states alone. It has no backward. C: ggml_gated_delta_net.
 func (c *Context) GatedDeltaNetStates(o GatedDeltaNetOperands) *Tensor {
 	return c.gatedDeltaNet(o, true)
 }

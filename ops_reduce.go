@@ -72,8 +72,8 @@ const (
 	Descending SortOrder = C.GGML_SORT_ORDER_DESC
 )
 
-// ArgSort returns the indices that sort each row, I32 of a's shape. a is F32,
-// its rows are at equal distances. It has no backward. C: ggml_argsort.
+// ArgSort returns the indices that sort each row, I32 of a's shape. a is F32 with a uniform row
+// stride. It has no backward. C: ggml_argsort.
 func (c *Context) ArgSort(a *Tensor, order SortOrder) *Tensor {
 	op := c.rows("argsort", a)
 	op.uniformRowStride("a", a)
@@ -81,9 +81,8 @@ func (c *Context) ArgSort(a *Tensor, order SortOrder) *Tensor {
 	return op.done(C.goggml_op_argsort(op.arena, a.ptr(), C.enum_ggml_sort_order(order)))
 }
 
-// TopK returns the indices of the k largest elements of each row in no
-// particular order, I32: [n, r, …] → [k, r, …]. a is F32, its rows are at equal
-// distances. It has no backward. C: ggml_top_k.
+// TopK returns the indices of the k largest elements of each row in no particular order, I32: [n,
+// r, …] → [k, r, …]. a is F32 with a uniform row stride. It has no backward. C: ggml_top_k.
 func (c *Context) TopK(a *Tensor, k int) *Tensor {
 	op := c.rows("top_k", a)
 	op.uniformRowStride("a", a)
@@ -94,8 +93,8 @@ func (c *Context) TopK(a *Tensor, k int) *Tensor {
 }
 
 // ArgSortTopK returns the indices of the k largest elements of each row, the largest first, I32 [k,
-// …]: a view of the result of [Context.ArgSort]. a is F32, its rows are at equal distances. It has
-// no backward. C: ggml_argsort_top_k.
+// …]: a view of the result of [Context.ArgSort]. a is F32 with a uniform row stride. It has no
+// backward. C: ggml_argsort_top_k.
 func (c *Context) ArgSortTopK(a *Tensor, k int) *Tensor {
 	op := c.rows("argsort_top_k", a)
 	op.uniformRowStride("a", a)

@@ -5,19 +5,19 @@ import "C"
 
 import "math"
 
-// A RoPEMode says which elements of a head form rotated pairs, and which of a token's positions
-// gives a pair its angle.
+// A RoPEMode selects the elements of a head that form rotated pairs, and the position that
+// determines the angle of each pair.
 type RoPEMode int
 
-// The modes of rotary position embedding. The last three take four positions
-// for each token (of time, height, width and one more), and divide the pairs
-// among them by Sections; their pairs are halves, as in RoPENeoX.
+// The modes of rotary position embedding. The last three take four positions per token (time,
+// height, width and one more), and divide the pairs among them by Sections; they form pairs of
+// halves, as RoPENeoX does.
 const (
 	RoPENorm        RoPEMode = C.GGML_ROPE_TYPE_NORMAL // neighbours: (0, 1), (2, 3), …
 	RoPENeoX        RoPEMode = C.GGML_ROPE_TYPE_NEOX   // halves: (0, n/2), (1, n/2+1), …
 	RoPEMulti       RoPEMode = C.GGML_ROPE_TYPE_MROPE  // sections one after the other
 	RoPEInterleaved RoPEMode = C.GGML_ROPE_TYPE_IMROPE // sections in turn: t, h, w, t, h, w, …
-	RoPEVision      RoPEMode = C.GGML_ROPE_TYPE_VISION // sections whose frequencies each start anew
+	RoPEVision      RoPEMode = C.GGML_ROPE_TYPE_VISION // sections, each of which restarts the frequencies
 )
 
 func (m RoPEMode) valid() bool {
@@ -31,35 +31,31 @@ func (m RoPEMode) valid() bool {
 // multi reports whether a token has four positions.
 func (m RoPEMode) multi() bool { return m&RoPEMulti != 0 }
 
-// RoPE is rotary position embedding (arXiv 2104.09864) with its extensions:
-// linear scaling by FreqScale, YaRN (arXiv 2309.00071) by ExtFactor and what
-// follows it, several positions for a token (M-RoPE, arXiv 2409.12191) by Mode
-// and Sections.
+// RoPE is rotary position embedding (arXiv 2104.09864) with its extensions: linear scaling by
+// FreqScale, YaRN (arXiv 2309.00071) by ExtFactor and the fields after it, several positions per
+// token (M-RoPE, arXiv 2409.12191) by Mode and Sections.
 type RoPE struct {
-	Dims       int // elements of a head that are rotated, even; half the head in RoPEVision
+	Dims       int // number of rotated elements of a head, even; half the head in RoPEVision
 	Mode       RoPEMode
 	FreqBase   float32 // usually 10000
-	FreqScale  float32 // 1 for none
-	TrainedCtx int     // context length of the training, for YaRN
-	ExtFactor  float32 // 0 for no YaRN
-	AttnFactor float32 // 1 for none
+	FreqScale  float32 // 1 means no scaling
+	TrainedCtx int     // context length during training, for YaRN
+	ExtFactor  float32 // 0 disables YaRN
+	AttnFactor float32 // 1 means none
 	BetaFast   float32 // usually 32
 	BetaSlow   float32 // usually 1
 
-	// Sections says how many pairs in a row (in turn, for RoPEInterleaved) take
-	// their angle from each of the four positions; then it starts over. The
-	// other modes have none.
+	// Sections is the number of consecutive pairs that take their angle from each of the four
+	// positions (alternating, for RoPEInterleaved); then it repeats. Other modes have no sections.
 	Sections [C.GGML_MROPE_SECTIONS]int
-	// Offset is the first element of a head that is rotated, even. The
-	// elements before it, and those behind Offset + Dims, stay as they are.
-	// RoPEVision rotates all. With an offset there is no backward.
-	// C: ggml_rope_set_offset.
+	// Offset is the first rotated element of a head, even. The elements before Offset and from
+	// Offset + Dims on are not rotated. RoPEVision rotates all. With an offset there is no
+	// backward. C: ggml_rope_set_offset.
 	Offset int
 }
 
-// YaRNCorrectionDims gives the pairs between which YaRN goes over from
-// extrapolation (before low) to interpolation (behind high).
-// C: ggml_rope_yarn_corr_dims.
+// YaRNCorrectionDims returns the range of pairs in which YaRN blends from extrapolation (below low)
+// to interpolation (above high). C: ggml_rope_yarn_corr_dims.
 func (r RoPE) YaRNCorrectionDims() (low, high float32) {
 	var dims [2]C.float
 	C.ggml_rope_yarn_corr_dims(C.int(r.Dims), C.int(r.TrainedCtx), C.float(r.FreqBase), C.float(r.BetaFast), C.float(r.BetaSlow), &dims[0])
@@ -78,7 +74,7 @@ func (r RoPE) c() C.goggml_rope {
 	return c
 }
 
-// ropeNames are the ops of a form, with one position for each token and with four.
+// ropeNames maps a form to the names of its ops with one position per token and with four.
 var ropeNames = map[C.enum_goggml_rope_form][2]string{
 	C.GOGGML_ROPE:         {"rope_ext", "rope_multi"},
 	C.GOGGML_ROPE_INPLACE: {"rope_ext_inplace", "rope_multi_inplace"},
@@ -108,7 +104,7 @@ func (c *Context) rope(form C.enum_goggml_rope_form, a, pos, factors *Tensor, r 
 	return op.done(C.goggml_op_rope(op.arena, form, a.ptr(), pos.ptr(), factors.ptr(), r.c()))
 }
 
-// rotated demands that the rotated elements lie within a head.
+// rotated requires that the rotated elements lie within a head.
 func (op *opCall) rotated(a *Tensor, r RoPE) {
 	head := a.ne[0]
 	op.require(head <= math.MaxInt32 && r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "ne0 is %d and the context of the training %d; neither may be above %d", head, r.TrainedCtx, math.MaxInt32)
@@ -121,7 +117,7 @@ func (op *opCall) rotated(a *Tensor, r RoPE) {
 	}
 }
 
-// positions demands that every pair has a position and a factor.
+// positions requires a position and a factor for every pair.
 func (op *opCall) positions(a, pos, factors *Tensor, r RoPE) {
 	pairs := r.Dims / 2
 	if r.Mode == RoPEVision {
@@ -149,10 +145,9 @@ func (op *opCall) positions(a, pos, factors *Tensor, r RoPE) {
 //
 //	a [n, heads, tokens, batch], pos [tokens] (I32), factors [dims/2] (F32) or nil
 //
-// In the modes with sections pos is [4·tokens]: all positions of the first
-// kind, then all of the second, …. factors divide the frequencies of the pairs,
-// which are dims in RoPEVision. a is F32 or F16, n is even.
-// C: ggml_rope_ext, ggml_rope_multi, ggml_rope.
+// In modes with sections pos is [4·tokens]: all positions of the first kind, then all of the
+// second, …. factors divide the frequencies of the pairs; RoPEVision has dims pairs. a is F32 or
+// F16, n is even. C: ggml_rope_ext, ggml_rope_multi, ggml_rope.
 func (c *Context) RoPE(a, pos, factors *Tensor, r RoPE) *Tensor {
 	return c.rope(C.GOGGML_ROPE, a, pos, factors, r)
 }

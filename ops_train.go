@@ -37,12 +37,12 @@ func (c *Context) CrossEntropyLossBack(grad, logits, labels *Tensor) *Tensor {
 type AdamWOperands struct {
 	Param    *Tensor // marked by [Tensor.SetParam]
 	Grad     *Tensor // its gradient, of the same shape
-	M, V     *Tensor // its moments, of the same shape; zeros at the start
+	M, V     *Tensor // its moments, of the same shape; initially zero
 	Settings *Tensor // [7]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ) for the step t = 1, 2, …
 }
 
-// OptStepAdamW updates Param, M and V in place by AdamW (arXiv 1711.05101) and
-// returns a view of Param. It has no backward. C: ggml_opt_step_adamw.
+// OptStepAdamW updates Param, M and V in place by AdamW (arXiv 1711.05101) and returns a view of
+// Param. It has no backward. C: ggml_opt_step_adamw.
 func (c *Context) OptStepAdamW(o AdamWOperands) *Tensor {
 	op := c.begin("opt_step_adamw", o.Param, o.Grad, o.M, o.V, o.Settings)
 	op.optimizes(o.Param, o.Grad)

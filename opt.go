@@ -12,85 +12,84 @@ import (
 // A BuildType selects what an [Optimizer] can do. C: enum ggml_opt_build_type.
 type BuildType int
 
-// The zero BuildType stands for BuildOptimizer.
+// The zero BuildType means BuildOptimizer.
 const (
 	BuildForward   BuildType = C.GGML_OPT_BUILD_TYPE_FORWARD // only evaluate
 	BuildGradients BuildType = C.GGML_OPT_BUILD_TYPE_GRAD    // gradients without steps; ggml (0.27) refuses it
 	BuildOptimizer BuildType = C.GGML_OPT_BUILD_TYPE_OPT     // evaluate and train
 )
 
-// OptimizerOptions are the settings of an optimizer. The zero value is AdamW
-// on the mean of the outputs of dynamic graphs. C: struct ggml_opt_params.
+// OptimizerOptions are the settings of an optimizer. The zero value is AdamW on the mean of the
+// outputs of dynamic graphs. C: struct ggml_opt_params.
 type OptimizerOptions struct {
 	Loss      LossType
 	Build     BuildType
 	Optimizer OptimizerType
 
-	// Period is the number of backward passes whose gradients are accumulated
-	// for a step; 0 stands for 1. The gradients are averaged, for LossSum added.
+	// Period is the number of backward passes whose gradients are accumulated for a step; 0 means
+	// 1. Gradients are averaged, except for LossSum, which adds them.
 	Period int
 
-	// Params gives the learning rate and its like for each step; iteration is
-	// 1 for the first. nil stands for DefaultOptimizerParams.
+	// Params returns the settings, such as the learning rate, of each step; iteration counts from
+	// 1. nil means DefaultOptimizerParams.
 	Params func(iteration int64) OptimizerParams
 
-	// Inputs and Outputs, where given, make a static graph: it is built once,
-	// and is the fastest. All its leaves have memory, see [Context.Allocate].
-	// Without them each evaluation takes another graph, see [Optimizer.Prepare].
+	// Inputs and Outputs, if given, select a static graph: it is built once, and is the fastest.
+	// All its leaves must be allocated, see [Context.Allocate]. Without them each evaluation takes
+	// another graph, see [Optimizer.Prepare].
 	//
-	// ggml keeps static graphs of up to 2048 nodes, gradients and steps included. A larger one is
-	// allocated again for each evaluation: call Labels, Loss and the like after each Allocate, as
-	// for dynamic graphs.
+	// ggml keeps static graphs of up to 2048 nodes, including gradients and steps. A larger graph
+	// is allocated again for each evaluation: call Labels, Loss and similar methods after each
+	// Allocate, as for dynamic graphs.
 	Inputs, Outputs *Tensor
 
-	// GraphSize bounds the number of nodes and leaves of dynamic graphs,
-	// gradients included; 0 stands for 8192. For static graphs it is known.
+	// GraphSize is the maximum number of nodes and leaves of dynamic graphs, gradients included; 0
+	// means 8192. Static graphs determine it themselves.
 	GraphSize int
 }
 
-// An Optimizer trains the parameters (see [Tensor.SetParam]) that a graph
-// depends on. Each evaluation is Allocate, then writing the inputs and labels,
-// for example by [Dataset.CopyBatch], then Eval; [Optimizer.Epoch] and [Fit] do
-// that for a data set. Evaluations with Allocate(true) train.
+// An Optimizer trains the parameters (see [Tensor.SetParam]) of a graph. Each evaluation consists
+// of Allocate, writing the inputs and labels, for example by [Dataset.CopyBatch], and Eval;
+// [Optimizer.Epoch] and [Fit] do this for a data set. Evaluations with Allocate(true) train.
 //
-// The second dimension of inputs and outputs counts samples. Inputs and labels
-// are written between Allocate and Eval, the results are read after Eval. A graph
-// of fixed shape is static, see [OptimizerOptions]; else see Prepare.
+// The second dimension of inputs and outputs counts samples. Write inputs and labels between
+// Allocate and Eval; read results after Eval. A graph of fixed shape is static, see
+// [OptimizerOptions]; otherwise see Prepare.
 //
-// It is safe for concurrent use, but Allocate and Eval of two goroutines would
-// mix: use an optimizer a goroutine. C: ggml_opt_context_t.
+// It is safe for concurrent use, but Allocate and Eval of two goroutines would mix: use one
+// optimizer per goroutine. C: ggml_opt_context_t.
 type Optimizer struct {
 	h        *handle
-	ctx      *Context // of the tensors that ggml makes
+	ctx      *Context // context of the tensors that ggml makes
 	o        *C.goggml_optimizer
 	options  OptimizerOptions
 	backends []*Backend
-	large    bool       // the static graph is more than ggml keeps
+	large    bool       // the static graph is larger than ggml keeps
 	epoch    sync.Mutex // held by Epoch
 	current  *allocatorState
 
 	mu           sync.Mutex
-	fault        error // why it can be used no more
+	fault        error // why the optimizer is unusable
 	tensors      optTensors
-	graph        *Graph   // static: of the outputs; dynamic: as prepared
-	frame        *Context // dynamic: of what ggml adds to the graph
+	graph        *Graph   // static: graph of the outputs; dynamic: the prepared graph
+	frame        *Context // dynamic: context of the tensors that ggml adds to the graph
 	prepared     bool
-	params       []optParam  // dynamic: of the first graph
-	ready        bool        // Allocate was called, Eval not yet
-	backward     bool        // what Allocate was for
-	phase        int         // evaluations since a period began
-	accumulating bool        // gradients are, in this period
+	params       []optParam  // dynamic: parameters of the first graph
+	ready        bool        // between Allocate and Eval
+	backward     bool        // argument of Allocate
+	phase        int         // number of evaluations in this period
+	accumulating bool        // gradients are accumulated in this period
 	clearMoments bool        // dynamic: at the next Allocate
-	own          []memoryUse // the buffer of the moments, once it is known
+	own          []memoryUse // the buffer of the moments, once known
 	iteration    int64
 }
 
-// NewOptimizer makes an optimizer that computes on the backends, as a
-// [Scheduler] does: the last one is a CPU backend. AdamW keeps its moments in
-// memory of the first backend, and the parameters must lie there too.
+// NewOptimizer makes an optimizer that computes on the backends, as a [Scheduler] does: the last
+// one is a CPU backend. AdamW keeps its moments in memory of the first backend, and the parameters
+// must lie there too.
 //
-// A static graph, with its memory, stays until the optimizer is closed.
-// C: ggml_opt_default_params, ggml_opt_init.
+// A static graph and its memory stay until the optimizer is closed. C: ggml_opt_default_params,
+// ggml_opt_init.
 func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, error) {
 	if err := options.check(); err != nil {
 		return nil, err
@@ -128,7 +127,7 @@ func NewOptimizer(options OptimizerOptions, backends ...*Backend) (*Optimizer, e
 
 var errUnfinished = errors.New("a graph could not be allocated")
 
-// check fills in defaults.
+// check validates the options and fills in defaults.
 func (o *OptimizerOptions) check() error {
 	if o.Build == 0 {
 		o.Build = BuildOptimizer
@@ -203,7 +202,7 @@ func (o *Optimizer) init() error {
 	return nil
 }
 
-// graphSize counts the nodes of the static graph with all that is added to it.
+// graphSize returns the number of nodes of the static graph with its additions.
 func (o *Optimizer) graphSize() (C.goggml_opt_size, error) {
 	scratch := C.goggml_arena_new()
 	if scratch == nil {
@@ -217,7 +216,7 @@ func (o *Optimizer) graphSize() (C.goggml_opt_size, error) {
 	return size, nil
 }
 
-// buildStatic checks the graph of the outputs, and keeps all its memory.
+// buildStatic checks the graph of the outputs, and retains its memory.
 func (o *Optimizer) buildStatic() (release func(), err error) {
 	inputs, outputs := o.options.Inputs, o.options.Outputs
 	for _, t := range []*Tensor{inputs, outputs} {
@@ -241,8 +240,8 @@ func (o *Optimizer) buildStatic() (release func(), err error) {
 	return release, nil
 }
 
-// keep retains contexts and the buffers of their tensors until the optimizer is
-// freed: ggml copies the addresses.
+// keep retains contexts and the buffers of their tensors until the optimizer is freed: ggml stores
+// their addresses.
 func (o *Optimizer) keep(contexts []*Context) error {
 	var refs references
 	for _, c := range contexts {
@@ -255,7 +254,7 @@ func (o *Optimizer) keep(contexts []*Context) error {
 		}
 	}
 	for _, m := range refs.memory {
-		m.release() // leaves in the memory of a graph were refused
+		m.release() // leaves in the memory of a graph are refused earlier
 	}
 	o.h.parents = append(o.h.parents, refs.handles...)
 	return nil
@@ -269,8 +268,8 @@ func (o *Optimizer) devices() []*Device {
 	return devices
 }
 
-// Close frees the optimizer once nothing uses it any more; the parameters
-// stay. It never fails. C: ggml_opt_free.
+// Close frees the optimizer when its last use has ended; the parameters stay. It never fails. C:
+// ggml_opt_free.
 func (o *Optimizer) Close() error {
 	if o == nil || !o.h.close() {
 		return nil
@@ -294,7 +293,7 @@ func (o *Optimizer) IsStatic() bool {
 	return o.options.Outputs != nil
 }
 
-// kept reports whether ggml keeps the graph, which is static.
+// kept reports whether the graph is static and small enough for ggml to keep it.
 func (o *Optimizer) kept() bool { return o.IsStatic() && !o.large }
 
 // Type returns the kind of optimizer. C: ggml_opt_context_optimizer_type.
@@ -303,7 +302,7 @@ func (o *Optimizer) Type() OptimizerType {
 	return o.options.Optimizer
 }
 
-// Iteration counts the steps of the optimizer so far.
+// Iteration returns the number of steps so far.
 func (o *Optimizer) Iteration() int64 {
 	o = made(o)
 	if lock(&o.mu) != nil {
@@ -313,7 +312,7 @@ func (o *Optimizer) Iteration() int64 {
 	return o.iteration
 }
 
-// usable reports why the optimizer cannot be used. The caller holds the lock.
+// usable returns why the optimizer cannot be used, or nil. The caller holds the lock.
 func (o *Optimizer) usable() error {
 	if o.fault != nil {
 		return optError(ErrBroken, "the optimizer is broken by an earlier failure: %v", o.fault)
@@ -321,8 +320,7 @@ func (o *Optimizer) usable() error {
 	return nil
 }
 
-// enter holds and locks the optimizer for an op, until leave. It fails when the
-// optimizer is closed or broken.
+// enter retains and locks the optimizer until leave. It fails if the optimizer is closed or broken.
 func (o *Optimizer) enter() (leave func(), err error) {
 	if leave, err = enter(o.h, &o.mu); err != nil {
 		return nil, during(err)

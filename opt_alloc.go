@@ -5,13 +5,12 @@ import "C"
 
 import "slices"
 
-// Prepare gives the optimizer the graph for the next Allocate, where the graph is
-// not static: inputs are samples, outputs what the loss is made of. Prepare is
-// called before each Allocate. The graphs may differ in the number of samples, but
-// not in the parameters nor in the number and order of nodes.
+// Prepare sets the graph for the next Allocate of an optimizer without a static graph: inputs are
+// samples, and the loss is computed from outputs. Call it before each Allocate. The graphs may
+// differ in the number of samples, but not in the parameters nor in the number and order of nodes.
 //
-// Leaves that are marked by [Tensor.SetInput] get memory from Allocate; others, the
-// parameters among them, have it already. C: ggml_opt_prepare_alloc.
+// Allocate allocates the leaves marked by [Tensor.SetInput]; other leaves, such as parameters, must
+// be allocated already. C: ggml_opt_prepare_alloc.
 func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	o = made(o)
 	leave, err := o.enter()
@@ -56,8 +55,8 @@ func (o *Optimizer) Prepare(g *Graph, inputs, outputs *Tensor) error {
 	return nil
 }
 
-// An optParam is a parameter and its place among the nodes of a graph, by
-// which ggml finds its moments; the last one of a list is the end.
+// An optParam is a parameter and its index among the nodes of a graph, by which ggml finds its
+// moments. The last entry of a list marks the end.
 type optParam struct {
 	node   int
 	tensor *C.struct_ggml_tensor
@@ -74,11 +73,11 @@ func paramsOf(g *Graph) []optParam {
 	return append(params, optParam{node: n})
 }
 
-// Allocate prepares an evaluation: with backward one that trains, else only a
-// forward pass. Each is followed by one Eval.
+// Allocate prepares an evaluation, which trains if backward is true and is only a forward pass
+// otherwise. Call Eval once after each Allocate.
 //
-// The gradients of a period of backward passes belong together, so that no
-// forward pass can come between them. C: ggml_opt_alloc.
+// A forward pass cannot interrupt a period of backward passes, whose gradients belong together. C:
+// ggml_opt_alloc.
 func (o *Optimizer) Allocate(backward bool) error {
 	o = made(o)
 	leave, err := o.enter()
@@ -117,8 +116,8 @@ func (o *Optimizer) allocatable(backward bool) error {
 	return nil
 }
 
-// align does forward passes up to the next period, for nothing but
-// ggml's count: it would make a step after less than a period else.
+// align runs forward passes up to the next period only to advance ggml's counter: otherwise ggml
+// would make a step after an incomplete period.
 func (o *Optimizer) align() error {
 	for o.phase != 0 {
 		if err := o.alloc(false); err != nil {
@@ -151,8 +150,8 @@ func (o *Optimizer) alloc(backward bool) error {
 	return nil
 }
 
-// measure records the memory that the optimizer holds, for [MemoryReport]: the graph's on each
-// backend, and the moments and the like.
+// measure records the memory that the optimizer holds, for [MemoryReport]: the graph's memory on
+// each backend, and other buffers such as the moments.
 func (o *Optimizer) measure() {
 	if len(o.own) == 0 && (o.kept() || o.ready && o.hasStep()) {
 		r := C.goggml_opt_buffer(o.o, o.graph.g)
@@ -186,8 +185,8 @@ func (o *Optimizer) allocStatic(first C.bool) error {
 	return nil
 }
 
-// allocDynamic puts what ggml adds to the graph into a context of its
-// own, which the next one replaces.
+// allocDynamic gives the tensors that ggml adds to the graph a context of their own, which the next
+// call replaces.
 func (o *Optimizer) allocDynamic(first C.bool) C.goggml_int {
 	if o.frame != nil {
 		o.frame.Close()
@@ -221,10 +220,9 @@ func (o *Optimizer) allocDynamic(first C.bool) C.goggml_int {
 	return r
 }
 
-// Reset clears the gradients; with optimizer also the moments of AdamW and the
-// count of iterations. With dynamic graphs accumulated gradients are cleared
-// by themselves, and with a period above 1 the moments cannot be.
-// C: ggml_opt_reset.
+// Reset clears the gradients; with optimizer also AdamW's moments and the iteration count. With
+// dynamic graphs, accumulated gradients are cleared automatically, and the moments cannot be
+// cleared if the period is above 1. C: ggml_opt_reset.
 func (o *Optimizer) Reset(optimizer bool) error {
 	o = made(o)
 	leave, err := o.enter()

@@ -5,7 +5,7 @@ import "C"
 
 import "fmt"
 
-// checkGraph reports why the optimizer cannot use a graph, which is retained.
+// checkGraph returns why the optimizer cannot use a retained graph, or nil.
 func (o *Optimizer) checkGraph(g *Graph, inputs, outputs *Tensor) error {
 	switch {
 	case outputs.typ != F32:
@@ -49,8 +49,8 @@ func (o *Optimizer) checkGraph(g *Graph, inputs, outputs *Tensor) error {
 	return o.checkGradients(g, outputs)
 }
 
-// checkGradients looks for gradients that an optimizer would read in the wrong
-// order. Where they are accumulated, the sum is in the right one.
+// checkGradients reports gradients that an optimizer would read in the wrong order. Accumulated
+// gradients have the right one.
 func (o *Optimizer) checkGradients(g *Graph, outputs *Tensor) error {
 	scratch := C.goggml_arena_new()
 	if scratch == nil {
@@ -68,12 +68,12 @@ func (o *Optimizer) checkGradients(g *Graph, outputs *Tensor) error {
 	return param.errorf(nil, "the gradient of this parameter is a transposed or permuted view, which the optimizer would read wrong; store the parameter in the other order")
 }
 
-// A LossType is the loss that an [Optimizer] minimises, in terms of the outputs [ne0, k] for k
+// A LossType is the loss that an [Optimizer] minimises, computed from outputs [ne0, k] for k
 // samples. C: enum ggml_opt_loss_type.
 type LossType int
 
-// The losses. Others are built from ops, and given to LossSum or LossMean as
-// the outputs.
+// The losses. To use another loss, build it from ops and pass it as the outputs of LossSum or
+// LossMean.
 const (
 	LossMean             LossType = C.GGML_OPT_LOSS_TYPE_MEAN               // the mean of the outputs
 	LossSum              LossType = C.GGML_OPT_LOSS_TYPE_SUM                // the sum of the outputs
@@ -85,7 +85,7 @@ var lossNames = map[LossType]string{
 	LossMean: "mean", LossSum: "sum", LossCrossEntropy: "cross entropy", LossMeanSquaredError: "mean squared error",
 }
 
-// String names the loss.
+// String returns the name of the loss.
 func (l LossType) String() string {
 	if name, ok := lossNames[l]; ok {
 		return name

@@ -9,9 +9,8 @@ import (
 	"unsafe"
 )
 
-// A Dataset is a table of samples and their labels in ordinary memory, which
-// an [Optimizer] reads in batches. It is shuffled in units of a shard: so many
-// samples that lie one after the other.
+// A Dataset is a table of samples and their labels in ordinary memory, which an [Optimizer] reads
+// in batches. Shuffling moves whole shards of consecutive samples.
 //
 // It is safe for concurrent use; its data is not locked, like the data of any [Tensor]. C:
 // ggml_opt_dataset_t.
@@ -22,19 +21,19 @@ type Dataset struct {
 	data        *Tensor
 	labels      *Tensor // nil without labels
 	shard       int64
-	dataBytes   int64 // of a shard
+	dataBytes   int64 // bytes of samples in a shard
 	labelsBytes int64
 }
 
 // DatasetOptions are the sizes of a [Dataset].
 type DatasetOptions struct {
-	Samples             int64 // how many there are
+	Samples             int64 // number of samples
 	SampleSize          int64 // elements of a sample
 	LabelSize           int64 // elements of a label, 0 for no labels
-	DataType, LabelType Type  // of these elements; the zero value is F32
+	DataType, LabelType Type  // types of these elements; the zero value is F32
 
-	// Shard is how many samples are shuffled as one: it divides Samples, and
-	// batches are multiples of it. More is faster; 0 stands for 1.
+	// Shard is the number of consecutive samples shuffled as one: it divides Samples, and batches
+	// are multiples of it. A larger shard is faster; 0 means 1.
 	Shard int64
 }
 
@@ -72,8 +71,8 @@ func NewDataset(o DatasetOptions) (*Dataset, error) {
 	return d, nil
 }
 
-// contextFor makes a context without tensors of its own, for those that a C
-// object owns: they are valid as long as its handle is open.
+// contextFor makes a context for tensors that a C object owns: they are valid as long as its handle
+// is open.
 func contextFor(kind string, free func(), parents ...*handle) (*Context, error) {
 	arena, graphs := C.goggml_arena_new(), C.goggml_arena_new()
 	release := func() {
@@ -121,7 +120,8 @@ func (o *DatasetOptions) check() error {
 	if bytes*float64(o.Samples)*float64(o.Shard) >= maxBytes {
 		return datasetError("the data set is too large")
 	}
-	// The system may promise more memory than there is, and ggml writes the order of the shards, 8 bytes each, at once.
+	// The system may overcommit memory, and ggml immediately writes the order of the shards, 8
+	// bytes each.
 	bytes = bytes*float64(o.Samples) + 8*float64(o.Samples/o.Shard)
 	cpu, err := DeviceByType(CPU)
 	if err != nil {
@@ -133,8 +133,7 @@ func (o *DatasetOptions) check() error {
 	return nil
 }
 
-// Close frees the data set once nothing uses it any more. It never fails.
-// C: ggml_opt_dataset_free.
+// Close frees the data set when its last use has ended. It never fails. C: ggml_opt_dataset_free.
 func (d *Dataset) Close() error {
 	if d != nil {
 		d.h.close()
@@ -142,33 +141,32 @@ func (d *Dataset) Close() error {
 	return nil
 }
 
-// NumSamples is the number of samples. C: ggml_opt_dataset_ndata.
+// NumSamples returns the number of samples. C: ggml_opt_dataset_ndata.
 func (d *Dataset) NumSamples() int64 {
 	d = made(d)
-	if d.data == nil { // of a zero value
+	if d.data == nil { // zero value
 		return 0
 	}
 	return d.data.ne[1]
 }
 
-// Data is the tensor of the samples, [SampleSize, Samples], in system memory.
-// C: ggml_opt_dataset_data.
+// Data returns the tensor of the samples, [SampleSize, Samples], in system memory. C:
+// ggml_opt_dataset_data.
 func (d *Dataset) Data() *Tensor {
 	d = made(d)
 	return d.data
 }
 
-// Labels is the tensor of the labels, [LabelSize, Samples], in system memory; nil
-// for a data set without labels. C: ggml_opt_dataset_labels.
+// Labels returns the tensor of the labels, [LabelSize, Samples], in system memory; nil for a data
+// set without labels. C: ggml_opt_dataset_labels.
 func (d *Dataset) Labels() *Tensor {
 	d = made(d)
 	return d.labels
 }
 
-// Shuffle reorders the shards of the first n samples, or all when n is
-// negative, by the random numbers of the optimizer, which are the same in each
-// run. It changes what CopyBatch finds, not the tensors.
-// C: ggml_opt_dataset_shuffle.
+// Shuffle reorders the shards of the first n samples, or all if n is negative, by the optimizer's
+// random numbers, which are the same in each run. It changes the order of batches for CopyBatch,
+// not the tensors. C: ggml_opt_dataset_shuffle.
 func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 	if d == nil || o == nil {
 		return optError(errNil, "the data set or the optimizer is nil")
@@ -191,11 +189,10 @@ func (d *Dataset) Shuffle(o *Optimizer, n int64) error {
 	return guardError(C.goggml_dataset_shuffle(o.o.opt, d.d, C.int64_t(n)))
 }
 
-// CopyBatch copies batch i to data [SampleSize, k] and labels [LabelSize, k],
-// contiguous tensors of the data set's types on any device; k is a multiple of
-// the shard, and labels nil where the data set has none. Batch i consists of
-// the samples from i·k on, in their present order.
-// C: ggml_opt_dataset_get_batch.
+// CopyBatch copies batch i to data [SampleSize, k] and labels [LabelSize, k], contiguous tensors of
+// the data set's types on any device. k is a multiple of the shard; labels is nil for a data set
+// without labels. Batch i consists of the k samples from i·k on, in their current order. C:
+// ggml_opt_dataset_get_batch.
 func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 	if d == nil {
 		return optError(errNil, "the data set is nil")
@@ -244,7 +241,7 @@ func (d *Dataset) CopyBatch(data, labels *Tensor, i int64) error {
 	return nil
 }
 
-// fits reports why the tensors, which are retained, cannot take a batch.
+// fits returns why the retained tensors cannot take a batch, or nil.
 func (d *Dataset) fits(data, labels *Tensor) error {
 	size := int64(C.ggml_nbytes(data.t))
 	switch {
@@ -305,7 +302,7 @@ func (d *Dataset) ReadBatch(data, labels []byte, i int64) error {
 	return guardError(C.goggml_dataset_batch_host(d.d, unsafe.Pointer(&data[0]), C.size_t(len(data)), unsafe.Pointer(unsafe.SliceData(labels)), C.int64_t(i)))
 }
 
-// optError makes an error about no particular tensor.
+// optError returns an error about no particular tensor.
 func optError(cause error, format string, args ...any) error {
 	return callError(cause, fmt.Sprintf(format, args...))
 }

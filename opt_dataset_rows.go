@@ -1,8 +1,8 @@
 package ggml
 
-// NewDatasetOf is [NewDataset] filled with F32 samples and labels: a slice for
-// each, all samples of one length, and all labels. With no labels, nil, the data
-// set has none. Shards are of one sample.
+// NewDatasetOf makes a [Dataset] filled with F32 samples and labels: one slice per sample, all of
+// one length, and one slice per label, all of one length. If labels is nil, the data set has none.
+// The shard size is 1.
 func NewDatasetOf(samples, labels [][]float32) (*Dataset, error) {
 	if len(samples) == 0 {
 		return nil, datasetError("there are no samples")
@@ -32,7 +32,7 @@ func NewDatasetOf(samples, labels [][]float32) (*Dataset, error) {
 	return d, nil
 }
 
-// joinRows gives the elements of rows of one size.
+// joinRows concatenates rows of one size.
 func joinRows(what string, rows [][]float32) (all []float32, size int64, err error) {
 	for i, row := range rows {
 		if len(row) == 0 || len(row) != len(rows[0]) {

@@ -12,10 +12,9 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// Eval computes the graph that Allocate has allocated, adds loss and predictions
-// to the result unless that is nil, and, when this completes a period of
-// backward passes, changes the parameters. It cannot be cancelled: a step is
-// done as a whole or not at all. C: ggml_opt_eval.
+// Eval computes the graph allocated by Allocate and adds loss and predictions to the result unless
+// it is nil. If it completes a period of backward passes, it also updates the parameters. It cannot
+// be cancelled: a step is done completely or not at all. C: ggml_opt_eval.
 func (o *Optimizer) Eval(result *OptResult) error {
 	o = made(o)
 	if err := o.h.acquire(); err != nil {
@@ -72,7 +71,7 @@ func (o *Optimizer) evalInto(r *OptResult) error {
 	return nil
 }
 
-// eval is Eval, after its checks of the arguments and with all locks.
+// eval is Eval after the checks of its arguments. The caller holds all locks.
 func (o *Optimizer) eval(r *OptResult) error {
 	level := checkBuilt
 	if !o.kept() {
@@ -111,7 +110,7 @@ func (o *Optimizer) eval(r *OptResult) error {
 	return nil
 }
 
-// stepsNext reports whether the evaluation that is allocated makes a step.
+// stepsNext reports whether the allocated evaluation makes a step.
 func (o *Optimizer) stepsNext() bool {
 	return o.backward && (o.phase+1)%o.options.Period == 0
 }

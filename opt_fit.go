@@ -5,29 +5,30 @@ import (
 	"time"
 )
 
-// EpochProgress is told after each batch of [Optimizer.Epoch].
+// EpochProgress is the argument of the progress function of [Optimizer.Epoch], called after each
+// batch.
 type EpochProgress struct {
-	Train   bool          // false while it evaluates
-	Batch   int64         // batches done, 1 for the first
-	Batches int64         // all of this part
-	Result  *OptResult    // of this part so far, as given to Epoch; may be nil
+	Train   bool          // false during evaluation
+	Batch   int64         // batches done, from 1
+	Batches int64         // total batches of this part
+	Result  *OptResult    // result of this part so far, as passed to Epoch; may be nil
 	Elapsed time.Duration // since the part began
 }
 
 // EpochOptions are the settings of [Optimizer.Epoch]. The zero value evaluates all samples, without
 // progress reports.
 type EpochOptions struct {
-	// TrainSamples is how many of the first samples are trained on; the rest is
-	// evaluated. A negative number stands for all.
+	// TrainSamples is the number of samples at the start to train on; the rest is evaluated. A
+	// negative number means all.
 	TrainSamples int64
-	Train, Eval  *OptResult          // what each part is added to; may be nil
+	Train, Eval  *OptResult          // result of each part is added here; may be nil
 	Progress     func(EpochProgress) // called after each batch; may be nil
 }
 
-// Epoch trains on the first samples of the data set, in their present order, and
-// then evaluates the rest. The graph is static.
+// Epoch trains on the first samples of the data set, in their current order, and then evaluates the
+// rest. The graph must be static.
 //
-// The inputs decide the size of a batch. It divides TrainSamples and the number of samples, and a
+// The inputs determine the batch size. It divides TrainSamples and the number of samples, and a
 // period of batches divides TrainSamples. Cancelling ctx ends the epoch before the next batch, with
 // the cause. C: ggml_opt_epoch.
 func (o *Optimizer) Epoch(ctx context.Context, d *Dataset, e EpochOptions) error {
@@ -79,7 +80,7 @@ func (o *Optimizer) runPart(ctx context.Context, d *Dataset, p epochPart, progre
 		if err := o.Allocate(p.train); err != nil {
 			return err
 		}
-		t := o.present() // after Allocate, as a large graph has other labels then
+		t := o.present() // after Allocate: a large graph then has new labels
 		if err := d.CopyBatch(t.inputs, t.labels, i); err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (o *Optimizer) checkEpoch(d *Dataset, trained int64) (batch int64, err erro
 	}
 	defer release()
 	if t.labels == nil && o.options.Loss.hasLabels() {
-		t.labels = t.outputs // as they will be
+		t.labels = t.outputs // of this shape, once made
 	}
 	batch = t.inputs.ne[1]
 	n, period := d.NumSamples(), int64(o.options.Period)
@@ -139,55 +140,52 @@ func (o *Optimizer) checkEpoch(d *Dataset, trained int64) (batch int64, err erro
 
 // FitOptions are the settings of [Fit].
 type FitOptions struct {
-	// Inputs and Outputs belong to the network, which is a static graph.
+	// Inputs and Outputs belong to the network, a static graph.
 	Inputs, Outputs *Tensor
 
-	// Loss is mostly LossMeanSquaredError or LossCrossEntropy; the zero value,
-	// LossMean, takes no labels: the outputs are the loss of each sample.
+	// Loss is usually LossMeanSquaredError or LossCrossEntropy. The zero value, LossMean, takes no
+	// labels: the outputs are the losses of the samples.
 	Loss      LossType
 	Optimizer OptimizerType
 
-	// LearningRate is the learning rate of every step; 0 stands for the one of
-	// DefaultOptimizerParams, as for all other settings.
+	// LearningRate is the learning rate of every step; 0 means the default. All other settings are
+	// those of DefaultOptimizerParams.
 	LearningRate float32
-	// Params, where given, decides instead on the learning rate and its like of
-	// each step; the first epoch and iteration are 1.
+	// Params, if given, returns the settings, such as the learning rate, of each step instead;
+	// epoch and iteration count from 1.
 	Params func(epoch int, iteration int64) OptimizerParams
 
 	Epochs int // at least 1
 
-	// LogicalBatch is the number of samples of a step, a multiple of the batch
-	// of the inputs, which is their second dimension; 0 stands for that batch.
-	// The number of samples is a multiple of it.
+	// LogicalBatch is the number of samples per step, a multiple of the batch size, which is the
+	// second dimension of Inputs; 0 means that batch size. It must divide the number of samples.
 	LogicalBatch int64
 
-	// Validation is the part of the samples, from 0, below 1, that is not
-	// trained on but evaluated after each epoch.
+	// Validation is the fraction of samples, 0 ≤ Validation < 1, to evaluate after each epoch
+	// instead of training on them.
 	Validation float64
 
 	// Progress is called after each batch; it may be nil.
 	Progress func(FitProgress)
 }
 
-// FitProgress is told after each batch of [Fit].
+// FitProgress is the argument of the progress function of [Fit], called after each batch.
 type FitProgress struct {
 	EpochProgress
-	Epoch  int // 1 for the first
+	Epoch  int // counts from 1
 	Epochs int
 }
 
-// Fit trains the parameters that the Outputs depend on with the data set: it
-// makes an [Optimizer] with a static graph of Inputs and Outputs, shuffles the
-// samples, keeps the last ones for validation, and runs the epochs, each in a new
-// order (always the same one: ggml shuffles from a fixed seed).
+// Fit trains the parameters of Outputs on the data set: it makes an [Optimizer] with a static graph
+// of Inputs and Outputs, shuffles the samples, reserves the last ones for validation, and runs the
+// epochs, each in a new order (reproducible: ggml shuffles with a fixed seed).
 //
-// Inputs and parameters have memory, see [Context.Allocate]; it makes no
-// difference whether what is computed of them has. To predict afterwards, make
-// a graph of the outputs, allocate it, write the inputs, which hold the last
-// batch, and compute.
+// Inputs and parameters must be allocated, see [Context.Allocate]; results of ops may be. To
+// predict afterwards, make a graph of the outputs, allocate it, write the inputs (they hold the
+// last batch), and compute.
 //
-// It prints nothing. Cancelling ctx ends it before the next batch, with the
-// cause, and leaves the parameters as they are then. C: ggml_opt_fit.
+// It prints nothing. Cancelling ctx ends it before the next batch, with the cause, and leaves the
+// parameters as they are then. C: ggml_opt_fit.
 func Fit(ctx context.Context, d *Dataset, options FitOptions, backends ...*Backend) error {
 	if d == nil || ctx == nil {
 		return optError(errNil, "the data set or the context.Context is nil")
@@ -251,8 +249,8 @@ func (o *Optimizer) fitEpoch(ctx context.Context, d *Dataset, trained int64, epo
 	return o.Epoch(ctx, d, EpochOptions{TrainSamples: trained, Train: train, Eval: eval, Progress: progress})
 }
 
-// plan checks the numbers, and returns the batches of a step and the number of
-// samples to train on.
+// plan checks the numbers, and returns the number of batches per step and the number of samples to
+// train on.
 func (f *FitOptions) plan(d *Dataset, batch int64) (period int, trained int64, err error) {
 	n, logical := d.NumSamples(), f.LogicalBatch
 	if logical == 0 {

@@ -5,17 +5,17 @@ import "C"
 
 import "fmt"
 
-// An OptimizerType is a rule by which an [Optimizer] changes parameters.
-// C: enum ggml_opt_optimizer_type.
+// An OptimizerType is the rule by which an [Optimizer] updates parameters. C: enum
+// ggml_opt_optimizer_type.
 type OptimizerType int
 
-// The rules. AdamW keeps two moments for each parameter, SGD nothing.
+// The rules. AdamW keeps two moments per parameter, SGD none.
 const (
 	OptimizerAdamW OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_ADAMW // see [Context.OptStepAdamW]
 	OptimizerSGD   OptimizerType = C.GGML_OPT_OPTIMIZER_TYPE_SGD   // see [Context.OptStepSGD]
 )
 
-// String names the rule. C: ggml_opt_optimizer_name.
+// String returns the name of the rule. C: ggml_opt_optimizer_name.
 func (t OptimizerType) String() string {
 	if t != OptimizerAdamW && t != OptimizerSGD {
 		return fmt.Sprintf("optimizer(%d)", int(t))
@@ -23,7 +23,7 @@ func (t OptimizerType) String() string {
 	return C.GoString(C.ggml_opt_optimizer_name(C.enum_ggml_opt_optimizer_type(t)))
 }
 
-// OptimizerParams are the settings of a step; only settings of the rule in use count. C: struct
+// OptimizerParams are the settings of a step; settings of other rules are ignored. C: struct
 // ggml_opt_optimizer_params.
 type OptimizerParams struct {
 	AdamW AdamWParams
@@ -33,9 +33,9 @@ type OptimizerParams struct {
 // AdamWParams are the settings of a step of [OptimizerAdamW].
 type AdamWParams struct {
 	LearningRate float32 // above 0
-	Beta1, Beta2 float32 // of the moments, from 0, below 1
+	Beta1, Beta2 float32 // decay rates of the moments, at least 0, below 1
 	Epsilon      float32 // at least 0
-	WeightDecay  float32 // 0 to 1; a step takes this part times the learning rate off a parameter
+	WeightDecay  float32 // 0 to 1; a step subtracts learning rate · weight decay · parameter
 }
 
 // SGDParams are the settings of a step of [OptimizerSGD].
@@ -58,14 +58,14 @@ func DefaultOptimizerParams() OptimizerParams {
 	}
 }
 
-// ConstantParams gives the same settings for each step, for
-// [OptimizerOptions]. C: ggml_opt_get_constant_optimizer_params.
+// ConstantParams returns the same settings for each step, for [OptimizerOptions]. C:
+// ggml_opt_get_constant_optimizer_params.
 func ConstantParams(p OptimizerParams) func(iteration int64) OptimizerParams {
 	return func(int64) OptimizerParams { return p }
 }
 
-// check reports why the settings are refused. Comparisons are written so that
-// NaN fails them.
+// check returns why the settings are invalid, or nil. Comparisons are written so that NaN fails
+// them.
 func (p OptimizerParams) check(t OptimizerType) error {
 	rate, decay := p.AdamW.LearningRate, p.AdamW.WeightDecay
 	if t == OptimizerSGD {
@@ -86,14 +86,14 @@ func (p OptimizerParams) check(t OptimizerType) error {
 	return nil
 }
 
-// stepParams are the settings of the next step, where there is one.
+// stepParams are the settings of the next step, if there is one.
 type stepParams struct {
 	set bool
 	c   C.struct_ggml_opt_optimizer_params
 }
 
-// nextParams asks the caller's function for the settings, without holding the
-// lock: it may use the optimizer.
+// nextParams calls the caller's function for the settings without holding the lock: the function
+// may use the optimizer.
 func (o *Optimizer) nextParams() (stepParams, error) {
 	if err := lock(&o.mu); err != nil {
 		return stepParams{}, during(err)

@@ -9,17 +9,17 @@ import (
 	"unsafe"
 )
 
-// An OptResult sums up evaluations of an [Optimizer]: their loss, and for
-// [LossCrossEntropy] the predictions and how many are right. It takes
-// evaluations of one loss, period and size of batch, until Reset.
+// An OptResult accumulates evaluations of an [Optimizer]: their loss and, for [LossCrossEntropy],
+// the predictions and the number of correct ones. All evaluations until Reset must have one loss,
+// period and batch size.
 //
 // It is safe for concurrent use. C: ggml_opt_result_t.
 type OptResult struct {
 	h    *handle
 	r    C.ggml_opt_result_t
 	mu   sync.Mutex
-	kind resultKind // of the evaluations so far
-	n    int64      // of these
+	kind resultKind // kind of the evaluations so far
+	n    int64      // their number
 }
 
 // resultKind is common to all evaluations in a result.
@@ -63,7 +63,7 @@ func (r *OptResult) with(f func()) error {
 	return nil
 }
 
-// Reset forgets all evaluations. C: ggml_opt_result_reset.
+// Reset removes all evaluations. C: ggml_opt_result_reset.
 func (r *OptResult) Reset() error {
 	r = made(r)
 	return r.with(func() {
@@ -72,18 +72,16 @@ func (r *OptResult) Reset() error {
 	})
 }
 
-// NumSamples counts the samples that were evaluated; 0 when closed.
-// C: ggml_opt_result_ndata.
+// NumSamples returns the number of evaluated samples; 0 if closed. C: ggml_opt_result_ndata.
 func (r *OptResult) NumSamples() int64 {
 	var n C.int64_t
 	r.with(func() { C.ggml_opt_result_ndata(r.r, &n) })
 	return int64(n)
 }
 
-// Loss returns the loss and its standard error: for [LossSum] the sum over all
-// batches, else the mean. Gradient accumulation does not change it. Both are
-// NaN when nothing was evaluated or the result is closed; the error also after
-// one batch. C: ggml_opt_result_loss.
+// Loss returns the loss and its standard error: for [LossSum] the sum over all batches, else the
+// mean. Gradient accumulation does not change it. Both are NaN if nothing was evaluated or the
+// result is closed; the standard error is also NaN after one batch. C: ggml_opt_result_loss.
 func (r *OptResult) Loss() (loss, unc float64) {
 	loss, unc = math.NaN(), math.NaN()
 	r.with(func() {
@@ -97,9 +95,9 @@ func (r *OptResult) Loss() (loss, unc float64) {
 	return loss, unc
 }
 
-// Accuracy returns the part of the predictions that is right, 0 to 1, and its
-// standard error. Both are NaN for losses other than [LossCrossEntropy], and
-// where [OptResult.Loss] is. C: ggml_opt_result_accuracy.
+// Accuracy returns the fraction of correct predictions, 0 to 1, and its standard error. Both are
+// NaN for losses other than [LossCrossEntropy], and whenever [OptResult.Loss] returns NaN. C:
+// ggml_opt_result_accuracy.
 func (r *OptResult) Accuracy() (accuracy, unc float64) {
 	accuracy, unc = math.NaN(), math.NaN()
 	r.with(func() {

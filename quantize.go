@@ -19,23 +19,23 @@ type Float16 uint16
 // C: ggml_bf16_t.
 type BFloat16 uint16
 
-// ToFloat16 rounds to the nearest half, ties to even; what is too large
-// becomes infinite. C: ggml_fp32_to_fp16.
+// ToFloat16 rounds to the nearest half, ties to even; values too large become infinite. C:
+// ggml_fp32_to_fp16.
 func ToFloat16(x float32) Float16 {
 	bits := math.Float32bits(x)
 	sign, magnitude := Float16(bits>>16&0x8000), bits&0x7fffffff
 	switch {
 	case magnitude > 0x7f800000:
-		return sign | 0x7e00 // not a number
+		return sign | 0x7e00 // NaN
 	case magnitude >= 0x47800000:
-		return sign | 0x7c00 // 65536 and more
+		return sign | 0x7c00 // ≥ 65536
 	case magnitude < 0x38800000:
-		// Less than 2^-14: a multiple of 2^-24. Adding 0.5 makes the float's
-		// last place just that, so that the addition rounds.
+		// Below 2⁻¹⁴ a half is a multiple of 2⁻²⁴. That is the last place of a float in [0.5, 1),
+		// so adding 0.5 rounds.
 		f := math.Float32frombits(magnitude) + 0.5
 		return sign | Float16(math.Float32bits(f)-math.Float32bits(0.5))
 	}
-	// The exponent's bias goes from 127 to 15, and 13 bits are rounded off.
+	// Change the exponent's bias from 127 to 15, and round off 13 bits.
 	rounded := magnitude - 112<<23 + 0xfff + magnitude>>13&1
 	return sign | Float16(rounded>>13)
 }
@@ -57,7 +57,7 @@ func (h Float16) Float32() float32 {
 func ToBFloat16(x float32) BFloat16 {
 	bits := math.Float32bits(x)
 	if bits&0x7fffffff > 0x7f800000 {
-		return BFloat16(bits>>16 | 0x40) // stays not a number
+		return BFloat16(bits>>16 | 0x40) // NaN stays NaN
 	}
 	return BFloat16((bits + 0x7fff + bits>>16&1) >> 16)
 }
@@ -82,21 +82,21 @@ func (t Type) CanDequantize() bool {
 	return t == F32 || t.IsValid() && C.ggml_get_type_traits(C.enum_ggml_type(t)).to_float != nil
 }
 
-// NeedsImportance reports whether [Quantize] needs the importance of the values
-// for this type. C: ggml_quantize_requires_imatrix.
+// NeedsImportance reports whether [Quantize] requires the importance of the values for this type.
+// C: ggml_quantize_requires_imatrix.
 func (t Type) NeedsImportance() bool {
 	return t.IsValid() && bool(C.ggml_quantize_requires_imatrix(C.enum_ggml_type(t)))
 }
 
 // QuantizeOptions are the settings of [Quantize].
 type QuantizeOptions struct {
-	RowLen     int       // values of a row; 0 for one row
-	Importance []float32 // a weight of at least 0 for each column, of which ratios count, says where to be precise; nil for none
+	RowLen     int       // values per row; 0 means one row
+	Importance []float32 // weight ≥ 0 of each column, of which only ratios matter: where to be precise; nil for none
 }
 
-// Quantize converts rows to a float or quantised type. src holds whole rows of
-// finite values; dst takes exactly their [Type.RowSize] each. Values that do not
-// read back finite are an error: a float, or the scale of a block, has an end.
+// Quantize converts rows to a float or quantised type. src contains whole rows of finite values;
+// the size of dst is exactly their number times [Type.RowSize]. Values that would not read back
+// finite are an error: floats, and the scales of blocks, have a limited range.
 //
 // It is safe for concurrent use on different dst. C: ggml_quantize_chunk.
 func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
@@ -123,15 +123,15 @@ func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	return nil
 }
 
-// largest is a bound of the values that blocks of a type can hold: beyond it sums of powers of
-// them overflow, and ggml stops, or writes zeros.
+// largest returns a bound of the values that blocks of a type can hold. Beyond it sums of their
+// powers overflow, and ggml stops or writes zeros.
 func (t Type) largest() float64 {
 	const (
 		largestF16  = 65504
 		largestE4M3 = 448
 	)
 	switch t {
-	case F32, F16, BF16, MXFP4: // which have no such sums
+	case F32, F16, BF16, MXFP4: // these have no such sums
 		return math.MaxFloat32
 	case NVFP4:
 		return largestE4M3 * 6
@@ -139,8 +139,8 @@ func (t Type) largest() float64 {
 	return largestF16 * 4096 // no type has levels beyond 2¹² times the scale of a block
 }
 
-// normalized are importances of at most 2, by a power of two: their ratios count, and squares of
-// large ones overflow.
+// normalized scales importances by a power of two to at most 2: only their ratios matter, and
+// squares of large ones overflow.
 func normalized(importance []float32) []float32 {
 	if len(importance) == 0 {
 		return nil
@@ -153,7 +153,7 @@ func normalized(importance []float32) []float32 {
 	return out
 }
 
-// checkReadsBack demands that quantised data dequantises to finite values.
+// checkReadsBack requires that quantised data dequantises to finite values.
 func checkReadsBack(data []byte, t Type, src []float32, rowLen int) error {
 	if t == F32 {
 		return nil
@@ -176,8 +176,8 @@ func checkReadsBack(data []byte, t Type, src []float32, rowLen int) error {
 	return nil
 }
 
-// beyondRange names the largest value of the row of value i: blocks may be rounded by what
-// is in the whole row.
+// beyondRange names the largest value of the row of value i: the rounding of a block may depend on
+// the whole row.
 func beyondRange(t Type, src []float32, rowLen, i int) error {
 	first := i / rowLen * rowLen
 	for k, x := range src[first : first+rowLen] {
@@ -192,14 +192,12 @@ func beyondRange(t Type, src []float32, rowLen, i int) error {
 	return fmt.Errorf("value %d of row %d is %v, which is too large for %v; use %s", i%rowLen, i/rowLen, src[i], t, remedy)
 }
 
-// quantizeTables are those that ggml makes for some types, and keeps:
-// whoever quantises reads them.
+// quantizeTables guards the tables that ggml makes for some types and keeps; quantising reads them.
 var quantizeTables sync.RWMutex
 
-// PrepareQuantize makes the tables that [Quantize] needs for the type, which
-// takes some seconds for the smallest types; otherwise the first Quantize does.
-// It is safe for concurrent use. Plumbing: programs rarely need it.
-// C: ggml_quantize_init.
+// PrepareQuantize makes the tables that [Quantize] needs for the type, which takes some seconds for
+// the smallest types; otherwise the first Quantize makes them. It is safe for concurrent use.
+// Plumbing: programs rarely need it. C: ggml_quantize_init.
 func (t Type) PrepareQuantize() error {
 	if !t.CanQuantize() {
 		return fmt.Errorf("ggml: quantize to %v: there is no conversion to this type; use one of %v", t, quantizable)
@@ -209,19 +207,17 @@ func (t Type) PrepareQuantize() error {
 	return guardError(C.goggml_quantize_init(C.enum_ggml_type(t)))
 }
 
-// FreeQuantizeTables frees the tables that [Quantize] made; the next one makes
-// them again. It waits for those that use them. Plumbing: programs rarely need
-// it. C: ggml_quantize_free.
+// FreeQuantizeTables frees the tables that [Quantize] made; the next Quantize makes them again. It
+// waits until they are unused. Plumbing: programs rarely need it. C: ggml_quantize_free.
 func FreeQuantizeTables() {
 	quantizeTables.Lock()
 	defer quantizeTables.Unlock()
 	C.ggml_quantize_free()
 }
 
-// ValidateRows reports what is wrong with the data of a tensor of the type, of any
-// number of whole blocks: scales and values that are infinite or no numbers, as
-// in a damaged file. ggml also prints where, to standard error. Integers
-// are always right.
+// ValidateRows validates the data of a tensor of the type, any number of whole blocks: scales and
+// values that are infinite or NaN, as in a damaged file, are an error. ggml also prints their
+// positions to standard error. Integers are always valid.
 //
 // It is safe for concurrent use. C: ggml_validate_row_data.
 func ValidateRows(t Type, data []byte) error {
@@ -278,8 +274,8 @@ func checkQuantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 
 func finite(x float32) bool { return x-x == 0 }
 
-// Dequantize converts to float32: dst takes as many values as src holds. It
-// fails for types without a conversion, such as the integers.
+// Dequantize converts to float32: dst has the number of values in src. It fails for types without a
+// conversion, such as the integers.
 //
 // It is safe for concurrent use on different dst. C: ggml_get_type_traits.
 func Dequantize(dst []float32, t Type, src []byte) error {

@@ -2,14 +2,12 @@ package ggml
 
 import "math"
 
-// FromFloat32s converts as many values as both slices have, and returns how
-// many. Floats are rounded to the nearest, ties to even; integers lose the
-// fraction, take the nearest number that they can hold, and 0 for what is not a
-// number.
+// FromFloat32s converts min(len(dst), len(src)) values, and returns that number. Floats are rounded
+// to the nearest, ties to even; integers are truncated and clamped to their range, and NaN becomes
+// 0.
 //
 // C: ggml_fp32_to_fp16_row, ggml_fp32_to_bf16_row, ggml_fp32_to_bf16_row_ref,
-// ggml_cpu_fp32_to_fp32, ggml_cpu_fp32_to_i32, ggml_cpu_fp32_to_fp16,
-// ggml_cpu_fp32_to_bf16.
+// ggml_cpu_fp32_to_fp32, ggml_cpu_fp32_to_i32, ggml_cpu_fp32_to_fp16, ggml_cpu_fp32_to_bf16.
 func FromFloat32s[T float32 | Float16 | BFloat16 | int32](dst []T, src []float32) int {
 	n := min(len(dst), len(src))
 	src = src[:n]
@@ -44,11 +42,9 @@ func toInt32(x float32) int32 {
 	return int32(x)
 }
 
-// ToFloat32s converts as many values as both slices have, without loss, and
-// returns how many.
+// ToFloat32s converts min(len(dst), len(src)) values without loss, and returns that number.
 //
-// C: ggml_fp16_to_fp32_row, ggml_bf16_to_fp32_row, ggml_cpu_fp16_to_fp32,
-// ggml_cpu_bf16_to_fp32.
+// C: ggml_fp16_to_fp32_row, ggml_bf16_to_fp32_row, ggml_cpu_fp16_to_fp32, ggml_cpu_bf16_to_fp32.
 func ToFloat32s[T Float16 | BFloat16](dst []float32, src []T) int {
 	n := min(len(dst), len(src))
 	switch src := any(src[:n]).(type) {

@@ -12,10 +12,10 @@ import (
 	"weak"
 )
 
-// A Scheduler computes a graph on several backends: each op where its weights (or the sources of its
-// views) are, if it is supported there, with copies in between. It allocates the graph like a
-// [GraphAllocator]. Its counters are 0 once it is closed. It is safe for concurrent use; computations
-// wait for each other. C: ggml_backend_sched_t.
+// A Scheduler computes a graph on several backends: each op where its weights (or the sources of
+// its views) are, if the op is supported there, with copies in between. It allocates the graph like
+// a [GraphAllocator]. Its counters are 0 once it is closed. It is safe for concurrent use;
+// computations run one at a time. C: ggml_backend_sched_t.
 type Scheduler struct {
 	h        *handle
 	s        C.ggml_backend_sched_t
@@ -27,21 +27,21 @@ type Scheduler struct {
 	// Guarded by current.mu.
 	assigned []assignment
 	owned    []*ownership
-	split    weak.Pointer[Graph] // the last graph whose nodes were put on backends
-	nodes    graphVersion        // of that
+	split    weak.Pointer[Graph] // the last graph whose nodes were assigned to backends
+	nodes    graphVersion        // nodes of that graph
 
-	callbacks *schedCallbacks // kept here, as the table of callbacks does not
+	callbacks *schedCallbacks // kept alive here, because the table of callbacks does not
 }
 
-// SchedulerOptions are the settings of a scheduler; the zero value is usual.
+// SchedulerOptions are the settings of a scheduler; the zero value suits most uses.
 type SchedulerOptions struct {
-	GraphSize  int  // largest number of nodes and leaves, 0 for 8192; each takes 40 KiB of address space
+	GraphSize  int  // maximum number of nodes and leaves, 0 means 8192; each takes 40 KiB of address space
 	Parallel   bool // overlap computes of several copies of the inputs
-	OffloadOps bool // let a GPU compute with weights in system memory
+	OffloadOps bool // let a GPU compute ops whose weights are in system memory
 }
 
-// NewScheduler makes a scheduler; backends that come first are preferred, and
-// the last one is a CPU backend. C: ggml_backend_sched_new.
+// NewScheduler makes a scheduler on backends in order of preference; the last one is a CPU backend.
+// C: ggml_backend_sched_new.
 func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) {
 	if err := checkBackends(backends); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func NewScheduler(o SchedulerOptions, backends ...*Backend) (*Scheduler, error) 
 	return s, nil
 }
 
-// newSched makes room for twice the largest graph: its hash table then never
-// overflows, and is faster.
+// newSched makes a scheduler for twice the largest graph: its hash table then never overflows, and
+// is faster.
 func (o *SchedulerOptions) newSched(backends []C.ggml_backend_t) (C.ggml_backend_sched_t, error) {
 	size := C.size_t(2 * o.GraphSize)
 	if err := checkGraphSize(o.GraphSize, size); err != nil {
@@ -100,11 +100,11 @@ func (o *SchedulerOptions) newSched(backends []C.ggml_backend_t) (C.ggml_backend
 }
 
 const (
-	maxGraph    = 1 << 22 // nodes and leaves of a scheduler's
+	maxGraph    = 1 << 22 // limit of nodes and leaves
 	maxBackends = 16      // GGML_SCHED_MAX_BACKENDS of ggml-backend.cpp
 )
 
-// checkGraphSize demands memory for what ggml reserves for so many nodes: ggml
+// checkGraphSize requires enough memory for what ggml reserves for this number of nodes: ggml
 // asserts that it got it.
 func checkGraphSize(graphSize int, room C.size_t) error {
 	if bytes := C.goggml_sched_room(room); !bool(C.goggml_can_allocate(bytes)) {
@@ -145,15 +145,15 @@ func (s *Scheduler) Close() error {
 	return nil
 }
 
-// Reserve makes room for a graph without allocating it: do so for the largest
-// one, and no later Allocate takes more memory. C: ggml_backend_sched_reserve.
+// Reserve reserves memory for a graph without allocating it. Reserve the largest graph, and no
+// later Allocate takes more memory. C: ggml_backend_sched_reserve.
 func (s *Scheduler) Reserve(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int { return s.reserve(g) })
 }
 
-// Allocate gives memory to the graph's tensors that have none, in place of the
-// graph before. C: ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
+// Allocate allocates the graph's unallocated tensors, in place of the last graph. C:
+// ggml_backend_sched_reset, ggml_backend_sched_alloc_graph.
 func (s *Scheduler) Allocate(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, forCompute, func() C.goggml_int {
@@ -166,7 +166,7 @@ func (s *Scheduler) Allocate(g *Graph) error {
 	})
 }
 
-// reserve makes room, and keeps what assign has set.
+// reserve reserves memory, and keeps the assignments of assign.
 func (s *Scheduler) reserve(g *Graph) C.goggml_int {
 	return s.current.replan(func() C.goggml_int {
 		r := s.sources.keep(g, func() C.goggml_int { return C.goggml_sched_reserve(s.s, g.g) })
@@ -205,7 +205,7 @@ func (s *Scheduler) allocate(g *Graph, p purpose, f func() C.goggml_int) error {
 	})
 }
 
-// assign puts tensors on the backends where they have to be.
+// assign assigns tensors to required backends.
 func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	if e := C.goggml_sched_assign_leaves(sched, g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), cpu.b); e != nil {
@@ -215,7 +215,7 @@ func (s *Scheduler) assign(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	s.assigned = slices.DeleteFunc(s.assigned, func(a assignment) bool { return a.tensor.ctx.h.closed() })
 	for _, a := range s.assigned {
 		if !containsContext(contexts, a.tensor.ctx) {
-			continue // of another graph
+			continue // belongs to another graph
 		}
 		if e := C.goggml_sched_set_tensor_backend(sched, a.tensor.t, a.backend.b); e != nil {
 			return e
@@ -238,9 +238,8 @@ func (s *Scheduler) devices() []*Device {
 	return devices
 }
 
-// Reset makes the tensors of the allocated graph unallocated, and forgets
-// SetTensorBackend.
-// C: ggml_backend_sched_reset.
+// Reset makes the tensors of the allocated graph unallocated, and clears SetTensorBackend. C:
+// ggml_backend_sched_reset.
 func (s *Scheduler) Reset() error {
 	s = made(s)
 	leave, err := s.enter()
@@ -253,14 +252,14 @@ func (s *Scheduler) Reset() error {
 	return guardError(C.goggml_sched_reset(s.s))
 }
 
-// Compute runs the graph, which Allocate has allocated, and waits for the end. It
-// is cancelled like [Backend.Compute]. C: ggml_backend_sched_graph_compute.
+// Compute runs the graph, which Allocate has allocated, and waits for its end. It is cancelled like
+// [Backend.Compute]. C: ggml_backend_sched_graph_compute.
 func (s *Scheduler) Compute(ctx context.Context, g *Graph) error {
 	s = made(s)
 	return abandonable(ctx, s.backends, func() error { return s.compute(ctx, g, nil) })
 }
 
-// compute runs the graph; prepare (may be nil) changes the callbacks before that.
+// compute runs the graph; prepare changes the callbacks before and may be nil.
 func (s *Scheduler) compute(ctx context.Context, g *Graph, prepare func(*schedCallbacks) (restore func())) error {
 	return s.with(g, func() error {
 		release, err := g.check(nil, checkReady)
@@ -292,7 +291,7 @@ func (s *Scheduler) enter() (leave func(), err error) {
 	return enter(s.h, &s.current.mu)
 }
 
-// with runs f alone on the scheduler; the graph is the one that it allocated.
+// with runs f with the scheduler locked, if the graph is the one that it allocated.
 func (s *Scheduler) with(g *Graph, f func() error) error {
 	leave, err := s.enter()
 	if err != nil {
@@ -308,10 +307,9 @@ func (s *Scheduler) with(g *Graph, f func() error) error {
 	return f()
 }
 
-// schedSources are the copies on other backends that a scheduler puts in the
-// place of operands when it splits a graph. ggml leaves them there, also
-// when the graph has become another scheduler's; here they are in place only
-// while the scheduler computes.
+// schedSources are the copies on other backends with which a scheduler replaces operands when it
+// splits a graph. ggml leaves them in the graph, even after another scheduler has taken the graph;
+// here they are in place only while the scheduler computes.
 type schedSources struct{ c C.goggml_sources }
 
 // keep runs f, which splits the graph.
@@ -334,17 +332,16 @@ func (s *schedSources) with(f func() (int64, error)) (int64, error) {
 	return f()
 }
 
-// An assignment is a tensor that the caller wants on a backend.
+// An assignment is a tensor that the caller has assigned to a backend.
 type assignment struct {
 	tensor  *Tensor
 	backend *Backend
 }
 
-// SetTensorBackend makes the scheduler compute a tensor on one of its
-// backends, which supports its op, from the next Allocate until Reset. Of backends
-// that compute in the same memory, as BLAS and the CPU do, the first one gets it. What
-// changes a result in place is computed where that is.
-// C: ggml_backend_sched_set_tensor_backend.
+// SetTensorBackend makes the scheduler compute a tensor on one of its backends, which must support
+// its op, from the next Allocate until Reset. If several backends compute in the same memory, as
+// BLAS and the CPU do, the first one computes it. An op that changes a result in place is computed
+// where the result is. C: ggml_backend_sched_set_tensor_backend.
 func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	s = made(s)
 	if err := t.missing(); err != nil {
@@ -368,8 +365,8 @@ func (s *Scheduler) SetTensorBackend(t *Tensor, b *Backend) error {
 	return nil
 }
 
-// NumGraphSplits counts the parts into which the last graph was cut.
-// C: ggml_backend_sched_get_n_splits.
+// NumGraphSplits returns the number of parts into which the last graph was split. C:
+// ggml_backend_sched_get_n_splits.
 func (s *Scheduler) NumGraphSplits() int {
 	s = made(s)
 	if s.h.acquire() != nil {
@@ -383,8 +380,8 @@ func (s *Scheduler) NumGraphSplits() int {
 	return int(C.ggml_backend_sched_get_n_splits(s.s))
 }
 
-// BufferSize is the size in bytes of the memory for a backend; 0 when it is
-// not one of the scheduler's. C: ggml_backend_sched_get_buffer_size.
+// BufferSize returns the bytes of memory for a backend; 0 if it is not one of the scheduler's. C:
+// ggml_backend_sched_get_buffer_size.
 func (s *Scheduler) BufferSize(b *Backend) int64 {
 	s = made(s)
 	if !slices.Contains(s.backends, b) || s.h.acquire() != nil {
@@ -398,16 +395,16 @@ func (s *Scheduler) BufferSize(b *Backend) int64 {
 	return int64(C.ggml_backend_sched_get_buffer_size(s.s, b.b))
 }
 
-// Backends are the backends that the scheduler computes on, as given to
-// [NewScheduler]. C: ggml_backend_sched_get_n_backends, ggml_backend_sched_get_backend.
+// Backends returns the backends given to [NewScheduler]. C: ggml_backend_sched_get_n_backends,
+// ggml_backend_sched_get_backend.
 func (s *Scheduler) Backends() []*Backend {
 	s = made(s)
 	return slices.Clone(s.backends)
 }
 
-// NumCopies is the number of copies of a graph's inputs that the scheduler has,
-// to compute with one while another is written: more than 1 only with the
-// option Parallel. C: ggml_backend_sched_get_n_copies.
+// NumCopies returns the number of copies of a graph's inputs; with more than one, a copy can be
+// written while another is computed with. It is 1 without the option Parallel. C:
+// ggml_backend_sched_get_n_copies.
 func (s *Scheduler) NumCopies() int {
 	s = made(s)
 	if s.h.acquire() != nil {
@@ -417,7 +414,7 @@ func (s *Scheduler) NumCopies() int {
 	return int(C.ggml_backend_sched_get_n_copies(s.s))
 }
 
-// BufferType returns the memory in which the scheduler puts the results of one of its backends. C:
+// BufferType returns the memory in which the scheduler stores the results of a backend. C:
 // ggml_backend_sched_get_buffer_type.
 func (s *Scheduler) BufferType(b *Backend) (*BufferType, bool) {
 	s = made(s)

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// schedCallbacks are the Go functions that a scheduler calls. Its fields are
-// guarded by the lock of the scheduler, which a call holds as it runs them.
+// schedCallbacks are the Go functions that a scheduler calls. The scheduler's lock, which a call
+// holds while it runs them, guards the fields.
 type schedCallbacks struct {
 	id      uintptr
 	want    func(*Tensor) bool
@@ -19,26 +19,23 @@ type schedCallbacks struct {
 	realloc func(backendsChanged, sizeChanged bool)
 	copy    func(w *WeightCopy) (done bool, err error)
 
-	graph *Graph // that is being computed
+	graph *Graph // the graph being computed
 	run   *computation
 	node  *Tensor
-	err   error // the first failure of a function
+	err   error // the first error of a function
 }
 
 var schedCallbackTable callbackTable[schedCallbacks]
 
-// SetEvalCallback lets seen look at the nodes of each graph that is computed
-// from now on, right after their computation and in its order. want chooses
-// them: it is called for each node before its computation, or nil for all
-// nodes. A nil seen ends it.
+// SetEvalCallback shows seen the nodes of each graph computed from now on, right after their
+// computation and in its order. want selects them: it is called for each node before its
+// computation; nil selects all nodes. A nil seen removes the callback.
 //
-// The tensor that seen gets can be read until seen returns, also without
-// [Tensor.SetOutput]. An error, or a panic (as a [*PanicError]), stops the
-// computation and is its error. The functions may use this package, but not
-// this scheduler or its backends, which wait for them and give an [ErrBusy]; nor
-// may they end their goroutine by [runtime.Goexit]. The nodes between two that are wanted are
-// computed together, all others one by one.
-// C: ggml_backend_sched_set_eval_callback.
+// seen can read its tensor until it returns, also without [Tensor.SetOutput]. An error, or a panic
+// (as a [*PanicError]), stops the computation and becomes its error. The functions may use this
+// package, except this scheduler and its backends, which are busy and return [ErrBusy]; they must
+// not end their goroutine by [runtime.Goexit]. Unselected nodes up to the next selected one are
+// computed together. C: ggml_backend_sched_set_eval_callback.
 func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tensor) error) error {
 	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) {
@@ -47,11 +44,10 @@ func (s *Scheduler) SetEvalCallback(want func(t *Tensor) bool, seen func(t *Tens
 	})
 }
 
-// SetReallocCallback lets f know when the memory that the scheduler has does
-// not suffice for a graph, and Allocate takes more: sizeChanged is true then, and
-// backendsChanged when a backend had none before. Reserve for the largest graph
-// avoids that. f must not use the scheduler; a panic is the error of Allocate. Nil
-// ends it. C: ggml_backend_sched_set_realloc_callback.
+// SetReallocCallback calls f if the scheduler's memory is too small for a graph, and Allocate takes
+// more: sizeChanged is then true, and backendsChanged is true if a backend had no memory before.
+// Reserve for the largest graph avoids this. f must not use the scheduler; a panic becomes the
+// error of Allocate. A nil f removes the callback. C: ggml_backend_sched_set_realloc_callback.
 func (s *Scheduler) SetReallocCallback(f func(backendsChanged, sizeChanged bool)) error {
 	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) { c.realloc = f })
@@ -75,8 +71,8 @@ func (s *Scheduler) enableEval(on bool) {
 	C.goggml_sched_set_eval(s.s, id)
 }
 
-// TensorBackend finds the backend on which a tensor of the allocated graph lies
-// or is computed. C: ggml_backend_sched_get_tensor_backend.
+// TensorBackend returns the backend that holds or computes a tensor of the allocated graph. C:
+// ggml_backend_sched_get_tensor_backend.
 func (s *Scheduler) TensorBackend(t *Tensor) (*Backend, bool) {
 	s = made(s)
 	if t.ptr() == nil || s.h.acquire() != nil {
@@ -102,7 +98,7 @@ func (s *Scheduler) TensorBackend(t *Tensor) (*Backend, bool) {
 		concerned = g.version() == s.nodes && bool(C.goggml_graph_contains(g.g, unsafe.SliceData(g.leaves), C.int(len(g.leaves)), t.t))
 	})
 	if !concerned {
-		return nil, false // ggml would make room for it, and end the process when there is none
+		return nil, false // ggml would add it to a table, and end the process if the table is full
 	}
 	b := s.tensorBackend(t)
 	return b, b != nil
@@ -117,7 +113,7 @@ func (s *Scheduler) tensorBackend(t *Tensor) *Backend {
 	return s.backends[i]
 }
 
-// eval runs compute, which computes the graph, with the callbacks in place.
+// eval runs compute, which computes the graph, with the callbacks set.
 func (s *Scheduler) eval(g *Graph, compute func(*computation) error) error {
 	c := s.callbacks
 	c.graph, c.run = g, &computation{backends: s.backends, locks: []*sync.Mutex{&s.current.mu}, calls: c.seen != nil || c.copy != nil}
@@ -129,7 +125,7 @@ func (s *Scheduler) eval(g *Graph, compute func(*computation) error) error {
 	return err
 }
 
-// failure takes the failure of a function.
+// failure returns and clears the error of a function.
 func (c *schedCallbacks) failure() error {
 	err, node := c.err, c.node
 	c.err, c.node = nil, nil
@@ -146,7 +142,7 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool, slo
 		return false
 	}
 	if c.err != nil {
-		// One node more, and then the scheduler asks whether to go on.
+		// After one more node, the scheduler asks whether to continue.
 		return ask
 	}
 	defer c.run.enter(slot)()
@@ -169,7 +165,7 @@ func goggmlSchedEval(id C.uintptr_t, node *C.struct_ggml_tensor, ask C.bool, slo
 	return ask
 }
 
-// fail ends the computation.
+// fail stops the computation.
 func (c *schedCallbacks) fail(err error, node *Tensor) {
 	c.err, c.node = err, node
 	for _, b := range c.run.backends {
@@ -177,7 +173,7 @@ func (c *schedCallbacks) fail(err error, node *Tensor) {
 	}
 }
 
-// reserved reports to the callback what the reserve for a graph has changed.
+// reserved reports changes by the reserve for a graph to the callback.
 func (c *schedCallbacks) reserved(before, after []memoryUse) {
 	if c.realloc == nil {
 		return
@@ -195,9 +191,9 @@ func (c *schedCallbacks) reserved(before, after []memoryUse) {
 	}
 }
 
-// keepOnCPU assigns to the CPU the nodes that a function of this process
-// computes, with what they change in place, and those with repacked weights:
-// another device may take them without knowing what they are.
+// keepOnCPU assigns to the CPU the nodes that a function of this process computes, with the tensors
+// they change in place, and the nodes with repacked weights: another device may claim them without
+// knowing what they are.
 func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	cpu := s.backends[len(s.backends)-1]
 	for _, next := range []func(i *C.int) *C.struct_ggml_tensor{
@@ -214,8 +210,8 @@ func (s *Scheduler) keepOnCPU(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	return nil
 }
 
-// moveRefused assigns what one of the devices says it computes, and would end the process on, to
-// the first backend that computes it.
+// moveRefused assigns ops that a device claims to support, although they would end the process, to
+// the first backend that computes them.
 func (s *Scheduler) moveRefused(sched C.ggml_backend_sched_t, g *Graph) *C.char {
 	var devices []C.ggml_backend_dev_t
 	for _, b := range s.backends {
@@ -229,7 +225,7 @@ func (s *Scheduler) moveRefused(sched C.ggml_backend_sched_t, g *Graph) *C.char 
 		}
 		k := slices.IndexFunc(devices, func(d C.ggml_backend_dev_t) bool { return bool(C.goggml_supports(d, node)) })
 		if k < 0 {
-			continue // the check of the graph says so
+			continue // the check of the graph reports it
 		}
 		if e := assignInPlace(sched, node, s.backends[k]); e != nil {
 			return e
@@ -237,7 +233,7 @@ func (s *Scheduler) moveRefused(sched C.ggml_backend_sched_t, g *Graph) *C.char 
 	}
 }
 
-// assignInPlace assigns a node, with what it changes in place.
+// assignInPlace assigns a node and the tensor that it changes in place.
 func assignInPlace(sched C.ggml_backend_sched_t, node *C.struct_ggml_tensor, b *Backend) *C.char {
 	for t := node; t != nil && (t == node || t.buffer == nil); t = t.view_src {
 		if e := C.goggml_sched_set_tensor_backend(sched, t, b.b); e != nil {

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// A WeightCopy is a weight in system memory that a scheduler is about to copy
-// to a backend which computes with it. It is valid while the function runs that
-// got it. C: ggml_backend_sched_copy_callback.
+// A WeightCopy is a weight in system memory that a scheduler is about to copy to the backend that
+// computes with it. It is valid until the function that received it returns. C:
+// ggml_backend_sched_copy_callback.
 type WeightCopy struct {
-	Backend *Backend // that computes with the copy
+	Backend *Backend // computes with the copy
 	Weight  *Tensor  // in system memory
 
 	*weightCopying // shared by copies of the WeightCopy
@@ -32,8 +32,8 @@ func (w *weightCopying) over() bool { return w == nil || w.dst == nil }
 
 var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as long as the function that got it")
 
-// Nodes lists what the backend computes next, in order: the ops that use the
-// weight are among them, with the copy as operand.
+// Nodes lists the ops that the backend computes next, in order, including the ops that use the
+// weight; they have the copy as operand.
 func (w *WeightCopy) Nodes() []*Tensor {
 	w = made(w)
 	var nodes []*Tensor
@@ -46,8 +46,8 @@ func (w *WeightCopy) Nodes() []*Tensor {
 	return nodes
 }
 
-// Operands lists the operands of one of the Nodes. Operands that were computed before can be read:
-// the ids of [Context.MulMatID], which select the parts of the weight that are needed.
+// Operands lists the operands of one of the Nodes. Operands that are already computed can be read,
+// such as the ids of [Context.MulMatID], which select the needed parts of the weight.
 func (w *WeightCopy) Operands(node *Tensor) ([]*Tensor, error) {
 	w = made(w)
 	if w.over() {
@@ -80,13 +80,12 @@ func (w *WeightCopy) Copy(offset, size int64) error {
 	return guardError(C.goggml_copy_part(w.backend.b, w.weight.t, w.dst, C.size_t(offset), C.size_t(size)))
 }
 
-// SetCopyCallback lets f copy the weights that lie in system memory (in buffers
-// with [UsageWeights]) to the backend that computes with them, instead of the
-// scheduler: only the parts that are needed. When f returns done as false the
-// scheduler copies all. An error, or a panic (as a [*PanicError]), ends the
-// computation and is its error; what holds for the functions of
-// [Scheduler.SetEvalCallback] holds for f. Nil ends it.
-// C: ggml_backend_sched_set_copy_callback.
+// SetCopyCallback makes f, instead of the scheduler, copy weights in system memory (in buffers with
+// [UsageWeights]) to the backend that computes with them: only the needed parts. If f returns false
+// for done, the scheduler copies all. An error, or a panic (as a [*PanicError]), ends the
+// computation and becomes its error; f obeys the rules for functions of
+// [Scheduler.SetEvalCallback]. A nil f removes the callback. C:
+// ggml_backend_sched_set_copy_callback.
 func (s *Scheduler) SetCopyCallback(f func(w *WeightCopy) (done bool, err error)) error {
 	s = made(s)
 	return s.setCallbacks(func(c *schedCallbacks) {

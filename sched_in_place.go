@@ -9,16 +9,16 @@ import (
 	"unsafe"
 )
 
-// An ownership is a backend for a result that other nodes change in place. ggml puts these
-// where it likes, although each writes to the memory of the result, which another device does
-// not have.
+// An ownership assigns a backend to a result that other nodes change in place. ggml places these
+// nodes on any device, although each writes to the memory of the result, which another device
+// cannot access.
 type ownership struct {
 	result  *C.struct_ggml_tensor
 	changes []*C.struct_ggml_tensor
-	backend C.ggml_backend_t // nil: ggml puts them in one memory by itself
+	backend C.ggml_backend_t // nil if ggml already places them in one memory
 }
 
-// own finds the results that have to be assigned to the backend of the ops that change them, by
+// own finds the results that must be assigned to the backend of the ops that change them, by
 // splitting the graph as ggml would.
 func (s *Scheduler) own(g *Graph) *C.char {
 	s.owned = changedInPlace(g)
@@ -46,7 +46,7 @@ func (s *Scheduler) own(g *Graph) *C.char {
 	return nil
 }
 
-// changedInPlace lists the results of a graph, without memory yet, that nodes change in place.
+// changedInPlace lists the unallocated results of a graph that nodes change in place.
 func changedInPlace(g *Graph) []*ownership {
 	var list []*ownership
 	found := map[*C.struct_ggml_tensor]*ownership{}
@@ -74,7 +74,7 @@ func (s *Scheduler) inOneMemory(o *ownership) bool {
 	return !slices.ContainsFunc(o.changes, func(t *C.struct_ggml_tensor) bool { return memory(t) != own })
 }
 
-// owner is the backend of the result if it computes all of the changes, else the first one
+// owner returns the backend of the result if it supports all of the changes, else the first backend
 // that does.
 func (s *Scheduler) owner(o *ownership) C.ggml_backend_t {
 	backends := []C.ggml_backend_t{C.ggml_backend_sched_get_tensor_backend(s.s, o.result)}
@@ -90,7 +90,7 @@ func (s *Scheduler) owner(o *ownership) C.ggml_backend_t {
 	return backends[len(backends)-1] // the CPU
 }
 
-// assignOwned assigns what own has found.
+// assignOwned makes the assignments that own has found.
 func (s *Scheduler) assignOwned(sched C.ggml_backend_sched_t) *C.char {
 	for _, o := range s.owned {
 		if o.backend == nil {
@@ -105,7 +105,7 @@ func (s *Scheduler) assignOwned(sched C.ggml_backend_sched_t) *C.char {
 	return nil
 }
 
-// ownedNodes gives C what own has found, until release.
+// ownedNodes passes the results of own to C, until release.
 func (s *Scheduler) ownedNodes() (c C.goggml_owned, release func()) {
 	var nodes []*C.struct_ggml_tensor
 	var backends []C.ggml_backend_t

@@ -7,10 +7,9 @@ import (
 	"unsafe"
 )
 
-// Measure reports how much memory in bytes the graph would take on each backend,
-// in the order of Backends, and takes none; of backends with the same memory it
-// counts for the first. As in Reserve, the graph before is
-// not allocated any more. C: ggml_backend_sched_reserve_size.
+// Measure returns the memory in bytes that the graph would take on each backend, in the order of
+// Backends, without allocating it; memory shared by backends counts for the first. As in Reserve,
+// the last graph becomes unallocated. C: ggml_backend_sched_reserve_size.
 func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	s = made(s)
 	sizes := make([]C.size_t, len(s.backends))
@@ -18,7 +17,7 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.h.acquire(); err != nil { // it has been closed meanwhile
+	if err := s.h.acquire(); err != nil { // closed meanwhile
 		return nil, err
 	}
 	defer s.h.release()
@@ -34,13 +33,13 @@ func (s *Scheduler) Measure(g *Graph) ([]int64, error) {
 	return bytes, nil
 }
 
-// sizes finds the memory that the graph, which own has seen, would take on each backend.
+// sizes computes the memory on each backend of a graph that own has processed.
 func (s *Scheduler) sizes(g *Graph, sizes []C.size_t) C.goggml_int {
 	list := make([]C.ggml_backend_t, len(s.backends))
 	for i, b := range s.backends {
 		list[i] = b.b
 	}
-	// One that has measured cannot allocate any more.
+	// A scheduler that has measured can no longer allocate.
 	scratch, err := s.options.newSched(list)
 	if err != nil {
 		return s.current.refuse(err)
@@ -56,7 +55,7 @@ func (s *Scheduler) sizes(g *Graph, sizes []C.size_t) C.goggml_int {
 	})
 }
 
-// needs returns what the graph would take, for a message; nil if that cannot be found.
+// needs returns the memory that the graph would take, for a message; nil if unknown.
 func (s *Scheduler) needs(g *Graph) []memoryUse {
 	sizes := make([]C.size_t, len(s.backends))
 	if r := s.sizes(g, sizes); guardError(r.error) != nil || r.value == 0 {
@@ -70,9 +69,9 @@ func (s *Scheduler) needs(g *Graph) []memoryUse {
 	return uses
 }
 
-// SplitGraph chooses a backend for each node, as Allocate does, and takes no memory: afterwards
-// TensorBackend and NumGraphSplits report its choice. As in Reserve, the graph before is not
-// allocated any more. C: ggml_backend_sched_split_graph.
+// SplitGraph assigns a backend to each node, as Allocate does, without allocating memory:
+// afterwards TensorBackend and NumGraphSplits report the assignment. As in Reserve, the last graph
+// becomes unallocated. C: ggml_backend_sched_split_graph.
 func (s *Scheduler) SplitGraph(g *Graph) error {
 	s = made(s)
 	return s.allocate(g, reserveOnly, func() C.goggml_int {

@@ -14,23 +14,22 @@ import (
 // MaxDims is the number of dimensions of every tensor. C: GGML_MAX_DIMS.
 const MaxDims = C.GGML_MAX_DIMS
 
-// A Tensor is a node of a graph, or a place for data: a type, a shape
-// [ne0, ne1, ne2, ne3] with ne0 the fastest dimension, and, once allocated,
-// memory in a [Buffer]. It belongs to the [Context] that made it; when that is
-// closed, or the op failed, methods without an error know of no data, no name and
-// no op: they return 0, "", nil or false, and set nothing.
+// A Tensor is a node of a graph, or a place for data: a type, a shape [ne0, ne1, ne2, ne3] with ne0
+// the fastest dimension, and, once allocated, memory in a [Buffer]. It belongs to the [Context]
+// that made it. If the context is closed, or the op failed, methods without an error find no data,
+// name or op: they return 0, "", nil or false, and set nothing.
 //
-// Two *Tensor may stand for the same tensor; Is tells. Reading the shape and
-// type is safe for concurrent use; the data is safe as far as no two
-// goroutines write and read it at once. C: struct ggml_tensor.
+// Two *Tensor may stand for the same tensor; Is reports that. Reading the shape and type is safe
+// for concurrent use; the data is safe if no goroutine writes it while another reads or writes it.
+// C: struct ggml_tensor.
 type Tensor struct {
 	ctx *Context
-	t   *C.struct_ggml_tensor // nil when it stands for a failed op
-	err error                 // that op's
+	t   *C.struct_ggml_tensor // nil if it stands for a failed op
+	err error                 // error of that op
 	typ Type
 	ne  [4]int64
 
-	observed *atomic.Bool // set while a callback looks at the tensor; mostly nil
+	observed *atomic.Bool // set while a callback looks at the tensor; usually nil
 }
 
 func tensorOf(c *Context, t *C.struct_ggml_tensor) Tensor {
@@ -44,8 +43,7 @@ func newTensor(c *Context, t *C.struct_ggml_tensor) *Tensor {
 	return &tensor
 }
 
-// failure is why there is no C tensor: an op has failed, or the tensor is a zero
-// value.
+// failure returns why there is no C tensor: an op has failed, or the tensor is a zero value.
 func (t *Tensor) failure() error {
 	if t.err == nil {
 		return zeroError()
@@ -53,7 +51,7 @@ func (t *Tensor) failure() error {
 	return t.err
 }
 
-// ptr is the C tensor, nil for a nil tensor and for a failed op.
+// ptr returns the C tensor, nil for a nil tensor and for a failed op.
 func (t *Tensor) ptr() *C.struct_ggml_tensor {
 	if t == nil {
 		return nil
@@ -61,7 +59,7 @@ func (t *Tensor) ptr() *C.struct_ggml_tensor {
 	return t.t
 }
 
-// Context returns the owner.
+// Context returns the context that made the tensor.
 func (t *Tensor) Context() *Context {
 	t = made(t)
 	return t.ctx
@@ -87,8 +85,7 @@ func (t *Tensor) Shape() []int64 {
 	return append([]int64(nil), t.ne[:t.NumDims()]...)
 }
 
-// NumDims counts the dimensions without trailing ones, at least 1.
-// C: ggml_n_dims.
+// NumDims returns the number of dimensions without trailing ones, at least 1. C: ggml_n_dims.
 func (t *Tensor) NumDims() int {
 	t = made(t)
 	for i := MaxDims - 1; i > 0; i-- {
@@ -99,37 +96,36 @@ func (t *Tensor) NumDims() int {
 	return 1
 }
 
-// NumElements is the product of the sizes. C: ggml_nelements.
+// NumElements returns the product of the sizes. C: ggml_nelements.
 func (t *Tensor) NumElements() int64 {
 	t = made(t)
 	return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]
 }
 
-// NumRows is the number of rows of ne0 elements. C: ggml_nrows.
+// NumRows returns the number of rows of ne0 elements. C: ggml_nrows.
 func (t *Tensor) NumRows() int64 {
 	t = made(t)
 	return t.ne[1] * t.ne[2] * t.ne[3]
 }
 
-// NumBytes is the size of the data in bytes, from the first byte to the last;
-// for a view with gaps that includes the gaps. C: ggml_nbytes.
+// NumBytes returns the bytes from the first element to the last, including the gaps of a view. C:
+// ggml_nbytes.
 func (t *Tensor) NumBytes() int64 {
 	var n int64
 	t.withRef(func() { n = int64(C.ggml_nbytes(t.t)) })
 	return n
 }
 
-// NumBytesPadded is NumBytes rounded up to ggml's alignment of memory in
-// bytes. Plumbing: programs rarely need it. C: ggml_nbytes_pad.
+// NumBytesPadded returns NumBytes rounded up to ggml's memory alignment. Plumbing: programs rarely
+// need it. C: ggml_nbytes_pad.
 func (t *Tensor) NumBytesPadded() int64 {
 	var n int64
 	t.withRef(func() { n = int64(C.ggml_nbytes_pad(t.t)) })
 	return n
 }
 
-// Stride is the distance in bytes between neighbours in dimension i, for
-// dimension 0 between blocks; 0 beyond the last dimension.
-// C: nb of struct ggml_tensor.
+// Stride returns the distance in bytes between neighbours in dimension i, for dimension 0 between
+// blocks; 0 beyond the last dimension. C: nb of struct ggml_tensor.
 func (t *Tensor) Stride(i int) int64 {
 	if i < 0 || i >= MaxDims {
 		return 0
@@ -139,8 +135,8 @@ func (t *Tensor) Stride(i int) int64 {
 	return n
 }
 
-// withRef runs f while the C tensor cannot be freed; not at all when the
-// context is closed or the op failed.
+// withRef runs f with the C tensor retained. If the context is closed or the op failed, f does not
+// run.
 func (t *Tensor) withRef(f func()) {
 	if t == nil || t.t == nil || t.ctx.h.acquire() != nil {
 		return
@@ -157,9 +153,8 @@ func (t *Tensor) IsContiguous() bool {
 	return yes
 }
 
-// cutsBlocks reports whether the blocks of a quantised type lie along another
-// dimension than 0: ggml then counts more bytes than there are. The
-// context is retained.
+// cutsBlocks reports whether the blocks of a quantised type lie along a dimension other than 0:
+// ggml then overestimates the bytes. The caller retains the context.
 func (t *Tensor) cutsBlocks() bool { return t.typ.BlockSize() > 1 && !t.hasContiguousRows() }
 
 // IsView reports whether the tensor shares another one's data. C: ggml_is_view.
@@ -187,7 +182,7 @@ func (t *Tensor) Is(u *Tensor) bool {
 	return t != nil && u != nil && t.t != nil && t.t == u.t
 }
 
-// Name returns the name, "" when it has none. C: ggml_get_name.
+// Name returns the name, or "". C: ggml_get_name.
 func (t *Tensor) Name() string {
 	var name string
 	t.withRef(func() {
@@ -198,8 +193,8 @@ func (t *Tensor) Name() string {
 	return name
 }
 
-// MaxName is the longest name of a tensor in bytes; SetName cuts a longer one.
-// C: GGML_MAX_NAME less the terminator.
+// MaxName is the maximum length of a tensor's name in bytes; SetName truncates longer names. C:
+// GGML_MAX_NAME less the terminator.
 const MaxName = C.GGML_MAX_NAME - 1
 
 // SetName names the tensor and returns it. C: ggml_set_name.
@@ -216,12 +211,12 @@ func (t *Tensor) SetName(name string) *Tensor {
 	return t
 }
 
-// SetNamef is SetName with a name made as by fmt.Sprintf. C: ggml_format_name.
+// SetNamef is SetName with a name formatted as by fmt.Sprintf. C: ggml_format_name.
 func (t *Tensor) SetNamef(format string, args ...any) *Tensor {
 	return t.SetName(fmt.Sprintf(format, args...))
 }
 
-// clipped cuts a name to what a tensor can hold, between two characters.
+// clipped truncates a name to the length that a tensor can hold, between two characters.
 func clipped(name string) string {
 	name, _, _ = strings.Cut(name, "\x00")
 	if len(name) <= MaxName {
@@ -234,15 +229,15 @@ func clipped(name string) string {
 	return name[:end]
 }
 
-// Op names the op that makes the tensor, "none" for a leaf; a [NativeOp] by its
-// own name. C: ggml_op_desc.
+// Op returns the name of the op that makes the tensor, "none" for a leaf; for a [NativeOp] its own
+// name. C: ggml_op_desc.
 func (t *Tensor) Op() string {
 	op := "none"
 	t.withRef(func() { op = opName(t.t) })
 	return op
 }
 
-// opName is the name of the op that makes the tensor, whose context is held.
+// opName returns the name of the op that makes the tensor, whose context is retained.
 func opName(t *C.struct_ggml_tensor) string {
 	if op := nativeOp(t); op != nil {
 		return op.Name
@@ -256,15 +251,14 @@ func opName(t *C.struct_ggml_tensor) string {
 func (t *Tensor) SetInput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_INPUT) }
 
 // SetOutput marks a tensor that the caller reads after a compute: the graph allocator does not
-// reuse its memory, nor the memory that it is a view of. It returns the tensor. C: ggml_set_output.
+// reuse its memory, nor the memory of its source if it is a view. It returns the tensor. C:
+// ggml_set_output.
 func (t *Tensor) SetOutput() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_OUTPUT) }
 
-// SetParam marks a tensor that is trained; it returns the tensor.
-// C: ggml_set_param.
+// SetParam marks a tensor to train; it returns the tensor. C: ggml_set_param.
 func (t *Tensor) SetParam() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_PARAM) }
 
-// SetLoss marks the value that training makes small; it returns the tensor.
-// C: ggml_set_loss.
+// SetLoss marks the value that training minimises; it returns the tensor. C: ggml_set_loss.
 func (t *Tensor) SetLoss() *Tensor { return t.flag(C.GGML_TENSOR_FLAG_LOSS) }
 
 func (t *Tensor) flag(f C.int32_t) *Tensor {
@@ -302,11 +296,11 @@ func (t *Tensor) operand() Operand {
 	return o
 }
 
-// madeUpName matches the names that ggml gives: of a view of a tensor
-// without a name, and of a node of a graph.
+// madeUpName matches the names that ggml generates for views of unnamed tensors and for nodes of a
+// graph.
 var madeUpName = regexp.MustCompile(`^( \(.*|(node|leaf)_\d+.*)?$`)
 
-// label is the name, or when it has none the op.
+// label returns the name, or the op if there is no name.
 func (t *Tensor) label() string {
 	name := C.GoString(&t.t.name[0])
 	switch {
@@ -318,10 +312,10 @@ func (t *Tensor) label() string {
 	return opName(t.t) + "()"
 }
 
-// String describes the tensor: its name, type and shape.
+// String returns the name, type and shape of the tensor.
 func (t *Tensor) String() string { return t.operand().String() }
 
-// errorf makes an error about one tensor.
+// errorf returns an error about one tensor.
 func (t *Tensor) errorf(cause error, format string, args ...any) error {
 	return callError(cause, fmt.Sprintf(format, args...), t.operand())
 }

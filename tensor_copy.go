@@ -5,9 +5,8 @@ import "C"
 
 import "unsafe"
 
-// CopyTensor copies the data of src to dst, which has the same shape, type
-// and layout, and may lie on another device. Neither is a view with gaps.
-// C: ggml_backend_tensor_copy.
+// CopyTensor copies the data of src to dst, which must have the same shape, type and layout, and
+// may lie on another device. Neither may be a view with gaps. C: ggml_backend_tensor_copy.
 func CopyTensor(dst, src *Tensor) error {
 	return copyTensor(dst, src, func() *C.char { return C.goggml_tensor_copy(src.t, dst.t) })
 }
@@ -63,12 +62,12 @@ func copyRetained(dst, src *Tensor, f func() *C.char) error {
 	return dst.present()
 }
 
-// checkReachable requires that a tensor, which is retained, lies in memory that
-// the backend can copy from and to in the order of its work.
+// checkReachable requires that a retained tensor lies in memory that the backend can copy from and
+// to in the order of its work.
 func (b *Backend) checkReachable(t *Tensor) error {
 	root := t.root()
 	if root.buffer == nil {
-		return nil // the access refuses it
+		return nil // access reports it
 	}
 	bt := BufferType{C.ggml_backend_buffer_get_type(root.buffer)}
 	if !b.device.SupportsBufferType(&bt) {
@@ -77,10 +76,9 @@ func (b *Backend) checkReachable(t *Tensor) error {
 	return nil
 }
 
-// WriteAsync is [Tensor.WriteAt] in the order of the backend's work: after
-// what it has begun, before what it begins later. Where the device can, it
-// returns at once: do not change p, nor read the tensor otherwise, before
-// [Backend.Synchronize]. The tensor lies in memory of the backend.
+// WriteAsync is [Tensor.WriteAt] in the order of the backend's work: after work already begun,
+// before later work. If the device supports it, the call returns at once: do not change p, nor read
+// the tensor otherwise, before [Backend.Synchronize]. The tensor must lie in memory of the backend.
 // C: ggml_backend_tensor_set_async.
 func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
 	return b.copyAsync(t, p, int64(len(p)), offset, writes, func() *C.char {
@@ -88,9 +86,8 @@ func (b *Backend) WriteAsync(t *Tensor, p []byte, offset int64) error {
 	})
 }
 
-// ReadAsync is [Tensor.ReadAt] in the order of the backend's work; p has the
-// data after [Backend.Synchronize]. See WriteAsync.
-// C: ggml_backend_tensor_get_async.
+// ReadAsync is [Tensor.ReadAt] in the order of the backend's work; p contains the data after
+// [Backend.Synchronize]. See WriteAsync. C: ggml_backend_tensor_get_async.
 func (b *Backend) ReadAsync(t *Tensor, p []byte, offset int64) error {
 	return b.copyAsync(t, p, int64(len(p)), offset, reads, func() *C.char {
 		return C.goggml_tensor_get_async(b.b, t.t, unsafe.Pointer(&p[0]), C.size_t(offset), C.size_t(len(p)))
@@ -133,10 +130,9 @@ func (b *Backend) copyAsync(t *Tensor, memory []byte, n, offset int64, use dataU
 	return err
 }
 
-// CopyTensorAsync is [CopyTensor] in the order of the work of the backends, of
-// which one has src and the other dst: it begins after what from has begun,
-// and before what to begins later. See [Backend.WriteAsync].
-// C: ggml_backend_tensor_copy_async.
+// CopyTensorAsync is [CopyTensor] in the order of the work of two backends, from with src and to
+// with dst: the copy begins after work already begun on from, and before later work on to. See
+// [Backend.WriteAsync]. C: ggml_backend_tensor_copy_async.
 func CopyTensorAsync(from, to *Backend, dst, src *Tensor) error {
 	if from == nil || to == nil || dst == nil || src == nil {
 		return callError(errNil, "a backend or a tensor is nil", src.operand(), dst.operand())

@@ -19,7 +19,7 @@ type Element interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | Float16 | BFloat16
 }
 
-// elementType is the tensor type that T holds.
+// elementType returns the tensor type whose elements are T.
 func elementType[T Element]() Type {
 	var x T
 	switch any(x).(type) {
@@ -49,9 +49,9 @@ func asBytes[T Element](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// Write fills a tensor: src holds all its elements in order, ne0 fastest. The
-// tensor has the type of T and is allocated; a view with gaps is written in
-// the order of its elements. C: ggml_backend_tensor_set.
+// Write fills a tensor: src contains all its elements in order, ne0 fastest. The tensor must have
+// the type of T and be allocated; a view with gaps is written in the order of its elements. C:
+// ggml_backend_tensor_set.
 func Write[T Element](t *Tensor, src []T) error {
 	if err := checkElements[T](t, len(src)); err != nil {
 		return err
@@ -59,8 +59,8 @@ func Write[T Element](t *Tensor, src []T) error {
 	return t.scatter(asBytes(src))
 }
 
-// Read returns all elements of a tensor in order, ne0 fastest; the tensor has
-// the type of T. See [ReadInto].
+// Read returns all elements of a tensor in order, ne0 fastest; the tensor must have the type of T.
+// See [ReadInto].
 func Read[T Element](t *Tensor) ([]T, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
@@ -72,10 +72,9 @@ func Read[T Element](t *Tensor) ([]T, error) {
 	return dst, nil
 }
 
-// ReadInto fills dst with all elements of a tensor in order, ne0 fastest; a
-// view with gaps or permutation too. The tensor has the type of T, is
-// allocated, and is not a graph's intermediate result: see [Tensor.SetOutput].
-// C: ggml_backend_tensor_get.
+// ReadInto fills dst with all elements of a tensor in order, ne0 fastest, also for a view with gaps
+// or permutation. The tensor must have the type of T, be allocated, and not be an intermediate
+// result of a graph: see [Tensor.SetOutput]. C: ggml_backend_tensor_get.
 func ReadInto[T Element](dst []T, t *Tensor) error {
 	if err := checkElements[T](t, len(dst)); err != nil {
 		return err
@@ -100,8 +99,8 @@ func (t *Tensor) fits(n int) error {
 	return nil
 }
 
-// missing returns the error of an op on no tensor: nil, or one that stands for a failed op, with
-// that op's error.
+// missing returns the error of using an invalid tensor: nil, or one that stands for a failed op,
+// with that op's error.
 func (t *Tensor) missing() error {
 	if t == nil {
 		return t.errorf(errNil, "the tensor is nil")
@@ -112,7 +111,7 @@ func (t *Tensor) missing() error {
 	return nil
 }
 
-// readable reports why the data cannot be read, before memory is taken for it.
+// readable returns why the data cannot be read, or nil; called before allocating memory for it.
 func (t *Tensor) readable() error {
 	if err := t.access(0, 0, reads, nil); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (t *Tensor) readable() error {
 	return t.compact()
 }
 
-// writable reports why the data cannot be written, before memory is taken for it.
+// writable returns why the data cannot be written, or nil; called before allocating memory for it.
 func (t *Tensor) writable() error {
 	if err := t.access(0, 0, writesAll, nil); err != nil {
 		return err
@@ -128,8 +127,8 @@ func (t *Tensor) writable() error {
 	return t.compact()
 }
 
-// compact demands that a copy without gaps is not very much larger than the tensor. It may be for a
-// view whose elements share memory, and the Go runtime ends the process when it has no memory.
+// compact requires that a contiguous copy is not much larger than the tensor. It may be for a view
+// whose elements share memory, and the Go runtime ends the process if memory is short.
 func (t *Tensor) compact() error {
 	const much = 1 << 28
 	if n := t.packedSize(); n > much && n > t.NumBytes() {
@@ -138,8 +137,7 @@ func (t *Tensor) compact() error {
 	return nil
 }
 
-// Float32s returns all elements of a tensor of any type as float32, in order,
-// dequantising them.
+// Float32s returns all elements of a tensor of any type in order, converted to float32.
 func (t *Tensor) Float32s() ([]float32, error) {
 	t = made(t)
 	if err := t.readable(); err != nil {
@@ -156,8 +154,8 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return dst, Dequantize(dst, t.typ, raw)
 }
 
-// SetNormal fills a tensor of any float or quantised type with random numbers of
-// a normal distribution, as the weights of a layer start.
+// SetNormal fills a tensor of any float or quantised type with random numbers of a normal
+// distribution, for example to initialise weights.
 func (t *Tensor) SetNormal(r *rand.Rand, mean, deviation float64) error {
 	t = made(t)
 	if err := t.writable(); err != nil {
@@ -198,7 +196,7 @@ func (t *Tensor) SetFloat32s(src []float32) error {
 	return t.scatter(raw)
 }
 
-// converted is src in another type, infinities and all.
+// converted converts src to another type, including infinities.
 func converted[T Element](src []float32, f func(float32) T) []T {
 	dst := make([]T, len(src))
 	for i, x := range src {
@@ -207,7 +205,7 @@ func converted[T Element](src []float32, f func(float32) T) []T {
 	return dst
 }
 
-// packedSize is the size of the elements in bytes, without gaps.
+// packedSize returns the size of the elements in bytes, without gaps.
 func (t *Tensor) packedSize() int64 { return t.typ.RowSize(t.ne[0]) * t.NumRows() }
 
 // gather reads the elements, in order and without gaps.
@@ -230,15 +228,15 @@ func (t *Tensor) gather(dst []byte) error {
 	return nil
 }
 
-// sparse reports whether the gaps between the rows are too large to be read too.
+// sparse reports whether the gaps between rows are too large to be read along.
 func (t *Tensor) sparse() bool {
 	const much, far = 1 << 24, 1 << 16
 	n := t.NumBytes()
 	return n > much && n > 4*t.packedSize() && n > far*t.NumRows() && t.Stride(0) == t.typ.BlockBytes()
 }
 
-// eachRow gives the offset in bytes of each row, without gaps and with them, and
-// ends at the first error.
+// eachRow calls f with the offset in bytes of each row, without gaps and with them, until the first
+// error.
 func (t *Tensor) eachRow(f func(i, offset int64) error) error {
 	row := t.typ.RowSize(t.ne[0])
 	nb := [MaxDims]int64{row, t.Stride(1), t.Stride(2), t.Stride(3)}
@@ -262,7 +260,7 @@ func (t *Tensor) scatter(src []byte) error {
 	if t.sparse() {
 		return t.eachRow(func(i, offset int64) error { return t.write(src[i:i+t.typ.RowSize(t.ne[0])], offset) })
 	}
-	// Keep what lies in the gaps.
+	// Keep the contents of the gaps.
 	raw := make([]byte, t.NumBytes())
 	if err := t.readFor(raw, 0, writesAll); err != nil {
 		return err
@@ -272,8 +270,8 @@ func (t *Tensor) scatter(src []byte) error {
 	return t.write(raw, 0)
 }
 
-// eachBlock gives the offset in bytes of each block (or element, when the type
-// has none) in order.
+// eachBlock calls f with the offset in bytes of each block (or element, if the type has no blocks)
+// in order.
 func (t *Tensor) eachBlock(f func(i, offset int64)) {
 	var nb [MaxDims]int64
 	for d := range nb {
@@ -326,9 +324,9 @@ func (t *Tensor) writeRepacked(p []byte, offset int64) *C.char {
 	return (*C.char)(r.Error)
 }
 
-// ReadAt reads raw data at an offset in bytes from the tensor's start: all of p,
-// or nothing. The tensor is an [io.ReaderAt], and so an [io.SectionReader] of its
-// [Tensor.NumBytes] gives the data as a stream. C: ggml_backend_tensor_get.
+// ReadAt reads raw data at an offset in bytes from the tensor's start: all of p, or nothing. The
+// tensor is an [io.ReaderAt]: an [io.SectionReader] of its [Tensor.NumBytes] reads the data as a
+// stream. C: ggml_backend_tensor_get.
 func (t *Tensor) ReadAt(p []byte, offset int64) (n int, err error) {
 	t = made(t)
 	if err := t.read(p, offset); err != nil {
@@ -341,7 +339,7 @@ func (t *Tensor) read(p []byte, offset int64) error {
 	return t.readFor(p, offset, reads)
 }
 
-// readFor is read on the way of a call that uses the data so.
+// readFor is ReadAt for a call with the given use of the data.
 func (t *Tensor) readFor(p []byte, offset int64, use dataUse) error {
 	testhook.Reads.Add(1)
 	testhook.BytesRead.Add(int64(len(p)))
@@ -370,16 +368,16 @@ func (t *Tensor) Memset(value byte) error {
 	})
 }
 
-// A dataUse is how a call uses the data of a tensor.
+// A dataUse describes how a call uses the data of a tensor.
 type dataUse int
 
 const (
 	reads dataUse = iota
 	writes
-	writesAll // and so repacked weights too, if it is all of them
+	writesAll // allowed for repacked weights if it covers all of them
 )
 
-// flag is the one that a tensor in a graph's memory must have.
+// flag returns the flag that a tensor in a graph's memory needs for the use.
 func (u dataUse) flag() C.int32_t {
 	if u == reads {
 		return C.GGML_TENSOR_FLAG_OUTPUT
@@ -387,8 +385,8 @@ func (u dataUse) flag() C.int32_t {
 	return C.GGML_TENSOR_FLAG_INPUT
 }
 
-// access runs f with the tensor's data retained, after the checks that
-// C leaves to an assertion or a crash.
+// access runs f with the tensor's data retained, after checks that replace assertions and crashes
+// in C.
 func (t *Tensor) access(n int, offset int64, use dataUse, f func() *C.char) error {
 	if err := t.missing(); err != nil {
 		return err
@@ -401,7 +399,7 @@ func (t *Tensor) access(n int, offset int64, use dataUse, f func() *C.char) erro
 	return t.accessRetained(n, offset, use, f)
 }
 
-// accessRetained is access to a tensor that is retained already.
+// accessRetained is access for a tensor that is retained already.
 func (t *Tensor) accessRetained(n int, offset int64, use dataUse, f func() *C.char) error {
 	if err := t.accessible(use); err != nil {
 		return err
@@ -410,7 +408,7 @@ func (t *Tensor) accessRetained(n int, offset int64, use dataUse, f func() *C.ch
 		return t.errorf(nil, "%d bytes at offset %d reach beyond the tensor, which has %d", n, offset, size)
 	}
 	if err := t.checkRepacked(n, offset, use); err != nil || n == 0 {
-		return err // without bytes C would have no pointer to give to f
+		return err // with 0 bytes there is no pointer for C
 	}
 	if err := guardError(f()); err != nil {
 		return t.errorf(nil, "%v", err)
@@ -418,7 +416,7 @@ func (t *Tensor) accessRetained(n int, offset int64, use dataUse, f func() *C.ch
 	return t.present()
 }
 
-// present reports why the data of a tensor, which is retained, is gone.
+// present returns why the data of a retained tensor is gone, or nil.
 func (t *Tensor) present() error {
 	if err := deviceErr(t.memoryDevice()); err != nil {
 		return t.errorf(err, "%v", err)
@@ -426,7 +424,7 @@ func (t *Tensor) present() error {
 	return nil
 }
 
-// root is the tensor that has the memory: of a view, what it is a view of.
+// root returns the tensor that owns the memory: the source of a view, else t.
 func (t *Tensor) root() *C.struct_ggml_tensor {
 	if t.t.view_src != nil {
 		return t.t.view_src
@@ -434,8 +432,7 @@ func (t *Tensor) root() *C.struct_ggml_tensor {
 	return t.t
 }
 
-// memoryDevice is the device of the memory of a tensor, which is retained; nil
-// for system memory.
+// memoryDevice returns the device of a retained tensor's memory; nil for system memory.
 func (t *Tensor) memoryDevice() C.ggml_backend_dev_t {
 	if b := t.root().buffer; b != nil {
 		return deviceOf(C.ggml_backend_buffer_get_type(b))
@@ -443,7 +440,7 @@ func (t *Tensor) memoryDevice() C.ggml_backend_dev_t {
 	return nil
 }
 
-// accessible reports why the data cannot be used now. The context is retained.
+// accessible returns why the data cannot be used now, or nil. The caller retains the context.
 func (t *Tensor) accessible(use dataUse) error {
 	root := t.root()
 	if !bool(C.goggml_has_memory(t.t)) || root.buffer == nil {

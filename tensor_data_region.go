@@ -5,18 +5,18 @@ import "C"
 
 import "unsafe"
 
-// A Region2D is a rectangle of bytes, rows at equal distances, in a tensor and in
-// a slice: a few columns of a matrix, or every other row. All are in bytes.
+// A Region2D is a rectangle of bytes, rows with a uniform stride, in a tensor and in a slice: a few
+// columns of a matrix, or every other row. All sizes are in bytes.
 type Region2D struct {
-	Offset      int64 // of the first row, from the tensor's start
-	Width       int64 // of each row
-	Rows        int64 // the number of rows
+	Offset      int64 // offset of the first row from the tensor's start
+	Width       int64 // size of each row
+	Rows        int64 // number of rows
 	Stride      int64 // from one row to the next in the tensor, at least Width
-	SliceStride int64 // from one row to the next in the slice, at least Width; 0 stands for Width
+	SliceStride int64 // from one row to the next in the slice, at least Width; 0 means Width
 }
 
-// check tells why the region does not fit into n bytes of a slice, and gives the
-// bytes that it spans in the tensor.
+// check validates the region for a slice of n bytes, and returns the bytes that it spans in the
+// tensor.
 func (r *Region2D) check(t *Tensor, n int) (span int64, err error) {
 	if r.SliceStride == 0 {
 		r.SliceStride = r.Width

@@ -8,23 +8,23 @@ import (
 	"math"
 )
 
-// Float32At returns one element as a float32: element i in the order of all
-// elements, or the one with the indices [i0, i1, …]. The tensor is F32, F16,
-// BF16 or of integers. Each call costs about a microsecond, and more on a GPU:
-// for all elements use [Read]. C: ggml_get_f32_1d, ggml_get_f32_nd.
+// Float32At returns one element as a float32: element i in the order of all elements, or the
+// element at indices [i0, i1, …]. The type must be F32, F16, BF16 or an integer. Each call costs
+// about a microsecond, and more on a GPU: for all elements use [Read]. C: ggml_get_f32_1d,
+// ggml_get_f32_nd.
 func (t *Tensor) Float32At(i ...int64) (float32, error) {
 	x, err := t.elementAt(i)
 	return float32(x), err
 }
 
-// SetFloat32At writes one element; see [Tensor.Float32At]. Integers take the
-// value without its fraction. C: ggml_set_f32_1d, ggml_set_f32_nd.
+// SetFloat32At writes one element; see [Tensor.Float32At]. Integers truncate the value. C:
+// ggml_set_f32_1d, ggml_set_f32_nd.
 func (t *Tensor) SetFloat32At(x float32, i ...int64) error {
 	return t.setElementAt(float64(x), i)
 }
 
-// Int32At is [Tensor.Float32At] as an int32, without the fraction; what an
-// int32 cannot hold is an error. C: ggml_get_i32_1d, ggml_get_i32_nd.
+// Int32At is [Tensor.Float32At] truncated to an int32; a value out of its range is an error. C:
+// ggml_get_i32_1d, ggml_get_i32_nd.
 func (t *Tensor) Int32At(i ...int64) (int32, error) {
 	x, err := t.elementAt(i)
 	if err != nil {
@@ -53,8 +53,8 @@ func (t *Tensor) FillInt32(x int32) error {
 	return t.setElements(float64(x))
 }
 
-// A codec reads and writes an element of a type in its bytes. The error says
-// why the element cannot hold the value.
+// A codec decodes and encodes elements of a type. An error reports that an element cannot hold the
+// value.
 type codec struct {
 	get func(p []byte) float64
 	set func(p []byte, x float64) error
@@ -68,7 +68,7 @@ var codecs = map[Type]codec{
 	I8:   intCodec[int8](math.MinInt8, math.MaxInt8),
 	I16:  intCodec[int16](math.MinInt16, math.MaxInt16),
 	I32:  intCodec[int32](math.MinInt32, math.MaxInt32),
-	// The largest float64 that is an int64.
+	// The largest float64 below 2⁶³.
 	I64: intCodec[int64](math.MinInt64, 1<<63-1<<10),
 }
 
@@ -110,7 +110,7 @@ func (t *Tensor) codec() (codec, error) {
 	return c, nil
 }
 
-// offsetOf is the distance in bytes from the start of the data to an element.
+// offsetOf returns the offset in bytes of an element from the start of the data.
 func (t *Tensor) offsetOf(i []int64) (int64, error) {
 	var at [MaxDims]int64
 	switch {
@@ -177,7 +177,7 @@ func (t *Tensor) setElements(x float64) error {
 	return t.scatter(all)
 }
 
-// encoded is an element of the tensor with that value.
+// encoded returns the bytes of an element with that value.
 func (t *Tensor) encoded(x float64) ([]byte, error) {
 	c, err := t.codec()
 	if err != nil {

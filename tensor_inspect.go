@@ -8,8 +8,7 @@ import (
 	"math"
 )
 
-// tensorAt finds the context of a C tensor among c and what it depends on. The
-// caller holds them.
+// tensorAt returns the Tensor of a C tensor in c or its dependencies, which the caller retains.
 func (c *Context) tensorAt(p *C.struct_ggml_tensor) *Tensor {
 	for _, owner := range c.withDependencies() {
 		owner.mu.Lock()
@@ -22,7 +21,7 @@ func (c *Context) tensorAt(p *C.struct_ggml_tensor) *Tensor {
 	return newTensor(c, p)
 }
 
-// withRefs is withRef with the contexts of the operands retained too.
+// withRefs is withRef that also retains the contexts of the operands.
 func (t *Tensor) withRefs(f func()) {
 	if t == nil || t.t == nil {
 		return
@@ -36,7 +35,8 @@ func (t *Tensor) withRefs(f func()) {
 }
 
 // Sources lists the operands of the op that makes the tensor, in order, without absent optional
-// ones; none for a leaf, and none if one of their contexts is closed. C: src of struct ggml_tensor.
+// ones. It returns none for a leaf, and none if one of their contexts is closed. C: src of struct
+// ggml_tensor.
 func (t *Tensor) Sources() []*Tensor {
 	var sources []*Tensor
 	t.withRefs(func() {
@@ -52,20 +52,19 @@ func (t *Tensor) Sources() []*Tensor {
 // A TensorKey is the identity of a tensor, for maps; see [Tensor.Key].
 type TensorKey struct{ t *C.struct_ggml_tensor }
 
-// Key identifies the tensor as long as its context is open: two *Tensor have equal keys if
-// [Tensor.Is] says that they stand for the same tensor.
+// Key returns the identity of the tensor, valid while its context is open: two *Tensor have equal
+// keys if [Tensor.Is] reports that they are the same tensor.
 func (t *Tensor) Key() TensorKey { return TensorKey{t.ptr()} }
 
-// OpParams are the numbers beside the operands of an op, as ggml keeps them: strides,
-// an ε, a mode. What each of them means is the op's own affair.
-// C: op_params of struct ggml_tensor.
+// OpParams are the numeric parameters of an op, as ggml stores them: strides, an ε, a mode. Their
+// meaning depends on the op. C: op_params of struct ggml_tensor.
 type OpParams [C.GGML_MAX_OP_PARAMS / 4]int32
 
-// Float32 is number i where that is a float. It panics as an index of the array does.
+// Float32 returns number i as a float, if it is one. Like an array index, it panics if i is out of
+// range.
 func (p OpParams) Float32(i int) float32 { return math.Float32frombits(uint32(p[i])) }
 
-// OpParams returns the numbers that the op has beside its operands, all 0 for a leaf and
-// where a context is closed.
+// OpParams returns the numeric parameters of the op, all 0 for a leaf or if a context is closed.
 func (t *Tensor) OpParams() OpParams {
 	var p OpParams
 	t.withRef(func() {
@@ -76,9 +75,9 @@ func (t *Tensor) OpParams() OpParams {
 	return p
 }
 
-// ViewSource finds the tensor whose data a view shares: the one at the end,
-// for a view of a view. There is none when the tensor is no view, and when a
-// context it depends on is closed. C: view_src of struct ggml_tensor.
+// ViewSource returns the tensor whose data a view shares: for a view of a view, the last source. It
+// returns false if the tensor is no view, or if a context that it depends on is closed. C: view_src
+// of struct ggml_tensor.
 func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 	t.withRefs(func() {
 		if p := t.t.view_src; p != nil {
@@ -88,17 +87,16 @@ func (t *Tensor) ViewSource() (source *Tensor, found bool) {
 	return source, found
 }
 
-// ViewOffset is the distance in bytes from the start of [Tensor.ViewSource] to the start of a view,
-// 0 if the tensor is no view.
-// C: view_offs of struct ggml_tensor.
+// ViewOffset returns the offset in bytes of a view from the start of its [Tensor.ViewSource], 0 if
+// the tensor is no view. C: view_offs of struct ggml_tensor.
 func (t *Tensor) ViewOffset() int64 {
 	var n int64
 	t.withRef(func() { n = int64(t.t.view_offs) })
 	return n
 }
 
-// BufferType is the memory in which the tensor lies, nil when it has none.
-// C: buffer of struct ggml_tensor.
+// BufferType returns the memory in which the tensor lies, nil if unallocated. C: buffer of struct
+// ggml_tensor.
 func (t *Tensor) BufferType() *BufferType {
 	var bt *BufferType
 	t.withRefs(func() {
@@ -109,16 +107,16 @@ func (t *Tensor) BufferType() *BufferType {
 	return bt
 }
 
-// HasExtra reports whether the device keeps data of its own with the tensor, once that is placed.
-// Plumbing: programs rarely need it. C: extra of struct ggml_tensor.
+// HasExtra reports whether the device keeps data of its own with the tensor, once the tensor is
+// placed. Plumbing: programs rarely need it. C: extra of struct ggml_tensor.
 func (t *Tensor) HasExtra() bool {
 	var yes bool
 	t.withRef(func() { yes = t.t.extra != nil })
 	return yes
 }
 
-// contents lists the tensors that the graph computes, and those that it reads:
-// both empty when a context they belong to is closed.
+// contents lists the tensors that the graph computes, and the tensors that it only reads; both
+// lists are empty if one of their contexts is closed.
 func (g *Graph) contents() (nodes, leaves []*Tensor) {
 	if g == nil {
 		return nil, nil
@@ -158,9 +156,8 @@ func (g *Graph) contents() (nodes, leaves []*Tensor) {
 	return nodes, leaves
 }
 
-// Leaves iterates over the tensors that the graph reads and no op makes: the
-// inputs, parameters and constants, in the order of their first use; over none
-// when a context they belong to is closed.
+// Leaves iterates over the tensors that the graph reads and no op makes: inputs, parameters and
+// constants, in the order of their first use; it yields none if one of their contexts is closed.
 func (g *Graph) Leaves() iter.Seq[*Tensor] {
 	return func(yield func(*Tensor) bool) {
 		_, leaves := g.contents()
@@ -172,8 +169,8 @@ func (g *Graph) Leaves() iter.Seq[*Tensor] {
 	}
 }
 
-// Inputs iterates over the leaves that are marked by [Tensor.SetInput]: what
-// the caller writes before each compute.
+// Inputs iterates over the leaves marked by [Tensor.SetInput], which the caller writes before each
+// compute.
 func (g *Graph) Inputs() iter.Seq[*Tensor] {
 	return func(yield func(*Tensor) bool) {
 		for t := range g.Leaves() {

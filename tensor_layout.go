@@ -11,20 +11,19 @@ func (t *Tensor) predicate(f func(t *C.struct_ggml_tensor) C.bool) bool {
 	return yes
 }
 
-// IsTransposed reports whether neighbours in dimension 1 are closer than those in
-// dimension 0. C: ggml_is_transposed.
+// IsTransposed reports whether stride 0 exceeds stride 1. C: ggml_is_transposed.
 func (t *Tensor) IsTransposed() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_transposed(t) })
 }
 
-// IsPermuted reports whether the strides do not grow from each dimension to the
-// next. C: ggml_is_permuted.
+// IsPermuted reports whether a stride exceeds the stride of the next dimension. C:
+// ggml_is_permuted.
 func (t *Tensor) IsPermuted() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_permuted(t) })
 }
 
-// IsEmpty reports whether there are no elements. Only tensors made by ggml
-// itself can be so: the sizes of the others are at least 1. C: ggml_is_empty.
+// IsEmpty reports whether there are no elements, which only tensors made by ggml itself can have:
+// all others have sizes of at least 1. C: ggml_is_empty.
 func (t *Tensor) IsEmpty() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_empty(t) })
 }
@@ -34,7 +33,7 @@ func (t *Tensor) IsScalar() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_scalar(t) })
 }
 
-// IsVector reports whether all sizes but ne0 are 1. C: ggml_is_vector.
+// IsVector reports whether all sizes except ne0 are 1. C: ggml_is_vector.
 func (t *Tensor) IsVector() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_vector(t) })
 }
@@ -49,10 +48,10 @@ func (t *Tensor) Is3D() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_3d(t) })
 }
 
-// IsContiguousFrom reports whether elements are adjacent, and there are no gaps in
-// the dimensions behind dim, which is 0, 1 or 2: from 1 on, rows may lie apart,
-// at equal distances. For another dim it is false. Plumbing: programs rarely
-// need it. C: ggml_is_contiguous_0, ggml_is_contiguous_1, ggml_is_contiguous_2.
+// IsContiguousFrom reports whether the elements of a row are adjacent, and the dimensions after
+// dim, which is 0, 1 or 2, have no gaps: from 1 on, the rows may have a larger stride. It is false
+// for other dim. Plumbing: programs rarely need it. C: ggml_is_contiguous_0, ggml_is_contiguous_1,
+// ggml_is_contiguous_2.
 func (t *Tensor) IsContiguousFrom(dim int) bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool {
 		switch dim {
@@ -67,10 +66,9 @@ func (t *Tensor) IsContiguousFrom(dim int) bool {
 	})
 }
 
-// IsContiguousBelow reports whether there are no gaps in the dimensions before dim,
-// which is 1, 2 or 3: for 1 the elements of a row are adjacent, for 2 the rows
-// of a matrix too. For another dim it is false. Plumbing: programs rarely need
-// it. C: ggml_is_contiguous_to_1, ggml_is_contiguous_to_2,
+// IsContiguousBelow reports whether the dimensions before dim, which is 1, 2 or 3, have no gaps:
+// for 1 the elements of a row are adjacent, for 2 also the rows of a matrix. It is false for other
+// dim. Plumbing: programs rarely need it. C: ggml_is_contiguous_to_1, ggml_is_contiguous_to_2,
 // ggml_is_contiguous_to_3.
 func (t *Tensor) IsContiguousBelow(dim int) bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool {
@@ -86,9 +84,8 @@ func (t *Tensor) IsContiguousBelow(dim int) bool {
 	})
 }
 
-// IsContiguouslyAllocated reports whether the elements fill one block of memory
-// without gaps, in any order. Plumbing: programs rarely need it.
-// C: ggml_is_contiguously_allocated.
+// IsContiguouslyAllocated reports whether the elements fill a range of memory without gaps, in any
+// order. Plumbing: programs rarely need it. C: ggml_is_contiguously_allocated.
 func (t *Tensor) IsContiguouslyAllocated() bool {
 	return t.predicate(func(t *C.struct_ggml_tensor) C.bool { return C.ggml_is_contiguously_allocated(t) })
 }
@@ -133,8 +130,8 @@ func CanRepeat(a, b *Tensor) bool {
 	return compared(a, b, func(a, b *C.struct_ggml_tensor) C.bool { return C.ggml_can_repeat(a, b) })
 }
 
-// Coordinates gives the indices [i0, i1, i2, i3] of element i in the order of
-// the elements. Plumbing: programs rarely need it. C: ggml_unravel_index.
+// Coordinates returns the indices [i0, i1, i2, i3] of element i in the order of the elements.
+// Plumbing: programs rarely need it. C: ggml_unravel_index.
 func (t *Tensor) Coordinates(i int64) ([MaxDims]int64, error) {
 	var at [MaxDims]int64
 	if err := t.missing(); err != nil {

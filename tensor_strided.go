@@ -10,14 +10,14 @@ import (
 	"unsafe"
 )
 
-// A Layout is how the elements of a tensor lie in memory.
+// A Layout describes how the elements of a tensor lie in memory.
 type Layout struct {
 	Type   Type
 	Shape  [MaxDims]int64 // [ne0, ne1, ne2, ne3], ne0 fastest; at least 1 each
 	Stride [MaxDims]int64 // bytes between neighbours in each dimension, in dimension 0 between blocks
 }
 
-// Layout is the tensor's type, shape and strides; without strides once its context is closed.
+// Layout returns the tensor's type, shape and strides; without strides if its context is closed.
 func (t *Tensor) Layout() Layout {
 	t = made(t)
 	l := Layout{Type: t.typ, Shape: t.ne}
@@ -29,8 +29,8 @@ func (t *Tensor) Layout() Layout {
 	return l
 }
 
-// NumBytes counts the bytes from the first element to the last, as [Tensor.NumBytes] does. It fails for
-// a layout that no tensor can have.
+// NumBytes returns the bytes from the first element to the last, as [Tensor.NumBytes] does. It
+// fails for an invalid layout.
 func (l Layout) NumBytes() (int64, error) {
 	n, err := l.span()
 	if err != nil {
@@ -41,7 +41,7 @@ func (l Layout) NumBytes() (int64, error) {
 
 var errLayoutSize = errors.New("it is too large")
 
-// span is NumBytes with an error for a part of a message.
+// span is NumBytes with an error that is a part of a message.
 func (l Layout) span() (int64, error) {
 	if !l.Type.IsValid() {
 		return 0, fmt.Errorf("there is no type %d", int32(l.Type))
@@ -73,7 +73,7 @@ func (l Layout) span() (int64, error) {
 	return int64(end), nil
 }
 
-// packedBytes is what the elements take without gaps; false where that is too much.
+// packedBytes returns the bytes of the elements without gaps; false on overflow.
 func (l Layout) packedBytes() (int64, bool) {
 	n := uint64(l.Type.BlockBytes())
 	for i, ne := range l.Shape {
@@ -88,7 +88,7 @@ func (l Layout) packedBytes() (int64, bool) {
 	return int64(n), true
 }
 
-// spanOf demands a layout that a tensor can have, and gives the bytes from its first element to its last.
+// spanOf requires a valid layout, and returns the bytes from its first element to its last.
 func (op *opCall) spanOf(l Layout) (span int64) {
 	if op.arena == nil {
 		return 0
@@ -100,8 +100,8 @@ func (op *opCall) spanOf(l Layout) (span int64) {
 	return span
 }
 
-// NewTensorOf makes a tensor of a layout, like that of a view or of a tensor of another program. Its
-// elements have room beside each other between the first and the last; [Context.NewTensor] leaves no gaps.
+// NewTensorOf makes a tensor with a layout, for example of a view or of another program's tensor.
+// Its elements must not overlap; [Context.NewTensor] makes tensors without gaps.
 func (c *Context) NewTensorOf(l Layout) *Tensor {
 	op := c.begin("new_tensor")
 	op.describe = []Operand{{Name: "result", Type: l.Type, Shape: l.Shape[:]}}
@@ -118,8 +118,8 @@ func (c *Context) NewTensorOf(l Layout) *Tensor {
 	return op.done(r)
 }
 
-// AliasOf is [Context.Alias] with another shape and other strides, which begins at an offset in bytes and ends within the
-// tensor. The type is the tensor's.
+// AliasOf is [Context.Alias] with another shape and other strides, at an offset in bytes. The alias
+// has the tensor's type and must end within the tensor.
 func (c *Context) AliasOf(t *Tensor, l Layout, offset int64) *Tensor {
 	op := c.begin("view_tensor", t)
 	if span := op.spanOf(l); op.arena != nil {
@@ -136,12 +136,12 @@ func (c *Context) AliasOf(t *Tensor, l Layout, offset int64) *Tensor {
 		if p.data != nil {
 			p.data = unsafe.Add(p.data, offset)
 		}
-		p.src[0] = p.view_src // or a graph would not have what it is an alias of
+		p.src[0] = p.view_src // without it, a graph would omit the aliased tensor
 	}
 	return op.done(r)
 }
 
-// set gives a C tensor the layout.
+// set sets the layout of a C tensor.
 func (l Layout) set(p *C.struct_ggml_tensor) {
 	p._type = C.enum_ggml_type(l.Type)
 	for i := range MaxDims {

@@ -11,8 +11,7 @@ import (
 // A Type is the type of the elements of a tensor. C: enum ggml_type.
 type Type int32
 
-// The element types. Quantised types hold blocks of [Type.BlockSize] elements
-// along ne0.
+// The element types. Quantised types store blocks of [Type.BlockSize] elements along ne0.
 const (
 	F32    Type = C.GGML_TYPE_F32
 	F16    Type = C.GGML_TYPE_F16
@@ -55,7 +54,7 @@ const (
 type typeInfo struct {
 	name      string
 	blockSize int64
-	size      int64 // bytes of a block
+	size      int64 // bytes per block
 	quantized bool
 }
 
@@ -99,8 +98,7 @@ func (t Type) info() typeInfo {
 	return typeTable[t]
 }
 
-// String gives the name as ggml spells it ("f32", "q4_0", …).
-// C: ggml_type_name.
+// String returns ggml's name of the type ("f32", "q4_0", …). C: ggml_type_name.
 func (t Type) String() string {
 	if !t.IsValid() {
 		return fmt.Sprintf("Type(%d)", int32(t))
@@ -108,23 +106,22 @@ func (t Type) String() string {
 	return t.info().name
 }
 
-// BlockSize is the number of elements in a block: 1 unless quantised.
-// C: ggml_blck_size.
+// BlockSize returns the number of elements in a block: 1 unless quantised. C: ggml_blck_size.
 func (t Type) BlockSize() int64 { return t.info().blockSize }
 
-// BlockBytes is the size of a block, or of an element of a type without blocks, in
-// bytes. C: ggml_type_size, ggml_element_size of a tensor of the type.
+// BlockBytes returns the size in bytes of a block, or of an element if the type has no blocks. C:
+// ggml_type_size, ggml_element_size of a tensor of the type.
 func (t Type) BlockBytes() int64 { return t.info().size }
 
-// RowSize is the size in bytes of a row of n elements; n must be a multiple of
-// the block size. C: ggml_row_size.
+// RowSize returns the size in bytes of a row of n elements; n must be a multiple of the block size.
+// C: ggml_row_size.
 func (t Type) RowSize(n int64) int64 { return n / t.BlockSize() * t.BlockBytes() }
 
 // IsQuantized reports whether elements are stored in blocks with shared scales.
 // C: ggml_is_quantized.
 func (t Type) IsQuantized() bool { return t.info().quantized }
 
-// IsNumeric reports whether elements of the type stand for real numbers, as weights do: floats, and
+// IsNumeric reports whether elements of the type represent real numbers, as weights do: floats, and
 // quantised types except the types of intermediate results (Q8_1, Q8_K).
 func (t Type) IsNumeric() bool {
 	switch t {
@@ -134,7 +131,7 @@ func (t Type) IsNumeric() bool {
 	return t.IsQuantized() && t != Q8_1 && t != Q8_K
 }
 
-// ParseType finds a type by its name, in any case.
+// ParseType returns the type with a name, case-insensitively.
 func ParseType(name string) (Type, error) {
 	for _, t := range Types() {
 		if strings.EqualFold(t.String(), name) {

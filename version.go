@@ -24,16 +24,15 @@ func init() {
 	testhook.CheckVersion, testhook.MinimumVersion = checkVersion, minimumVersion
 }
 
-// Version is the version of the C library. C: ggml_version.
+// Version returns the version of the C library. C: ggml_version.
 func Version() string { return C.GoString(C.ggml_version()) }
 
-// Commit is the commit of the sources that the C library was built from, as
-// far as its builder told. C: ggml_commit.
+// Commit returns the commit from which the C library was built, if its builder recorded it. C:
+// ggml_commit.
 func Commit() string { return C.GoString(C.ggml_commit()) }
 
-// checkVersion fails if the C library is older than this package needs. The
-// compiler sees only headers, and a program may meet another library than the
-// one it was built with.
+// checkVersion fails if the C library is older than this package requires. The compiler sees only
+// headers, and a program may load another library than it was built with.
 func checkVersion(version string) error {
 	minimum, err := minimumVersion()
 	if err != nil {
@@ -46,7 +45,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// minimumVersion is the oldest version of the C library that ggml/UPSTREAM accepts.
+// minimumVersion returns the oldest version of the C library that ggml/UPSTREAM accepts.
 func minimumVersion() (string, error) {
 	text, err := upstream.ReadFile("ggml/UPSTREAM")
 	if err != nil {
