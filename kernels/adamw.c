@@ -34,7 +34,7 @@ KERN_OP(sum_squares) {
 	}
 }
 
-// The settings, as ggml's opt_step_adamw has them, and the scale of the gradient.
+// The settings, as in ggml's opt_step_adamw, and the factor of the gradient.
 struct kern_adamw {
 	float rate, beta1, beta2, epsilon, decay, correction1, correction2, scale;
 };
@@ -71,7 +71,7 @@ KERN_OP(adamw_step) {
 	memcpy(&p, dst->src[4]->data, sizeof p);
 	struct kern_share s = kern_share_of(ggml_nelements(dst), ith, nth);
 	float *grad = dst->src[1]->data;
-	if (p.rate == 0 && p.beta1 == 1 && p.beta2 == 1) { // nothing moves, and what grad holds may be no number
+	if (p.rate == 0 && p.beta1 == 1 && p.beta2 == 1) { // skipped step: nothing moves, even if grad is NaN
 		memset(grad + s.from, 0, (s.to - s.from) * sizeof *grad);
 		return;
 	}

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// Queries of a block. In a large block, more queries share a GEMM with the keys before it; a small block
+// Queries per block. In a large block, more queries share a GEMM with earlier keys; a small block
 // computes fewer masked scores.
 enum { KERN_QUERIES = 64, KERN_QUERIES_LONG = 128, KERN_LONG = 1024 };
 
@@ -35,7 +35,7 @@ struct kern_operands {
 	int64_t head, sample;
 };
 
-// The operands of an op; q is the index of the queries.
+// Returns the operands of an op; q is the operand index of the queries.
 static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int q) {
 	struct kern_operands o = {.q = dst->src[q], .k = dst->src[q + 1], .v = dst->src[q + 2]};
 	memcpy(&o.params, kern_params(dst), sizeof o.params);
@@ -44,12 +44,12 @@ static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int 
 	return o;
 }
 
-// A block: the queries [from, to) of a head, and the keys [low, to) that any of them sees. Its scores are
-// [to − low, to − from].
+// A block: the queries [from, to) of a head, and the keys [low, to) that any of them sees. Its
+// scores are [to − low, to − from].
 struct kern_block {
 	int64_t size, from, to, low, ld_scores, sample;
 	float scale, softcap;
-	struct kern_scores scores; // those that a softcap, if there is one, has made
+	struct kern_scores scores; // settings after the softcap, if any
 	const struct ggml_tensor *first_visible;
 	struct kern_head q, k, v; // the queries and keys of the block
 };
@@ -57,7 +57,7 @@ struct kern_block {
 static int64_t kern_keys(const struct kern_block *b) { return b->to - b->low; }
 static int64_t kern_queries(const struct kern_block *b) { return b->to - b->from; }
 
-// The first key that any of the queries [from, to) sees: the keys before it cost nothing.
+// Returns the first key that any of the queries [from, to) sees; earlier keys cost nothing.
 static int64_t kern_lowest_visible(const struct kern_operands *o, int64_t from, int64_t to) {
 	int64_t low = from;
 	for (int64_t i = from; i < to; i++) {
@@ -110,7 +110,7 @@ static void kern_gemm_nt_accumulate(const struct kern_block *b, const float *sco
 	kern_library_gemm(&g, x.data, scores, y.data);
 }
 
-// The scores [from, to) of a query, from the first of the block's keys on.
+// The visible scores [from, to) of a query, counted from the first of the block's keys.
 struct kern_visible {
 	int64_t from, to;
 };
@@ -119,7 +119,7 @@ static struct kern_visible kern_visible_to(const struct kern_block *b, int64_t q
 	return (struct kern_visible){kern_first_visible(b->first_visible, query, b->sample) - b->low, query + 1 - b->low};
 }
 
-// tanh(factor · x) of n elements, up to a multiple of KERN_SOFTMAX_STEP.
+// tanh(factor · x) of n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
 KERN_CLONES static void kern_bend_row(float *restrict x, int64_t n, float factor) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -128,7 +128,7 @@ KERN_CLONES static void kern_bend_row(float *restrict x, int64_t n, float factor
 	}
 }
 
-// The gradient of what was bent to t, likewise, but for the factor.
+// Gradient of tanh with result t, without the factor, for as many elements.
 KERN_CLONES static void kern_bend_grad_row(float *restrict d, const float *restrict t, int64_t n) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -137,13 +137,13 @@ KERN_CLONES static void kern_bend_grad_row(float *restrict d, const float *restr
 	}
 }
 
-// The weights of a block, and what its gradients need besides: the capped scores, between −1 and 1, and the weight of
-// the sink for each query.
+// The weights of a block, with other inputs of its gradients: the capped scores, between −1 and 1,
+// and the weight of the sink for each query.
 struct kern_weights {
 	float *keys, *bent, sink[KERN_QUERIES_LONG];
 };
 
-// Copies what a query sees of a row, with zeros around it.
+// Copies the visible scores of a row, with zeros around them.
 static void kern_copy_visible(float *copy, const float *row, struct kern_visible v, int64_t size) {
 	memset(copy, 0, v.from * sizeof *row);
 	memcpy(copy + v.from, row + v.from, (v.to - v.from) * sizeof *row);
@@ -207,7 +207,7 @@ KERN_OP(causal_attention) {
 	int64_t heads = o.q->ne[1], all = heads * o.q->ne[3], blocks = kern_ceil_div(o.q->ne[2], kern_block_size(o.q));
 	for (int64_t j; (j = kern_next_chunk(dst, blocks * all, nth)) >= 0;) {
 		o.head = j % heads, o.sample = j % all / heads;
-		// Later blocks see more keys, and take longer: they come first.
+		// Later blocks see more keys and take longer, so they come first.
 		struct kern_block b = kern_block_of(&o, blocks - 1 - j / all);
 		struct kern_weights w = {0};
 		kern_softmax_qk(&b, &w);
@@ -215,7 +215,8 @@ KERN_OP(causal_attention) {
 	}
 }
 
-// Adds a block's part to the gradients of a head, and returns its part of the sink's gradient.
+// Adds a block's contribution to the gradients of a head, and returns its contribution to the
+// sink's gradient.
 static float kern_block_grad(const struct kern_block *b, struct kern_head dy, struct kern_head dq, struct kern_head dk, struct kern_head dv) {
 	struct kern_weights w = {.bent = b->softcap == 0 ? NULL : kern_block_scratch(b, KERN_SCRATCH_BENT)};
 	kern_softmax_qk(b, &w);
@@ -229,7 +230,7 @@ static float kern_block_grad(const struct kern_block *b, struct kern_head dy, st
 	return sink;
 }
 
-// A chunk is the heads of a part, whose gradients of k and v add up.
+// A chunk is the heads of a part, whose gradients of k and v are summed.
 KERN_OP(causal_attention_grad) {
 	(void)ith, (void)userdata;
 	const struct ggml_tensor *dy = dst->src[0];

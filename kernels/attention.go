@@ -11,35 +11,35 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Attention is the operands of [CausalAttention]: sequences that begin at position 0,
-// where heads/groups heads share the keys and values of a group. All are F32 with
-// contiguous rows.
+// Attention are the operands of [CausalAttention], for sequences that begin at position 0;
+// heads/groups heads share the keys and values of a group. All are F32 with contiguous rows.
 type Attention struct {
 	Q     *ggml.Tensor // [size, heads, n, batch]
 	K, V  *ggml.Tensor // [size, groups, n, batch]
-	Scale float32      // of Q·Kᵀ
-	// FirstVisible I32 [n, batch], with contiguous rows, is the first key that each query
-	// sees: of a sliding window, or of a sample among others that share a sequence. A
-	// value below 0 stands for 0, and one above the query's position for that. nil is 0
-	// for all.
+	Scale float32      // factor of Q·Kᵀ
+	// FirstVisible I32 [n, batch], with contiguous rows, is the first key that each query sees: the
+	// start of a sliding window, or of a sample in a packed sequence. Values are clamped to 0 and
+	// the query's position. nil means 0 for all.
 	FirstVisible *ggml.Tensor
 	Scores       ScoreOptions
 }
 
-// ScoreOptions change scores, in this order, before their softmax. The zero value changes nothing.
+// ScoreOptions change scores, in this order, before the softmax. The zero value changes nothing.
 type ScoreOptions struct {
-	// Softcap limits them to ±Softcap: they become Softcap · tanh(score / Softcap). 0 is no limit.
+	// Softcap limits scores to ±Softcap: they become Softcap · tanh(score / Softcap). 0 means no
+	// limit.
 	Softcap float32
-	// MaxBias is the largest slope of ALiBi (arXiv 2108.12409), as in [ggml.SoftMaxOptions]: the
-	// score of a key is lowered by its distance to the query times the slope of the head. 0 means
-	// none.
+	// MaxBias is the largest slope of ALiBi (arXiv 2108.12409), as in [ggml.SoftMaxOptions]: a
+	// score is lowered by the distance from key to query times the slope of the head. 0 means no
+	// ALiBi.
 	MaxBias float32
-	// Sinks F32 [heads], contiguous, are one more score of each head, which takes part in the sum
-	// alone (arXiv 2309.17453). nil means none.
+	// Sinks F32 [heads], contiguous, are one more score per head, which counts only in the sum of
+	// the softmax (arXiv 2309.17453). nil means no sinks.
 	Sinks *ggml.Tensor
 }
 
-// operands are those that there are, after the given ones, and the parameters that say so.
+// operands returns the operands present, after the given ones, and the parameters with their
+// indices.
 func (a Attention) operands(first ...*ggml.Tensor) (operands, C.struct_kern_attention_params) {
 	all := operands(first)
 	all.add(a.Q, a.K, a.V)
@@ -61,22 +61,22 @@ var (
 	causalSoftMax = &ggml.NativeOp{Name: "causal_softmax", Func: unsafe.Pointer(C.kern_op_causal_softmax)}
 )
 
-// causalFLOPs returns the FLOPs of one product of each query with all keys up to its own. With
-// FirstVisible it is an upper bound: what queries see is data.
+// causalFLOPs returns the FLOPs of the product of each query with all keys up to its position. With
+// FirstVisible this is an upper bound, because the visible keys are data.
 func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 
-// CausalAttention is the attention of each token to itself and those before it:
+// CausalAttention is the attention of each token to itself and earlier tokens:
 //
 //	softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position → [size, heads, n, batch]
 //
-// where scores, Scale · Q·Kᵀ, go through what the [ScoreOptions] say first.
+// [ScoreOptions] change the scores, Scale · Q·Kᵀ, before the softmax.
 //
-// The scores of a block of queries exist at a time: memory grows with n and no faster.
-// Keys that no query of a block sees cost nothing.
+// Only the scores of a block of queries exist at a time: memory is linear in n. Keys that no query
+// of a block sees cost nothing.
 //
-// With a [GEMMLibrary] it is an op of the CPU backend, whose results do not depend on
-// the number of threads; otherwise it is made of MulMat and softmax. It has no backward
-// for [ggml.Graph.Backward]; the gradients are [CausalAttentionGrad].
+// With a [GEMMLibrary] it is an op of the CPU backend, whose results do not depend on the number of
+// threads; otherwise it is composed of MulMat and softmax. It has no backward for
+// [ggml.Graph.Backward]; [CausalAttentionGrad] returns the gradients.
 func CausalAttention(c *ggml.Context, a Attention) *ggml.Tensor {
 	q := a.Q
 	all, p := a.operands()
@@ -127,8 +127,7 @@ func CausalAttentionGrad(c *ggml.Context, dy *ggml.Tensor, a Attention) (dq, dk,
 	return c.View(all, q.Shape(), nil, 0), addParts(c, all, k, keys, parts), addParts(c, all, a.V, values, parts), dsinks
 }
 
-// addParts adds up parts of x, each of the shape of like, that lie one after the other
-// from an element on.
+// addParts sums parts of x, each of the shape of like, stored one after another from an element on.
 func addParts(c *ggml.Context, x, like *ggml.Tensor, from, parts int64) *ggml.Tensor {
 	part := func(i int64) *ggml.Tensor {
 		return c.View(x, like.Shape(), nil, (from+i*like.NumElements())*ggml.F32.BlockBytes())
@@ -140,8 +139,8 @@ func addParts(c *ggml.Context, x, like *ggml.Tensor, from, parts int64) *ggml.Te
 	return sum
 }
 
-// attentionParts is the number of parts into which the heads of a group are divided,
-// so that there is work for several threads.
+// attentionParts returns the number of parts into which the heads of a group are divided, to give
+// several threads work.
 func attentionParts(q, k *ggml.Tensor) int64 {
 	const chunks = 16
 	each := q.Dim(1) / k.Dim(1)
@@ -163,7 +162,7 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	b.Require(q.Dim(0) == k.Dim(0) && q.Dim(2) == k.Dim(2) && q.Dim(3) == k.Dim(3), "Q and K must be equal but in ne1")
 	b.Require(q.Dim(1)%k.Dim(1) == 0, "ne1 of Q must be a multiple of ne1 of K: they are %d and %d", q.Dim(1), k.Dim(1))
 	b.Require(max(q.Dim(0)*q.Dim(1), q.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
-	const queries = 64 // of a block
+	const queries = 64 // per block
 	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))
 	requireScores(b, a.Scale, a.Scores, q.Dim(1))
 	if a.FirstVisible != nil {
@@ -171,7 +170,7 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	}
 }
 
-// requireFirstVisible demands a first key of each of n queries.
+// requireFirstVisible requires the first visible key of each of n queries.
 func requireFirstVisible(b *ggml.OpBuilder, x *ggml.Tensor, n, batch int64) {
 	b.RequireType("FirstVisible", x, ggml.I32)
 	b.RequireContiguousRows("FirstVisible", x)
@@ -179,7 +178,7 @@ func requireFirstVisible(b *ggml.OpBuilder, x *ggml.Tensor, n, batch int64) {
 	b.Require(shapeOf(x) == want, "FirstVisible must be [n, batch] of Q, %v", want)
 }
 
-// requireScores demands options of the scores of heads, and their factor.
+// requireScores requires valid options of the scores of heads, and a valid scale.
 func requireScores(b *ggml.OpBuilder, scale float32, o ScoreOptions, heads int64) {
 	b.Require(scale > 0 && scale <= math.MaxFloat32, "the scale is %v; it must be above 0 and finite", scale)
 	b.Require(o.Softcap >= 0 && o.Softcap <= math.MaxFloat32, "Softcap is %v; it must not be negative, and finite", o.Softcap)
@@ -190,7 +189,7 @@ func requireScores(b *ggml.OpBuilder, scale float32, o ScoreOptions, heads int64
 	}
 }
 
-// requireVectors demands contiguous rows, and that the vectors of different tokens do not overlap.
+// requireVectors requires contiguous rows, and that the vectors of different tokens do not overlap.
 func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.RequireType(what, x, ggml.F32)
 	b.RequireContiguousRows(what, x)
@@ -199,16 +198,15 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.Require(ok, "tokens of %s are %d bytes apart, which is less than a row or too much", what, stride)
 }
 
-// causalSoftMaxInPlace makes the scores of causal attention weights, in place, and
-// returns a view of them: a [keys, queries, heads, batch], F32 and contiguous, where
-// query i is at position + i, and sees the keys from its first visible one up to its
-// own:
+// causalSoftMaxInPlace replaces the scores of causal attention by weights, and returns a view of
+// them. a [keys, queries, heads, batch] is F32 and contiguous; query i is at position + i, and sees
+// the keys from its first visible key up to its position:
 //
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// firstVisible has an element for each position, as in [Attention]; the options apply to scores
-// that are already capped. It fuses [ggml.Context.DiagMaskInfInPlace] and
-// [ggml.Context.SoftMaxExtInPlace], and is several times as fast.
+// firstVisible has an element for each position, as in [Attention]; the scores must be capped
+// already. It fuses [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace], and is
+// several times as fast.
 func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, o ScoreOptions, position int) *ggml.Tensor {
 	all := operands{a}
 	p := C.struct_kern_softmax_params{

@@ -18,16 +18,16 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Parameters lie where kern.h has them.
+// C finds the parameters where kern.h says.
 var _ = [1]struct{}{}[ggml.NativeParamsOffset-C.KERN_PARAMS_OFFSET]
 
 func init() {
 	C.kern_guard_chunks()
-	// Without the compiled code that oneDNN keeps in its own cache, whose size it does not report.
+	// This excludes compiled code in oneDNN's own cache, whose size oneDNN does not report.
 	ggml.RegisterScratchMemory(func() int64 { return int64(C.kern_scratch_bytes()) })
 }
 
-// params gives the bytes of a C struct, the parameters of an op.
+// params returns the bytes of a C struct, the parameters of an op.
 func params[T any](p T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&p)), unsafe.Sizeof(p))
 }

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-// The counter of chunks that are taken is the last slot of op_params, 0 between computations.
+// The counter of taken chunks is the last slot of op_params, 0 between computations.
 enum { KERN_CHUNKS_TAKEN = GGML_MAX_OP_PARAMS / sizeof(int32_t) - 1 };
 
-// The op whose chunk queue this thread is still consuming; dst is NULL when it is not in one.
+// The op whose chunk queue this thread is consuming; dst is NULL outside of one.
 static _Thread_local struct {
 	struct ggml_tensor *dst;
 	int64_t count;
@@ -19,7 +19,7 @@ static _Thread_local struct {
 int64_t kern_next_chunk(struct ggml_tensor *dst, int64_t count, int nth) {
 	_Atomic int32_t *taken = (_Atomic int32_t *)&dst->op_params[KERN_CHUNKS_TAKEN];
 	int64_t chunk = atomic_fetch_add_explicit(taken, 1, memory_order_relaxed);
-	if (chunk == count + nth - 1) { // nobody asks again before the next computation
+	if (chunk == count + nth - 1) { // the last call of this computation
 		atomic_store_explicit(taken, 0, memory_order_relaxed);
 	}
 	kern_queue.dst = chunk < count ? dst : NULL;
@@ -28,7 +28,7 @@ int64_t kern_next_chunk(struct ggml_tensor *dst, int64_t count, int nth) {
 	return chunk < count ? chunk : -1;
 }
 
-// A counter that does not return to 0 would make the next computation skip chunks.
+// A counter that is not 0 again would make the next computation skip chunks.
 static void kern_drain_chunks(void) {
 	while (kern_queue.dst != NULL) {
 		kern_next_chunk(kern_queue.dst, kern_queue.count, kern_queue.nth);
@@ -55,7 +55,7 @@ static void kern_on_terminate(void) {
 
 void kern_guard_chunks(void) {
 	kern_outer_abort = ggml_set_abort_callback(kern_on_abort);
-	// std::set_terminate, where a C++ library is loaded.
+	// std::set_terminate, if a C++ library is loaded.
 	void (*(*set_terminate)(void (*)(void)))(void) = (void (*(*)(void (*)(void)))(void))dlsym(RTLD_DEFAULT, "_ZSt13set_terminatePFvvE");
 	if (set_terminate != NULL) {
 		kern_outer_terminate = set_terminate(kern_on_terminate);

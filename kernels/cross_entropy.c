@@ -4,19 +4,21 @@
 
 #include <string.h>
 
-// Elements of a part of a row: it is read twice, for its maximum and for its sum, and stays in the L1 cache meanwhile.
+// Elements per part of a row: a part is read twice, for its maximum and its sum, and stays in the
+// L1 cache meanwhile.
 enum { KERN_LOGITS = 4096 };
 
-// The normaliser of a softmax: Σ exp(x − max). The sum is in F64, as a vocabulary has many tokens.
+// The normaliser of a softmax: Σ exp(x − max). The sum is in F64, because a vocabulary has many
+// tokens.
 struct kern_normaliser {
 	float max;
 	double sum;
 };
 
-// As kern_exp, but 0 where that is next to nothing.
+// kern_exp, but 0 for negligible values.
 static inline float kern_exp_or_zero(float x) { return x < -87.0f ? 0.0f : kern_exp(x); }
 
-// Takes n elements into the normaliser, which are a multiple of KERN_SOFTMAX_STEP.
+// Adds n elements, a multiple of KERN_SOFTMAX_STEP, to the normaliser.
 KERN_CLONES static void kern_normalise_steps(struct kern_normaliser *z, const float *restrict x, int64_t n) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -27,7 +29,7 @@ KERN_CLONES static void kern_normalise_steps(struct kern_normaliser *z, const fl
 			top[i] = x[j + i] > top[i] ? x[j + i] : top[i];
 		}
 	}
-	float max = kern_softmax_max(top), shift = max == -INFINITY ? 0.0f : max; // -Inf less itself is no number
+	float max = kern_softmax_max(top), shift = max == -INFINITY ? 0.0f : max; // -Inf − -Inf is NaN
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
 			sum[i] += kern_exp_or_zero(x[j + i] - shift);
@@ -53,7 +55,7 @@ static struct kern_normaliser kern_normalise(const float *x, int64_t n) {
 	return z;
 }
 
-// The label of a row; -1 if it is not below n.
+// Returns the label of a row, or -1 if it is not in [0, n).
 static int64_t kern_label(const struct ggml_tensor *labels, int64_t row, int64_t n) {
 	int64_t label = ((const int32_t *)labels->data)[row];
 	return label >= 0 && label < n ? label : -1;

@@ -17,19 +17,19 @@ var (
 	crossEntropyGrad = &ggml.NativeOp{Name: "cross_entropy_grad", Func: unsafe.Pointer(C.kern_op_cross_entropy_grad)}
 )
 
-// SoftmaxCrossEntropy returns the loss of each row of logits [vocab, n], F32 and contiguous, by
-// its label, I32 of n elements, and what the gradient needs of the softmax, [n, 2]:
+// SoftmaxCrossEntropy returns the loss of each row of logits [vocab, n], F32 and contiguous, for
+// labels I32 of n elements, and the normalisers [n, 2] that the gradient needs:
 //
 //	losses[i] = max + log Σ exp(logits − max) − logits[label]
 //	normalisers[i] = max(logits), Σ exp(logits − max)
 //
-// A loss stays exact however small the probability is. It is NaN if the label is no index of the
+// A loss is exact even for the smallest probability. It is NaN if the label is not in the
 // vocabulary.
 //
-// In place of [ggml.Context.SoftMax] and a lookup of the label's probability it reads the
-// logits once, and needs no memory of their size. Rows are shared between threads, and the
-// result does not depend on their number. It is an op of the CPU backend, and has no
-// backward for [ggml.Graph.Backward]; the gradient is [SoftmaxCrossEntropyGradInPlace].
+// Compared with [ggml.Context.SoftMax] and a lookup of the label's probability, it reads the logits
+// once and needs no memory of their size. Threads share the rows, and the result does not depend on
+// their number. It is an op of the CPU backend, and has no backward for [ggml.Graph.Backward];
+// [SoftmaxCrossEntropyGradInPlace] returns the gradient.
 func SoftmaxCrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, normalisers *ggml.Tensor) {
 	n := int64(0)
 	all := c.BuildOp(crossEntropy.Name, []*ggml.Tensor{logits, labels}, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -46,8 +46,8 @@ func SoftmaxCrossEntropy(c *ggml.Context, logits, labels *ggml.Tensor) (losses, 
 }
 
 // SoftmaxCrossEntropyGradInPlace replaces logits [vocab, n] by the gradient of Σ weights · losses,
-// and returns a view of it. Labels and normalisers are as in [SoftmaxCrossEntropy]; weights, F32 of
-// n elements, weigh the losses:
+// and returns a view of it. Labels and normalisers are as in [SoftmaxCrossEntropy]; weights are F32
+// of n elements:
 //
 //	dlogits = weight · (softmax(logits) − onehot(label))
 //

@@ -10,7 +10,7 @@
 #define KERN_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,f16c")))
 #define KERN_INLINE KERN_AVX512 __attribute__((always_inline)) static inline
 
-// All types come in groups of 32 elements: a block is one group, a super-block eight.
+// All types are processed in groups of 32 elements: a block is one group, a super-block eight.
 enum { KERN_GROUP = KERN_BLOCK, KERN_HALF_GROUP = KERN_GROUP / 2, KERN_GROUPS = KERN_SUPER_BLOCK / KERN_GROUP };
 
 KERN_INLINE __m512i kern_to_bf16(__m512 first, __m512 second) {
@@ -32,7 +32,7 @@ KERN_INLINE __m512 kern_from_i8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm51
 KERN_INLINE __m128i kern_low_half(__m256i bytes) { return _mm256_castsi256_si128(bytes); }
 KERN_INLINE __m128i kern_high_half(__m256i bytes) { return _mm256_extracti128_si256(bytes, 1); }
 
-// Stores a group whose halves have a scale each.
+// Stores a group whose halves have separate scales.
 KERN_INLINE char *kern_store_scaled(char *to, bool bf16, __m256i q, float first, float second) {
 	return kern_store(to, bf16,
 		_mm512_mul_ps(_mm512_set1_ps(first), kern_from_i8(kern_low_half(q))),
@@ -41,13 +41,13 @@ KERN_INLINE char *kern_store_scaled(char *to, bool bf16, __m256i q, float first,
 
 KERN_INLINE __m256i kern_load_bytes(const void *group) { return _mm256_loadu_si256(group); }
 
-// count bits of each byte, from a bit on.
+// Extracts count bits of each byte, starting at bit from.
 KERN_INLINE __m256i kern_extract_bits(__m256i bytes, int from, int count) {
 	return _mm256_and_si256(_mm256_srli_epi16(bytes, from), _mm256_set1_epi8((char)((1 << count) - 1)));
 }
 
-// Table look-up: a type of few bits has few values in a group. Each element is looked up in a table of the values of
-// q below 16, and in one of the others.
+// Table look-up: a type of few bits has few values in a group. Elements with q < 16 are looked up
+// in lower, the others in upper.
 KERN_INLINE char *kern_store_looked_up(char *to, bool bf16, __m512 lower, __m512 upper, __m256i q) {
 	if (bf16) {
 		_mm512_storeu_si512(to, _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(q), kern_to_bf16(lower, upper)));
@@ -94,7 +94,7 @@ KERN_INLINE void kern_dequantize_q8_0(const void *from, char *to, int64_t n, boo
 	}
 }
 
-// Four bits of each element: the lower ones belong to the first half of the group.
+// 4 bits per element: the low nibbles are the first half of the group.
 KERN_INLINE char *kern_store_nibbles(char *to, bool bf16, const uint8_t *group, float d, __m512 values) {
 	__m512 scaled = _mm512_mul_ps(_mm512_set1_ps(d), values);
 	__m128i q = _mm_loadu_si128((const void *)group);
@@ -120,7 +120,7 @@ KERN_INLINE void kern_dequantize_iq4_nl(const void *from, char *to, int64_t n, b
 	kern_dequantize_q4(from, to, n, bf16, kern_iq4_values());
 }
 
-// Twice the numbers of four bits, E2M1.
+// Twice the values of 4-bit floats, E2M1.
 KERN_INLINE __m512 kern_e2m1_values(void) {
 	return kern_from_i8(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
 }
@@ -144,13 +144,14 @@ KERN_INLINE void kern_dequantize_mxfp4(const void *from, char *to, int64_t n, bo
 	}
 }
 
-// Each half of a group has a scale, E4M3 without a sign, and eight bytes, whose lower bits are the half's first half.
+// Each half of a group has a scale, E4M3 without a sign, and eight bytes, whose low nibbles are the
+// first half of that half.
 struct kern_nvfp4 {
 	uint8_t d[4], q[KERN_GROUP];
 };
 
 KERN_INLINE float kern_half_e4m3(uint8_t x) {
-	return x == 0x7f ? 0 : kern_from_bits((uint32_t)(x & 0x7f) << 20) * 0x1p119f; // other biases, halved; 0x7f is no number
+	return x == 0x7f ? 0 : kern_from_bits((uint32_t)(x & 0x7f) << 20) * 0x1p119f; // other bias, halved; 0x7f is NaN
 }
 
 KERN_INLINE void kern_dequantize_nvfp4(const void *from, char *to, int64_t n, bool bf16) {
@@ -162,13 +163,13 @@ KERN_INLINE void kern_dequantize_nvfp4(const void *from, char *to, int64_t n, bo
 			__m512 second = _mm512_mul_ps(_mm512_set1_ps(kern_half_e4m3(b->d[2 * i + 1])), values);
 			__m128i low = _mm_loadu_si128((const void *)(b->q + i * KERN_HALF_GROUP)), high = _mm_srli_epi16(low, 4);
 			__m256i q = kern_extract_bits(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)), 0, 4);
-			q = _mm256_or_si256(q, _mm256_set_m128i(_mm_set1_epi8(16), _mm_setzero_si128())); // looked up in the second
+			q = _mm256_or_si256(q, _mm256_set_m128i(_mm_set1_epi8(16), _mm_setzero_si128())); // from the second table
 			to = kern_store_looked_up(to, bf16, first, second, q);
 		}
 	}
 }
 
-// Scales of six bits: four in one part, two in another.
+// 6-bit scales: four bits in one field, two in another.
 struct kern_iq4_xs {
 	uint16_t d, high;
 	uint8_t low[KERN_GROUPS / 2], q[KERN_SUPER_BLOCK / 2];
@@ -195,8 +196,8 @@ KERN_INLINE void kern_k_scale_group(float *to, uint32_t first, uint32_t second, 
 	_mm256_storeu_ps(to, _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(unit)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes))));
 }
 
-// Scales of six bits. The first four groups have a byte each; the other groups have four bits of their own, and two
-// above the scale of an earlier group.
+// 6-bit scales. The first four groups have a byte each; the other groups have four bits of their
+// own, and two bits above the scale of an earlier group.
 KERN_INLINE struct kern_k_scales kern_k_scales(const struct kern_k_head *head) {
 	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
 	struct kern_k_scales s;
@@ -207,7 +208,7 @@ KERN_INLINE struct kern_k_scales kern_k_scales(const struct kern_k_head *head) {
 	return s;
 }
 
-// The values of a group for q from first to first + 15.
+// Returns the values of a group for q = first to first + 15.
 KERN_INLINE __m512 kern_k_values(const struct kern_k_scales *s, int group, float first) {
 	const __m512 steps = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 	__m512 q = _mm512_add_ps(_mm512_set1_ps(first), steps);

@@ -1,4 +1,4 @@
-// Conversions of weights to F32 and BF16 in one pass, by the instructions that some processors have for it.
+// Conversions of weights to F32 and BF16 in one pass, by special instructions of some processors.
 #ifndef KERN_DEQUANTIZE_H
 #define KERN_DEQUANTIZE_H
 
@@ -8,7 +8,7 @@
 // Converts n elements: whole blocks of a quantised type.
 typedef void (*kern_to_bf16_t)(const void *from, uint16_t *to, int64_t n);
 
-// NULL where there is none: for rare types, and on other processors.
+// Returns NULL if there is none: for rare types, and on other processors.
 kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type);
 ggml_to_float_t kern_vector_to_f32(enum ggml_type type);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// Elements of a step of a vectorised loop, which threads do not divide.
+// Elements per step of a vectorised loop; a step belongs to one thread.
 enum { KERN_ELEMENTS_STEP = 64 };
 
 // Rounds the bits of a float.
@@ -41,7 +41,7 @@ KERN_OP(cast_bf16) {
 
 enum { KERN_GLU_STEP = 32 };
 
-// The activations of gates are x·σ(z(x)), whose slope is σ(z)·(1 + x·z'·(1 − σ(z))).
+// The activations of gates are x·σ(z(x)), with slope σ(z)·(1 + x·z'·(1 − σ(z))).
 struct kern_gate {
 	float z, slope; // z(x), and x·z'(x)
 };
@@ -50,8 +50,8 @@ typedef struct kern_gate kern_gate_of(float x);
 // silu: z = x.
 static inline struct kern_gate kern_silu(float x) { return (struct kern_gate){x, x}; }
 
-// gelu in its approximation by tanh: z = √(8/π)·(x + 0.044715·x³), as ½(1 + tanh(u)) is σ(2u). Beyond ±10, σ is 0 or 1 in
-// F32, while powers of x would overflow.
+// tanh approximation of gelu: z = √(8/π)·(x + 0.044715·x³), because ½(1 + tanh(u)) is σ(2u). Beyond
+// ±10, σ is 0 or 1 in F32, and powers of x would overflow.
 static const float kern_gelu_root = 1.5957691216f, kern_gelu_cube = 0.044715f;
 
 static inline float kern_gelu_exponent(float x, float square) { return kern_gelu_root * x * (1 + kern_gelu_cube * square); }
@@ -68,15 +68,15 @@ __attribute__((always_inline)) static inline float kern_sigmoid(float z) {
 	return numerator / (1 + e);
 }
 
-// Rounds to the 11 bits of F16, to even.
+// Rounds to the 11 significant bits of F16, ties to even.
 static inline float kern_round_11_bits(float x) {
 	union { float f; uint32_t bits; } value = {x};
 	value.bits = (value.bits + 0xfff + (value.bits >> 13 & 1)) & ~(uint32_t)0x1fff;
 	return value.f;
 }
 
-// gelu as ggml's CPU backend looks it up: of numbers in F16, and rounded to F16, but 0 and x itself beyond ±10. Below 2^-14
-// the numbers of F16 are multiples of 2^-24.
+// gelu as in the table of ggml's CPU backend: argument and result are F16, with 0 and x itself
+// beyond ±10. Below 2^-14, F16 numbers are multiples of 2^-24.
 __attribute__((always_inline)) static inline float kern_gelu_f16(float x) {
 	float near = x < 10 ? x : 10;
 	near = near > -10 ? near : -10;
@@ -84,7 +84,7 @@ __attribute__((always_inline)) static inline float kern_gelu_f16(float x) {
 	float y = near * kern_sigmoid(kern_gelu_exponent(near, near * near));
 	float small = (y + 0.75f) - 0.75f, large = kern_round_11_bits(y);
 	y = fabsf(y) < 0x1p-14f ? small : large;
-	return x < 10 ? y : x; // a NaN stays one
+	return x < 10 ? y : x; // NaN stays NaN
 }
 
 __attribute__((always_inline)) static inline void kern_geglu_step(float *restrict y, const float *restrict gate, const float *restrict up) {
@@ -133,7 +133,7 @@ __attribute__((always_inline)) static inline void kern_glu_grad(kern_gate_of gat
 	memcpy(up, rest[0], n * sizeof *up);
 }
 
-// A compiler inlines the activation into each, and vectorises the loop.
+// Inlining the activation into each function lets the compiler vectorise the loop.
 KERN_CLONES static void kern_swiglu_grad(float *up, const float *gate, const float *dy, int64_t n) { kern_glu_grad(kern_silu, up, gate, dy, n); }
 KERN_CLONES static void kern_geglu_grad(float *up, const float *gate, const float *dy, int64_t n) { kern_glu_grad(kern_gelu, up, gate, dy, n); }
 

@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, to even. It equals
+// CastBF16 rounds a [k, n, p, q], F32 and contiguous, to BF16, ties to even. It equals
 // [ggml.Context.Cast] to BF16, vectorised. It is an op of the CPU backend, and has no backward for
 // [ggml.Graph.Backward].
 func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
@@ -28,16 +28,15 @@ func CastBF16(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	})
 }
 
-// GateGELU returns gelu(gate) · up, all [k, n, p, q], F32 and contiguous, with the
-// approximation of gelu by tanh (arXiv 2002.05202, 1606.08415):
+// GateGELU returns gelu(gate) · up, all [k, n, p, q], F32 and contiguous, with the tanh
+// approximation of gelu (arXiv 2002.05202, 1606.08415):
 //
 //	gate · σ(√(8/π) · (gate + 0.044715 · gate³)) · up
 //
-// It is [ggml.Context.GLUSplit] of [ggml.GeGLU], vectorised. Where ggml's CPU backend looks
-// gelu up in a table of F16, this rounds its argument and result to F16 as well; they
-// differ by at most a unit in the last place of F16, seldom. It is an op of the CPU
-// backend, and has no backward for [ggml.Graph.Backward]; the gradient is
-// [GLUGradInPlace].
+// It is [ggml.Context.GLUSplit] of [ggml.GeGLU], vectorised. ggml's CPU backend looks gelu up in a
+// table of F16; this op rounds argument and result of gelu to F16 as well. The two seldom differ,
+// and then by at most a unit in the last place of F16. It is an op of the CPU backend, and has no
+// backward for [ggml.Graph.Backward]; [GLUGradInPlace] returns the gradient.
 func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(geGLU.Name, []*ggml.Tensor{gate, up}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireF32(b, "gate", gate)
@@ -47,15 +46,15 @@ func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 	})
 }
 
-// GLUGradInPlace replaces up by the gradient of gate in act(gate) · up, which is what
-// [ggml.Context.GLUSplit] computes, given the gradient dy of the result, and returns a view of it:
-// all [k, n, p, q], F32 and contiguous. act is [ggml.SwiGLU] or [ggml.GeGLU]:
+// GLUGradInPlace replaces up by the gradient of gate in act(gate) · up (see
+// [ggml.Context.GLUSplit]), given the gradient dy of the result, and returns a view of it: all [k,
+// n, p, q], F32 and contiguous. act is [ggml.SwiGLU] or [ggml.GeGLU]:
 //
 //	dgate = dy · up · σ(z) · (1 + gate · z' · (1 − σ(z)))
 //	z = gate for SwiGLU, √(8/π) · (gate + 0.044715 · gate³) for GeGLU
 //
-// ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no slope: the
-// gradient belongs to the smooth function.
+// ggml's CPU backend looks GeGLU's activation up in a table of F16, whose steps have no slope; this
+// gradient is that of the smooth function.
 //
 // For SwiGLU it computes [ggml.Context.SiluBack] of dy · up in one vectorised pass. It is an op of
 // the CPU backend, and has no backward for [ggml.Graph.Backward].
@@ -72,7 +71,7 @@ func GLUGradInPlace(c *ggml.Context, act ggml.GLU, up, gate, dy *ggml.Tensor) *g
 	})
 }
 
-// requireF32 demands a contiguous tensor in F32.
+// requireF32 requires a contiguous F32 tensor.
 func requireF32(b *ggml.OpBuilder, what string, t *ggml.Tensor) {
 	b.RequireType(what, t, ggml.F32)
 	b.RequireContiguous(what, t)

@@ -16,7 +16,7 @@ void kern_f16_open(ggml_to_float_t to_float, ggml_from_float_t from_float) {
 ggml_to_float_t kern_f16_to_f32(void) { return kern_f16.to_float; }
 ggml_from_float_t kern_f32_to_f16(void) { return kern_f16.from_float; }
 
-// Elements that are converted at a time, and that a vectorised loop takes.
+// Elements converted at a time, and per step of a vectorised loop.
 enum { KERN_F16_BLOCK = 256, KERN_F16_STEP = 64 };
 
 static inline uint32_t kern_larger_magnitude(uint32_t bits, uint32_t most) {
@@ -24,7 +24,7 @@ static inline uint32_t kern_larger_magnitude(uint32_t bits, uint32_t most) {
 	return magnitude > most ? magnitude : most;
 }
 
-// The exponent of the largest of n elements, as a float has it.
+// Returns the exponent bits of the largest of n elements.
 KERN_CLONES static int kern_largest_exponent(const float *x, int64_t n) {
 	enum { MANTISSA = 23 };
 	uint32_t bits[KERN_F16_STEP], most[KERN_F16_STEP] = {0}, largest = 0;
@@ -68,7 +68,7 @@ static float kern_power_of_two(int e) {
 	return power.f;
 }
 
-// Between these, the scale and its inverse are normal numbers.
+// Between these exponents, the scale and its inverse are normal numbers.
 enum { KERN_LEAST_EXPONENT = 5, KERN_MOST_EXPONENT = 254, KERN_EXPONENT_OF_4 = 129 };
 
 void kern_scale_to_f16(const float *from, int64_t ld_from, uint16_t *to, int64_t ld_to, float *inv_scale, int64_t m, int64_t n) {

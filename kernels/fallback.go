@@ -5,9 +5,9 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// What the kernels are made of where there is no GEMM library: ggml's own ops.
+// Compositions of ggml's own ops that replace the kernels if there is no GEMM library.
 
-// fallback adds up products.
+// fallback sums the products of the pairs.
 func (g *gemm) fallback(c *ggml.Context, pairs []Pair) *ggml.Tensor {
 	sum := g.builtin(c, pairs[0].W, pairs[0].X)
 	for _, p := range pairs[1:] {
@@ -23,7 +23,7 @@ func toF32(c *ggml.Context, t *ggml.Tensor) *ggml.Tensor {
 	return c.Cast(t, ggml.F32)
 }
 
-// mulMats is GEMV of matrices of which one has no dot product.
+// mulMats computes GEMV if one of the matrices has no dot product.
 func mulMats(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
 	y := c.MulMat(w[0], x)
 	for _, w := range w[1:] {
@@ -32,25 +32,25 @@ func mulMats(c *ggml.Context, x *ggml.Tensor, w []*ggml.Tensor) *ggml.Tensor {
 	return y
 }
 
-// Causal attention: blocks of queries, each of which sees the keys up to its end, one
-// after the other, so that the scores of one block exist at a time.
+// Causal attention in blocks of queries, one after another, so that only the scores of one block
+// exist at a time. Each block sees the keys up to its end.
 
 const queryBlock = 128
 
 func init() { testhook.CausalSoftMax = causalSoftMaxInPlace }
 
-// An attentionBlock is the operands and weights of the queries [from, to). The queries
-// of the heads that share keys are rows of one matrix.
+// An attentionBlock contains the operands and weights of the queries [from, to). The queries of
+// heads that share keys are rows of one matrix.
 type attentionBlock struct {
 	from, to int64
 	q        *ggml.Tensor // [size, rows, groups, batch]
 	k, v     *ggml.Tensor // [size, to, groups, batch]
-	bent     *ggml.Tensor // scores between −1 and 1, where there is a softcap
+	bent     *ggml.Tensor // tanh of capped scores, between −1 and 1; nil without a softcap
 	weights  *ggml.Tensor // [to, rows, groups, batch]
 }
 
-// attentionBlocks calls f for each block, the last one first: it needs most memory,
-// where the others then fit.
+// attentionBlocks calls f for each block, the last one first: it needs the most memory, which the
+// other blocks then reuse.
 func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
 	groups := a.K.Dim(1)
 	for to := a.Q.Dim(2); to > 0; {
@@ -69,8 +69,8 @@ func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
 	}
 }
 
-// byGroup rearranges the tokens [from, to) of x [size, heads, n, batch] to
-// [size, rows, groups, batch].
+// byGroup rearranges the tokens [from, to) of x: [size, heads, n, batch] → [size, rows, groups,
+// batch].
 func byGroup(c *ggml.Context, x *ggml.Tensor, groups, from, to int64) *ggml.Tensor {
 	ne := []int64{x.Dim(0), x.Dim(1), to - from, x.Dim(3)}
 	x = c.View(x, ne, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, from*x.Stride(2))
@@ -93,9 +93,9 @@ func attendInBlocks(c *ggml.Context, a Attention) *ggml.Tensor {
 	return y
 }
 
-// attendGradInBlocks returns the gradients of Q, K and V, and of a sink of each head by each
-// sequence, one after the other. Each part is added to all of them, so that a block is done before
-// the next one begins.
+// attendGradInBlocks returns the gradients of Q, K and V, and of the sink for each head of each
+// sequence, one after another. Each block's gradients are added to the whole result, so that a
+// block is done before the next one begins.
 func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Tensor {
 	zeros := func(x *ggml.Tensor) *ggml.Tensor { return c.Fill(c.Cont(x, x.NumElements()), 0) }
 	heads, groups, batch := a.Q.Dim(1), a.K.Dim(1), a.Q.Dim(3)
@@ -112,7 +112,7 @@ func attendGradInBlocks(c *ggml.Context, dy *ggml.Tensor, a Attention) *ggml.Ten
 		add(byToken(c, c.OutProd(d, b.weights), groups), a.V, a.Q.NumElements()+a.K.NumElements(), 0)
 		scores := c.MulMat(b.v, d)
 		if a.Scores.Sinks != nil {
-			// The sink has the weight that is missing to 1; its own output is 0.
+			// The weight of the sink is 1 minus the sum of the others; its own output is 0.
 			each := c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), c.SumRows(c.Mul(b.weights, scores)))
 			each = c.SumRows(c.Reshape(each, b.to-b.from, heads, batch))
 			add(c.Reshape(each, 1, heads, 1, batch), sinks, a.Q.NumElements()+2*a.K.NumElements(), 0)

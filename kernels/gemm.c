@@ -11,19 +11,20 @@
 enum { KERN_MC = 256, KERN_NC = 512, KERN_KC = 512 };
 
 enum {
-	KERN_MC_MIN = 32,       // chunks are multiples of so many rows
-	KERN_MIN_CHUNKS = 8,    // for several threads to share
-	KERN_MAX_PADDING = 32,  // the last chunk lacks at most such a part of all rows
-	KERN_N_SKINNY = 64,     // columns up to which a result is skinny
+	KERN_MC_MIN = 32,       // chunk heights are multiples of this
+	KERN_MIN_CHUNKS = 8,    // to give several threads work
+	KERN_MAX_PADDING = 32,  // the last chunk may lack at most this fraction (1/32) of all rows
+	KERN_N_SKINNY = 64,     // a result with up to this many columns is skinny
 };
 
-// How a result of m × n elements and a number of matrices is divided into chunks.
+// The division of a result of m × n elements and a number of matrices into chunks.
 struct kern_partition {
 	int64_t m, mc, n, nc, count;
 };
 
-// The number of parts of equal height, at least so many, into which rows of units divide with little padding. It is even:
-// of an odd number, or of a short last part, one of two threads would get less.
+// Returns the number of parts of equal height, at least least, into which rows of units divide with
+// little padding. It is even: with an odd number, or a short last part, one of two threads would
+// get less.
 static int64_t kern_even_parts(int64_t units, int64_t least) {
 	int64_t parts = least + least % 2, best = parts, best_padding = units;
 	for (; parts <= 2 * least && best_padding > units / KERN_MAX_PADDING; parts += 2) {
@@ -36,11 +37,12 @@ static int64_t kern_even_parts(int64_t units, int64_t least) {
 	return best;
 }
 
-// Chunks are as large as they can be, at most mc × nc, for there to be KERN_MIN_CHUNKS of them. Their height is a multiple
-// of mc_min. The number of threads does not matter, or the GEMM library's sums would differ in the last bit.
+// Chunks are as large as possible, at most mc × nc, if there are KERN_MIN_CHUNKS of them. Their
+// height is a multiple of mc_min. They do not depend on the number of threads: otherwise the GEMM
+// library's sums would differ in the last bit.
 static struct kern_partition kern_partition(int64_t m, int64_t n, int64_t matrices, int64_t mc_min, int64_t mc, int64_t nc) {
 	struct kern_partition p = {.m = m, .n = n, .mc = mc, .nc = nc};
-	int64_t tallest = kern_ceil_div(n, nc) * matrices; // chunks of all rows
+	int64_t tallest = kern_ceil_div(n, nc) * matrices; // number of chunks of full height
 	if (tallest < KERN_MIN_CHUNKS) {
 		int64_t units = kern_ceil_div(m, mc_min), parts = kern_max(kern_ceil_div(KERN_MIN_CHUNKS, tallest), kern_ceil_div(m, mc));
 		p.mc = kern_ceil_div(units, tallest % 2 == 1 ? kern_even_parts(units, parts) : parts) * mc_min;
@@ -71,7 +73,7 @@ const void *kern_chunk_tile(const struct ggml_tensor *w, const struct kern_chunk
 void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
-	int64_t most = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library costs some time
+	int64_t most = n <= KERN_N_SKINNY ? 2 * KERN_KC : KERN_KC; // each call of the GEMM library has some overhead
 	int64_t unit = kern_max(KERN_MC_MIN, ggml_blck_size(w->type));
 	int64_t kc = kern_ceil_div(kern_ceil_div(depth, kern_ceil_div(depth, most)), unit) * unit; // equal parts
 	size_t size = ggml_type_size(x->type);
@@ -90,8 +92,9 @@ void kern_accumulate(const struct ggml_tensor *w, const struct ggml_tensor *x, c
 	}
 }
 
-// oneDNN's BF16 GEMM repacks A, but B only when it is transposed. So the weight tile is passed as B, computing Yᵀ, which
-// is transposed back. Worth it when the result is skinny, or with KERN_MIN_CHUNKS large chunks and sums that are deep.
+// oneDNN's BF16 GEMM repacks A, but B only if it is transposed. So the weight tile is passed as B,
+// computing Yᵀ, which is transposed back. This pays off if the result is skinny, or has
+// KERN_MIN_CHUNKS large chunks and deep sums.
 static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
 	enum { K_DEEP = 2048 };
 	int64_t chunks = kern_ceil_div(dst->ne[0], KERN_MC) * kern_ceil_div(dst->ne[1], KERN_NC / 2) * dst->ne[2] * dst->ne[3];
@@ -99,7 +102,7 @@ static bool kern_uses_transposed_gemm(const struct ggml_tensor *dst) {
 		(dst->ne[1] <= KERN_N_SKINNY || chunks >= KERN_MIN_CHUNKS && dst->src[0]->ne[0] >= K_DEEP);
 }
 
-// Adds to a chunk's accumulator what pairs of B and H have for its rows.
+// Adds the products B·H of a chunk's rows to its accumulator.
 static void kern_accumulate_lora(const struct ggml_tensor *dst, const struct kern_accumulator *acc, const struct kern_chunk *chunk) {
 	enum ggml_type h_type = ((const struct kern_gemm_params *)kern_params(dst))->h_type;
 	int64_t first = 0;
@@ -119,20 +122,21 @@ static bool kern_acc_f16(const struct ggml_tensor *dst) {
 	return ((const struct kern_gemm_params *)kern_params(dst))->acc_f16;
 }
 
-// Weights in F32 have more bits than F16: most are trained.
+// Weights in F32 have more bits than F16, and are mostly trained: F32 is kept.
 static bool kern_multiplies_f16(const struct ggml_tensor *dst, const struct ggml_tensor *w, const struct ggml_tensor *x) {
 	return w->type != GGML_TYPE_F32 && x->type == GGML_TYPE_F32 && kern_acc_f16(dst);
 }
 
-// What an op makes of its operands.
+// The product that an op computes.
 enum kern_product { KERN_GEMM, KERN_GEMM_GRAD_INPUT, KERN_GEMM_LORA };
 
 static void kern_compute_chunk(struct ggml_tensor *dst, enum kern_product product, const struct kern_chunk *chunk, bool transposed) {
 	int64_t m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0;
 	float *result = (float *)kern_matrix(dst, chunk->matrix) + chunk->n0 * dst->ne[0] + chunk->m0;
 	struct kern_accumulator acc = {.c = result, .ldc = dst->ne[0], .transposed = transposed};
-	// Separate accumulator: with F16 sums it is read and written for every KERN_KC_F16 of the depth, and stays in the
-	// cache because its columns are adjacent; the columns of the result are a leading dimension apart.
+	// Separate accumulator: with F16 sums it is read and written for every KERN_KC_F16 of the
+	// depth, and stays in the cache because its columns are adjacent; the columns of the result are
+	// a leading dimension apart.
 	bool separate = transposed || kern_acc_f16(dst);
 	if (separate) {
 		acc.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, m * n * sizeof *acc.c);
@@ -186,7 +190,7 @@ KERN_OP(gemm_lora) {
 	kern_compute(dst, KERN_GEMM_LORA, nth);
 }
 
-// dW [k, m] = X [k, n] · dY [m, n]ᵀ, or added to it.
+// dW [k, m] = X [k, n] · dY [m, n]ᵀ, or += with accumulate.
 static void kern_grad_weight(const struct ggml_tensor *x, const struct ggml_tensor *dy, struct ggml_tensor *dw, bool accumulate, int nth) {
 	int64_t k = x->ne[0], m = dy->ne[0];
 	size_t size = ggml_type_size(x->type);

@@ -11,10 +11,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Pair is a matrix of any float or quantised type, and what it multiplies.
+// A Pair is a matrix W of any float or quantised type, and its factor X.
 type Pair struct{ W, X *ggml.Tensor }
 
-// MaxOperands of an op hold so many pairs; more are added up by several ops.
+// An op holds MaxOperands operands; several ops add up more pairs.
 const maxPairs = ggml.MaxOperands / 2
 
 // shape is the shape of a tensor.
@@ -22,10 +22,10 @@ type shape = [ggml.MaxDims]int64
 
 func elements(s shape) float64 { return float64(s[0]) * float64(s[1]) * float64(s[2]) * float64(s[3]) }
 
-// A gemm is GEMM, or the gradient of its input.
+// A gemm is GEMM or the gradient of its input.
 type gemm struct {
 	op       *ggml.NativeOp
-	sum, out int // dimensions of W: sum is summed with ne0 of X, out becomes ne0 of the result
+	sum, out int // dimensions of W: sum is contracted with ne0 of X, out becomes ne0 of the result
 	builtin  func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor
 }
 
@@ -50,7 +50,7 @@ var (
 	}
 )
 
-// gemmFLOPs returns the FLOPs of pairs that are summed over a dimension of W.
+// gemmFLOPs returns the FLOPs of pairs contracted over a dimension of W.
 func gemmFLOPs(sum int) func(result shape, operands []shape) float64 {
 	return func(result shape, operands []shape) float64 {
 		depth := int64(0)
@@ -61,41 +61,39 @@ func gemmFLOPs(sum int) func(result shape, operands []shape) float64 {
 	}
 }
 
-// GEMM multiplies matrices of any float or quantised type, and adds up the products
-// of all pairs:
+// GEMM multiplies matrices of any float or quantised type, and sums the products of all pairs:
 //
 //	W [k, m, p, q], X [k, n, p, q] → Σ Wᵀ·X [m, n, p, q], F32
 //
-// Where [ggml.Context.MulMat] rounds X to suit the type of W, this converts W to the
-// type of X, a tile at a time:
+// [ggml.Context.MulMat] rounds X to suit the type of W; GEMM converts W to the type of X, a tile at
+// a time:
 //
 //   - with X in F32 the product is exact to F32, and so are its gradients
 //     ([GEMMGradInput] and [AccumulateGradWeight]);
-//   - with X in BF16, made by [CastBF16], W is rounded to BF16 too, and the sum is in
-//     F32. Where [FastestType] is BF16 that is several times as fast, and where
-//     [HasBF16] is false an error.
+//   - with X in BF16, made by [CastBF16], W is rounded to BF16 too, and sums are in
+//     F32. This is several times as fast if [FastestType] is BF16, and an error if
+//     [HasBF16] is false.
 //
-// acc bounds how coarsely products with X in F32 are added up. With PrecisionF16,
-// where [HasF16Accumulation] is true, all matrices but those in F32 are rounded to
-// F16, and so is X, scaled by powers of two so that it can have any size. Sums of up
-// to 256 products are in F16, which makes an error of about 0.2 %, and the rest is in
-// F32; what is too large for F16 is multiplied in F32. That is nearly twice as fast as
-// F32, which any other precision means.
+// acc limits the precision loss of sums for X in F32. With PrecisionF16, if [HasF16Accumulation] is
+// true, all matrices except F32 ones are rounded to F16. X is rounded to F16 too, scaled by powers
+// of two so that any size fits. Sums of up to 256 products are in F16, which makes an error of
+// about 0.2 %, and the rest is in F32; values too large for F16 are multiplied in F32. This is
+// nearly twice as fast as F32, which any other precision selects.
 //
-// The products have the same shape, and all operands are contiguous. It is one op of
-// the CPU backend for every four pairs, and its results do not depend on the number of
-// threads; without a [GEMMLibrary] it is made of Cast, MulMat and Add. Below five
-// columns [GEMV] is faster. It has no backward for [ggml.Graph.Backward].
+// The products have the same shape, and all operands are contiguous. It is one op of the CPU
+// backend for every four pairs, and its results do not depend on the number of threads; without a
+// [GEMMLibrary] it is composed of Cast, MulMat and Add. Below five columns [GEMV] is faster. It has
+// no backward for [ggml.Graph.Backward].
 func GEMM(c *ggml.Context, acc ggml.Precision, pairs ...Pair) *ggml.Tensor {
 	return forward.build(c, acc, pairs)
 }
 
-// GEMMGradInput returns the gradient of X in [GEMM], given the gradient dY of the result, which the
-// pairs have in place of X:
+// GEMMGradInput returns the gradient of X in [GEMM], given the gradient dY of the result, which
+// takes the place of X in the pairs:
 //
 //	W [k, m, p, q], dY [m, n, p, q] → Σ W·dY [k, n, p, q], F32
 //
-// dY is F32 or BF16 as X is there, and acc means the same. It has no backward.
+// dY is F32 or BF16, like X in GEMM, and acc has the same meaning. It has no backward.
 func GEMMGradInput(c *ggml.Context, acc ggml.Precision, pairs ...Pair) *ggml.Tensor {
 	return gradInput.build(c, acc, pairs)
 }
@@ -115,7 +113,7 @@ func (g *gemm) build(c *ggml.Context, acc ggml.Precision, pairs []Pair) *ggml.Te
 	return y
 }
 
-// buildOp adds up as many pairs as one op takes, of the shapes of the first of all.
+// buildOp sums as many pairs as one op takes; all have the shapes of first.
 func (g *gemm) buildOp(c *ggml.Context, acc ggml.Precision, pairs []Pair, first Pair) *ggml.Tensor {
 	operands := make([]*ggml.Tensor, 0, 2*maxPairs)
 	for _, p := range pairs {
@@ -139,7 +137,7 @@ func (g *gemm) buildOp(c *ggml.Context, acc ggml.Precision, pairs []Pair, first 
 
 func gemmParams(acc ggml.Precision) []byte { return gemmLoRAParams(acc, ggml.F32) }
 
-// gemmLoRAParams returns the parameters of products with pairs, whose H is rounded to a type.
+// gemmLoRAParams returns the parameters of products with LoRA pairs, whose H is rounded to a type.
 func gemmLoRAParams(acc ggml.Precision, hType ggml.Type) []byte {
 	p := C.struct_kern_gemm_params{h_type: C.int32_t(hType)}
 	if acc == ggml.PrecisionF16 && HasF16Accumulation() {
@@ -169,7 +167,7 @@ func (g *gemm) require(b *ggml.OpBuilder, pairs []Pair, first Pair) {
 	}
 }
 
-// requireFactor checks the type of an operand that decides the type of the GEMM.
+// requireFactor checks the type of the operand that determines the type of the GEMM.
 func requireFactor(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	b.RequireType(what, x, ggml.F32, ggml.BF16)
 	if b.OK() && x.Type() == ggml.BF16 {
@@ -177,24 +175,23 @@ func requireFactor(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 	}
 }
 
-// requireOperands checks what the two operands of any GEMM have in common.
+// requireOperands checks the two operands of any GEMM.
 func requireOperands(b *ggml.OpBuilder, w, x *ggml.Tensor) {
 	b.RequireContiguous("an operand", w)
 	b.RequireContiguous("an operand", x)
 	b.Require(w.Dim(2) == x.Dim(2) && w.Dim(3) == x.Dim(3), "ne2 and ne3 of both operands must be equal")
 	b.Require(max(w.Dim(0), w.Dim(1), x.Dim(0), x.Dim(1)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
-	const mc, few = 256, 8 // a dimension is divided into chunks of mc, or into few
+	const mc, few = 256, 8 // a dimension is divided into chunks of mc, or into a few
 	rows, columns := float64(max(w.Dim(0), w.Dim(1))), float64(max(x.Dim(0), x.Dim(1)))
 	requireChunks(b, float64(w.Dim(2))*float64(w.Dim(3))*(rows/mc+few)*(columns/mc+few))
 }
 
-// requireChunks bounds the number of chunks of an op, which are counted in 32 bits.
+// requireChunks limits the number of chunks of an op, a 32-bit count.
 func requireChunks(b *ggml.OpBuilder, n float64) {
 	b.Require(n <= 1<<30, "the operands are too large for one op; divide them")
 }
 
-// GEMMGradWeight is the gradient of W in [GEMM], given X and the gradient of the
-// result:
+// GEMMGradWeight returns the gradient of W in [GEMM], given X and the gradient of the result:
 //
 //	X [k, n, p, q], dY [m, n, p, q] → X·dYᵀ [k, m, p, q], F32
 //

@@ -3,8 +3,8 @@
 #include "library.h"
 #include "scratch.h"
 
-// Columns of X are scaled, as F16 reaches less far than F32, and few products are added up in F16 before the sum goes on
-// in F32. What is too large for F16 is multiplied in F32.
+// Columns of X are scaled, because F16 has a smaller range than F32. Few products are summed in F16
+// before the sum continues in F32. Values too large for F16 are multiplied in F32.
 void kern_accumulate_f16(const struct ggml_tensor *w, const struct ggml_tensor *x, const struct kern_accumulator *acc,
 		bool grad_input, const struct kern_chunk *chunk, bool accumulate) {
 	int64_t depth = grad_input ? w->ne[1] : w->ne[0], m = chunk->m1 - chunk->m0, n = chunk->n1 - chunk->n0, ld;

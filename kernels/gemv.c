@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-// Distance of software prefetch, and about the size of the parts in which longer rows are multiplied, in bytes. The
-// hardware prefetcher stops at each page. A row is multiplied in parts, since a dot product that starts right after a
-// long prefetch waits for all of it.
+// Distance of software prefetch, and approximate size of the parts of longer rows, in bytes. The
+// hardware prefetcher stops at each page. Rows are multiplied in parts, because a dot product right
+// after a long prefetch waits for all of it.
 enum { KERN_PREFETCH_DISTANCE = 2048, KERN_PART_BYTES = 2048 };
 
 static const struct ggml_type_traits_cpu *(*kern_traits)(enum ggml_type type);
@@ -26,22 +26,22 @@ bool kern_gemv_takes(enum ggml_type type) {
 
 bool kern_gemv_batched(enum ggml_type type) { return kern_traits != NULL && kern_vnni_of(type) != NULL; }
 
-// The number of elements of a part of a row of k. All parts but the last are equal, and consist of
-// whole blocks of any type.
+// Returns the number of elements per part of a row of k. All parts except the last are equal, and
+// consist of whole blocks of any type.
 static int64_t kern_part_size(enum ggml_type type, int64_t k) {
 	enum { BLOCK = 256 };
 	int64_t parts = kern_ceil_div((int64_t)ggml_row_size(type, k), KERN_PART_BYTES);
 	return kern_ceil_div(kern_ceil_div(k, BLOCK), kern_max(parts, 1)) * BLOCK;
 }
 
-// The columns of X as a thread has quantised them for one matrix: packed for our own kernel, or in the type that ggml's dot
-// product takes.
+// The columns of X, quantised by a thread for one matrix: packed for our own kernel, or in the type
+// that ggml's dot product takes.
 struct kern_columns {
 	const struct ggml_tensor *x;
 	int64_t matrix;
 	const struct kern_vnni *vnni;
-	enum ggml_type type; // where vnni is NULL
-	const char *data;    // NULL before there are any
+	enum ggml_type type; // if vnni is NULL
+	const char *data;    // NULL initially
 	size_t stride;
 };
 
@@ -49,7 +49,7 @@ static size_t kern_column_size(const struct kern_columns *c, int64_t k) {
 	return c->vnni != NULL ? c->vnni->column_size(k) : ggml_row_size(c->type, k);
 }
 
-// Quantises the columns of a matrix for weights of a type, if they are not yet.
+// Quantises the columns of a matrix for weights of a type, unless they are already.
 static void kern_quantize_columns(struct kern_columns *c, enum ggml_type weights, int64_t matrix) {
 	const struct kern_vnni *vnni = kern_vnni_of(weights);
 	enum ggml_type type = kern_traits(weights)->vec_dot_type;
@@ -93,7 +93,7 @@ static void kern_accumulate_dots(float *y, int64_t ldy, enum ggml_type type, con
 	}
 }
 
-// Rows [from, to) of a matrix of W, to y.
+// Computes rows [from, to) of a matrix of W, and stores them to y.
 static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const struct kern_columns *c, float *y, int64_t ldy, int64_t from, int64_t to) {
 	int64_t k = w->ne[0], n = c->x->ne[1], size = kern_part_size(w->type, k);
 	size_t step = ggml_row_size(w->type, size), column_step = kern_column_size(c, size);
@@ -111,7 +111,7 @@ static void kern_gemv_rows(const struct ggml_tensor *w, int64_t matrix, const st
 
 static int64_t kern_row_bytes(const struct ggml_tensor *w) { return (int64_t)ggml_row_size(w->type, w->ne[0]); }
 
-// Threads divide the bytes of all weights, and each takes the rows that begin in its share.
+// Threads share the bytes of all weights; each takes the rows that begin in its share.
 KERN_OP(gemv) {
 	(void)userdata;
 	int64_t bytes = 0, first = 0;
@@ -137,7 +137,7 @@ KERN_OP(gemv) {
 	}
 }
 
-// The columns of X that chose an expert, quantised. They are quantised again only if they differ from the
+// The columns of X of an expert, quantised. They are quantised again only if they differ from the
 // previous expert's.
 struct kern_chosen {
 	struct ggml_tensor gathered;
@@ -156,7 +156,7 @@ static void kern_choose(struct kern_chosen *c, const struct ggml_tensor *dst, co
 	kern_quantize_columns(&c->columns, w->type, 0);
 }
 
-// Threads divide the rows of all experts that were chosen.
+// Threads share the rows of all selected experts.
 KERN_OP(grouped_gemv) {
 	(void)userdata;
 	const struct ggml_tensor *w = dst->src[0];

@@ -26,18 +26,17 @@ var gemv = &ggml.NativeOp{
 //
 //	X [k, n, p, q], F32, W [k, mᵢ, p, q] → [Σ mᵢ, n, p, q], F32
 //
-// for matrices of any float or quantised types, whose products lie one after the
-// other in ne0: for small matrices one op takes less time than several. All operands
-// are contiguous.
+// The matrices have any float or quantised types, and their products are concatenated in ne0: for
+// small matrices one op takes less time than several. All operands are contiguous.
 //
 // X is quantised to the type that W's dot product takes, exactly as in [ggml.Context.MulMat]; the
-// difference is software prefetch of W, up to three times as fast where W is not in a cache. Use it
-// for up to about eight columns; from there on MulMat is faster. Sums are in MulMat's order too,
-// except for types of which [HasBatchedGEMV] is true.
+// difference is software prefetch of W, up to three times as fast if W is not in a cache. Use it
+// for up to about eight columns; MulMat is faster for more. Sums are in MulMat's order, except for
+// types with [HasBatchedGEMV].
 //
-// It is one op of the CPU backend for every eight matrices, and its results do not depend
-// on the number of threads. Where the CPU plugin does not export its dot products it is
-// made of MulMat and Concat. It has no backward for [ggml.Graph.Backward].
+// It is one op of the CPU backend for every eight matrices, and its results do not depend on the
+// number of threads. If the CPU plugin does not export its dot products, it is composed of MulMat
+// and Concat. It has no backward for [ggml.Graph.Backward].
 func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 	var y *ggml.Tensor
 	for part := range slices.Chunk(w, ggml.MaxOperands-1) {
@@ -53,9 +52,9 @@ func GEMV(c *ggml.Context, x *ggml.Tensor, w ...*ggml.Tensor) *ggml.Tensor {
 	return y
 }
 
-// HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns
-// at once, so that up to four take little longer than one: Q8_0, Q4_0, Q4_K, Q5_K and Q6_K
-// on processors with AVX512-VNNI. Otherwise each column takes its time.
+// HasBatchedGEMV reports whether [GEMV] multiplies a row of the type by several columns at once, so
+// that up to four take little longer than one: Q8_0, Q4_0, Q4_K, Q5_K and Q6_K on processors with
+// AVX512-VNNI. Otherwise the time is proportional to the columns.
 func HasBatchedGEMV(t ggml.Type) bool {
 	loadPlugin()
 	return bool(C.kern_gemv_batched(C.enum_ggml_type(t)))
@@ -91,5 +90,5 @@ func requireGEMV(b *ggml.OpBuilder, w, x *ggml.Tensor) {
 	b.Require(w.Dim(0) <= math.MaxInt32, "ne0 is above %d", math.MaxInt32)
 }
 
-// hasNoDot reports whether the CPU plugin exports no dot product for a matrix.
+// hasNoDot reports whether the CPU plugin exports no dot product for the matrix's type.
 func hasNoDot(w *ggml.Tensor) bool { return !bool(C.kern_gemv_takes(C.enum_ggml_type(w.Type()))) }

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-// A part is eight blocks of a row.
+// A part consists of eight blocks of a row.
 enum { KERN_PART_BLOCKS = 8, KERN_PART = KERN_PART_BLOCKS * KERN_BLOCK, KERN_LANES = KERN_REGISTER / 4 };
 
-// Zero-point correction: vpdpbusd takes a row's elements unsigned, so an offset, the zero point, is added to them. What
-// it adds to the sum of each lane depends on the column alone, and is subtracted beforehand. This is the part of a packed
-// column that meets a part of a row.
+// Zero-point correction: vpdpbusd takes a row's elements unsigned, so an offset, the zero point, is
+// added to them. Its contribution to the sum of each lane depends only on the column, and is
+// subtracted in advance. This is the part of a packed column for one part of a row.
 struct kern_vnni_part {
 	_Alignas(KERN_REGISTER) int8_t q[KERN_PART / KERN_REGISTER][KERN_REGISTER];
 	int32_t correction[KERN_PART / KERN_REGISTER][KERN_LANES];
@@ -26,7 +26,7 @@ KERN_VNNI_INLINE __m128i kern_quantize_half(__m512 x, float scale) {
 	return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(scale))));
 }
 
-// A block of a column, of 8 bits, and its scale.
+// Quantises a block of a column to 8 bits with a scale.
 KERN_VNNI_INLINE __m256i kern_quantize_block(const float *x, float *d) {
 	__m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + KERN_BLOCK / 2);
 	float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
@@ -35,19 +35,20 @@ KERN_VNNI_INLINE __m256i kern_quantize_block(const float *x, float *d) {
 	return _mm256_set_m128i(kern_quantize_half(second, scale), kern_quantize_half(first, scale));
 }
 
-// What a zero point adds to the sums of four products each, negated.
+// Returns the negated contribution of a zero point to the sums of four products each.
 KERN_VNNI_INLINE __m256i kern_correction(__m256i q, int zero_point) {
 	__m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
 	return _mm256_mullo_epi32(sums, _mm256_set1_epi32(-zero_point));
 }
 
-// The scales of eight blocks, each in the lower or the upper half of four bytes in turn.
+// Returns the scales of eight blocks, each in the low or the high half of alternating four bytes.
 KERN_VNNI_INLINE __m256 kern_scales(__m256i fours) {
 	const __m256i halves = _mm256_setr_epi32(0, 16, 0, 16, 0, 16, 0, 16);
 	return _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srlv_epi32(fours, halves)));
 }
 
-// Adds a register of products to sums, each lane scaled as its block is in the row and in the column.
+// Adds a register of products to sums, each lane scaled by its block's scales in the row and in the
+// column.
 KERN_VNNI_INLINE __m512 kern_add_scaled(__m512 sums, __m512i products, __m512i blocks, __m256 scales, const float *d) {
 	__m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(scales, _mm256_load_ps(d)));
 	return _mm512_fmadd_ps(_mm512_permutexvar_ps(blocks, scale), _mm512_cvtepi32_ps(products), sums);

@@ -9,8 +9,8 @@
 
 enum { KERN_REGISTERS = KERN_SUPER_BLOCK / KERN_REGISTER, KERN_SIXTEENS = KERN_SUPER_BLOCK / 16 };
 
-// The part of a packed column that meets a super-block, and the sums of its elements: what is subtracted from the elements
-// of a row, a minimum or a zero point, is the same for 16 of them.
+// The part of a packed column for one super-block, with the sums of its elements: a minimum or zero
+// point, which is subtracted from the elements of a row, is shared by 16 of them.
 struct kern_super_column {
 	_Alignas(KERN_REGISTER) int8_t q[KERN_SUPER_BLOCK];
 	_Alignas(KERN_REGISTER) int16_t sums[KERN_SIXTEENS];
@@ -19,7 +19,7 @@ struct kern_super_column {
 
 static size_t kern_super_size(int64_t k) { return (size_t)(k / KERN_SUPER_BLOCK) * sizeof(struct kern_super_column); }
 
-// Adds up each 16 elements: four by products with 1, and pairs of those twice.
+// Sums each 16 elements: fours by products with 1, then pairs of sums twice.
 KERN_VNNI_INLINE __m256i kern_sum_sixteens(const __m512i *q) {
 	const __m512i ones = _mm512_set1_epi16(1), order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 	__m512i fours[KERN_REGISTERS];
@@ -33,7 +33,7 @@ KERN_VNNI_INLINE __m256i kern_sum_sixteens(const __m512i *q) {
 	return _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, sums));
 }
 
-// Quantises as to Q8_K.
+// Quantises like Q8_K.
 KERN_VNNI static void kern_pack_super(const float *x, void *column, int64_t k) {
 	struct kern_super_column *c = column;
 	for (; k > 0; k -= KERN_SUPER_BLOCK, x += KERN_SUPER_BLOCK, c++) {
@@ -53,34 +53,36 @@ KERN_VNNI static void kern_pack_super(const float *x, void *column, int64_t k) {
 	}
 }
 
-// A super-block of a row in one form for all types: an element is d · scale · q − min · minimum, with a scale and a minimum
-// of 16 bits for each 16 elements, and q from 0 to 63: the sum of four products has 16 bits.
+// A super-block of a row in one form for all types: an element is d · scale · q − min · minimum,
+// with a 16-bit scale and minimum per 16 elements, and q from 0 to 63: a sum of four products fits
+// 16 bits.
 struct kern_super {
 	__m512i q[KERN_REGISTERS];
 	__m256i scales, minimums;
 	float d, min;
 };
 
-// The lower bits of the bytes of one register, or the ones of another where the mask has ones.
+// Selects bits of high where the mask is 1, else bits of low.
 KERN_VNNI_INLINE __m512i kern_merge_bits(__m512i low, __m512i high, int mask) {
 	return _mm512_or_si512(low, _mm512_and_si512(high, _mm512_set1_epi8((char)mask)));
 }
 
 KERN_VNNI_INLINE __m512i kern_low_bits(__m512i q) { return _mm512_and_si512(q, _mm512_set1_epi8(15)); }
 
-// 32 bytes, twice, moved by other bits to the left: the bits that leave a byte are masked out.
+// Shifts two copies of 32 bytes left by first and second bits; bits that cross a byte must be
+// masked out.
 KERN_VNNI_INLINE __m512i kern_rotate_twice(const uint8_t *bytes, int first, int second) {
 	__m512i twice = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)bytes));
 	long long a = first, b = second;
 	return _mm512_rolv_epi64(twice, _mm512_setr_epi64(a, a, a, a, b, b, b, b));
 }
 
-// Scales of six bits, and behind them minimums: the first four of both lie in one byte each; the others are split into four
-// bits of their own, and two above the first.
+// 6-bit scales followed by minimums: the first four of each have a byte; the others are split into
+// four bits of their own, and two bits above the first four.
 KERN_VNNI_INLINE void kern_unpack_head(struct kern_super *s, const struct kern_k_head *head) {
 	enum { SIX = 0x3f3f3f3f, UPPER = 0x30303030, LOWER = 0x0f0f0f0f };
 	const __m128i dup = _mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-	__m128i bits = _mm_loadu_si128((const void *)head); // the three words of scales are those from 1 on
+	__m128i bits = _mm_loadu_si128((const void *)head); // the scales are words 1 to 3
 	__m128i own = _mm_srlv_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(3, 2, 3, 1)), _mm_setr_epi32(0, 0, 0, 4));
 	__m128i above = _mm_srli_epi32(_mm_shuffle_epi32(bits, _MM_SHUFFLE(2, 2, 1, 1)), 2);
 	own = _mm_and_si128(own, _mm_setr_epi32(SIX, LOWER, SIX, LOWER));
@@ -122,14 +124,15 @@ KERN_VNNI_INLINE void kern_unpack_q6_k(struct kern_super *s, const struct kern_q
 	}
 }
 
-// The sums of four products each of two registers, in 16 bits: four of the first and four of the second in turn.
+// Returns the sums of four products each of two registers, in 16 bits: four of the first, four of
+// the second, alternating.
 KERN_VNNI_INLINE __m512i kern_products(const __m512i *w, const int8_t *x) {
 	__m512i first = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[0], _mm512_load_si512(x));
 	__m512i second = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[1], _mm512_load_si512(x + KERN_REGISTER));
 	return _mm512_packs_epi32(first, second);
 }
 
-// Multiplies a super-block with each column. The sums of its products with scales are integers.
+// Multiplies a super-block with each column. Sums of products with scales are integers.
 KERN_VNNI_INLINE void kern_add_super(__m512 *sums, __m256 *minimums, const struct kern_super *w, const char *columns, size_t stride, const int n) {
 	const __m512i eights = _mm512_setr_epi64(0, 0x0004000400040004, 0x0001000100010001, 0x0005000500050005,
 		0x0002000200020002, 0x0006000600060006, 0x0003000300030003, 0x0007000700070007);

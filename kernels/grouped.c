@@ -4,19 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-// The expert that a column, counted over [used, n], has chosen; the number of experts where there is none such.
+// Returns the expert of a column, counted over [used, n]; the number of experts if the index is
+// invalid.
 static int64_t kern_group_of(const struct ggml_tensor *ids, int64_t column, int64_t experts) {
 	int64_t slot = column % ids->ne[0], token = column / ids->ne[0];
 	int32_t id = *(const int32_t *)((const char *)ids->data + slot * ids->nb[0] + token * ids->nb[1]);
 	return id < 0 || id >= experts ? experts : id;
 }
 
-// Sorts by counting.
+// Counting sort.
 struct kern_groups kern_group(const struct ggml_tensor *ids, int64_t experts) {
 	int64_t used = ids->ne[0], count = used * ids->ne[1];
 	int32_t *first = kern_scratch(KERN_SCRATCH_INDICES, (experts + 3 + count) * sizeof *first), *columns = first + experts + 3;
 	memset(first, 0, (experts + 3) * sizeof *first);
-	int32_t *counts = first + 2, *next = first + 1; // of a group; next ends where the following group begins
+	int32_t *counts = first + 2, *next = first + 1; // size of each group; next is the end of a group so far
 	for (int64_t i = 0; i < count; i++) {
 		counts[kern_group_of(ids, i, experts)]++;
 	}

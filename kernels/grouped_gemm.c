@@ -7,15 +7,16 @@
 
 #include <string.h>
 
-// Sizes of the largest chunk of an expert's result, and of the gradient of its matrix; the rows for which columns are
-// gathered once.
+// Sizes of the largest chunk of an expert's result, and of the gradient of its matrix; number of
+// rows per gathering of columns.
 enum { KERN_MC_GROUPED = 256, KERN_NC_GROUPED = 512, KERN_ROWS_GROUPED = 1024 };
 
 // Computes rows of gathered columns.
 static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *chunk,
 		const struct ggml_tensor *gathered, const int32_t *columns, int64_t count) {
 	int64_t m = chunk->m1 - chunk->m0, n = chunk->n1;
-	// oneDNN's BF16 GEMM repacks A, and so the weight tile is B, as in kern_uses_transposed_gemm.
+	// oneDNN's BF16 GEMM repacks A, so the weight tile is passed as B, as in
+	// kern_uses_transposed_gemm.
 	struct kern_accumulator acc = {.transposed = !grad_input && gathered->type == GGML_TYPE_BF16};
 	acc.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, m * n * sizeof *acc.c);
 	acc.ldc = acc.transposed ? n : m;
@@ -31,11 +32,11 @@ static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const st
 	}
 }
 
-// Computes rows of some columns that chose an expert.
+// Computes rows of some columns of an expert.
 static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *rows, const int32_t *columns, int64_t count) {
 	const struct ggml_tensor *x = dst->src[1];
 	struct kern_chunk chunk = {.matrix = rows->matrix, .n1 = kern_padded(x, count)};
-	struct ggml_tensor gathered = *x; // with one column, which the expert's matrix multiplies
+	struct ggml_tensor gathered = *x; // a single matrix, whatever the expert's index
 	gathered.data = kern_gather(x, dst->ne[1], columns, count, chunk.n1, 0, x->ne[0], KERN_SCRATCH_COLUMNS);
 	gathered.nb[2] = 0;
 	for (chunk.m0 = rows->m0; chunk.m0 < rows->m1; chunk.m0 = chunk.m1) {
@@ -44,7 +45,7 @@ static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, const
 	}
 }
 
-// The threads take chunks of rows of what each expert makes. What a chunk is depends on shapes and ids alone.
+// The threads take chunks of rows of each expert's result. Chunks depend only on shapes and ids.
 static void kern_grouped(struct ggml_tensor *dst, bool grad_input, int nth) {
 	int64_t experts = dst->src[0]->ne[2], chunks = kern_ceil_div(dst->ne[0], KERN_ROWS_GROUPED);
 	struct kern_groups groups = kern_group(dst->src[2], experts);
@@ -72,7 +73,8 @@ KERN_OP(grouped_gemm_grad_input) {
 	kern_grouped(dst, true, nth);
 }
 
-// dW [k, m, experts] += X·dYᵀ of the columns of each expert. The threads take chunks of its gradient.
+// dW [k, m, experts] += X·dYᵀ for the columns of each expert. The threads take chunks of its
+// gradient.
 KERN_OP(accumulate_grouped_grad_weight) {
 	(void)ith, (void)userdata;
 	const struct ggml_tensor *x = dst->src[1], *dy = dst->src[2], *ids = dst->src[3];

@@ -10,10 +10,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A grouped is GroupedGEMM, or the gradient of its input.
+// A grouped is GroupedGEMM or the gradient of its input.
 type grouped struct {
 	op       *ggml.NativeOp
-	sum, out int // dimensions of W, as of [gemm]
+	sum, out int // dimensions of W, as in [gemm]
 	builtin  func(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor
 }
 
@@ -34,18 +34,18 @@ func groupedFLOPs(sum int) func(result shape, operands []shape) float64 {
 	return func(result shape, operands []shape) float64 { return 2 * elements(result) * float64(operands[0][sum]) }
 }
 
-// GroupedGEMM multiplies each column with the matrix that was chosen for it, for mixtures of
+// GroupedGEMM multiplies each column with the matrix that ids selects for it, for mixtures of
 // experts:
 //
 //	W [k, m, experts], X [k, used, n] or [k, 1, n], ids [used, n] (I32) → W_idᵀ·X [m, used, n], F32
 //
-// Columns of X [k, 1, n] are multiplied with used matrices each. W is of any float or quantised
-// type, and is converted to the type of X, F32 or BF16, as in [GEMM]: once for all columns of an
-// expert, or for up to 512 of them. An index of no expert makes a column of NaN. Operands but ids
-// are contiguous.
+// Each column of X [k, 1, n] is multiplied with used matrices. W has any float or quantised type,
+// and is converted to the type of X, F32 or BF16, as in [GEMM]: once for all columns of an expert,
+// or for up to 512 of them. An invalid index makes a column of NaN. All operands except ids are
+// contiguous.
 //
-// It is one op of the CPU backend, and its results do not depend on the number of threads;
-// without a [GEMMLibrary] it is made of Cast and MulMatID. It has no backward for
+// It is one op of the CPU backend, and its results do not depend on the number of threads; without
+// a [GEMMLibrary] it is composed of Cast and MulMatID. It has no backward for
 // [ggml.Graph.Backward].
 func GroupedGEMM(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	return groupedForward.build(c, "X", w, x, ids)
@@ -56,7 +56,7 @@ func GroupedGEMM(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 //
 //	W [k, m, experts], dY [m, used, n], ids [used, n] (I32) → W_id·dY [k, used, n], F32
 //
-// If the choices of a token share a column of X, its gradient is the sum over used. It has no
+// If the experts of a token share a column of X, its gradient is the sum over used. It has no
 // backward.
 func GroupedGEMMGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
 	return groupedGradInput.build(c, "dY", w, dy, ids)
@@ -80,7 +80,7 @@ func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *g
 	})
 }
 
-// requireGrouped checks what products of experts have in common.
+// requireGrouped checks the operands that all products of experts share.
 func requireGrouped(b *ggml.OpBuilder, what string, w, x, ids *ggml.Tensor) {
 	b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
 	b.RequireType("ids", ids, ggml.I32)

@@ -1,4 +1,4 @@
-// Grouped GEMM: each column is multiplied with the matrix of an expert that was chosen for it. The columns of an expert
+// Grouped GEMM: each column is multiplied with the matrix of its expert. The columns of an expert
 // are gathered, so that its weights are dequantised once for all of them.
 #ifndef KERN_GROUPED_GEMM_H
 #define KERN_GROUPED_GEMM_H
@@ -9,7 +9,8 @@
 KERN_OP(grouped_gemm);
 // W [k, m, experts] of any type, dY [m, used, n], ids [used, n] → W_id·dY [k, used, n].
 KERN_OP(grouped_gemm_grad_input);
-// dW [k, m, experts] += X·dYᵀ in place, of X [k, used, n] or [k, 1, n], dY [m, used, n] and ids [used, n].
+// dW [k, m, experts] += X·dYᵀ in place, for X [k, used, n] or [k, 1, n], dY [m, used, n], ids
+// [used, n].
 KERN_OP(accumulate_grouped_grad_weight);
 
 #endif

@@ -11,16 +11,16 @@ import (
 
 var groupedGEMV = &ggml.NativeOp{Name: "grouped_gemv", Func: unsafe.Pointer(C.kern_op_grouped_gemv), FLOPs: groupedFLOPs(0)}
 
-// GroupedGEMV is [GroupedGEMM] of few columns, as in decoding:
+// GroupedGEMV is [GroupedGEMM] with few columns, as in decoding:
 //
 //	W [k, m, experts], X [k, used, n] or [k, 1, n], F32, ids [used, n] (I32) → W_idᵀ·X [m, used, n], F32
 //
-// Of W it reads the experts that are chosen, and each once. What [GEMV] says of types, prefetch and
-// sums holds here. Use it for up to about four columns of an expert; from there on GroupedGEMM is
-// faster. An index of no expert makes a column of NaN. Operands but ids are contiguous.
+// It reads each selected expert of W once. Types, prefetch and sums are as in [GEMV]. Use it for up
+// to about four columns per expert; GroupedGEMM is faster for more. An invalid index makes a column
+// of NaN. All operands except ids are contiguous.
 //
-// It is one op of the CPU backend, and its results do not depend on the number of threads. Where
-// the CPU plugin does not export its dot products it is MulMatID. It has no backward for
+// It is one op of the CPU backend, and its results do not depend on the number of threads. If the
+// CPU plugin does not export its dot products, it is MulMatID. It has no backward for
 // [ggml.Graph.Backward].
 func GroupedGEMV(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	loadPlugin()

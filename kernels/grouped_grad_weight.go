@@ -14,13 +14,13 @@ var accumulateGroupedGradWeight = &ggml.NativeOp{
 	FLOPs: func(dw shape, x []shape) float64 { return 2 * float64(dw[0]) * elements(x[2]) },
 }
 
-// AccumulateGroupedGradWeight adds the gradient of W in [GroupedGEMM] to dW, F32, in place, given X and
-// the gradient of the result, and returns a view of it:
+// AccumulateGroupedGradWeight adds the gradient of W in [GroupedGEMM] to dW, F32, in place, given X
+// and the gradient of the result, and returns a view of it:
 //
 //	dW [k, m, experts], X [k, used, n] or [k, 1, n], dY [m, used, n], ids [used, n] (I32) → dW_id + X·dYᵀ
 //
-// X and dY are both F32 or both BF16. A column with an index of no expert adds nothing. Operands but
-// ids are contiguous. It has no backward.
+// X and dY are both F32 or both BF16. A column with an invalid index adds nothing. All operands
+// except ids are contiguous. It has no backward.
 func AccumulateGroupedGradWeight(c *ggml.Context, dw, x, dy, ids *ggml.Tensor) *ggml.Tensor {
 	op := accumulateGroupedGradWeight
 	return c.BuildOp(op.Name, []*ggml.Tensor{dw, x, dy, ids}, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -51,8 +51,8 @@ func AccumulateGroupedGradWeight(c *ggml.Context, dw, x, dy, ids *ggml.Tensor) *
 	})
 }
 
-// spreadGradWeight multiplies with the columns of dY spread out over the rows of all experts, some at a
-// time.
+// spreadGradWeight multiplies X with the columns of dY spread over the rows of all experts, some
+// columns at a time.
 func spreadGradWeight(c *ggml.Context, dw, x, dy, ids *ggml.Tensor) *ggml.Tensor {
 	const most = 1 << 24 // elements
 	k, m, experts, used, slots := x.Dim(0), dy.Dim(0), dw.Dim(2), ids.Dim(0), ids.NumElements()

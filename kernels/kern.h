@@ -1,7 +1,8 @@
-// What all kernels share: ggml's headers, the parameters of an op, matrices and sizes.
+// Shared by all kernels: ggml's headers, the parameters of an op, matrices and sizes.
 //
-// A product is described as in BLAS, in column-major order, which is ggml's: a tensor [m, n] with ne0 = m is a
-// matrix of m rows and n columns, whose leading dimension is the distance of its columns in elements.
+// Products are described as in BLAS, in column-major order, which is ggml's: a tensor [m, n] with
+// ne0 = m is a matrix of m rows and n columns, whose leading dimension is the distance of its
+// columns in elements.
 #ifndef KERN_H
 #define KERN_H
 
@@ -15,14 +16,14 @@
 // An op's function has the parameters of ggml_custom_op_t: thread ith of nth.
 #define KERN_OP(name) void kern_op_##name(struct ggml_tensor *dst, int ith, int nth, void *userdata)
 
-// Where the op's own parameters begin in op_params: ggml.NativeParamsOffset.
+// Offset of the op's own parameters in op_params: ggml.NativeParamsOffset.
 enum { KERN_PARAMS_OFFSET = 32 };
 
 static inline const void *kern_params(const struct ggml_tensor *dst) {
 	return (const char *)dst->op_params + KERN_PARAMS_OFFSET;
 }
 
-// An operand that an op may have; NULL where its number is 0.
+// Returns an optional operand by its index; NULL if the index is 0.
 static inline const struct ggml_tensor *kern_optional(const struct ggml_tensor *dst, int32_t operand) {
 	return operand == 0 ? NULL : dst->src[operand];
 }
@@ -31,7 +32,7 @@ static inline const struct ggml_tensor *kern_optional(const struct ggml_tensor *
 // cost up to 10 % of a GEMM.
 enum { KERN_LD_PADDING = 64 };
 
-// Leading dimension of a matrix; of a single column it can be any number.
+// Leading dimension of a matrix; any number is valid for a single column.
 static inline int64_t kern_ld(const struct ggml_tensor *t) {
 	return t->ne[1] > 1 ? (int64_t)(t->nb[1] / ggml_type_size(t->type)) : t->ne[0];
 }

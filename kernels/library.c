@@ -11,10 +11,10 @@ typedef void (*kern_sgemm)(int order, int trans_a, int trans_b, int m, int n, in
 	const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
 static struct {
-	kern_sgemm sgemm; // NULL when oneDNN is in use
-	kern_hgemm hgemm; // NULL when F16 is not multiplied
+	kern_sgemm sgemm; // NULL if oneDNN is in use
+	kern_hgemm hgemm; // NULL if F16 is not supported
 	bool bf16, fast_bf16;
-	char name[160]; // empty when there is no library
+	char name[160]; // empty if there is no library
 } kern_library;
 
 bool kern_library_load(const char *path, char *error, size_t size) {
@@ -31,13 +31,13 @@ bool kern_library_load(const char *path, char *error, size_t size) {
 	}
 	kern_library.sgemm = (kern_sgemm)dlsym(library, "cblas_sgemm");
 	if (kern_library.sgemm == NULL) {
-		dlclose(library); // a BLAS with the Fortran interface only
+		dlclose(library); // a BLAS with only the Fortran interface
 		snprintf(error, size, "%s has neither the interface of oneDNN 3 nor CBLAS", path);
 		return false;
 	}
 	snprintf(kern_library.name, sizeof kern_library.name, "%s", path);
 	kern_library.hgemm = kern_onemkl_open(library, kern_library.name, sizeof kern_library.name);
-	// The CPU backend brings the threads.
+	// The CPU backend has its own threads.
 	void (*set_num_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
 	if (set_num_threads != NULL) {
 		set_num_threads(1);
@@ -50,7 +50,7 @@ static bool kern_library_try(const char *path) {
 	return kern_library_load(path, error, sizeof error);
 }
 
-// Distributions number oneDNN's library by its minor version too.
+// Distributions put oneDNN's minor version into the library's file name.
 static bool kern_find_onednn(void) {
 	char path[32];
 	for (int minor = 30; minor >= 0; minor--) {

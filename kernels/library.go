@@ -16,9 +16,9 @@ import (
 	"github.com/goggml/ggml/internal/computethread"
 )
 
-// loadPlugin loads ggml's plugins, and takes the routines of the CPU's. Whoever
-// needs a plugin reports why it cannot be loaded; without its routines the kernels
-// fall back to slower ones.
+// loadPlugin loads ggml's plugins, and gets the routines of the CPU plugin. It ignores a plugin
+// that cannot be loaded, because ops that need one report it; without its routines the kernels fall
+// back to slower ones.
 var loadPlugin = sync.OnceFunc(func() {
 	symbol := func(string) unsafe.Pointer { return nil }
 	if r, err := ggml.CPURegistry(); err == nil {
@@ -28,9 +28,9 @@ var loadPlugin = sync.OnceFunc(func() {
 	C.kern_gemv_open((*[0]byte)(symbol("ggml_get_type_traits_cpu")))
 })
 
-// library loads the GEMM library. ggml's plugins come first: oneMKL interposes the
-// cblas_* symbols globally, and ggml's BLAS plugin, if it came after it, would bind
-// to it and run single-threaded.
+// library loads the GEMM library. ggml's plugins are loaded first: oneMKL interposes the cblas_*
+// symbols globally, and ggml's BLAS plugin, loaded after it, would bind to it and run
+// single-threaded.
 var library = sync.OnceValues(func() (name string, err error) {
 	loadPlugin()
 	defer computethread.LimitBLASThreads()()
@@ -54,15 +54,14 @@ func load(path string) error {
 	return fmt.Errorf("the GEMM library that GOGGML_BLAS names cannot be loaded: %s; name another file, or none, or unset it", C.GoString(&message[0]))
 }
 
-// GEMMLibrary describes the GEMM library in use: oneDNN on x86, else
-// OpenBLAS, BLIS or another one with the CBLAS interface, whose own threads are
-// turned off for all of the process. It is looked for once, when it is first needed,
-// and is "" when none is found: ops that use it are then made of ggml's own, several
-// times slower.
+// GEMMLibrary describes the GEMM library in use: oneDNN on x86, else OpenBLAS, BLIS or another with
+// the CBLAS interface, whose own threads are turned off for the whole process. The search runs
+// once, at first use. The name is "" if no library is found: ops that use it are then composed of
+// ggml's own, several times slower.
 //
-// The environment variable GOGGML_BLAS names the file of another library, or none.
-// A file that cannot be loaded is an error here and of every op that would use it.
-// With oneDNN, ONEDNN_MAX_CPU_ISA leaves instructions of the processor unused.
+// The environment variable GOGGML_BLAS names the file of another library, or is none. If a file
+// cannot be loaded, this function and every op that would use it fail. With oneDNN,
+// ONEDNN_MAX_CPU_ISA limits the instructions used.
 func GEMMLibrary() (name string, err error) { return library() }
 
 // hasLibrary reports whether there is a GEMM library.
@@ -71,24 +70,23 @@ func hasLibrary() bool {
 	return name != ""
 }
 
-// requireLibrary demands that the GEMM library that was asked for is there.
+// requireLibrary requires that the library named by GOGGML_BLAS could be loaded.
 func requireLibrary(b *ggml.OpBuilder) {
 	if _, err := library(); err != nil {
 		b.Require(false, "%s", err.Error())
 	}
 }
 
-// HasBF16 reports whether GEMM takes BF16: with oneDNN on a processor that has
-// instructions for it, AVX512-BF16 or AMX.
+// HasBF16 reports whether GEMM supports BF16: with oneDNN on a processor with AVX512-BF16 or AMX.
 func HasBF16() bool { return hasLibrary() && bool(C.kern_library_bf16()) }
 
-// HasF16Accumulation reports whether GEMM can add up in F16: with oneMKL, which
-// GOGGML_BLAS must name, on a processor with AVX512-FP16.
+// HasF16Accumulation reports whether GEMM can accumulate in F16: with oneMKL, which GOGGML_BLAS
+// must name, on a processor with AVX512-FP16.
 func HasF16Accumulation() bool { return hasLibrary() && bool(C.kern_library_f16()) }
 
-// FastestType is the type in which GEMM is fastest: BF16 with oneDNN on a processor
-// with AMX, or with the AVX512-BF16 of AMD's; F16 where [HasF16Accumulation] is
-// true; else F32. With Intel's AVX512-BF16 alone, BF16 takes up to twice as long.
+// FastestType returns the type in which GEMM is fastest: BF16 with oneDNN on a processor with AMX,
+// or on an AMD processor with AVX512-BF16; F16 if [HasF16Accumulation] is true; else F32. On an
+// Intel processor with AVX512-BF16 but no AMX, BF16 takes up to twice as long.
 func FastestType() ggml.Type {
 	switch {
 	case hasLibrary() && bool(C.kern_library_fast_bf16()):

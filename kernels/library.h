@@ -1,5 +1,5 @@
-// The GEMM library, which is found at run time: oneDNN, or one with the CBLAS interface such as OpenBLAS, BLIS, oneMKL
-// and Accelerate. None is needed to build.
+// The GEMM library, found at run time: oneDNN, or one with the CBLAS interface such as OpenBLAS,
+// BLIS, oneMKL and Accelerate. Building needs none.
 #ifndef KERN_LIBRARY_H
 #define KERN_LIBRARY_H
 
@@ -14,21 +14,21 @@ struct kern_gemm {
 	int64_t m, n, k, lda, ldb, ldc;
 };
 
-// Loads the best GEMM library that is installed; false when there is none.
+// Loads the best installed GEMM library; returns false if there is none.
 bool kern_library_find(void);
-// Loads the GEMM library of a file. On failure error says why.
+// Loads the GEMM library in a file. On failure error contains the reason.
 bool kern_library_load(const char *path, char *error, size_t size);
-// Describes the GEMM library in use; "" when there is none.
+// Describes the GEMM library in use; "" if there is none.
 const char *kern_library_name(void);
 
-// Reports whether BF16 is multiplied by instructions made for it.
+// Reports whether the library multiplies BF16 by special instructions.
 bool kern_library_bf16(void);
-// Reports whether that is faster than F32.
+// Reports whether BF16 is faster than F32.
 bool kern_library_fast_bf16(void);
-// Reports whether F16 is multiplied, and added up, by instructions made for it.
+// Reports whether the library multiplies and accumulates F16 by special instructions.
 bool kern_library_f16(void);
 
-// Both compute on the calling thread alone, with a library that is loaded and, for BF16 and F16, can do it.
+// Both compute on the calling thread alone. A library must be loaded and support the type.
 void kern_library_gemm(const struct kern_gemm *g, const void *a, const void *b, float *c);
 // A, B, C and the sums are F16.
 void kern_library_gemm_f16(const struct kern_gemm *g, const uint16_t *a, const uint16_t *b, uint16_t *c);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-// AXPY below so many columns, where a GEMM call costs more than it computes: the columns of B are scaled and added.
+// Below this number of columns a GEMM call costs more than it computes, and AXPY is used: the
+// columns of B are scaled and added.
 enum { KERN_FEW_COLUMNS = 8 };
 
 // Adds rows [m0, m1) of B·H to Y, which starts at the pair's first row.
@@ -28,7 +29,7 @@ KERN_OP(lora_update) {
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		panels += kern_ceil_div(dst->src[i]->ne[0], KERN_PANEL);
 	}
-	// Neighbours, as in the GEMM or GEMV that made Y: it is in the caches of its threads.
+	// Consecutive panels, as in the GEMM or GEMV that made Y: Y is in the caches of these threads.
 	int64_t from = panels * ith / nth, to = panels * (ith + 1) / nth;
 	for (int i = 1; i + 1 < GGML_MAX_SRC && dst->src[i] != NULL; i += 2) {
 		const struct ggml_tensor *b = dst->src[i];

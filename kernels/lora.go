@@ -13,12 +13,11 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A LoRAPair is the second half of a low-rank adapter (arXiv 2106.09685): its factor B
-// [m, r], in F32, F16 or BF16, contiguous and with its elements in the order of [PackLoRA],
-// and what the first half makes of the input, H = A·X [r, n], whose rows are contiguous, and
-// may be any distance apart.
+// A LoRAPair is the second half of a low-rank adapter (arXiv 2106.09685): its factor B [m, r], in
+// F32, F16 or BF16, contiguous and in the order of [PackLoRA], and the result of the first half, H
+// = A·X [r, n], with contiguous rows and any row stride.
 //
-// HType is the type that an H in F32 is rounded to first: F32, the zero value, leaves it as it is;
+// HType is the type to which an F32 H is rounded first: F32, the zero value, leaves it unchanged;
 // with F16 or BF16 the product equals [ggml.Context.MulMat] with a B of that type. All pairs of a
 // product have the same HType.
 type LoRAPair struct {
@@ -26,7 +25,7 @@ type LoRAPair struct {
 	HType ggml.Type
 }
 
-// MaxOperands of an op hold so many pairs beside Y, or W and X.
+// The number of pairs that fit into MaxOperands beside Y, or beside W and X.
 const (
 	maxUpdatePairs = (ggml.MaxOperands - 1) / 2
 	maxLoRAPairs   = (ggml.MaxOperands - 2) / 2
@@ -45,9 +44,9 @@ var (
 	}
 )
 
-// PackLoRA puts the elements of a factor B [m, r] into the order in which they are
-// multiplied: in panels of 64 rows, in which the columns lie one after the other. The last
-// panel has the rows that are left. A column at the end that is not whole is left out.
+// PackLoRA packs a factor B [m, r] in the order in which it is multiplied: panels of 64 rows, each
+// with its columns one after another. The last panel has the remaining rows. An incomplete last
+// column is dropped.
 func PackLoRA(b []float32, m int) []float32 {
 	if m < 1 || m > len(b) {
 		return nil
@@ -70,22 +69,21 @@ func loraFLOPs(pairs []shape) float64 {
 	return sum
 }
 
-// AddLoRA adds the products of low-rank factors to Y [m, n] in place, and returns a
-// view of it:
+// AddLoRA adds the products of low-rank factors to Y [m, n] in place, and returns a view of it:
 //
 //	Y += B·H
 //
 // The pairs cover consecutive ranges of Y's rows, and together all of them. Y and H are F32 with
 // contiguous rows.
 //
-// [ggml.Context.MulMat] is slow at such short sums. It is one op of the CPU backend for
-// every four pairs, which uses the [GEMMLibrary] from eight columns on. It has no backward
-// for [ggml.Graph.Backward].
+// [ggml.Context.MulMat] is slow at such short sums. It is one op of the CPU backend for every four
+// pairs, which uses the [GEMMLibrary] from eight columns on. It has no backward for
+// [ggml.Graph.Backward].
 func AddLoRA(c *ggml.Context, y *ggml.Tensor, pairs ...LoRAPair) *ggml.Tensor {
 	return addLoRA(c, y, pairs, 0)
 }
 
-// addLoRA is AddLoRA where the pairs begin at a row of y.
+// addLoRA is AddLoRA for pairs that begin at row first of y.
 func addLoRA(c *ggml.Context, y *ggml.Tensor, pairs []LoRAPair, first int64) *ggml.Tensor {
 	part := pairs[:min(len(pairs), maxUpdatePairs)]
 	y = c.BuildOp(loraUpdate.Name, loraOperands([]*ggml.Tensor{y}, part), func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -111,17 +109,16 @@ func addLoRA(c *ggml.Context, y *ggml.Tensor, pairs []LoRAPair, first int64) *gg
 	return y
 }
 
-// GEMMLoRA is [GEMM] of one pair with low-rank adapters, and takes less time than
-// [AddLoRA] of its result:
+// GEMMLoRA is [GEMM] of one pair plus low-rank adapters; it is faster than [AddLoRA] of its result:
 //
 //	W [k, m], X [k, n], B [mᵢ, r], H [r, n] → Wᵀ·X + B·H [m, n], F32
 //
 // The LoRA pairs cover consecutive ranges of the result's rows, and together all of them. X and H
 // are F32 or BF16; W is converted to the type of X, and B to the type of H. W and X are contiguous,
-// and acc bounds the sums of their product as in GEMM.
+// and acc limits the precision loss as in GEMM.
 //
 // It is one op of the CPU backend for every three LoRA pairs; without a [GEMMLibrary] it is
-// made of GEMM and AddLoRA. It has no backward for [ggml.Graph.Backward].
+// composed of GEMM and AddLoRA. It has no backward for [ggml.Graph.Backward].
 func GEMMLoRA(c *ggml.Context, acc ggml.Precision, product Pair, pairs ...LoRAPair) *ggml.Tensor {
 	w, x := product.W, product.X
 	if len(pairs) > maxLoRAPairs {
@@ -143,7 +140,7 @@ func GEMMLoRA(c *ggml.Context, acc ggml.Precision, product Pair, pairs ...LoRAPa
 	})
 }
 
-// gemmLoRAInParts divides W into the rows of as many pairs as one op takes.
+// gemmLoRAInParts splits W by rows, so that each part has as many pairs as one op takes.
 func gemmLoRAInParts(c *ggml.Context, acc ggml.Precision, product Pair, pairs []LoRAPair) *ggml.Tensor {
 	w, x := product.W, product.X
 	return c.BuildOp(gemmLoRA.Name, []*ggml.Tensor{w, x}, func(b *ggml.OpBuilder) *ggml.Tensor {
@@ -170,13 +167,13 @@ func gemmLoRAInParts(c *ggml.Context, acc ggml.Precision, product Pair, pairs []
 	})
 }
 
-// requireMatrices checks the operands of a product that LoRA pairs are added to.
+// requireMatrices checks the operands of a product with LoRA pairs.
 func requireMatrices(b *ggml.OpBuilder, product Pair) {
 	forward.require(b, []Pair{product}, product)
 	b.Require(product.W.NumDims() <= 2 && product.X.NumDims() <= 2, "W and X must be matrices")
 }
 
-// loraRows counts the rows that pairs are for.
+// loraRows returns the number of rows that the pairs cover.
 func loraRows(pairs []LoRAPair) (rows int64) {
 	for _, p := range pairs {
 		rows += p.B.Dim(0)
@@ -191,7 +188,7 @@ func loraOperands(first []*ggml.Tensor, pairs []LoRAPair) []*ggml.Tensor {
 	return first
 }
 
-// requireLoRA checks pairs with so many columns.
+// requireLoRA checks pairs with the given number of columns.
 func requireLoRA(b *ggml.OpBuilder, pairs []LoRAPair, columns int64) {
 	b.Require(len(pairs) > 0, "there are no LoRA pairs to add")
 	for _, p := range pairs {
@@ -207,7 +204,7 @@ func requireLoRA(b *ggml.OpBuilder, pairs []LoRAPair, columns int64) {
 	}
 }
 
-// requireHType checks what H is rounded to.
+// requireHType checks the type to which H is rounded.
 func requireHType(b *ggml.OpBuilder, p LoRAPair, first ggml.Type) {
 	switch p.HType {
 	case ggml.F32:
@@ -223,8 +220,8 @@ func requireRows(b *ggml.OpBuilder, what string, rows, products int64) {
 	b.Require(rows == products, "%s has %d rows, the products have %d", what, rows, products)
 }
 
-// requireLeadingDimension demands that the columns of a matrix do not overlap, and that
-// their distance is one that a GEMM library can count.
+// requireLeadingDimension requires that the columns of a matrix do not overlap, and that a GEMM
+// library can represent the leading dimension.
 func requireLeadingDimension(b *ggml.OpBuilder, t *ggml.Tensor) {
 	stride := t.Stride(1)
 	b.Require(t.Dim(1) == 1 || stride >= t.Type().RowSize(t.Dim(0)), "rows must not overlap")

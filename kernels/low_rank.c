@@ -3,7 +3,7 @@
 #include "scratch.h"
 #include "vector.h"
 
-// The panel that contains a row, as a matrix, and the panel's first row.
+// The panel that contains a row, as a matrix, and its first row.
 struct kern_panel {
 	struct ggml_tensor matrix; // [rows, r]
 	int64_t first;
@@ -17,8 +17,8 @@ static struct kern_panel kern_panel_of(const struct ggml_tensor *b, int64_t row)
 	return p;
 }
 
-// Columns [n0, n1) of H, rounded to a type; F32 leaves them as they are. *ld is their leading dimension. They lie in H,
-// or in scratch memory until the next call.
+// Returns columns [n0, n1) of H, rounded to a type; F32 leaves them unchanged. *ld is their leading
+// dimension. They lie in H, or in scratch memory until the next call.
 static const void *kern_round_columns(const struct ggml_tensor *h, enum ggml_type type, int64_t n0, int64_t n1, int64_t *ld) {
 	const char *from = (const char *)h->data + n0 * h->nb[1];
 	if (type == GGML_TYPE_F32) {
@@ -56,8 +56,8 @@ void kern_accumulate_low_rank(const struct ggml_tensor *b, const struct ggml_ten
 	}
 }
 
-// AXPY for both types, which differ only in the conversion of an element: y += Σ factors[j] · column j of a panel. The
-// sums of a whole panel stay in registers.
+// AXPY for both types, which differ only in the conversion of an element: y += Σ factors[j] ·
+// column j of a panel. The sums of a whole panel stay in registers.
 #define KERN_AXPY(name, element, to_float) \
 	KERN_CLONES static void name(float *restrict y, const element *restrict panel, const float *restrict factors, int64_t r, int64_t rows) { \
 		if (rows < KERN_PANEL) { \

@@ -5,7 +5,7 @@
 
 enum { KERN_NORM_STEP = 16 };
 
-// Runs a statement for each i of n, in steps of a fixed length, which the compiler vectorises.
+// Runs a statement for each i < n, in steps of a fixed length, which the compiler vectorises.
 #define KERN_ROW(i, n, statement)                                         \
 	{                                                                     \
 		int64_t step = 0;                                                 \
@@ -19,7 +19,8 @@ enum { KERN_NORM_STEP = 16 };
 		}                                                                 \
 	}
 
-// Σ a·b·w of n elements in F64, as ggml adds up; a b or w of NULL is all ones.
+// Returns Σ a·b·w over n elements in F64, the precision of ggml's sums; if a or b or w is NULL it
+// counts as ones.
 __attribute__((always_inline)) static inline double kern_dot(const float *restrict a, const float *restrict b, const float *restrict w, int64_t n) {
 	double lanes[KERN_NORM_STEP] = {0}, sum = 0;
 	int64_t j = 0;
@@ -39,8 +40,8 @@ __attribute__((always_inline)) static inline double kern_dot(const float *restri
 	return sum;
 }
 
-// 1/√(mean(x²) + eps), rounded as ggml does, so that sessions with kernels and sessions on other devices
-// do not drift apart.
+// Returns 1/√(mean(x²) + eps), rounded as ggml does, so that sessions with kernels and on other
+// devices do not drift apart.
 __attribute__((always_inline)) static inline float kern_inverse_rms(const float *x, int64_t n, float eps) {
 	float mean = (float)(kern_dot(x, x, NULL, n) / n);
 	return 1.0f / sqrtf(mean + eps);
@@ -51,7 +52,7 @@ KERN_CLONES static void kern_rms_norm(float *restrict y, const float *restrict x
 	KERN_ROW(i, n, y[i] = x[i] * inverse * w[i]);
 }
 
-// With u = x/rms and g = dy·w it is (g − u·mean(g·u)) / rms.
+// With u = x/rms and g = dy·w, dx = (g − u·mean(g·u)) / rms.
 KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *restrict dy, const float *restrict x, const float *restrict w,
 		int64_t n, float eps) {
 	double inverse = kern_inverse_rms(x, n, eps);
@@ -59,7 +60,7 @@ KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *rest
 	KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
 }
 
-// y = x − mean(x). LayerNorm is the RMS norm of that.
+// y = x − mean(x). LayerNorm is the RMS norm of y.
 __attribute__((always_inline)) static inline void kern_centre(float *restrict y, const float *restrict x, int64_t n) {
 	float mean = (float)(kern_dot(x, NULL, NULL, n) / n);
 	KERN_ROW(i, n, y[i] = x[i] - mean);
@@ -105,7 +106,7 @@ static float *kern_row(const struct ggml_tensor *t, int64_t r) {
 	return (float *)((char *)t->data + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3]);
 }
 
-// The elements of a vector, NULL where there is none.
+// Returns the elements of an optional vector, or NULL.
 static const float *kern_vector_of(const struct ggml_tensor *t) { return t == NULL ? NULL : t->data; }
 
 KERN_OP(weighted_rms_norm) {

@@ -30,12 +30,11 @@ var (
 )
 
 // WeightedRMSNorm returns w · x / √(mean(x²) + eps) over the rows of x [m, n, p, q] (arXiv
-// 1910.07467), F32 with contiguous rows, for w [m], F32 and contiguous. The result is
-// contiguous.
+// 1910.07467), F32 with contiguous rows, for w [m], F32 and contiguous. The result is contiguous.
 //
-// It is [ggml.Context.RMSNorm] and [ggml.Context.Mul] in one, vectorised. Rows are shared
-// between threads, and the result does not depend on their number. It is an op of the CPU
-// backend, and has no backward for [ggml.Graph.Backward]; the gradient is [WeightedRMSNormGrad].
+// It is [ggml.Context.RMSNorm] and [ggml.Context.Mul] in one, vectorised. Threads share the rows,
+// and the result does not depend on their number. It is an op of the CPU backend, and has no
+// backward for [ggml.Graph.Backward]; [WeightedRMSNormGrad] returns the gradient.
 func WeightedRMSNorm(c *ggml.Context, x, w *ggml.Tensor, eps float32) *ggml.Tensor {
 	return c.BuildOp(rmsNorm.Name, []*ggml.Tensor{x, w}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
@@ -60,12 +59,12 @@ func WeightedRMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *g
 }
 
 // LayerNorm returns w · (x − mean(x)) / √(variance(x) + eps) + b over the rows of x [m, n, p, q]
-// (arXiv 1607.06450), F32 with contiguous rows, for w and b [m], F32 and contiguous, or nil for
-// none. The result is contiguous.
+// (arXiv 1607.06450), F32 with contiguous rows, for w and b [m], F32 and contiguous, or nil if
+// absent. The result is contiguous.
 //
-// It is [ggml.Context.Norm], [ggml.Context.Mul] and [ggml.Context.Add] in one. Rows are shared
-// between threads, and the result does not depend on their number. It is an op of the CPU
-// backend, and has no backward for [ggml.Graph.Backward]; the gradient is [LayerNormGrad].
+// It is [ggml.Context.Norm], [ggml.Context.Mul] and [ggml.Context.Add] in one. Threads share the
+// rows, and the result does not depend on their number. It is an op of the CPU backend, and has no
+// backward for [ggml.Graph.Backward]; [LayerNormGrad] returns the gradient.
 func LayerNorm(c *ggml.Context, x, w, b *ggml.Tensor, eps float32) *ggml.Tensor {
 	var o operands
 	p := C.struct_kern_norm_params{eps: C.float(eps)}
@@ -104,7 +103,7 @@ func requireNorm(b *ggml.OpBuilder, x *ggml.Tensor, eps float32) {
 	b.Require(eps >= 0 && eps <= math.MaxFloat32, "eps is %v; it must not be negative, and finite", eps)
 }
 
-// requireNormVector demands one element for each of a row of x, of a vector that there may be.
+// requireNormVector requires that an optional vector has one element per column of x.
 func requireNormVector(b *ggml.OpBuilder, what string, v, x *ggml.Tensor) {
 	if v == nil {
 		return

@@ -1,5 +1,5 @@
-// RMS norm with its weight, LayerNorm with weight and bias, and their gradients: ggml's own are not vectorised, and go
-// through memory once more for each vector, or many times for a gradient.
+// RMS norm with its weight, LayerNorm with weight and bias, and their gradients. ggml's own are not
+// vectorised, and pass through memory once more for each vector, or many times for a gradient.
 #ifndef KERN_NORM_H
 #define KERN_NORM_H
 
@@ -7,7 +7,7 @@
 
 struct kern_norm_params {
 	float eps;
-	int32_t weight, bias; // the operands that these are of a LayerNorm; 0 for none
+	int32_t weight, bias; // operand indices for LayerNorm; 0 if absent
 };
 
 // x, w → w · x / √(mean(x²) + eps), row by row.

@@ -51,7 +51,7 @@ static struct {
 #undef F
 	void *engine;
 	bool amx;
-	// Of the OpenMP that oneDNN uses; NULL when it uses something else.
+	// From oneDNN's OpenMP library; NULL if it uses another thread library.
 	int (*get_threads)(void);
 	void (*set_threads)(int);
 } kern_dnnl;
@@ -73,7 +73,8 @@ bool kern_onednn_open(void *library) {
 
 bool kern_onednn_bf16(void) { return kern_onednn_has(KERN_DNNL_AVX512_BF16); }
 
-// Intel's AVX512-BF16 takes four times as long as a multiplication in F32, for twice the products.
+// On Intel, an AVX512-BF16 instruction takes four times as long as an F32 multiplication, for twice
+// the products.
 bool kern_onednn_fast_bf16(void) {
 #if defined(__x86_64__)
 	return kern_dnnl.amx || kern_onednn_bf16() && !__builtin_cpu_is("intel");
@@ -97,15 +98,15 @@ static void kern_onednn_check(int status, const char *what) {
 
 #define KERN_CHECKED(call) kern_onednn_check(kern_dnnl.call, #call)
 
-// A product that is ready to run, of one thread.
+// A product ready to run on one thread.
 struct kern_matmul {
 	struct kern_gemm shape;
 	void *primitive, *src, *weights, *dst, *scratchpad;
 	size_t scratchpad_size;
 };
 
-// The products that a thread ran last. An op alternates between few shapes, but for one of experts, which have any
-// number of columns; oneDNN itself keeps the code of the others.
+// The products that a thread ran last. An op alternates between few shapes, except products of
+// experts, which have any number of columns; oneDNN caches the code of the others.
 enum { KERN_MATMULS = 64 };
 struct kern_matmuls {
 	struct kern_matmul list[KERN_MATMULS];
@@ -173,7 +174,8 @@ static void *kern_matmul_attr(bool add) {
 	return attr;
 }
 
-// oneDNN's matrices are in row-major order: it computes the transposed product, with B as the source and A as the weights.
+// oneDNN's matrices are row-major: it computes the transposed product, with B as the source and A
+// as the weights.
 static void kern_make_matmul(struct kern_matmul *m, const struct kern_gemm *g) {
 	int type = g->bf16 ? KERN_DNNL_BF16 : KERN_DNNL_F32;
 	void *src = kern_dnnl_matrix(g->n, g->k, type, g->trans_b ? 1 : g->ldb, g->trans_b ? g->ldb : 1);
@@ -214,8 +216,9 @@ static struct kern_matmul *kern_find_matmul(struct kern_matmuls *all, const stru
 	return m;
 }
 
-// oneDNN leaves its thread's AMX tiles without a configuration. ggml's own kernels configure them once a thread, and would
-// die or be wrong after it: so the configuration is saved and restored.
+// oneDNN leaves its thread's AMX tiles without a configuration. ggml's own kernels configure them
+// once per thread, and would crash or compute wrong results afterwards: so the configuration is
+// saved and restored.
 static void kern_execute(const struct kern_matmul *m, void *stream, int n, const kern_dnnl_argument *arguments) {
 #if defined(__x86_64__)
 	if (kern_dnnl.amx) {
@@ -242,9 +245,9 @@ static void kern_run_matmul(const struct kern_gemm *g, const void *a, const void
 	kern_execute(m, all->stream, 4, arguments);
 }
 
-// oneDNN 3.7 ignores the leading dimension of two kinds of vectors in BF16 products, and so takes what lies between the
-// elements for elements: of B [k, 1] that is stored transposed, and of C [1, n]. They are packed, the one before the
-// product and the other after it.
+// oneDNN 3.7 ignores the leading dimension of two kinds of vectors in BF16 products, and reads the
+// gaps as elements: B [k, 1] stored transposed, and C [1, n]. B is packed before the product, and C
+// is unpacked after it.
 
 static void kern_run_packed_b(const struct kern_gemm *g, const void *a, const uint16_t *b, float *c) {
 	uint16_t *column = kern_scratch(KERN_SCRATCH_ROW, g->k * sizeof *column);
@@ -276,7 +279,7 @@ static void kern_run_sgemm(const struct kern_gemm *g, const float *a, const floa
 }
 
 void kern_onednn_gemm(const struct kern_gemm *g, const void *a, const void *b, float *c) {
-	// oneDNN would start OpenMP threads of its own, and plan for their number.
+	// oneDNN would start its own OpenMP threads, and plan for their number.
 	int threads = 1;
 	if (kern_dnnl.set_threads != NULL && kern_dnnl.get_threads != NULL) {
 		threads = kern_dnnl.get_threads();

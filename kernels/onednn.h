@@ -1,10 +1,11 @@
-// oneDNN, by the part of its C interface that is used. Its types are opaque pointers, so its headers are not needed.
+// oneDNN, by the used part of its C interface. Its types are opaque pointers, so its headers are
+// not needed.
 #ifndef KERN_ONEDNN_H
 #define KERN_ONEDNN_H
 
 #include "library.h"
 
-// Takes the GEMM library that is loaded, if it is oneDNN 3.
+// Uses a loaded GEMM library if it is oneDNN 3.
 bool kern_onednn_open(void *library);
 void kern_onednn_describe(char *text, size_t size);
 bool kern_onednn_bf16(void);

@@ -10,7 +10,7 @@
 static bool kern_has_avx512_fp16(void) {
 	enum { FEATURES = 7, AVX512_FP16 = 1 << 23 };
 	unsigned a, b, c, d;
-	// The second reports that the system saves the registers too.
+	// The second test reports that the system also saves the registers.
 	return __get_cpuid_count(FEATURES, 0, &a, &b, &c, &d) && (d & AVX512_FP16) && __builtin_cpu_supports("avx512bw");
 }
 #else
@@ -30,7 +30,7 @@ kern_hgemm kern_onemkl_open(void *library, char *text, size_t size) {
 	if (set_threading == NULL || set_interface == NULL || get_version == NULL) {
 		return NULL;
 	}
-	set_threading(SEQUENTIAL); // before anything else, like the next
+	set_threading(SEQUENTIAL); // must come first, with the next call
 	set_interface(INT_OF_32_BITS);
 	struct kern_onemkl_version v;
 	get_version(&v);

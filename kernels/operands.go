@@ -5,13 +5,13 @@ import "C"
 
 import "github.com/goggml/ggml"
 
-// operands are the operands of an op, some of which may be absent: a C function finds these by
-// their indices.
+// operands are the operands of an op without the absent optional ones; C functions find optional
+// ones by index.
 type operands []*ggml.Tensor
 
 func (o *operands) add(x ...*ggml.Tensor) { *o = append(*o, x...) }
 
-// addOptional returns the index of the operand; 0 for nil, which is the index of none of these.
+// addOptional adds an operand and returns its index, or 0 for nil; no optional operand has index 0.
 func (o *operands) addOptional(x *ggml.Tensor) C.int32_t {
 	if x == nil {
 		return 0

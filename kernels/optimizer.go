@@ -21,9 +21,9 @@ var (
 // AdamWOperands are the operands of [AdamWStep], contiguous F32.
 type AdamWOperands struct {
 	Param, Grad, M, V *ggml.Tensor // the parameter, its gradient and its first and second moments, of the same shape
-	// Settings are [8]: the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ)
-	// for the step t = 1, 2, …, and a factor of the gradient. The settings of a skipped step,
-	// learning rate 0 and β 1, move nothing, whatever the gradient holds.
+	// Settings [8] are the learning rate, β₁, β₂, ε, the weight decay, 1/(1 − β₁ᵗ) and 1/(1 − β₂ᵗ)
+	// for the step t = 1, 2, …, and a factor of the gradient. A skipped step has learning rate 0
+	// and β 1, which change nothing even if the gradient is NaN.
 	Settings *ggml.Tensor
 }
 
@@ -48,8 +48,8 @@ func AdamWStep(c *ggml.Context, o AdamWOperands) *ggml.Tensor {
 }
 
 // SumSquares returns the sum of the squares of all elements of a, [1]: for a gradient, the square
-// of its norm. a is F32 and contiguous. It does not depend on the number of threads. It is an op of
-// the CPU backend, and has no backward.
+// of its norm. a is F32 and contiguous. The result does not depend on the number of threads. It is
+// an op of the CPU backend, and has no backward.
 func SumSquares(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 	return c.Sum(c.BuildOp(sumSquares.Name, []*ggml.Tensor{a}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireF32(b, "a", a)
@@ -60,17 +60,17 @@ func SumSquares(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 // GateOperands are the operands of [GateStep], contiguous F32.
 type GateOperands struct {
 	Squares  *ggml.Tensor // [1], the square of the norm of all gradients
-	Losses   *ggml.Tensor // [n], of tokens
-	Weights  *ggml.Tensor // [n], of the losses; one with a weight of 0 does not count
+	Losses   *ggml.Tensor // [n], losses of tokens
+	Weights  *ggml.Tensor // [n], weights of the losses; a loss with weight 0 is ignored
 	Settings *ggml.Tensor // [8, groups + 1]: the settings of [AdamWStep] for each group, and for a skipped step
-	Clip     float64      // largest norm; 0 for any
+	Clip     float64      // maximum norm; 0 means no limit
 }
 
-// GateStep decides about a step of the optimiser: it is taken if the norm and all losses that count
-// are finite. It returns [8, groups + 1]: the settings of each group, or of a skipped step; and the
-// square of the norm, 1 or 0 for whether the step is taken, and six zeros. The last setting of a
-// group, the factor of the gradient, is lowered if the norm would exceed Clip. It is an op of the
-// CPU backend, and has no backward.
+// GateStep decides whether the optimiser makes a step: only if the norm and all losses with a
+// weight are finite. It returns [8, groups + 1]: the settings of each group, or of a skipped step;
+// the last column is the square of the norm, 1 or 0 for a step made or skipped, and six zeros. If
+// the norm exceeds Clip, the last setting of each group, the factor of the gradient, is lowered. It
+// is an op of the CPU backend, and has no backward.
 func GateStep(c *ggml.Context, o GateOperands) *ggml.Tensor {
 	operands := []*ggml.Tensor{o.Squares, o.Losses, o.Weights, o.Settings}
 	return c.BuildOp(gateStep.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {

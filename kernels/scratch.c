@@ -45,7 +45,7 @@ static struct kern_thread_scratch *kern_get_thread_scratch(void) {
 	return scratch;
 }
 
-// Asks the system for huge pages, whose addresses are translated faster.
+// Requests huge pages, whose addresses are translated faster.
 static void kern_use_huge_pages(void *memory, size_t size) {
 #ifdef MADV_HUGEPAGE
 	uintptr_t first = ((uintptr_t)memory + KERN_HUGE_PAGE - 1) / KERN_HUGE_PAGE * KERN_HUGE_PAGE;

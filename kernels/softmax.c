@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// As ggml has it: powers of two, of which heads beyond a power of two take those between.
+// ALiBi slopes as in ggml: powers of two; heads beyond a power of two take the values between.
 static float kern_alibi_slope(float max_bias, int64_t head, int64_t heads) {
 	int64_t power = 1;
 	while (2 * power <= heads) {
@@ -21,7 +21,7 @@ struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml
 	};
 }
 
-// x + slope · (i − query) of n elements, up to a multiple of KERN_SOFTMAX_STEP.
+// x + slope · (i − query) of n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
 KERN_CLONES static void kern_add_distances(float *restrict x, int64_t n, float slope, int64_t query) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		float first = (float)(j - query);
@@ -31,8 +31,8 @@ KERN_CLONES static void kern_add_distances(float *restrict x, int64_t n, float s
 	}
 }
 
-// Makes numbers 0 that are next to nothing beside 1, as most weights of far keys are with a slope: products with subnormal
-// numbers, or that are such, take many times as long.
+// Sets values negligible beside 1 to 0, as most weights of far keys are with ALiBi: products with
+// subnormal operands or results take many times as long.
 KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
 	for (int64_t j = 0; j < n; j += KERN_SOFTMAX_STEP) {
 		for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {
@@ -41,8 +41,8 @@ KERN_CLONES static void kern_drop_tiny(float *restrict x, int64_t n) {
 	}
 }
 
-// softmax(scale · x) of n elements, with -Inf around them up to multiples of KERN_SOFTMAX_STEP, and of a sink in the unit
-// of x, whose weight it returns. With drop, far keys get a weight of 0.
+// softmax(scale · x) of n elements, padded with -Inf to multiples of KERN_SOFTMAX_STEP, and of a
+// sink in the unit of x, whose weight it returns. With drop, far keys get a weight of 0.
 KERN_CLONES static float kern_softmax_padded(float *restrict x, int64_t n, float scale, float sink, bool drop) {
 	float top[KERN_SOFTMAX_STEP], sum[KERN_SOFTMAX_STEP] = {0};
 	for (int i = 0; i < KERN_SOFTMAX_STEP; i++) {

@@ -40,7 +40,7 @@ const void *kern_weight_tile(const struct ggml_tensor *w, int64_t matrix, enum g
 	for (int64_t m = 0; m < m1 - m0; m++) {
 		const void *from = first + m * w->nb[1];
 		void *to = tile + m * *ld * size;
-		// The hardware prefetcher does not follow from one row's part to the next row's.
+		// The hardware prefetcher does not follow from one row's part to the next row's part.
 		kern_prefetch((const char *)from + KERN_PREFETCH_ROWS * w->nb[1], bytes);
 		if (type == GGML_TYPE_F32) {
 			to_f32(from, to, k);

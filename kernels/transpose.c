@@ -15,7 +15,8 @@ static void kern_transpose_scalar(const float *from, int64_t columns, float *to,
 
 enum { KERN_SQUARE = 16 };
 
-// KERN_SQUARE rows of as many elements, in registers: pairs change places at a distance of 1, 2, 4 and 8.
+// Transposes KERN_SQUARE × KERN_SQUARE elements in registers, by exchanging elements at distances
+// 1, 2, 4 and 8.
 __attribute__((target("avx512f"))) static void kern_transpose_square(const float *from, int64_t columns, float *to, int64_t ld) {
 	__m512 a[KERN_SQUARE], b[KERN_SQUARE];
 	for (int i = 0; i < KERN_SQUARE; i++) { a[i] = _mm512_loadu_ps(from + i * columns); }

@@ -1,4 +1,4 @@
-// What loops need that the compiler vectorises.
+// Helpers for loops that the compiler vectorises.
 #ifndef KERN_VECTOR_H
 #define KERN_VECTOR_H
 
@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Compiles a function for several kinds of processors, the fastest of which is chosen at start where the C library can
-// (ifunc). Loops of a fixed length become vector instructions.
+// Compiles a function for several kinds of processors; the C library chooses the fastest at start
+// if it can (ifunc). Loops of a fixed length become vector instructions.
 #if defined(__x86_64__) && defined(__GLIBC__)
 #define KERN_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define KERN_CLONES
 #endif
 
-// Prefetches memory that will soon be read. Always inlined: GCC would drop calls of a function that does nothing else, as
-// if it had no effect.
+// Prefetches memory that will soon be read. Always inlined: GCC would otherwise drop calls of a
+// function without visible effects.
 __attribute__((always_inline)) static inline void kern_prefetch(const char *from, size_t size) {
 	enum { CACHE_LINE = 64 };
 	for (size_t i = 0; i < size; i += CACHE_LINE) {
@@ -23,14 +23,14 @@ __attribute__((always_inline)) static inline void kern_prefetch(const char *from
 	}
 }
 
-// The float of which bits are the upper half.
+// Returns the float whose upper half is bits.
 static inline float kern_from_bf16(uint16_t bits) {
 	union { uint32_t bits; float f; } value = {(uint32_t)bits << 16};
 	return value.f;
 }
 
-// e^x for x ≤ 0 is 2^n, by the bits of a float, times 1 + f·slope = 2^f for |f| ≤ 1/2, by a polynomial. Flushes to 2^-126; a
-// NaN stays one.
+// For x ≤ 0, e^x is 2^n, by the bits of a float, times 1 + f·slope = 2^f for |f| ≤ 1/2, by a
+// polynomial. Flushes to 2^-126; NaN stays NaN.
 struct kern_exponential {
 	float power, f, slope;
 };
@@ -38,7 +38,7 @@ struct kern_exponential {
 __attribute__((always_inline)) static inline struct kern_exponential kern_exponential(float x) {
 	float z = x * 1.44269504f;
 	z = z < -126.0f ? -126.0f : z;
-	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // whose lowest bits are the nearest integer
+	union { float f; uint32_t bits; } power = {z + 12582912.0f}; // its lowest bits are the nearest integer
 	float f = z - (power.f - 12582912.0f);
 	power.bits = (power.bits + 127) << 23;
 	float p = 1.5403530e-4f;
@@ -56,15 +56,16 @@ static inline float kern_exp(float x) {
 	return (e.slope * e.f + 1.0f) * e.power;
 }
 
-// tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which keeps its digits where x is small.
+// tanh(x) = −m / (2 + m), with m = e^(−2|x|) − 1, which is accurate for small x.
 static inline float kern_tanh(float x) {
 	struct kern_exponential e = kern_exponential(-2.0f * fabsf(x));
 	float m = e.slope * e.f * e.power + (e.power - 1.0f);
 	return copysignf(-m / (2.0f + m), x);
 }
 
-// √x, to two units in the last place where x is zero or at least 2^-126: Newton's method on 1/√x, from the bits of a
-// float. The compiler does not vectorise sqrtf, which may set errno. Negative and infinite numbers and NaN give NaN.
+// √x, to two units in the last place if x is zero or at least 2^-126: Newton's method on 1/√x, from
+// the bits of a float. The compiler does not vectorise sqrtf, which may set errno. Negative and
+// infinite numbers and NaN give NaN.
 static inline float kern_sqrt(float x) {
 	union { float f; uint32_t bits; } start = {x};
 	start.bits = 0x5f3759df - (start.bits >> 1);

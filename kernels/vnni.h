@@ -1,4 +1,5 @@
-// What the products with AVX512-VNNI share: a row is multiplied by up to four columns at once, whose sums are in registers.
+// Shared by the products with AVX512-VNNI: a row is multiplied by up to four columns at once, with
+// the sums in registers.
 #ifndef KERN_VNNI_H
 #define KERN_VNNI_H
 
@@ -9,7 +10,8 @@
 
 enum { KERN_REGISTER = 64, KERN_COLUMNS = 4 };
 
-// Multiplies any number of columns, by kern_accumulate_columns_TYPE, which is compiled for each number of them.
+// Multiplies any number of columns, by kern_accumulate_columns_TYPE, which is compiled for each
+// number of columns.
 #define KERN_VNNI_ACCUMULATE(type) \
 	KERN_VNNI static void kern_accumulate_##type(float *y, int64_t ldy, int64_t k, \
 			const void *row, const char *columns, size_t stride, int64_t n) { \
