@@ -8,7 +8,7 @@ goggml_error goggml_tensor_set_async(ggml_backend_t backend, struct ggml_tensor 
 goggml_error goggml_tensor_get_async(ggml_backend_t backend, const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_copy_async(ggml_backend_t from, ggml_backend_t to, struct ggml_tensor *src, struct ggml_tensor *dst);
 
-// The value is NULL when the device has no events.
+// The value is NULL if the device has no events.
 goggml_ptr goggml_event_new(ggml_backend_dev_t device);
 goggml_error goggml_event_record(ggml_backend_event_t event, ggml_backend_t backend);
 goggml_error goggml_event_synchronize(ggml_backend_event_t event);

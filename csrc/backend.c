@@ -84,7 +84,7 @@ goggml_int goggml_backend_compute_then(void *backend, void *two_graphs) {
 	return goggml_backend_compute(backend, graphs->then);
 }
 
-// The memory of a result that lies on the device, or NULL.
+// Returns the memory of a result that lies on the device, or NULL.
 static struct ggml_tensor *goggml_result_on(struct ggml_cgraph *graph, ggml_backend_dev_t device) {
 	for (int i = ggml_graph_n_nodes(graph) - 1; i >= 0; i--) {
 		struct ggml_tensor *node = ggml_graph_node(graph, i);

@@ -5,7 +5,7 @@
 #include "arena.h"
 
 typedef struct {
-	struct ggml_cgraph *graph; // NULL when there is no memory
+	struct ggml_cgraph *graph; // NULL if memory is short
 	goggml_arena *arena;       // holds the graph and its tensors
 	ggml_backend_buffer_t buffer;
 	char *error;
@@ -15,12 +15,12 @@ goggml_graph_copy goggml_copy_graph_to(ggml_backend_t backend, struct ggml_cgrap
 
 typedef struct {
 	ggml_backend_t first, second;
-	uintptr_t id; // names the callback
+	uintptr_t id; // number of the callback
 	struct ggml_tensor **nodes;
 	int n_nodes;
 } goggml_comparison;
 
-// The value is 0 when there is no memory.
+// The value is 0 if memory is short.
 goggml_int goggml_compare(void *comparison, void *graph);
 
 #endif

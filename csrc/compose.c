@@ -25,15 +25,15 @@ goggml_tensor goggml_op_flash_attn_ext(goggml_a arena, goggml_t q, goggml_t k, g
 }
 
 static goggml_t goggml_conv_2d_dw_f32(struct ggml_context *ctx, goggml_t kernel, goggml_t data, int s0, int s1, int p0, int p1, int d0, int d1) {
-	// Each channel is an image of its own.
+	// Each channel is a separate image.
 	int64_t channels = data->ne[2], images = channels * data->ne[3];
 	goggml_t flat = ggml_reshape_4d(ctx, data, data->ne[0], data->ne[1], 1, images);
 	goggml_t rows = ggml_im2col(ctx, kernel, flat, s0, s1, p0, p1, d0, d1, true, GGML_TYPE_F32);
 	int64_t positions0 = rows->ne[1], positions1 = rows->ne[2];
 	rows = ggml_reshape_4d(ctx, rows, rows->ne[0], positions0 * positions1, channels, data->ne[3]);
 	kernel = ggml_reshape_3d(ctx, kernel, rows->ne[0], 1, channels);
-	// A kernel has a gradient where the graph has it after im2col, which looks at
-	// its shape; but only the second factor can have more batches.
+	// The kernel needs the gradient after im2col, which reads only its shape; but only the second
+	// factor can have more batches.
 	goggml_t y = data->ne[3] == 1 ? ggml_mul_mat(ctx, rows, kernel) : ggml_mul_mat(ctx, kernel, rows);
 	return ggml_reshape_4d(ctx, y, positions0, positions1, channels, data->ne[3]);
 }

@@ -4,8 +4,8 @@
 
 extern void goggmlCustom(uintptr_t id, struct ggml_tensor *dst, int worker, int workers, uintptr_t *calling);
 
-// Runs on the threads of a backend. An assertion of ggml below the Go
-// function must not jump over its frames.
+// Runs on the threads of a backend. An assertion of ggml below the Go function must not jump over
+// Go's frames.
 static void goggml_run_custom(struct ggml_tensor *dst, int worker, int workers, void *id) {
 	goggml_guard_state outer = goggml_guard_suspend();
 	goggmlCustom((uintptr_t)id, dst, worker, workers, goggml_calling_slot());

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unwind.h>
 
-// goggml_personality is asked twice: whether its frame catches, and, when those below it have been left, to do so. A thread
-// that ends is not an exception.
+// The unwinder calls goggml_personality twice: to ask whether its frame catches, and, after leaving
+// the frames below, to catch. The end of a thread is not an exception.
 __attribute__((visibility("hidden"), used))
 _Unwind_Reason_Code goggml_personality(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
 		struct _Unwind_Exception *exception, struct _Unwind_Context *context) {
@@ -27,17 +27,17 @@ _Unwind_Reason_Code goggml_personality(int version, _Unwind_Action actions, _Unw
 	goggml_leave(NULL, exception);
 }
 
-// What the C++ ABI says of a type: its first member is the table of its virtual functions.
+// A type in the C++ ABI: its first member is its table of virtual functions.
 typedef struct {
 	void **functions;
 	const char *name;
 } goggml_cxx_type;
 
-// The classes of exceptions that libstdc++ throws, and their std::exception.
+// The exception class of libstdc++.
 static const _Unwind_Exception_Class goggml_gnu_cxx = 0x474e5543432b2b00; // "GNUCC++"
-enum { GOGGML_TYPE_DO_CATCH = 4, GOGGML_EXCEPTION_WHAT = 2 };           // in the tables
+enum { GOGGML_TYPE_DO_CATCH = 4, GOGGML_EXCEPTION_WHAT = 2 };           // indices in the tables
 
-// The text of a std::exception, which lies behind its header; NULL for others.
+// Returns the text of a std::exception, which follows its header; NULL for other exceptions.
 static const char *goggml_what(struct _Unwind_Exception *exception, const goggml_cxx_type *thrown) {
 	const goggml_cxx_type *base = dlsym(RTLD_DEFAULT, "_ZTISt9exception");
 	if (base == NULL || exception->exception_class != goggml_gnu_cxx) {

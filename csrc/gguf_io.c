@@ -132,8 +132,8 @@ goggml_gguf_info_result goggml_gguf_info_at(const struct gguf_context *gguf, int
 	GUARDED(goggml_gguf_info_result, goggml_info(gguf, id))
 }
 
-// gguf_add_tensor copies the struct and looks only at its name, type and
-// sizes, so that it needs neither a context nor data.
+// gguf_add_tensor copies the struct and reads only its name, type and sizes, so that it needs
+// neither a context nor data.
 static void goggml_add(struct gguf_context *gguf, const char *name, enum ggml_type type, const int64_t *ne) {
 	struct ggml_tensor tensor = {.type = type};
 	memcpy(tensor.ne, ne, sizeof tensor.ne);

@@ -4,11 +4,11 @@
 
 #include "guard.h"
 
-// A key and its value. A scalar has n 1, or data the string itself; an array
+// A key and its value. A scalar has n 1, and data points to it (or is the string itself); an array
 // of strings has data NULL and is read by goggml_gguf_strings.
 struct goggml_gguf_kv {
 	const char *key;
-	enum gguf_type type; // of the elements, for an array
+	enum gguf_type type; // element type of an array
 	bool array;
 	size_t n;
 	const void *data;
@@ -26,7 +26,7 @@ typedef struct { struct goggml_gguf_kv   value; char *error; } goggml_gguf_kv_re
 typedef struct { struct goggml_gguf_info value; char *error; } goggml_gguf_info_result;
 
 goggml_ptr goggml_gguf_new(void);
-// Parses a header that lies in memory. file_size is the size of the whole file.
+// Parses a header in memory. file_size is the size of the whole file.
 goggml_ptr goggml_gguf_read(const void *header, size_t size, uint64_t file_size);
 
 goggml_gguf_kv_result goggml_gguf_kv_at(const struct gguf_context *gguf, int64_t id);
@@ -35,7 +35,7 @@ goggml_error goggml_gguf_strings(const struct gguf_context *gguf, int64_t id, si
 
 goggml_error goggml_gguf_set(struct gguf_context *gguf, const char *key, enum gguf_type type, const void *value);
 goggml_error goggml_gguf_set_array(struct gguf_context *gguf, const char *key, enum gguf_type type, const void *data, size_t n);
-// text holds n strings, each with its terminator.
+// text contains n strings, each with its terminator.
 goggml_error goggml_gguf_set_strings(struct gguf_context *gguf, const char *key, const char *text, size_t n);
 goggml_error goggml_gguf_set_kv(struct gguf_context *gguf, const struct gguf_context *src);
 goggml_error goggml_gguf_remove(struct gguf_context *gguf, const char *key);

@@ -1,4 +1,4 @@
-// Everything that the Go files of package ggml see of C.
+// All declarations of C for the Go files of package ggml.
 #ifndef GOGGML_H
 #define GOGGML_H
 

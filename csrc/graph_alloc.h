@@ -11,7 +11,7 @@ goggml_int goggml_gallocr_reserve_n(ggml_gallocr_t allocator, struct ggml_cgraph
 goggml_int goggml_gallocr_sizes(ggml_gallocr_t allocator, struct ggml_cgraph *graph, const int *nodes, const int *leaves, size_t *sizes);
 goggml_int goggml_gallocr_alloc(ggml_gallocr_t allocator, struct ggml_cgraph *graph);
 
-// Asks for huge pages for the memory of a graph that is allocated now, and returns done.
+// Requests huge pages for the memory of a newly allocated graph, and returns done.
 bool goggml_graph_allocated(bool done, struct ggml_cgraph *graph);
 
 #endif

@@ -57,9 +57,9 @@ bool goggml_lacks_backward(const struct ggml_tensor *node) {
 	case GGML_OP_GLU:
 		return ggml_get_glu_op(node) != GGML_GLU_OP_SWIGLU || node->src[1] == NULL;
 	case GGML_OP_SOFT_MAX:
-		return goggml_param_f32(node, 1) != 0.0f || node->src[2] != NULL; // the bias of ALiBi, sinks
+		return goggml_param_f32(node, 1) != 0.0f || node->src[2] != NULL; // ALiBi's bias, or sinks
 	case GGML_OP_ROPE:
-		return node->op_params[15] != 0; // the offset, which ggml's rule forgets
+		return node->op_params[15] != 0; // the offset, which ggml's rule ignores
 	case GGML_OP_POOL_2D:
 		return node->src[0]->type != GGML_TYPE_F32;
 	case GGML_OP_ADD_ID:
@@ -126,10 +126,10 @@ bool goggml_propagates_requires_grad(const struct ggml_tensor *node, int source)
 	switch (node->op) {
 	case GGML_OP_UNARY:
 		return ggml_get_unary_op(node) != GGML_UNARY_OP_SGN && ggml_get_unary_op(node) != GGML_UNARY_OP_STEP;
-	case GGML_OP_IM2COL: // of the kernel only the shape counts
+	case GGML_OP_IM2COL: // only the kernel's shape is used
 	case GGML_OP_IM2COL_BACK:
 		return source != 0;
-	case GGML_OP_CPY: // what is overwritten
+	case GGML_OP_CPY: // the operand that is overwritten
 	case GGML_OP_GET_ROWS:
 	case GGML_OP_GET_ROWS_BACK:
 	case GGML_OP_ROPE:
@@ -150,7 +150,7 @@ bool goggml_has_grad_for(const struct ggml_tensor *node, int source) {
 	}
 }
 
-// Reports whether the CPU computes a node of a backward rule on its types.
+// Reports whether the CPU computes a node of a backward rule for its types.
 static bool goggml_has_types(const struct ggml_tensor *node) {
 	const struct ggml_tensor *a = node->src[0], *b = node->src[1];
 	switch (node->op) {
@@ -182,7 +182,7 @@ static bool goggml_has_types(const struct ggml_tensor *node) {
 	}
 }
 
-// Adds a node before another one.
+// Inserts a node before another.
 static void goggml_insert_node(struct ggml_cgraph *graph, struct ggml_tensor *node, int at) {
 	node->flags |= GGML_TENSOR_FLAG_COMPUTE;
 	ggml_graph_add_node(graph, node);
@@ -212,9 +212,9 @@ static void goggml_fix_layouts(goggml_arena *arena, struct ggml_cgraph *graph, i
 	}
 }
 
-// The backward rule of a permutation gives a permuted view as the gradient, which most other rules
-// do not take; the rule of a reshape makes it a copy. So a reshape to the same shape stands before
-// each permutation while the gradients are built.
+// The backward rule of a permutation makes a permuted view as the gradient, which most other rules
+// do not support; the rule of a reshape makes a contiguous copy of it. So a reshape to the same
+// shape precedes each permutation while the gradients are built.
 static bool goggml_permutes(const struct ggml_tensor *node) {
 	return (node->op == GGML_OP_PERMUTE || node->op == GGML_OP_TRANSPOSE) &&
 		node->src[0]->type == GGML_TYPE_F32 && goggml_has_layout(node->src[0], GOGGML_CANONICAL_STRIDES);
@@ -255,7 +255,7 @@ goggml_ptr goggml_graph_backward(goggml_arena *tensors, goggml_arena *graphs, st
 		sources[i] = ggml_graph_node(graph, i)->src[0];
 	}
 	goggml_ptr result = goggml_try_backward(tensors, graphs, graph, leaves, n_leaves);
-	// Other graphs with these nodes know nothing of the reshapes.
+	// Other graphs with these nodes must not contain the reshapes.
 	for (int i = 0; i < n; i++) {
 		ggml_graph_node(graph, i)->src[0] = sources[i];
 	}
@@ -263,8 +263,8 @@ goggml_ptr goggml_graph_backward(goggml_arena *tensors, goggml_arena *graphs, st
 	return result;
 }
 
-// ggml_graph_reset would clear the moments of an optimizer too, and so undo
-// its steps when it runs before each of them.
+// ggml_graph_reset would also clear the moments of an optimizer, and so undo its steps if it runs
+// before each of them.
 static void goggml_reset(struct ggml_cgraph *graph) {
 	const float one = 1.0f;
 	int n = ggml_graph_n_nodes(graph);

@@ -27,7 +27,7 @@ static goggml_error goggml_expand(struct ggml_cgraph *graph, struct ggml_tensor 
 }
 
 goggml_error goggml_graph_expand(struct ggml_cgraph *graph, struct ggml_tensor **tensors, size_t n, bool compute) {
-	goggml_memory_changed(); // or a node is computed now that was not before
+	goggml_memory_changed(); // or computing a node that was not computed before
 	goggml_error error = NULL;
 	for (size_t i = 0; i < n && error == NULL; i++) {
 		error = goggml_expand(graph, tensors[i], compute);
@@ -87,7 +87,7 @@ goggml_ptr goggml_graph_rebuild(goggml_arena *arena, struct ggml_cgraph *graph) 
 size_t goggml_graph_count_tensors(struct ggml_cgraph *graph, size_t limit) {
 	size_t uses = goggml_graph_count_uses(graph);
 	if (uses <= limit) {
-		return uses; // no need to be exact
+		return uses; // an upper bound suffices
 	}
 	goggml_ptr_table table;
 	if (!goggml_ptr_table_init(&table, uses)) {

@@ -36,7 +36,7 @@ static void goggml_check_row_index(const goggml_row_index *index, goggml_check *
 	}
 }
 
-// The tensors into whose memory ops of the graph write that did not make it.
+// The tensors whose memory is written by ops of the graph other than the op that made them.
 typedef struct {
 	struct ggml_cgraph *graph;
 	bool found;
@@ -60,7 +60,7 @@ static void goggml_find_overwritten(goggml_overwritten *overwritten) {
 	}
 }
 
-// Reports whether a tensor is overwritten, or there is no memory to find out.
+// Reports whether a tensor is overwritten, or memory is too short to find out.
 static bool goggml_overwrites(goggml_overwritten *overwritten, const struct ggml_tensor *t) {
 	if (!overwritten->found) {
 		goggml_find_overwritten(overwritten);
@@ -68,7 +68,7 @@ static bool goggml_overwrites(goggml_overwritten *overwritten, const struct ggml
 	return overwritten->roots.slots == NULL || goggml_ptr_table_has(&overwritten->roots, t->view_src ? t->view_src : t);
 }
 
-// The hash of a check_key's support, and the last buffer that went into it with its type.
+// The hash of a check_key's support, with the last hashed buffer and its type.
 typedef struct {
 	uint64_t hash;
 	ggml_backend_buffer_t buffer;
@@ -115,8 +115,8 @@ static void goggml_check_node(goggml_overwritten *overwritten, struct ggml_tenso
 	goggml_check_row_index(&index, check);
 }
 
-// Reports whether the node reads repacked weights other than as the matrix of a product. Devices look at the first few
-// operands only, and not at views.
+// Reports whether the node reads repacked weights other than as the matrix of a product. Devices
+// check only the first few operands, and no views.
 static bool goggml_misuses_repacked(const struct ggml_tensor *node) {
 	bool product = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
 	for (int s = 0; s < GGML_MAX_SRC; s++) {
@@ -131,7 +131,7 @@ static bool goggml_misuses_repacked(const struct ggml_tensor *node) {
 	return false;
 }
 
-// Reports whether one of the devices runs the op of a node.
+// Reports whether one of the devices supports the op of a node.
 static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t *devices, int n_devices) {
 	if (n_devices == 0 || goggml_is_layout_op(node)) {
 		return true;
@@ -139,11 +139,12 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 	if (goggml_misuses_repacked(node)) {
 		return false;
 	}
-	// The RPC device takes both, but the address of a function and repacked weights mean nothing in another process.
+	// The RPC device claims both, but a function's address and repacked weights are meaningless in
+	// another process.
 	bool repacked = goggml_repacked_operand(node) != NULL, only_cpu = repacked || goggml_is_custom(node);
 	struct ggml_tensor moved, operand;
 	if (repacked && node->src[1] != NULL) {
-		// The other operand may lie elsewhere now, but is copied to the CPU.
+		// The other operand may lie elsewhere now, but will be copied to the CPU.
 		moved = *node;
 		operand = *node->src[1];
 		operand.buffer = NULL;
@@ -161,7 +162,8 @@ static bool goggml_supported(const struct ggml_tensor *node, ggml_backend_dev_t 
 	return false;
 }
 
-// Reports whether the device computes on the tensor's memory; known is a kind of memory on which it does.
+// Reports whether the device can access the tensor's memory; known is a kind of memory that it can
+// access.
 static bool goggml_reachable(const struct ggml_tensor *tensor, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known) {
 	const struct ggml_tensor *root = tensor->view_src != NULL ? tensor->view_src : tensor;
 	if (root->buffer == NULL) {
@@ -175,8 +177,8 @@ static bool goggml_reachable(const struct ggml_tensor *tensor, ggml_backend_dev_
 	return true;
 }
 
-// Reports whether the device computes on the memory of the node and its operands; check gets the operand where it does
-// not.
+// Reports whether the device can access the memory of the node and its operands; if not, sets
+// check's operand.
 static bool goggml_all_reachable(struct ggml_tensor *node, ggml_backend_dev_t device, ggml_backend_buffer_type_t *known, goggml_check *check) {
 	for (int s = 0; s < GGML_MAX_SRC; s++) {
 		if (node->src[s] != NULL && !goggml_reachable(node->src[s], device, known)) {

@@ -17,7 +17,7 @@ static void goggml_graph_memory_add(goggml_graph_memory *memory, struct ggml_ten
 static void goggml_graph_memory_add_leaf(goggml_graph_memory *memory, struct ggml_tensor *t) {
 	goggml_graph_memory_add(memory, t);
 	if (t->view_src != NULL && t->view_src->op == GGML_OP_NONE) {
-		goggml_graph_memory_add(memory, t->view_src); // of an alias
+		goggml_graph_memory_add(memory, t->view_src); // the source of an alias
 	}
 }
 
@@ -36,7 +36,7 @@ goggml_graph_memory goggml_graph_memory_new(struct ggml_cgraph *graph, struct gg
 			goggml_graph_memory_add(&memory, grad);
 		}
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
-			// A source that is a node itself has been added already.
+			// A source that is a node has been added already.
 			struct ggml_tensor *src = node->src[s];
 			if (src != NULL && src->op == GGML_OP_NONE) {
 				goggml_graph_memory_add_leaf(&memory, src);
@@ -46,7 +46,8 @@ goggml_graph_memory goggml_graph_memory_new(struct ggml_cgraph *graph, struct gg
 	return memory;
 }
 
-// Mixes a tensor into the signature: the number by which the graphs that share a plan name it, and its size.
+// Mixes a tensor into the signature: its number, equal in all graphs that share a plan, and its
+// size.
 static uint64_t goggml_hash_tensor(uint64_t hash, goggml_ptr_table *numbers, const struct ggml_tensor *t) {
 	if (t == NULL || t->data != NULL) {
 		return goggml_hash_mix(hash, t != NULL);
@@ -79,7 +80,8 @@ static uint64_t goggml_hash_graph(goggml_ptr_table *numbers, struct ggml_cgraph 
 }
 
 uint64_t goggml_graph_signature(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves) {
-	// Leaves, nodes and their sources, each with what it is a view of, and a sum of gradients for each node.
+	// Leaves, nodes and their sources, each with its view source, and a gradient accumulator per
+	// node.
 	goggml_ptr_table numbers;
 	if (!goggml_ptr_table_init(&numbers, 3 * (goggml_graph_count_uses(graph) + (size_t)n_leaves))) {
 		return 0;

@@ -1,5 +1,5 @@
-// Graph memory: the tensors of a graph that an allocator gives memory to, and whether one plan of memory suits two
-// graphs.
+// Graph memory: the tensors of a graph that an allocator allocates, and whether one memory plan
+// suits two graphs.
 #ifndef GOGGML_GRAPH_MEMORY_H
 #define GOGGML_GRAPH_MEMORY_H
 
@@ -10,16 +10,17 @@ typedef struct {
 	int64_t n;
 } goggml_graph_memory;
 
-// Lists the tensors of the graph that have no memory yet; leaves are those that
-// no node uses. The list's tensors is NULL when there is no room for it.
+// Lists the unallocated tensors of the graph; leaves are leaves that no node uses. The list's
+// tensors is NULL if memory is short.
 goggml_graph_memory goggml_graph_memory_new(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves);
 // Reports whether one of the tensors lies in the arena.
 bool goggml_graph_memory_in(const goggml_graph_memory *memory, const goggml_arena *arena);
-// Makes the tensors unallocated again, and frees the list.
+// Makes the tensors unallocated, and frees the list.
 void goggml_graph_memory_free(goggml_graph_memory *memory);
 
-// A hash of what an allocator's plan depends on: which nodes read which tensors, their sizes, and what has memory
-// already. Graphs of one signature can share a plan. It is 0 when there is no room to compute it.
+// Hashes all inputs of an allocator's plan: which nodes read which tensors, their sizes, and which
+// are already allocated. Graphs with equal signatures can share a plan. Returns 0 if memory is
+// short.
 uint64_t goggml_graph_signature(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves);
 
 #endif

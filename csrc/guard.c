@@ -51,8 +51,8 @@ _Noreturn void goggml_leave(char *message, struct _Unwind_Exception *exception) 
 	_longjmp(frame->jump, 1);
 }
 
-// goggml_on_abort runs on the asserting thread. Without a frame (a worker
-// thread of a backend, or Go code that a callback runs) nothing can be saved: it returns, and ggml aborts.
+// goggml_on_abort runs on the asserting thread. Without a frame (on a worker thread of a backend,
+// or in Go code run by a callback) there is nowhere to jump: it returns, and ggml aborts.
 static void goggml_on_abort(const char *message) {
 	if (!goggml_guarded()) {
 		fprintf(stderr, "ggml: fatal error where it cannot be caught: %s\n", message);
@@ -71,8 +71,8 @@ static void goggml_on_log(enum ggml_log_level level, const char *text, void *dat
 	goggml_guard_resume(outer);
 }
 
-// An exception that no frame catches ends here, on the throwing thread and with its stack intact: on a system where
-// guarded calls catch none, and where it leaves a function that must not throw.
+// An exception that no frame catches ends here, on the throwing thread and with its stack intact:
+// on a system without catching guarded calls, and if it leaves a function that must not throw.
 static void goggml_on_terminate(void) {
 	if (goggml_guarded()) {
 		goggml_on_abort("uncaught C++ exception, most likely out of memory");

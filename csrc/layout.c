@@ -70,7 +70,7 @@ static bool goggml_has_canonical_strides(const struct ggml_tensor *t) {
 }
 
 bool goggml_has_layout(const struct ggml_tensor *t, enum goggml_layout layout) {
-	// ggml's test lets a row of one element have any stride, but not all its kernels do.
+	// ggml's test allows a row of one element to have any stride, but not all its kernels do.
 	bool rows = t->nb[0] == ggml_type_size(t->type) && t->ne[0] % ggml_blck_size(t->type) == 0;
 	switch (layout) {
 	case GOGGML_ANY_LAYOUT:

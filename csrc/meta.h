@@ -6,9 +6,9 @@
 
 typedef struct ggml_backend_meta_split_state goggml_split;
 
-// The value is the name; NULL for an invalid value.
+// The value is the name, or NULL if axis is invalid.
 goggml_ptr goggml_split_axis_name(int axis);
-// id names the Go function that splits tensors.
+// id is the number of the Go function that splits tensors.
 goggml_ptr goggml_meta_device(ggml_backend_dev_t *devices, size_t n, uintptr_t id);
 
 #endif

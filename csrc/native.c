@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// What ggml stores of a custom op begins with its function.
+// ggml's data of a custom op begins with its function.
 ggml_custom_op_t goggml_native_function(const struct ggml_tensor *tensor) {
 	if (tensor->op != GGML_OP_CUSTOM) {
 		return NULL;
@@ -20,7 +20,8 @@ static struct ggml_tensor *goggml_native(struct ggml_context *ctx, const struct 
 	struct ggml_tensor *t = inplace ?
 		ggml_custom_inplace(ctx, x[0], x + 1, n - 1, op->function, GGML_N_TASKS_MAX, NULL) :
 		ggml_custom_4d(ctx, type, ne[0], ne[1], ne[2], ne[3], x, n, op->function, GGML_N_TASKS_MAX, NULL);
-	// The layout of op_params is ggml's own business: a version that needs more of it must not be written over.
+	// ggml defines the layout of op_params: if a version needs more of it, its data must not be
+	// overwritten.
 	static const char zero[GGML_MAX_OP_PARAMS - GOGGML_NATIVE_OFFSET];
 	char *params = (char *)t->op_params + GOGGML_NATIVE_OFFSET;
 	if (memcmp(params, zero, sizeof zero) != 0 || goggml_native_function(t) != op->function) {

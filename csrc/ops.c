@@ -2,7 +2,7 @@
 
 #include "ops.h"
 
-// The CPU's count_equal reads the wrong rows of tensors of three dimensions and more (0.27).
+// The CPU's count_equal reads the wrong rows of tensors with three or more dimensions (0.27).
 static struct ggml_tensor *goggml_matrix(struct ggml_context *ctx, struct ggml_tensor *t) {
 	return ggml_n_dims(t) > 2 ? ggml_reshape_2d(ctx, t, t->ne[0], ggml_nrows(t)) : t;
 }

@@ -1,5 +1,5 @@
-// Guarded op builders. ops_list.h names each with its parameters; a NULL arena
-// (a call that failed its checks) builds nothing.
+// Guarded op builders. ops_list.h lists their names and parameters; with a NULL arena (a call that
+// failed its checks) they build nothing.
 #ifndef GOGGML_OPS_H
 #define GOGGML_OPS_H
 

@@ -32,8 +32,8 @@ goggml_error goggml_dataset_batch_host(ggml_opt_dataset_t dataset, void *data, s
 	GUARDED_VOID(ggml_opt_dataset_get_batch_host(dataset, data, size, labels, batch))
 }
 
-// Room for the graphs of an optimizer, forward, gradients and step, and for
-// what it adds to n nodes: a rule of the backward pass makes fewer than 16.
+// Returns a context with room for the graphs of an optimizer (forward, gradients and step) and for
+// the tensors it adds to n nodes: a rule of the backward pass makes fewer than 16.
 static struct ggml_context *goggml_opt_room(goggml_arena *arena, size_t graph_size, int64_t n_nodes) {
 	return goggml_arena_room(arena, 3 * (ggml_graph_overhead_custom(graph_size, true) + ggml_tensor_overhead()) +
 		(size_t)(n_nodes + 8) * GOGGML_OP_ROOM);
@@ -71,7 +71,7 @@ void goggml_opt_free(goggml_optimizer *o) {
 	free(o);
 }
 
-// ggml adds the loss to the graph that it is given: hence a copy of the caller's.
+// ggml adds the loss to the given graph, hence a copy of the caller's.
 static void goggml_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs) {
 	int64_t n = ggml_graph_n_nodes(graph);
 	size_t size = 16 * (size_t)(n + 8);
@@ -93,8 +93,8 @@ static int64_t goggml_alloc(goggml_optimizer *o, bool backward, bool first) {
 	if (ggml_opt_loss(o->opt)->data == NULL) {
 		return 0;
 	}
-	// ggml clears the accumulated gradients only in some cases: never for dynamic graphs, and for static ones not
-	// after a forward pass.
+	// ggml clears the accumulated gradients only in some cases: never for dynamic graphs, and for
+	// static graphs not after a forward pass.
 	if (backward && first) {
 		ggml_opt_reset(o->opt, false);
 	}
@@ -106,11 +106,11 @@ goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first) {
 	GUARDED(goggml_int, goggml_alloc(o, backward, first))
 }
 
-// A NaN that no computation gives.
+// A NaN that no computation produces.
 static const uint32_t goggml_no_loss = 0x7fc5a5a5;
 
-// ggml does not report whether the graph was computed. The loss does, where it has
-// memory of its own.
+// ggml does not report whether the graph was computed. The loss shows it, if it has memory of its
+// own.
 static int64_t goggml_eval(goggml_optimizer *o, ggml_opt_result_t sum) {
 	struct ggml_tensor *loss = ggml_opt_loss(o->opt);
 	bool probe = ggml_opt_static_graphs(o->opt);
@@ -138,7 +138,7 @@ goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node) {
 	GUARDED(goggml_ptr, ggml_opt_grad_acc(o->opt, node))
 }
 
-// ggml does not give its buffer, but tensors that lie there.
+// ggml does not return its buffer, but tensors that lie in it.
 static ggml_backend_buffer_t goggml_own_buffer(goggml_optimizer *o, struct ggml_cgraph *graph) {
 	struct ggml_tensor *t = ggml_opt_static_graphs(o->opt) ? ggml_opt_loss(o->opt) : NULL;
 	for (int i = 0; t == NULL && i < ggml_graph_n_nodes(graph); i++) {
@@ -155,15 +155,15 @@ static enum goggml_opt_fault goggml_opt_param_fault(const struct ggml_tensor *pa
 	if (param->type != GGML_TYPE_F32 || !ggml_is_contiguous(param)) {
 		return GOGGML_OPT_TYPE;
 	}
-	// The moments are where the first backend computes. A step elsewhere
-	// would change copies of them.
+	// The moments lie on the first backend. A step on another would change copies of them.
 	if (!ggml_backend_supports_buft(first, ggml_backend_buffer_get_type(param->buffer))) {
 		return GOGGML_OPT_BUFFER_UNREACHABLE;
 	}
 	return GOGGML_OPT_OK;
 }
 
-// Memory that an allocator of graphs does not take back.
+// Reports whether the tensor's memory does not belong to a graph allocator, which would take it
+// back.
 static bool goggml_owns_memory(const struct ggml_tensor *t) {
 	return t->buffer != NULL && goggml_has_memory(t) &&
 		ggml_backend_buffer_get_usage(t->buffer) != GGML_BACKEND_BUFFER_USAGE_COMPUTE;
@@ -202,7 +202,7 @@ goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_t
 	return check;
 }
 
-// A copy of the graph, with the gradients of the sum of the outputs.
+// Returns a copy of the graph, with the gradients of the sum of the outputs.
 static struct ggml_cgraph *goggml_derived(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs) {
 	int n = ggml_graph_n_nodes(graph);
 	size_t size = 16 * (size_t)(n + 8);
@@ -240,7 +240,7 @@ static goggml_ptr goggml_try_derive(goggml_arena *scratch, struct ggml_cgraph *g
 }
 
 goggml_opt_size goggml_opt_measure(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs, bool backward) {
-	enum { LOSS = 16 }; // nodes and leaves of the loss and the predictions
+	enum { LOSS = 16 }; // nodes and leaves for the loss and the predictions
 	int64_t params = 0;
 	int n = ggml_graph_n_nodes(graph);
 	for (int i = 0; i < n; i++) {
@@ -257,10 +257,11 @@ goggml_opt_size goggml_opt_measure(goggml_arena *scratch, struct ggml_cgraph *gr
 	for (int i = 0; i < nodes; i++) {
 		for (int s = 0; s < GGML_MAX_SRC; s++) {
 			struct ggml_tensor *t = ggml_graph_node(graph, i)->src[s];
-			// One that is used twice counts twice; parameters are among the nodes.
+			// A leaf used twice counts twice; parameters are among the nodes.
 			leaves += t != NULL && t->op == GGML_OP_NONE && !(t->flags & GGML_TENSOR_FLAG_PARAM);
 		}
 	}
-	// Of each parameter a sum of gradients and a step are nodes, that sum and two moments leaves.
+	// Each parameter adds an accumulated gradient and a step to the nodes, and the accumulator and
+	// two moments to the leaves.
 	return (goggml_opt_size){nodes + 2 * params + LOSS, leaves + 3 * params + LOSS, NULL};
 }

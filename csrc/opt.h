@@ -9,16 +9,15 @@ goggml_error goggml_dataset_shuffle(ggml_opt_context_t opt, ggml_opt_dataset_t d
 goggml_error goggml_dataset_batch(ggml_opt_dataset_t dataset, struct ggml_tensor *data, struct ggml_tensor *labels, int64_t batch);
 goggml_error goggml_dataset_batch_host(ggml_opt_dataset_t dataset, void *data, size_t size, void *labels, int64_t batch);
 
-// An optimizer with a scheduler of its own: ggml keeps no track of who else
-// allocates in its scheduler.
+// An optimizer with a scheduler of its own: ggml does not track other allocations in its scheduler.
 typedef struct {
 	ggml_backend_sched_t sched;
 	ggml_opt_context_t opt;
-	struct ggml_opt_optimizer_params pars; // of the next step
+	struct ggml_opt_optimizer_params pars; // settings of the next step
 } goggml_optimizer;
 
 // The options of NewOptimizer. arena, inputs and outputs are NULL for dynamic graphs; for a static
-// one n_nodes is its number of nodes.
+// graph n_nodes is its number of nodes.
 typedef struct {
 	enum ggml_opt_loss_type loss;
 	enum ggml_opt_build_type build;
@@ -35,21 +34,20 @@ void goggml_opt_free(goggml_optimizer *o);
 
 // Gives the optimizer a copy of the graph, which lives in the arena.
 goggml_error goggml_opt_prepare(goggml_optimizer *o, goggml_arena *arena, struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs);
-// With first, no gradients are accumulated yet. The value is 0 when there is no
-// memory.
+// With first, no gradients are accumulated yet. The value is 0 if memory is short.
 goggml_int goggml_opt_alloc(goggml_optimizer *o, bool backward, bool first);
 // The value is a ggml_status.
 goggml_int goggml_opt_eval(void *optimizer, void *sum);
 goggml_error goggml_opt_reset(goggml_optimizer *o, bool optimizer);
 goggml_ptr goggml_opt_grad_acc(goggml_optimizer *o, struct ggml_tensor *node);
 
-// The buffer of the moments, accumulated gradients and results, NULL before the
-// first graph. The graph is the present one, with a step of the optimizer.
+// Returns the buffer of the moments, accumulated gradients and results, NULL before the first
+// graph. graph is the current graph, with a step of the optimizer.
 goggml_ptr goggml_opt_buffer(goggml_optimizer *o, struct ggml_cgraph *graph);
 
 enum goggml_opt_fault {
 	GOGGML_OPT_OK,
-	GOGGML_OPT_NO_MEMORY,          // a leaf has no memory of its own
+	GOGGML_OPT_NO_MEMORY,          // a leaf is unallocated
 	GOGGML_OPT_NOT_IN_GRAPH,       // the outputs are not in the graph
 	GOGGML_OPT_UNUSED,             // no node uses the inputs
 	GOGGML_OPT_TYPE,               // a parameter is not F32, or not contiguous
@@ -61,16 +59,16 @@ typedef struct {
 	struct ggml_tensor *tensor;
 } goggml_opt_check;
 
-// Finds what ggml would not, or only by an assertion.
+// Finds faults that ggml ignores, or reports only by an assertion.
 goggml_opt_check goggml_opt_check_graph(struct ggml_cgraph *graph, struct ggml_tensor *inputs, struct ggml_tensor *outputs, ggml_backend_t first, bool dynamic);
 
-// How many nodes, and beside them leaves, the graphs of an optimizer have at
-// most: forward, gradients and steps.
+// Maximum number of nodes, and additionally leaves, in the graphs of an optimizer: forward,
+// gradients and steps.
 typedef struct { int64_t nodes, leaves; goggml_error error; } goggml_opt_size;
 goggml_opt_size goggml_opt_measure(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs, bool backward);
 
-// The value is a parameter whose gradient is not contiguous, or NULL. The steps
-// of the optimizers take contiguous ones only, and do not check.
+// The value is a parameter whose gradient is not contiguous, or NULL. The optimizers' steps require
+// contiguous gradients, and do not check.
 goggml_ptr goggml_opt_noncontiguous_grad(goggml_arena *scratch, struct ggml_cgraph *graph, struct ggml_tensor *outputs);
 
 #endif

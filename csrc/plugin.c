@@ -10,7 +10,7 @@ void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name) {
 	if (symbol != NULL) {
 		return symbol;
 	}
-	// The registry is static data of the plugin: its address names the plugin's file.
+	// The registry is static data of the plugin: its address leads to the plugin's file.
 	Dl_info info;
 	if (dladdr(reg, &info) == 0) {
 		return NULL;
@@ -20,7 +20,7 @@ void *goggml_reg_symbol(ggml_backend_reg_t reg, const char *name) {
 		return NULL;
 	}
 	symbol = dlsym(plugin, name);
-	dlclose(plugin); // the registry keeps it
+	dlclose(plugin); // the registry keeps it open
 	return symbol;
 }
 
@@ -46,7 +46,8 @@ struct ggml_backend_feature *goggml_features(ggml_backend_reg_t reg) {
 
 goggml_error goggml_unload(ggml_backend_reg_t reg) {
 	Dl_info info;
-	// The static data of the plugin; what it made later needs no plugin of its own.
+	// The address of static data of the plugin; data it allocated later would not identify the
+	// plugin.
 	if (dladdr(reg, &info) != 0) {
 		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 	}

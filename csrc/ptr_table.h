@@ -6,28 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Mixes a word into a hash. The factor is 2⁶⁴ divided by the golden ratio
-// (Fibonacci hashing).
+// Mixes a word into a hash. The factor is 2⁶⁴ divided by the golden ratio (Fibonacci hashing).
 static inline uint64_t goggml_hash_mix(uint64_t hash, uint64_t word) {
 	hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
 	return hash ^ hash >> 29;
 }
 
-// Open addressing with linear probing; it does not grow.
+// Open addressing with linear probing; the table does not grow.
 typedef struct {
 	struct goggml_ptr_slot {
 		const void *key; // NULL in a free slot
 		uint32_t number;
 	} *slots;
-	size_t mask; // the number of slots, a power of two, less one
+	size_t mask; // number of slots, a power of two, minus one
 	uint32_t count;
 } goggml_ptr_table;
 
-// Makes an empty table for up to n pointers; false when there is no memory.
+// Makes an empty table for up to n pointers; returns false if memory is short.
 bool goggml_ptr_table_init(goggml_ptr_table *table, size_t n);
-// The number of a pointer other than NULL. New ones are numbered from 1 on, in the order in which they come.
+// Returns the number of a pointer, which must not be NULL. New pointers are numbered from 1 in
+// order of arrival.
 uint32_t goggml_ptr_table_number(goggml_ptr_table *table, const void *key);
-// Reports whether the table has a pointer other than NULL.
+// Reports whether the table contains a pointer, which must not be NULL.
 bool goggml_ptr_table_has(const goggml_ptr_table *table, const void *key);
 void goggml_ptr_table_free(goggml_ptr_table *table);
 

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// A product of quantised weights whose other operand is to keep more than 8 bits. What the setting looks like in the op
-// is ggml's business: a copy of the op shows it. Of products with experts CUDA says by itself that it has none.
+// A product of quantised weights whose other operand must keep more than 8 bits. How ggml stores
+// the setting in the op is its own matter: comparing with a copy of the op shows it. For products
+// of experts CUDA itself reports that it does not support it.
 static bool goggml_wants_fine_source(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	if (node->op != GGML_OP_MUL_MAT || !ggml_is_quantized(node->src[0]->type)) {
 		return false;
@@ -21,8 +22,9 @@ static bool goggml_wants_fine_source(ggml_backend_dev_t device, const struct ggm
 	return true;
 }
 
-// A product whose second operand has rows that begin where CUDA cannot read them: four numbers at a time for quantised
-// weights, else two where the rows of the weights are even. The device is lost at the first such read.
+// A product whose second operand has rows that CUDA cannot read at their alignment: four numbers at
+// a time for quantised weights, else two if the rows of the weights are even. The first such read
+// loses the device.
 static bool goggml_reads_uneven_rows(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	if ((node->op != GGML_OP_MUL_MAT && node->op != GGML_OP_MUL_MAT_ID) || node->src[1]->type != GGML_TYPE_F32) {
 		return false;
@@ -32,8 +34,9 @@ static bool goggml_reads_uneven_rows(ggml_backend_dev_t device, const struct ggm
 	return (x->view_offs | x->nb[1] | x->nb[2] | x->nb[3]) % (at_a_time * sizeof(float)) != 0;
 }
 
-// A product with quantised weights that are part of another tensor. CUDA reads rows in steps of 512 numbers, times zeros
-// beyond the end of a row, where a whole tensor has zeros, too; another tensor may have a NaN there.
+// A product with quantised weights that are part of another tensor. CUDA reads rows in steps of 512
+// numbers and multiplies those beyond the end by zeros. A whole tensor has zeros there too; in a
+// part there may be NaN.
 static bool goggml_reads_beyond_rows(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	return (node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID) && ggml_is_quantized(node->src[0]->type) &&
 		node->src[0]->view_src != NULL && node->src[0]->ne[0] % 512 != 0;
@@ -43,7 +46,7 @@ static bool goggml_is_copy(const struct ggml_tensor *node) {
 	return node->op == GGML_OP_CPY || node->op == GGML_OP_CONT || node->op == GGML_OP_DUP;
 }
 
-// Ops of which CUDA takes an operand, or the result of one in place, to be contiguous.
+// Ops for which CUDA assumes that an operand, or an in-place result, is contiguous.
 static bool goggml_skips_gaps_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	const struct ggml_tensor *a = node->src[0];
 	switch (node->op) {
@@ -106,7 +109,7 @@ static bool goggml_skips_gaps_on_vulkan(ggml_backend_dev_t device, const struct 
 	}
 }
 
-// Types that a backend has no kernel for.
+// Types without a kernel in a backend.
 static bool goggml_lacks_type_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	return (node->op == GGML_OP_POOL_1D || node->op == GGML_OP_POOL_2D || node->op == GGML_OP_SUM) && node->src[0]->type != GGML_TYPE_F32;
 }
@@ -115,7 +118,7 @@ static bool goggml_lacks_type_on_vulkan(ggml_backend_dev_t device, const struct 
 	return goggml_is_copy(node) && node->src[0]->type == GGML_TYPE_I64;
 }
 
-// Recurrences whose kernels are of some sizes of a head.
+// Recurrences whose kernels support only some head sizes.
 static bool goggml_lacks_head_size_on_cuda(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	switch (node->op) {
 	case GGML_OP_GATED_DELTA_NET: {
@@ -135,19 +138,19 @@ static bool goggml_lacks_head_size_on_vulkan(ggml_backend_dev_t device, const st
 	return (node->op == GGML_OP_RWKV_WKV6 || node->op == GGML_OP_RWKV_WKV7) && node->src[0]->ne[0] != 64;
 }
 
-// RoPE of images by four sections, of which GPUs know two.
+// RoPE of images with four sections; GPUs support two.
 static bool goggml_has_four_sections(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	if (node->op != GGML_OP_ROPE && node->op != GGML_OP_ROPE_BACK) {
 		return false;
 	}
-	enum { mode = 2, sections = 11 }; // of the parameters
+	enum { mode = 2, sections = 11 }; // indices of the parameters
 	return node->op_params[mode] == GGML_ROPE_TYPE_VISION && (node->op_params[sections + 2] | node->op_params[sections + 3]) != 0;
 }
 
 #define GOGGML_CONT "computes this layout wrongly or not at all; make the operands contiguous by Cont"
 #define GOGGML_HEAD "computes this head size wrongly or not at all; it has kernels for "
 
-// ggml builds the backends for NVIDIA's, AMD's and Moore Threads' GPUs from one source.
+// ggml builds the backends for NVIDIA, AMD and Moore Threads GPUs from one source.
 #define GOGGML_CUDA {"CUDA", "ROCm", "MUSA"}
 #define GOGGML_VULKAN {"Vulkan"}
 #define GOGGML_GPUS {"CUDA", "ROCm", "MUSA", "Vulkan"}
@@ -176,11 +179,11 @@ static const char *goggml_refused_as;
 
 void goggml_refuse_as(const char *backend) { goggml_refused_as = backend; }
 
-static const char *goggml_lacking; // names of ops with spaces around them
+static const char *goggml_lacking; // names of ops, each between spaces
 
 void goggml_lack(const char *ops) { goggml_lacking = ops; }
 
-// Reports whether a device is to lack an op, as one of another kind does.
+// Reports whether a test makes the device lack an op, as another kind of device does.
 static bool goggml_is_lacking(ggml_backend_dev_t device, const struct ggml_tensor *node) {
 	if (goggml_lacking == NULL || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) {
 		return false;
@@ -190,7 +193,7 @@ static bool goggml_is_lacking(ggml_backend_dev_t device, const struct ggml_tenso
 	return strstr(goggml_lacking, word) != NULL;
 }
 
-// Reports whether the device is of one of the backends.
+// Reports whether the device belongs to one of the backends.
 static bool goggml_is_of(ggml_backend_dev_t device, const char *const backends[4]) {
 	ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(device);
 	if (reg == NULL || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) {

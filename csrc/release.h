@@ -1,4 +1,5 @@
-// Gives back what is a device's, guarded: one that is lost, or was left in the middle of a computation, asserts then.
+// Releases resources of a device, guarded: a device that is lost, or was stopped during a
+// computation, asserts on release.
 #ifndef GOGGML_RELEASE_H
 #define GOGGML_RELEASE_H
 
@@ -11,7 +12,7 @@ goggml_error goggml_sched_free(ggml_backend_sched_t sched);
 goggml_error goggml_event_free(ggml_backend_event_t event);
 goggml_error goggml_plan_free(ggml_backend_t backend, ggml_backend_graph_plan_t plan);
 
-// Gives memory that is free, but still the process's, back to the system, where the C library can.
+// Returns free memory of the process to the system, if the C library supports it.
 void goggml_trim(void);
 
 #endif

@@ -43,8 +43,8 @@ struct ggml_tensor *goggml_graph_next_repacked(struct ggml_cgraph *graph, int *i
 }
 
 bool goggml_supports_mul_mat(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor) {
-	const int64_t columns = 512; // of the other operand: any number would do
-	_Alignas(16) char room[8 * 1024]; // as ggml_init demands
+	const int64_t columns = 512; // of the other operand: any number works
+	_Alignas(16) char room[8 * 1024]; // alignment that ggml_init requires
 	struct ggml_context *ctx = ggml_init((struct ggml_init_params){sizeof room, room, true});
 	ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(type, 0);
 	bool yes = false;

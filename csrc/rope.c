@@ -4,7 +4,7 @@
 
 #define GOGGML_ROPE_ARGS r.mode, r.ctx_orig, r.freq_base, r.freq_scale, r.ext_factor, r.attn_factor, r.beta_fast, r.beta_slow
 
-// The CPU reads a factor for each pair of the head, also for pairs that are not rotated.
+// The CPU reads a factor for each pair of the head, including pairs that are not rotated.
 static goggml_t goggml_rope_factors(struct ggml_context *ctx, goggml_t a, goggml_t factors) {
 	int64_t missing = factors != NULL ? (a->ne[0] + 1) / 2 - factors->ne[0] : 0;
 	return missing > 0 ? ggml_pad(ctx, factors, (int)missing, 0, 0, 0) : factors;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// GGML_SCHED_MAX_SPLIT_INPUTS of ggml-backend.cpp: of each input there are up to two copies.
+// GGML_SCHED_MAX_SPLIT_INPUTS of ggml-backend.cpp: each input has up to two copies.
 enum { GOGGML_SPLIT_INPUTS = 30 };
 
 size_t goggml_sched_room(size_t graph_size) {
@@ -15,7 +15,7 @@ size_t goggml_sched_room(size_t graph_size) {
 }
 
 bool goggml_can_allocate(size_t bytes) {
-	void *volatile probe = malloc(bytes); // volatile, or the compiler takes it for granted
+	void *volatile probe = malloc(bytes); // volatile: otherwise the compiler assumes success
 	free(probe);
 	return probe != NULL;
 }
@@ -34,12 +34,12 @@ typedef void (*goggml_leaf_function)(struct ggml_tensor *leaf, void *arg);
 static void goggml_if_unassigned(struct ggml_tensor *t, goggml_leaf_function f, void *arg) {
 	if (t != NULL && t->op == GGML_OP_NONE && t->data == NULL) {
 		f(t, arg);
-		goggml_if_unassigned(t->view_src, f, arg); // of an alias
+		goggml_if_unassigned(t->view_src, f, arg); // the source of an alias
 	}
 }
 
-// Calls f for leaves without memory to which ggml assigns no backend: those that
-// are used by views, or by nothing.
+// Calls f for unallocated leaves that ggml leaves unassigned: leaves used only by views, or not at
+// all.
 static void goggml_each_unassigned(struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, goggml_leaf_function f, void *arg) {
 	for (int i = 0; i < n_leaves; i++) {
 		goggml_if_unassigned(leaves[i], f, arg);
@@ -82,8 +82,8 @@ static bool goggml_is_weight(const struct ggml_tensor *t) {
 	return t->buffer != NULL && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-// The scheduler computes where weights lie. It does so with views of them once these have been allocated, which it does
-// after it has chosen.
+// The scheduler computes where weights lie. It recognises views of weights only once they are
+// allocated, which it does after choosing.
 static void goggml_init_weight_views(struct ggml_cgraph *graph) {
 	for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
 		struct ggml_tensor **src = ggml_graph_node(graph, i)->src;
@@ -155,8 +155,9 @@ static goggml_error goggml_measure(ggml_backend_sched_t sched, struct ggml_cgrap
 	GUARDED_VOID(ggml_backend_sched_reserve_size(sched, graph, sizes))
 }
 
-// Gives each node one more operand, an empty weight of its backend, before other weights: ggml computes where the
-// first one lies. It looks like the weight whose place it takes, which comes last.
+// Gives each node one more operand, an empty weight of its backend, before other weights: ggml
+// computes where the first weight lies. The empty weight looks like the weight that it displaces,
+// which moves to the end.
 static struct ggml_tensor *goggml_add_weights(ggml_backend_sched_t sched, goggml_owned owned) {
 	struct ggml_tensor *added = calloc((size_t)owned.n, sizeof *added);
 	for (int i = 0; added != NULL && i < owned.n; i++) {
@@ -205,8 +206,8 @@ static void goggml_remove_weights(goggml_owned owned, struct ggml_tensor *added)
 	free(added);
 }
 
-// Measuring forgets the backends that were assigned before, but not where inputs go, nor where weights lie: so the
-// leaves are inputs meanwhile, and nodes have a weight of their backend.
+// Measuring forgets assigned backends, but not where inputs go, nor where weights lie: so the
+// leaves are inputs meanwhile, and each node has a weight of its backend.
 goggml_error goggml_sched_measure(ggml_backend_sched_t sched, struct ggml_cgraph *graph, struct ggml_tensor **leaves, int n_leaves, goggml_owned owned, size_t *sizes) {
 	goggml_each_unassigned(graph, leaves, n_leaves, goggml_mark_input, NULL);
 	struct ggml_tensor *added = goggml_add_weights(sched, owned);

@@ -19,7 +19,7 @@ bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, 
 	goggml_sources_free(sources);
 	bool complete = true;
 	for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-		struct ggml_tensor *node = saved[i].node; // no longer the graph's i-th, where a backend has reordered it
+		struct ggml_tensor *node = saved[i].node; // may no longer be the graph's i-th: a backend may reorder nodes
 		for (int j = 0; j < GGML_MAX_SRC; j++) {
 			struct ggml_tensor *own = saved[i].src[j];
 			if (node->src[j] == own) {

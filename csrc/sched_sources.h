@@ -1,4 +1,5 @@
-// The operands of a graph's nodes before and after a scheduler has put copies on other backends in their place.
+// The operands of a graph's nodes before and after a scheduler has replaced them by copies on other
+// backends.
 #ifndef GOGGML_SCHED_SOURCES_H
 #define GOGGML_SCHED_SOURCES_H
 
@@ -20,12 +21,12 @@ typedef struct {
 	struct ggml_tensor *node, *src[GGML_MAX_SRC];
 } goggml_operands;
 
-// The operands of all nodes; NULL when there is no memory.
+// Returns the operands of all nodes; NULL if memory is short.
 goggml_operands *goggml_sources_save(struct ggml_cgraph *graph);
-// Puts back what has changed since, and lists that. It frees saved, and what sources had before. false when there is
-// no memory for the list.
+// Restores the operands changed since saving, and lists the changes. It frees saved, and the old
+// contents of sources. Returns false if memory for the list is short.
 bool goggml_sources_restore(goggml_sources *sources, struct ggml_cgraph *graph, goggml_operands *saved);
-// Puts the copies or the own operands in place.
+// Sets the copies or the original operands.
 void goggml_sources_set(const goggml_sources *sources, bool copies);
 void goggml_sources_free(goggml_sources *sources);
 

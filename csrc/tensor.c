@@ -26,8 +26,8 @@ void goggml_set_flag(struct ggml_tensor *t, int32_t flag) {
 	}
 }
 
-// A stale view: it copied the address of its origin when it was made, and the
-// origin has other memory by now.
+// A stale view copied the address of its origin when it was made, and the origin has other memory
+// now.
 static bool goggml_stale(const struct ggml_tensor *t) {
 	return t->view_src != NULL && t->data != NULL &&
 		(t->view_src->data == NULL || t->data != (char *)t->view_src->data + t->view_offs);

@@ -9,7 +9,7 @@ struct ggml_tensor *goggml_with_buffer(const struct ggml_tensor *tensor, struct 
 	}
 	ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(buffer));
 	if (device != NULL && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_META) {
-		return (struct ggml_tensor *)tensor; // which such a device knows by its address
+		return (struct ggml_tensor *)tensor; // the device identifies the tensor by its address
 	}
 	*room = *tensor;
 	room->buffer = buffer;

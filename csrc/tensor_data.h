@@ -1,11 +1,11 @@
-// The data of tensors: written, read and copied, guarded.
+// The data of tensors: writing, reading and copying, guarded.
 #ifndef GOGGML_TENSOR_DATA_H
 #define GOGGML_TENSOR_DATA_H
 
 #include "arena.h"
 
 goggml_error goggml_tensor_set(struct ggml_tensor *tensor, const void *data, size_t offset, size_t size);
-// The same for a compute thread; the argument is a goggml_piece.
+// goggml_tensor_set for a compute thread; the argument is a goggml_piece.
 typedef struct {
 	const void *data;
 	size_t offset, size;
@@ -14,8 +14,8 @@ goggml_int goggml_tensor_set_piece(void *tensor, void *piece);
 goggml_error goggml_tensor_get(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 goggml_error goggml_tensor_memset(struct ggml_tensor *tensor, uint8_t value, size_t offset, size_t size);
 goggml_error goggml_tensor_copy(struct ggml_tensor *src, struct ggml_tensor *dst);
-// The tensor, or, for a view that was made after its origin got memory, a copy in room with the buffer, by which
-// some devices find the data.
+// Returns the tensor. For a view made before its origin was allocated, it returns a copy in room
+// with the buffer set, by which some devices find the data.
 struct ggml_tensor *goggml_with_buffer(const struct ggml_tensor *tensor, struct ggml_tensor *room);
 
 #endif

@@ -8,18 +8,19 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A clientBuffer is a client's buffer. The client knows it by addresses that are not of this process.
+// A clientBuffer is a client's buffer. The client addresses it by numbers that are no addresses of
+// this process.
 type clientBuffer struct {
 	device int
 	b      *ggml.Buffer
-	free   func() // once it is closed
+	free   func() // called after closing
 	size   int64
-	base   uint64 // for the client
+	base   uint64 // address for the client
 	isHost bool
 }
 
-// bufferBytes is the memory of a buffer beside its data, in the C library and in Go, whose garbage takes as much
-// again.
+// bufferBytes is the memory of a buffer beside its data, in the C library and in Go; Go's garbage
+// can double it.
 const bufferBytes = 2 << 10
 
 func (s *session) buffer(body []byte) (*clientBuffer, error) {
@@ -31,7 +32,7 @@ func (s *session) buffer(body []byte) (*clientBuffer, error) {
 	return b, nil
 }
 
-// allocBuffer answers 0 where there is no memory.
+// allocBuffer replies 0 if memory is short.
 func (s *session) allocBuffer(body []byte) error {
 	d, err := s.device(body)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *session) allocBuffer(body []byte) error {
 	return s.replyNumbers(s.last, size)
 }
 
-// newBuffer makes a buffer, and what frees its memory once it is closed, if that is of tests.
+// newBuffer makes a buffer. In tests that set it, free frees its memory once it is closed.
 func newBuffer(kind *ggml.BufferType, size int64) (b *ggml.Buffer, free func(), err error) {
 	if testhook.RPCMemory == nil || !kind.IsHost() || size == 0 {
 		b, err = kind.NewBuffer(size)
@@ -78,7 +79,7 @@ func newBuffer(kind *ggml.BufferType, size int64) (b *ggml.Buffer, free func(), 
 	return b, free, err
 }
 
-// empty clears what the client is not to see: memory that others have given back.
+// empty clears memory that other clients have freed, which the client must not see.
 func (b *clientBuffer) empty() error {
 	if b.discard() {
 		return nil
@@ -86,7 +87,8 @@ func (b *clientBuffer) empty() error {
 	return b.b.Clear(0)
 }
 
-// discard gives whole pages of system memory back, which are zeros then, and reports whether that was worth it.
+// discard returns whole pages of system memory to the system, after which they read as zeros. It
+// reports whether that was worthwhile.
 func (b *clientBuffer) discard() (done bool) {
 	if b.isHost {
 		b.b.WithBytes(func(memory []byte) error {
@@ -97,7 +99,8 @@ func (b *clientBuffer) discard() (done bool) {
 	return done
 }
 
-// maxBuffers is how many buffers a client allocates in all: each has addresses of its own.
+// maxBuffers is the maximum number of buffers a client allocates in total: each has addresses of
+// its own.
 const maxBuffers = 1 << 23
 
 func (s *session) getAlignment(body []byte) error {
@@ -151,7 +154,7 @@ func (s *session) freeBuffer(body []byte) error {
 	return nil
 }
 
-// release frees a buffer. The C library may keep small ones of the host until they are collected.
+// release frees a buffer. The C library may keep small host buffers until they are collected.
 func (s *session) release(b *clientBuffer) {
 	pool, kept := s.server.devices[b.device].pool, b.isHost && !b.discard()
 	b.b.Close()

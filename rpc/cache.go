@@ -17,18 +17,19 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// hashThreshold is the size from which a client first sends a hash.
+// hashThreshold is the size from which a client sends a hash first.
 const hashThreshold = 10 << 20
 
-// A cache keeps large data in a folder, in files named by the FNV-1a hash by which clients request it.
+// A cache keeps large data in a folder. Files are named by the FNV-1a hash with which clients
+// request them.
 type cache struct {
 	folder string
-	limit  int64 // bytes; 0 for none
+	limit  int64 // bytes; 0 means no limit
 
-	mu sync.Mutex // makes room for one entry at a time
+	mu sync.Mutex // one caller at a time makes room
 }
 
-// newCache opens a folder, and makes it if it is absent.
+// newCache opens a folder, and makes it if absent.
 func newCache(folder string, limit int64) (*cache, error) {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("the cache %s is no folder", folder)
@@ -38,7 +39,7 @@ func newCache(folder string, limit int64) (*cache, error) {
 	}
 	c := &cache{folder: folder, limit: limit}
 	begun, _ := filepath.Glob(filepath.Join(folder, "*"+begun))
-	for _, path := range begun { // by a server that was killed
+	for _, path := range begun { // left by a server that was killed
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(path)
 		}
@@ -47,7 +48,7 @@ func newCache(folder string, limit int64) (*cache, error) {
 	return c, nil
 }
 
-// begun ends the names of files that are not complete.
+// begun is the suffix of incomplete files.
 const begun = ".part"
 
 const (
@@ -55,7 +56,7 @@ const (
 	fnvPrime  = 0x100000001b3
 )
 
-// fnv goes on with a hash.
+// fnv continues a hash with p.
 func fnv(hash uint64, p []byte) uint64 {
 	for _, b := range p {
 		hash = (hash ^ uint64(b)) * fnvPrime
@@ -67,16 +68,16 @@ func (c *cache) path(hash uint64) string {
 	return filepath.Join(c.folder, fmt.Sprintf("%016x", hash))
 }
 
-// An entry is data on its way into the cache. A nil one, or one whose file cannot be written, keeps nothing: the
-// client has its data where it wants it anyway.
+// An entry is data being written to the cache. A nil entry, or one whose file cannot be written,
+// keeps nothing; that is no error, because the client's data is stored on its device anyway.
 type entry struct {
 	cache *cache
-	file  *os.File // nil once it has failed or is kept
+	file  *os.File // nil after failure or completion
 	hash  uint64
 }
 
-// begin begins an entry of n bytes. Its file has all of them at once, so that entries which are written at the same time
-// count in full.
+// begin begins an entry of n bytes. Its file has its full size from the start, so that concurrently
+// written entries count in full.
 func (c *cache) begin(n int64) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +102,7 @@ func (c *cache) warn(err error) {
 	ggml.Logger().Warn("ggml: RPC server: the cache keeps nothing: " + filelink.SystemError(err).Error())
 }
 
-// write never fails.
+// write writes p; a failure drops the entry.
 func (e *entry) write(p []byte) error {
 	if e == nil || e.file == nil {
 		return nil
@@ -114,7 +115,7 @@ func (e *entry) write(p []byte) error {
 	return nil
 }
 
-// keep makes the entry one of the cache.
+// keep completes the entry.
 func (e *entry) keep() {
 	if e == nil || e.file == nil {
 		return
@@ -139,7 +140,8 @@ func (e *entry) abandon() {
 	e.file = nil
 }
 
-// makeRoom removes what was not used for longest, until n more bytes fit; it reports whether they do. The caller holds mu.
+// makeRoom removes the least recently used entries until n more bytes fit, and reports whether they
+// do. The caller holds mu.
 func (c *cache) makeRoom(n int64) bool {
 	if c.limit == 0 {
 		return true
@@ -172,7 +174,7 @@ func (c *cache) makeRoom(n int64) bool {
 	return n <= c.limit
 }
 
-// isEntry reports whether a file of the folder is the cache's.
+// isEntry reports whether a file of the folder belongs to the cache.
 func isEntry(name string) bool {
 	if strings.HasSuffix(name, begun) {
 		return true
@@ -180,11 +182,11 @@ func isEntry(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// loadCached copies the data of a hash into a region of room bytes, and reports whether the cache has it undamaged.
-// The client sees nothing of a file with other data.
+// loadCached copies the data of a hash into a region of room bytes, and reports whether the cache
+// has it undamaged. A file with other data is not shown to the client.
 func (s *session) loadCached(hash uint64, r *region, room int64) (found bool, err error) {
 	path := s.server.cache.path(hash)
-	// A pipe would be waited for, and a link leads out of the folder.
+	// Opening a pipe would block, and a link may lead out of the folder.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return false, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// Graphs are kept for GraphRecompute.
+// Limits of the graphs kept for GraphRecompute.
 const (
-	maxGraphs     = 1024      // on a device: a client that sends more has forgotten the first ones
-	maxGraphBytes = 512 << 20 // of all graphs of a client
+	maxGraphs     = 1024      // per device: a client that sends more has forgotten the first ones
+	maxGraphBytes = 512 << 20 // all graphs of a client
 )
 
-// buildFactor is how much memory building a graph takes for each byte of its message, until it is built.
+// buildFactor is the memory needed to build a graph, per byte of its message.
 const buildFactor = 4
 
 func (s *session) graphCompute(size int) error {
@@ -50,7 +50,7 @@ func (s *session) receiveGraph(size int) (uid uint64, g *clientGraph, err error)
 	return m.UID, g, err
 }
 
-// keep stores a graph by its number, in place of older ones where there are too many.
+// keep stores a graph under its number, and drops older graphs if there are too many.
 func (s *session) keep(uid uint64, g *clientGraph) {
 	graphs := s.graphs[g.device]
 	if len(graphs) >= maxGraphs {
@@ -81,7 +81,8 @@ func (s *session) dismiss(g *clientGraph) {
 	s.uncharge(g.bytes)
 }
 
-// dropOldest drops the least recently used graph, except one; false if there is none.
+// dropOldest drops the least recently used graph other than except; it returns false if there is
+// none.
 func (s *session) dropOldest(except *clientGraph) bool {
 	oldest, device, number := except, 0, uint64(0)
 	for d, graphs := range s.graphs {
@@ -111,7 +112,7 @@ func (s *session) graphRecompute(body []byte) error {
 	return s.compute(g)
 }
 
-// compute computes the stages of a graph one after the other.
+// compute computes the stages of a graph in order.
 func (s *session) compute(g *clientGraph) error {
 	s.clock++
 	g.used = s.clock
@@ -144,7 +145,7 @@ func (s *session) compute(g *clientGraph) error {
 	return nil
 }
 
-// begin begins work that ends early when the client is gone.
+// begin begins work that ends early if the client disconnects.
 func (s *session) begin() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	finished, unwatch := s.computes(), s.watchHangUp(func() { cancel(errEnd) })
@@ -155,7 +156,7 @@ func (s *session) begin() (ctx context.Context, stop func()) {
 	}
 }
 
-// reserveWork reserves the memory that the CPU computes a graph in, which its backend keeps.
+// reserveWork reserves the scratch memory that the CPU backend allocates for a graph and keeps.
 func (s *session) reserveWork(b *ggml.Backend, device int, g *ggml.Graph) error {
 	n, err := b.WorkBytes(g)
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *session) reserveWork(b *ggml.Backend, device int, g *ggml.Graph) error 
 	return nil
 }
 
-// backend opens the session's own backend on a device.
+// backend returns the session's own backend on a device.
 func (s *session) backend(device int) (*ggml.Backend, error) {
 	if b := s.backends[device]; b != nil {
 		return b, nil
@@ -190,8 +191,8 @@ func (s *session) backend(device int) (*ggml.Backend, error) {
 	return b, nil
 }
 
-// watchHangUp calls f if the client is gone before stop. The client's kernel tells, even if the client has
-// sent more.
+// watchHangUp calls f if the client disconnects before stop. The kernel reports it even if the
+// client has sent more data.
 func (s *session) watchHangUp(f func()) (stop func()) {
 	const often = 200 * time.Millisecond
 	done := make(chan struct{})
@@ -213,7 +214,7 @@ func (s *session) watchHangUp(f func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// close frees what the session has.
+// close frees all resources of the session.
 func (s *session) close() {
 	for device, graphs := range s.graphs {
 		for uid := range graphs {
@@ -232,7 +233,7 @@ func (s *session) close() {
 	s.uncharge(s.objects)
 }
 
-// ends reports whether an error is the end of a session by the client or by the server, and no fault.
+// ends reports whether an error is the regular end of a session, by the client or the server.
 func ends(err error) bool {
 	return err == nil || errors.Is(err, errEnd) || errors.Is(err, errStop)
 }

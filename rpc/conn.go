@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Times for a client.
+// Time limits of a client.
 const (
 	handshakeTimeout = 10 * time.Second
 	stallTimeout     = time.Minute     // for the next part of a message
-	finishTimeout    = 5 * time.Second // to ask for the result of the last computation
+	finishTimeout    = 5 * time.Second // to request the result of the last computation
 )
 
-// pieceBytes is how many bytes are read or written at a time.
+// pieceBytes is the number of bytes read or written at a time.
 const pieceBytes = 4 << 20
 
 // errEnd ends a session that the client has ended.
 var errEnd = errors.New("the client has left")
 
-// allow sets the time until which the client has to send, or to take, more; zero for any. It fails when the session is
-// to end.
+// allow sets the time limit for the client to send, or to receive, more; zero means no limit. It
+// fails if the session is to end.
 func (s *session) allow(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *session) allow(d time.Duration) error {
 	return s.conn.SetDeadline(until)
 }
 
-// end ends the session where it waits for the client. A computation continues until it is done, and the client can
-// still read the result, even if the computation has just ended.
+// end ends the session when it next waits for the client. A running computation continues to its
+// end, and the client can still read the result, even if the computation has just ended.
 func (s *session) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,15 +56,15 @@ func (s *session) end(why error) {
 	}
 }
 
-// finished says that the client has read the last result, or wants to compute more: the result is no longer
-// kept.
+// finished records that the client has read the last result, or wants to compute more: the result
+// is no longer kept.
 func (s *session) finished() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unread, s.finishing = false, false
 }
 
-// computes notes that a computation begins, until stop.
+// computes records that a computation runs, until stop.
 func (s *session) computes() (stop func()) {
 	set := func(yes bool) {
 		s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *session) computes() (stop func()) {
 	return func() { set(false) }
 }
 
-// idle is how long the session has waited for a request.
+// idle returns how long the session has waited for a request.
 func (s *session) idle() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// find gives the buffer of a tensor, and where in it the tensor begins. The tensor may reach beyond it.
+// find returns the buffer of a tensor, and the tensor's offset in it. The tensor may extend beyond
+// the buffer.
 func (s *session) find(t *rpcwire.Tensor) (*clientBuffer, int64, error) {
 	b := s.buffers[t.Buffer]
 	if b == nil {
@@ -24,15 +25,16 @@ func (s *session) find(t *rpcwire.Tensor) (*clientBuffer, int64, error) {
 	return b, int64(t.Data - b.base), nil
 }
 
-// A region is a tensor in a buffer, and part of it.
+// A region is a part of a tensor in a buffer.
 type region struct {
 	buffer *clientBuffer
 	layout ggml.Layout
-	start  int64 // of the tensor in the buffer
-	offset int64 // of the part in the tensor
+	start  int64 // offset of the tensor in the buffer
+	offset int64 // offset of the part in the tensor
 }
 
-// region finds a part of a tensor that begins at an offset. The bytes from there to the tensor's end are room.
+// region returns the part of a tensor from an offset on; room is the number of bytes from there to
+// the tensor's end.
 func (s *session) region(t *rpcwire.Tensor, offset uint64) (r region, room int64, err error) {
 	layout, bytes, err := layoutOf(t)
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *session) region(t *rpcwire.Tensor, offset uint64) (r region, room int64
 	return r, bytes - r.offset, nil
 }
 
-// host calls f with n bytes of the part, from at on, in system memory.
+// host calls f with bytes [at, at+n) of the part, in system memory.
 func (r *region) host(at, n int64, f func([]byte) error) error {
 	return r.buffer.b.WithBytes(func(memory []byte) error { return f(memory[r.start+r.offset+at:][:n]) })
 }
@@ -62,7 +64,7 @@ func (r *region) fill(value byte, n int64) error {
 	return r.buffer.b.Memset(value, r.start+r.offset, n)
 }
 
-// stage returns room for n bytes, at most pieceBytes, between the client and the memory of a device.
+// stage returns n bytes of memory, n ≤ pieceBytes, for copies between the client and a device.
 func (s *session) stage(n int64) ([]byte, error) {
 	if s.staging == nil {
 		if err := s.charge(pieceBytes); err != nil {
@@ -73,7 +75,8 @@ func (s *session) stage(n int64) ([]byte, error) {
 	return s.staging[:n], nil
 }
 
-// receive fills n bytes of the part, from at on, by read; each piece goes through seen, if it is not nil.
+// receive fills bytes [at, at+n) of the part by read, and passes each piece to seen, if it is not
+// nil.
 func (s *session) receive(r *region, at, n int64, read, seen func([]byte) error) error {
 	fill := func(room []byte) error {
 		if err := read(room); err != nil || seen == nil {
@@ -99,7 +102,7 @@ func (s *session) receive(r *region, at, n int64, read, seen func([]byte) error)
 	})
 }
 
-// send writes n bytes of the part, from at on.
+// send sends bytes [at, at+n) of the part to the client.
 func (s *session) send(r *region, at, n int64) error {
 	return eachPiece(at, n, func(at, n int64) error {
 		if r.buffer.isHost {
@@ -116,7 +119,7 @@ func (s *session) send(r *region, at, n int64) error {
 	})
 }
 
-// eachPiece calls f for n bytes from at on, pieceBytes at a time.
+// eachPiece calls f for [at, at+n), pieceBytes at a time.
 func eachPiece(at, n int64, f func(at, n int64) error) error {
 	for end := at + n; at < end; at += pieceBytes {
 		if err := f(at, min(end-at, pieceBytes)); err != nil {
@@ -126,7 +129,8 @@ func eachPiece(at, n int64, f func(at, n int64) error) error {
 	return nil
 }
 
-// regionAt is the part of a tensor that a message begins with: the tensor, and an offset in it.
+// regionAt reads the tensor and the offset with which a message begins, and returns that part of
+// the tensor.
 func (s *session) regionAt(message []byte) (r region, room int64, err error) {
 	var t rpcwire.Tensor
 	t.Decode(message)
@@ -160,7 +164,7 @@ func (s *session) setTensor(size int) error {
 	return nil
 }
 
-// setTensorHash answers 1 where the cache has the data.
+// setTensorHash replies 1 if the cache has the data.
 func (s *session) setTensorHash(body []byte) error {
 	r, room, err := s.regionAt(body)
 	if err != nil {
@@ -179,10 +183,10 @@ func (s *session) setTensorHash(body []byte) error {
 	return s.reply([]byte{0})
 }
 
-// rectangle is a rectangle of bytes in a part of a tensor.
+// A rectangle is a rectangle of bytes in a part of a tensor.
 type rectangle struct{ width, rows, stride int64 }
 
-// rows reads one, which lies in room bytes, and does not overlap itself.
+// rows reads a rectangle, which must lie in room bytes and not overlap itself.
 func (s *session) rows(p []byte, room int64) (r rectangle, err error) {
 	width, rows, stride := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]), binary.LittleEndian.Uint64(p[16:])
 	if width == 0 || rows == 0 || rows > 1 && stride < width {
@@ -300,7 +304,7 @@ func (s *session) copyTensor(body []byte) error {
 	return s.reply([]byte{1})
 }
 
-// initTensor has a device prepare the memory of a tensor.
+// initTensor makes a device prepare the memory of a tensor.
 func (s *session) initTensor(body []byte) error {
 	var t rpcwire.Tensor
 	t.Decode(body)
@@ -320,7 +324,8 @@ func (s *session) initTensor(body []byte) error {
 	return nil
 }
 
-// getAllocSize answers what a tensor takes of a device, which for some ops depends on the operands.
+// getAllocSize replies the bytes that a tensor takes on a device, which depends on the operands for
+// some ops.
 func (s *session) getAllocSize(body []byte) error {
 	d, err := s.device(body)
 	if err != nil {

@@ -11,41 +11,41 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// A clientGraph is a client's graph, with each op built anew by the method of ggml.Context that builds such an op. It is
-// computed in stages: one ends before a look-up whose row numbers an op of the same stage may have written, so that they
-// are known, and checked, before they are used.
+// A clientGraph is a client's graph, with each op rebuilt by the method of ggml.Context that builds
+// such an op. It is computed in stages: a stage ends before a look-up whose row numbers an op of
+// the same stage may have written, so that the numbers can be checked before use.
 type clientGraph struct {
 	device  int
-	c       *ggml.Context // of all stages
+	c       *ggml.Context // context of all stages
 	stages  []stage
-	buffers map[*clientBuffer]bool // in which its tensors lie
-	bytes   int64                  // that it takes
-	used    int64                  // when it was, to drop the one that was not for longest
+	buffers map[*clientBuffer]bool // buffers of its tensors
+	bytes   int64                  // memory in bytes
+	used    int64                  // time of last use, to drop the least recently used graph
 }
 
 type stage struct {
-	g       *ggml.Graph // nil where nothing is computed
-	lookups []lookup    // to be checked before it is computed
+	g       *ggml.Graph // nil if nothing is computed
+	lookups []lookup    // to check before computing
 }
 
-// A builder makes a clientGraph of a message.
+// A builder makes a clientGraph from a message.
 type builder struct {
 	session *session
 	m       *rpcwire.Graph
-	index   map[uint64]int // of tensors, by their numbers
-	place   []int          // in the order of nodes, −1 for other tensors
+	index   map[uint64]int // index of a tensor by its number
+	place   []int          // position in node order; −1 if not a node
 	c       *ggml.Context
 	buffers map[*clientBuffer]bool
-	paid    int64 // bytes that are reserved for the graph
-	objects int64 // bytes that it takes in Go
+	paid    int64 // bytes reserved for the graph
+	objects int64 // bytes in Go memory
 
 	// Of the stage:
 	first   int            // its first node
-	next    int            // the one that is built
-	built   []*ggml.Tensor // by index, nil where not built yet
-	indices []int          // of what is built
-	nodes   []int          // indices of what is computed
-	uses    map[int]int    // of what is built, by index
+	next    int            // the node being built
+	built   []*ggml.Tensor // by index, nil if not built yet
+	indices []int          // indices of built tensors
+	nodes   []int          // indices of computed tensors
+	uses    map[int]int    // uses of built tensors, by index
 	writes  []write
 	lookups []lookup
 }
@@ -65,7 +65,7 @@ func (s *session) newBuilder(m *rpcwire.Graph) *builder {
 	return b
 }
 
-// newGraph builds the graph, or says why it is refused.
+// newGraph builds the graph, or returns why it is refused.
 func (s *session) newGraph(ctx context.Context, m *rpcwire.Graph) (g *clientGraph, err error) {
 	if int64(m.Device) >= int64(len(s.server.devices)) {
 		return nil, fmt.Errorf("there is no device %d", m.Device)
@@ -74,7 +74,7 @@ func (s *session) newGraph(ctx context.Context, m *rpcwire.Graph) (g *clientGrap
 	g = &clientGraph{device: int(m.Device), c: b.c, buffers: b.buffers}
 	defer func() {
 		if p := recover(); p != nil {
-			// The context may be locked for ever, and is left to the garbage collector.
+			// The context may be locked forever, and is left to the garbage collector.
 			ggml.Logger().Error("ggml: RPC server: "+errPanic.Error(), "panic", p)
 			g, err = nil, errPanic
 			return
@@ -102,7 +102,7 @@ func (s *session) newGraph(ctx context.Context, m *rpcwire.Graph) (g *clientGrap
 	return g, nil
 }
 
-// order finds the place of each tensor.
+// order determines the position of each tensor.
 func (b *builder) order() error {
 	if len(b.index) != len(b.m.Tensors) {
 		return errors.New("two tensors have one number")
@@ -117,10 +117,10 @@ func (b *builder) order() error {
 	return nil
 }
 
-// Memory of Go, with garbage: of a graph and each of its stages, and of each lookup and buffer.
+// Go memory, with garbage: of a graph and each stage, and of each lookup and buffer.
 const stageBytes, lookupBytes = 1 << 10, 256
 
-// pay reserves memory for what the graph takes by now, and for the next node with all of its operands.
+// pay reserves memory for the graph so far, and for the next node with all of its operands.
 func (b *builder) pay() error {
 	const ahead = 16 << 10
 	took := b.objects + lookupBytes*int64(len(b.buffers)) + b.c.MemoryAllocated()
@@ -135,7 +135,8 @@ func (b *builder) pay() error {
 	return nil
 }
 
-// buildStage builds nodes from the first on, and moves first to the beginning of the next stage.
+// buildStage builds the nodes of a stage, from first on, and sets first to the start of the next
+// stage.
 func (b *builder) buildStage(ctx context.Context) (s stage, err error) {
 	next := b.first
 	for ; next < len(b.m.Nodes); next++ {
@@ -158,7 +159,7 @@ func (b *builder) buildStage(ctx context.Context) (s stage, err error) {
 		nodes := make([]*ggml.Tensor, len(b.nodes))
 		for i, at := range b.nodes {
 			nodes[i] = b.built[at]
-			if int(b.m.Tensors[at].Uses) > b.uses[at] { // another graph reads it: it is not fused away
+			if int(b.m.Tensors[at].Uses) > b.uses[at] { // another graph reads it: it must not be fused away
 				nodes[i].SetOutput()
 			}
 		}
@@ -173,17 +174,17 @@ func (b *builder) buildStage(ctx context.Context) (s stage, err error) {
 	return s, b.pay()
 }
 
-// reset begins a stage. What is built of others, it builds as leaves.
+// reset begins a stage. Tensors of other stages become leaves.
 func (b *builder) reset(first int) {
 	b.first = first
 	for _, at := range b.indices {
 		b.built[at] = nil
 	}
-	b.uses = map[int]int{} // to clear one that has grown takes time
+	b.uses = map[int]int{} // clearing a grown map takes time
 	b.indices, b.nodes, b.writes, b.lookups = b.indices[:0], b.nodes[:0], b.writes[:0], b.lookups[:0]
 }
 
-// keep notes what is built at an index.
+// keep records the tensor built at an index.
 func (b *builder) keep(at int, t *ggml.Tensor) {
 	b.built[at] = t
 	b.indices = append(b.indices, at)

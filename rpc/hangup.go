@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp reports whether the other end of a connection has closed it, or is gone.
+// hungUp reports whether the peer of a connection has closed it, or is gone.
 func hungUp(conn net.Conn) bool {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {

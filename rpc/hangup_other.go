@@ -2,4 +2,4 @@
 
 package rpc
 
-const pollHangUp = 0 // POLLHUP is told anyway
+const pollHangUp = 0 // POLLHUP is always reported

@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// maxBuffer bounds buffers, and so tensors.
+// maxBuffer limits the size of buffers, and so of tensors.
 const maxBuffer = 1 << 40
 
 func emptyShape(ne [ggml.MaxDims]uint32) bool { return slices.Contains(ne[:], 0) }
 
 var errSize = errors.New("it is too large")
 
-// layoutOf reads the layout of a tensor and the bytes from its first element to its last, in which all elements have
-// room; 0 if it has none.
+// layoutOf returns the layout of a tensor and the bytes from its first element to its last, which
+// must not overlap; 0 bytes if the tensor has no elements.
 func layoutOf(t *rpcwire.Tensor) (l ggml.Layout, bytes int64, err error) {
 	l.Type = ggml.Type(t.Type)
 	if !l.Type.IsValid() {
@@ -28,7 +28,7 @@ func layoutOf(t *rpcwire.Tensor) (l ggml.Layout, bytes int64, err error) {
 	canonical, elements := size, uint64(1)
 	for i, n := range t.Ne {
 		l.Shape[i], l.Stride[i] = int64(n), int64(t.Nb[i])
-		if uint32(canonical) == t.Nb[i] { // the protocol has its low 32 bits
+		if uint32(canonical) == t.Nb[i] { // the protocol has only its low 32 bits
 			l.Stride[i] = canonical
 		}
 		over, product := bits.Mul64(elements, uint64(n))
@@ -56,10 +56,10 @@ func layoutOf(t *rpcwire.Tensor) (l ggml.Layout, bytes int64, err error) {
 	return l, bytes, nil
 }
 
-// allocSize is the room of the first tensor of m, whose operands the others are.
+// allocSize returns the bytes of the first tensor of m, whose operands are the other tensors.
 func (s *session) allocSize(d *lentDevice, m *rpcwire.Graph) (int64, error) {
 	for i := range m.Tensors {
-		m.Tensors[i].Buffer, m.Tensors[i].ViewSource = 0, 0 // only layouts count
+		m.Tensors[i].Buffer, m.Tensors[i].ViewSource = 0, 0 // only layouts matter
 	}
 	b := s.newBuilder(m)
 	defer b.c.Close()
@@ -72,7 +72,7 @@ func (s *session) allocSize(d *lentDevice, m *rpcwire.Graph) (int64, error) {
 		return 0, err
 	}
 	switch name := opName(said); name {
-	case "flash_attn_ext", "mul_mat_id": // which take more on some devices
+	case "flash_attn_ext", "mul_mat_id": // these take more memory on some devices
 		n := &node{Tensor: said, c: b.c}
 		if err := b.operands(n, 0); err != nil {
 			return 0, err

@@ -9,12 +9,12 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// A span is memory as a client addresses it.
+// A span is a range of memory in a client's addresses.
 type span struct{ from, to uint64 }
 
 func (s span) overlaps(o span) bool { return s.from < o.to && o.from < s.to }
 
-// spanAt is the memory of what is built at an index, which has some.
+// spanAt returns the memory of the tensor built at an index, which must be allocated.
 func (b *builder) spanAt(at int) span {
 	data := b.m.Tensors[at].Data
 	return span{data, data + uint64(b.built[at].NumBytes())}
@@ -26,7 +26,7 @@ type write struct {
 	span
 }
 
-// writesResult checks and notes the memory that a node writes.
+// writesResult checks and records the memory that a node writes.
 func (b *builder) writesResult(at int) error {
 	said := &b.m.Tensors[at]
 	if said.Buffer == 0 {
@@ -53,9 +53,9 @@ func (b *builder) writesResult(at int) error {
 	return nil
 }
 
-// allowsOverlap reports whether a result may lie over an operand: over one that it is a view of, or over one of its own
-// layout, as ggml's allocator puts it. Over another one an op would change what it has still to read, and one that sorts
-// goes astray by that.
+// allowsOverlap reports whether a result may overlap an operand: if it is a view of the operand or
+// has the operand's layout, as ggml's allocator places it. Otherwise an op would change data that
+// it still has to read, and a sorting op would write out of bounds.
 func allowsOverlap(t, p *rpcwire.Tensor) bool {
 	if t.ViewSource != 0 && (p.ID == t.ViewSource || p.ViewSource == t.ViewSource) {
 		return true
@@ -63,8 +63,8 @@ func allowsOverlap(t, p *rpcwire.Tensor) bool {
 	return t.Data == p.Data && t.Type == p.Type && t.Ne == p.Ne && t.Nb == p.Nb
 }
 
-// rowIndices are the ops that choose rows by numbers, which are an operand: of the rows of dimension dim of another
-// operand, or of the result.
+// rowIndices lists the ops that select rows by numbers in operand ids: rows of dimension dim of
+// operand of, or of the result.
 var rowIndices = map[string]struct{ ids, of, dim int }{
 	"get_rows":      {ids: 1, of: 0, dim: 1},
 	"get_rows_back": {ids: 1, of: ofResult, dim: 1},
@@ -76,8 +76,8 @@ var rowIndices = map[string]struct{ ids, of, dim int }{
 
 const ofResult = -1
 
-// A lookup is row numbers in memory of a device, and how many rows there are. Those in system memory are checked by
-// the binding when they are used.
+// A lookup is a set of row numbers in device memory, with the number of rows. The binding checks
+// row numbers in system memory when they are used.
 type lookup struct {
 	buffer *clientBuffer
 	offset int64
@@ -85,11 +85,12 @@ type lookup struct {
 	rows   int64
 }
 
-// maxWrites is how many nodes a stage has before a lookup at most: their results are compared with its row numbers.
+// maxWrites is the maximum number of nodes per stage before a lookup, whose row numbers are
+// compared with their results.
 const maxWrites = 1 << 14
 
-// lookup sees to it that the row numbers of a node are in range when they are used. Where they may be what an earlier
-// node of the stage has written, the stage ends before it.
+// lookup ensures that the row numbers of a node are in range when used. If an earlier node of the
+// stage may have written them, the stage ends before this node.
 func (b *builder) lookup(said *rpcwire.Tensor, name string) (ends bool, err error) {
 	r, looksUp := rowIndices[name]
 	if !looksUp || said.Sources[r.ids] == 0 {
@@ -99,7 +100,7 @@ func (b *builder) lookup(said *rpcwire.Tensor, name string) (ends bool, err erro
 	if r.of != ofResult {
 		at, known := b.index[said.Sources[r.of]]
 		if !known {
-			return false, nil // an operand is missing, which the op refuses
+			return false, nil // an operand is missing; the op refuses it
 		}
 		of = &b.m.Tensors[at]
 	}
@@ -131,7 +132,7 @@ func (b *builder) lookup(said *rpcwire.Tensor, name string) (ends bool, err erro
 	return true, nil
 }
 
-// origin is the index of the tensor whose elements a view, or a view of one, has in another layout.
+// origin returns the index of the tensor whose elements a view shows, through several views.
 func (b *builder) origin(at int) int {
 	for {
 		t := &b.m.Tensors[at]
@@ -143,7 +144,7 @@ func (b *builder) origin(at int) int {
 	}
 }
 
-// countsRows reports whether an op makes numbers of rows, of which there are so many.
+// countsRows reports whether the results of an op are row numbers below rows.
 func (b *builder) countsRows(at int, rows int64) bool {
 	t := &b.m.Tensors[at]
 	switch opName(t) {
@@ -153,7 +154,7 @@ func (b *builder) countsRows(at int, rows int64) bool {
 	return false
 }
 
-// check demands that row numbers are in range, as they are now.
+// check requires that row numbers, as they are now, are in range.
 func (s *session) check(l lookup) error {
 	n, err := l.layout.NumBytes()
 	if err != nil {

@@ -23,7 +23,7 @@ func opName(t *rpcwire.Tensor) string {
 	return opNames[t.Op]
 }
 
-// isLayoutOp reports whether an op only says where data lies.
+// isLayoutOp reports whether an op only changes the layout.
 func isLayoutOp(name string) bool {
 	switch name {
 	case "none", "view", "reshape", "permute", "transpose":
@@ -32,18 +32,19 @@ func isLayoutOp(name string) bool {
 	return false
 }
 
-// node builds the tensor at an index as node i. The stage ends before it where it reports so.
+// node builds the tensor at an index as node i. If it returns ends, the stage ends before this
+// node.
 func (b *builder) node(i, at int) (ends bool, err error) {
 	said := &b.m.Tensors[at]
 	name := opName(said)
 	b.next = i
 	if emptyShape(said.Ne) {
-		return false, nil // there is nothing to compute
+		return false, nil // nothing to compute
 	}
 	if name != "none" && ops[name] == nil {
 		return false, errors.New("a client cannot have this op")
 	}
-	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // as in a branch that the client has not chosen
+	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // a branch that the client has not chosen
 		if b.built[at] == nil {
 			_, err = b.leaf(at)
 		}
@@ -73,7 +74,7 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 			return false, err
 		}
 	}
-	if said.Buffer != 0 { // a scheduler leaves views of what lies elsewhere where they are of no use
+	if said.Buffer != 0 { // a scheduler leaves unused views of tensors on other devices in the graph
 		b.nodes = append(b.nodes, at)
 	}
 	for _, id := range said.Sources {
@@ -84,10 +85,10 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	return false, nil
 }
 
-// operands finds or builds the operands of node i.
+// operands returns or builds the operands of node i.
 func (b *builder) operands(n *node, i int) (err error) {
 	for k, id := range n.Sources {
-		if id == 0 || id == n.ID { // of a cast
+		if id == 0 || id == n.ID { // a cast is its own operand
 			continue
 		}
 		if n.sources[k], err = b.source(i, id); err != nil {
@@ -111,7 +112,7 @@ func (b *builder) source(i int, id uint64) (*ggml.Tensor, error) {
 	return b.leaf(at)
 }
 
-// leaf builds a tensor that this stage does not compute: a type, a layout, and a place.
+// leaf builds a tensor that this stage does not compute, with type, layout and memory.
 func (b *builder) leaf(at int) (*ggml.Tensor, error) {
 	said := &b.m.Tensors[at]
 	l, bytes, err := layoutOf(said)
@@ -142,7 +143,7 @@ func (b *builder) leaf(at int) (*ggml.Tensor, error) {
 	return t, nil
 }
 
-// root finds or builds what a leaf is a view of.
+// root returns or builds the source of a leaf's view.
 func (b *builder) root(said *rpcwire.Tensor) (*ggml.Tensor, error) {
 	at, known := b.index[said.ViewSource]
 	if !known || said.ViewSource == said.ID || b.m.Tensors[at].ViewSource != 0 {
@@ -157,7 +158,7 @@ func (b *builder) root(said *rpcwire.Tensor) (*ggml.Tensor, error) {
 	return b.leaf(at)
 }
 
-// flag sets flags of the client's.
+// flag sets the client's flags.
 func flag(t *ggml.Tensor, flags int32) {
 	for _, f := range []struct {
 		flag int32
@@ -172,7 +173,7 @@ func flag(t *ggml.Tensor, flags int32) {
 	}
 }
 
-// compare demands that the built tensor is what the client says.
+// compare requires that the built tensor matches the client's description.
 func (b *builder) compare(t *ggml.Tensor, n *node) error {
 	said, shape, params := n.Tensor, n.shape4(), t.OpParams()
 	l := t.Layout()
@@ -219,9 +220,9 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 	return nil
 }
 
-// bind gives a tensor its memory, where the client has it.
+// bind gives a tensor its memory in the client's buffer.
 func (b *builder) bind(t *ggml.Tensor, said *rpcwire.Tensor) error {
-	if said.Buffer == 0 { // what needs its memory is refused
+	if said.Buffer == 0 { // ops that need its memory are refused
 		if t.IsAllocated() {
 			return errors.New("it is a view of what lies here, and lies elsewhere")
 		}

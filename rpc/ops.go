@@ -8,21 +8,21 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// maxSources is the number of operands that an op has at most.
+// maxSources is the maximum number of operands of an op.
 const maxSources = len(rpcwire.Tensor{}.Sources)
 
-// A node is an op as a client describes it, with its operands built.
+// A node is a client's description of an op, with its operands built.
 type node struct {
 	*rpcwire.Tensor
 	c       *ggml.Context
-	sources [maxSources]*ggml.Tensor // nil where it has none
-	err     error                    // of a check that its method does not make
+	sources [maxSources]*ggml.Tensor // nil if absent
+	err     error                    // of a check beyond the method's own
 }
 
 func (n *node) int(word int) int     { return int(n.Params[word]) }
 func (n *node) f32(word int) float32 { return math.Float32frombits(uint32(n.Params[word])) }
 
-// size is a size_t in two words.
+// size decodes a size_t from two words.
 func (n *node) size(word int) int64 {
 	return int64(uint64(uint32(n.Params[word])) | uint64(uint32(n.Params[word+1]))<<32)
 }
@@ -42,14 +42,15 @@ func (n *node) shape4() (shape [4]int64) {
 	return shape
 }
 
-// like is a tensor of which an op takes the shape alone.
+// like returns a tensor for an op that uses only its shape.
 func (n *node) like(t ggml.Type) *ggml.Tensor { return n.c.NewTensor(t, n.shape()...) }
 
-// An opBuilder builds a node by the method of ggml.Context that makes such an op, so its checks are the checks of this
-// server. The result is compared with what the client says: an op that is read wrongly is refused, not computed.
+// An opBuilder builds a node by the method of ggml.Context that makes such an op, so its checks are
+// the checks of this server. The result is compared with the client's description: a wrongly
+// decoded op is refused, not computed.
 type opBuilder func(n *node, a, b, c *ggml.Tensor) *ggml.Tensor
 
-// ops has the ops that a client can have; none whose parameters are addresses of functions.
+// ops lists the ops available to clients; none has a function's address as a parameter.
 var ops = map[string]opBuilder{
 	// views
 	"view": func(n *node, a, _, _ *ggml.Tensor) *ggml.Tensor {
@@ -375,7 +376,7 @@ func (n *node) rope() ggml.RoPE {
 	}
 }
 
-// planes are the dimensions of im2col, of which there are one or two.
+// planes returns the dimensions of im2col, one or two.
 func (n *node) planes() []ggml.ConvDim {
 	dims := n.image()
 	if n.int(6) == 0 {
@@ -404,7 +405,8 @@ func (n *node) pool(size, stride, padding int) ggml.PoolDim {
 	return ggml.PoolDim{Size: n.int(size), Stride: n.int(stride), Padding: n.int(padding)}
 }
 
-// bounded refuses windows that take time out of proportion to the memory: most of what is in them is padding.
+// bounded refuses windows whose time is out of proportion to the memory: they contain mostly
+// padding.
 func (n *node) bounded(t *ggml.Tensor, window ...int) *ggml.Tensor {
 	steps := 1.0
 	for _, size := range window {
@@ -416,7 +418,7 @@ func (n *node) bounded(t *ggml.Tensor, window ...int) *ggml.Tensor {
 	return t
 }
 
-// withPrecision sets the settings of a client's product beside its operands.
+// withPrecision sets the precision settings of a client's product.
 func (n *node) withPrecision(t *ggml.Tensor) *ggml.Tensor {
 	if p := n.int(0); p != 0 {
 		t.SetAccPrecision(ggml.Precision(p))

@@ -11,10 +11,10 @@ import (
 
 func init() { testhook.FaultIn = faultIn }
 
-// worthPages is how much memory there is at least, for calls of the system about its pages to pay.
+// worthPages is the minimum memory for which system calls about its pages pay off.
 const worthPages = 256 << 10
 
-// pagesOf are the whole pages of memory, and what is before and after them.
+// pagesOf returns the whole pages of memory, and the parts before and after them.
 func pagesOf(p []byte) (before, pages, after []byte) {
 	page := uintptr(os.Getpagesize())
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
@@ -22,9 +22,9 @@ func pagesOf(p []byte) (before, pages, after []byte) {
 	return p[:from], p[from:to], p[to:]
 }
 
-// faultIn has the system back memory that is about to be filled from a socket, by a call in place of a page fault for
-// each 4 KiB of it in the midst of reading. Not by huge pages: those that a virtual machine has given back to its host
-// come at a twentieth of the speed of others. Where it fails there are faults, as without it.
+// faultIn maps memory that is about to be filled from a socket by one call, instead of a page fault
+// per 4 KiB during reading. It avoids huge pages: those that a virtual machine has returned to its
+// host come back at a twentieth of the speed. If it fails, page faults occur as usual.
 func faultIn(p []byte) {
 	if len(p) < worthPages {
 		return
@@ -34,8 +34,8 @@ func faultIn(p []byte) {
 	_ = unix.Madvise(pages, unix.MADV_POPULATE_WRITE)
 }
 
-// discard has the system forget what is in memory, which is zeros then and takes none until it is written. It reports
-// whether that was done, and was worth it.
+// discard drops the contents of memory, which then reads as zeros and takes no memory until
+// written. It reports whether this was done and worthwhile.
 func discard(p []byte) bool {
 	if len(p) < worthPages {
 		return false

@@ -2,6 +2,6 @@
 
 package rpc
 
-func faultIn([]byte) {} // its memory comes by page faults
+func faultIn([]byte) {} // memory is mapped by page faults
 
-func discard([]byte) bool { return false } // it is cleared by writing
+func discard([]byte) bool { return false } // memory is cleared by writing

@@ -13,49 +13,51 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Options are the settings of [Serve]; the zero value is usual.
+// Options are the settings of [Serve]; the zero value suits most uses.
 type Options struct {
-	Threads int // of CPU devices; 0 stands for ggml.DefaultThreads
-	Clients int // at once, others wait; 0 stands for 16. Each takes about 100 KiB beside Memory
+	Threads int // of CPU devices; 0 means ggml.DefaultThreads
+	Clients int // maximum at once, others wait; 0 means 16. Each takes about 100 KiB beside Memory
 
-	// Memory is how many bytes of each device clients can have together; 0 for all. Graphs, messages and all else that the
-	// server keeps for clients count beyond 16 MiB, as memory of the CPU.
+	// Memory is the number of bytes of each device that all clients together can use; 0 means all.
+	// Graphs, messages and other server objects of clients count as CPU memory, except the first 16
+	// MiB.
 	Memory int64
 
-	// CacheDir is a folder, made if it is absent, where data of more than 10 MiB is kept, by its hash, for the next client
-	// that has the same, which does not send it then; "" for none. The hash is ggml's, of 64 bits and no secret: clients that share a cache
-	// trust each other. CacheSize is the most bytes that it takes, of which what was not used for longest goes; 0 for any
-	// number.
+	// CacheDir is a folder, made if absent, for data of more than 10 MiB, named by its hash; ""
+	// means no cache. A client with the same data need not send it. The hash is ggml's, of 64 bits
+	// and not cryptographic: clients that share a cache trust each other. CacheSize limits the
+	// cache in bytes, least recently used data goes first; 0 means no limit.
 	CacheDir  string
 	CacheSize int64
 
-	// Idle is how long a client may say nothing while another one waits, or needs memory that is not there; 0 stands for
-	// ten minutes.
+	// Idle is how long a client may be silent while another waits, or needs memory that is not
+	// available; 0 means ten minutes.
 	Idle time.Duration
-	// Grace is how long computations go on when the server stops; 0 stands for a minute.
+	// Grace is how long computations may continue when the server stops; 0 means a minute.
 	Grace time.Duration
 
-	// AnyAddress allows an address other than a loopback one. The protocol has
-	// no encryption and knows no users: whoever reaches the server computes on its devices.
-	// Use it in a private network only.
+	// AnyAddress allows addresses other than loopback ones. The protocol has no encryption and no
+	// users: everyone who can reach the server can compute on its devices. Use it only in a private
+	// network.
 	AnyAddress bool
 }
 
-// Serve lets other programs compute on devices of this one, by
-// [ggml.AddRPCServer] or llama.cpp's --rpc, until the context ends, whose cause it returns then. The
-// endpoint is an IPv4 address and a port, "127.0.0.1:50052" for example; without
-// devices it offers the CPU. Clients compute at the same time, each with buffers, graphs and backends of its own.
+// Serve lets other programs compute on devices of this one, by [ggml.AddRPCServer] or llama.cpp's
+// --rpc, until the context ends; it then returns the context's cause. The endpoint is an IPv4
+// address and a port, "127.0.0.1:50052" for example; without devices it offers the CPU. Clients
+// compute at the same time, each with buffers, graphs and backends of its own.
 //
-// The server is this project's own. It builds each op of a client anew by the method of [ggml.Context] that builds such an op,
-// and computes it if the result is what the client says, in the client's memory; row numbers are checked before use. So
-// it refuses of clients what the binding refuses of its callers: custom ops, whose parameters are addresses, and a few
-// layouts that a GPU would take but the CPU does not. A client that sends what is refused is disconnected, with the
-// reason in the log ([ggml.SetLogger]), which has a line for every client. A client cannot connect servers with each other for
-// sums of tensors, as ggml's server can (llama.cpp's --split-mode tensor then sums in the client).
+// The server is this project's own. It rebuilds each op of a client by the method of [ggml.Context]
+// that builds such an op, and computes it if the result matches the client's description, in the
+// client's memory; row numbers are checked before use. So it refuses the same operands as the
+// binding, and additionally custom ops, whose parameters are addresses, and a few layouts that a
+// GPU would support but the CPU does not. It disconnects a client that sends a refused op, and logs
+// the reason ([ggml.SetLogger]); the log has a line for every client. A client cannot connect
+// servers with each other to sum tensors, as with ggml's server (with llama.cpp's --split-mode
+// tensor the client then sums).
 //
-// When it stops, it takes no more requests, waits for the computations in flight, and frees the memory of all clients,
-// which find it gone.
-// C: ggml_backend_rpc_start_server.
+// When it stops, it accepts no more requests, waits for running computations, frees the memory of
+// all clients, and disconnects them. C: ggml_backend_rpc_start_server.
 func Serve(ctx context.Context, endpoint string, o Options, devices ...*ggml.Device) error {
 	address, err := netip.ParseAddrPort(endpoint)
 	if err != nil || !address.Addr().Is4() || address.Port() == 0 {
@@ -83,18 +85,18 @@ func serve(ctx context.Context, address netip.AddrPort, o Options, devices []*gg
 type server struct {
 	options Options
 	devices []*lentDevice
-	host    *lentDevice // whose memory objects take: the first of the devices in host memory, or a CPU beside them
+	host    *lentDevice // device whose memory objects take: the first of the devices in host memory, or an additional CPU
 	threads int
-	cache   *cache // nil for none
+	cache   *cache // nil if absent
 
 	mu       sync.Mutex
-	sessions map[*session]bool // that are served
+	sessions map[*session]bool // being served
 	left     *sync.Cond        // a session has ended
 	stopped  bool
 	waiting  int // clients without a session
 }
 
-// A lentDevice is a device with what clients have of it.
+// A lentDevice is a device with the accounts of its clients' memory.
 type lentDevice struct {
 	*ggml.Device
 	index int
@@ -108,7 +110,7 @@ func lend(d *ggml.Device, index int, limit int64) *lentDevice {
 	return &lentDevice{d, index, newPool(limit, ggml.FreeOSMemory)}
 }
 
-// take reserves memory for a client, unless there is not as much.
+// take reserves memory for a client, if there is enough.
 func (d *lentDevice) take(data, objects int64) bool {
 	if data > 0 {
 		if p := d.Properties(); p.MemoryTotal > 0 && data > p.MemoryFree {
@@ -118,7 +120,7 @@ func (d *lentDevice) take(data, objects int64) bool {
 	return d.pool.take(data, objects)
 }
 
-// memory returns the memory that a client can have, and all memory.
+// memory returns the free and the total memory for a client.
 func (d *lentDevice) memory() (free, total int64) {
 	p := d.Properties()
 	return min(p.MemoryFree, d.pool.free()), min(p.MemoryTotal, d.pool.limit)
@@ -190,7 +192,7 @@ func newServer(o Options, devices []*ggml.Device) (*server, error) {
 // errStop ends sessions when the server stops.
 var errStop = errors.New("the server stops")
 
-// serve serves until the context ends, and closes the listener.
+// serve serves until the context ends, then closes the listener.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	computing, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(errStop)
@@ -221,14 +223,14 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 		abort(errStop)
 		select {
 		case <-done:
-		case <-time.After(5 * time.Second): // a single op that takes long, or a GPU, which finishes its work
+		case <-time.After(5 * time.Second): // a single slow op, or a GPU, which finishes its work
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// accept waits for a connection until the context ends. Where the system has none to give, as for want of files, it
-// tries again, later each time.
+// accept waits for a connection until the context ends. If the system refuses, for example for lack
+// of file descriptors, it retries with increasing delays.
 func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		conn, err := listener.Accept()
@@ -249,7 +251,7 @@ func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 	}
 }
 
-// maxWaiting bounds connections that have no session.
+// maxWaiting limits connections without a session.
 const maxWaiting = 64
 
 // client serves one connection.
@@ -285,7 +287,7 @@ func (s *server) client(computing context.Context, conn net.Conn) {
 	}
 }
 
-// enter counts a connection as one that waits, unless too many do.
+// enter counts a connection as waiting, unless too many are.
 func (s *server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +298,8 @@ func (s *server) enter() bool {
 	return true
 }
 
-// admit does the handshake, and waits for a request, which one that only looks whether the server lives does not have,
-// and until there is room for the session. The connection has entered.
+// admit does the handshake, waits for a request (a connection that only probes the server sends
+// none), and waits until there is room for the session. The connection has entered.
 func (s *server) admit(session *session) error {
 	err := session.greet()
 	s.mu.Lock()
@@ -316,7 +318,8 @@ func (s *server) admit(session *session) error {
 	return err
 }
 
-// awaitLeft waits for a while, until a session has ended; it fails when the client of another one, which waits, has gone.
+// awaitLeft waits for a while until another session ends; it fails if the waiting session's own
+// client disconnects.
 func (s *server) awaitLeft(session *session) error {
 	timer := time.AfterFunc(200*time.Millisecond, s.left.Broadcast)
 	defer timer.Stop()
@@ -327,8 +330,8 @@ func (s *server) awaitLeft(session *session) error {
 	return nil
 }
 
-// take reserves memory of a device for a session. Where there is not as much, sessions end that have been idle for too
-// long.
+// take reserves memory of a device for a session. If there is not enough, it ends sessions that
+// have been idle for too long.
 func (s *server) take(session *session, d *lentDevice, data, objects int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +352,8 @@ func (s *server) take(session *session, d *lentDevice, data, objects int64) bool
 	return true
 }
 
-// evict ends the session that has been idle for longest, if that is too long; nil if there is none.
+// evict ends the session idle for longest, if that exceeds the limit, and returns it; nil if there
+// is none.
 func (s *server) evict(another string) *session {
 	var idlest *session
 	longest := s.options.Idle
@@ -371,7 +375,7 @@ func (s *server) leave(session *session) {
 	s.left.Broadcast()
 }
 
-// stop has all sessions end when they are not computing.
+// stop makes all sessions end when they are not computing.
 func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,30 +21,30 @@ type session struct {
 	server *server
 	conn   net.Conn
 	r      *bufio.Reader
-	ctx    context.Context // of computations
+	ctx    context.Context // context of computations
 
 	backends []*ggml.Backend // by device; nil before the first graph
 	buffers  map[uint64]*clientBuffer
-	last     uint64                    // number of a buffer
+	last     uint64                    // last number given to a buffer
 	graphs   []map[uint64]*clientGraph // by device and the client's number
-	kept     int64                     // bytes of them
-	current  *clientGraph              // that is computed
+	kept     int64                     // bytes of graphs
+	current  *clientGraph              // being computed
 	clock    int64                     // counts computations
-	staging  []byte                    // for data between the client and memory of a device; nil before the first
-	work     []int64                   // bytes that backends have to compute in, by device
-	objects  int64                     // bytes that are reserved for all that is no data of a tensor
+	staging  []byte                    // for copies between the client and device memory; nil before the first
+	work     []int64                   // scratch bytes of the backends, by device
+	objects  int64                     // bytes reserved for everything except tensor data
 
 	mu        sync.Mutex
-	idleSince time.Time // zero while it is served
+	idleSince time.Time // zero while a request is served
 	computing bool
-	unread    bool  // the client has read nothing since its last computation began
-	ended     error // why no more is read, nil while there is
-	finishing bool  // but for the result of the last computation
+	unread    bool  // the client has not read the result of its last computation
+	ended     error // why no more is read, or nil
+	finishing bool  // only the result of the last computation may still be read
 
 	stats stats
 }
 
-// stats are the log's figures of a client.
+// stats are a client's figures in the log.
 type stats struct {
 	received, sent int64
 	graphs         int
@@ -79,7 +79,8 @@ func (s *session) greet() error {
 	return nil
 }
 
-// charge reserves memory of the host for objects of the session; graphs that were not used for longest make room.
+// charge reserves host memory for objects of the session; if it is short, it drops the least
+// recently used graphs.
 func (s *session) charge(n int64) error {
 	for !s.server.take(s, s.server.host, 0, n) {
 		if !s.dropOldest(s.current) {
@@ -90,7 +91,7 @@ func (s *session) charge(n int64) error {
 	return nil
 }
 
-// uncharge drops objects.
+// uncharge returns the memory of dropped objects.
 func (s *session) uncharge(n int64) {
 	s.objects -= n
 	s.server.host.pool.drop(0, n)
@@ -114,7 +115,7 @@ func (s *session) serve() error {
 			return s.hasEnded()
 		case err != nil:
 			return fmt.Errorf("a message ends early: %w", err)
-		case hungUp(s.conn): // and has left requests that nobody waits for
+		case hungUp(s.conn): // and left unanswered requests behind
 			return nil
 		}
 		command, size := rpcwire.Command(header[0]), binary.LittleEndian.Uint64(header[1:])
@@ -136,7 +137,7 @@ func (s *session) serve() error {
 	}
 }
 
-// hasEnded is why the session is to end, nil if it is not.
+// hasEnded returns why the session is to end, or nil.
 func (s *session) hasEnded() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ var answers = map[rpcwire.Command]func(s *session, body []byte) error{
 	rpcwire.GraphRecompute: (*session).graphRecompute,
 	rpcwire.MemsetTensor:   (*session).memsetTensor,
 	rpcwire.GetTensor2D:    (*session).getTensor2D,
-	// No client connects this server with others: it sums up itself then.
+	// Servers are not connected with each other: the client then sums itself.
 	rpcwire.CommInit: func(s *session, _ []byte) error { return s.reply([]byte{0}) },
 	rpcwire.CommFree: func(*session, []byte) error { return nil },
 }

@@ -11,9 +11,9 @@ typedef struct {
 	unsigned char cpus[128]; // a cpu_set_t
 } goggml_affinity;
 
-// Nothing is known where the system is not Linux.
+// Records nothing on systems other than Linux.
 goggml_affinity goggml_affinity_save(void);
-// Does nothing when nothing is known.
+// Does nothing if nothing was recorded.
 void goggml_affinity_restore(const goggml_affinity *affinity);
 
 #endif

@@ -1,13 +1,12 @@
-// Package computethread calls C functions that compute with OpenMP on
-// operating-system threads of its own, and chooses how their workers wait.
+// Package computethread calls C functions that compute with OpenMP on operating-system threads of
+// its own, and chooses how their workers wait.
 //
-// libgomp keeps a pool of workers for each thread that ever entered a parallel
-// region. Goroutines move from thread to thread: computing on theirs would make
-// a pool on each, and once all workers together outnumber the processors,
-// libgomp sleeps at every barrier. And while a goroutine is in a C call, the
-// monitor of the Go runtime (sysmon) polls up to 50,000 times a second, which
-// disturbs the workers. So what computes with OpenMP runs on one thread, or on
-// several while several compute at once.
+// libgomp keeps a pool of workers for each thread that ever entered a parallel region. Goroutines
+// move from thread to thread: computing on their threads would make a pool on each, and once all
+// workers together outnumber the processors, libgomp sleeps at every barrier. And while a goroutine
+// is in a C call, the monitor of the Go runtime (sysmon) polls up to 50,000 times a second, which
+// disturbs the workers. So OpenMP computations run on one thread, or on several if several compute
+// at once.
 package computethread
 
 // #include "thread.h"
@@ -34,7 +33,7 @@ type Job struct {
 // A Result is the result of a job's function.
 type Result struct {
 	Value int64
-	Error unsafe.Pointer // char *, to be freed: the function left before its end; nil when it did not
+	Error unsafe.Pointer // char *, which the caller frees: the function failed before its end; otherwise nil
 }
 
 func (j Job) c() C.goggml_job {
@@ -43,7 +42,7 @@ func (j Job) c() C.goggml_job {
 
 var computed atomic.Int64 // ns
 
-// Computed returns the time that all jobs took so far.
+// Computed returns the total time of all jobs so far.
 func Computed() time.Duration { return time.Duration(computed.Load()) }
 
 func result(r C.goggml_job_result) Result {
@@ -54,12 +53,11 @@ func result(r C.goggml_job_result) Result {
 // Call runs a job that does not use OpenMP on the calling thread.
 func (j Job) Call() Result { return result(C.goggml_job_run(j.c())) }
 
-// ErrNotStarted is the cause when Run had no thread: nothing was computed.
+// ErrNotStarted reports that Run had no thread: nothing was computed.
 var ErrNotStarted = errors.New("no thread to compute on")
 
-// Run runs a job on a thread of this package. After a Result with an error the
-// thread is lost: its workers may wait for it in a parallel region, so it can
-// neither compute again nor end.
+// Run runs a job on a thread of this package. After a Result with an error the thread is lost: its
+// workers may wait for it in a parallel region, so it can neither compute again nor end.
 func (j Job) Run() (Result, error) {
 	t, err := get()
 	if err != nil {
@@ -80,7 +78,7 @@ func (j Job) Run() (Result, error) {
 // A thread runs one job at a time.
 type thread struct {
 	t            *C.goggml_thread
-	done, notify *os.File // the ends of a pipe: a byte comes at the end of each job
+	done, notify *os.File // the ends of a pipe: a byte arrives at the end of each job
 	byte         []byte
 }
 
@@ -97,10 +95,10 @@ func newThread() (*thread, error) {
 	return t, nil
 }
 
-// run waits at the pipe: waiting in C would hold a processor (P) of the Go runtime.
+// run waits on the pipe: waiting in C would hold a processor (P) of the Go runtime.
 func (t *thread) run(j Job) C.goggml_job_result {
 	C.goggml_thread_start(t.t, j.c())
-	_, _ = t.done.Read(t.byte) // after an error goggml_thread_wait waits
+	_, _ = t.done.Read(t.byte) // after a read error, goggml_thread_wait waits
 	return C.goggml_thread_wait(t.t)
 }
 
@@ -114,14 +112,14 @@ func (t *thread) closePipe() {
 	t.notify.Close()
 }
 
-// pool keeps one idle thread while somebody retains it.
+// pool keeps one idle thread while it is retained.
 var pool struct {
 	mu    sync.Mutex
 	users int
 	idle  *thread
 }
 
-// Retain keeps an idle thread for later jobs, until as many calls of Release.
+// Retain keeps an idle thread for later jobs, until the matching call of Release.
 func Retain() {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// CheckTeam finds out whether OpenMP can have a team of n threads: libgomp ends the
-// process when it cannot start one, and threads with too small a stack end it later.
+// CheckTeam checks that OpenMP can start a team of n threads: libgomp ends the process if it cannot
+// start a thread, and threads with too small a stack end it later.
 func CheckTeam(n int) error {
 	if n < 2 {
 		return nil
@@ -26,7 +26,7 @@ func CheckTeam(n int) error {
 	return nil
 }
 
-// leastStack is the stack that the kernels of ggml and of GEMM libraries need.
+// leastStack is the minimum stack for the kernels of ggml and of GEMM libraries.
 const leastStack = 256 << 10
 
 // checkStack reads the size of OpenMP's stacks as libgomp does.
@@ -45,7 +45,7 @@ func checkStack() error {
 	return nil
 }
 
-// parseStackSize reads a number with one of the units B, K, M and G, by default K.
+// parseStackSize parses a number with a unit B, K, M or G; the default is K.
 func parseStackSize(text string) (size uint64, ok bool) {
 	text = strings.ToUpper(strings.TrimSpace(text))
 	shift := 10
@@ -58,15 +58,15 @@ func parseStackSize(text string) (size uint64, ok bool) {
 	return size << shift, err == nil
 }
 
-// The address space that OpenBLAS takes as it is loaded, and more for each thread that it
-// starts then: a buffer, the stack, and an arena of malloc.
+// The address space that OpenBLAS takes when loaded, and additionally for each thread that it then
+// starts: a buffer, the stack, and an arena of malloc.
 const (
 	openBLASSize      = 200 << 20
 	openBLASPerThread = 200 << 20
 )
 
-// CheckAddressSpace finds out whether OpenBLAS can be loaded: without memory for its
-// buffer it tries for ever.
+// CheckAddressSpace checks that OpenBLAS can be loaded: without memory for its buffer it retries
+// forever.
 func CheckAddressSpace() error {
 	if !C.goggml_can_map(openBLASSize) {
 		return fmt.Errorf("fewer than %d MB of address space are left: raise the limit (ulimit -v)", openBLASSize>>20)
@@ -74,9 +74,9 @@ func CheckAddressSpace() error {
 	return nil
 }
 
-// LimitBLASThreads is called before what may load OpenBLAS, and restore after it. As it is
-// loaded OpenBLAS starts a thread for each processor. Where it cannot have these it
-// raises SIGINT: there it is made to start none, unless the environment says how many.
+// LimitBLASThreads is called before loading a library that may be OpenBLAS, and restore after it.
+// When loaded, OpenBLAS starts a thread for each processor, and raises SIGINT if it cannot. In that
+// case LimitBLASThreads makes it start none, unless the environment sets a number.
 func LimitBLASThreads() (restore func()) {
 	const variable = "OPENBLAS_NUM_THREADS"
 	n := runtime.NumCPU()

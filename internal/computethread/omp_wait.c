@@ -12,7 +12,7 @@ goggml_outcome goggml_force_passive_wait(void *a, void *b) {
 	int (*num_procs)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_num_procs");
 	void (*parallel)(void (*)(void *), void *, unsigned, unsigned) =
 		(void (*)(void (*)(void *), void *, unsigned, unsigned))dlsym(RTLD_DEFAULT, "GOMP_parallel");
-	// LLVM's OpenMP has libgomp's functions too, and a wait policy of its own.
+	// LLVM's OpenMP also has libgomp's functions, but its own wait policy.
 	bool libgomp = num_procs != NULL && parallel != NULL && dlsym(RTLD_DEFAULT, "kmp_set_blocktime") == NULL;
 	if (!libgomp || !goggml_can_start_threads(num_procs())) {
 		return (goggml_outcome){0};

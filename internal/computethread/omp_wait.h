@@ -4,10 +4,10 @@
 
 #include "thread.h"
 
-// A job that starts an idle OpenMP pool of as many threads as there are processors, on the thread that runs it. libgomp
-// then counts more threads than processors and makes all barriers of the process passive: threads sleep after a few µs
-// of spinning. It lasts until the thread ends. The value is 0, and nothing was done, where the OpenMP runtime is not
-// libgomp or the process cannot have so many threads.
+// A job that starts an idle OpenMP pool, with a thread per processor, on the thread that runs it.
+// libgomp then counts more threads than processors and makes all barriers of the process passive:
+// threads sleep after a few µs of spinning. It lasts until the thread ends. If the OpenMP runtime
+// is not libgomp, or the process cannot have that many threads, it does nothing and the value is 0.
 goggml_outcome goggml_force_passive_wait(void *, void *);
 
 #endif

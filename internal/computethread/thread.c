@@ -31,12 +31,13 @@ struct goggml_thread {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	int notify;
-	goggml_job job; // its function is NULL when there is none
+	goggml_job job; // function is NULL if there is no job
 	goggml_job_result result;
 	bool freed;
 };
 
-// The run-queue wait of a thread, from its schedstat file: how long it was ready to run and had no processor.
+// Returns the run-queue wait of a thread, from its schedstat file: how long it was ready to run
+// without a processor.
 static int64_t run_queue_wait(int schedstat) {
 	char text[64];
 	ssize_t n = schedstat < 0 ? 0 : pread(schedstat, text, sizeof text - 1, 0);
@@ -64,13 +65,13 @@ static void *run_jobs(void *arg) {
 		}
 		pthread_mutex_unlock(&t->mutex);
 		int64_t waited = run_queue_wait(schedstat);
-		goggml_job_result result = goggml_job_run(t->job); // which does not change meanwhile
+		goggml_job_result result = goggml_job_run(t->job); // t->job does not change meanwhile
 		result.run_queue_wait = run_queue_wait(schedstat) - waited;
 		pthread_mutex_lock(&t->mutex);
 		t->result = result;
 		t->job.function = NULL;
 		pthread_cond_signal(&t->changed);
-		// Who is notified locks the mutex at once.
+		// The notified thread locks the mutex at once.
 		pthread_mutex_unlock(&t->mutex);
 		notify(t->notify);
 		pthread_mutex_lock(&t->mutex);

@@ -10,16 +10,14 @@ import (
 	"unsafe"
 )
 
-// OpenMP's threads meet at a barrier after every node of a graph. libgomp spins
-// there for up to 16 ms (the active wait policy), which is best while each
-// thread has a processor of its own. On an oversubscribed machine spinning
-// threads take the processors of those that they wait for: two programs at once
-// then take twenty times as long. So under contention, which shows as run-queue
-// wait of the thread that computes, libgomp is made to sleep at barriers (the
-// passive policy). OMP_WAIT_POLICY or GOMP_SPINCOUNT in the environment, which
-// set the policy, disable this.
+// OpenMP's threads meet at a barrier after every node of a graph. libgomp spins there for up to 16
+// ms (the active wait policy), which is best while each thread has its own processor. On an
+// oversubscribed machine, spinning threads take processors from the threads that they wait for: two
+// programs at once then take twenty times as long. So under contention, which shows as run-queue
+// wait of the computing thread, libgomp is made to sleep at barriers (the passive policy).
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT in the environment, which set the policy, disable this.
 
-// A waitPolicy chooses the policy from the contention that jobs met.
+// A waitPolicy chooses the policy by the contention measured in jobs.
 type waitPolicy struct {
 	mu                    sync.Mutex
 	elapsed, runQueueWait time.Duration // of jobs since the last choice
@@ -29,8 +27,8 @@ type waitPolicy struct {
 
 const (
 	choiceInterval = 100 * time.Millisecond // of computation
-	highContention = 0.15                   // run-queue wait of the time of a job: wait passively from here on
-	lowContention  = 0.05                   // and actively again below this
+	highContention = 0.15                   // fraction of run-queue wait in the time of a job: passive from here on
+	lowContention  = 0.05                   // active again below this
 )
 
 // record adds a job.
@@ -50,7 +48,7 @@ func (p *waitPolicy) record(elapsed, runQueueWait time.Duration) {
 	p.elapsed, p.runQueueWait = 0, 0
 }
 
-// set is called with mu held.
+// set sets the policy. The caller holds mu.
 func (p *waitPolicy) set(passive bool) {
 	if passive != p.passive {
 		p.passive = passive
@@ -58,12 +56,12 @@ func (p *waitPolicy) set(passive bool) {
 	}
 }
 
-// processPolicy returns the policy of this process; nil where the environment sets it.
+// processPolicy returns the policy of this process; nil if the environment sets it.
 var processPolicy = sync.OnceValue(func() *waitPolicy {
 	if os.Getenv("OMP_WAIT_POLICY") != "" || os.Getenv("GOMP_SPINCOUNT") != "" {
 		return nil
 	}
-	var oversubscriber *thread // which only keeps an idle OpenMP pool
+	var oversubscriber *thread // only keeps an idle OpenMP pool
 	return &waitPolicy{apply: func(passive bool) {
 		if oversubscriber != nil {
 			oversubscriber.close()
@@ -84,8 +82,8 @@ var processPolicy = sync.OnceValue(func() *waitPolicy {
 	}}
 })
 
-// SetPassive sets the wait policy of this process until contention changes it,
-// for tests. It reports whether it may: false where the environment sets it.
+// SetPassive sets the wait policy of this process until contention changes it, for tests. It
+// returns false if the environment sets the policy.
 func SetPassive(passive bool) bool {
 	p := processPolicy()
 	if p != nil {

@@ -1,4 +1,4 @@
-// Package counted puts numbers of things into words.
+// Package counted formats numbers of things in words.
 package counted
 
 import (
@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Of is a number of things: "1 step", "12 steps", "7 matrices", "2 entries".
+// Of returns a number of things: "1 step", "12 steps", "7 matrices", "2 entries".
 func Of[N ~int | ~int64 | ~uint32 | ~uint64](n N, what string) string {
 	return fmt.Sprintf("%d %s", n, plural(n == 1, what))
 }
 
-// Are is a number of things with its verb: "1 byte is", "2 bytes are".
+// Are returns a number of things with its verb: "1 byte is", "2 bytes are".
 func Are[N ~int | ~int64 | ~uint32 | ~uint64](n N, what string) string {
 	if n == 1 {
 		return Of(n, what) + " is"

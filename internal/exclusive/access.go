@@ -1,4 +1,4 @@
-// Package exclusive reports calls of several goroutines on a value that belongs to one of them.
+// Package exclusive reports concurrent calls on a value that belongs to one goroutine.
 package exclusive
 
 import (
@@ -6,14 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// An Access is held by the call that uses a value. The zero value is free. It is safe for concurrent use.
+// An Access is held by the call that uses a value. The zero value is free. It is safe for
+// concurrent use.
 type Access struct {
 	held    atomic.Bool
-	refused atomic.Pointer[error] // by Try
+	refused atomic.Pointer[error] // error of Try
 }
 
-// Acquire holds a value, such as a Session, for a method, such as "Sequence.Decode", until Release. It fails if another call
-// holds it, and after Try has refused one.
+// Acquire acquires a value, such as a Session, for a method, such as "Sequence.Decode", until
+// Release. It fails if another call holds it, or Try has refused a call before.
 func (a *Access) Acquire(method, value string) error {
 	if err := a.Err(); err != nil {
 		return err
@@ -34,10 +35,10 @@ func (a *Access) Try(method, value string) bool {
 	return false
 }
 
-// Release lets another call have the value.
+// Release frees the value for other calls.
 func (a *Access) Release() { a.held.Store(false) }
 
-// Err is the error of the first call that Try has refused.
+// Err returns the error of the first call that Try has refused.
 func (a *Access) Err() error {
 	if err := a.refused.Load(); err != nil {
 		return *err

@@ -9,27 +9,28 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// adapters are copies in the form in which the CPU multiplies fastest. The A of all pairs that
-// see the same input are one matrix; each B is transposed and packed, and holds the scale.
+// adapters are copies of adapters in the form that the CPU multiplies fastest. The A of all pairs
+// with the same input form one matrix; each B is transposed and packed, and includes the scale.
 //
-// They are as exact as in their file: where the base rounds its input, to 8 bits for example, a
-// small error of the adapter's makes it round otherwise, which changes logits far more than the
-// error itself. So pairs in F32 stay F32, and pairs in F16 or BF16 round the other operand to their
-// type, as in stock llama.cpp.
+// They are as exact as in their file: if the base rounds its input, to 8 bits for example, a small
+// error of the adapter changes that rounding, which changes logits far more than the error itself.
+// So pairs in F32 stay F32, and pairs in F16 or BF16 round the other operand to their type, as in
+// stock llama.cpp.
 type adapters struct {
 	ctx     *ggml.Context
 	buffers *ggml.Buffers
 	pairs   map[string]pair // by name of the matrix
 }
 
-// A pair changes one matrix W to W + b·a, with its rows of the A of all matrices of one input.
+// A pair changes one matrix W to W + b·a; its A is a range of rows of the A of all matrices with
+// the same input.
 type pair struct {
 	a   *ggml.Tensor // [n_in, Σ r]
 	row int64        // first row of h = a·x
 	b   *ggml.Tensor // [n_out, r]
 }
 
-// loraData is the values of a tensor before it has its place.
+// loraData is the values of a tensor before it is allocated.
 type loraData struct {
 	tensor *ggml.Tensor
 	values []float32
@@ -90,7 +91,7 @@ func (f *adapters) addGroup(matrices []nn.Matrix, of nn.Adapters) ([]loraData, e
 	width := matrices[0].W.Dim(0)
 	for _, s := range stacks {
 		bType := typ
-		if !holds(bType, s.bs) { // not with the scale
+		if !holds(bType, s.bs) { // not after scaling
 			bType = ggml.F32
 		}
 		b := f.ctx.NewTensor(bType, s.of.W.Dim(1), int64(len(s.as))/width).SetName(s.of.Name + ".b")
@@ -130,7 +131,7 @@ func stack(m nn.Matrix, list []nn.LoRAPair) (stackedPairs, error) {
 			return s, err
 		}
 		typ := ggml.F32
-		if holds(p.Type, a) && holds(p.Type, b) { // not trained on since
+		if holds(p.Type, a) && holds(p.Type, b) { // not trained since loading
 			typ = p.Type
 		}
 		if len(s.as) > 0 {
@@ -147,7 +148,7 @@ func stack(m nn.Matrix, list []nn.LoRAPair) (stackedPairs, error) {
 	return s, nil
 }
 
-// common is the type of both, or F32.
+// common returns the type of both, or F32 if they differ.
 func common(x, y ggml.Type) ggml.Type {
 	if x == y {
 		return x
@@ -155,7 +156,7 @@ func common(x, y ggml.Type) ggml.Type {
 	return ggml.F32
 }
 
-// holds reports whether a type has all of the values.
+// holds reports whether a type represents all of the values exactly.
 func holds(typ ggml.Type, values []float32) bool {
 	var lost func(float32) bool
 	switch typ {
@@ -174,7 +175,7 @@ func (f *adapters) close() {
 	f.ctx.Close()
 }
 
-// of is the pair of a matrix, or one without a and b.
+// of returns the pair of a matrix, or a pair without a and b.
 func (f *adapters) of(m nn.Matrix) pair {
 	if m.NoLoRA {
 		return pair{}

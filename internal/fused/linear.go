@@ -12,7 +12,7 @@ import (
 // Ops prepare the products of sessions on the CPU.
 type Ops struct{}
 
-// Fuse makes products of matrices, or of their copies, with these adapters.
+// Fuse returns products of matrices, or of their repacked copies, with these adapters.
 func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row, io.Closer, error) {
 	a, err := fuse(groups, of)
 	if err != nil {
@@ -24,10 +24,10 @@ func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row,
 	return nn.Linear.By(f.build), f, nil
 }
 
-// linear makes products by GEMV of few tokens and GEMM of many where there is a library for it,
-// of repacked matrices, and with adapters in the same op.
+// linear builds products: GEMV for few tokens and GEMM for many if there is a library, with
+// repacked matrices, and with adapters in the same op.
 type linear struct {
-	repacked *repacked // nil for the matrices as they are
+	repacked *repacked // nil to use the matrices of the file
 	adapters *adapters
 	hasGEMM  bool
 }
@@ -38,7 +38,7 @@ func (l *linear) Close() error {
 	return nil
 }
 
-// build multiplies by as few ops as there can be.
+// build multiplies by as few ops as possible.
 func (l *linear) build(t *nn.Tape, o nn.LinearOperands) []*nn.Value {
 	i, matrices := &input{linear: l, Tape: t, x: o.X}, o.Matrices
 	if slices.ContainsFunc(matrices, func(m nn.Matrix) bool { return m.Scale != nil }) {
@@ -62,19 +62,19 @@ func (l *linear) build(t *nn.Tape, o nn.LinearOperands) []*nn.Value {
 	return list
 }
 
-// An input is a tensor [n_in, n] that matrices are multiplied with.
+// An input is a tensor [n_in, n] that is multiplied by matrices.
 type input struct {
 	*linear
 	*nn.Tape
 	x *nn.Value
-	h *ggml.Tensor // what the A of all adapters make of it, once something has asked
+	h *ggml.Tensor // h = A·x of all adapters, computed on first use
 }
 
-// A weight is the weight of a product: matrices with the same input, one after the other.
+// A weight is the weight of a product: matrices with the same input, concatenated.
 type weight struct {
 	w        *ggml.Tensor
 	matrices []nn.Matrix
-	repacked *repackedMatrix // nil for the matrix as it is in the file
+	repacked *repackedMatrix // nil for the matrix of the file
 }
 
 func (w weight) rowMajor() bool { return w.repacked == nil || w.repacked.rowMajor }
@@ -90,7 +90,7 @@ func (l *linear) weightOf(matrices ...nn.Matrix) *weight {
 	return nil
 }
 
-// scaled multiplies by matrices one by one: the factor is of W·x alone.
+// scaled multiplies by matrices one by one: the factor applies only to W·x.
 func (i *input) scaled(matrices []nn.Matrix) []*nn.Value {
 	var list []*nn.Value
 	for _, m := range matrices {
@@ -104,16 +104,16 @@ func (i *input) scaled(matrices []nn.Matrix) []*nn.Value {
 	return list
 }
 
-// An output is the result of one op for some matrices: their products with x [Σ n_out, n], one
-// after the other.
+// An output is the result of one op for some matrices: their products with x [Σ n_out, n],
+// concatenated.
 type output struct {
 	y        *ggml.Tensor
 	matrices []nn.Matrix
-	adapted  bool // with what the adapters of all make of x
+	adapted  bool // includes the adapters of all these matrices
 }
 
-// multiply returns the products of matrices, with their adapters where one op can do it for
-// all that are together.
+// multiply returns the products of matrices. If the matrices are fused, one op also adds their
+// adapters if it can.
 func (i *input) multiply(matrices []nn.Matrix) []output {
 	if y := i.gemvTogether(matrices); y != nil {
 		return []output{i.addTogether(y, matrices)}
@@ -128,7 +128,7 @@ func (i *input) multiply(matrices []nn.Matrix) []output {
 	return list
 }
 
-// multiplyBy returns the product with the matrix that some are together.
+// multiplyBy returns the product with a fused matrix.
 func (i *input) multiplyBy(w weight) output {
 	x := i.castInput(w)
 	if i.byGEMM(w, x) && i.adapters.adapt(w.matrices) {
@@ -143,8 +143,8 @@ func (i *input) addTogether(y *ggml.Tensor, matrices []nn.Matrix) output {
 	return output{i.addLoRA(y, matrices...), matrices, i.adapters.adapt(matrices)}
 }
 
-// addLoRA adds what the adapters of matrices make of x to y, the products of one after the
-// other, which is in memory of its own.
+// addLoRA adds the adapters' products of matrices to y, their concatenated products, which must
+// have memory of its own.
 func (i *input) addLoRA(y *ggml.Tensor, matrices ...nn.Matrix) *ggml.Tensor {
 	if !i.adapters.adapt(matrices) {
 		return y
@@ -166,7 +166,7 @@ func (i *input) loraPairs(matrices []nn.Matrix) []kernels.LoRAPair {
 	return pairs
 }
 
-// lowRankProduct returns A·x: exact where A is F32, else with x rounded to its type.
+// lowRankProduct returns A·x: exact if A is F32, else with x rounded to A's type.
 func (i *input) lowRankProduct(a *ggml.Tensor) *ggml.Tensor {
 	x := i.x.T
 	if a.Type() == ggml.F32 && i.hasGEMM && x.Dim(1) >= gemmFrom(a.Type()) {
@@ -175,9 +175,9 @@ func (i *input) lowRankProduct(a *ggml.Tensor) *ggml.Tensor {
 	return i.roundedProduct(weight{w: a}, x)
 }
 
-// gemvTogether multiplies a single token by all matrices, and by the A of their adapters, in
-// one op; nil if one of them is not for GEMV. Of several tokens the products would not lie
-// one after the other.
+// gemvTogether multiplies a single token by all matrices, and by the A of their adapters, in one
+// op; nil if GEMV does not suit one of them. With several tokens the products would not be
+// contiguous.
 func (i *input) gemvTogether(matrices []nn.Matrix) *ggml.Tensor {
 	x := i.x.T
 	if x.Dim(1) > 1 {
@@ -208,7 +208,7 @@ func (i *input) gemvTogether(matrices []nn.Matrix) *ggml.Tensor {
 	return i.C.View(all, []int64{rows}, nil, 0)
 }
 
-// lowRank returns the A of the matrices' adapters; nil if none changes any.
+// lowRank returns the A of the matrices' adapters; nil if none has an adapter.
 func (i *input) lowRank(matrices []nn.Matrix) *ggml.Tensor {
 	for _, m := range matrices {
 		if a := i.adapters.of(m).a; a != nil {
@@ -218,7 +218,7 @@ func (i *input) lowRank(matrices []nn.Matrix) *ggml.Tensor {
 	return nil
 }
 
-// product is W·x by the op that is fastest for it.
+// product returns W·x by the fastest op.
 func (i *input) product(w weight, x *ggml.Tensor) *ggml.Tensor {
 	if i.byGEMM(w, x) {
 		return kernels.GEMM(i.C, i.accumulation(w, x), kernels.Pair{W: w.w, X: x})
@@ -226,7 +226,7 @@ func (i *input) product(w weight, x *ggml.Tensor) *ggml.Tensor {
 	return i.roundedProduct(w, x)
 }
 
-// roundedProduct is W·x with x rounded to suit the type of W, as by the device.
+// roundedProduct returns W·x with x rounded to suit the type of W, as the device does.
 func (i *input) roundedProduct(w weight, x *ggml.Tensor) *ggml.Tensor {
 	if i.byGEMV(w, x) {
 		return kernels.GEMV(i.C, x, w.w)
@@ -234,7 +234,7 @@ func (i *input) roundedProduct(w weight, x *ggml.Tensor) *ggml.Tensor {
 	return i.C.MulMat(w.w, x)
 }
 
-// castInput is x as the product takes it.
+// castInput returns x in the type that the product takes.
 func (i *input) castInput(w weight) *ggml.Tensor {
 	if i.usesLowPrecision(w, i.x.T) {
 		return i.LowPrecision(i.x)
@@ -253,10 +253,9 @@ func gemmFrom(t ggml.Type) int64 {
 	return 5
 }
 
-// byGEMM reports whether W·x is computed by GEMM: products of many tokens with
-// matrices in the layout of the file. But quantised matrices are only if they were
-// copied for speed, and if GEMM is fast: it is faster than the device's products of 8
-// bits then, and rounds x less.
+// byGEMM reports whether GEMM computes W·x: products of many tokens with row-major matrices.
+// Quantised matrices qualify only if they were copied for speed, and GEMM is fast: then it is
+// faster than the device's 8-bit products, and rounds x less.
 func (l *linear) byGEMM(w weight, x *ggml.Tensor) bool {
 	if !l.hasGEMM || !w.rowMajor() || x.Dim(1) < gemmFrom(w.w.Type()) {
 		return false
@@ -264,20 +263,20 @@ func (l *linear) byGEMM(w weight, x *ggml.Tensor) bool {
 	return !w.w.Type().IsQuantized() || w.repacked != nil && gemmIsFast()
 }
 
-// byGEMV reports whether W·x, which is not computed by GEMM, is multiplied faster by
-// GEMV than by the device's own op.
+// byGEMV reports whether GEMV multiplies W·x, which GEMM does not compute, faster than the device's
+// own op.
 func (l *linear) byGEMV(w weight, x *ggml.Tensor) bool {
 	const few = 8
 	return w.rowMajor() && (x.Dim(1) < few || kernels.HasBatchedGEMV(w.w.Type()))
 }
 
-// usesLowPrecision reports whether the product is in the compute type. The device rounds x to
-// suit the type of w, as in llama.cpp; GEMM does, where w has no more bits than BF16.
+// usesLowPrecision reports whether the product uses the compute type. The device rounds x to suit
+// the type of w, as in llama.cpp; GEMM does so if w has no more bits than BF16.
 func (l *linear) usesLowPrecision(w weight, x *ggml.Tensor) bool {
 	return l.byGEMM(w, x) && w.w.Type() != ggml.F32 && w.w.Type() != ggml.F16
 }
 
-// accumulation is the precision in which a product by GEMM is added up.
+// accumulation returns the precision in which GEMM accumulates a product.
 func (l *linear) accumulation(w weight, x *ggml.Tensor) ggml.Precision {
 	if l.usesLowPrecision(w, x) && kernels.FastestType() == ggml.F16 {
 		return ggml.PrecisionF16

@@ -12,19 +12,19 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// repacked matrices are there a second time, in memory and layouts in which the processor
-// multiplies fastest. The mapped ones take no memory until something else uses them.
+// repacked matrices are second copies of matrices, in memory and layouts that the processor
+// multiplies fastest. The mapped originals take no memory until something else uses them.
 type repacked struct {
 	contexts []*ggml.Context
 	buffers  []*ggml.Buffers
 	matrices map[string]*repackedMatrix // by the name of each part
 }
 
-// A repackedMatrix is a copy of matrices that multiply the same input, one after the other, so
-// that it is read and rounded once.
+// A repackedMatrix is a copy of concatenated matrices with the same input, so that the input is
+// read and rounded once.
 type repackedMatrix struct {
 	w        *ggml.Tensor // [n_in, Σ n_out]
-	rowMajor bool         // as in the file, in larger pages
+	rowMajor bool         // the layout of the file, in larger pages
 	parts    []nn.Matrix
 }
 
@@ -41,23 +41,23 @@ func (p *repacked) of(matrices []nn.Matrix) *repackedMatrix {
 	return m
 }
 
-// packs reports whether a layout of the processor's suits a matrix, for so many
+// packs reports whether a repacking layout of the processor suits a matrix, for a number of
 // sequences at once.
 func packs(bt *ggml.BufferType, w *ggml.Tensor, sequences int) bool {
 	return max(1, sequences) > rowMajorTo(w.Type()) && bt.SupportsMulMat(w)
 }
 
-// gemmIsFast reports whether many tokens are multiplied faster by the GEMM of kernels
-// than by the device's products of 8 bits: in BF16, and in F32 by vectors of 512 bits.
+// gemmIsFast reports whether the kernels' GEMM multiplies many tokens faster than the device's
+// 8-bit products: in BF16, and in F32 with 512-bit vectors.
 var gemmIsFast = sync.OnceValue(func() bool {
 	cpu, err := ggml.ReadCPUInfo()
 	library, _ := kernels.GEMMLibrary()
 	return kernels.FastestType() == ggml.BF16 || library != "" && err == nil && cpu.AVX512
 })
 
-// rowMajorTo is the number of sequences up to which a matrix is best as it is in the
-// file. Where the GEMM is fast, prefill is faster so than repacked, and single
-// tokens are read at least as fast; for a few tokens at once it depends on the type.
+// rowMajorTo returns the number of sequences up to which a matrix is best row-major, as in the
+// file. If GEMM is fast, prefill is faster row-major than repacked, and single tokens are at least
+// as fast; for a few tokens at once it depends on the type.
 func rowMajorTo(t ggml.Type) int {
 	const large, all = 256, math.MaxInt
 	switch bf16 := kernels.FastestType() == ggml.BF16; {
@@ -77,8 +77,8 @@ func rowMajorTo(t ggml.Type) int {
 	return 2 // three to sixteen take up to twice as long
 }
 
-// Pack reads each matrix of the file into the first of the CPU's layouts that suits it, and
-// else as it is into memory with large pages.
+// Repack copies each matrix of the file into the first of the CPU's layouts that suits it, or
+// unchanged into memory with large pages.
 func (Ops) Repack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Repacked, error) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
@@ -121,8 +121,8 @@ func (p *repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGro
 	return nil
 }
 
-// repackable divides what a layout takes of the matrices of one input: those whose products are
-// used together in one, if they have the same type, else each by itself.
+// repackable divides the matrices of one input that a layout supports into groups: matrices whose
+// products are used together form one if they have the same type, the others are alone.
 func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]nn.Matrix {
 	var taken [][]nn.Matrix
 	together := g.Together

@@ -1,5 +1,5 @@
-// Package gpudriver finds out for which GPUs the system has a driver, without ggml and its plugins: so that
-// programs can say why a machine with a GPU computes on the processor.
+// Package gpudriver finds the GPU drivers of the system, without ggml and its plugins, so that
+// programs can explain why a machine with a GPU computes on the processor.
 package gpudriver
 
 import (
@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A Driver is one that a plugin of ggml could use.
+// A Driver is a driver that a plugin of ggml could use.
 type Driver struct {
-	GPU     string // whose GPU it is: "NVIDIA"
-	Backend string // of ggml, by the name of its registry: "CUDA", "Vulkan"
+	GPU     string // maker of the GPU: "NVIDIA"
+	Backend string // ggml's backend, by the name of its registry: "CUDA", "Vulkan"
 }
 
-// kernelDrivers are Linux's kernel drivers for GPUs by maker, with a part of the names of their Vulkan ICD files.
-// Virtual GPUs and server consoles are left out: they compute nothing.
+// kernelDrivers maps Linux's kernel drivers for GPUs to the maker, with a part of the names of
+// their Vulkan ICD files. Virtual GPUs and server consoles are omitted: they compute nothing.
 var kernelDrivers = map[string]struct {
 	maker string
 	icds  []string
@@ -49,8 +49,8 @@ func Find(root fs.FS) []Driver {
 	return found
 }
 
-// hasLibrary reports whether the loader finds a library: by its cache, or in the folders of drivers that containers and
-// WSL mount.
+// hasLibrary reports whether the loader finds a library: in its cache, or in the folders of drivers
+// that containers and WSL mount.
 func hasLibrary(root fs.FS, name string) bool {
 	cache, _ := fs.ReadFile(root, "etc/ld.so.cache")
 	return bytes.Contains(cache, append([]byte(name), 0)) ||

@@ -3,16 +3,17 @@ package lifetime
 
 import "sync"
 
-// A Lifetime counts the users of an object. What the object owns is freed when it is closed
-// and the last user has left: Close never waits. The zero value is open and without users.
+// A Lifetime counts the users of an object. The object's resources are freed when it is closed and
+// the last user has released it: Close never waits. The zero value is open and without users.
 type Lifetime struct {
 	mu     sync.Mutex
 	users  int
 	closed bool
-	free   func() // once closed, until it was called
+	free   func() // set by Close, nil again once called
 }
 
-// Retain keeps the object until the matching Release; it reports false once it is closed.
+// Retain keeps the object valid until the matching Release; it returns false if the object is
+// closed.
 func (l *Lifetime) Retain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,8 +32,8 @@ func (l *Lifetime) Release() {
 	free()
 }
 
-// Close lets nobody in any more, and calls free when nobody uses the object: at once, or by
-// the Release of the last user. Closing it again does nothing.
+// Close admits no new users, and calls free when the object has no users: at once, or in the
+// Release of the last user. Closing again does nothing.
 func (l *Lifetime) Close(free func()) {
 	l.mu.Lock()
 	if !l.closed {
@@ -43,7 +44,7 @@ func (l *Lifetime) Close(free func()) {
 	last()
 }
 
-// last returns the function that frees a closed object without users, once.
+// last returns the function that frees a closed object without users; only once.
 func (l *Lifetime) last() func() {
 	if !l.closed || l.users > 0 || l.free == nil {
 		return func() {}

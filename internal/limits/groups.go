@@ -18,8 +18,8 @@ func (g group) words(root fs.FS, file string) []string {
 	return strings.Fields(string(data))
 }
 
-// groups finds the groups of the process that may limit a controller, and the groups around them,
-// as far as they are mounted.
+// groups returns the mounted control groups of the process that may limit a controller, with their
+// ancestors.
 func groups(root fs.FS, controller string) (list []group) {
 	own := ownGroups(root)
 	mounts, _ := fs.ReadFile(root, "proc/self/mountinfo")
@@ -48,7 +48,7 @@ func groups(root fs.FS, controller string) (list []group) {
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// ownGroups are the paths of the process's groups by controller, with "" for version 2.
+// ownGroups returns the paths of the process's groups by controller; the key of version 2 is "".
 func ownGroups(root fs.FS) map[string]string {
 	own := map[string]string{}
 	data, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -62,8 +62,8 @@ func ownGroups(root fs.FS) map[string]string {
 	return own
 }
 
-// below returns the rest of a group's path below the root of a mount. A path outside of the root
-// belongs to another namespace: then the mounted group is the innermost visible one.
+// below returns a group's path relative to the root of a mount. A path outside of the root belongs
+// to another namespace: then the mounted group is the innermost visible one.
 func below(root, group string) string {
 	rest, inside := strings.CutPrefix(group+"/", strings.TrimSuffix(root, "/")+"/")
 	if !inside {

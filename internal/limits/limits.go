@@ -10,16 +10,17 @@ import (
 
 var system = os.DirFS("/")
 
-// atStart are the processors that the process may run on, before libraries bind threads to some.
+// atStart lists the processors that the process may run on, read before libraries bind threads to
+// some.
 var atStart = affinity(system)
 
-// Processors is how many threads can compute at the same time: one for each processor that the
-// process may run on, but no more than the quota of its control groups feeds.
+// Processors returns the number of threads that can compute at the same time: one per processor
+// that the process may run on, limited by the quota of its control groups.
 //
-// Go's own GOMAXPROCS follows a quota only where go.mod says Go 1.25 or newer, and not below 2.
+// Go's own GOMAXPROCS follows a quota only if go.mod says Go 1.25 or newer, and not below 2.
 func Processors() int { return min(runtime.GOMAXPROCS(0), quota(system)) }
 
-// Cores is Processors, but no more than the physical cores that the process may run on.
+// Cores is Processors limited to the physical cores that the process may run on.
 func Cores() int {
 	n := Processors()
 	if cores := cores(system, atStart); cores > 0 {
@@ -28,12 +29,12 @@ func Cores() int {
 	return n
 }
 
-// Machine is how many processors the machine has, but no more than the quota feeds: the processes
-// that a launcher starts on it share them.
+// Machine returns the number of processors of the machine, limited by the quota: processes that a
+// launcher starts on the machine share them.
 func Machine() int { return min(max(len(online(system)), runtime.NumCPU()), quota(system)) }
 
-// Memory returns how many bytes the system can still give the process; false if it is not Linux. It
-// is MemAvailable, which includes the page cache of files, bounded by the control groups and the
+// Memory returns the bytes that the system can still give the process; false if it is not Linux. It
+// is MemAvailable, which includes the page cache of files, limited by the control groups and the
 // limits (ulimit) of the process.
 func Memory() (int64, bool) { return memory(system) }
 

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// groupMemory returns the least memory that the control groups of the process leave: the limit of
-// each minus its use. Pages cached from files do not count as used, because the kernel drops them
-// first.
+// groupMemory returns the smallest free memory in the control groups of the process: the limit of
+// each minus its use. Cached file pages do not count as used, because the kernel drops them first.
 func groupMemory(root fs.FS) int64 {
 	least := int64(math.MaxInt64)
 	for _, g := range groups(root, "memory") {
@@ -24,7 +23,7 @@ func groupMemory(root fs.FS) int64 {
 			used -= cached
 		}
 		for _, name := range limits {
-			if limit, limited := field(root, path.Join(g.folder, name), ""); known && limited { // "max" is no number
+			if limit, limited := field(root, path.Join(g.folder, name), ""); known && limited { // "max" does not parse
 				least = min(least, max(0, limit-max(0, used)))
 			}
 		}
@@ -32,20 +31,21 @@ func groupMemory(root fs.FS) int64 {
 	return least
 }
 
-// processMemory returns what the process's own limits leave, on its data and its address space.
+// processMemory returns the memory left by the process's own limits on its data and its address
+// space.
 func processMemory(root fs.FS) int64 {
 	least := int64(math.MaxInt64)
 	for limit, used := range map[string]string{"Max data size": "VmData:", "Max address space": "VmSize:"} {
 		most, limited := field(root, "proc/self/limits", limit)
 		kB, known := field(root, "proc/self/status", used)
-		if limited && known { // "unlimited" is no number
+		if limited && known { // "unlimited" does not parse
 			least = min(least, max(0, most-kB<<10))
 		}
 	}
 	return least
 }
 
-// field reads the number after a name that begins a line; without a name, the first one.
+// field returns the number after a name that begins a line; without a name, the first number.
 func field(root fs.FS, file, name string) (int64, bool) {
 	words := fields(root, file, name)
 	if words == nil {
@@ -55,7 +55,8 @@ func field(root fs.FS, file, name string) (int64, bool) {
 	return n, err == nil
 }
 
-// fields reads the words after a name that begins a line; without a name, of the first line that has some.
+// fields returns the words after a name that begins a line; without a name, the words of the first
+// line with any.
 func fields(root fs.FS, file, name string) []string {
 	data, _ := fs.ReadFile(root, file)
 	for line := range strings.Lines(string(data)) {

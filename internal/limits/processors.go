@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// quota is how many threads the quotas of the process's control groups feed. It is rounded to
-// the nearest number: two threads train faster than one on 1.5 processors, and slower on 1.
+// quota returns the number of threads that the quotas of the process's control groups allow. It is
+// rounded to the nearest number: with 1.5 processors two threads train faster than one, with less
+// than that slower.
 func quota(root fs.FS) int {
 	least := float64(math.MaxInt32)
 	for _, g := range groups(root, "cpu") {
@@ -29,7 +30,7 @@ func quota(root fs.FS) int {
 	return max(1, int(math.Round(least)))
 }
 
-// affinity are the processors that the process may run on, nil if the system does not say.
+// affinity returns the processors that the process may run on, nil if unknown.
 func affinity(root fs.FS) []int {
 	if words := fields(root, "proc/self/status", "Cpus_allowed_list:"); words != nil {
 		return parseList(words[0])
@@ -37,14 +38,14 @@ func affinity(root fs.FS) []int {
 	return nil
 }
 
-// online are the machine's processors, nil if the system does not say.
+// online returns the machine's processors, nil if unknown.
 func online(root fs.FS) []int {
 	data, _ := fs.ReadFile(root, "sys/devices/system/cpu/online")
 	return parseList(string(data))
 }
 
-// cores counts the physical cores of processors by the siblings that share one; 0 if the system
-// does not say.
+// cores returns the number of physical cores of processors, by the siblings that share one; 0 if
+// unknown.
 func cores(root fs.FS, processors []int) int {
 	cores := map[string]bool{}
 	for _, n := range processors {
@@ -56,7 +57,7 @@ func cores(root fs.FS, processors []int) int {
 	return len(cores)
 }
 
-// parseList reads a list such as 0-3,8-11, nil if it is none.
+// parseList parses a list such as 0-3,8-11; nil if invalid.
 func parseList(text string) (list []int) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
 		from, to, isRange := strings.Cut(part, "-")

@@ -1,5 +1,5 @@
-// Package mapped reads files that are larger than the memory that they may take: mapped
-// where the system can do that, otherwise by ordinary reads.
+// Package mapped reads files without using memory of their size: mapped if the system supports it,
+// otherwise by ordinary reads.
 package mapped
 
 import (
@@ -11,26 +11,26 @@ import (
 	"sync/atomic"
 )
 
-// A File is a file that is only read. It is safe for concurrent use.
+// A File is a read-only file. It is safe for concurrent use.
 type File struct {
 	file *os.File
 	size int64
 
 	lock    sync.RWMutex // held to read, and to close
-	memory  []byte       // nil where the file is read instead
+	memory  []byte       // nil if the file is read instead
 	closed  bool
 	touched atomic.Int64 // bytes that may have become resident
 }
 
 const (
-	// maxResident is how much of a mapping is resident before it is given back. The
+	// maxResident is the number of resident bytes of a mapping at which they are released. The
 	// pages stay in the system's cache.
 	maxResident = 8 << 20
-	// faultAround is how much Linux maps around a page that is touched.
+	// faultAround is the number of bytes that Linux maps around an accessed page.
 	faultAround = 64 << 10
 )
 
-// New reads the file from now on, and closes it.
+// New takes ownership of the file.
 func New(file *os.File) (*File, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -43,11 +43,11 @@ func New(file *os.File) (*File, error) {
 	return f, nil
 }
 
-// Size is the size in bytes that the file had.
+// Size returns the size in bytes of the file when it was opened.
 func (f *File) Size() int64 { return f.size }
 
-// ReadAt copies bytes of the file, see [io.ReaderAt]. What the disk does not give back
-// is an error for mapped files, too.
+// ReadAt copies bytes of the file, see [io.ReaderAt]. A read error of the disk is an error for
+// mapped files, too.
 func (f *File) ReadAt(p []byte, offset int64) (n int, err error) {
 	f.lock.RLock()
 	defer f.lock.RUnlock()
@@ -77,14 +77,14 @@ func copyMapped(p, from []byte) (n int, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if recover() != nil {
-			err = io.ErrUnexpectedEOF // the file was cut off, or the disk failed
+			err = io.ErrUnexpectedEOF // the file was truncated, or the disk failed
 		}
 	}()
 	return copy(p, from), nil
 }
 
-// release gives the mapping's pages back once many are resident: the process would
-// grow by the whole file otherwise.
+// release releases the mapping's pages once many are resident: otherwise the process would grow by
+// the whole file.
 func (f *File) release(n int) {
 	if f.touched.Add(int64(n)+faultAround) > maxResident {
 		f.touched.Store(0)
@@ -92,7 +92,7 @@ func (f *File) release(n int) {
 	}
 }
 
-// Close unmaps and closes the file, once reads that are under way are done.
+// Close unmaps and closes the file after running reads have ended.
 func (f *File) Close() error {
 	f.lock.Lock()
 	defer f.lock.Unlock()

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// mapFile fails, and the file is read instead.
+// mapFile fails: the file is read instead.
 func mapFile(*os.File, int64) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmapFile([]byte) {}

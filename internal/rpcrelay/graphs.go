@@ -10,36 +10,37 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// The client sends a graph once, and asks to compute it again by its number from then on. The server of ggml forgets all
-// graphs when memory is freed, whosever it was, and ends the connection when one of them is asked for. So the relay
-// keeps them, and sends one that was sent before memory was freed whole once more.
+// The client sends a graph once, and from then on asks to compute it by its number. ggml's server
+// forgets all graphs when any client's memory is freed, and ends the connection if asked for one of
+// them. So the relay keeps the graphs, and sends a graph again if memory was freed since it was
+// sent.
 
-// maxKept bounds the bytes of graphs that are kept, compressed, which are a twentieth of those sent: beyond it the one
-// goes that was not computed for longest.
+// maxKept limits the bytes of kept graphs, which compress to a twentieth; beyond it, the least
+// recently computed graph is dropped.
 const maxKept = 32 << 20
 
-// sentGraphs are the graphs that a connection has sent.
+// sentGraphs are the graphs sent on a connection.
 type sentGraphs struct {
-	frees int // messages that freed memory
+	frees int // number of messages that freed memory
 	of    map[graphID]*list.Element
-	used  list.List // of *sentGraph, the last one computed first
+	used  list.List // of *sentGraph, the most recently computed first
 	bytes int
 	flate *flate.Writer
 }
 
-type graphID [12]byte // device and number, as both messages begin
+type graphID [12]byte // device and number, with which both messages begin
 
 type sentGraph struct {
 	id         graphID
-	frees      int // when it was sent
+	frees      int // value of frees when it was sent
 	size       int
 	compressed []byte
 }
 
-// keptOverhead is about what a graph takes beside its message, in bytes.
+// keptOverhead is the approximate memory of a graph besides its message, in bytes.
 const keptOverhead = 256
 
-// keep stores the message of a graph that has a number.
+// keep stores the message of a graph with a number.
 func (s *sentGraphs) keep(message []byte) error {
 	if len(message) < rpcwire.GraphSize {
 		return nil
@@ -76,8 +77,8 @@ func (s *sentGraphs) drop(e *list.Element) {
 	s.bytes -= len(g.compressed) + keptOverhead
 }
 
-// again returns the message of a graph that the server may have forgotten; nil if the server has it, or no
-// client does.
+// again returns the message of a graph that the server may have forgotten; nil if the server has
+// it, or the client never sent it.
 func (s *sentGraphs) again(id graphID) ([]byte, error) {
 	e := s.of[id]
 	if e == nil {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A patience is how long a server is waited for. One that is at a graph, and lives, has any time, until somebody has
-// asked for the end: it may be alive on one connection and mute on the other for ever.
+// A patience is the time limit for a server. While a server computes a graph and is alive there is
+// no limit, until Hurry: it may be alive on one connection and mute on the other forever.
 type patience struct {
-	deadline atomic.Int64 // for graphs, in Unix nanoseconds; 0 for none
-	since    atomic.Int64 // when the current wait began, likewise
-	waited   atomic.Int64 // nanoseconds of all waits
+	deadline atomic.Int64 // for graphs, in Unix nanoseconds; 0 means none
+	since    atomic.Int64 // start of the current wait, in Unix nanoseconds; 0 means none
+	waited   atomic.Int64 // total nanoseconds of waits
 }
 
-// Hurry gives a server that is at a graph as long as one may take that is at none, until calm.
+// Hurry applies the usual time limit to a server that computes a graph, until calm.
 func (r *Relay) Hurry() (calm func()) {
 	if !r.deadline.CompareAndSwap(0, time.Now().Add(r.stall).UnixNano()) {
 		return func() {}
@@ -21,7 +21,7 @@ func (r *Relay) Hurry() (calm func()) {
 	return func() { r.deadline.Store(0) }
 }
 
-// before returns t, or the deadline if that comes earlier.
+// before returns the earlier of t and the deadline.
 func (p *patience) before(t time.Time) time.Time {
 	if d := p.deadline.Load(); d > time.Now().UnixNano() && d < t.UnixNano() {
 		return time.Unix(0, d)
@@ -35,7 +35,7 @@ func (p *patience) isOver() bool {
 	return d > 0 && d <= time.Now().UnixNano()
 }
 
-// wait counts the time until done.
+// wait measures the time until done.
 func (p *patience) wait() (done func()) {
 	began := time.Now()
 	p.since.Store(began.UnixNano())
@@ -45,16 +45,16 @@ func (p *patience) wait() (done func()) {
 	}
 }
 
-// A Wait is for a server.
+// A Wait describes the waits for a server.
 type Wait struct {
 	Endpoint string
-	Current  time.Duration // of the request that it has not answered yet; 0 for none
-	Total    time.Duration // of those that it has
+	Current  time.Duration // for the current request; 0 means none
+	Total    time.Duration // for all answered requests
 	Left     time.Duration // until the wait for a graph ends, after HurryAll
-	Stall    time.Duration // for an answer to anything but a graph
+	Stall    time.Duration // limit for answers to requests other than graphs
 }
 
-// Waits are those for all servers.
+// Waits returns the waits for all servers.
 func Waits() (list []Wait) {
 	relays.Lock()
 	defer relays.Unlock()
@@ -71,7 +71,7 @@ func Waits() (list []Wait) {
 	return list
 }
 
-// HurryAll hurries all servers, as the program ends.
+// HurryAll hurries all servers when the program ends.
 func HurryAll() {
 	relays.Lock()
 	defer relays.Unlock()

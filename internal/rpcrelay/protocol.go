@@ -9,15 +9,15 @@ import (
 
 type command = rpcwire.Command
 
-const maxDevices = 1024 // of a server: more are taken for a fault
+const maxDevices = 1024 // per server: a larger number is invalid
 
-// waitsForGraphs reports whether the reply comes after the graphs before it.
+// waitsForGraphs reports whether the reply comes after earlier graphs have been computed.
 func waitsForGraphs(c command) bool {
 	return c == rpcwire.GetTensor || c == rpcwire.GetTensor2D || c == rpcwire.CopyTensor || c == rpcwire.SetTensorHash
 }
 
-// replySize returns the size of the reply, to a request with these last bytes;
-// -1 when there is none.
+// replySize returns the size of the reply to a request with these last bytes; -1 if there is no
+// reply.
 func replySize(c command, last []byte) int64 {
 	number := func(fromEnd int) int64 {
 		if len(last) < fromEnd {
@@ -42,8 +42,8 @@ func replySize(c command, last []byte) int64 {
 	return -1
 }
 
-// accepts reports whether the client survives the reply: it divides by an
-// alignment, stops at memory at 0, and asks each device for its properties.
+// accepts reports whether the client can process the reply: it divides by an alignment, stops at
+// memory at 0, and asks each device for its properties.
 func accepts(c command, reply []byte) bool {
 	switch c {
 	case rpcwire.GetAlignment:
@@ -56,8 +56,8 @@ func accepts(c command, reply []byte) bool {
 	return true
 }
 
-// synthesized returns the first number of the reply to a request with these
-// first bytes, with which the client goes on.
+// synthesized returns the first number of the reply to a request with these first bytes, with which
+// the client can continue.
 func synthesized(c command, request []byte) uint64 {
 	switch c {
 	case rpcwire.GetAlignment, rpcwire.BufferGetBase:

@@ -1,11 +1,10 @@
 // Package rpcrelay stands between ggml's RPC client and a server.
 //
-// The client ends the process when a server is gone, cannot be reached, or
-// speaks another version of the protocol. So it connects to a relay on
-// loopback, which forwards requests and replies. After a failure the relay
-// synthesizes the replies, so that the client goes on, and keeps the error for
-// whoever uses a device of the server. Nor does the client know that a server
-// forgets graphs when memory is freed: the relay sends them again.
+// The client ends the process if a server is gone, cannot be reached, or speaks another version of
+// the protocol. So it connects to a relay on loopback, which forwards requests and replies. After a
+// failure the relay synthesizes the replies, so that the client continues, and keeps the error for
+// callers that use the server's devices. The client also does not know that a server forgets graphs
+// when memory is freed: the relay sends them again.
 package rpcrelay
 
 import (
@@ -31,29 +30,28 @@ type Relay struct {
 	Endpoint string // of the server
 	Address  string // of the relay
 
-	ggml     string // the version of ggml that speaks the protocol
+	ggml     string // version of ggml that speaks the protocol
 	listener net.Listener
-	failure  atomic.Pointer[error] // of the last connection
+	failure  atomic.Pointer[error] // failure of the last connection
 	several  atomic.Bool           // the server answers several connections at once
-	stall    time.Duration         // for how long it may not answer
+	stall    time.Duration         // time limit for answers
 	patience
 }
 
-// handshakeTimeout also ends the wait for a server that has another client: it
-// does not reply.
+// handshakeTimeout also limits the wait for a server that is serving another client: it does not
+// reply.
 const handshakeTimeout = 10 * time.Second
 
 var relays struct {
 	sync.Mutex
 	list  []*Relay
-	inUse atomic.Bool // there was one
+	inUse atomic.Bool // there was a relay
 }
 
-// InUse reports whether there was any relay so far.
+// InUse reports whether a relay was ever started.
 func InUse() bool { return relays.inUse.Load() }
 
-// New starts a relay to the server at the endpoint, which should run that
-// version of ggml.
+// New starts a relay to the server at the endpoint, which should run the given version of ggml.
 func New(endpoint, ggml string) (*Relay, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +69,7 @@ func New(endpoint, ggml string) (*Relay, error) {
 	return r, nil
 }
 
-// Close ends a relay of which ggml knows no device.
+// Close ends a relay whose devices ggml does not know.
 func (r *Relay) Close() {
 	r.listener.Close()
 	relays.Lock()
@@ -79,7 +77,7 @@ func (r *Relay) Close() {
 	relays.list = slices.DeleteFunc(relays.list, func(x *Relay) bool { return x == r })
 }
 
-// Err returns why the server is gone, or nil: after a new handshake it is back.
+// Err returns why the server is gone, or nil; after a new handshake the server is back.
 func (r *Relay) Err() error {
 	if p := r.failure.Load(); p != nil {
 		return *p
@@ -87,7 +85,7 @@ func (r *Relay) Err() error {
 	return nil
 }
 
-// ByAddress finds the relay at an address; ggml describes a device by it.
+// ByAddress returns the relay at an address; ggml's description of a device is that address.
 func ByAddress(address string) *Relay {
 	relays.Lock()
 	defer relays.Unlock()
@@ -125,14 +123,14 @@ func (r *Relay) accept() {
 	}
 }
 
-// A connection is one of the client to the server.
+// A connection is a connection of the client to the server.
 type connection struct {
 	relay  *Relay
 	client net.Conn
 	server net.Conn // nil after a failure
 	buffer []byte
 
-	computing bool // the server may be at a graph, for which it has any time while it lives
+	computing bool // the server may be computing a graph, without a time limit while it is alive
 	graphs    sentGraphs
 }
 
@@ -150,7 +148,7 @@ func (r *Relay) serve(client net.Conn) {
 	}
 }
 
-// unanswered is why a server cannot be reached.
+// unanswered returns why a server cannot be reached.
 func unanswered(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -178,7 +176,7 @@ func (c *connection) fail(err error) {
 	}
 }
 
-// forwardRequest forwards one request and its reply. It fails when the client ends.
+// forwardRequest forwards one request and its reply. It fails if the client ends.
 func (c *connection) forwardRequest() error {
 	var header [9]byte
 	if _, err := io.ReadFull(c.client, header[:]); err != nil {
@@ -198,7 +196,7 @@ func (c *connection) forwardRequest() error {
 		c.graphs.frees++
 	}
 	c.send(header[:])
-	var first, last []byte // bytes of the request, which the reply depends on
+	var first, last []byte // bytes of the request that determine the reply
 	for left := size; left > 0; {
 		chunk := c.buffer[:min(left, int64(len(c.buffer)))]
 		if _, err := io.ReadFull(c.client, chunk); err != nil {
@@ -232,7 +230,7 @@ func (c *connection) forwardGraph(header []byte, size int64) error {
 	return c.graphs.keep(message)
 }
 
-// recompute forwards the number of a graph, or the graph where the server may have forgotten it.
+// recompute forwards the number of a graph, or the whole graph if the server may have forgotten it.
 func (c *connection) recompute(header []byte, size int64) error {
 	var id graphID
 	if size != int64(len(id)) {
@@ -269,7 +267,8 @@ func (c *connection) read(p []byte) error {
 	return c.transfer(p, c.server.SetReadDeadline, func(p []byte) (int, error) { return io.ReadFull(c.server, p) })
 }
 
-// transfer reads or writes p, for as long as the server makes progress, or is at a graph and lives, until it is hurried.
+// transfer reads or writes p, as long as the server makes progress, or computes a graph and is
+// alive, until hurried.
 func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([]byte) (int, error)) error {
 	defer c.relay.wait()()
 	stall := c.relay.stall
@@ -296,13 +295,13 @@ func (c *connection) transfer(p []byte, deadline func(time.Time) error, f func([
 	}
 }
 
-// lives reports whether a server that is at a graph answers on another connection; of one that has a single one at a
-// time nobody knows, and it may take any time.
+// lives reports whether a server that computes a graph answers on another connection. A server with
+// a single connection cannot be asked, and counts as alive.
 func (r *Relay) lives(timeout time.Duration) bool {
 	return !r.several.Load() || r.probe(timeout) == nil
 }
 
-// probe does a handshake on a connection of its own.
+// probe does a handshake on a separate connection.
 func (r *Relay) probe(timeout time.Duration) error {
 	server, err := net.DialTimeout("tcp", r.Endpoint, timeout)
 	if err != nil {
@@ -354,7 +353,7 @@ func (c *connection) forwardReply(cmd command, n int64, request []byte) error {
 	return nil
 }
 
-// synthesizeReply replies for a server that is gone: a number, then zeros.
+// synthesizeReply replies in place of a lost server: a number, then zeros.
 func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error {
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], synthesized(cmd, request))
@@ -371,9 +370,8 @@ func (c *connection) synthesizeReply(cmd command, n int64, request []byte) error
 	return nil
 }
 
-// handshake forwards the first request. The reply is always what the client
-// accepts: its own version, and no transport other than TCP, which would not
-// pass the relay.
+// handshake forwards the first request. Its reply is always one that the client accepts: the
+// client's own version, and no transport other than TCP, which would not pass the relay.
 func (c *connection) handshake(size int64) error {
 	if size != rpcwire.CapabilitiesSize {
 		return fmt.Errorf("a handshake of %d bytes", size)
@@ -396,7 +394,7 @@ func (c *connection) handshake(size int64) error {
 	return err
 }
 
-// probeTimeout ends the wait for an answer on a second connection.
+// probeTimeout limits the wait for an answer on a second connection.
 const probeTimeout = 2 * time.Second
 
 // greet does the handshake with the server.

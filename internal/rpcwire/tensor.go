@@ -6,30 +6,30 @@ import (
 	"fmt"
 )
 
-// TensorSize is the bytes of a tensor's description.
+// TensorSize is the size in bytes of a tensor's description.
 const TensorSize = 296
 
 const (
 	maxDims    = 4
 	maxSources = 10
-	// ParamWords are the words of an op's parameters.
+	// ParamWords is the number of words of an op's parameters.
 	ParamWords = 16
 )
 
-// The flags of a tensor, as ggml has them.
+// The flags of a tensor, as in ggml.
 const (
 	FlagInput int32 = 1 << iota
 	FlagOutput
 	FlagParam
 	FlagLoss
-	FlagCompute // it is computed, and not in a branch that is not chosen
+	FlagCompute // it is computed, and not in an unselected branch
 )
 
-// A Tensor describes one. The client identifies its tensors by numbers, the server by addresses.
+// A Tensor describes a tensor. Clients identify tensors by numbers, servers by addresses.
 type Tensor struct {
 	ID         uint64
 	Type       uint32
-	Buffer     uint64 // a number that AllocBuffer gave; 0 for memory that is not the server's
+	Buffer     uint64 // number returned by AllocBuffer; 0 for memory outside the server
 	Ne, Nb     [maxDims]uint32
 	Op         uint32
 	Params     [ParamWords]int32
@@ -39,10 +39,10 @@ type Tensor struct {
 	ViewOffset uint64
 	Data       uint64
 	Name       [64]byte
-	Uses       int32 // of its result, in the client's whole graph
+	Uses       int32 // uses of its result in the client's whole graph
 }
 
-// Decode reads a description, of TensorSize bytes.
+// Decode decodes a description of TensorSize bytes.
 func (t *Tensor) Decode(p []byte) {
 	_ = p[TensorSize-1]
 	next := func(n int) []byte {
@@ -101,17 +101,17 @@ func (t Tensor) Append(p []byte) []byte {
 	return p
 }
 
-// A Graph is the nodes of GraphCompute in their order, and all tensors that they depend on.
+// A Graph contains the nodes of GraphCompute in order, and all tensors that they depend on.
 type Graph struct {
 	Device  uint32
-	UID     uint64 // by which GraphRecompute names it; 0 for none
+	UID     uint64 // name for GraphRecompute; 0 means none
 	Nodes   []uint64
 	Tensors []Tensor
 }
 
 var errGraphSize = errors.New("a graph with fewer bytes than its nodes and tensors have")
 
-// DecodeGraph reads the message of GraphCompute.
+// DecodeGraph decodes the message of GraphCompute.
 func DecodeGraph(p []byte) (*Graph, error) {
 	return ReadGraph(len(p), func(part []byte) error {
 		p = p[copy(part, p):]
@@ -119,7 +119,7 @@ func DecodeGraph(p []byte) (*Graph, error) {
 	})
 }
 
-// ReadGraph reads the message of GraphCompute, of size bytes, by calls of read for one part after the other.
+// ReadGraph reads the message of GraphCompute, of size bytes, part by part through read.
 func ReadGraph(size int, read func(part []byte) error) (*Graph, error) {
 	if size < GraphSize {
 		return nil, errGraphSize
@@ -130,7 +130,7 @@ func ReadGraph(size int, read func(part []byte) error) (*Graph, error) {
 	}
 	g := &Graph{Device: binary.LittleEndian.Uint32(head[:]), UID: binary.LittleEndian.Uint64(head[4:])}
 	nodes := int64(binary.LittleEndian.Uint32(head[12:]))
-	rest := int64(size) - GraphSize - 8*nodes // of tensors
+	rest := int64(size) - GraphSize - 8*nodes // bytes of tensors
 	if rest < 0 || rest%TensorSize != 0 {
 		return nil, errGraphSize
 	}

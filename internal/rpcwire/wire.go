@@ -1,12 +1,12 @@
-// Package rpcwire is the protocol of ggml's RPC backend: which messages there are, and what they hold.
+// Package rpcwire is the protocol of ggml's RPC backend: its messages and their contents.
 //
-// A request is the byte of a command, 8 bytes of length, and that many bytes. A reply is 8 bytes of length, and that
-// many bytes; some requests have none. Numbers are little-endian.
+// A request is the byte of a command, 8 bytes of length, and that many bytes. A reply is 8 bytes of
+// length, and that many bytes; some requests have none. Numbers are little-endian.
 package rpcwire
 
 import "fmt"
 
-// The version of the protocol, which ggml 0.27 speaks.
+// The version of the protocol, spoken by ggml 0.27.
 const Major, Minor, Patch = 8, 0, 0
 
 // A Command is the first byte of a request.
@@ -53,16 +53,16 @@ func (c Command) String() string {
 // Sizes of messages in bytes.
 const (
 	HeaderSize         = 1 + 8 // of a request
-	CapabilitiesSize   = 24    // in both messages of the handshake: transports other than TCP
+	CapabilitiesSize   = 24    // in both handshake messages: transports other than TCP
 	HandshakeReplySize = 8 + 4 + CapabilitiesSize
-	SetTensorSize      = TensorSize + 1 + 8 // before the data: the tensor, a flag that means nothing here, an offset
+	SetTensorSize      = TensorSize + 1 + 8 // before the data: the tensor, a flag unused here, an offset
 	SetTensor2DSize    = TensorSize + 4*8   // before the data
 	GraphSize          = 4 + 8 + 4 + 4      // without nodes and tensors
 	MaxGraphTensors    = 1 << 20            // of one graph
 	maxGraphSize       = GraphSize + MaxGraphTensors*(8+TensorSize)
 )
 
-// requestSizes are the bytes of requests that have always as many.
+// requestSizes lists the sizes in bytes of fixed-size requests.
 var requestSizes = map[Command]uint64{
 	AllocBuffer: 12, GetAlignment: 4, GetMaxSize: 4, BufferGetBase: 8, FreeBuffer: 8, BufferClear: 9,
 	SetTensorHash: TensorSize + 16, GetTensor: TensorSize + 16, CopyTensor: 2 * TensorSize, GetDeviceMemory: 4,
@@ -71,7 +71,8 @@ var requestSizes = map[Command]uint64{
 	CommAllReduce: 4 + TensorSize, CommFree: 4,
 }
 
-// CheckSize refuses a request of a size that its command does not have, or with more data than maxData.
+// CheckSize refuses a request of a size that is invalid for its command, or with more data than
+// maxData.
 func (c Command) CheckSize(size uint64, maxData int64) error {
 	least, most := requestSizes[c], requestSizes[c]
 	switch _, known := requestSizes[c]; {
@@ -90,10 +91,11 @@ func (c Command) CheckSize(size uint64, maxData int64) error {
 	return nil
 }
 
-// Computes reports whether the server works at the request when it has it.
+// Computes reports whether the server computes something for the request.
 func (c Command) Computes() bool {
 	return c == GraphCompute || c == GraphRecompute || c == CommAllReduce
 }
 
-// Reads reports whether the reply has data of a tensor, which there are after the graphs before it.
+// Reads reports whether the reply contains data of a tensor, which is available after earlier
+// graphs have been computed.
 func (c Command) Reads() bool { return c == GetTensor || c == GetTensor2D }
