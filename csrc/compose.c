@@ -32,8 +32,8 @@ static goggml_t goggml_conv_2d_dw_f32(struct ggml_context *ctx, goggml_t kernel,
 	int64_t positions0 = rows->ne[1], positions1 = rows->ne[2];
 	rows = ggml_reshape_4d(ctx, rows, rows->ne[0], positions0 * positions1, channels, data->ne[3]);
 	kernel = ggml_reshape_3d(ctx, kernel, rows->ne[0], 1, channels);
-	// The kernel needs the gradient after im2col, which reads only its shape; but only the second
-	// factor can have more batches.
+	// The kernel gets a gradient only if it comes after im2col in the graph, so it is the second
+	// factor. But with several batches data must be: only the second factor can have more batches.
 	goggml_t y = data->ne[3] == 1 ? ggml_mul_mat(ctx, rows, kernel) : ggml_mul_mat(ctx, kernel, rows);
 	return ggml_reshape_4d(ctx, y, positions0, positions1, channels, data->ne[3]);
 }

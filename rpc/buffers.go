@@ -63,7 +63,7 @@ func (s *session) allocBuffer(body []byte) error {
 	return s.replyNumbers(s.last, size)
 }
 
-// newBuffer makes a buffer. In tests that set it, free frees its memory once it is closed.
+// newBuffer makes a buffer. If a test provides the memory, free frees it after the buffer is closed.
 func newBuffer(kind *ggml.BufferType, size int64) (b *ggml.Buffer, free func(), err error) {
 	if testhook.RPCMemory == nil || !kind.IsHost() || size == 0 {
 		b, err = kind.NewBuffer(size)

@@ -85,7 +85,7 @@ func serve(ctx context.Context, address netip.AddrPort, o Options, devices []*gg
 type server struct {
 	options Options
 	devices []*lentDevice
-	host    *lentDevice // device whose memory objects take: the first of the devices in host memory, or an additional CPU
+	host    *lentDevice // charged for objects: the first device in host memory, or an additional CPU
 	threads int
 	cache   *cache // nil if absent
 

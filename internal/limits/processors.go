@@ -9,8 +9,8 @@ import (
 )
 
 // quota returns the number of threads that the quotas of the process's control groups allow. It is
-// rounded to the nearest number: with 1.5 processors two threads train faster than one, with less
-// than that slower.
+// rounded to the nearest number: two threads train faster than one on 1.5 processors, and slower
+// on 1.
 func quota(root fs.FS) int {
 	least := float64(math.MaxInt32)
 	for _, g := range groups(root, "cpu") {

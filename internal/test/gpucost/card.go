@@ -1,18 +1,18 @@
-// Package gpucost estimates what a graph costs on a GPU that is not there: what its nodes multiply and move, by purpose,
-// and how long that takes within the limits of a card.
+// Package gpucost estimates the cost of a graph on a GPU without having one: the FLOPs and bytes of
+// its nodes by purpose, and the time they take within the limits of a card.
 package gpucost
 
 import "time"
 
-// A Card is the limits of a GPU. The speeds are what large products and long copies reach, as a part of the data
-// sheet's.
+// A Card is the limits of a GPU. Its speeds are those reached by large products and long copies,
+// below the data sheet's.
 type Card struct {
 	Name       string
-	BF16, TF32 float64 // FLOP/s of a product of 8192³, with sums in F32
-	Bandwidth  float64 // bytes/s of what is read and written
+	BF16, TF32 float64 // FLOP/s of a product of 8192³, accumulated in F32
+	Bandwidth  float64 // bytes/s read and written
 	Memory     int64
-	Launch     time.Duration // until the host has handed over a kernel
-	Gap        time.Duration // from the end of a kernel to the start of the one that needs it
+	Launch     time.Duration // for the host to launch a kernel
+	Gap        time.Duration // from the end of a kernel to the start of its dependent kernel
 }
 
 // Cards are the GPUs of the predictions. Data sheets have 989 TFLOP/s in BF16 for the first two, without sparsity, with
@@ -23,11 +23,12 @@ var Cards = []Card{
 	{Name: "RTX 4090, 24 GB", BF16: 155e12, TF32: 77e12, Bandwidth: 0.92e12, Memory: 24e9, Launch: 3 * time.Microsecond, Gap: time.Microsecond},
 }
 
-// inSteps is the speed of products in a step as a share of the speed of large products: their last tiles do not fill the
-// card.
+// inSteps is the speed of products in a step relative to large products: their last tiles do not
+// fill the card.
 const inSteps = 0.8
 
-// seconds is how long something takes that multiplies and moves at the same time: the longer of the two.
+// seconds returns the time of work that multiplies and moves at the same time: the longer of the
+// two.
 func (c Card) seconds(w Work) float64 {
 	rate := c.BF16
 	if !w.BF16 {
@@ -36,14 +37,14 @@ func (c Card) seconds(w Work) float64 {
 	return max(w.FLOPs/(inSteps*rate), float64(w.Bytes)/c.Bandwidth)
 }
 
-// A Prediction is how long a step takes.
+// A Prediction is the time of a step.
 type Prediction struct {
 	ByKind   [NumKinds]float64 // seconds
-	Launches float64           // seconds in which the card waits for kernels
+	Launches float64           // seconds in which the card waits for launches
 }
 
-// Predict adds up what is computed one after the other. Launches are hidden by the computation of others where that
-// takes longer; the gap after each is not.
+// Predict sums the times of work done in order. Launches are hidden by the computation of other
+// kernels if that takes longer; the gap after each kernel is not.
 func (c Card) Predict(work []Work, launches int) Prediction {
 	var p Prediction
 	for _, w := range work {
@@ -54,7 +55,7 @@ func (c Card) Predict(work []Work, launches int) Prediction {
 	return p
 }
 
-// Seconds returns the time of all kinds together.
+// Seconds returns the total time of all kinds.
 func (p Prediction) Seconds() float64 {
 	sum := p.Launches
 	for _, s := range p.ByKind {

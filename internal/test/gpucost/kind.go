@@ -13,9 +13,9 @@ type Kind int
 // The kinds.
 const (
 	Products  Kind = iota // with frozen matrices
-	Weights               // frozen matrices, on their way into the form in which they are multiplied
-	Casts                 // of what they multiply
-	Adapters              // of LoRA
+	Weights               // conversion of frozen matrices to the type of the product
+	Casts                 // conversion of the other operands
+	Adapters              // LoRA
 	Attention             // without the products around it
 	Elementwise
 	Loss
@@ -30,27 +30,27 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// A Shape distinguishes the parts of a model.
+// A Shape contains the sizes that distinguish the parts of a model.
 type Shape struct{ Vocab, Heads, KVHeads, Rank int64 }
 
-// ShapeOf returns the shape of a model with adapters of a rank.
+// ShapeOf returns the shape of a model with adapters of the given rank.
 func ShapeOf(c arch.Config, rank int) Shape {
 	return Shape{Vocab: int64(c.Vocab), Heads: int64(c.Heads), KVHeads: int64(c.KVHeads), Rank: int64(rank)}
 }
 
-// kinds finds out what the nodes of a graph are for.
+// kinds determines the purpose of the nodes of a graph.
 type kinds struct {
 	Shape
-	of     map[ggml.TensorKey]Kind // the nodes before
+	of     map[ggml.TensorKey]Kind // of earlier nodes
 	origin map[ggml.TensorKey]origin
 }
 
-// An origin says from what a tensor is computed.
+// An origin is the kind of leaves from which a tensor is computed.
 type origin int
 
 const (
-	constant origin = iota // nothing, as positions and masks are
-	frozen                 // frozen matrices alone
+	constant origin = iota // constants, such as positions and masks
+	frozen                 // only frozen matrices
 	changing
 )
 
@@ -72,7 +72,7 @@ func kindsOf(s Shape, nodes []*ggml.Tensor) []Kind {
 			source = viewed(source)
 			if !source.Is(t) {
 				kind := list[i]
-				if t.Op() == "concat" { // of what matrices and adapters multiply, where these are in one
+				if t.Op() == "concat" { // concatenated inputs of matrices and adapters
 					kind = Products
 				}
 				readers[source.Key()] = append(readers[source.Key()], kind)
@@ -119,11 +119,10 @@ func (k *kinds) isLowRank(t *ggml.Tensor) bool {
 	return (t.Dim(0) == k.Rank || t.Dim(1) == k.Rank) && t.Dim(2) == 1
 }
 
-// isOfAdapter reports whether a tensor is the product of an adapter, which is added to its matrix's
-// product.
+// isOfAdapter reports whether a tensor is the product of an adapter, added to its matrix's product.
 func (k *kinds) isOfAdapter(t *ggml.Tensor) bool { return isProduct(t) && k.of[t.Key()] == Adapters }
 
-// isByHead reports whether a tensor lies head by head, as scores do: [·, tokens, heads, ·].
+// isByHead reports whether a tensor is stored by head, like scores: [·, tokens, heads, ·].
 func (k *kinds) isByHead(t *ggml.Tensor) bool {
 	return t.Dim(1) > 1 && (t.Dim(2) == k.Heads || t.Dim(2) == k.KVHeads)
 }
@@ -135,7 +134,7 @@ func (k *kinds) originOf(t *ggml.Tensor) origin {
 		return known
 	}
 	from := constant
-	k.origin[t.Key()] = from // a cast has itself among its operands
+	k.origin[t.Key()] = from // a cast is its own operand
 	for _, s := range t.Sources() {
 		from = max(from, k.originOf(s))
 	}

@@ -12,17 +12,17 @@ type Work struct {
 	Kind  Kind
 	Op    string
 	FLOPs float64 // of a product
-	Depth int64   // the length of both operands' columns
-	BF16  bool    // of which both operands are
-	Bytes int64   // read and written, of what is not in a cache
+	Depth int64   // length of the sum: ne0 of both operands
+	BF16  bool    // both operands are BF16
+	Bytes int64   // read and written outside of caches
 }
 
-// views are ops that compute nothing.
+// views lists ops that compute nothing.
 var views = []string{"none", "view", "reshape", "permute", "transpose"}
 
-// Of returns the work of graphs that are computed one after the other, as ggml's CUDA plugin does it; all but the first
-// belong to the optimiser. A product with a matrix in BF16 rounds the other operand by a kernel of its own, and a norm
-// multiplies by its weight.
+// Of returns the work of graphs computed one after another, as ggml's CUDA plugin does it; all
+// except the first belong to the optimiser. A product with a BF16 matrix rounds the other operand
+// in a separate kernel, and a norm multiplies by its weight.
 func Of(s Shape, graphs ...*ggml.Graph) []Work {
 	var work []Work
 	for i, g := range graphs {
@@ -51,7 +51,7 @@ func Of(s Shape, graphs ...*ggml.Graph) []Work {
 	return work
 }
 
-// computed lists the nodes that are more than views.
+// computed lists the nodes other than views.
 func computed(g *ggml.Graph) []*ggml.Tensor {
 	return slices.DeleteFunc(slices.Collect(g.Nodes()), isView)
 }
@@ -66,7 +66,7 @@ func isScaledNorm(t *ggml.Tensor) bool {
 // flops returns the FLOPs of a product.
 func flops(t *ggml.Tensor) float64 { return 2 * float64(t.NumElements()) * float64(depth(t)) }
 
-// depth is over how many products of numbers each of a product adds up.
+// depth returns the number of products that each element of a product sums.
 func depth(t *ggml.Tensor) int64 {
 	if t.Op() == "out_prod" {
 		return t.Sources()[0].Dim(1)
@@ -74,29 +74,29 @@ func depth(t *ggml.Tensor) int64 {
 	return t.Sources()[0].Dim(0)
 }
 
-// size returns the bytes of a tensor, possibly a view, that are read or written.
+// size returns the bytes read or written of a tensor or view.
 func size(t *ggml.Tensor) int64 { return t.Type().RowSize(t.Dim(0)) * t.NumRows() }
 
-// moved are the bytes that a node reads and writes.
+// moved returns the bytes that a node reads and writes.
 func moved(t *ggml.Tensor) int64 {
 	sources := t.Sources()
 	switch t.Op() {
 	case "fill", "arange":
 		return size(t)
-	case "get_rows": // some of all
+	case "get_rows": // reads some of the rows
 		return sources[0].Type().RowSize(t.Dim(0))*t.NumRows() + size(sources[1]) + size(t)
-	case "set_rows": // into what is there
+	case "set_rows": // writes into existing rows
 		return 2*size(sources[0]) + size(sources[1])
-	case "cpy": // the second operand is where to
+	case "cpy": // the second operand is the destination
 		return size(sources[0]) + size(t)
-	case "set": // a part of what is there, or of a copy
+	case "set": // writes a part of the operand, or of a copy
 		bytes := 2 * size(sources[1])
 		if !t.IsView() {
 			bytes += 2 * size(t)
 		}
 		return bytes
 	case "opt_step_adamw":
-		return 7 * size(sources[0]) // the parameter and two moments are written, too
+		return 7 * size(sources[0]) // the parameter and two moments are also written
 	}
 	bytes := size(t)
 	for i, s := range sources {
@@ -107,14 +107,14 @@ func moved(t *ggml.Tensor) int64 {
 	return bytes
 }
 
-// An OpWork is the work of all nodes of an op that are for the same.
+// An OpWork is the work of all nodes with the same op and kind.
 type OpWork struct {
 	Work
 	Nodes   int
 	Seconds float64 // on a card
 }
 
-// ByOp adds up what the nodes of each op take, and lists those that take longest first.
+// ByOp sums the work of the nodes by op, and lists the slowest first.
 func (c Card) ByOp(work []Work) []OpWork {
 	var list []OpWork
 	for _, w := range work {
