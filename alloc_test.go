@@ -12,12 +12,12 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Every failed use of memory says what failed, why and where.
+// Every failed use of memory names what failed, why and where.
 func TestMemoryErrors(t *testing.T) {
 	bg, none, o := context.Background(), context.Context(nil), ggml.SchedulerOptions{}
 	cases := []struct {
 		do   func(b *addition) error
-		want string // without the caller
+		want string // without the caller's line
 		is   error
 	}{
 		{func(b *addition) error { return ggml.Write(b.a, []float32{1}) }, "Write(a f32[4]): the tensor has 4 elements, the slice 1", nil},
@@ -87,7 +87,7 @@ func TestTensorAllocatorErrors(t *testing.T) {
 	require.ErrorContains(t, a.Allocate(x), "ggml: TensorAllocator.Allocate(x f32[100]): the tensor has memory already (at alloc_test.go:")
 	require.ErrorContains(t, a.Allocate(v), "ggml: TensorAllocator.Allocate(v f32[10]): the tensor is a view; it gets the memory of what it is a view of")
 	require.ErrorContains(t, a.Allocate(nil), "ggml: TensorAllocator.Allocate(nil): the tensor is nil")
-	require.NoError(t, a.Allocate(c.NewTensor(ggml.F32, 1))) // the failures took no room
+	require.NoError(t, a.Allocate(c.NewTensor(ggml.F32, 1))) // the failures allocated nothing
 
 	b.Close()
 	require.ErrorContains(t, a.Allocate(y), "ggml: TensorAllocator.Allocate(y f32[200]): the buffer is closed")

@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"examples", "scripts"},
 }
 
-// layerOf is the layer of a package by its folder; false for a tool of tests.
+// layerOf returns the layer of a package by its folder; false for a tool of tests.
 func layerOf(folder string) (int, bool) {
 	layer, found, longest := 0, false, -1
 	for i, folders := range layers {
@@ -147,7 +147,7 @@ func fileCalls(t *testing.T, path string) (calls []string) {
 	return calls
 }
 
-// The binding knows ggml's own BLAS backend, but no kernel, and no library that multiplies for one.
+// The binding names ggml's own BLAS backend, but no kernel, and no GEMM library of one.
 func TestBindingNamesNoKernel(t *testing.T) {
 	named := regexp.MustCompile(`(?i)onednn|dnnl|openblas|onemkl|\bgemm\b|\bgemv\b|kern_|\b(` + strings.Join(kernelNames(t), "|") + `)\b`)
 	eachSource(t, ".", func(path string) {
@@ -181,7 +181,7 @@ func kernelNames(t *testing.T) []string {
 	})
 	require.Contains(t, names, "CausalAttention")
 	require.Contains(t, names, "causal_attention_grad")
-	// What ggml calls the same.
+	// Names that ggml has too.
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains([]string{"AdamWOperands", "Pair", "Attention"}, name) })
 }
 

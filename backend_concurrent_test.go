@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Goroutines that share a backend wait for each other, and get right numbers;
-// so do those that share a context, an allocator, a graph and a scheduler.
+// Goroutines that share a backend, or a context, an allocator, a graph and a scheduler, wait for
+// each other and get right results.
 func TestSharedBackend(t *testing.T) {
 	backend := optest.NewCPUBackend(t, 2)
 	var wg goroutines
@@ -56,7 +56,7 @@ func TestSharedBackend(t *testing.T) {
 	wg.Wait()
 }
 
-// One context, two graphs with allocators of their own.
+// One context, two graphs, each with its own allocator.
 func TestSharedContext(t *testing.T) {
 	b := newAddition(t)
 	alloc, backend := optest.NewGraphAllocator(t), optest.NewCPUBackend(t, 1)
@@ -86,7 +86,7 @@ func TestSharedContext(t *testing.T) {
 	wg.Wait()
 }
 
-// Whatever is closed while it is in use lives until the use ends.
+// Objects closed while in use live until the use ends.
 func TestCloseDuringCompute(t *testing.T) {
 	for range 5 {
 		g, _ := chain(t, 200, 64)

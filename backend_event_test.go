@@ -9,8 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Devices without events say so; the others' events can be recorded, waited
-// for and reached.
+// Devices without events say so; events of other devices can be recorded, waited for and reached.
 func TestEvent(t *testing.T) {
 	for _, d := range allDevices(t) {
 		e, err := d.NewEvent()

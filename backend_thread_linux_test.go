@@ -50,7 +50,7 @@ var refuseThread = testutil.NewJob("refuseThread", func(struct{}) (r refusedThre
 	return r, nil
 })
 
-// A computation that never began breaks nothing.
+// A computation that could not start breaks nothing.
 func TestRefusedThread(t *testing.T) {
 	r, _, err := refuseThread.Run(struct{}{})
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
-// sideBySide runs ours and theirs in turn, so that both see the same machine,
-// and reports the median of the ratios of their times.
+// sideBySide runs ours and theirs in turn, so that both run under the same load, and reports the
+// median of the ratios of their times.
 func sideBySide(b *testing.B, unit string, ours, theirs func()) {
 	rounds, budget := testutil.BenchTime(b)
 	testutil.Once(b, func() {
@@ -37,8 +37,8 @@ func residualBlocks(c *ggml.Context, n int, w, x *ggml.Tensor) *ggml.Graph {
 	return c.NewGraph(x)
 }
 
-// Building a graph of 1,000 ops on operands of two contexts, beside the same in
-// C: the goal is a ratio of at most 4, and one allocation a node.
+// Building a graph of 1,000 ops on operands of two contexts, compared with C: the goal is a ratio
+// of at most 4, and one allocation per node.
 func BenchmarkBuildGraph(b *testing.B) {
 	const nodes = 4 * baseline.Blocks
 	weights := ggml.NewContext()
@@ -55,8 +55,7 @@ func BenchmarkBuildGraph(b *testing.B) {
 	b.ReportMetric(testing.AllocsPerRun(10, build)/nodes, "allocs/node")
 }
 
-// Computing graphs on one thread, beside the same in C: the goal is a ratio of
-// at most 1.01.
+// Computing graphs on one thread, compared with C: the goal is a ratio of at most 1.01.
 func BenchmarkCompute(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	for _, size := range []struct {
@@ -92,8 +91,8 @@ func BenchmarkCompute(b *testing.B) {
 	}
 }
 
-// Copying 64 MiB into a tensor and out of it, beside memcpy: the goal is a
-// ratio of the times of at most 1/0.95.
+// Copying 64 MiB into a tensor and out of it, compared with memcpy: the goal is a time ratio of at
+// most 1/0.95.
 func BenchmarkData(b *testing.B) {
 	const n = 64 << 20 / 4
 	c := ggml.NewContext()

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// The bytes of a buffer are those of the tensors in it, on every device.
+// On every device, the bytes of a buffer are the bytes of its tensors.
 func TestBufferBytes(t *testing.T) {
 	for _, d := range optest.Devices(t) {
 		t.Run(d.Name, func(t *testing.T) {

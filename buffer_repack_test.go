@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// eachRepackingType calls f for each kind of memory for repacked weights of the processor that
-// takes matrices of a type.
+// eachRepackingType calls f for each of the processor's repacking types of memory that supports
+// matrices of a type.
 func eachRepackingType(t *testing.T, typ ggml.Type, f func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor)) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func eachRepackingType(t *testing.T, typ ggml.Type, f func(t *testing.T, bt *ggm
 	}
 }
 
-// Products with repacked weights are those with a plain one.
+// Products with repacked weights equal those with row-major weights.
 func TestRepackedMulMat(t *testing.T) {
 	backend := optest.NewCPUBackend(t, 2)
 	for _, typ := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K, ggml.Q6_K, ggml.IQ4NL} {
@@ -71,7 +71,7 @@ func TestRepackedMulMat(t *testing.T) {
 	}
 }
 
-// A repacked matrix does nothing else, and says so.
+// A repacked matrix supports nothing else, and errors say so.
 func TestRepackedMisuse(t *testing.T) {
 	eachRepackingType(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {
 		half := c.View(w, []int64{256, 32}, nil, 0)
@@ -127,7 +127,7 @@ func TestRepackedMisuse(t *testing.T) {
 	})
 }
 
-// Matrices that such memory has no layout for, and results, have no place in it.
+// Repacking memory refuses matrices without a repacking layout, and results.
 func TestRepackRefuses(t *testing.T) {
 	eachRepackingType(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {
 		for name, make := range map[string]func(c *ggml.Context) *ggml.Tensor{
@@ -147,13 +147,13 @@ func TestRepackRefuses(t *testing.T) {
 	})
 }
 
-// A file is loaded into memory that repacks it as a whole.
+// Loading a file repacks each tensor as a whole.
 func TestRepackedLoad(t *testing.T) {
 	eachRepackingType(t, ggml.Q8_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, _ *ggml.Tensor) {
 		path := filepath.Join(t.TempDir(), "matrix.gguf")
 		src := ggml.NewContext()
 		defer src.Close()
-		m := src.NewTensor(ggml.Q8_0, 1024, 2048).SetName("m") // larger than a piece of a file
+		m := src.NewTensor(ggml.Q8_0, 1024, 2048).SetName("m") // larger than a chunk of a file
 		memory, err := src.Allocate(ggml.CPUBufferType())
 		require.NoError(t, err)
 		defer memory.Close()
@@ -177,8 +177,8 @@ func TestRepackedLoad(t *testing.T) {
 	})
 }
 
-// A device that takes every op does not get a repacked matrix, which it could not
-// read; and a graph with one is not copied.
+// A device that claims to support every op does not get a repacked matrix, which it could not read;
+// a graph with one cannot be copied.
 func TestRepackedBesideServers(t *testing.T) {
 	rig := newRig(t)
 	eachRepackingType(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {

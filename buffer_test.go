@@ -61,7 +61,7 @@ func TestBackendBuffer(t *testing.T) {
 	require.GreaterOrEqual(t, b.Size(), int64(100))
 }
 
-// A buffer of the program's memory: tensors in it are that memory.
+// A buffer of the program's memory: its tensors share that memory.
 func TestBufferFromMemory(t *testing.T) {
 	memory := make([]byte, 1<<16)
 	b, err := ggml.NewBufferFrom(memory)
@@ -153,7 +153,7 @@ func TestBufferErrors(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 }
 
-// A view remembers the address of what it looks at.
+// A view stores the address of its source.
 func TestViewsOfFreedMemory(t *testing.T) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()

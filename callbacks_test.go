@@ -15,8 +15,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A function, reader or writer of the caller's that panics does so in the goroutine of the
-// caller, and what it was called for can be used again.
+// A panic in the caller's function, reader or writer reaches the caller's goroutine, and the object
+// remains usable.
 func TestCallbackPanics(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	g := fullGGUF(t)
@@ -126,7 +126,7 @@ func (formatState) Width() (int, bool)     { return 0, false }
 func (formatState) Precision() (int, bool) { return 0, false }
 func (formatState) Flag(int) bool          { return false }
 
-// An op whose function is no address of C panics, and leaves its context unlocked.
+// Using a Go address as an op's function panics, and leaves the context unlocked.
 func TestNativeOpOfGoMemory(t *testing.T) {
 	c := ggml.NewContext()
 	x := c.NewTensor(ggml.F32, 2)

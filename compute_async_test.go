@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// Everything that an asynchronous computation uses may be closed right after
-// it has begun: it is freed when the device is done.
+// All objects of an asynchronous computation may be closed right after it has begun: they are freed
+// when the device is done.
 func TestCloseDuringAsync(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	before := ggml.OpenObjects() // tests share devices
@@ -37,7 +37,7 @@ func TestCloseDuringAsync(t *testing.T) {
 		require.NoError(t, a.Close())
 		closePlaced(x)
 		if round%2 == 0 {
-			require.NoError(t, b.Synchronize()) // which frees all that
+			require.NoError(t, b.Synchronize()) // frees all of them
 		}
 		require.NoError(t, b.Close())
 		got, err := ggml.Read[float32](out)
@@ -48,8 +48,8 @@ func TestCloseDuringAsync(t *testing.T) {
 	require.Equal(t, before, ggml.OpenObjects())
 }
 
-// The next graph gets the memory only when the computation of the one before is
-// done; so the results that were asked for in order are right.
+// The next graph gets the memory only after the computation of the last one, so results requested
+// in order are right.
 func TestAllocateAfterAsync(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()
@@ -85,7 +85,7 @@ func TestAllocateAfterAsync(t *testing.T) {
 			require.Equal(t, float32(k)+1, got[i], "element %d in round %d", i, k)
 		}
 		if k%2 == 0 {
-			require.NoError(t, b.ComputeAsync(context.Background(), g)) // and nobody waits for it
+			require.NoError(t, b.ComputeAsync(context.Background(), g)) // nobody waits for it
 		} else {
 			require.NoError(t, sched.ComputeAsync(context.Background(), g))
 			require.ErrorContains(t, b.ComputeAsync(context.Background(), g), "lies in memory that "+d.Name()+" has no access to")
@@ -95,8 +95,8 @@ func TestAllocateAfterAsync(t *testing.T) {
 	}
 }
 
-// Goroutines that compute, copy and allocate on one device, in both ways, do
-// not wait for each other in a circle.
+// Goroutines that compute, copy and allocate on one device, synchronously and asynchronously, do
+// not deadlock.
 func TestAsyncFromGoroutines(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	shared, err := d.NewBackend()
@@ -106,7 +106,7 @@ func TestAsyncFromGoroutines(t *testing.T) {
 	for k := range 4 {
 		own := shared
 		if k%2 == 1 {
-			own, err = d.NewBackend() // the graph that ggml remembers for a device is not safe for concurrent use
+			own, err = d.NewBackend() // ggml's graph cache of a device is not safe for concurrent use
 			require.NoError(t, err)
 			defer own.Close()
 		}

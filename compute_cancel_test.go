@@ -12,8 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A cancelled compute stops before the next node, gives the cause, and leaves
-// the backend as it was.
+// A cancelled compute stops before the next node, returns the cause, and leaves the backend usable.
 func TestCancel(t *testing.T) {
 	const nodes = 2000
 	backend, sched := optest.NewCPUBackend(t, 1), optest.NewScheduler(t, optest.NewCPUBackend(t, 1))
@@ -28,12 +27,12 @@ func TestCancel(t *testing.T) {
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
 			stop := errors.New("that is enough")
-			var cancel context.CancelCauseFunc // of the computation that is to be cancelled
+			var cancel context.CancelCauseFunc // of the computation to cancel
 			run := 0
 			g, y := chain(t, nodes, 32, func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
 				if run++; cancel != nil && run >= nodes/2 {
 					cancel(stop)
-					time.Sleep(time.Millisecond) // it need not notice at once, but before all nodes have taken seconds
+					time.Sleep(time.Millisecond) // it need not notice at once, but before all nodes, which take seconds
 				}
 				return nil
 			})

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// What asynchronous work needed is let go of by a computation that waits for its end.
+// A computation that waits for its end releases the resources of earlier asynchronous work.
 func TestComputeEndsPendingWork(t *testing.T) {
 	testhook.Async = true
 	b, err := ggml.NewCPUBackend(1)

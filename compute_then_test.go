@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// plusOne is a graph of n nodes, each of which adds 1 to a tensor in place.
+// plusOne returns a graph of n nodes, each of which adds 1 to a tensor in place.
 func plusOne(t *testing.T, n int) (*ggml.Graph, *ggml.Tensor) {
 	t.Helper()
 	c := ggml.NewContext()
@@ -36,8 +36,8 @@ func valueOf(t *testing.T, x *ggml.Tensor) float32 {
 	return got[0]
 }
 
-// The second graph sees what the first has computed. Cancelled in the first, it does not begin;
-// cancelled in the second, that is computed to its end.
+// The second graph sees the results of the first. If cancelled during the first, the second does
+// not begin; if cancelled during the second, it is computed to its end.
 func TestComputeThen(t *testing.T) {
 	b := optest.NewCPUBackend(t, 2)
 	first, x := plusOne(t, 3)
@@ -58,7 +58,7 @@ func TestComputeThen(t *testing.T) {
 	var cancel context.CancelCauseFunc
 	slow, _ := chain(t, 2000, 32, func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
 		cancel(stop)
-		time.Sleep(time.Millisecond) // it need not notice at once, but before all nodes have taken seconds
+		time.Sleep(time.Millisecond) // it need not notice at once, but before all nodes, which take seconds
 		return nil
 	})
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(slow))

@@ -19,7 +19,7 @@ func TestConstants(t *testing.T) {
 	y := w.Mul(w.Leaf(1, 2, 3), x).SetOutput()
 	w.Compute(w.NewGraph(y))
 	require.Equal(t, []float32{2.5, 5, 7.5}, optest.Values(t, y))
-	require.Equal(t, before+3, ggml.OpenObjects()["buffer"]) // the leaf's too
+	require.Equal(t, before+3, ggml.OpenObjects()["buffer"]) // including the leaf's
 	w.Close()
 	c.Close()
 	require.Equal(t, before+1, ggml.OpenObjects()["buffer"])

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// A context for which there is no memory says so, whatever is done with it.
+// A context without memory reports so in every use.
 func TestContextWithoutMemory(t *testing.T) {
 	open := ggml.OpenObjects()["context"]
 	testhook.NoMemory = true

@@ -18,7 +18,7 @@ func TestCPUInfo(t *testing.T) {
 	require.NoError(t, ggml.InitCPU())
 	info, err := ggml.ReadCPUInfo()
 	require.NoError(t, err)
-	// What the plugin itself lists is the same.
+	// The plugin's own list is the same.
 	listed := map[string]string{}
 	features, err := ggml.CPUFeatures()
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestCPUTraits(t *testing.T) {
 		traits, err := typ.CPUTraits()
 		require.NoError(t, err)
 		if slices.Contains([]string{"iq1", "iq2", "iq3"}, typ.String()[:min(3, len(typ.String()))]) {
-			continue // to quantise to these takes seconds
+			continue // quantising to these types takes seconds
 		}
 		if traits.HasFromFloat() && typ.CanDequantize() {
 			row := make([]byte, typ.RowSize(n))
@@ -89,8 +89,8 @@ func TestCPUTraits(t *testing.T) {
 			want += float64(v) * float64(y[i])
 			norm += float64(v) * float64(v)
 		}
-		// y is rounded to the type of the dot product, by a part in 127 of its
-		// largest value at most.
+		// y is rounded to the type of the dot product: the error is at most 1/127 of its largest
+		// value.
 		require.LessOrEqual(t, math.Abs(float64(got)-want), 4.0/127*math.Sqrt(norm)+1e-3, typ)
 		_, err = traits.Dot(a[1:], b, n)
 		require.ErrorContains(t, err, "a dot product of 512 values takes")

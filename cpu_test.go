@@ -22,7 +22,7 @@ func TestCPUFeatures(t *testing.T) {
 	}
 }
 
-// Initialising NUMA twice, and asking for it, does no harm.
+// Initialising NUMA twice, and querying it, is harmless.
 func TestNUMA(t *testing.T) {
 	captureLog(t)
 	require.NoError(t, ggml.InitNUMA(ggml.NUMADisabled))

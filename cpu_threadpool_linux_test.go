@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadStatus gives the CPUs and the scheduling of the calling thread.
+// threadStatus returns the CPUs and the scheduling of the calling thread.
 func threadStatus() (string, error) {
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cpus); err != nil {

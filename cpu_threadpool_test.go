@@ -114,8 +114,7 @@ func TestThreadPoolMisuse(t *testing.T) {
 	}
 }
 
-// Backends that share a pool wait for each other; changes of pools meanwhile
-// wait too.
+// Backends that share a pool wait for each other; changes of pools wait too.
 func TestThreadPoolShared(t *testing.T) {
 	pools := []*ggml.ThreadPool{threadPool(t, ggml.ThreadPoolParams{Threads: 2}), threadPool(t, ggml.ThreadPoolParams{Threads: 2})}
 	x := optest.Leaves(t, 1, 64, 64)[0]
@@ -154,7 +153,7 @@ func TestThreadPoolShared(t *testing.T) {
 	require.NoError(t, s.Compute(context.Background(), g))
 }
 
-// The pool's CPUs and priority do not stay with the thread that computed.
+// The computing thread does not keep the pool's CPUs and priority.
 func TestThreadPoolLeavesThread(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

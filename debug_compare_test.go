@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A copy has the tensors and the data, computes by itself, and outlives the
-// original; its results can all be read.
+// A copy has the tensors and the data, computes independently, and outlives the original; all its
+// results can be read.
 func TestGraphCopy(t *testing.T) {
 	for _, d := range allDevices(t) {
 		t.Run(d.Name(), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestGraphCopy(t *testing.T) {
 			require.NoError(t, err)
 			y.Context().Close()
 			if d.Type() != ggml.CPU {
-				b = optest.NewCPUBackend(t, 1) // the memory is the system's here
+				b = optest.NewCPUBackend(t, 1) // its memory is the system's
 			}
 			require.NoError(t, b.Compute(context.Background(), copied))
 			got, err := ggml.Read[float32](optest.Found(copied.Context().Tensor("y")))
@@ -73,7 +73,7 @@ func TestGraphCopyMisuse(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// A copy calls the functions of the original, also at the same time.
+// A copy calls the functions of the original, also concurrently.
 func TestGraphCopyCustom(t *testing.T) {
 	x := optest.Leaves(t, 1, 4)[0]
 	c := ggml.NewContext()
@@ -116,7 +116,7 @@ func TestGraphCopyCustom(t *testing.T) {
 	require.ErrorIs(t, b.Compute(context.Background(), copied), ggml.ErrClosed)
 }
 
-// equal demands about the same values.
+// equal requires approximately equal values.
 func equal(node int, a, b *ggml.Tensor) error {
 	x, err := ggml.Read[float32](a)
 	y, err2 := ggml.Read[float32](b)
@@ -131,7 +131,7 @@ func equal(node int, a, b *ggml.Tensor) error {
 	return nil
 }
 
-// The reference code and the fast one give about the same, node by node.
+// The reference code and the optimised code give approximately the same results, node by node.
 func TestCompareBackends(t *testing.T) {
 	g, y := network(t)
 	a, b := optest.NewCPUBackend(t, 2), optest.NewCPUBackend(t, 1)

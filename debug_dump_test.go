@@ -46,7 +46,7 @@ func ExampleTensor_Dump() {
 	//  [ 9.5 ... 99.5]]
 }
 
-// filled makes an allocated tensor with data, unless values is nil.
+// filled makes an allocated tensor, with data unless values is nil.
 func filled[T ggml.Element](t *testing.T, typ ggml.Type, values []T, shape ...int64) *ggml.Tensor {
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
@@ -110,7 +110,7 @@ x f32[2, 3, 2, 2]
 	require.Equal(t, "x f64[1]\n[3.14159265359]\n", out.String())
 }
 
-// All types show the values that Float32s gives, integers exactly.
+// Dumps of all types show the values of Float32s; integers are exact.
 func TestDumpTypes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, typ := range ggml.Types() {
@@ -132,7 +132,7 @@ func TestDumpTypes(t *testing.T) {
 	requireDump(t, filled(t, ggml.I64, []int64{math.MinInt64, 7}, 2), []string{"-9223372036854775808", "7"})
 }
 
-// The types that only kernels use: scale 0.5 times the signed bytes.
+// Types used only by kernels: scale 0.5 times the signed bytes.
 func TestDumpKernelTypes(t *testing.T) {
 	for typ, header := range map[ggml.Type][]byte{
 		ggml.Q8_1: {0x00, 0x38, 0, 0},
@@ -166,7 +166,7 @@ func floatsOf(t *testing.T, x *ggml.Tensor) []string {
 	return texts
 }
 
-// requireDump compares all values of a dump that is not cut.
+// requireDump compares all values of a dump without omissions.
 func requireDump(t *testing.T, x *ggml.Tensor, want []string) {
 	var out strings.Builder
 	require.NoError(t, x.Dump(&out, ggml.DumpOptions{Threshold: 1 << 20}))
@@ -178,7 +178,7 @@ func dumpedValues(dump string) []string {
 	return strings.Fields(strings.NewReplacer("[", " ", "]", " ").Replace(values))
 }
 
-// A dump of any view shows the edges of what Read gives.
+// A dump of any view shows the edge elements that Read returns.
 func TestDumpOfViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := ggml.NewContext()

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A profile has every node; the nodes that take the time come first.
+// A profile contains every node, the slowest first.
 func TestProfile(t *testing.T) {
 	g, y := chain(t, 3, 192)
 	c := y.Context()

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// Two servers compute a small network together: each has half of the hidden
-// units, and the sums over both are exchanged.
+// Two servers compute a small network together: each has half of the hidden units, and sums are
+// exchanged.
 func TestMetaDevice(t *testing.T) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestMetaDevice(t *testing.T) {
 	}
 }
 
-// A bad split, or a panic of the function, is an error and not the end.
+// A bad split, or a panic of the function, is an error and does not end the process.
 func TestMetaMisuse(t *testing.T) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	require.NoError(t, err)

@@ -16,7 +16,8 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// compilePlugin makes a library in the place of a plugin. What it needs, if anything, is not there any more.
+// compilePlugin makes a library in place of a plugin; needs, if not empty, is a dependency that is
+// then removed.
 func compilePlugin(t *testing.T, plugin, needs string) {
 	t.Helper()
 	env, err := exec.Command("go", "env", "CC").Output()
@@ -46,7 +47,7 @@ func setForTest[T any](t *testing.T, hook *T, value T) {
 	t.Cleanup(func() { *hook = before })
 }
 
-// What a backend lacks is said: its plugin, a library of its plugin, the driver or the GPU.
+// The error names what a backend lacks: its plugin, a library of its plugin, the driver or the GPU.
 func TestMissingPlugin(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("these are the plugins of Linux")
@@ -73,7 +74,7 @@ func TestMissingPlugin(t *testing.T) {
 			require.Regexp(t, `^ggml: CUDA backend is not loaded: `+c.want, err.Error())
 			require.NotContains(t, err.Error(), "\n")
 
-			// The same in a program that a build tag makes demand it.
+			// A build tag that requires the backend reports the same.
 			demanded := testhook.CheckBuildTags(map[string]string{"cuda": "CUDA"})
 			require.ErrorIs(t, demanded, ggml.ErrNotLoaded)
 			require.EqualError(t, demanded, err.Error()+"; the program was built with the tag cuda, which demands it: without the tag it runs on the CPU")

@@ -19,7 +19,8 @@ func refuseAs(t *testing.T, backend string) {
 	t.Cleanup(func() { testhook.RefuseAs("") })
 }
 
-// What a device of CUDA says that it computes, and would end the process on, is refused; other devices compute it.
+// Ops that CUDA claims to support, but that would end the process, are refused; other devices
+// compute them.
 func TestRefusedOps(t *testing.T) {
 	rig := newRig(t)
 	device, far, cpu := rig.devices[0], rig.backends[0], rig.backends[len(rig.backends)-1]
@@ -58,7 +59,7 @@ func TestRefusedOps(t *testing.T) {
 			require.Equal(t, !k.refused, device.SupportsOp(y))
 			require.True(t, cpu.Device().SupportsOp(y))
 
-			// On the device alone it is an error, by a scheduler the CPU computes it.
+			// On the device alone it is an error; with a scheduler the CPU computes it.
 			g := c.NewGraph(y)
 			a, err := ggml.NewGraphAllocator(far.BufferType())
 			require.NoError(t, err)
@@ -89,8 +90,8 @@ func TestRefusedOps(t *testing.T) {
 	}
 }
 
-// What CUDA and Vulkan say they compute of some layouts, types and sizes, and would compute wrongly or not at all, is
-// refused; its neighbour, which they do compute, is not.
+// Layouts, types and sizes that CUDA and Vulkan claim to support, but compute wrongly or not at
+// all, are refused; the nearest supported ones are not.
 func TestRefusedOperands(t *testing.T) {
 	d := newRig(t).devices[0]
 	leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -162,7 +163,7 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// quantisedProduct is a graph of one product, whose operands are on a device.
+// quantisedProduct returns a graph of one product, whose operands are on a device.
 func quantisedProduct(t *testing.T, d *ggml.Device) (c *ggml.Context, y *ggml.Tensor, g *ggml.Graph) {
 	t.Helper()
 	leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -177,7 +178,7 @@ func quantisedProduct(t *testing.T, d *ggml.Device) (c *ggml.Context, y *ggml.Te
 	return c, y, c.NewGraph(y)
 }
 
-// A precision that is set after a graph was checked is seen, and none is set after the graph was allocated.
+// A precision set after a graph was checked takes effect; after allocation none can be set.
 func TestRefusedAfterCheck(t *testing.T) {
 	rig := newRig(t)
 	refuseAs(t, "CUDA")

@@ -37,10 +37,10 @@ func TestRegistryByName(t *testing.T) {
 func TestLoadBackendsFrom(t *testing.T) {
 	require.ErrorContains(t, ggml.LoadBackendsFrom("no such folder"), "no such file")
 	require.ErrorContains(t, ggml.LoadBackendsFrom("go.mod"), "go.mod is no folder")
-	require.NoError(t, ggml.LoadBackendsFrom(t.TempDir())) // there is nothing in it
+	require.NoError(t, ggml.LoadBackendsFrom(t.TempDir())) // an empty folder
 }
 
-// Backends that are not there say how to get them.
+// Errors of missing backends say how to get them.
 func TestBackendsOfOtherMachines(t *testing.T) {
 	for name, find := range map[string]func() error{
 		"CUDA":   func() error { _, err := ggml.CUDADevices(); return err },

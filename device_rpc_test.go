@@ -45,7 +45,7 @@ func TestRPCServer(t *testing.T) {
 	require.NotEqual(t, b.GUID(), optest.NewCPUBackend(t, 1).GUID())
 }
 
-// An unloaded server is not listed, but serves on; added again, it is.
+// An unloaded server is not listed but remains usable; adding it again lists it.
 func TestRPCUnload(t *testing.T) {
 	s := optest.StartRPCServer(t)
 	r, err := ggml.AddRPCServer(s.Endpoint)
@@ -86,14 +86,15 @@ func TestRPCMisuse(t *testing.T) {
 	require.ErrorContains(t, err, "connection refused")
 }
 
-// A peer that is no server of this protocol is an error that names it, within a time limit, and never ends the process.
+// A peer that does not speak the protocol is an error that names the peer, within a time limit, and
+// never ends the process.
 func TestBadServers(t *testing.T) {
 	defer func() { testhook.RPCStall = 0 }()
 	hello := func(major, minor byte) []byte {
 		return append([]byte{28, 0, 0, 0, 0, 0, 0, 0, major, minor, 0, 0}, make([]byte, 24)...)
 	}
 	for what, c := range map[string]struct {
-		answers [][]byte // to one request after the other
+		answers [][]byte // one per request
 		says    string
 	}{
 		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
@@ -142,7 +143,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// A context that ends is heard while a server computes; what uses the graph next waits.
+// A cancelled Compute returns while a server computes; the next use of the graph waits.
 func TestCancelRemoteCompute(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()
@@ -171,7 +172,7 @@ func TestCancelRemoteCompute(t *testing.T) {
 				y = c.MulMat(x, y)
 			}
 			cause := errors.New("enough")
-			// A machine that is busy may not have sent the graph when its context ends.
+			// On a busy machine the graph may not have been sent when its context ends.
 			for wait := 20 * time.Millisecond; ; wait *= 2 {
 				require.Less(t, wait, 2*time.Second, "it is never heard long before the end")
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -191,8 +192,8 @@ func TestCancelRemoteCompute(t *testing.T) {
 	}
 }
 
-// A server that dies is an error of everything that has to do with it, and of
-// nothing else; when it is there again, so are its devices.
+// If a server dies, everything that uses it fails, and nothing else; when it is back, so are its
+// devices.
 func TestRPCServerDies(t *testing.T) {
 	s, other := optest.StartRPCServer(t), optest.StartRPCServer(t)
 	d, alive := remote(t, s), remote(t, other)
@@ -213,7 +214,7 @@ func TestRPCServerDies(t *testing.T) {
 	defer event.Close()
 
 	s.Kill()
-	for i := range 2 { // the first one finds out, the others know
+	for i := range 2 { // the first finds out, the others use its result
 		_, err = ggml.Read[float32](x)
 		require.ErrorIs(t, err, ggml.ErrDisconnected, "%d", i)
 		require.ErrorContains(t, err, "RPC server "+s.Endpoint+": server is gone")
@@ -223,7 +224,7 @@ func TestRPCServerDies(t *testing.T) {
 	require.ErrorIs(t, ggml.CopyTensor(survivor, x), ggml.ErrDisconnected)
 	require.ErrorIs(t, ggml.CopyTensor(x, survivor), ggml.ErrDisconnected)
 	require.ErrorIs(t, b.Compute(context.Background(), g), ggml.ErrDisconnected)
-	err = b.Compute(t.Context(), g) // which may end
+	err = b.Compute(t.Context(), g) // may succeed
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorContains(t, err, "Backend.Compute(graph of 1 nodes)")
 	require.ErrorIs(t, b.ComputeAsync(context.Background(), g), ggml.ErrDisconnected)
@@ -314,7 +315,7 @@ func requireServerSurvives(t *testing.T, endpoint string) {
 	require.NoError(t, err)
 }
 
-// A client has as much memory of a server as that allows, and as it has not allocated yet.
+// A client can use the free memory within the server's limit.
 func TestRPCServerMemory(t *testing.T) {
 	const limit = 1 << 20
 	s := optest.StartRPCServerWith(t, optest.ServerOptions{Memory: limit})
@@ -340,7 +341,7 @@ func TestRPCServerMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return free() == limit }, time.Minute, time.Millisecond)
 }
 
-// A client finds nothing in its memory that another one has left there.
+// A client cannot see data that another client has left in memory.
 func TestRPCMemoryIsEmpty(t *testing.T) {
 	s := optest.StartRPCServer(t)
 	for _, n := range []int64{1, 1000, 50_001, 500_001, 5_000_001} {

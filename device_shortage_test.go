@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What a device has not as much memory for is an error with what is needed and what it has; a smaller need is met
-// afterwards.
+// If a device has too little memory, the error names the needed and the available memory; a smaller
+// allocation then succeeds.
 func TestOutOfMemory(t *testing.T) {
 	captureLog(t)
 	rig := newRig(t)
@@ -50,7 +50,7 @@ func TestOutOfMemory(t *testing.T) {
 	require.Regexp(t, `out of memory: [0-9.e+]+ TiB are needed on `+device.Name()+`, which has [0-9.e+]+ .iB free of [0-9.e+]+ .iB`+advice, err.Error())
 	g := product(3)
 	require.NoError(t, s.Allocate(g))
-	sizes, err := s.Measure(product(1 << 40)) // it takes none
+	sizes, err := s.Measure(product(1 << 40)) // allocates nothing
 	require.NoError(t, err)
 	require.Greater(t, sizes[0], int64(32)<<40)
 }

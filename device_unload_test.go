@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// inChild runs a test alone in a process of its own, in which child is true.
-// prefix is a shell's command before it.
+// inChild runs a test alone in a separate process, in which child is true. prefix is a shell
+// command to run before it.
 func inChild(t *testing.T, prefix string) (child bool, out string) {
 	const env = "GOGGML_TEST_CHILD"
 	if os.Getenv(env) == t.Name() {
@@ -28,7 +28,7 @@ func inChild(t *testing.T, prefix string) (child bool, out string) {
 	return false, string(text)
 }
 
-// The CPU can be unloaded, too: what lacks it then says how to get it back.
+// The CPU can be unloaded, too: errors then say how to load it again.
 func TestUnloadCPU(t *testing.T) {
 	if child, _ := inChild(t, ""); !child {
 		return
@@ -56,7 +56,7 @@ func TestUnloadCPU(t *testing.T) {
 	require.Len(t, after, len(before))
 }
 
-// Where no file can be opened any more, nobody has to install anything.
+// If no file can be opened, the error does not ask to install anything.
 func TestLoadWithoutDescriptors(t *testing.T) {
 	child, out := inChild(t, "")
 	if !child {

@@ -48,7 +48,7 @@ func ExampleBufferType() {
 	// Output: CPU 1048576 true
 }
 
-// Tensors of a context in a buffer of one's own.
+// Places the tensors of a context in a given buffer.
 func ExampleTensorAllocator() {
 	b, err := ggml.CPUBufferType().NewBuffer(4096)
 	check(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A program in the background keeps out of the way of others.
+// A background program lowers the priority of its threads.
 func ExampleThreadPool() {
 	pool, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2, Priority: ggml.PriorityLow})
 	check(err)
@@ -34,8 +34,8 @@ func ExampleThreadPool() {
 	// Output: 2 [1 4 9]
 }
 
-// What a plugin was built for says why a computation is slow on one machine and
-// fast on another.
+// The instruction sets of a plugin explain why a computation is slow on one machine and fast on
+// another.
 func ExampleCPUInfo() {
 	info, err := ggml.ReadCPUInfo()
 	check(err)
@@ -54,13 +54,13 @@ func ExampleThreadPoolParams() {
 	// Output: 2
 }
 
-// What the CPU plugin was built for decides how fast it is.
+// The instruction sets of the CPU plugin determine its speed.
 func ExampleFeature() {
 	features, err := ggml.CPUFeatures()
 	check(err)
 	for _, f := range features {
 		if f.Name == "AVX512_BF16" {
-			// The products of bfloat16 are fast here.
+			// Products of bfloat16 are fast here.
 			break
 		}
 	}

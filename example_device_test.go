@@ -6,8 +6,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// An event marks a place in the work of a device that runs beside the program.
-// The CPU does not, and says so.
+// An event marks a point in the work of an asynchronous device. The CPU is synchronous, and the
+// error says so.
 func ExampleEvent() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -27,7 +27,7 @@ func ExampleEvent() {
 func ExampleRegistry() {
 	for r := range ggml.Registries() {
 		if r.Name() != "CPU" {
-			continue // whatever else there is
+			continue // skip other plugins
 		}
 		for _, d := range r.Devices() {
 			fmt.Println(r.Name(), d.Name(), d.Type())
@@ -36,7 +36,7 @@ func ExampleRegistry() {
 	// Output: CPU CPU CPU
 }
 
-// Three devices, here all the same, share the columns of a weight.
+// Three devices, here one device three times, share the columns of a weight.
 func ExampleSplitTensorEvenly() {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	check(err)

@@ -47,7 +47,7 @@ func ExampleFileError() {
 	// is not a GGUF file: it starts with "some" instead of "GGUF"; choose a file in that format
 }
 
-// A panic in a function that ggml calls is an error of the computation.
+// A panic in a Go function called by ggml is an error of the computation.
 func ExamplePanicError() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)

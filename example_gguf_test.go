@@ -48,7 +48,7 @@ func ExampleGGUF_WriteParts() {
 	// renamed 3 cccc
 }
 
-// A file holds tensors and facts about them, and is read back without a copy.
+// A file contains tensors and metadata, and is read back without a copy.
 func ExampleGGUF() {
 	folder, err := os.MkdirTemp("", "example")
 	check(err)

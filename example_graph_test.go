@@ -7,8 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A graph with branches keeps its nodes whichever is computed, so that an
-// allocator plans it once.
+// A graph with branches has the same nodes for every choice, so that an allocator plans it once.
 func ExampleGraph_Select() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -60,8 +59,7 @@ func ExampleGraphPlan() {
 	// [1 16 81] <nil>
 }
 
-// Finds w with w · x = y by AdamW: a graph computes the loss, its gradient,
-// and the step.
+// Solves w · x = y for w by AdamW: a graph computes the loss, its gradient, and the step.
 func ExampleGraph_Backward() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -98,7 +96,7 @@ func ExampleGraph_Backward() {
 	// Output: [3.000 -2.000]
 }
 
-// The results in between share memory: a hundred of them take the room of two.
+// Intermediate results share memory: a hundred of them need the memory of two.
 func ExampleGraphAllocator() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)

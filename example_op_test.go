@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/test/nativetest"
 )
 
-// An op that ggml does not have: the logarithm of the sum of the
-// exponentials of each row. The threads of the backend share the rows.
+// An op that ggml lacks: the logarithm of the sum of the exponentials of each row. The threads of
+// the backend share the rows.
 func ExampleContext_Custom() {
 	logSumExp := func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
 		y := ggml.CustomSlice[float32](dst)
@@ -45,7 +45,7 @@ func ExampleContext_Custom() {
 	// Output: [0.693 1.693 2.049]
 }
 
-// The error of the function becomes the error of the compute.
+// An error of the function becomes the error of the compute.
 func ExampleCustomFunc() {
 	errNegative := errors.New("a negative number has no root")
 	root := func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// lineData is 32 samples of y = 3a − 2b + 1 on a grid.
+// lineData returns 32 samples of y = 3a − 2b + 1 on a grid.
 func lineData() *ggml.Dataset {
 	const n = 32
 	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: n, SampleSize: 2, LabelSize: 1})
@@ -25,8 +25,8 @@ func lineData() *ggml.Dataset {
 	return d
 }
 
-// Fit trains the parameters of a graph with a data set. This network is one
-// layer, with which a line can be learned exactly.
+// Fit trains the parameters of a graph with a data set. This network is one layer, which can
+// represent a line exactly.
 func ExampleFit() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -34,7 +34,7 @@ func ExampleFit() {
 	d := lineData()
 	defer d.Close()
 
-	// Weights and inputs have memory of their own; the rest is the optimizer's.
+	// Weights and inputs have memory of their own; the optimizer allocates the rest.
 	leaves := ggml.NewContext()
 	defer leaves.Close()
 	x := leaves.NewTensor(ggml.F32, 2, 8).SetInput() // batches of 8 samples
@@ -61,8 +61,8 @@ func ExampleFit() {
 	// Output: [3.00 -2.00] [1.00]
 }
 
-// A network with a hidden layer learns the exclusive or of two numbers, is
-// stored in a file, read back, and used.
+// A network with a hidden layer learns the exclusive or of two numbers, is stored in a file, read
+// back, and used.
 func Example_train() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -132,8 +132,7 @@ func Example_train() {
 	// Output: [0.0 1.0 1.0 0.0]
 }
 
-// An Optimizer is for programs that want their own loop. This one stops when
-// the loss is small.
+// An Optimizer is for programs with their own training loop. This one stops when the loss is small.
 func ExampleOptimizer() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -178,7 +177,7 @@ func ExampleOptimizer() {
 	// Output: [3.0 -2.0]
 }
 
-// A data set keeps samples and labels together, and gives them out in batches.
+// A data set stores samples and labels together, and returns them in batches.
 func ExampleDataset() {
 	d := lineData()
 	defer d.Close()
@@ -198,7 +197,7 @@ func ExampleDataset() {
 	// Output: 32 [0.75 0.75 0.875 0.75] [1.75 2.125]
 }
 
-// Two samples of three numbers, each with a label of one.
+// Two samples of three numbers, with one label each.
 func ExampleNewDatasetOf() {
 	d, err := ggml.NewDatasetOf([][]float32{{1, 2, 3}, {4, 5, 6}}, [][]float32{{0}, {1}})
 	check(err)
@@ -207,7 +206,7 @@ func ExampleNewDatasetOf() {
 	// Output: data f32[3, 2] labels f32[1, 2]
 }
 
-// The parameters of a context, to set their start values or to store them.
+// Lists the parameters of a context, to initialise or store them.
 func ExampleContext_Params() {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -222,7 +221,7 @@ func ExampleContext_Params() {
 	// b f32[8]
 }
 
-// Results sum up what a classifier got right.
+// Results accumulate the correct predictions of a classifier.
 func ExampleOptResult() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -246,7 +245,7 @@ func ExampleOptResult() {
 
 	check(o.Allocate(false))
 	check(ggml.Write(o.Inputs(), []float32{2, 1, 1, 2, 3, 0, 0, 3}))
-	check(ggml.Write(o.Labels(), []float32{1, 0, 0, 1, 1, 0, 1, 0})) // the last is another
+	check(ggml.Write(o.Labels(), []float32{1, 0, 0, 1, 1, 0, 1, 0})) // the last label differs
 	check(o.Eval(result))
 	accuracy, _ := result.Accuracy()
 	fmt.Println(result.NumSamples(), result.Pred(), accuracy)

@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// The functions of SetEvalCallback look at the results on the way.
+// The functions of SetEvalCallback see intermediate results.
 func ExampleScheduler_SetEvalCallback() {
 	backend, err := ggml.NewCPUBackend(1)
 	check(err)
@@ -35,7 +35,7 @@ func ExampleScheduler_SetEvalCallback() {
 	// sum [6]
 }
 
-// The scheduler uses the first backend that suits an op; the CPU is last.
+// The scheduler uses the first backend that supports an op; the CPU is last.
 func ExampleScheduler() {
 	var backends []*ggml.Backend
 	best, err := ggml.NewBestBackend()

@@ -34,8 +34,7 @@ func Example() {
 	// Output: [3] [12 34 56]
 }
 
-// The first error of an op is kept; later ops may be written as if nothing
-// had happened.
+// The context keeps the first error of an op; later ops need no checks.
 func ExampleContext() {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -77,7 +76,7 @@ func ExampleTensor() {
 	// [2 3] true false [1 4 2 5 3 6]
 }
 
-// A graph holds what its outputs depend on, in the order of computation.
+// A graph contains the dependencies of its outputs, in order of computation.
 func ExampleGraph() {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -96,7 +95,7 @@ func ExampleGraph() {
 
 // A computation is cancelled by its context, and the backend stays usable.
 func ExampleBackend() {
-	backend, err := ggml.NewCPUBackend(1) // one thread; 0 takes what suits
+	backend, err := ggml.NewCPUBackend(1) // one thread; 0 means DefaultThreads
 	check(err)
 	defer backend.Close()
 	c := ggml.NewContext()

@@ -42,7 +42,7 @@ func TestGGUFOpenErrors(t *testing.T) {
 	}
 }
 
-// The file may end anywhere: that is told when it is opened.
+// A file truncated anywhere is reported when it is opened.
 func TestGGUFTruncated(t *testing.T) {
 	g := fullGGUF(t)
 	data := encodeGGUF(t, g)
@@ -93,7 +93,7 @@ func TestGGUFCorrupted(t *testing.T) {
 	require.Greater(t, rejected, int(g.DataOffset())) // most of the header is text
 }
 
-// readEverything uses all that a file claims to have.
+// readEverything reads all that a file claims to contain.
 func readEverything(t require.TestingT, g *ggml.GGUF) {
 	n := 0
 	for range g.Keys() {
@@ -132,7 +132,7 @@ func TestGGUFDamageErrors(t *testing.T) {
 	}
 }
 
-// A string with a NUL comes out whole although C strings end there.
+// A string with a NUL is read whole, although C strings end there.
 func TestGGUFStringsWithNUL(t *testing.T) {
 	g := newGGUF(t, keyValue{"s", "aXb"}, keyValue{"list", []string{"p", "qX", ""}})
 	data := bytes.ReplaceAll(encodeGGUF(t, g), []byte("X"), []byte{0})
@@ -156,7 +156,7 @@ func TestGGUFStringsWithNUL(t *testing.T) {
 	require.Equal(t, "new", value)
 }
 
-// What a slice is a part of may hold pointers.
+// The backing array of a slice may be part of memory with pointers.
 func TestGGUFSetPartOfStruct(t *testing.T) {
 	whole := &struct {
 		Name *string
@@ -181,7 +181,7 @@ func TestGGUFShrinksWhileOpen(t *testing.T) {
 	require.ErrorContains(t, err, path+`: cannot be loaded: tensor "token_embd.weight"`)
 }
 
-// A file is not mapped beyond its end, whatever its size is said to be.
+// A file is never mapped beyond its end, even if its claimed size is larger.
 func TestGGUFShorterThanSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	large := newGGUF(t)
@@ -224,7 +224,7 @@ func FuzzReadGGUF(f *testing.F) {
 		}
 		defer g.Close()
 		readEverything(t, g)
-		// What was read can be written, and is read back the same.
+		// A GGUF read from a file can be written, and reads back the same.
 		written := encodeGGUF(t, g)
 		again, err := ggml.ReadGGUF(bytes.NewReader(written), int64(len(written)))
 		require.NoError(t, err)

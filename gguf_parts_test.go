@@ -158,7 +158,7 @@ func TestGGUFPartsDamage(t *testing.T) {
 		require.Equal(t, open, ggml.OpenObjects()["GGUF"])
 	}
 
-	// Of a model that is in one file after all, or has no total, it opens.
+	// A model in one file despite its name, or without a total, opens.
 	paths := write(t)
 	require.NoError(t, ggml.EditGGUF(paths[0], func(g *ggml.GGUF) error { return g.Remove("split.tensors.count") }))
 	requireFull(t, openGGUF(t, paths[0]))
@@ -186,7 +186,7 @@ func TestGGUFPartsWriteFails(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// Whatever the limits: nothing is lost, the order stays, and the limits hold.
+// For any limits: nothing is lost, the order is kept, and the limits hold.
 func TestGGUFPartsProperties(t *testing.T) {
 	folder := t.TempDir()
 	run := 0

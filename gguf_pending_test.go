@@ -25,7 +25,7 @@ func fileNames(t *testing.T, folder string) (list []string) {
 	return list
 }
 
-// small is a GGUF of one tensor of 16 bytes, which write writes.
+// small returns a GGUF of one tensor of 16 bytes, which write writes.
 func small(t *testing.T, write func(w io.Writer) error) *ggml.GGUF {
 	g := newGGUF(t)
 	require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{4}}, write))
@@ -37,7 +37,7 @@ func smallFull(w io.Writer) error {
 	return err
 }
 
-// Too much data are told, also by a function that takes no notice of errors.
+// Too much data is an error, even if the function ignores errors of Write.
 func TestGGUFTooMuchData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	for name, write := range map[string]func(w io.Writer) error{
@@ -62,8 +62,7 @@ func TestGGUFTooMuchData(t *testing.T) {
 	}
 }
 
-// A function that panics, or ends its goroutine, leaves neither a file nor a
-// descriptor.
+// A function that panics, or ends its goroutine, leaves neither a file nor a descriptor.
 func TestGGUFWriteInterrupted(t *testing.T) {
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -103,11 +102,11 @@ func TestGGUFWriteInterrupted(t *testing.T) {
 	}
 }
 
-// pendingEnv is where the test binary writes a file, until it is killed.
+// pendingEnv is set to the path that the test binary writes until it is killed.
 const pendingEnv = "GOGGML_TEST_PENDING"
 
-// What a killed process leaves is removed by the next write of the same name;
-// what a living one writes is not, nor what somebody else named so.
+// The next write of the same name removes the file of a killed process, but not the file of a
+// living one, nor other files with such names.
 func TestGGUFAbandoned(t *testing.T) {
 	if path := os.Getenv(pendingEnv); path != "" {
 		small(t, func(w io.Writer) error {
@@ -156,7 +155,7 @@ func TestGGUFAbandoned(t *testing.T) {
 	}
 }
 
-// Each name that the file system takes can be written, as long as it is.
+// Every name that the file system accepts can be written, up to the maximum length.
 func TestGGUFLongNames(t *testing.T) {
 	folder := t.TempDir()
 	for n := 236; n <= 256; n++ {
@@ -172,7 +171,7 @@ func TestGGUFLongNames(t *testing.T) {
 	require.Empty(t, fileNames(t, folder))
 }
 
-// Several goroutines may write the same file: one of them is last.
+// Several goroutines may write the same file: the last one wins.
 func TestGGUFWriteSameFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "m.gguf")
@@ -206,7 +205,7 @@ func TestGGUFWriteSameFile(t *testing.T) {
 	require.Equal(t, bytes.Repeat(data[:1], 1<<12), data)
 }
 
-// A model that cannot be replaced as a whole stays as a whole.
+// A model that cannot be replaced as a whole stays unchanged.
 func TestWritePartsKeepsOld(t *testing.T) {
 	folder := t.TempDir()
 	prefix := filepath.Join(folder, "m")
@@ -231,7 +230,7 @@ func TestWritePartsKeepsOld(t *testing.T) {
 	require.Equal(t, before, read())
 	require.Len(t, fileNames(t, folder), 3)
 
-	// Of a model of which some files are new, these go again.
+	// If some files of a model are new, they are removed again.
 	require.NoError(t, os.Remove(paths[0]))
 	_, err = newer.WriteParts(prefix, ggml.PartOptions{MaxTensors: 2})
 	require.Error(t, err)

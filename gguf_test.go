@@ -171,7 +171,7 @@ func TestGGUFLoad(t *testing.T) {
 				require.Equal(t, data[i], got, info.Name)
 			}
 			odd := optest.Found(c.Tensor("odd"))
-			require.NoError(t, ggml.Write(odd, []float32{1, 2, 3})) // no crash, and not into the file
+			require.NoError(t, ggml.Write(odd, []float32{1, 2, 3})) // no crash, and the file does not change
 			require.NoError(t, buffers.Close())
 			require.False(t, odd.IsAllocated())
 		})
@@ -300,7 +300,7 @@ func TestGGUFWriteFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o640), info.Mode())
 
-	// Through a link the file is replaced, not the link.
+	// Writing through a link replaces its target, not the link.
 	link := filepath.Join(folder, "link.gguf")
 	require.NoError(t, os.Symlink(path, link))
 	require.NoError(t, g.WriteFile(link))
@@ -315,7 +315,7 @@ func TestGGUFWriteFile(t *testing.T) {
 	require.Equal(t, before, after)
 	require.NoError(t, errors.Join(os.Remove(fresh), os.Remove(toFresh)))
 
-	// A failure leaves what was there, and nothing else.
+	// A failure leaves the existing file, and nothing else.
 	broken := newGGUF(t)
 	cause := errors.New("no more data")
 	require.NoError(t, broken.AddTensorFrom(ggml.GGUFTensor{Name: "t", Type: ggml.F32, Shape: []int64{1 << 20}}, func(w io.Writer) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// otherMemory is a buffer type of the CPU beside the usual one, if it has any
-// that holds plain data.
+// otherMemory returns a buffer type of the CPU other than the usual one, if there is one for plain
+// data.
 func otherMemory(t *testing.T) *ggml.BufferType {
 	for _, d := range must(ggml.Devices()) {
 		if bt := d.BufferType(); bt.IsHost() && bt.Name() != ggml.CPUBufferType().Name() {
@@ -95,8 +95,8 @@ func TestContextAllocSize(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// ggml keeps its plan of memory for the next graph with as many nodes,
-// even when a leaf has no memory any more.
+// ggml reuses its memory plan for the next graph with the same number of nodes, even if a leaf is
+// now unallocated.
 func TestAllocatorReservesAgain(t *testing.T) {
 	backend, s := optest.NewCPUBackend(t, 1), (*ggml.Scheduler)(nil)
 	alloc := optest.NewGraphAllocator(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// The same is made of other ops without a library.
+// Without a library the op is composed of other ops.
 func TestCausalAttentionWithoutLibrary(t *testing.T) {
 	out, err := withLibrary("GOGGML_BLAS=none", "^TestOps$/^causal_attention", "-test.short")
 	require.NoError(t, err, out)
@@ -34,14 +34,13 @@ var attentionKinds = []attentionKind{
 
 type attentionKind struct {
 	suffix string
-	some   bool // queries see some keys before them; all otherwise
+	some   bool // queries see some of the earlier keys; otherwise all
 	scores kernels.ScoreOptions
 	sinks  bool
 	runs   int
 }
 
-// attentionCases are of up to four blocks of queries, of heads with keys of their
-// own and shared ones.
+// attentionCases have up to four blocks of queries, and heads with their own and with shared keys.
 func attentionCases() []opCase {
 	var cases []opCase
 	for _, kind := range attentionKinds {
@@ -76,7 +75,7 @@ func attentionCases() []opCase {
 	return cases
 }
 
-// operands are Q, K and V, then FirstVisible and Sinks where the kind has them.
+// operands returns Q, K and V, then FirstVisible and Sinks if the kind has them.
 func (k attentionKind) operands(d *draw) []operand {
 	size, groups, batch := d.Size(70), d.Size(3), d.Size(3)
 	heads, n := groups*d.Size(4), d.Size(200)
@@ -119,8 +118,8 @@ func (k attentionKind) ref(x refs) refmath.Attention {
 	return a
 }
 
-// drawVisible draws what n queries see: a window, samples that share the sequence,
-// both, or anything; seldom with positions of no key that the query could see.
+// drawVisible draws the first visible keys of n queries: a window, packed samples, both, or random;
+// seldom values out of range.
 func drawVisible(d *draw, n int64) []float64 {
 	window, change := d.Size(n), d.Size(n)
 	kind, start := d.IntN(5), int64(0)
@@ -135,7 +134,7 @@ func drawVisible(d *draw, n int64) []float64 {
 	return first
 }
 
-// windowStarts are the first keys of n queries in windows.
+// windowStarts returns the first keys of n queries in windows.
 func windowStarts(n, window int) []int32 {
 	first := make([]int32, n)
 	for i := range first {
@@ -144,8 +143,7 @@ func windowStarts(n, window int) []int32 {
 	return first
 }
 
-// Long sequences are computed by more queries at a time; and with any number of threads
-// no bit differs.
+// Long sequences have larger blocks; results are equal to the bit for any number of threads.
 func TestCausalAttentionLong(t *testing.T) {
 	const n = 1300
 	packed := make([]int32, n)
@@ -205,7 +203,7 @@ func requireLongAttention(t *testing.T, n int64, first []int32, scores kernels.S
 	}
 }
 
-// visibleLeaf is a tensor FirstVisible of one sequence.
+// visibleLeaf returns a tensor FirstVisible of one sequence.
 func visibleLeaf(t *testing.T, first []int32) *ggml.Tensor {
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
@@ -217,8 +215,8 @@ func visibleLeaf(t *testing.T, first []int32) *ggml.Tensor {
 	return x
 }
 
-// Keys before the window of every query of a block cost nothing: they are not even
-// read, nor are their gradients written by that block.
+// Keys before the windows of all queries of a block cost nothing: the block neither reads them nor
+// writes their gradients.
 func TestCausalAttentionSkipsKeys(t *testing.T) {
 	if library(t) == "" {
 		t.Skip("the ops that it is made of without a GEMM library read all keys")
@@ -236,7 +234,7 @@ func TestCausalAttentionSkipsKeys(t *testing.T) {
 	a := attention(leaf(1, 1), leaf(2, nan), leaf(3, nan), 1)
 	a.FirstVisible = visibleLeaf(t, windowStarts(n, window))
 	dq, dk, dv, _ := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
-	const blocks = 3 * 128 // of queries that may share a block with one that sees what is unread
+	const blocks = 3 * 128 // number of queries that may share a block with a query that sees unread keys
 	for _, y := range []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv} {
 		w.Compute(w.NewGraph(y.SetOutput()))
 		for i, v := range optest.Values(t, y)[(unread+blocks)*size:] {
@@ -306,8 +304,7 @@ func TestCausalAttentionErrors(t *testing.T) {
 	})
 }
 
-// A query sees no key after its own: neither its value nor what it is multiplied by, whatever
-// becomes of scores.
+// A query does not see later keys or values, even if scores overflow or are NaN.
 func TestCausalAttentionSeesNoFuture(t *testing.T) {
 	const size, heads, n = 16, 2, 150
 	for _, scores := range []kernels.ScoreOptions{{}, {Softcap: 2, MaxBias: 8}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// crossEntropyCases are of rows shorter and longer than what is read at a time.
+// crossEntropyCases have rows shorter and longer than KERN_LOGITS.
 func crossEntropyCases() []opCase {
 	labelled := func(d *draw) []operand {
 		ne := []int64{d.Size([]int64{40, 400, 9000}[d.IntN(3)]), d.Size(5), d.Size(3)}
@@ -54,7 +54,7 @@ func crossEntropyCases() []opCase {
 	}}
 }
 
-// lossesAndGradients returns losses and gradients of rows by their labels, with weights of 1.
+// lossesAndGradients returns the losses and gradients of rows with labels, with weights of 1.
 func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...int32) (losses, grads []float32) {
 	w := optest.NewWorkbench(t)
 	var values []float32
@@ -76,12 +76,11 @@ func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...i
 	return optest.Values(t, loss), optest.Values(t, nodes[len(nodes)-1])
 }
 
-// Logits that are far apart, equal, masked, or NaN: at the end of a row, and in the middle of the
-// parts that are read at a time.
+// Logits that are far apart, equal, masked, or NaN: at the end of a row, and inside its parts.
 func TestCrossEntropyExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, k := range []struct {
-		logits []float32 // of the tokens 0, 1 and 2; the others are masked
+		logits []float32 // of tokens 0, 1 and 2; all others are masked
 		label  int32
 		loss   float64
 		grads  []float32
@@ -125,8 +124,7 @@ func requireClose(t *testing.T, want float64, got float32) {
 	}
 }
 
-// A label that is no token of the vocabulary has a loss that is no number, and reads and
-// writes no memory of others.
+// A label outside the vocabulary has a NaN loss, and reads and writes no memory out of bounds.
 func TestCrossEntropyOfNoToken(t *testing.T) {
 	row := []float32{1, 2, 3}
 	for _, label := range []int32{-1, 3, math.MinInt32, math.MaxInt32} {
@@ -137,8 +135,8 @@ func TestCrossEntropyOfNoToken(t *testing.T) {
 	}
 }
 
-// With any number of threads no bit differs, and the sums over a large vocabulary lose
-// nothing.
+// Results are equal to the bit for any number of threads, and the sums over a large vocabulary are
+// accurate.
 func TestCrossEntropyOfLargeVocabulary(t *testing.T) {
 	const vocab = 262144
 	var rows [][]float32

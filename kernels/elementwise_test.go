@@ -13,7 +13,7 @@ import (
 )
 
 func elementwiseCases() []opCase {
-	// Several shares of a worker, and ends of any length.
+	// Several shares of a thread, with remainders of any length.
 	shape := func(d *draw) []int64 { return []int64{d.Size(200), d.Size(9), d.Size(3), d.Size(3)} }
 	cases := []opCase{{
 		Name: "cast_bf16", Layouts: optest.ContiguousOnly, Bound: optest.Exact, Runs: 20,
@@ -46,7 +46,7 @@ func elementwiseCases() []opCase {
 	return cases
 }
 
-// Gates that are far from zero, and those that are no numbers.
+// Gates far from zero, and NaN.
 func TestGLUGradExtremes(t *testing.T) {
 	nan := float32(math.NaN())
 	gates := []float32{0, 20, -20, 100, -100, 1e30, -1e30, nan}
@@ -62,7 +62,7 @@ func TestGLUGradExtremes(t *testing.T) {
 	}
 }
 
-// For all F16 numbers, their neighbours and numbers between, it equals ggml's table.
+// The op equals ggml's table for all F16 numbers, their neighbours and numbers between them.
 func TestGeGLUIsTable(t *testing.T) {
 	var gates []float32
 	for bits := range 1 << 16 {
@@ -107,8 +107,8 @@ func TestGeGLUOfNaN(t *testing.T) {
 	}
 }
 
-// The gradient is the slope of what ggml computes, whose steps are finer than the
-// distance over which it is measured.
+// The gradient is the slope of ggml's activation, whose steps are finer than the distance used for
+// the difference.
 func TestGLUGradIsSlopeOfForward(t *testing.T) {
 	const n, step = 2000, 0.25
 	w := optest.NewWorkbench(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A product with quantised weights, beside ggml's own, which rounds the other operand too.
+// A product with quantised weights, compared with ggml's own, which also rounds the other operand.
 func Example() {
 	backend, err := ggml.NewCPUBackend(2)
 	check(err)
@@ -53,7 +53,7 @@ func (s *sheet) f32(values []float32, ne ...int64) *ggml.Tensor {
 	return input(s, values, ggml.F32, ne)
 }
 
-// i32 makes one of indices.
+// i32 makes a tensor of indices.
 func (s *sheet) i32(values []int32, ne ...int64) *ggml.Tensor { return input(s, values, ggml.I32, ne) }
 
 func input[T ggml.Element](s *sheet, values []T, typ ggml.Type, ne []int64) *ggml.Tensor {
@@ -114,7 +114,7 @@ func ExampleGEMMGradWeight() {
 	// Output: [2 3] [10 1 20 2 30 3]
 }
 
-// Batches whose gradients are added up.
+// Gradients of several batches are accumulated.
 func ExampleAccumulateGradWeight() {
 	s := newSheet()
 	dw := s.f32(make([]float32, 6), 2, 3)
@@ -126,7 +126,7 @@ func ExampleAccumulateGradWeight() {
 	// Output: [2 3] [20 2 40 4 60 6]
 }
 
-// Products of two matrices with one vector, one after the other.
+// Products of two matrices with one vector, concatenated.
 func ExampleGEMV() {
 	s := newSheet()
 	x := s.f32([]float32{10, 1}, 2)
@@ -153,7 +153,7 @@ func ExampleGEMMLoRA() {
 	// Output: [3] [112 234 356]
 }
 
-// Of a factor with 66 rows the first 64 of both columns come first.
+// PackLoRA stores the first 64 rows of both columns first, then the other 2 rows.
 func ExamplePackLoRA() {
 	b := make([]float32, 2*66)
 	for i := range b {
@@ -164,7 +164,7 @@ func ExamplePackLoRA() {
 	// Output: [63 66 67] [129 64 65 130 131]
 }
 
-// Where all scores are equal, a token gets the mean of the values that it sees.
+// With equal scores, a token gets the mean of the values that it sees.
 func ExampleCausalAttention() {
 	s := newSheet()
 	zeros, v := s.f32(make([]float32, 3), 1, 1, 3), s.f32([]float32{1, 2, 6}, 1, 1, 3)
@@ -181,7 +181,7 @@ func ExampleAttention() {
 	// Output: [1 1 4] [1 1.5 10 15]
 }
 
-// A sink that is as likely as a key takes its share of the weights, and gives nothing for it.
+// A sink with the score of a key takes its share of the weights, and contributes no value.
 func ExampleScoreOptions() {
 	s := newSheet()
 	zeros, v := s.f32(make([]float32, 3), 1, 1, 3), s.f32([]float32{1, 2, 6}, 1, 1, 3)
@@ -204,7 +204,7 @@ func ExampleLayerNorm() {
 	// Output: [2] [-1 15]
 }
 
-// A slope that is the same everywhere moves all elements, which the norm takes away.
+// A constant gradient shifts all elements, which the norm removes.
 func ExampleLayerNormGrad() {
 	s := newSheet()
 	dy, x := s.f32([]float32{3, 3, 3}, 3), s.f32([]float32{1, 7, 4}, 3)
@@ -218,7 +218,7 @@ func ExampleWeightedRMSNorm() {
 	// Output: [2] [0.2 14]
 }
 
-// What grows with the input alone has no slope: the norm takes it away.
+// Scaling the input does not change the norm: the gradient along the input is 0.
 func ExampleWeightedRMSNormGrad() {
 	s := newSheet()
 	x, w := s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 1}, 2)
@@ -226,7 +226,7 @@ func ExampleWeightedRMSNormGrad() {
 	// Output: [2] [1.4 -0.2]
 }
 
-// The loss of logits that are equal is the logarithm of their number.
+// With equal logits, the loss is the logarithm of their number.
 func ExampleSoftmaxCrossEntropy() {
 	s := newSheet()
 	losses, normalisers := kernels.SoftmaxCrossEntropy(s.Context, s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1))
@@ -256,7 +256,7 @@ func ExampleGateGELU() {
 	// Output: [3] [0 50 0]
 }
 
-// Two experts of one row each: the first token goes through the second of them, the other through both.
+// Two experts of one row each: the first token uses the second expert, the other token uses both.
 func ExampleGroupedGEMM() {
 	s := newSheet()
 	experts, x := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 1, 3, 1}, 2, 1, 2)
@@ -264,7 +264,7 @@ func ExampleGroupedGEMM() {
 	// Output: [1 2 2] [30 30 5 50]
 }
 
-// The same, of few columns.
+// GroupedGEMV does the same for few columns.
 func ExampleGroupedGEMV() {
 	s := newSheet()
 	experts, x := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 1}, 2, 1, 1)
@@ -272,7 +272,7 @@ func ExampleGroupedGEMV() {
 	// Output: [1 2] [30 3]
 }
 
-// Two experts of one row each: the gradient of the second is of the token that chose it.
+// Two experts of one row each: the gradient of the second comes from the tokens that use it.
 func ExampleAccumulateGroupedGradWeight() {
 	s := newSheet()
 	x, dy := s.f32([]float32{1, 2, 10, 20}, 2, 1, 2), s.f32([]float32{1, 3}, 1, 1, 2)
@@ -326,7 +326,7 @@ func ExampleGateStep() {
 	// [2] [25 1]
 }
 
-// The operand is cast where the processor is faster with BF16.
+// The operand is cast if the processor is faster with BF16.
 func ExampleFastestType() {
 	s := newSheet()
 	w, x := s.f32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), s.f32([]float32{10, 1}, 2)

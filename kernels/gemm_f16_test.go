@@ -21,7 +21,7 @@ func relativeErrors[T float32 | float64](got []float32, want []T, m int) []float
 	return list
 }
 
-// needsLibrary skips a test of what only a GEMM library multiplies.
+// needsLibrary skips a test that needs a GEMM library.
 func needsLibrary(t *testing.T) {
 	t.Helper()
 	if library(t) == "" {
@@ -29,8 +29,8 @@ func needsLibrary(t *testing.T) {
 	}
 }
 
-// f16Error is how far off a column may be, of its own size. Where the GEMM library
-// multiplies no F16, products are exact all the same.
+// f16Error returns the maximum relative error of a column. If the GEMM library does not multiply
+// F16, products are exact anyway.
 func f16Error() float64 {
 	if kernels.HasF16Accumulation() {
 		return 5e-3
@@ -47,9 +47,9 @@ func spread(x operand) operand {
 	return x
 }
 
-// Every column is off by a few thousandths of itself, whatever the blocks of the
-// matrix and however large or small the column is, in several tiles: beside the same
-// products in F32, which other tests hold against float64.
+// The relative error of each column is a few thousandths, for any blocks of the matrix and any
+// scale of the column, in several tiles, compared with products in F32, which other tests compare
+// with float64.
 func TestGEMMF16(t *testing.T) {
 	needsLibrary(t)
 	m := optest.Devices(t)[0]
@@ -79,7 +79,7 @@ func TestGEMMF16(t *testing.T) {
 	}
 }
 
-// The same beside float64.
+// Compares with float64.
 func TestGEMMF16Reference(t *testing.T) {
 	needsLibrary(t)
 	m := optest.Devices(t)[0]
@@ -96,8 +96,8 @@ func TestGEMMF16Reference(t *testing.T) {
 	}
 }
 
-// What F16 cannot hold is multiplied in F32: weights above 65504, sums above it,
-// and columns with infinities, which leave the others alone.
+// Values too large for F16 are multiplied in F32: weights above 65504, sums above it, and columns
+// with infinities, which do not affect other columns.
 func TestGEMMF16Range(t *testing.T) {
 	needsLibrary(t)
 	m := optest.Devices(t)[0]

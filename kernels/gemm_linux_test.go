@@ -14,13 +14,13 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// A failedProduct is the result of a product of many tiles: first one had no memory, then another
+// A failedProduct is the result of a product of many tiles: first memory was short, then another
 // backend computed it.
 type failedProduct struct {
 	Broken bool // of the first failure
 	Reason string
 	Later  bool // whether the failed backend computes again
-	Right  bool // the result of the other
+	Right  bool // whether the other backend's result is right
 }
 
 var failProduct = testutil.NewJob("failProduct", func(struct{}) (r failedProduct, err error) {
@@ -72,14 +72,14 @@ var failProduct = testutil.NewJob("failProduct", func(struct{}) (r failedProduct
 	return r, err
 })
 
-// withoutMemory calls f while the system gives the process no memory. The setting of
+// withoutMemory calls f while the system refuses the process more memory. The setting of
 // TestProductOutOfMemory makes its C library keep little in reserve.
 func withoutMemory(f func()) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		return err
 	}
-	none := unix.Rlimit{Cur: 1, Max: limit.Max} // 0 stands for no limit
+	none := unix.Rlimit{Cur: 1, Max: limit.Max} // 0 means no limit
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &none); err != nil {
 		return err
 	}
@@ -87,8 +87,7 @@ func withoutMemory(f func()) error {
 	return unix.Setrlimit(unix.RLIMIT_DATA, &limit)
 }
 
-// What fails in the midst of a product spoils neither its next computation nor
-// the thread.
+// A failure inside a product spoils neither the thread nor its next computation.
 func TestProductOutOfMemory(t *testing.T) {
 	needsLibrary(t)
 	t.Setenv("MALLOC_MMAP_THRESHOLD_", "65536")

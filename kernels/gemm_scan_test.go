@@ -16,8 +16,8 @@ import (
 
 var scanAll = flag.Bool("scan", false, "let TestScan multiply matrices of every width up to 300, and of larger ones, which takes minutes")
 
-// TestScan holds every GEMM and GEMV beside float64 for matrices of many shapes: the kernels, and the libraries under
-// them, have code of their own for what whole blocks leave over of a dimension.
+// TestScan compares every GEMM and GEMV with float64 for matrices of many shapes: the kernels, and
+// the libraries they use, have separate code for the remainders of dimensions.
 func TestScan(t *testing.T) {
 	m, counts := optest.Devices(t)[0], map[string]int{}
 	for i, shape := range scanShapes() {
@@ -38,7 +38,7 @@ func TestScan(t *testing.T) {
 // A gemmShape is the shape of a product: w [k, m], x [k, n] and y [m, n].
 type gemmShape struct{ m, k, n int64 }
 
-// scanShapes has each width as each of the dimensions, beside few and many of the others.
+// scanShapes uses each width as each of the dimensions, with small and large other dimensions.
 func scanShapes() []gemmShape {
 	widths := []int64{1, 2, 31, 33, 97, 257}
 	others := [][2]int64{{1, 1}, {5, 9}, {33, 65}}
@@ -61,7 +61,7 @@ func scanShapes() []gemmShape {
 	return shapes
 }
 
-// computeTypes are the types in which products are added up, or their operands multiplied.
+// computeTypes returns the types in which products are computed or accumulated.
 func computeTypes() []ggml.Type {
 	if kernels.HasF16Accumulation() {
 		return append(productTypes(), ggml.F16)
@@ -73,7 +73,7 @@ func computeTypes() []ggml.Type {
 type scan struct {
 	draw
 	gemmShape
-	compute, input ggml.Type // in F16, inputs are F32
+	compute, input ggml.Type // with compute F16, input is F32
 	w, x, y        operand
 }
 
@@ -86,7 +86,7 @@ func newScan(seed uint64, shape gemmShape, compute, weight ggml.Type) *scan {
 	return s
 }
 
-// multiplied draws what a weight is multiplied with.
+// multiplied draws the operand X of a weight.
 func (s *scan) multiplied(ne ...int64) operand { return s.F32(ne...).As(s.input) }
 
 // lowRankPairs draws b and h for rows of the given numbers.
@@ -106,7 +106,7 @@ type scanProduct struct {
 	args  []operand
 	build func(c *ctx, x tensors) *ggml.Tensor
 	want  refmath.Tensor
-	error float64 // that rounding may make in a product of two numbers
+	error float64 // relative error of the product of two numbers
 }
 
 func (s *scan) products() []scanProduct {
@@ -120,7 +120,7 @@ func (s *scan) products() []scanProduct {
 	return list
 }
 
-// gemms are the products of a weight, which can be of any type, of one pair and of more.
+// gemms returns the products of a weight of any type, with one pair and with more.
 func (s *scan) gemms() []scanProduct {
 	forward := []operand{s.w, s.x, s.Normal(5, s.m), s.multiplied(5, s.n)}
 	backward := []operand{s.w, s.y, s.Normal(s.k, 3), s.multiplied(3, s.n)}
@@ -149,16 +149,16 @@ func (s *scan) gemms() []scanProduct {
 	}
 }
 
-// inF32 are the products of a weight of any type that compute in F32 alone.
+// inF32 returns the products of a weight of any type that compute only in F32.
 func (s *scan) inF32() []scanProduct {
 	one := append([]operand{s.y}, s.lowRankPairs(s.F32, s.m)...)
 	several := append([]operand{s.y}, s.lowRankPairs(s.F32, 1, (s.m-1)/2, s.m-1-(s.m-1)/2)...)
 	more := s.Normal(s.k, 7)
-	x := optest.Rounded(s.x.Values, s.Type) // as dot products of the type want
+	x := optest.Rounded(s.x.Values, s.Type) // rounded as the dot products of the type require
 	wx := refmath.MulMat(s.w.Values, x)
 	e := 1e-5
 	if s.Type == ggml.F16 {
-		e = 1e-2 // on Arm dot products of F16 are added up in it
+		e = 1e-2 // on Arm, dot products of F16 accumulate in F16
 	}
 	gemv := func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMV(c, x[0], x[1:]...) }
 	addLoRA := func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddLoRA(c, x[0], loraPairs(x[1:]...)...) }
@@ -192,9 +192,9 @@ func values(args []operand) refs {
 	return x
 }
 
-// check compares every element. The operands are of size 1, so that it has the size of a random walk of as many steps as
-// products are added up: at most the largest dimension. Rounding each step in F32 makes an error that grows with their
-// number.
+// check compares every element. Elements have the size of a random walk with as many steps as
+// summed products, at most the largest dimension: the operands have size 1. Rounding each step in
+// F32 makes an error that grows with the number of steps.
 func (p *scanProduct) check(t *testing.T, m *optest.Device, s *scan) {
 	t.Helper()
 	got, ok := m.Eval(t, p.args, p.build)

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// productTypes lists what a matrix can be multiplied with.
+// productTypes lists the types of X.
 func productTypes() []ggml.Type {
 	if kernels.HasBF16() {
 		return []ggml.Type{ggml.F32, ggml.BF16}
@@ -22,7 +22,7 @@ func productTypes() []ggml.Type {
 	return []ggml.Type{ggml.F32}
 }
 
-// gemmCases are products in F32, whatever the type of the matrix, and in BF16.
+// gemmCases are products in F32 with any type of the matrix, and in BF16.
 func gemmCases() []opCase {
 	var cases []opCase
 	for _, typ := range productTypes() {
@@ -165,7 +165,8 @@ func TestGEMMLarge(t *testing.T) {
 	}
 }
 
-// So many columns of so deep sums that tiles of w come first, beside the GEMM library's own product of the same values.
+// Many columns and deep sums, for which the weight tile is passed first, compared with the GEMM
+// library's own product.
 func TestGEMMDeep(t *testing.T) {
 	if !kernels.HasBF16() {
 		t.Skip("the processor, or the GEMM library, multiplies no BF16")
@@ -183,8 +184,8 @@ func TestGEMMDeep(t *testing.T) {
 	require.LessOrEqual(t, refmath.NMSE(got.Values, want.Values), 1e-11)
 }
 
-// By the identity the products are the weights as tiles have them: exact in F32,
-// and in BF16 rounded to the bit, from any type, in whole tiles and at their ends.
+// Multiplying by the identity returns the dequantised weights: exact in F32, rounded to the bit in
+// BF16, for any type, in whole tiles and at their ends.
 func TestGEMMWeights(t *testing.T) {
 	m := optest.Devices(t)[0]
 	for _, product := range productTypes() {
@@ -214,8 +215,7 @@ func TestGEMMWeights(t *testing.T) {
 	}
 }
 
-// To the bit, a result does not depend on the number of threads, nor does it
-// change from run to run.
+// Results are equal to the bit for any number of threads and in every run.
 func TestGEMMThreads(t *testing.T) {
 	for _, typ := range productTypes() {
 		for _, weight := range []ggml.Type{ggml.F32, ggml.Q4_0, ggml.Q6_K} {
@@ -228,7 +228,7 @@ func TestGEMMThreads(t *testing.T) {
 	}
 }
 
-// gemmRandom is more than the operands of gemmResults have.
+// gemmRandom has at least as many values as the operands of gemmResults.
 var gemmRandom = sync.OnceValue(func() []float32 { return optest.Normal(5, 1<<21) })
 
 func gemmResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 {
@@ -315,10 +315,10 @@ func TestGEMMErrors(t *testing.T) {
 	}
 }
 
-// Blocks of types whose scales have eight bits, each scale of them, are dequantised as by ggml, to the bit.
+// For each value of an 8-bit scale, blocks are dequantised to the bit as by ggml.
 func TestScalesOfEightBits(t *testing.T) {
 	for typ, scales := range map[ggml.Type]int{ggml.MXFP4: 1, ggml.NVFP4: 4} {
-		const last = 250 // from which on values of MXFP4 are beyond F32
+		const last = 250 // first scale for which values of MXFP4 overflow F32
 		n := int(typ.BlockSize())
 		data := make([]byte, last*int(typ.BlockBytes()))
 		rng := optest.RNG(1)

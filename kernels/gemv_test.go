@@ -73,9 +73,8 @@ func gemvCases() []opCase {
 	}}
 }
 
-// Where rows are short GEMV equals MulMat to the bit, with any number of threads:
-// it prefetches, and calls the same dot product. Types with a batched GEMV add up
-// in another order.
+// For short rows GEMV equals MulMat to the bit, with any number of threads: it prefetches, and
+// calls the same dot product. Types with a batched GEMV sum in another order.
 func TestGEMVIsMulMat(t *testing.T) {
 	for _, typ := range optest.WeightTypes() {
 		if typ.NeedsImportance() || kernels.HasBatchedGEMV(typ) {
@@ -105,9 +104,8 @@ func TestGEMVIsMulMat(t *testing.T) {
 	}
 }
 
-// A batched GEMV differs from MulMat in the order of the sum alone, whether or not
-// rows are whole multiples of its blocks, and depends neither on the number of
-// threads nor on the other columns.
+// A batched GEMV differs from MulMat only in the order of the sum, for whole and partial blocks of
+// a row, and depends neither on the number of threads nor on the other columns.
 func TestGEMVBatched(t *testing.T) {
 	info, err := ggml.ReadCPUInfo()
 	require.NoError(t, err)
@@ -124,7 +122,8 @@ func TestGEMVBatched(t *testing.T) {
 	}
 }
 
-// scaleFields are the types with a batched GEMV, and where a block of one has numbers of F16, below what power of two.
+// scaleFields maps the types with a batched GEMV to the positions of F16 numbers in a block, and to
+// the power of two that limits them.
 var scaleFields = map[ggml.Type]struct {
 	at    []int
 	below int
@@ -150,7 +149,7 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	fields := scaleFields[typ]
 	for block := range slices.Chunk(data, int(typ.BlockBytes())) {
 		for _, at := range fields.at {
-			block[at+1] = block[at+1]&0x83 | byte(fields.below+14)<<2 // from half of that on, of either sign
+			block[at+1] = block[at+1]&0x83 | byte(fields.below+14)<<2 // from half the limit on, with either sign
 		}
 	}
 	require.NoError(t, optest.Err(w.WriteAt(data, 0)))
@@ -167,7 +166,7 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	for _, threads := range []int{1, 2, 3} {
 		require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 		values := optest.Values(t, got)
-		// A single element rounded otherwise would make some thousandths.
+		// Rounding a single element differently would change the result by some thousandths.
 		require.Less(t, refmath.MaxAbsDiff(values, optest.Values(t, want)), 1e-3)
 		if first == nil {
 			first = values
@@ -177,7 +176,8 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	}
 }
 
-// Matrices of several types in one op are multiplied as each alone: types share quantised columns, or do not.
+// Matrices of several types in one op give the same results as alone, whether or not types share
+// quantised columns.
 func TestGEMVOfTypes(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	const k, m = 512, 5
@@ -202,7 +202,7 @@ func TestGEMVOfTypes(t *testing.T) {
 	require.Equal(t, want, optest.Values(t, together))
 }
 
-// The first op of a process finds the CPU plugin too: it is loaded for it.
+// The first op of a process also loads the CPU plugin.
 func TestGEMVFirst(t *testing.T) {
 	if os.Getenv("GOGGML_TEST_GEMV") == "" {
 		child := exec.Command(os.Args[0], "-test.run", "^TestGEMVFirst$")

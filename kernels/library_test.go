@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// The choice of the library, in processes of their own: with any, the same operands
-// are refused for the same reasons.
+// The choice of the library, in separate processes: with every library, the same operands are
+// refused for the same reasons.
 func TestGEMMLibrary(t *testing.T) {
 	if os.Getenv("GOGGML_TEST_LIBRARY") != "" {
 		describeLibrary(t)
@@ -30,8 +30,8 @@ func TestGEMMLibrary(t *testing.T) {
 	}
 }
 
-// The products of oneDNN's other code paths: each set of instructions has kernels, and faults, of its own. A processor
-// without them takes its own.
+// The products of oneDNN's other code paths: each instruction set has its own kernels, and its own
+// faults. A processor without the instructions uses its own path.
 func TestScanOtherInstructions(t *testing.T) {
 	for _, isa := range []string{"AVX2", "AVX512_CORE", "AVX512_CORE_BF16"} {
 		out, err := withLibrary("ONEDNN_MAX_CPU_ISA="+isa, "^TestScan$")
@@ -59,12 +59,11 @@ func describeLibrary(t *testing.T) {
 	require.ErrorContains(t, c.Err(), "GEMM in BF16 needs oneDNN and a processor with AVX512-BF16 or AMX; give F32")
 }
 
-// A file that is named and cannot be loaded is an error of all that would use it, and
-// of nothing else.
+// If the named file cannot be loaded, everything that would use it fails, and nothing else.
 func TestGEMMLibraryCannotBeLoaded(t *testing.T) {
 	if os.Getenv("GOGGML_TEST_LIBRARY") == "" {
 		for set, want := range map[string]string{
-			"GOGGML_BLAS=/nonexistent": "/nonexistent: ", // as the loader says
+			"GOGGML_BLAS=/nonexistent": "/nonexistent: ", // the loader's message
 			"GOGGML_BLAS=libc.so.6":    "libc.so.6 has neither the interface of oneDNN 3 nor CBLAS",
 		} {
 			out, err := withLibrary(set, "^TestGEMMLibraryCannotBeLoaded$")

@@ -48,7 +48,7 @@ func loraCases() []opCase {
 	}}
 }
 
-// roundedLoRACases are of pairs that round H first.
+// roundedLoRACases have pairs that round H first.
 func roundedLoRACases() []opCase {
 	var cases []opCase
 	for _, typ := range []ggml.Type{ggml.F16, ggml.BF16} {
@@ -89,7 +89,7 @@ func roundedLoRACases() []opCase {
 	return cases
 }
 
-// lowRank is the products of pairs, one after the other, with B rounded to a type.
+// lowRank returns the products of pairs, concatenated, with B rounded to a type.
 func lowRank(pairs refs, typ ggml.Type) refmath.Tensor {
 	product := func(i int) refmath.Tensor {
 		return refmath.OutProd(optest.Rounded(unpacked(pairs[i]), typ), refmath.Transpose(pairs[i+1]))
@@ -108,7 +108,7 @@ func factor(d *draw, m, r int64) operand {
 	return b
 }
 
-// unpacked returns a B with its elements in the order of a matrix again.
+// unpacked undoes PackLoRA.
 func unpacked(b refmath.Tensor) refmath.Tensor {
 	const panel = 64
 	m, r := b.Ne[0], b.Ne[1]
@@ -130,14 +130,14 @@ func TestPackLoRA(t *testing.T) {
 		require.Equal(t, b.Float32(), unpacked(packed).Float32())
 	}
 	require.Empty(t, kernels.PackLoRA(nil, 7))
-	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 1<<40)) // at once
+	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 1<<40)) // returns at once
 	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, -1))
 	require.Empty(t, kernels.PackLoRA([]float32{1, 2}, 0))
 	require.Equal(t, []float32{1, 2}, kernels.PackLoRA([]float32{1, 2, 3}, 2))
 }
 
-// gemmLoRACases are of few columns and many, as wide as several tiles, with pairs
-// that begin within one.
+// gemmLoRACases have few columns and many, up to several tiles, with pairs that begin inside a
+// tile.
 func gemmLoRACases() []opCase {
 	var cases []opCase
 	for _, typ := range productTypes() {
@@ -183,8 +183,8 @@ func gemmLoRACases() []opCase {
 	return cases
 }
 
-// A transposed GEMM is transposed back, and the adapter's product with it: beside GEMM and
-// AddLoRA of the same values.
+// A transposed GEMM is transposed back together with the adapter's product: compared with GEMM and
+// AddLoRA.
 func TestGEMMLoRADeep(t *testing.T) {
 	m := optest.Devices(t)[0]
 	for _, typ := range productTypes() {
@@ -275,8 +275,8 @@ func TestLoRAErrors(t *testing.T) {
 	})
 }
 
-// An adapter of rank 16 on a matrix of 2048 by 2048: the second half of it as
-// MulMat and Add make it, and as one op.
+// An adapter of rank 16 on a matrix of 2048 × 2048: its second half by MulMat and Add, and as one
+// op.
 func BenchmarkLoRA(b *testing.B) {
 	const m, r = 2048, 16
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16} {
@@ -288,7 +288,7 @@ func BenchmarkLoRA(b *testing.B) {
 				"MulMat": func(c *ggml.Context, y, wide, _, h *ggml.Tensor) *ggml.Tensor { return c.Add(y, c.MulMat(wide, h)) },
 			} {
 				b.Run(fmt.Sprintf("%v/n=%d/%s", typ, n, name), func(b *testing.B) {
-					const copies = 64 // so that not all is in the cache
+					const copies = 64 // so that they do not all fit into the cache
 					c := ggml.NewContext()
 					defer c.Close()
 					y, h := c.NewTensor(ggml.F32, m, n), c.NewTensor(ggml.F32, r, n)

@@ -26,8 +26,8 @@ func normCases() []opCase {
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNorm(c, x[0], x[1], eps) },
 		Want:  func(x refs) refmath.Tensor { return refmath.Mul(refmath.RMSNorm(x[0], eps), x[1]) },
 	}, {
-		// Of single elements rms is as small as they are, and the gradient a difference of
-		// large numbers.
+		// For rows of one element, rms is as small as the element, and the gradient is a difference
+		// of large numbers.
 		Name: "weighted_rms_norm_grad", Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 30,
 		Operands: func(d *draw) []operand {
 			ne := shape(d)
@@ -42,7 +42,7 @@ func normCases() []opCase {
 		suffix       string
 		weight, bias bool
 	}{{"", true, true}, {"_without_bias", true, false}, {"_without_weight", false, true}, {"_alone", false, false}} {
-		// vectors are the weight and the bias among operands from the first of them on.
+		// vectors returns the weight and the bias, the optional operands after the first.
 		vectors := func(x tensors) (w, b *ggml.Tensor) {
 			if k.weight {
 				w, x = x[0], x[1:]
@@ -81,7 +81,7 @@ func normCases() []opCase {
 			},
 		})
 		if k.bias != k.weight {
-			continue // the gradient is that with both, or with neither
+			continue // tested only with both or neither
 		}
 		cases = append(cases, opCase{
 			Name: "layer_norm_grad" + k.suffix, Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 20,
@@ -113,8 +113,8 @@ func normCases() []opCase {
 	return cases
 }
 
-// Rows far from 0 lose no more than their mean, rows of equal elements become 0, and a NaN makes
-// its row NaN.
+// Rows far from 0 lose no more accuracy than their mean, rows of equal elements become 0, and a NaN
+// makes its row NaN.
 func TestLayerNormExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, n := range []int{4, 32, 46} {
@@ -139,8 +139,7 @@ func TestLayerNormExtremes(t *testing.T) {
 	}
 }
 
-// Numbers that are far from one, and those that are no numbers, in whole steps of the
-// vectorised loops and behind them.
+// Numbers far from one, and NaN, in whole steps of the vectorised loops and in the remainder.
 func TestRMSNormExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, n := range []int{3, 32, 45} {
@@ -164,7 +163,7 @@ func TestRMSNormExtremes(t *testing.T) {
 	}
 }
 
-// Sessions of other lowerings get the same numbers from ggml's own.
+// The op equals ggml's own, which sessions on other devices use.
 func TestRMSNormIsBuiltIn(t *testing.T) {
 	for m := int64(1); m < 4000; m = m*3/2 + 1 {
 		w := optest.NewWorkbench(t)
@@ -176,7 +175,7 @@ func TestRMSNormIsBuiltIn(t *testing.T) {
 	}
 }
 
-// With any number of threads no bit differs.
+// Results are equal to the bit for any number of threads.
 func TestNormThreads(t *testing.T) {
 	const m, n = 1152, 13
 	w := optest.NewWorkbench(t)

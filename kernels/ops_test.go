@@ -28,12 +28,12 @@ type (
 	operand = optest.Operand
 )
 
-// exact adds up in F32.
+// exact accumulates in F32.
 const exact = ggml.PrecisionF32
 
 func pair(w, x *ggml.Tensor) kernels.Pair { return kernels.Pair{W: w, X: x} }
 
-// pairs takes operands two by two.
+// pairs groups operands in pairs.
 func pairs(x ...*ggml.Tensor) []kernels.Pair {
 	var list []kernels.Pair
 	for p := range slices.Chunk(x, 2) {
@@ -76,15 +76,15 @@ func TestEveryOpHasReference(t *testing.T) {
 	}
 }
 
-// No op takes operands of types with which no case compares it with its reference.
+// Ops refuse all types without a case that compares them with the reference.
 func TestNoOtherTypesAccepted(t *testing.T) {
 	require.Empty(t, optest.UntestedTypes(t, opCases(), nil))
 }
 
-// Each operand of an op in each layout: what is let through is computed right.
+// Tests each operand of an op in each layout: accepted layouts give right results.
 func TestAcceptedLayouts(t *testing.T) { optest.RunLayouts(t, opCases()) }
 
-// The rows of a quantised tensor are blocks, and so are no columns.
+// Blocks of a quantised tensor run along rows, so a transposed one is refused.
 func TestTransposedBlocksRefused(t *testing.T) {
 	for _, ne := range [][2]int64{{32, 5}, {64, 32}} {
 		refuse := func(c *ggml.Context, y *ggml.Tensor) {
@@ -152,7 +152,7 @@ func library(t testing.TB) string {
 	return name
 }
 
-// What threads keep for the next computation is in the memory report.
+// The memory report includes the scratch memory that threads keep.
 func TestScratchMemory(t *testing.T) {
 	compute := func() int64 {
 		report, err := ggml.MemoryReport()
@@ -169,12 +169,11 @@ func TestScratchMemory(t *testing.T) {
 	g := w.NewGraph(y)
 	require.NoError(t, w.Allocator.Allocate(g))
 	w.Compute(g)
-	const tile = 32 * 1024 * 4 // bytes of the smallest tile of so deep a product in F32
+	const tile = 32 * 1024 * 4 // bytes of the smallest F32 tile of this depth
 	require.GreaterOrEqual(t, compute(), w.Allocator.Size()+tile)
 }
 
-// An error names the line that calls a kernel, also where the op that fails is one of
-// those that it is made of.
+// An error names the line that calls a kernel, even if an op inside it fails.
 func TestErrorsNameTheCaller(t *testing.T) {
 	for _, build := range []func(c *ggml.Context){
 		func(c *ggml.Context) { kernels.CastBF16(c, c.NewTensor(ggml.F16, 4)) },

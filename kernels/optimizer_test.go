@@ -65,8 +65,8 @@ func gate(clip float64, x ...*ggml.Tensor) kernels.GateOperands {
 	return kernels.GateOperands{Squares: x[0], Losses: x[1], Weights: x[2], Settings: x[3], Clip: clip}
 }
 
-// A step is taken where its norm and the losses that count are finite; otherwise it has the last
-// settings, and moves nothing, to the bit.
+// A step is made if its norm and all losses with a weight are finite; otherwise the settings are
+// the last ones, and nothing changes, to the bit.
 func TestGateStep(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	settings := []float32{0.1, 0.9, 0.99, 1e-8, 0.3, 10, 100, 0, 0, 1, 1, 1e-8, 0, 1, 1, 0}
@@ -74,7 +74,7 @@ func TestGateStep(t *testing.T) {
 		squares         float32
 		losses, weights []float32
 		clip            float64
-		given, factor   float32 // 0 for no step
+		given, factor   float32 // 0 means no step
 	}{
 		{4, []float32{1, 2}, []float32{1, 1}, 1, 1, 0.5},
 		{4, []float32{1, 2}, []float32{1, 1}, 0, 1, 1},
@@ -127,7 +127,7 @@ func TestGateStep(t *testing.T) {
 	}
 }
 
-// A step moves both moments too, and clears the gradient.
+// A step also updates both moments, and clears the gradient.
 func TestAdamWMoments(t *testing.T) {
 	const n, factor = 1000, 0.75
 	p := refmath.AdamWAt(3, 0.01, 0.9, 0.99, 1e-8, 0.1)
@@ -148,7 +148,7 @@ func TestAdamWMoments(t *testing.T) {
 	}
 }
 
-// Second moments from zero and the smallest normal number to the largest.
+// Second moments: zero, and from the smallest normal number to the largest.
 func TestAdamWExtremes(t *testing.T) {
 	v := []float32{0, 0x1p-126, 1e-37, 1e-20, 1, 1e20, 3e38, float32(math.Inf(1)), float32(math.NaN()), -1}
 	w := optest.NewWorkbench(t)
@@ -159,7 +159,7 @@ func TestAdamWExtremes(t *testing.T) {
 		}
 		return w.Leaf(values...)
 	}
-	// β are one: the moments stay as they are, and a becomes −1/(√v + ε).
+	// With β = 1 the moments do not change, and a becomes −1/(√v + ε).
 	const epsilon = 1e-30
 	params := w.Leaf(1, 1, 1, epsilon, 0, 1, 1, 1)
 	moved := kernels.AdamWStep(w.Context, adamW(same(0), same(0), same(1), w.Leaf(v...), params)).SetOutput()

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// repacked runs a test with weights in each of the CPU's own layouts that takes them.
+// repacked runs a test with weights in each of the CPU's repacking layouts that supports them.
 func repacked(t *testing.T, typ ggml.Type, f func(t *testing.T, w *ggml.Tensor)) {
 	for _, bt := range optest.CPU(t).ExtraBufferTypes() {
 		t.Run(bt.Name(), func(t *testing.T) {
@@ -31,8 +31,8 @@ func repacked(t *testing.T, typ ggml.Type, f func(t *testing.T, w *ggml.Tensor))
 	}
 }
 
-// ggml's products of repacked weights and GEMM can follow each other in a thread: with
-// AMX, both configure its tiles.
+// ggml's products of repacked weights and GEMM can alternate in a thread: with AMX, both configure
+// its tiles.
 func TestGEMMBesideRepacked(t *testing.T) {
 	if !kernels.HasBF16() {
 		t.Skip("there is no GEMM in BF16")

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// The signals of a CPU profile corrupt no memory, on whatever thread they arrive.
+// The signals of a CPU profile corrupt no memory on any thread.
 func TestGEMMWhileProfiled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two seconds of signals")

@@ -76,7 +76,7 @@ func softMaxCases() []opCase {
 	}
 }
 
-// someSoftMax is the softmax of 3 · x with hidden keys at −Inf, and the distances of ALiBi.
+// someSoftMax returns the softmax of 3 · x with hidden keys at −Inf, and the distances of ALiBi.
 func someSoftMax(x, first, sinks refmath.Tensor, maxBias float64, position int64) refmath.Tensor {
 	masked, distances := refmath.DiagMaskInf(x, position), refmath.Tensor{}
 	if maxBias != 0 {
@@ -95,7 +95,7 @@ func someSoftMax(x, first, sinks refmath.Tensor, maxBias float64, position int64
 	return refmath.SoftMaxExt(masked, distances, sinks, 3, maxBias)
 }
 
-// Scores that are far apart, and those that are no numbers.
+// Scores far apart, and NaN.
 func TestCausalSoftMaxExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	w := optest.NewWorkbench(t)

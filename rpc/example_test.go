@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/rpc"
 )
 
-// A program offers its CPU until it is interrupted. Another one computes there.
+// A program offers its CPU until it is interrupted. Another program computes there.
 func ExampleServe() {
 	const endpoint = "127.0.0.1:50052"
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -23,7 +23,7 @@ func ExampleServe() {
 		}
 	}()
 
-	remote, err := ggml.AddRPCServer(endpoint) // in practice elsewhere, and again until it is up
+	remote, err := ggml.AddRPCServer(endpoint) // usually in another process, which retries until the server is up
 	if err != nil {
 		log.Fatal(err)
 	}

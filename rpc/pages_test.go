@@ -14,7 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// Memory that is filled after FaultIn has no page faults, whatever it begins and ends at; that around it is left alone.
+// Memory filled after FaultIn causes no page faults, at any alignment of its ends; memory around it
+// is not changed.
 func TestFaultIn(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

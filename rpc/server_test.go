@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/rpc"
 )
 
-// What a server cannot be is an error that says so, before anybody is served.
+// Invalid options are an error before any client is served.
 func TestRefusedOptions(t *testing.T) {
 	const endpoint = "127.0.0.1:50052"
 	cpu, err := ggml.DeviceByType(ggml.CPU)

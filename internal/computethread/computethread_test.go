@@ -10,7 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/computethread/testjob"
 )
 
-// Jobs run one after the other on one thread, which is not the caller's, until one leaves it by a failure.
+// Jobs run one after another on one thread, which is not the caller's, until a failure makes a job
+// leave it.
 func TestRun(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -43,7 +44,7 @@ func TestRun(t *testing.T) {
 	require.NotEqual(t, first, run())
 }
 
-// Of the threads that run jobs at once one is kept, as long as it is retained.
+// Of several threads used at once, one is kept while retained.
 func TestPool(t *testing.T) {
 	Retain()
 	defer Release()

@@ -31,7 +31,7 @@ func TestCheckTeam(t *testing.T) {
 	require.NoError(t, CheckTeam(2), "it comes before libgomp's own")
 }
 
-// Where there is room for OpenBLAS it starts what it wants.
+// With enough room, OpenBLAS starts its usual threads.
 func TestLimitBLASThreads(t *testing.T) {
 	const variable = "OPENBLAS_NUM_THREADS"
 	if old, set := os.LookupEnv(variable); set {

@@ -13,7 +13,7 @@ func TestWaitPolicy(t *testing.T) {
 	ms := func(elapsed, runQueueWait int) {
 		p.record(time.Duration(elapsed)*time.Millisecond, time.Duration(runQueueWait)*time.Millisecond)
 	}
-	ms(99, 99) // too little to judge
+	ms(99, 99) // too little to decide
 	require.Empty(t, applied)
 	ms(901, 0) // a tenth of both together
 	ms(100, 14)

@@ -18,9 +18,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// What adapters add to products is as exact as F32, whatever type the matrices have and
-// however they are multiplied. It is measured by itself, as the difference that adapters
-// make: the rounding of the base would hide it.
+// The contribution of adapters to products is exact to F32, for any type of the matrices and any
+// op. It is measured as the difference that adapters make: the rounding of the base would hide it.
 func TestAdapterProductsAreExact(t *testing.T) {
 	c := llmtest.LargeBlockConfig(false)
 	groups := [][]string{{"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"}, {"blk.1.ffn_down.weight"}, {"output.weight"}}
@@ -92,7 +91,7 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	return list
 }
 
-// lowRankChange is s·B·A·x in float64.
+// lowRankChange returns s·B·A·x in float64.
 func lowRankChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	t.Helper()
 	a, err := p.A.Float32s()
@@ -148,12 +147,13 @@ func roundedTo(typ ggml.Type, values []float32) []float32 {
 	return list
 }
 
-// Adapters of 16 bits round what they multiply to their type, as MulMat does, however
-// the base is multiplied, and whether or not B with its scale has 16 bits too.
+// 16-bit adapters round the other operand to their type, as MulMat does, for any op of the base,
+// and whether or not the scaled B fits 16 bits too.
 func TestAdapterProductsOf16Bits(t *testing.T) {
 	c := llmtest.LargeBlockConfig(false)
 	group := []string{"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"}
-	// Where h is next to a border of its type, another order of sums rounds it otherwise.
+	// If h is close to a rounding boundary of its type, another order of sums rounds it
+	// differently.
 	for typ, bound := range map[ggml.Type]float64{ggml.F16: 2e-9, ggml.BF16: 1e-7} {
 		for _, base := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q4_0} {
 			for _, scale := range []float32{2, 0.7} {
@@ -178,7 +178,7 @@ func TestAdapterProductsOf16Bits(t *testing.T) {
 	}
 }
 
-// roundedChange is s·B·h in float64, for h = A·x, both rounded to the type of the pair.
+// roundedChange returns s·B·h in float64, for h = A·x, both rounded to the type of the pair.
 func roundedChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	t.Helper()
 	rank, in := p.B.Dim(0), p.A.Dim(0)
@@ -197,7 +197,7 @@ func roundedChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	return lowRankChange(t, model.LoRAPair{A: identity, B: p.B, Scale: p.Scale}, roundedTo(p.Type, narrow))
 }
 
-// Adapters are found by the names that matrices have in the file, whatever tensors are called since.
+// Adapters are found by the names of matrices in the file, even if tensors were renamed since.
 func TestAdaptersOfRenamedMatrices(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 4, 2)
 	decoded := func(m *model.Model) []float32 {
@@ -217,8 +217,8 @@ func TestAdaptersOfRenamedMatrices(t *testing.T) {
 	require.Equal(t, want, decoded(s.Model))
 }
 
-// Adapters stay in the type of their file as far as they have its values: not after more
-// training, nor beside pairs of another type.
+// Adapters stay in the type of their file if it represents their values: not after more training,
+// nor beside pairs of another type.
 func TestAdaptersKeepTheirType(t *testing.T) {
 	const name = "blk.0.ffn_down.weight"
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 4, 2)

@@ -27,7 +27,7 @@ func newSequence(t *testing.T, m *model.Model) *infer.Sequence {
 	return q
 }
 
-// prefill gives the logits of all tokens, one after the other.
+// prefill returns the logits of all tokens, concatenated.
 func prefill(t *testing.T, m *model.Model, tokens []int32) []float32 {
 	t.Helper()
 	rows, err := newSequence(t, m).DecodeAll(t.Context(), tokens)
@@ -35,8 +35,8 @@ func prefill(t *testing.T, m *model.Model, tokens []int32) []float32 {
 	return slices.Concat(rows...)
 }
 
-// A model with repacked matrices is as near to the exact logits as without, and can
-// still be trained, read and saved.
+// A model with repacked matrices is as close to the exact logits as without, and can still be
+// trained, read and saved.
 func TestRepack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads 24 models")

@@ -24,7 +24,7 @@ func TestFreedByTheLast(t *testing.T) {
 	require.Equal(t, 1, freed)
 }
 
-// Nobody uses the object after it was freed, and it is freed once.
+// The object is not used after it is freed, and is freed once.
 func TestConcurrent(t *testing.T) {
 	for range 200 {
 		var l Lifetime

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process in a control group with a quota computes on as many processors, whatever Go itself does.
+// A process in a control group with a quota computes on that many processors, regardless of Go's
+// GOMAXPROCS.
 func TestQuotaOfSystem(t *testing.T) {
 	const child = "GOGGML_TEST_PROCESSORS"
 	if os.Getenv(child) != "" {
@@ -38,7 +39,7 @@ func TestQuotaOfSystem(t *testing.T) {
 	}
 }
 
-// makeGroup makes a control group within the one of the process, whose quota can be set.
+// makeGroup makes a control group inside the process's own, with a quota that can be set.
 func makeGroup(t *testing.T) string {
 	for _, g := range groups(system, "cpu") {
 		folder := filepath.Join("/", g.folder, "goggml-quota-"+strconv.Itoa(os.Getpid()))

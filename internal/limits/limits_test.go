@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lines of /proc/self/mountinfo, each with the root and the place of a mount.
+// Lines of /proc/self/mountinfo, each with the root and the mount point of a mount.
 const (
 	version2  = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
 	cpu1      = "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct\n"
@@ -33,7 +33,7 @@ func (f files) fs() fstest.MapFS {
 }
 
 func TestQuota(t *testing.T) {
-	// in has the process in groups, with mounts and the quota of some groups.
+	// in describes a process in groups, with mounts and the quotas of some groups.
 	in := func(mounts, groups string, more files) files {
 		f := files{"proc/self/mountinfo": other + mounts, "proc/self/cgroup": groups}
 		for folder, text := range more {
@@ -144,7 +144,7 @@ func TestMemory(t *testing.T) {
 	require.False(t, ok)
 }
 
-// limitsFile is Linux's description of a process with these limits on its address space and its data.
+// limitsFile returns Linux's file of a process with these limits on its address space and its data.
 func limitsFile(space, data string) string {
 	return "Limit                     Soft Limit           Hard Limit           Units     \n" +
 		"Max data size             " + data + "            unlimited            bytes     \n" +

@@ -77,7 +77,7 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrClosed)
 }
 
-// A file that loses its end under the mapping gives an error, and the process lives.
+// Truncating a mapped file gives an error, and the process continues.
 func TestTruncatedUnderneath(t *testing.T) {
 	path, _ := write(t, 1<<20)
 	f := open(t, path)
@@ -88,7 +88,7 @@ func TestTruncatedUnderneath(t *testing.T) {
 	require.ErrorContains(t, err, "EOF")
 }
 
-// What has been read does not stay resident.
+// Pages do not stay resident after reading.
 func TestResidentMemory(t *testing.T) {
 	const size = 96 << 20
 	path := filepath.Join(t.TempDir(), "file")

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
-// A server replies to each connection with what it is told to, then closes it.
+// startServer starts a server that sends each connection the next of replies, then closes it.
 func startServer(t *testing.T, replies ...[]byte) (endpoint string) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func start(t *testing.T, endpoint string) *Relay {
 	return r
 }
 
-// dial connects as ggml's client does, which takes every handshake for good.
+// dial connects like ggml's client, which accepts every handshake.
 func dial(t *testing.T, r *Relay) net.Conn {
 	c, err := net.Dial("tcp", r.Address)
 	require.NoError(t, err)
@@ -98,7 +98,8 @@ func TestForward(t *testing.T) {
 	require.NoError(t, r.Err())
 }
 
-// A graph that was sent before memory was freed, any memory, is sent whole once more: the server of ggml has forgotten it.
+// If memory was freed after a graph was sent, the whole graph is sent again: ggml's server has
+// forgotten it.
 func TestGraphAfterFree(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -166,7 +167,7 @@ func TestGraphAfterFree(t *testing.T) {
 	same(rpcwire.GraphRecompute, graph(0, 9, 1)[:12]) // which was never sent
 }
 
-// The graphs that are kept are those computed last.
+// The relay keeps the most recently computed graphs.
 func TestKeptGraphs(t *testing.T) {
 	var s sentGraphs
 	id := func(uid uint64) graphID { return graphID((&rpcwire.Graph{UID: uid}).Append(nil)) }
@@ -192,7 +193,7 @@ func TestKeptGraphs(t *testing.T) {
 	}
 }
 
-// After a failure the client gets replies of the sizes that it expects, until a new handshake succeeds.
+// After a failure the client gets replies of the expected sizes, until a new handshake succeeds.
 func TestSynthesize(t *testing.T) {
 	r := start(t, startServer(t, handshakeReply(rpcwire.Major, rpcwire.Minor), message(number(64))))
 	c := dial(t, r)
@@ -210,7 +211,7 @@ func TestSynthesize(t *testing.T) {
 	require.Equal(t, number(64), request(t, again, rpcwire.GetAlignment, number(0)))
 }
 
-// Replies that end too early, and those that would end the process, are failures.
+// Replies that end too early, or would end the process, are failures.
 func TestBadReplies(t *testing.T) {
 	for name, c := range map[string]struct {
 		cmd         command
@@ -232,7 +233,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// A server that stalls after the handshake is gone, unless it is at a graph.
+// A server that stalls after the handshake is gone, unless it computes a graph.
 func TestStall(t *testing.T) {
 	silent := make(chan struct{})
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -268,8 +269,8 @@ func TestStall(t *testing.T) {
 	require.Error(t, r.Err(), "the graph is done")
 }
 
-// A server that answers several connections at once, and is stopped in the midst of a graph, is gone after a while; not
-// while it lives.
+// A server with several connections that stops during a graph is gone after a while, but not while
+// it is alive.
 func TestStallInGraph(t *testing.T) {
 	var stopped atomic.Bool
 	var greeted atomic.Int64
@@ -289,7 +290,7 @@ func TestStallInGraph(t *testing.T) {
 	require.NoError(t, err, "the client goes on")
 }
 
-// startMute starts a server that answers no request but handshakes, and those as long as it lives.
+// startMute starts a server that answers only handshakes, while lives returns true.
 func startMute(t *testing.T, lives func() bool) (endpoint string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -311,7 +312,7 @@ func startMute(t *testing.T, lives func() bool) (endpoint string) {
 	return l.Addr().String()
 }
 
-// computeAndGet sends a graph, then requests a tensor, which the server has afterwards.
+// computeAndGet sends a graph, then requests a tensor, which is available after the graph.
 func computeAndGet(t *testing.T, c net.Conn) {
 	t.Helper()
 	_, err := c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
@@ -320,8 +321,8 @@ func computeAndGet(t *testing.T, c net.Conn) {
 	require.NoError(t, err)
 }
 
-// A server at a graph that is mute on its connection, and lives on others, is waited for until it is hurried, and for as
-// long as any other answer then.
+// A server that computes a graph, mute on its connection but alive on others, has no time limit
+// until hurried; then the usual limit applies.
 func TestHurry(t *testing.T) {
 	r := start(t, startMute(t, func() bool { return true }))
 	r.stall = 300 * time.Millisecond
@@ -331,13 +332,13 @@ func TestHurry(t *testing.T) {
 	}
 	c := dial(t, r)
 	computeAndGet(t, c)
-	r.Hurry()() // of a computation that has ended
+	r.Hurry()() // for a finished computation
 	require.Eventually(t, func() bool { return wait().Current > time.Second }, 20*time.Second, time.Millisecond)
 	require.NoError(t, r.Err(), "it lives")
 	require.Zero(t, wait().Left)
 	hurried := time.Now()
 	calm := r.Hurry()
-	r.Hurry()() // of another one
+	r.Hurry()() // for another computation
 	require.Eventually(t, func() bool { return r.Err() != nil }, 20*time.Second, time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(hurried), r.stall)
 	require.EqualError(t, r.Err(), "it has not answered for 300ms")
