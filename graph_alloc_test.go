@@ -137,7 +137,7 @@ func TestAllocatorReuse(t *testing.T) {
 	second := b.c.NewGraph(z)
 	bad := b.c.NewGraph()
 	require.ErrorContains(t, b.alloc.Allocate(bad), "the graph is empty")
-	b.works(t) // a graph that cannot be allocated leaves the one before in place
+	b.works(t) // a graph that cannot be allocated leaves the last one allocated
 	require.NoError(t, b.alloc.Allocate(second))
 	require.False(t, b.y.IsAllocated())
 	require.ErrorIs(t, b.compute(), ggml.ErrNotAllocated)
@@ -152,7 +152,7 @@ func TestAllocatorReuse(t *testing.T) {
 	require.False(t, b.y.IsAllocated())
 }
 
-// Nodes in between share memory, and cannot be read or written.
+// Intermediate results share memory, and cannot be read or written.
 func TestIntermediateResults(t *testing.T) {
 	b := newAddition(t)
 	x := b.c.NewTensor(ggml.F32, 4).SetName("x").SetInput()
@@ -167,7 +167,7 @@ func TestIntermediateResults(t *testing.T) {
 	require.ErrorContains(t, ggml.CopyTensor(inner, b.a), "call SetInput")
 	require.ErrorContains(t, ggml.Write(inner, []float32{1, 1, 1, 1}), "call SetInput")
 
-	// A view of an input is one too.
+	// A view of an input counts as an input.
 	y := b.c.NewTensor(ggml.F32, 4, 2)
 	column := b.c.View(y, []int64{1, 2}, []int64{16}, 4).SetInput()
 	g = b.c.NewGraph(b.c.Add(y, b.a), column)
@@ -177,7 +177,7 @@ func TestIntermediateResults(t *testing.T) {
 	require.NoError(t, b.backend.Compute(context.Background(), g))
 }
 
-// A graph's leaf that no node uses is given back too.
+// A graph's leaf that no node uses is also made unallocated.
 func TestGraphOfOneLeaf(t *testing.T) {
 	b := newAddition(t)
 	x := b.c.NewTensor(ggml.F32, 3).SetInput()

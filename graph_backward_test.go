@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What ggml would crash on while it builds gradients.
+// Graphs for which ggml would crash while it builds gradients.
 func TestBackwardErrors(t *testing.T) {
 	param := func(c *ctx, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...).SetParam() }
 	for want, f := range map[string]func(c *ctx) *ggml.Tensor{
@@ -31,7 +31,7 @@ func TestBackwardErrors(t *testing.T) {
 	}
 }
 
-// A kernel that is trained, but whose values nothing uses.
+// A trained kernel whose values are not used.
 func TestBackwardOfUnusedKernel(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -26,7 +26,7 @@ func TestGraphSelect(t *testing.T) {
 		z := w.Sum(y)
 		g.Expand(z.SetOutput())
 		require.Equal(t, 5, g.NumNodes())
-		require.Equal(t, []string{"first", "second", "third"}, nodeNames(g)[1:4]) // whatever is chosen
+		require.Equal(t, []string{"first", "second", "third"}, nodeNames(g)[1:4]) // for any choice
 		w.Compute(g)
 		require.Equal(t, [][]float32{{2, 8, 18}, {-1, -2, -3}, {2, 4, 6}}[chosen], optest.Values(t, y))
 		require.Equal(t, [][]float32{{28}, {-6}, {12}}[chosen], optest.Values(t, z))
@@ -41,7 +41,7 @@ func TestGraphSelect(t *testing.T) {
 	require.False(t, x.IsComputed())
 }
 
-// The indices of a branch that is not chosen are not looked at.
+// The indices of an unselected branch are not checked.
 func TestGraphSelectSkipsIndices(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	table, ids := w.Leaves.NewTensor(ggml.F32, 2, 3), w.Leaves.NewTensor(ggml.I32, 2)
@@ -76,7 +76,7 @@ func TestGraphOrder(t *testing.T) {
 	w.Compute(g)
 	require.Equal(t, []float32{6}, optest.Values(t, c))
 
-	// A chain that is too long for ggml's recursion.
+	// A chain too long for ggml's recursion.
 	const depth = 30000
 	y := x
 	for range depth {
@@ -98,7 +98,7 @@ func TestGraphAddNode(t *testing.T) {
 	g := w.NewGraph(a).AddNode(b)
 	require.Equal(t, []string{"a", "b"}, nodeNames(g))
 	c := w.Mul(a, b).SetName("c").SetOutput()
-	half := w.Cast(c, ggml.F16).SetOutput() // which is its own operand
+	half := w.Cast(c, ggml.F16).SetOutput() // its own operand
 	g.AddNode(c, half)
 	w.Compute(g)
 	require.Equal(t, []float32{-27}, optest.Values(t, c))
@@ -160,7 +160,7 @@ func TestGraphClone(t *testing.T) {
 	w.Compute(clone)
 	require.Equal(t, []float32{-25}, optest.Values(t, z))
 
-	// From one graph to another; gradients need room.
+	// From one graph to another; the target needs room for gradients.
 	into := w.NewGraph(w.Sqr(w.Leaf(1)).SetName("old"))
 	require.NoError(t, into.CopyFrom(g))
 	require.Equal(t, []string{"y"}, nodeNames(into))
@@ -182,7 +182,7 @@ func TestGraphClone(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// Graphs that are copied to each other at once do not wait for each other.
+// Graphs copied to each other concurrently do not deadlock.
 func TestGraphsCopiedAtOnce(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	a, b := w.NewGraph(w.Sqr(w.Leaf(1))), w.NewGraph(w.Neg(w.Leaf(1)))

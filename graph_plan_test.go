@@ -11,8 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A plan computes what its graph does, as often as asked, and knows when it
-// cannot any more.
+// A plan computes the same as its graph, any number of times, and fails once it is stale.
 func TestGraphPlan(t *testing.T) {
 	b := optest.NewCPUBackend(t, 2)
 	x := optest.Leaves(t, 1, 64, 64)[0]
@@ -45,7 +44,7 @@ func TestGraphPlan(t *testing.T) {
 	require.NoError(t, err)
 	defer pooled.Close()
 	pool.Close()
-	require.NoError(t, pooled.Compute(context.Background())) // it keeps the pool
+	require.NoError(t, pooled.Compute(context.Background())) // the plan retains the pool
 	other := ggml.NewContext()
 	defer other.Close()
 	require.NoError(t, a.Allocate(other.NewGraph(other.Sqr(x))))

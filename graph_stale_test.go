@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// What a graph has is planned or allocated is computed, or it is an error.
+// A graph is computed as it was planned or allocated, or it is an error.
 func TestChangedGraphs(t *testing.T) {
 	ctx := context.Background()
 	b := optest.NewCPUBackend(t, 1)
@@ -51,7 +51,7 @@ func TestChangedGraphs(t *testing.T) {
 	}
 }
 
-// A graph that was cleared runs the Go functions and checks of what it has now.
+// A cleared graph runs only the Go functions and checks of its current nodes.
 func TestCustomsOfClearedGraphs(t *testing.T) {
 	b := optest.NewCPUBackend(t, 1)
 	x := optest.Leaves(t, 1, 8)[0]
@@ -71,7 +71,7 @@ func TestCustomsOfClearedGraphs(t *testing.T) {
 	require.ErrorIs(t, b.Compute(context.Background(), g), broken)
 }
 
-// What is reached through an operand counts as closed too.
+// A closed context behind an operand is an error, too.
 func TestClosedRoots(t *testing.T) {
 	for name, use := range map[string]func(between, last *ggml.Context, x *ggml.Tensor) (broken func() *ggml.Tensor){
 		"view of another context": func(between, _ *ggml.Context, x *ggml.Tensor) func() *ggml.Tensor {
@@ -93,7 +93,7 @@ func TestClosedRoots(t *testing.T) {
 		last.Close()
 	}
 
-	// Row indices are looked through to where they come from.
+	// Row indices are traced through contexts to their source.
 	first, between := ggml.NewContext(), ggml.NewContext()
 	defer between.Close()
 	ids := between.ArgSort(first.NewTensor(ggml.F32, 4), ggml.Ascending)
@@ -102,7 +102,7 @@ func TestClosedRoots(t *testing.T) {
 	require.ErrorIs(t, optest.NewCPUBackend(t, 1).Compute(context.Background(), g), ggml.ErrClosed)
 }
 
-// A scheduler is queried with tensors of other graphs, and given tensors of closed contexts.
+// A scheduler is queried with tensors of other graphs and of closed contexts.
 func TestSchedulerOfForeignTensors(t *testing.T) {
 	cpu := optest.NewCPUBackend(t, 1)
 	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, cpu)
@@ -131,8 +131,7 @@ func TestSchedulerOfForeignTensors(t *testing.T) {
 	require.NoError(t, s.Reset())
 }
 
-// What was found of a graph holds for the next computations as long as nothing
-// that it depends on has changed.
+// The result of a graph's check is reused until a dependency of it changes.
 func TestGraphChecksAgain(t *testing.T) {
 	b := newAddition(t)
 	leaves := ggml.NewContext()

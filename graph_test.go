@@ -50,7 +50,7 @@ func TestGraphErrors(t *testing.T) {
 	require.NoError(t, trained.Reset())
 }
 
-// Nodes of other contexts are known by these.
+// Error messages name nodes of other contexts.
 func TestNodesOfOtherContexts(t *testing.T) {
 	a, b := ggml.NewContext(), ggml.NewContext()
 	defer b.Close()

@@ -13,21 +13,21 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// What Go does not check reaches an assertion of ggml: the guard makes
-// it an error, and everything works on.
+// A fault that Go does not check reaches an assertion of ggml: the guard turns it into an error,
+// and everything remains usable.
 func TestGuard(t *testing.T) {
 	b := newAddition(t)
 	for range 100 {
 		c := ggml.NewContext()
 		x, y := c.NewTensor(ggml.F32, 4, 2).SetParam(), c.NewTensor(ggml.F32, 4).SetParam()
 		g := c.NewTrainingGraph(c.Sum(c.Sub(x, y)).SetLoss())
-		err := g.Backward() // has no rule for a repeated operand
+		err := g.Backward() // ggml has no rule for a repeated operand
 		require.ErrorContains(t, err, "ggml: Graph.Backward(graph of ")
 		require.ErrorContains(t, err, "an op has no backward for the types or shapes of its operands; train in f32, and give it operands of the shape of its result by Repeat (ggml.c:7254: GGML_ASSERT(!src1_needs_grads || ggml_are_same_shape(src1, cgraph->grads[isrc1])) failed) (at guard_test.go:")
 		require.Equal(t, err, c.Err())
 		c.Close()
 	}
-	// A scheduler that has no room for a graph.
+	// A scheduler without room for a graph.
 	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1}, b.backend)
 	require.NoError(t, err)
 	defer s.Close()
@@ -40,8 +40,8 @@ func TestGuard(t *testing.T) {
 	b.works(t)
 }
 
-// What C++ throws, as plugins for GPUs do, is an error of the computation, and leaves what is in between by its
-// destructors.
+// A C++ exception, as plugins for GPUs throw, is an error of the computation, and frames in between
+// run their destructors.
 func TestExceptions(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("exceptions are caught on Linux")

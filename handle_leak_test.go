@@ -22,7 +22,7 @@ var cycleCount = flag.Int("cycles", 5000, "how often TestCycles makes, uses and 
 type cycler struct {
 	t       *testing.T
 	backend *ggml.Backend
-	remote  *ggml.Device // with events, which the CPU has not
+	remote  *ggml.Device // has events, unlike the CPU
 	file    []byte
 	buffer  *ggml.Buffer
 	plain   *ggml.Graph
@@ -56,7 +56,7 @@ func (y *cycler) compute(b *ggml.Backend) {
 	require.NoError(y.t, b.Compute(context.Background(), y.plain))
 }
 
-// cycles are by the kinds of [ggml.OpenObjects].
+// cycles maps the kinds of [ggml.OpenObjects] to functions.
 var cycles = map[string]func(y *cycler){
 	"context": func(y *cycler) {
 		leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -172,7 +172,7 @@ var cycles = map[string]func(y *cycler){
 	},
 }
 
-// Nothing grows, however often objects come and go.
+// Memory does not grow over many cycles of making and closing objects.
 func TestCycles(t *testing.T) {
 	y := newCycler(t)
 	n := *cycleCount
@@ -189,11 +189,11 @@ func TestCycles(t *testing.T) {
 				debug.FreeOSMemory()
 				return residentBytes(t)
 			}
-			if raceDetector || residentBytes(t) == 0 { // whose own memory grows
+			if raceDetector || residentBytes(t) == 0 { // the race detector's memory grows
 				run(n / 10)
 				return
 			}
-			// The heaps breathe, and sometimes take a step; what leaks grows each time.
+			// Heaps vary, and sometimes grow in a step; a leak grows each time.
 			before, grown := run(n/2), int64(0)
 			for range 3 {
 				after := run(n)
@@ -208,7 +208,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// A new kind of object cannot be forgotten.
+// Every kind of object has a cycle.
 func TestCycleOfEachKind(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

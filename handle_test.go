@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// What is dropped without Close is freed by the garbage collector, with a
-// warning; cycles through contexts, graphs and allocators too.
+// The garbage collector frees objects dropped without Close, with a warning; also cycles through
+// contexts, graphs and allocators.
 func TestCollectedWithoutClose(t *testing.T) {
 	log := captureLog(t)
 	optest.Devices(t)
@@ -44,7 +44,7 @@ func TestCollectedWithoutClose(t *testing.T) {
 	}
 }
 
-// collected waits until the garbage collector has closed what was opened since.
+// collected waits until the garbage collector has closed the objects opened since.
 func collected(t testing.TB, before map[string]int) {
 	require.Eventually(t, func() bool {
 		runtime.GC()

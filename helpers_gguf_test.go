@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
-// tensorBytes are the data of a tensor in a file.
+// tensorBytes returns the data of a tensor in a file.
 func tensorBytes(t require.TestingT, g *ggml.GGUF, name string) []byte {
 	r, err := g.TensorData(name)
 	require.NoError(t, err)
@@ -21,7 +21,7 @@ func tensorBytes(t require.TestingT, g *ggml.GGUF, name string) []byte {
 	return data
 }
 
-// requireFull demands what fullGGUF has, in whatever files.
+// requireFull requires the contents of fullGGUF, in any number of files.
 func requireFull(t *testing.T, g *ggml.GGUF) {
 	t.Helper()
 	require.Equal(t, someKeys, allKeys(g))
@@ -41,7 +41,7 @@ type keyValue struct {
 	value any
 }
 
-// someKeys has every type of value, as a scalar, a slice and an empty slice.
+// someKeys contains every type of value, as a scalar, a slice and an empty slice.
 var someKeys = []keyValue{
 	{"general.architecture", "llama"},
 	{"u8", uint8(math.MaxUint8)}, {"i8", int8(math.MinInt8)},

@@ -46,13 +46,13 @@ func pair(d *draw) []operand {
 	return []operand{d.Normal(ne[:]...), d.Normal(ne[:]...)}
 }
 
-// pair32 is pair with a second operand of F32.
+// pair32 is pair with an F32 second operand.
 func pair32(d *draw) []operand {
 	ne := d.Shape()
 	return []operand{d.Normal(ne[:]...), d.F32(ne[:]...)}
 }
 
-// float32 arithmetic on a small epsilon differs from float64's.
+// float32 arithmetic with a small epsilon differs from float64.
 const eps = 1e-5
 
 var eps64 = float64(float32(eps))
@@ -124,7 +124,7 @@ func repeated(d *draw, ne [4]int64) [4]int64 {
 	return ne
 }
 
-// rowsOf makes a function of rows of float32 a custom function.
+// rowsOf turns a function of float32 rows into a CustomFunc.
 func rowsOf(f func(y []float32, x ...[]float32)) ggml.CustomFunc {
 	return func(w ggml.Worker, dst ggml.CustomTensor, src ...ggml.CustomTensor) error {
 		for i, to := w.Share(dst.NumRows()); i < to; i++ {
@@ -138,7 +138,7 @@ func rowsOf(f func(y []float32, x ...[]float32)) ggml.CustomFunc {
 	}
 }
 
-// sum adds up its operands and their number.
+// sum sums its operands and adds their number.
 var sum = rowsOf(func(y []float32, x ...[]float32) {
 	for i := range y {
 		total := float32(len(x))

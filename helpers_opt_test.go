@@ -41,7 +41,7 @@ func newRegression(n int) *regression {
 	return &g
 }
 
-// grad gives the mean squared error and its gradient on samples from … to-1.
+// grad returns the mean squared error and its gradient on samples from … to−1.
 func (g *regression) grad(from, to int) (loss float64, grad [8]float64) {
 	n := float64(2 * (to - from))
 	for s := from; s < to; s++ {
@@ -157,7 +157,7 @@ func newDynamic(t *testing.T, r *regressor, o ggml.OptimizerOptions) *ggml.Optim
 	return opt
 }
 
-// evaluate does one evaluation, with a new graph if the optimizer is dynamic.
+// evaluate runs one evaluation, with a new graph if the optimizer is dynamic.
 func evaluate(t *testing.T, r *regressor, o *ggml.Optimizer, backward bool, batch int64, result *ggml.OptResult) {
 	if !o.IsStatic() {
 		c := ggml.NewContext()

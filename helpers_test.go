@@ -29,7 +29,7 @@ import (
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
-// chain makes a graph of n products of square matrices, one after the other.
+// chain makes a graph of n consecutive products of square matrices.
 func chain(t testing.TB, n int, size int64, after ...ggml.CustomFunc) (*ggml.Graph, *ggml.Tensor) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	m := leaves.NewTensor(ggml.F32, size, size)
@@ -55,7 +55,7 @@ func chain(t testing.TB, n int, size int64, after ...ggml.CustomFunc) (*ggml.Gra
 	return c.NewGraph(y), y
 }
 
-// steps is a graph of n steps, each of which adds 1 to x, and its result.
+// steps returns a graph of n steps, each of which adds 1 to x, and its result.
 func steps(t testing.TB, n int) (*ggml.Graph, *ggml.Tensor) {
 	x := optest.Leaves(t, 2, 4)
 	require.NoError(t, ggml.Write(x[1], []float32{1, 1, 1, 1}))
@@ -68,7 +68,7 @@ func steps(t testing.TB, n int) (*ggml.Graph, *ggml.Tensor) {
 	return c.NewGraph(y), y
 }
 
-// goroutines is a sync.WaitGroup with the Go method that it has from Go 1.25 on.
+// goroutines is a sync.WaitGroup with its method Go of Go 1.25.
 type goroutines struct{ sync.WaitGroup }
 
 func (g *goroutines) Go(f func()) {
@@ -79,7 +79,7 @@ func (g *goroutines) Go(f func()) {
 	}()
 }
 
-// assertNoError is for goroutines of a test, which must not end it.
+// assertNoError is for goroutines of a test, which must not end the test.
 func assertNoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -87,7 +87,7 @@ func assertNoError(t testing.TB, err error) {
 	}
 }
 
-// addition is the graph y = a + a with what is needed to compute it.
+// addition is the graph y = a + a with everything needed to compute it.
 type addition struct {
 	c       *ggml.Context
 	a, y    *ggml.Tensor
@@ -132,7 +132,7 @@ func newAddition(t testing.TB) *addition {
 	return b
 }
 
-// remote adds a server and gives its device, which is listed until the test ends.
+// remote adds a server and returns its device, which is listed until the test ends.
 func remote(t testing.TB, s *optest.RPCServer) *ggml.Device {
 	r, err := ggml.AddRPCServer(s.Endpoint)
 	require.NoError(t, err)
@@ -160,15 +160,15 @@ func closePlaced(x *ggml.Tensor) {
 	delete(placedBuffers, x)
 }
 
-// allDevices lists the devices of this process, including servers that a test has added.
+// allDevices lists the devices of this process, including servers added by tests.
 func allDevices(t testing.TB) []*ggml.Device {
 	devices, err := ggml.Devices()
 	require.NoError(t, err)
 	return devices
 }
 
-// A rig is several real devices: two RPC servers, BLAS where its plugin is, and
-// the CPU, which is the last.
+// A rig is several real devices: two RPC servers, BLAS if its plugin is installed, and the CPU
+// last.
 type rig struct {
 	devices  []*ggml.Device
 	backends []*ggml.Backend
@@ -196,7 +196,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// requireNear demands |got − want| ≤ bound · max(1, |want|) of every element.
+// requireNear requires |got − want| ≤ bound · max(1, |want|) for every element.
 func requireNear(t testing.TB, want []float64, got []float32, bound float64, message any) {
 	t.Helper()
 	require.Len(t, got, len(want))
@@ -215,7 +215,7 @@ func captureLog(t testing.TB) *testutil.Log {
 	return &b
 }
 
-// nodeNames are the names of a graph's nodes, in order.
+// nodeNames returns the names of a graph's nodes, in order.
 func nodeNames(g *ggml.Graph) []string {
 	var list []string
 	for t := range g.Nodes() {
@@ -224,22 +224,21 @@ func nodeNames(g *ggml.Graph) []string {
 	return list
 }
 
-// bytesOf is the memory of a slice.
+// bytesOf returns the memory of a slice.
 func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
 }
 
-// callerOf is file:line of a function literal: the calls in question stand on
-// the same line.
+// callerOf returns file:line of a function literal: the tested calls are on the same line.
 func callerOf(f any) string {
 	file, n := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).FileLine(reflect.ValueOf(f).Pointer())
 	return fmt.Sprintf("%s:%d", filepath.Base(file), n)
 }
 
-// raceDetector reports whether the tests run under it.
+// raceDetector reports whether the tests run under the race detector.
 var raceDetector bool
 
-// ends demands that a function does.
+// ends requires that a function returns.
 func ends(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -254,7 +253,7 @@ func ends(t *testing.T, f func()) {
 	}
 }
 
-// network is a graph of several ops with a view, and its named result.
+// network returns a graph of several ops with a view, and its named result.
 func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
 	x := optest.Leaves(t, 2, 32, 32)
 	for i, w := range x {
@@ -274,7 +273,7 @@ func network(t testing.TB) (*ggml.Graph, *ggml.Tensor) {
 	return g, y
 }
 
-// residentBytes is the memory of the process, 0 where it cannot be told.
+// residentBytes returns the resident memory of the process, 0 if unknown.
 func residentBytes(t testing.TB) int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -295,7 +294,7 @@ func quantized(t require.TestingT, typ ggml.Type, src []float32, rowLen int) []b
 	return dst
 }
 
-// withRegion puts the rows of data into a copy of before.
+// withRegion copies the rows of data into a copy of before.
 func withRegion(before, data []byte, p ggml.Region2D) (after []byte, possible bool) {
 	if p.SliceStride == 0 {
 		p.SliceStride = p.Width
@@ -332,7 +331,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// reportOf is the CPU's entry of the report.
+// reportOf returns the CPU's entry of the report.
 func reportOf(t *testing.T) ggml.DeviceMemory {
 	report, err := ggml.MemoryReport()
 	require.NoError(t, err)

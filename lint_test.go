@@ -40,7 +40,7 @@ func unindent(code string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// What stands in brackets in a comment exists, in its package or in another one of ours.
+// Names in brackets in a comment exist, in its package or in another one of ours.
 func TestDocLinks(t *testing.T) {
 	known := map[string]map[string]bool{} // names by package
 	files := map[string][]*ast.File{}
@@ -53,7 +53,7 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// publicFolders lists the folders of packages that others can import.
+// publicFolders lists the folders of importable packages.
 func publicFolders(t *testing.T) []string {
 	t.Helper()
 	folders := []string{".", "kernels", "llm"}
@@ -80,7 +80,7 @@ func requireLinks(t *testing.T, pkg string, files []*ast.File, known map[string]
 	}
 }
 
-// documented are the names of a package that a comment can refer to.
+// documented returns the names of a package that a comment can refer to.
 func documented(p *doc.Package) map[string]bool {
 	known := map[string]bool{}
 	for _, f := range p.Funcs {
@@ -114,8 +114,7 @@ func documented(p *doc.Package) map[string]bool {
 	return known
 }
 
-// Every type that a function makes, or that is closed, or is an error, has a
-// runnable example.
+// Every type that a function makes, that can be closed, or that is an error has a runnable example.
 func TestEveryNounHasAnExample(t *testing.T) {
 	for _, folder := range []string{".", "kernels", "llm", "llm/arch", "llm/chat", "llm/device", "llm/generate", "llm/infer", "llm/lora", "llm/model", "llm/sample"} {
 		p, _ := readPackage(t, folder)
@@ -135,7 +134,7 @@ func TestEveryNounHasAnExample(t *testing.T) {
 	}
 }
 
-// isEnum reports whether the type is a number: its constants say all.
+// isEnum reports whether the type is a number, which its constants document.
 func isEnum(t *doc.Type) bool {
 	spec, ok := t.Decl.Specs[0].(*ast.TypeSpec)
 	if !ok {
@@ -177,7 +176,7 @@ func TestSequentialNames(t *testing.T) {
 	}
 }
 
-// make test runs all parts, whichever fails, and fails where one does.
+// make test runs all parts even if one fails, and then fails.
 func TestAllPartsOfTheTests(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip(err)
@@ -199,7 +198,8 @@ esac
 	}
 }
 
-// What sets up an apt of the scripts' own leaves their variables alone: scripts/memcheck has options, too.
+// Setting up apt in a script does not change the script's variables: scripts/memcheck has options,
+// too.
 func TestAptKeepsVariables(t *testing.T) {
 	if _, err := os.Stat("/etc/os-release"); err != nil {
 		t.Skip(err)
@@ -223,7 +223,8 @@ func TestAptKeepsVariables(t *testing.T) {
 	require.Regexp(t, `^\d+\n$`, string(out))
 }
 
-// The tests are outside of the package: one inside would have it, and all between it and the tests, compiled twice.
+// The tests are in external packages: an internal one would make the package, and all between it
+// and the tests, compile twice.
 func TestTestsAreOutside(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func (h deviceHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// logDevices has each message count the devices.
+// logDevices makes each message count the devices.
 func logDevices(t *testing.T) (counts chan int) {
 	captureLog(t)
 	h := deviceHandler{ggml.Logger().Handler(), make(chan int, 1000)}
@@ -41,8 +41,7 @@ func logDevices(t *testing.T) (counts chan int) {
 	return h.counts
 }
 
-// A handler may use the package while plugins are loaded, also for the first
-// time in the process.
+// A handler may use the package while plugins are being loaded, even the first time in the process.
 func TestLogHandlerUsesDevices(t *testing.T) {
 	const child = "GOGGML_TEST_FIRST_USE"
 	if os.Getenv(child) == "" {

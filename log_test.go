@@ -19,7 +19,7 @@ func TestLogger(t *testing.T) {
 	require.Contains(t, log.String(), `level=ERROR msg="ggml: `)
 }
 
-// A logger that panics does not unwind the frames of C.
+// A panic of a logger does not unwind C frames.
 func TestPanickingLogger(t *testing.T) {
 	captureLog(t)
 	ggml.SetLogger(slog.New(panicHandler{slog.NewTextHandler(os.Stderr, nil)}))

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A failed copy, of a graph to nobody or of one that is empty, leaves no lock behind.
+// A failed copy, to a nil graph or of an empty one, leaves no lock held.
 func TestCopyToNobody(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -52,7 +52,7 @@ func TestNilReadersAndWriters(t *testing.T) {
 	require.ErrorContains(t, x.Dump(nil, ggml.DumpOptions{}), "the writer is nil")
 	require.ErrorContains(t, c.NewGraph(x).WriteDOT(nil), "the writer is nil")
 	x.Format(nil, 'v')
-	// A closed tensor is not one without memory.
+	// A closed tensor differs from an unallocated one.
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, g.AddTensor(x), ggml.ErrClosed)
 	_, err = g.WriteTo(&bytes.Buffer{})

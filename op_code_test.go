@@ -70,7 +70,7 @@ func numberedGradCases() []gradCase {
 	}}
 }
 
-// Each op by its number is the one of that name.
+// Each op's number gives the op of that name.
 func TestUnary(t *testing.T) {
 	references := map[string]func(refmath.Tensor) refmath.Tensor{
 		"abs": refmath.Abs, "sgn": refmath.Sgn, "neg": refmath.Neg, "step": refmath.Step, "tanh": refmath.Tanh, "elu": refmath.Elu,

@@ -18,8 +18,8 @@ type reentry struct {
 	x       *ggml.Tensor
 	graph   *ggml.Graph
 	alloc   *ggml.GraphAllocator
-	call    func() error // by one of the threads
-	result  error        // of call
+	call    func() error // called by one of the threads
+	result  error        // error of call
 }
 
 func newReentry(t *testing.T, threads int) *reentry {
@@ -43,7 +43,7 @@ func newReentry(t *testing.T, threads int) *reentry {
 	return r
 }
 
-// busy demands that the call of the function inside of compute fails at once.
+// busy requires that call, inside compute, fails at once.
 func (r *reentry) busy(t *testing.T, compute func() error, call func() error) {
 	r.call, r.result = call, nil
 	ends(t, func() { require.NoError(t, compute()) })
@@ -51,7 +51,7 @@ func (r *reentry) busy(t *testing.T, compute func() error, call func() error) {
 	require.ErrorContains(t, r.result, "use it after the computation")
 }
 
-// What a function of a graph would wait for in vain is an error to it.
+// A function that would deadlock gets an error.
 func TestCustomReentry(t *testing.T) {
 	ctx := context.Background()
 	for _, threads := range []int{1, 3} {
@@ -106,7 +106,7 @@ func TestCustomReentry(t *testing.T) {
 	}
 }
 
-// What changes a graph and returns no error leaves it in the context.
+// A graph change without an error result leaves the error in the context.
 func TestCustomReentryExpand(t *testing.T) {
 	for name, change := range map[string]func(r *reentry){
 		"Expand": func(r *reentry) { r.graph.Expand(r.c.Abs(r.x)) },
@@ -162,7 +162,7 @@ func TestCustomReentryScheduler(t *testing.T) {
 	}
 	ends(t, func() { require.NoError(t, s.Compute(ctx, g)) })
 
-	// The callbacks of a scheduler are such functions, too.
+	// Scheduler callbacks follow the same rules.
 	r.call = nil
 	for name, call := range calls {
 		t.Run("eval callback "+name, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestCustomReentryOptimizer(t *testing.T) {
 	require.EqualValues(t, 2, result.NumSamples())
 }
 
-// A function may compute on another backend, whose functions may not use the
-// first one; and others wait as ever.
+// A function may compute on another backend, whose functions must not use the first one; other
+// goroutines wait as usual.
 func TestCustomReentryNested(t *testing.T) {
 	ctx := context.Background()
 	outer, inner := newReentry(t, 3), newReentry(t, 2)

@@ -36,7 +36,7 @@ var customForms = map[string]customOp{
 	},
 }
 
-// Each form gives its function the operands in order, on any number of threads.
+// Each form passes the operands to its function in order, on any number of threads.
 func TestCustom(t *testing.T) {
 	for name, op := range customForms {
 		for n := 1; n <= 9; n++ {
@@ -65,7 +65,7 @@ func TestCustom(t *testing.T) {
 	}
 }
 
-// A function sees types, shapes and strides, of no operands and of views too.
+// A function sees types, shapes and strides, also with no operands and for views.
 func TestCustomTensor(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -106,8 +106,7 @@ func TestCustomTensor(t *testing.T) {
 	require.Equal(t, int64(3), seen[2].NumElements())
 }
 
-// Type, shape and strides are there to be read: elements of others would be memory of
-// somebody else.
+// Changing type, shape and strides does not change access: other values would reach foreign memory.
 func TestCustomTensorSetByHand(t *testing.T) {
 	x := optest.Leaves(t, 1, 4, 2, 1, 1)
 	c := ggml.NewContext()
@@ -157,8 +156,8 @@ func TestWorkerShare(t *testing.T) {
 	}
 }
 
-// What a function returns, or panics with, is the error of the compute; the
-// ops after it do not run, and the next compute is as if nothing had happened.
+// An error or a panic of a function is the error of the compute; later ops do not run, and the next
+// compute works as usual.
 func TestCustomFailure(t *testing.T) {
 	bad := errors.New("bad luck")
 	fail := true
@@ -233,7 +232,7 @@ func TestCustomFailure(t *testing.T) {
 	}
 }
 
-// What is wrong with an op is an error when it is built.
+// Invalid ops are errors when built.
 func TestCustomMisuse(t *testing.T) {
 	x := optest.Leaves(t, 12, 4)
 	closed := ggml.NewContext()
@@ -268,7 +267,7 @@ func TestCustomBackward(t *testing.T) {
 	}
 }
 
-// Operands from as many contexts as an op can have.
+// Operands from as many contexts as an op has operands.
 func TestCustomContexts(t *testing.T) {
 	var x []*ggml.Tensor
 	for range 12 {
@@ -287,7 +286,7 @@ func TestCustomContexts(t *testing.T) {
 	require.ErrorContains(t, c.Err(), "at most 9 fit")
 }
 
-// A function may build ops, fail at that, and log.
+// A function may build ops, including failing ones, and log.
 func TestCustomUsesLibrary(t *testing.T) {
 	log := captureLog(t)
 	x := optest.Leaves(t, 1, 4)[0]
@@ -340,8 +339,8 @@ func TestCustomConcurrent(t *testing.T) {
 	require.Equal(t, int64(4*20*2), calls.Load())
 }
 
-// Closing the context during a compute lets that finish; then the function is
-// let go, as it is when the context is dropped that it refers to.
+// Closing the context during a compute lets the compute finish; then the function is released, as
+// when the context it refers to is dropped.
 func TestCustomLifetime(t *testing.T) {
 	x := optest.Leaves(t, 1, 4)[0]
 	backend, alloc := optest.NewCPUBackend(t, 2), optest.NewGraphAllocator(t)
@@ -377,7 +376,7 @@ func TestCustomLifetime(t *testing.T) {
 		require.NoError(t, backend.Compute(context.Background(), g))
 		other := ggml.NewContext()
 		defer other.Close()
-		require.NoError(t, alloc.Allocate(other.NewGraph(other.Neg(x)))) // lets go of the dropped one
+		require.NoError(t, alloc.Allocate(other.NewGraph(other.Neg(x)))) // releases the dropped one
 	}()
 	require.Eventually(t, func() bool {
 		runtime.GC()
@@ -385,7 +384,7 @@ func TestCustomLifetime(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// A custom op runs on the CPU, whatever else a scheduler has.
+// A custom op runs on the CPU, whatever other backends a scheduler has.
 func TestCustomOnlyCPU(t *testing.T) {
 	for _, d := range allDevices(t) {
 		if d.Type() == ggml.CPU {
@@ -409,8 +408,8 @@ func TestCustomOnlyCPU(t *testing.T) {
 	}
 }
 
-// An op that works in place must find its operand in memory of this process: an operand on a device
-// is refused, a result is computed here.
+// An in-place op needs its operand in memory of this process: an operand on a device is refused, a
+// result is computed here.
 func TestCustomInPlaceOnDevice(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	b, err := d.NewBackend()

@@ -12,9 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Each op that takes row indices, of 3 rows, with indices that the graph
-// computes: in range it gives what it gives for written ones; out of range it
-// is an error, on any number of threads.
+// Each op with row indices, on 3 rows, with indices computed by the graph: in range they give the
+// same result as written ones; out of range they are an error, on any number of threads.
 func TestComputedRowIndices(t *testing.T) {
 	zeros := func(c *ggml.Context, t ggml.Type, shape ...int64) *ggml.Tensor {
 		return c.Scale(c.NewTensor(t, shape...), 0)
@@ -60,8 +59,8 @@ func TestComputedRowIndices(t *testing.T) {
 	}
 }
 
-// withIndices computes an op on the matrix m [2, 3] with two indices, which
-// choose makes of tensors that hold them as floats and as integers.
+// withIndices computes an op on the matrix m [2, 3] with two indices, which choose derives from
+// tensors that contain them as floats and as integers.
 func withIndices(t *testing.T, threads int, build func(c *ggml.Context, m, ids *ggml.Tensor) *ggml.Tensor, first, second float32,
 	choose func(c *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor) ([]float32, error) {
 	b, err := ggml.NewCPUBackend(threads)
@@ -107,7 +106,7 @@ func TestComputedLongIndex(t *testing.T) {
 	require.ErrorContains(t, compute([]int32{1, 2, 3}, []int32{1, 2, 3}), "row index 3 is out of range: there are 3 rows")
 }
 
-// Ops whose indices cannot be out of range need no node that checks them.
+// Ops whose indices cannot be out of range need no checking node.
 func TestBoundedRowIndices(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -142,8 +141,7 @@ func countOps(g *ggml.Graph, op string) int {
 	return n
 }
 
-// A check before the compute, or on the way, says nothing about indices that
-// the graph then changes.
+// A check, before or during the compute, does not cover indices that the graph changes afterwards.
 func TestOverwrittenRowIndices(t *testing.T) {
 	b, err := ggml.NewCPUBackend(1)
 	require.NoError(t, err)

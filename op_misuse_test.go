@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Every failed op says which op, on what, why and where.
+// Every failed op names itself, its operands, the reason and the caller's line.
 func TestOpErrors(t *testing.T) {
 	const big = math.MaxInt64
 	cubes := func(m *misuse, n int64) *ggml.Tensor { return m.c.NewTensor(ggml.F32, 1024, 1024, n, 2).SetName("x") }
@@ -95,7 +95,7 @@ func TestOpErrors(t *testing.T) {
 		{func(m *misuse) { m.c.ArgSort(m.a, 7) }, "argsort(a f32[4, 3]): there is no sort order 7"},
 		{func(m *misuse) { m.c.GLU(9, m.a, false) }, "glu(a f32[4, 3]): there is no gated linear unit 9"},
 
-		// what ggml would abort on, or compute out of bounds
+		// operands for which ggml would abort, or access memory out of bounds
 		{func(m *misuse) { m.c.FlashAttention(m.c.Transpose(m.a), m.a, m.a, ggml.AttentionOptions{Scale: 1}) }, "flash_attn_ext(a (transposed) f32[3, 4], a f32[4, 3], a f32[4, 3]): the rows of q must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.Acc(m.a, m.c.Transpose(m.a), [3]int64{12, 48, 48}, 0) }, "acc(a f32[4, 3], a (transposed) f32[3, 4]): the rows of b must be contiguous; call Cont"},
 		{func(m *misuse) { m.c.Acc(cubes(m, 768), cubes(m, 1), [3]int64{}, 0) }, "acc(x f32[1024, 1024, 768, 2], x f32[1024, 1024, 1, 2]): stride 3 is 3221225472; it can be at most 2147483647"},
@@ -114,7 +114,7 @@ func TestOpErrors(t *testing.T) {
 	})
 }
 
-// Layouts with which ggml would abort, or compute outside of a tensor.
+// Layouts for which ggml would abort, or access memory out of bounds.
 func TestLayoutErrors(t *testing.T) {
 	type build = func(c *ctx) *ggml.Tensor
 	x := func(c *ctx, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
@@ -163,7 +163,7 @@ func TestLayoutErrors(t *testing.T) {
 	}
 }
 
-// Every op reports nil operands, with zero values for all else, as an error.
+// Every op reports nil operands as an error, with zero values for all other parameters.
 func TestNilOperands(t *testing.T) {
 	context := reflect.TypeFor[*ggml.Context]()
 	tensor := reflect.TypeFor[*ggml.Tensor]()
@@ -195,7 +195,7 @@ func TestPoisonedTensor(t *testing.T) {
 	first := m.c.Err()
 	require.ErrorContains(t, first, "add(a f32[4, 3], b f32[5, 2])")
 
-	// It is safe to use, and everything returns the first error.
+	// It is safe to use, and every function returns the first error.
 	y := m.c.Silu(m.c.MulMat(bad, m.c.Sub(m.a, m.ids)))
 	require.NotNil(t, y)
 	require.Equal(t, first, m.c.Err())
@@ -216,7 +216,7 @@ func TestPoisonedTensor(t *testing.T) {
 	require.Equal(t, first, device.Backends[0].Compute(t.Context(), graph))
 	require.Equal(t, first, graph.Backward())
 
-	// Another context that takes it over takes over the error.
+	// A context that uses it as an operand adopts its error.
 	other := ggml.NewContext()
 	defer other.Close()
 	other.Abs(other.Add(other.NewTensor(ggml.F32, 1), y))

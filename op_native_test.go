@@ -114,7 +114,7 @@ func TestNativeOpErrors(t *testing.T) {
 			return c.BuildOp("nothing", nil, func(b *ggml.OpBuilder) *ggml.Tensor { return b.NativeInPlace(op, nil) })
 		}, "an op in place needs an operand"},
 		"in place on shared elements": {func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
-			rows := c.View(x, []int64{4, 2}, []int64{8}, 0) // that overlap
+			rows := c.View(x, []int64{4, 2}, []int64{8}, 0) // overlapping rows
 			return c.BuildOp("nothing", []*ggml.Tensor{rows}, func(b *ggml.OpBuilder) *ggml.Tensor { return b.NativeInPlace(op, nil) })
 		}, "elements of the first operand share memory"},
 		"too many operands": {func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
@@ -138,7 +138,7 @@ func TestNativeOpErrors(t *testing.T) {
 	}
 }
 
-// An op of another package is told by the line that calls it, not by one inside.
+// The error of another package's op names the line that calls the op, not a line inside it.
 func TestNativeOpNamesItsCaller(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

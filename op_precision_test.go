@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A setting changes how a result may be computed, and not what it is.
+// A setting may change how a result is computed, but not its value.
 func TestPrecisionSettings(t *testing.T) {
 	product := func(name string, set func(y *ggml.Tensor) *ggml.Tensor) opCase {
 		return opCase{
@@ -34,7 +34,7 @@ func TestPrecisionSettings(t *testing.T) {
 	})
 }
 
-// hadamard is the matrix of Sylvester's construction, scaled to be orthogonal.
+// hadamard returns the matrix of Sylvester's construction, scaled to be orthogonal.
 func hadamard(n int64) refmath.Tensor {
 	h := refmath.New(n, n)
 	for i := range h.Data {

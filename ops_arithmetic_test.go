@@ -22,7 +22,7 @@ func binaryCases() []opCase {
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return build(c, x[0], x[1]) },
 			Want:  func(x refs) refmath.Tensor { return ref(x[0], x[1]) },
 		}
-		// The second operand in F32, and not dense.
+		// The second operand in F32, and not contiguous.
 		mixed := k
 		mixed.Name += "_f32"
 		mixed.Types = []ggml.Type{ggml.F16, ggml.BF16}

@@ -52,11 +52,11 @@ func softMaxCases() []opCase {
 	}
 }
 
-// attentionCases have keys and values of all types, and of two.
+// attentionCases have keys and values of every type, also of two different types.
 func attentionCases() []opCase {
 	type variant struct {
 		name             string
-		keys, values     bool // have the case's type, else F32
+		keys, values     bool // have the case's type; otherwise F32
 		mask, sinks      bool
 		maxBias, softcap float32
 	}

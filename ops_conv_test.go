@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A convolution draws its parameters with its operands, for build and want.
+// A slides draws the parameters of a convolution with its operands, for build and want.
 type slides struct {
 	dims [3]ggml.ConvDim
 	ref  [3]refmath.Slide

@@ -92,7 +92,7 @@ func gradCases() []gradCase {
 			Want:     func(x refs) refmath.Tensor { return refmath.MulMat(x[0], x[1]) },
 		},
 		{
-			// As many queries share the keys in grouped attention.
+			// In grouped attention several queries share a key.
 			Name: "mul_mat_repeated", Params: []int{0, 1},
 			Operands: func(d *draw) []operand { return []operand{d.Normal(5, 4, 2), d.Normal(5, 3, 4)} },
 			Build:    func(c *ctx, x tensors) *ggml.Tensor { return c.MulMat(x[0], x[1]) },

@@ -11,9 +11,8 @@ import (
 
 func interpolationCases() []opCase {
 	var ne [4]int64
-	// scaled draws an operand and the shape of the result. Sizes of dimensions 2
-	// and 3 are multiples: at others the element depends on how a quotient of
-	// float32 rounds.
+	// scaled draws an operand and the shape of the result. Sizes of dimensions 2 and 3 are
+	// multiples: otherwise the selected element depends on the rounding of a float32 quotient.
 	scaled := func(d *draw) []operand {
 		a := d.Normal(d.Size(9), d.Size(9), d.Size(3), d.Size(2))
 		ne = [4]int64{d.Size(20), d.Size(20), a.Values.Ne[2] * d.Size(2), a.Values.Ne[3] * d.Size(3)}

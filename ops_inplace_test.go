@@ -165,7 +165,7 @@ func rowsInPlaceCases() []opCase {
 	}
 }
 
-// The operand itself has changed, not only the result.
+// The operand itself changes, not only the result.
 func TestInPlaceChangesOperand(t *testing.T) {
 	m := optest.Devices(t)[0]
 	leaves, c := ggml.NewContext(), ggml.NewContext()

@@ -12,10 +12,10 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// movedTypes are those that Cont, Dup and Concat take.
+// movedTypes lists the types of Cont, Dup and Concat.
 var movedTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.I32, ggml.I64}
 
-// plainTypes are the ones that are converted to each other.
+// plainTypes lists the types that are converted to each other.
 var plainTypes = []ggml.Type{ggml.F32, ggml.F16, ggml.BF16}
 
 func copyCases() []opCase {
@@ -107,7 +107,7 @@ func copyCases() []opCase {
 	)
 }
 
-// Tensors of any type are copied to their like.
+// Tensors of any type can be copied to the same type.
 func TestCopySameType(t *testing.T) {
 	r := optest.RNG(9)
 	for _, m := range optest.Devices(t)[:2] {
@@ -206,7 +206,7 @@ func shapeCases() []opCase {
 	}
 }
 
-// halfToQuantized copies a half type to the quantised types.
+// halfToQuantized copies a 16-bit float type to the quantised types.
 func halfToQuantized(name string, half ggml.Type) opCase {
 	return opCase{
 		Name: "copy_" + name + "_to_quantized", Types: storedTypes(), Layouts: optest.ContiguousOnly, Runs: 8,
@@ -326,8 +326,7 @@ func rowCases() []opCase {
 	return cases
 }
 
-// Write and Read are inverse to each other through any view, and leave what
-// lies around it alone.
+// Write and Read are inverse through any view, and do not change memory around it.
 func TestWriteAndReadViews(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 6)
@@ -389,7 +388,7 @@ func TestWriteAndReadViews(t *testing.T) {
 	})
 }
 
-// A view that was made after its tensor got memory has none of its own.
+// A view made after its tensor was allocated has no buffer of its own.
 func TestWriteToLateView(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

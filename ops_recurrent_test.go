@@ -35,7 +35,7 @@ func deltaNet(x tensors) ggml.GatedDeltaNetOperands {
 }
 
 func recurrentCases() []opCase {
-	// several operands [n, heads, tokens], and a state.
+	// several draws operands [n, heads, tokens], and a state.
 	several := func(count int, sizes ...int64) func(d *draw) []operand {
 		return func(d *draw) []operand {
 			n, heads, sequences := sizes[d.IntN(len(sizes))], d.Size(4), d.Size(3)

@@ -12,13 +12,13 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A ropeVariant is a way of rotating, and whether it takes factors.
+// A ropeVariant is a form of rotation, and whether it takes factors.
 type ropeVariant struct {
 	ggml.RoPE
 	factors bool
 }
 
-// ropes gives variants of rotary embedding over 8 dimensions.
+// ropes returns variants of rotary embedding over 8 dimensions.
 func ropes() map[string]ropeVariant {
 	plain := ropeVariant{RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}}
 	with := func(change func(r *ropeVariant)) ropeVariant {
@@ -139,8 +139,7 @@ func ropeGradCases() []gradCase {
 	return cases
 }
 
-// With the four positions of each token equal, several sections are the same
-// as none.
+// If the four positions of each token are equal, several sections give the same result as none.
 func TestRoPEMultiOfEqualPositions(t *testing.T) {
 	m := optest.Devices(t)[0]
 	leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -175,7 +174,7 @@ func TestYaRNCorrectionDims(t *testing.T) {
 	}
 }
 
-// ggml's backward forgets the offset: Backward gives an error.
+// ggml's backward ignores the offset, so Backward returns an error.
 func TestRoPEOffsetHasNoBackward(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -186,7 +185,7 @@ func TestRoPEOffsetHasNoBackward(t *testing.T) {
 	require.ErrorContains(t, err, "rope() f32[14, 1, 2]): this op has no backward")
 }
 
-// What ggml would abort on, or read beyond an operand.
+// Operands for which ggml would abort, or read out of bounds.
 func TestRoPEErrors(t *testing.T) {
 	base := ggml.RoPE{Dims: 4, FreqBase: 100, FreqScale: 1}
 	multi := base

@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// No factor beyond the last one is read: behind it is memory that ends the
-// process. ggml's code reads one for each pair of the head.
+// No factor after the last one is read: the memory behind it ends the process on access. ggml's
+// code reads one for each pair of the head.
 func TestRoPEFactorsEnd(t *testing.T) {
 	page := unix.Getpagesize()
 	memory, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)

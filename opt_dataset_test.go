@@ -67,7 +67,7 @@ func TestDatasetShuffles(t *testing.T) {
 		sorted := slices.Sorted(slices.Values(got))
 		require.Equal(t, data, sorted)
 		moved = moved || !slices.Equal(got, data)
-		// Back to where it began, by another data set's worth of luck.
+		// Shuffling with another optimizer may restore the original order.
 		if !slices.Equal(got, data) {
 			break
 		}
@@ -127,7 +127,7 @@ func TestDatasetErrors(t *testing.T) {
 	}
 	for _, o := range []ggml.DatasetOptions{
 		{Samples: 1, SampleSize: 1 << 50},
-		{Samples: 1 << 40, SampleSize: 32, DataType: ggml.Q4_0}, // whose order alone takes 8 TB
+		{Samples: 1 << 40, SampleSize: 32, DataType: ggml.Q4_0}, // its order alone takes 8 TB
 	} {
 		d, err := ggml.NewDataset(o)
 		require.ErrorIs(t, err, ggml.ErrOutOfMemory)

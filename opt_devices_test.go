@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// trainAcross trains two layers, with a frozen one between them, and gives the
-// loss of each step. The parameters are on one device, the frozen weight on another.
+// trainAcross trains two layers with a frozen one between them, and returns the loss of each step.
+// The parameters are on one device, the frozen weight on another.
 func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params, frozen *ggml.Device, backends ...*ggml.Backend) []float64 {
 	const in, hidden, out, batch, steps = 16, 48, 4, 40, 12
 	random := optest.RNG(31)
@@ -61,9 +61,8 @@ func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params
 	return losses
 }
 
-// Training gives the same losses step by step wherever it runs, also when the
-// frozen weights are on another device than what is trained: so the moments of
-// AdamW are where they belong.
+// Training gives the same losses on every device, also if the frozen weights are on another device
+// than the parameters: the moments of AdamW are with the parameters.
 func TestTrainingAcrossDevices(t *testing.T) {
 	rig := newRig(t)
 	last := len(rig.devices) - 1
@@ -91,8 +90,7 @@ func TestTrainingAcrossDevices(t *testing.T) {
 	}
 }
 
-// ggml would train parameters on two devices wrongly, without a word: that is an
-// error.
+// ggml would silently train parameters on two devices wrongly: this is an error.
 func TestParametersOnTwoDevices(t *testing.T) {
 	rig := newRig(t)
 	w1, w2 := placed(t, rig.devices[0], 16, 8).SetParam(), placed(t, rig.devices[1], 8, 4).SetParam().SetName("w2")

@@ -66,7 +66,7 @@ func TestFitCancelled(t *testing.T) {
 	require.NotContains(t, r.weights(t), math.NaN())
 }
 
-// What a newcomer forgets is named with the remedy.
+// Errors name a beginner's omissions, with the remedy.
 func TestFitErrors(t *testing.T) {
 	backend, err := ggml.NewCPUBackend(1)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// deep is the regression's outputs after so many more nodes.
+// deep returns the regression's outputs after depth more nodes.
 func (r *regressor) deep(c *ggml.Context, depth int) *ggml.Tensor {
 	y := r.outputs(c, r.x)
 	for range depth {
@@ -19,8 +19,7 @@ func (r *regressor) deep(c *ggml.Context, depth int) *ggml.Tensor {
 	return y
 }
 
-// A static graph may have any number of nodes: one that is more than ggml
-// keeps trains as a small one does.
+// A static graph may have any number of nodes: one larger than ggml keeps trains like a small one.
 func TestOptimizerLargeGraph(t *testing.T) {
 	const n, steps = 16, 4
 	for _, depth := range []int{600, 700, 1020, 5000} { // with gradients about three times as many
@@ -90,7 +89,7 @@ func TestFitLargeGraph(t *testing.T) {
 	require.InDeltaSlice(t, weights(0), weights(3000), 1e-6)
 }
 
-// A graph for which there is not the memory is refused, and not at its first use.
+// A graph that does not fit into memory is refused when made, not at its first use.
 func TestOptimizerHugeGraph(t *testing.T) {
 	g := newRegression(4)
 	r := newRegressor(t, g, 4, 1)

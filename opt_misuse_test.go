@@ -224,14 +224,14 @@ func TestOptimizerDynamicMisuse(t *testing.T) {
 	require.ErrorContains(t, o.Prepare(c.NewGraph(z), x, z), "differs from the first")
 	require.ErrorContains(t, o.Epoch(t.Context(), r.dataset, ggml.EpochOptions{TrainSamples: -1}), "dynamic graphs")
 
-	// Parameters that lose their memory before Eval.
+	// Parameters that become unallocated before Eval.
 	require.NoError(t, o.Prepare(graph, x, y))
 	require.NoError(t, o.Allocate(true))
 	r.buffers.Close()
 	require.ErrorIs(t, o.Eval(nil), ggml.ErrNotAllocated)
 }
 
-// ggml has copies of the addresses: the memory stays, but is not used.
+// ggml has copied the addresses: the memory stays, but is not used.
 func TestOptimizerOfClosedMemory(t *testing.T) {
 	g := newRegression(4)
 	for _, what := range []string{"buffers", "context"} {

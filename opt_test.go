@@ -174,7 +174,7 @@ func TestOptimizerSumAndMean(t *testing.T) {
 }
 
 func TestOptimizerClassifies(t *testing.T) {
-	// Two classes, told apart by the sign of the one input.
+	// Two classes, separated by the sign of the single input.
 	backend, err := ggml.NewCPUBackend(1)
 	require.NoError(t, err)
 	defer backend.Close()
@@ -245,8 +245,8 @@ func TestOptimizersLeakNothing(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// The gradient of w is a transposed view. A step would read it wrong; the sum
-// of several is in the order of w.
+// The gradient of w is a transposed view, which a step would read in the wrong order; the
+// accumulated gradient has the order of w.
 func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	g := newRegression(4)
 	r := newRegressor(t, g, 4, 1)
@@ -273,8 +273,8 @@ func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0.68, 1.68, 2.68, 3.6, 4.6, 5.6}, r.weights(t)[:6], 1e-5)
 }
 
-// The moments, two numbers for each of the 8 parameters, and the memory of the
-// graph are in the report until the optimizer is closed.
+// The report includes the moments, two numbers for each of the 8 parameters, and the memory of the
+// graph, until the optimizer is closed.
 func TestOptimizerInMemoryReport(t *testing.T) {
 	r := newRegressor(t, newRegression(16), 16, 1)
 	for name, make := range map[string]func() *ggml.Optimizer{

@@ -7,7 +7,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// int and float give a parameter of the op.
+// int and float return a parameter of the op.
 func (k *claim) int(i int) int {
 	if i >= len(k.params) {
 		return 0
@@ -17,8 +17,8 @@ func (k *claim) int(i int) int {
 
 func (k *claim) float(i int) float32 { return math.Float32frombits(uint32(k.int(i))) }
 
-// conv gives the parameters of a convolution: the strides of n dimensions, then
-// the paddings, then the dilations.
+// conv returns the parameters of a convolution: the strides of n dimensions, then the paddings,
+// then the dilations.
 func (k *claim) conv(n, i int) ggml.ConvDim {
 	return ggml.ConvDim{Stride: k.int(i), Padding: k.int(n + i), Dilation: k.int(2*n + i)}
 }
@@ -33,8 +33,8 @@ func (k *claim) strides() [3]int64 {
 	return [3]int64{int64(k.int(0)), int64(k.int(1)), int64(k.int(2))}
 }
 
-// states chooses the form of a recurrence that gives the last state, or those
-// after each step; the steps are in dimension 2 of an operand.
+// states selects the form of a recurrence that returns the last state, or the states after each
+// step; the steps are in dimension 2 of an operand.
 func states[F any](k *claim, operand int, last, all F) (f F, ok bool) {
 	switch int64(k.int(0)) {
 	case 1:
@@ -75,7 +75,7 @@ func of3(f func(c *ctx, a, b, d *ggml.Tensor) *ggml.Tensor) claimBuilder {
 	return func(c *ctx, k *claim, x []*ggml.Tensor) *ggml.Tensor { return f(c, x[0], x[1], x[2]) }
 }
 
-// gated is a GLU of one operand or of two.
+// gated builds a GLU of one operand or of two.
 func gated(kind ggml.GLU) claimBuilder {
 	return func(c *ctx, k *claim, x []*ggml.Tensor) *ggml.Tensor {
 		if len(x) == 2 {
@@ -85,7 +85,7 @@ func gated(kind ggml.GLU) claimBuilder {
 	}
 }
 
-// optional is operand i, nil when there are fewer.
+// optional returns operand i, or nil if there are fewer.
 func optional(x []*ggml.Tensor, i int) *ggml.Tensor {
 	if i < len(x) {
 		return x[i]
@@ -93,8 +93,7 @@ func optional(x []*ggml.Tensor, i int) *ggml.Tensor {
 	return nil
 }
 
-// claimBuilders has each op of the claims; a star marks those whose result is
-// a view of an operand.
+// claimBuilders lists the ops of the claims; a star marks ops whose result is a view of an operand.
 var claimBuilders = map[string]claimBuilder{
 	"ABS": of1((*ctx).Abs), "CEIL": of1((*ctx).Ceil), "COS": of1((*ctx).Cos), "ELU": of1((*ctx).Elu), "EXP": of1((*ctx).Exp),
 	"EXPM1": of1((*ctx).Expm1), "FLOOR": of1((*ctx).Floor), "GELU": of1((*ctx).Gelu), "GELU_ERF": of1((*ctx).GeluErf),

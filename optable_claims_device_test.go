@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What a GPU says that it computes, of the cases of ggml's own tests, it computes, whatever the result: none of it is
-// refused only once it runs, which would end a process without a guard.
+// A GPU computes every op that it claims to support, among the cases of ggml's own tests, whatever
+// the result: none fails only when run, which would end a process without a guard.
 func TestClaimsOfCUDA(t *testing.T) {
 	devices, err := ggml.CUDADevices()
 	if err != nil {
@@ -21,7 +21,8 @@ func TestClaimsOfCUDA(t *testing.T) {
 	require.NoError(t, err)
 	for _, k := range readClaims(t) {
 		c := ggml.NewContext()
-		// Rows of ids that are all the same expert are no router's, and CUDA's products refuse them in computing.
+		// Rows of ids that all select the same expert cannot come from a router, and CUDA's
+		// products refuse them when run.
 		if y, _ := k.build(t, c); y != nil && c.Err() == nil && d.SupportsOp(y) && k.op != "MUL_MAT_ID" {
 			claimed++
 			buffers, err := c.Allocate(d.BufferType())
@@ -41,8 +42,8 @@ func TestClaimsOfCUDA(t *testing.T) {
 	require.Greater(t, claimed, 1000)
 }
 
-// What the binding refuses on CUDA would end a process there: without the refusal it is an assertion. Of products with
-// experts CUDA says so by itself.
+// Ops that the binding refuses on CUDA would end a process there: without the refusal they assert.
+// For products of experts CUDA itself reports that.
 func TestRefusalsOfCUDA(t *testing.T) {
 	devices, err := ggml.CUDADevices()
 	if err != nil {

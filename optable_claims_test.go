@@ -19,21 +19,21 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A claim is an op of ggml's own program test-backend-ops, with what the CPU
-// plugin answers when asked for it; see scripts/opsupport.
+// A claim is an op of ggml's own program test-backend-ops, with the CPU plugin's answer whether it
+// supports it; see scripts/opsupport.
 type claim struct {
 	line     string
 	yes      bool
 	op       string
 	result   claimTensor
 	params   []int32
-	operands []*claimTensor // nil where there is none
+	operands []*claimTensor // nil if absent
 }
 
 type claimTensor struct {
 	typ     ggml.Type
 	ne      [4]int64
-	strides []int64 // in bytes, of four dimensions; nil when contiguous
+	strides []int64 // in bytes, of four dimensions; nil if contiguous
 }
 
 func readClaims(t *testing.T) []claim {
@@ -109,7 +109,7 @@ func (x *claimTensor) place(c *ctx) *ggml.Tensor {
 	return c.Permute(c.View(whole, ne[:], strides[1:], 0), axes)
 }
 
-// rank is 0 for the dimension that the elements of a row lie in, else 1.
+// rank is 0 for the dimension of adjacent elements in a row, else 1.
 func (x *claimTensor) rank(dim int) int {
 	row := slices.IndexFunc([]int{0, 1, 2, 3}, func(i int) bool {
 		return x.strides[i] == x.typ.BlockBytes() && (x.ne[i] > 1 || x.strides[0] == x.typ.BlockBytes())
@@ -134,8 +134,8 @@ func (x *claimTensor) describes(y *ggml.Tensor) bool {
 	return true
 }
 
-// build makes the op in a context, nil when the binding has no way to say it,
-// and its operands.
+// build makes the op in a context, and its operands; the op is nil if the binding cannot express
+// it.
 func (k *claim) build(t *testing.T, c *ctx) (y *ggml.Tensor, x []*ggml.Tensor) {
 	require.Contains(t, claimBuilders, k.op, "test-backend-ops has an op that the test does not know")
 	for _, o := range k.operands {
@@ -148,7 +148,7 @@ func (k *claim) build(t *testing.T, c *ctx) (y *ggml.Tensor, x []*ggml.Tensor) {
 	return claimBuilders[k.op](c, k, x), x
 }
 
-// requireSame demands that an op is the one of the claim.
+// requireSame requires that an op matches the claim.
 func (k *claim) requireSame(t *testing.T, y *ggml.Tensor, x []*ggml.Tensor) {
 	name, view := strings.CutSuffix(strings.ToLower(k.op), "*")
 	require.Equal(t, name, y.Op(), k.line)
@@ -168,10 +168,10 @@ func (k *claim) requireSame(t *testing.T, y *ggml.Tensor, x []*ggml.Tensor) {
 	require.Empty(t, sources, k.line)
 }
 
-// An exclusion is of ops that the plugin claims and the binding does not build.
+// An exclusion describes ops that the plugin claims and the binding does not build.
 type exclusion struct{ ops, err, why string }
 
-// exclusions are those in testdata, with the reason.
+// exclusions are for the claims in testdata, with the reason.
 var exclusions = []exclusion{
 	{"SET_ROWS|CONV_3D", "ne[0-3] is 0; it must be at least 1", "there are no empty tensors: see TestNoEmptyTensors"},
 	{"(GE|RE|SWI)GLU.*", "ne0 is 5; it must be even", "ggml leaves out the last element of an odd row"},
@@ -183,7 +183,7 @@ var exclusions = []exclusion{
 	{"IM2COL_3D|CONV_2D|CONV_2D_DW|GATED_DELTA_NET", "must be contiguous; call Cont", "the layout of an operand; Cont makes the one that is taken"},
 }
 
-// exclusionsOfAll are more exclusions, for cases of "scripts/opsupport --all" that are not kept in
+// exclusionsOfAll are additional exclusions, for cases of "scripts/opsupport --all" that are not in
 // testdata.
 var exclusionsOfAll = []exclusion{
 	{"CONV_2D", "a kernel of .* does not fit", "a result without elements; see the first of exclusions"},
@@ -192,9 +192,9 @@ var exclusionsOfAll = []exclusion{
 
 var errNotInAPI = errors.New("the binding has no such op")
 
-// What the plugin claims is built, with the types, shapes and strides that it was
-// asked about, and supported by the device, or else it is in exclusions. What it
-// does not claim is an error when it is built, or before it is computed.
+// Each op that the plugin claims is built, with the claimed types, shapes and strides, and
+// supported by the device, unless it is in exclusions. Other ops are an error when built, or before
+// they are computed.
 func TestClaims(t *testing.T) {
 	used := make([]int, len(exclusions))
 	built, rejected, late := 0, 0, 0
@@ -231,7 +231,7 @@ func TestClaims(t *testing.T) {
 	require.NotContains(t, used, 0, "a reason is not needed any more: %v", used)
 }
 
-// requireUnsupported demands an error in place of a computation.
+// requireUnsupported requires an error instead of a computation.
 func requireUnsupported(t *testing.T, c *ctx, y *ggml.Tensor) {
 	backend, err := ggml.NewCPUBackend(1)
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func requireUnsupported(t *testing.T, c *ctx, y *ggml.Tensor) {
 	require.ErrorContains(t, backend.Compute(context.Background(), graph), "support")
 }
 
-// matches reports whether it stands for the claim and the error that its op gives.
+// matches reports whether the exclusion applies to the claim and the error of its op.
 func (u exclusion) matches(k *claim, failure error) bool {
 	op := regexp.MustCompile("^(" + u.ops + `)\*?$`)
 	return op.MatchString(k.op) && regexp.MustCompile(u.err).MatchString(failure.Error())

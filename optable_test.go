@@ -45,8 +45,8 @@ func TestEveryOpHasReference(t *testing.T) {
 	}
 }
 
-// hasBackward reports whether an op has a backward by its documentation: unless it denies it, or works in place, it
-// has one.
+// hasBackward reports whether an op has a backward according to its documentation: it has one
+// unless the documentation denies it, or the op works in place.
 func hasBackward(op *doc.Func) bool {
 	text := strings.Join(strings.Fields(op.Doc), " ")
 	return !strings.HasSuffix(op.Name, "InPlace") && !strings.Contains(text, "no backward") && !strings.Contains(text, "It stops gradients")
@@ -67,10 +67,10 @@ func TestEveryBackwardHasCentralDifferences(t *testing.T) {
 	require.Greater(t, documented, 40)
 }
 
-// No op takes operands of types with which no case compares it with its reference.
+// Ops refuse all types without a case that compares them with the reference.
 func TestEveryTypeIsTested(t *testing.T) {
 	untested := optest.UntestedTypes(t, opCases(), castProbes())
-	for _, typ := range ggml.Types() { // what is copied bytewise: see TestCopySameType
+	for _, typ := range ggml.Types() { // bytewise copies: see TestCopySameType
 		delete(untested, fmt.Sprintf("cpy(%v, %v) %v", typ, typ, typ))
 		for _, op := range []string{"dup", "cont"} {
 			delete(untested, fmt.Sprintf("%s(%v) %v", op, typ, typ))
@@ -79,7 +79,7 @@ func TestEveryTypeIsTested(t *testing.T) {
 	require.Empty(t, untested)
 }
 
-// castProbes are conversions between all types: the type of their result is an argument.
+// castProbes returns conversions between all types: the type of their result is an argument.
 func castProbes() []optest.Case {
 	var probes []optest.Case
 	for _, to := range ggml.Types() {
@@ -95,11 +95,10 @@ func castProbes() []optest.Case {
 	return probes
 }
 
-// Each operand of an op in each layout: what is let through is computed right.
+// Tests each operand of an op in each layout: accepted layouts give right results.
 func TestEveryLayout(t *testing.T) { optest.RunLayouts(t, opCases()) }
 
-// The rows of a quantised tensor are blocks, and so are no columns: transposed it
-// is nothing but a way to its memory.
+// Blocks of a quantised tensor run along rows: a transposed one only gives access to its memory.
 func TestTransposedBlockErrors(t *testing.T) {
 	ops := map[string]func(c *ctx, q, x *ggml.Tensor) *ggml.Tensor{
 		"mul_mat":  (*ctx).MulMat,
@@ -141,7 +140,7 @@ func TestTransposedBlockErrors(t *testing.T) {
 	}
 }
 
-// There are no empty tensors: requests for one give an error.
+// There are no empty tensors: making one is an error.
 func TestNoEmptyTensors(t *testing.T) {
 	for name, build := range map[string]func(c *ctx, x *ggml.Tensor) *ggml.Tensor{
 		"new":         func(c *ctx, x *ggml.Tensor) *ggml.Tensor { return c.NewTensor(ggml.F32, 4, 0) },
@@ -164,12 +163,12 @@ func TestNoEmptyTensors(t *testing.T) {
 	}
 }
 
-// Backward takes no op whose gradients are not compared with central differences.
+// Backward refuses ops whose gradients are not compared with central differences.
 func TestEveryBackwardIsTested(t *testing.T) {
 	require.Greater(t, optest.CheckBackward(t, opCases(), allGradCases()), 50)
 }
 
-// Every device computes at least a product that is large enough for it.
+// Every device computes at least a large enough product.
 func TestEveryDeviceComputes(t *testing.T) {
 	d := optest.NewDraw(3, ggml.F32)
 	for _, dev := range optest.Devices(t) {

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// limitRoom leaves the process that many bytes of address space.
+// limitRoom limits the process to room more bytes of address space.
 func limitRoom(t *testing.T, room uint64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
@@ -24,8 +24,7 @@ func limitRoom(t *testing.T, room uint64) {
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}))
 }
 
-// OpenBLAS, which the BLAS plugin loads, tries for ever when it has no memory for the
-// threads that it starts.
+// OpenBLAS, which the BLAS plugin loads, retries forever if memory for its threads is short.
 func TestLoadInLittleAddressSpace(t *testing.T) {
 	const env = "GOGGML_TEST_ROOM"
 	for room, want := range map[string]string{
@@ -45,7 +44,7 @@ func TestLoadInLittleAddressSpace(t *testing.T) {
 	}
 }
 
-// libgomp ends the process when it cannot start a thread.
+// libgomp ends the process if it cannot start a thread.
 func TestTooManyThreads(t *testing.T) {
 	child, out := inChild(t, "")
 	if !child {

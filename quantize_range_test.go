@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// What Quantize accepts reads back finite; a float or a scale that cannot hold a value is
-// an error that names it.
+// Values that Quantize accepts read back finite; if a float or a scale cannot hold a value, the
+// error names the value.
 func TestQuantizeReadsBackFinite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
@@ -46,7 +46,7 @@ func TestQuantizeReadsBackFinite(t *testing.T) {
 				require.Zero(t, x-x, "%v: value %d of up to %g is %v", typ, i, size, x)
 			}
 			if size > 10 { // than the others
-				require.Greater(t, -float64(back[n-2]), size/300, "%v", typ) // of one bit it is the mean
+				require.Greater(t, -float64(back[n-2]), size/300, "%v", typ) // for 1 bit it is the mean
 			}
 		}
 		t.Logf("%v: %d of 7 refused", typ, refused)
@@ -58,7 +58,7 @@ func TestQuantizeReadsBackFinite(t *testing.T) {
 	require.EqualError(t, err, "ggml: quantize to bf16: value 0 of row 0 is 3.4028235e+38, which is too large for bf16; use f32")
 }
 
-// Of importances the ratios count, however large they are.
+// Only the ratios of importances matter, however large they are.
 func TestQuantizeScaledImportance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, typ := range ggml.Types() {
@@ -66,7 +66,7 @@ func TestQuantizeScaledImportance(t *testing.T) {
 			continue
 		}
 		if testing.Short() && strings.HasPrefix(typ.String(), "iq") {
-			continue // the tables of some take seconds
+			continue // some tables take seconds
 		}
 		values, importance, larger := make([]float32, 256), make([]float32, 256), make([]float32, 256)
 		for i := range values {

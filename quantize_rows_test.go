@@ -52,7 +52,7 @@ func TestValidateRows(t *testing.T) {
 	require.ErrorContains(t, ggml.ValidateRows(5, nil), "there is no type 5")
 }
 
-// Tables can be freed while others quantise.
+// Tables can be freed while other goroutines quantise.
 func TestQuantizeTables(t *testing.T) {
 	require.NoError(t, ggml.IQ4XS.PrepareQuantize())
 	require.ErrorContains(t, ggml.I32.PrepareQuantize(), "there is no conversion to this type")

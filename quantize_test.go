@@ -147,7 +147,7 @@ func TestRoundingToFloat16(t *testing.T) {
 		require.Equal(t, refmath.Float32ToF16(x), uint16(ggml.ToFloat16(x)), "%x", x)
 		for typ, want := range map[ggml.Type]uint16{ggml.F16: uint16(ggml.ToFloat16(x)), ggml.BF16: uint16(ggml.ToBFloat16(x))} {
 			if x-x != 0 {
-				continue // ggml takes finite values alone
+				continue // ggml accepts only finite values
 			}
 			data := make([]byte, 2)
 			err := ggml.Quantize(data, typ, []float32{x}, ggml.QuantizeOptions{RowLen: 1})
@@ -170,8 +170,7 @@ func TestRoundingToFloat16(t *testing.T) {
 	})
 }
 
-// Whatever finite values are quantised, ggml returns; values of a
-// reasonable size without an error.
+// Quantising any finite values returns; values of moderate size return without an error.
 func TestQuantizeAnyFiniteValues(t *testing.T) {
 	types := []ggml.Type{ggml.Q4_0, ggml.Q4_1, ggml.Q5_0, ggml.Q5_1, ggml.Q8_0, ggml.Q2_K, ggml.Q3_K, ggml.Q4_K, ggml.Q5_K, ggml.Q6_K,
 		ggml.IQ4NL, ggml.IQ4XS, ggml.IQ3S, ggml.IQ3XXS, ggml.TQ1_0, ggml.TQ2_0, ggml.MXFP4, ggml.NVFP4, ggml.Q1_0, ggml.Q2_0}
@@ -183,7 +182,7 @@ func TestQuantizeAnyFiniteValues(t *testing.T) {
 			src[i] *= scale
 		}
 		err := ggml.Quantize(make([]byte, typ.RowSize(256)), typ, src, ggml.QuantizeOptions{RowLen: 256, Importance: optest.Ones(256)})
-		if scale <= 1 || scale <= 6e4 && typ != ggml.NVFP4 { // F16, which most scales have, ends at 65504
+		if scale <= 1 || scale <= 6e4 && typ != ggml.NVFP4 { // most scales are F16, with maximum 65504
 			require.NoError(t, err)
 		}
 	})

@@ -33,7 +33,7 @@ func stream(label string, n int) []byte {
 	return out[:n]
 }
 
-// vectorValues are n values for block k.
+// vectorValues returns n values for block k.
 func vectorValues(label string, k, n int) []float32 {
 	x := make([]float32, n)
 	raw := stream(fmt.Sprintf("%s %d", label, k), 2*n)
@@ -74,7 +74,7 @@ func dequantizedBlock(t *testing.T, typ ggml.Type, block []byte) []float32 {
 	return x
 }
 
-// littleEndian gives the bytes of values, none when they are not all finite.
+// littleEndian returns the bytes of values, or none if a value is not finite.
 func littleEndian(x []float32) []byte {
 	var out bytes.Buffer
 	if slices.ContainsFunc(x, func(v float32) bool { return v-v != 0 }) {
@@ -84,7 +84,7 @@ func littleEndian(x []float32) []byte {
 	return out.Bytes()
 }
 
-// Reading quantised blocks, and writing those types that the Python package gguf writes, gives the
+// Dequantising blocks, and quantising to the types that the Python package gguf supports, gives the
 // package's values byte for byte.
 func TestAgreesWithGGUFQuants(t *testing.T) {
 	f, err := os.Open("testdata/gguf-quants.txt")
@@ -127,10 +127,9 @@ func TestAgreesWithGGUFQuants(t *testing.T) {
 	}
 }
 
-// publishedError has the limits of ggml's own test of its quantised types: of
-// √Σ(x − y)² / n for the n = 4096 values 0.1 + 2·cos(i). It is 0.002 for types not
-// listed, and the types that need the importance of values are left out there; see
-// quantizeError for all of them.
+// publishedError lists the limits of ggml's own test of its quantised types: √Σ(x − y)² / n for the
+// n = 4096 values 0.1 + 2·cos(i). The limit is 0.002 for types not listed; ggml's test omits types
+// that need importance; see quantizeError for all types.
 var publishedError = map[ggml.Type]float64{
 	ggml.Q1_0: 0.025, ggml.TQ1_0: 0.01, ggml.TQ2_0: 0.01, ggml.Q2_0: 0.01,
 	ggml.Q2_K: 0.0075, ggml.IQ2S: 0.0075, ggml.Q3_K: 0.004, ggml.IQ3S: 0.004, ggml.IQ3XXS: 0.005, ggml.NVFP4: 0.003,
@@ -142,7 +141,7 @@ func TestPublishedErrors(t *testing.T) {
 		if !typ.CanQuantize() || typ.NeedsImportance() || typ == ggml.IQ1M {
 			continue
 		}
-		// The root of the mean is √4096 times that, which a part shows too.
+		// The root of the mean is √4096 times that, and a part of the values shows it, too.
 		n := whole
 		if slices.Contains(optest.SlowTypes, typ) {
 			if testing.Short() {

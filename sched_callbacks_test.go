@@ -15,8 +15,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// The callbacks get each node they want, in order, with its values, which the
-// graph overwrites later.
+// The callbacks get each selected node, in order, with its values, which the graph overwrites
+// later.
 func TestEvalCallback(t *testing.T) {
 	g, y := steps(t, 6)
 	nodes := slices.Collect(g.Nodes())
@@ -60,7 +60,7 @@ func TestEvalCallback(t *testing.T) {
 	require.Nil(t, values)
 }
 
-// A failure of either function stops the computation and is its error.
+// An error of either function stops the computation and becomes its error.
 func TestEvalCallbackFailure(t *testing.T) {
 	g, y := steps(t, 6)
 	nodes := slices.Collect(g.Nodes())
@@ -109,7 +109,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	require.NoError(t, s.SetEvalCallback(nil, func(*ggml.Tensor) error { cancel(stop); time.Sleep(time.Millisecond); return nil }))
-	long, _ := steps(t, 2000) // it need not notice at once, but before all nodes have taken seconds
+	long, _ := steps(t, 2000) // it need not notice at once, but before all nodes, which take seconds
 	require.NoError(t, s.Allocate(long))
 	require.Equal(t, stop, s.Compute(ctx, long))
 	s.Close()
@@ -120,7 +120,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// The scheduler says when it takes more memory, and Reserve prevents that.
+// The scheduler calls back when it takes more memory, and Reserve prevents that.
 func TestReallocCallback(t *testing.T) {
 	small, _ := steps(t, 2)
 	_, x := steps(t, 1)
@@ -152,8 +152,7 @@ func TestReallocCallback(t *testing.T) {
 	require.NoError(t, other.Compute(context.Background(), large))
 }
 
-// A scheduler that is dropped together with what its callbacks refer to is
-// collected.
+// A scheduler dropped together with the objects that its callbacks refer to is collected.
 func TestCallbackLifetime(t *testing.T) {
 	captureLog(t)
 	b := optest.NewCPUBackend(t, 1)

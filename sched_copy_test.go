@@ -13,8 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A function copies the matrices of a mixture of experts that are used, and
-// only these, to the device that computes.
+// A function copies only the used matrices of a mixture of experts to the computing device.
 func TestCopyCallback(t *testing.T) {
 	const width, experts = 64, 8
 	cpuDevice, err := ggml.DeviceByType(ggml.CPU)

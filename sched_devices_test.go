@@ -15,7 +15,8 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-// A tower is products with activations in between. Each weight lies on a device of its own.
+// A tower is a sequence of products with activations in between. Each weight lies on its own
+// device.
 type tower struct {
 	ctx         *ggml.Context
 	x, y        *ggml.Tensor
@@ -27,7 +28,7 @@ type tower struct {
 
 // newTower places a weight on each of the devices.
 func newTower(t testing.TB, r *rand.Rand, places ...*ggml.Device) *tower {
-	const width, batch = 96, 40 // BLAS takes 32 and more
+	const width, batch = 96, 40 // BLAS computes sizes from 32 on
 	n := &tower{ctx: ggml.NewContext()}
 	t.Cleanup(func() { n.ctx.Close() })
 	n.x = n.ctx.NewTensor(ggml.F32, width, batch).SetInput().SetName("x")
@@ -58,8 +59,8 @@ func (n *tower) want(t testing.TB, x refmath.Tensor) []float64 {
 	return h.Data
 }
 
-// The scheduler computes across real devices what one would, wherever the
-// weights are and whichever device a node is forced to.
+// The scheduler computes the same across real devices as on one, wherever the weights are and
+// whichever device a node is assigned to.
 func TestSchedulerAcrossDevices(t *testing.T) {
 	rig := newRig(t)
 	random := optest.RNG(7)
@@ -86,7 +87,7 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 		}
 		require.NoError(t, s.Allocate(n.graph))
 		for node, b := range forced {
-			// Of backends with the same memory the first one computes.
+			// If several backends share memory, the first one computes.
 			require.Equal(t, optest.Found(s.BufferType(b)), optest.Found(s.BufferType(optest.Found(s.TensorBackend(node)))), "%v", node)
 		}
 		for range 2 {
@@ -106,8 +107,8 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 	}
 }
 
-// Without force, each product is computed where its weight is.
-// What reads a view of weights is computed where these lie, also beside what lies elsewhere; and so it was measured.
+// Without assignments, each product is computed where its weight is. Readers of a view of weights
+// are computed where the weights lie, also beside operands on other devices; and Measure agrees.
 func TestSchedulerFollowsViewsOfWeights(t *testing.T) {
 	rig := newRig(t)
 	c := ggml.NewContext()
@@ -167,7 +168,7 @@ func TestSchedulerFollowsWeights(t *testing.T) {
 	require.Greater(t, parallel.NumCopies(), 1)
 }
 
-// Data come unchanged from any device to any other, in both ways of copying.
+// Data is unchanged when copied from any device to any other, synchronously and asynchronously.
 func TestCopiesBetweenDevices(t *testing.T) {
 	rig := newRig(t)
 	random := optest.RNG(9)
@@ -259,8 +260,8 @@ func TestGraphsOnOtherDevices(t *testing.T) {
 	}
 }
 
-// A graph can be split again and again, by another scheduler too: the copies of
-// operands that a scheduler makes are its own.
+// A graph can be split repeatedly, also by another scheduler: each scheduler has its own copies of
+// operands.
 func TestGraphIsSplitAgain(t *testing.T) {
 	rig := newRig(t)
 	n := newTower(t, optest.RNG(21), rig.devices[0], rig.devices[1])
@@ -282,8 +283,8 @@ func TestGraphIsSplitAgain(t *testing.T) {
 	}
 }
 
-// What changes a tensor in place runs where that is computed, whatever else it reads: elsewhere
-// it would write to memory that it does not reach.
+// An op that changes a tensor in place runs where that tensor is computed, whatever else it reads:
+// another device could not access its memory.
 func TestInPlaceAcrossDevices(t *testing.T) {
 	rig := newRig(t)
 	random := optest.RNG(12)

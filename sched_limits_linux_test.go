@@ -14,8 +14,9 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A graph size of 2²⁰ takes 40 GB of address space. Where a process may not have them, opening says so; ggml would end
-// by an assertion at the first allocation. A child runs it, with 8 GB more than it has.
+// A graph size of 2²⁰ takes 40 GB of address space. If the process may not have that, NewScheduler
+// returns an error; ggml would assert at the first allocation. A child process runs it, limited to
+// 8 GB more than it has.
 func TestGraphSizeOfLimitedProcess(t *testing.T) {
 	const child = "GOGGML_TEST_LIMITED"
 	if os.Getenv(child) == "" {
@@ -45,7 +46,7 @@ func TestGraphSizeOfLimitedProcess(t *testing.T) {
 	require.NoError(t, s.Allocate(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 2)))))
 }
 
-// limitAddressSpace lets the process have so many bytes more than it has.
+// limitAddressSpace limits the process to more bytes of additional address space.
 func limitAddressSpace(t *testing.T, more uint64) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	require.NoError(t, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// What ggml would end by an assertion, or by the end of memory, is refused
-// before, with what to do instead.
+// Sizes for which ggml would assert or run out of memory are refused before, with the remedy.
 func TestSchedulerLimits(t *testing.T) {
 	b := optest.NewCPUBackend(t, 1)
 	tooMany := make([]*ggml.Backend, 100)
@@ -24,7 +23,7 @@ func TestSchedulerLimits(t *testing.T) {
 	_, err = ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 40}, b)
 	require.EqualError(t, err, "ggml: scheduler: the graph size is 1099511627776; the limit is 4194304")
 
-	// A machine may have the memory for these.
+	// Some machines have the memory for these.
 	const size = 1 << 22
 	for name, open := range map[string]func() (interface{ Close() error }, error){
 		"scheduler": func() (interface{ Close() error }, error) {
@@ -36,7 +35,7 @@ func TestSchedulerLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := open()
-			if err == nil { // as large as it is, it works
+			if err == nil { // if it fits, it works
 				defer s.Close()
 				c := ggml.NewContext()
 				defer c.Close()
@@ -61,7 +60,7 @@ func TestSchedulerLimits(t *testing.T) {
 	require.NoError(t, s.Allocate(c.NewGraph(c.Neg(x))))
 }
 
-// Nothing reads the memory that the backend had.
+// Nothing reads the memory of a closed backend.
 func TestSchedulerOfClosedBackend(t *testing.T) {
 	b := optest.NewCPUBackend(t, 1)
 	b.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Data that is written asynchronously is there for the next computation, in the tensor's own memory
-// and in a graph's.
+// Asynchronously written data is available to the next computation, in the tensor's own memory and
+// in a graph's.
 func TestAsync(t *testing.T) {
 	for _, d := range allDevices(t) {
 		t.Run(d.Name(), func(t *testing.T) {

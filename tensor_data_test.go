@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// ggml counts more bytes of a quantised tensor that is transposed than there are.
+// ggml overestimates the bytes of a transposed quantised tensor.
 func TestTransposedBlocks(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -53,7 +53,7 @@ func TestTransposedBlocks(t *testing.T) {
 	})
 }
 
-// Without memory, the size of what would be read or written does not matter.
+// For an unallocated tensor, the size of the access does not matter.
 func TestHugeViewsWithoutMemory(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -65,7 +65,7 @@ func TestHugeViewsWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, apart.Memset(0), ggml.ErrNotAllocated)
 }
 
-// Of rows that lie far apart only these are read and written.
+// With a large row stride, only the rows are read and written.
 func TestWideStrides(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -88,7 +88,7 @@ func TestWideStrides(t *testing.T) {
 	}
 }
 
-// A copy of a view does not touch the bytes between its rows.
+// Copying a view does not touch the bytes between its rows.
 func TestCopyTensorWithGaps(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -118,7 +118,8 @@ func TestMemset(t *testing.T) {
 	require.NotEmpty(t, ggml.Commit())
 }
 
-// Regions equal copies row by row, written and read, at once and in the order of a backend's work.
+// Regions equal copies row by row, written and read, synchronously and in the order of a backend's
+// work.
 func TestRegions(t *testing.T) {
 	const size = 512
 	b := optest.NewCPUBackend(t, 1)
@@ -162,7 +163,7 @@ func TestRegions(t *testing.T) {
 	})
 }
 
-// A tensor is an io.ReaderAt and an io.WriterAt; what reaches beyond it is an error.
+// A tensor is an io.ReaderAt and an io.WriterAt; access beyond its end is an error.
 func TestTensorAsFile(t *testing.T) {
 	x := optest.Leaves(t, 2, 40)
 	want := make([]byte, x[0].NumBytes())
@@ -184,7 +185,8 @@ func TestTensorAsFile(t *testing.T) {
 	require.ErrorContains(t, err, "11 bytes at offset 150 reach beyond the tensor, which has 160")
 }
 
-// A view of what has memory already is written and read on every device, where some find data by its buffer.
+// A view of an allocated tensor can be written and read on every device; some find its data by the
+// buffer.
 func TestDataOfLaterViews(t *testing.T) {
 	r := newRig(t)
 	for i, d := range r.devices {

@@ -53,7 +53,7 @@ func TestElements(t *testing.T) {
 		if k > 3 {
 			want = 2
 		}
-		require.NoError(t, y.SetFloat32At(-7.75, 1, 3, 2)) // the last of x too
+		require.NoError(t, y.SetFloat32At(-7.75, 1, 3, 2)) // also the last element of x
 		for i := range x.NumElements() - 1 {
 			f, err := x.Float32At(i)
 			require.NoError(t, err)

@@ -62,7 +62,7 @@ func TestTensorBufferType(t *testing.T) {
 	require.Nil(t, (*ggml.Tensor)(nil).BufferType())
 }
 
-// A leaf that no node uses, and parameters, are leaves too.
+// Leaves include leaves that no node uses, and parameters.
 func TestLeaves(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -83,7 +83,7 @@ func TestLeaves(t *testing.T) {
 	}
 	require.True(t, found)
 	for range g.Leaves() {
-		break // no more is asked for
+		break // stops the iteration early
 	}
 	require.Empty(t, c.NewGraph().Summary().Ops)
 	c.Close()

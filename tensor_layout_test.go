@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// gapless reports whether dimension d has no gap behind the ones before it.
+// gapless reports whether dimension d has no gap after the dimensions before it.
 func gapless(t *ggml.Tensor, d int) bool {
 	if d == 0 {
 		return t.Stride(0) == t.Type().BlockBytes()
@@ -21,7 +21,7 @@ func TestTensorLayout(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.Int64Range(2, 4) // of 1 ggml takes any stride
+		size := rapid.Int64Range(2, 4) // for size 1 ggml accepts any stride
 		a := c.NewTensor(ggml.F32, size.Draw(t, "ne0"), size.Draw(t, "ne1"), size.Draw(t, "ne2"), size.Draw(t, "ne3"))
 		if rapid.Bool().Draw(t, "view") {
 			ne := []int64{a.Dim(0), a.Dim(1), a.Dim(2), a.Dim(3)}

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// A tensor of the layout of another one, bound to the same memory, has the same elements.
+// A tensor with the layout of another, bound to the same memory, has the same elements.
 func TestTensorOfLayout(t *testing.T) {
 	for _, d := range optest.Devices(t) {
 		t.Run(d.Name, func(t *testing.T) {

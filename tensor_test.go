@@ -43,14 +43,14 @@ func TestTensorsLikeOthers(t *testing.T) {
 	require.Positive(t, used)
 	c.NewTensor(ggml.F32, 1000, 1000)
 	require.Greater(t, c.MemoryUsed(), used)
-	require.Less(t, c.MemoryUsed(), used+1000) // not the data
+	require.Less(t, c.MemoryUsed(), used+1000) // without the data
 	c.Close()
 	require.Zero(t, c.MemoryUsed())
 	require.Zero(t, c.MaxTensorBytes())
 }
 
-// An alias of an alias of what a graph computes brings that into the graph, and
-// a scheduler finds memory for all.
+// An alias of an alias of a graph's operand adds that operand to the graph, and a scheduler
+// allocates all of them.
 func TestAliasOfAlias(t *testing.T) {
 	s := optest.NewScheduler(t, optest.NewCPUBackend(t, 1))
 	x := optest.Leaves(t, 1, 4)[0]
@@ -70,7 +70,7 @@ func TestSetName(t *testing.T) {
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 1)
 	require.Equal(t, "", x.Name())
-	long := strings.Repeat("ä", 40) // 80 bytes: the cut falls into a character
+	long := strings.Repeat("ä", 40) // 80 bytes: truncated inside a character
 	require.Equal(t, strings.Repeat("ä", 31), x.SetName(long).Name())
 	exact := strings.Repeat("a", ggml.MaxName)
 	require.Equal(t, exact, x.SetName(exact+"b").Name())
@@ -79,9 +79,8 @@ func TestSetName(t *testing.T) {
 	require.False(t, optest.Finds(c.Tensor("b")))
 }
 
-// What an allocator gave the origin of an alias ends with it, also where the alias is an output of the graph and no
-// node uses it.
-// A graph of an alias alone has what it is an alias of.
+// Memory that an allocator gave to the origin of an alias is taken back with it, also if the alias
+// is an unused output of the graph. A graph of only an alias contains the alias's source.
 func TestGraphOfAlias(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

@@ -25,7 +25,7 @@ func TestVersionOfLibrary(t *testing.T) {
 	}
 }
 
-// The message of csrc/check.h, where the preprocessor cannot read the number, names the same minimum.
+// The message of csrc/check.h names the same minimum; the preprocessor cannot read the number.
 func TestMinimumInHeaderCheck(t *testing.T) {
 	minimum, err := testhook.MinimumVersion()
 	require.NoError(t, err)
@@ -35,7 +35,8 @@ func TestMinimumInHeaderCheck(t *testing.T) {
 	require.Contains(t, string(check), "ggml is older than "+minimum)
 }
 
-// A build without ggml names a command that works where it is: in a clone, and in a copy of the module that has no scripts.
+// A build without ggml names a command that works in its place: in a clone, and in a copy of the
+// module without scripts.
 func TestMissingHeaders(t *testing.T) {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
@@ -69,7 +70,7 @@ func TestMissingHeaders(t *testing.T) {
 	}
 }
 
-// Where nothing can be built the go command says so before it compiles anything.
+// If the platform is unsupported, the go command reports it before compiling anything.
 func TestUnsupportedBuilds(t *testing.T) {
 	for env, want := range map[string]string{
 		"GOOS=windows": "ggml_does_not_run_on_Windows__build_it_in_WSL_2 (", "CGO_ENABLED=0": "ggml_needs_cgo__install_a_C_compiler_and_set_CGO_ENABLED_1 (",

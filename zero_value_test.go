@@ -19,20 +19,20 @@ import (
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
-// Objects of this package, as zero values: nobody has made them.
+// Objects of this package as zero values, which the package did not make.
 var zeroObjects = []any{
 	&ggml.Backend{}, &ggml.Buffer{}, &ggml.BufferType{}, &ggml.Context{}, &ggml.Dataset{}, &ggml.Device{}, &ggml.Event{},
 	&ggml.GGUF{}, &ggml.Graph{}, &ggml.GraphAllocator{}, &ggml.GraphPlan{}, &ggml.OpBuilder{}, &ggml.OptResult{}, &ggml.Optimizer{}, &ggml.Registry{},
 	&ggml.Scheduler{}, &ggml.Tensor{}, &ggml.TensorAllocator{}, &ggml.ThreadPool{}, &ggml.WeightCopy{},
 }
 
-// Values of which the zero one is as good as any other.
+// Types whose zero value is valid.
 var zeroPlain = []any{
 	&ggml.Buffers{}, ggml.CPUTraits{}, ggml.CustomTensor{}, ggml.DeviceMemory{}, &ggml.FileError{}, ggml.GGUFTensor{}, ggml.GraphSummary{}, ggml.Layout{},
 	&ggml.OpError{}, ggml.Operand{}, &ggml.PanicError{}, ggml.Profile{{}}, ggml.RoPE{}, ggml.ThreadPoolParams{}, ggml.Worker{},
 }
 
-// Functions, beside methods, that take objects.
+// Functions, as opposed to methods, that take objects.
 var zeroFunctions = map[string]any{
 	"CanRepeat": ggml.CanRepeat, "CopyTensor": ggml.CopyTensor, "CopyTensorAsync": ggml.CopyTensorAsync,
 	"SplitTensorEvenly": ggml.SplitTensorEvenly, "Fit": ggml.Fit, "GGUFValue": ggml.GGUFValue[string], "NewGraphAllocator": ggml.NewGraphAllocator,
@@ -41,14 +41,14 @@ var zeroFunctions = map[string]any{
 	"SameShape": ggml.SameShape, "SameStride": ggml.SameStride, "Write": ggml.Write[float32],
 }
 
-// arguments makes the arguments of a function. Of this package's objects all are
-// zero values, or only number zero of them, and the others real.
+// arguments makes the arguments of a function. All objects of this package are zero values, or only
+// object number zero is, and the others are real.
 func arguments(f reflect.Type, zero int, real map[reflect.Type]reflect.Value) []reflect.Value {
 	args, _ := makeArguments(f, zero, real)
 	return args
 }
 
-// countObjects counts the objects that a function takes, in structs too.
+// countObjects counts the objects that a function takes, including those in structs.
 func countObjects(f reflect.Type) int {
 	_, n := makeArguments(f, -1, nil)
 	return n
@@ -87,7 +87,7 @@ func makeArguments(f reflect.Type, zero int, real map[reflect.Type]reflect.Value
 	return args, objects
 }
 
-// isObject reports whether a type is a pointer to one of this package.
+// isObject reports whether a type is a pointer to a type of this package.
 func isObject(t reflect.Type) bool {
 	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == reflect.TypeFor[ggml.Device]().PkgPath()
 }
@@ -117,9 +117,9 @@ func argument(t reflect.Type) reflect.Value {
 	return reflect.Zero(t)
 }
 
-// call calls a function, and reads what it gives to be iterated over. It
-// returns the error, if the function gives one, and fails the test for a panic
-// and for a call that does not end.
+// call calls a function, and iterates over its result if it is an iterator. It returns the error,
+// and whether the function returns one. It fails the test for a panic, and for a call that does not
+// return.
 func call(t *testing.T, f reflect.Value, args []reflect.Value) (err error, gives bool) {
 	done := make(chan []reflect.Value, 1)
 	go func() {
@@ -157,20 +157,20 @@ func typeName(x any) string {
 	return strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", x), "*"), "ggml.")
 }
 
-// What a method of a zero value says instead of ErrZeroValue.
+// Errors of methods of zero values other than ErrZeroValue.
 var zeroOtherwise = map[string]string{
 	"WeightCopy.Copy":     "the copy of a weight is over",
 	"WeightCopy.Operands": "the copy of a weight is over",
 }
 
-// A zero value ends nothing and passes for nothing: its methods give an error
-// that says so, or nothing.
+// A zero value never ends the process and is never valid: its methods return an error that says so,
+// or nothing.
 func TestZeroReceivers(t *testing.T) {
 	require.Contains(t, fmt.Sprint(&ggml.Tensor{}), "zero value")
 	testReceivers(t, func(object reflect.Type) reflect.Value { return reflect.New(object.Elem()) })
 }
 
-// So does nil.
+// The same holds for nil.
 func TestNilReceivers(t *testing.T) {
 	require.Equal(t, "nil", fmt.Sprint((*ggml.Tensor)(nil)))
 	testReceivers(t, reflect.Zero)
@@ -202,7 +202,7 @@ func testReceivers(t *testing.T, receiver func(object reflect.Type) reflect.Valu
 		for i := range reflect.TypeOf(x).NumMethod() {
 			name := typeName(x) + "." + reflect.TypeOf(x).Method(i).Name
 			t.Run(name, func(t *testing.T) {
-				if name == "CustomTensor.RowBytes" { // it panics, as documented, for rows that do not exist
+				if name == "CustomTensor.RowBytes" { // panics for rows out of range, as documented
 					return
 				}
 				of := reflect.ValueOf(x)
@@ -216,8 +216,8 @@ func testReceivers(t *testing.T, receiver func(object reflect.Type) reflect.Valu
 	}
 }
 
-// A function or a method of something real fails too when it is given zero
-// values: nothing else, or one beside real objects.
+// A function, or a method of a real object, also fails with zero values: all arguments, or one
+// beside real objects.
 func TestZeroArguments(t *testing.T) {
 	real := realObjects(t)
 	functions := maps.Clone(zeroFunctions)
@@ -246,7 +246,7 @@ func TestZeroArguments(t *testing.T) {
 	}
 }
 
-// An op on zero values fails, whether all operands are or one of them.
+// An op on zero values fails, whether all operands are zero values or one of them.
 func TestZeroOperands(t *testing.T) {
 	real := realObjects(t)
 	for i := range reflect.TypeFor[*ggml.Context]().NumMethod() {
@@ -272,7 +272,7 @@ func TestZeroOperands(t *testing.T) {
 	}
 }
 
-// A copy of a value is as good as the value, as far as go vet lets it be made.
+// A copy of a value behaves like the value, if go vet allows the copy.
 func TestCopiedValues(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -287,7 +287,7 @@ func TestCopiedValues(t *testing.T) {
 	require.Equal(t, optest.CPU(t).Registry().Name(), registry.Name())
 	require.True(t, device.SupportsBufferType(&memory))
 
-	// What is checked is not what the caller can change.
+	// Checks use fields that the caller cannot change.
 	traits, err := ggml.Q8_0.CPUTraits()
 	require.NoError(t, err)
 	traits.Type, traits.DotType = ggml.F32, ggml.F32
@@ -305,7 +305,7 @@ func TestCopiedValues(t *testing.T) {
 	require.NoError(t, s.Compute(context.Background(), g))
 }
 
-// No object, and no function that takes one, is missing above.
+// The lists above contain every object, and every function that takes one.
 func TestZeroValuesComplete(t *testing.T) {
 	p, _ := readPackage(t, ".")
 	known := map[string]bool{}
@@ -341,7 +341,7 @@ func TestZeroValuesComplete(t *testing.T) {
 	}
 }
 
-// realObjects makes one of each kind.
+// realObjects makes one object of each kind.
 func realObjects(t *testing.T) map[reflect.Type]reflect.Value {
 	b, c := optest.NewCPUBackend(t, 1), ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
