@@ -11,27 +11,25 @@
 //
 // # When they are faster
 //
-// ggml multiplies a quantised matrix by quantising the other operand to 8 bits. That
-// is fast for few columns; with many, as in training and prefill, a GEMM library on
-// dequantised tiles is several times as fast, and rounds less. ggml has no fast
-// gradients of quantised products at all. In decoding, GEMV does what ggml does and
-// prefetches the weights.
+// ggml multiplies a quantised matrix by quantising the other operand to 8 bits. That is fast for
+// few columns; for many, as in training and prefill, a GEMM library on dequantised tiles is several
+// times as fast, and rounds less. ggml has no fast gradients of quantised products at all. In
+// decoding, GEMV computes like ggml and prefetches the weights.
 //
 // # Exactness
 //
-// Products are exact to F32, but for the operands that a caller casts to BF16, the sums
-// that it allows to be in F16, and what is rounded as [ggml.Context.MulMat] does it: by
-// [GEMV], and by the factors of a [LoRAPair] that say so. No result depends on the number of threads, to the
-// bit: what a thread computes at a time depends on the shapes alone.
+// Products are exact to F32, with three exceptions: operands that the caller casts to BF16, sums
+// that the caller allows in F16, and operands rounded as in [ggml.Context.MulMat]: X in [GEMV], and
+// the factors of a [LoRAPair] with HType. Results are equal to the bit for any number of threads:
+// chunks of work depend only on the shapes.
 //
 // # The GEMM library
 //
-// oneDNN, OpenBLAS, BLIS, oneMKL or Accelerate is loaded at run time, once; see
-// [GEMMLibrary]. Without one, GEMM, the gradients and causal attention are made of
-// ggml's own ops.
+// oneDNN, OpenBLAS, BLIS, oneMKL or Accelerate is loaded at run time, once; see [GEMMLibrary].
+// Without one, GEMM, the gradients and causal attention are composed of ggml's own ops.
 //
 // # Memory
 //
-// Each thread that computes keeps scratch memory, up to some megabytes, which
-// [ggml.MemoryReport] counts.
+// Each computing thread keeps scratch memory, up to some megabytes, which [ggml.MemoryReport]
+// counts.
 package kernels
