@@ -193,8 +193,9 @@ var errNilGGUF = errors.New("ggml: the GGUF is nil")
 // GGUFValue returns the value of a key as a T: one of the types of [GGUF.Value], int, or a type
 // defined by one of them. Integers are converted to another size or sign if they fit, and floats to
 // the other size; this includes slices. Files store the same key as uint32 or uint64. The error
-// names the key and the types, and wraps [ErrKeyNotFound] if the key is absent. C: gguf_get_val_u8
-// to gguf_get_val_str.
+// names the key and the types, and wraps [ErrKeyNotFound] if the key is absent.
+//
+// C: gguf_get_val_u8 to gguf_get_val_str.
 func GGUFValue[T any](g *GGUF, key string) (T, error) {
 	var t T
 	if g == nil {
