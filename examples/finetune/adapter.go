@@ -16,18 +16,18 @@ import (
 
 // adapterFlags describe the adapter to train. Flags of ranks are named as in upstream's finetune.
 type adapterFlags struct {
-	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to continue from: a GGUF file, or a folder of PEFT. Its ranks and strength stay." group:"Adapter"`
+	LoRAIn     string   `name:"lora-in" aliases:"resume-adapter-file,adapter-name-or-path" placeholder:"FILE" help:"Adapter to continue from: a GGUF file, or a folder of PEFT. It keeps its ranks and strength." group:"Adapter"`
 	R          int      `name:"lora-r" setting:"adapter scale of *,tensor *.lora_[ab]" aliases:"rank,lora-rank" range:"[0,65536]" default:"16" help:"Rank of the adapter's matrices: the higher, the more it can learn, and the larger it is." group:"Adapter" basic:""`
 	Alpha      *float32 `name:"lora-alpha" setting:"adapter scale of *" aliases:"alpha" range:"(0,65536]" placeholder:"X" help:"Strength: the adapter is scaled by alpha/rank, with --rslora by alpha/√rank; by default twice the rank of each matrix, with --rslora 16." group:"Adapter" basic:""`
 	Scale      *float32 `name:"lora-scale" setting:"adapter scale of *" range:"(0,65536]" placeholder:"X" help:"Strength as the factor itself, whatever the rank (mlx-lm's scale), instead of --lora-alpha." group:"Adapter"`
 	RSLoRA     bool     `name:"rslora" setting:"adapter scale of *" aliases:"use-rslora" help:"Divide by the root of the rank, so that high ranks learn as fast as low ones (arXiv 2312.03732)." group:"Adapter"`
 	Init       string   `name:"lora-init" default:"kaiming" enum:"kaiming,normal" help:"Distribution of A at the start, kaiming or normal; B starts at zero." group:"Adapter"`
 	Targets    []string `name:"targets" setting:"tensor *.lora_[ab]" aliases:"target-modules,lora-modules" placeholder:"NAME" help:"Matrices to adapt, separated by commas: all-linear (the default: attention alone learns less at equal size), names such as attn_q, q_proj or token_embd, or patterns of tensors such as blk.1?.ffn_*." group:"Adapter" basic:""`
-	LastLayers int      `name:"last-layers" setting:"tensor *.lora_[ab]" aliases:"num-layers" range:"[-1,)" default:"-1" unset:"-1" help:"Adapt that many layers at the end of the model only; -1 is all." group:"Adapter"`
-	Ranks      []string `name:"rank-of" setting:"tensor *.lora_[ab]" placeholder:"NAME=R" help:"Rank of matrices, named as in --targets; 0 leaves them out. Can be given several times; the name of the fewest matrices counts." group:"Adapter"`
+	LastLayers int      `name:"last-layers" setting:"tensor *.lora_[ab]" aliases:"num-layers" range:"[-1,)" default:"-1" unset:"-1" help:"Adapt only this many layers at the end of the model; -1 is all." group:"Adapter"`
+	Ranks      []string `name:"rank-of" setting:"tensor *.lora_[ab]" placeholder:"NAME=R" help:"Rank of matrices, named as in --targets; 0 leaves them out. Can be given several times; if several apply to a matrix, the one for the fewest matrices counts." group:"Adapter"`
 	LoRAPlus   float64  `name:"lora-plus" setting:"learning rate of B over that of A" aliases:"loraplus-lr-ratio" range:"(0,)" default:"1" help:"Ratio of B's learning rate to A's (arXiv 2402.12354, which advises 16)." group:"Adapter"`
-	Dropout    float32  `name:"lora-dropout" setting:"dropout" range:"[0,1)" default:"0" help:"Part of the inputs of A that each step drops: 0.05 to 0.1 for small data that is seen several times; 0 for none." group:"Adapter"`
-	NEFTune    float32  `name:"neftune-alpha" setting:"alpha of NEFTune" aliases:"neftune-noise-alpha" range:"[0,)" default:"0" help:"Noise that steps add to embeddings (NEFTune, arXiv 2310.05914, which advises 5): more varied answers to chats; 0 for none." group:"Adapter"`
+	Dropout    float32  `name:"lora-dropout" setting:"dropout" range:"[0,1)" default:"0" help:"Fraction of A's inputs that each step drops: 0.05 to 0.1 for small data with several epochs; 0 for none." group:"Adapter"`
+	NEFTune    float32  `name:"neftune-alpha" setting:"alpha of NEFTune" aliases:"neftune-noise-alpha" range:"[0,)" default:"0" help:"Noise added to embeddings in training (NEFTune, arXiv 2310.05914, which advises 5), for more varied chat answers; 0 for none." group:"Adapter"`
 
 	WQ      int `name:"rank-wq" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Rank for the attention's query matrix, 0 for none; by default, and with -1, --lora-r." group:"Adapter"`
 	WK      int `name:"rank-wk" range:"[-1,65536]" default:"-1" unset:"-1" placeholder:"R" help:"Likewise for the key matrix." group:"Adapter"`

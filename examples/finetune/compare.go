@@ -27,14 +27,14 @@ import (
 type compareCommand struct {
 	runs.Pair
 	Config     cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
-	Confidence float64        `name:"confidence" basic:"" range:"(0,1)" default:"0.95" help:"How often an interval like the one of the difference has the true one in it." group:"Report"`
+	Confidence float64        `name:"confidence" basic:"" range:"(0,1)" default:"0.95" help:"Probability that the confidence interval of the difference contains the true difference." group:"Report"`
 	heldOutFlags
 	Model string `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" placeholder:"FILE" help:"GGUF model of the adapters; by default each run's." group:"Model"`
 	inference.Overrides
 
 	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"Most tokens of a sample; by default the run's, or 2048, or the model's training context if that is less." group:"Computing"`
 	placement.DeviceFlags
-	Threads int  `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing"`
+	Threads int  `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one per core within the quota of a container." group:"Computing"`
 	JSON    bool `name:"json" basic:"" help:"Write a line of JSON for each data set instead of a table." group:"Report"`
 }
 

@@ -28,7 +28,7 @@ func (c *evalCommand) Foreign() []cli.Foreign {
 	return []cli.Foreign{
 		{Names: words("cache-type"), Help: "A measurement keeps no cache.", Read: changesNothing("a measurement keeps no cache")},
 		{Names: words("no-repack"), Bool: true, Help: "A measurement uses the weights as they are in the file.", Read: changesNothing("a measurement uses the weights as they are in the file")},
-		{Names: words("stats"), Bool: true, Help: "There is no speed to write.", Read: changesNothing("a measurement writes no speed")},
+		{Names: words("stats"), Bool: true, Help: "A measurement writes no speed.", Read: changesNothing("a measurement writes no speed")},
 	}
 }
 

@@ -19,12 +19,12 @@ import (
 // exportCommand converts adapters.
 type exportCommand struct {
 	runs.Source
-	ModelBase string `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model that the adapter is of: its shapes say which rows PEFT has in another order."`
+	ModelBase string `name:"model-base" aliases:"model" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model of the adapter; its shapes tell which rows PEFT stores in another order."`
 	LoRA      string `name:"lora" needed:"" run:"adapter" placeholder:"FILE" help:"Adapter to convert: a GGUF file, a folder of PEFT, or the folder of a run."`
 	PEFTOut   string `name:"peft-out" xor:"out" placeholder:"DIR" help:"Folder to write for PEFT: adapter_config.json and adapter_model.safetensors."`
 	LoRAOut   string `name:"lora-out" xor:"out" placeholder:"FILE" help:"GGUF file to write, for llama.cpp and for finetune."`
 	Type      string `name:"type" default:"f32" help:"Type of the tensors: f32, f16 or bf16."`
-	BaseName  string `name:"base-name" placeholder:"NAME" help:"Entry base_model_name_or_path for PEFT: the folder or the repository of the model; by default what the adapter knows of it."`
+	BaseName  string `name:"base-name" placeholder:"NAME" help:"Entry base_model_name_or_path for PEFT: the folder or the repository of the model; by default the one recorded in the adapter."`
 	Root      string `name:"peft-root" placeholder:"MODULE" help:"Module of transformers that has the layers; model by default, model.language_model in a model for images and text."`
 }
 

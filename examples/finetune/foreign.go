@@ -30,7 +30,7 @@ var foreignMethod = []cli.Foreign{
 		Read: only("an adapter of LoRA is what llama.cpp loads; quantised weights cannot be stepped, and DoRA's magnitudes have no place in the file", "lora")},
 	{Names: words("test do-predict"), Bool: true, Help: "False only: finetune eval measures.",
 		Read: only("finetune eval --data FILE measures held-out data, without and with the adapter", "false")},
-	{Names: words("do-eval load-best-model-at-end eval-on-start"), Bool: true, Help: "It always is, where there is held-out data.", Read: accepted},
+	{Names: words("do-eval load-best-model-at-end eval-on-start"), Bool: true, Help: "Always so if there is held-out data.", Read: accepted},
 }
 
 var foreignModel = []cli.Foreign{
@@ -109,7 +109,7 @@ var foreignRun = []cli.Foreign{
 	{Names: words("logging-steps steps-per-report"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("logging-strategy logging-first-step"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("plot-loss"), Bool: true, Help: "The run folder has the curve; --loss-curve draws it elsewhere.", Read: accepted},
-	{Names: words("eval-strategy evaluation-strategy"), Help: "steps or no: --valid-every steps, where there is held-out data.",
+	{Names: words("eval-strategy evaluation-strategy"), Help: "steps or no: --valid-every steps, if there is held-out data.",
 		Read: only("held-out data is evaluated each --valid-every (--eval-steps) steps", "steps", "no")},
 	{Names: words("save-strategy"), Help: "steps only: each --save-every steps.", Read: only("the run is saved each --save-every (--save-steps) steps; 0 saves at the end only", "steps")},
 	{Names: words("save-only-model"), Bool: true, Help: "False only: --run-dir keeps a checkpoint.", Read: only("--run-dir keeps a checkpoint by which the run goes on", "false")},

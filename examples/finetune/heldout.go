@@ -22,7 +22,7 @@ import (
 // heldOutFlags select the held-out data, for kong.
 type heldOutFlags struct {
 	Data []string `name:"data" basic:"" aliases:"valid-data,eval-data" needed:"" sep:"none" placeholder:"FILE" help:"Held-out data: text or records, as train takes them; by default the run's. Can be given several times, and each is measured." group:"Data"`
-	Max  int      `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Largest number of samples of each that are measured, spread evenly; -1 for all." group:"Data"`
+	Max  int      `name:"samples" basic:"" aliases:"valid-samples" range:"-1|[1,)" default:"-1" help:"Samples of each to evaluate, at most, spread evenly; -1 for all." group:"Data"`
 	training.TextFlags
 	training.RecordFlags
 

@@ -20,11 +20,11 @@ import (
 
 // inspectCommand checks data, template and vocabulary together, before a long run.
 type inspectCommand struct {
-	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model whose vocabulary and chat template the data is read with." group:"Data" basic:""`
+	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model with the vocabulary and the chat template for the data." group:"Data" basic:""`
 	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
 	training.DataFlags
 	Samples int      `name:"samples" basic:"" range:"[0,)" default:"3" help:"How many samples are shown, spread evenly over the data; 0 for none." group:"Report"`
-	HTML    string   `name:"html" basic:"" placeholder:"FILE" help:"Write the report as a page of its own, too." group:"Report"`
+	HTML    string   `name:"html" basic:"" placeholder:"FILE" help:"Also write the report as an HTML page." group:"Report"`
 	Ignore  []string `name:"ignore" basic:"" placeholder:"NAME" help:"A finding that does not make the command fail, by its name, such as padding. Can be given several times, or with commas." group:"Report"`
 	JSON    bool     `name:"json" basic:"" help:"Write the report as JSON." group:"Report"`
 }

@@ -27,7 +27,7 @@ const defaultProbe = 5 * time.Second
 // planCommand reports the memory, files and time of a run.
 type planCommand struct {
 	trainCommand
-	Probe time.Duration `name:"probe" basic:"" range:"[0,)" default:"5s" help:"How long steps are measured, for the time of the run; 0s for no measurement." group:"Report"`
+	Probe time.Duration `name:"probe" basic:"" range:"[0,)" default:"5s" help:"How long to measure steps, to estimate the time of the run; 0s for no measurement." group:"Report"`
 	JSON  bool          `name:"json" basic:"" help:"Write the report as JSON." group:"Report"`
 }
 

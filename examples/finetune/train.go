@@ -35,25 +35,25 @@ const defaultContext = 2048
 type trainCommand struct {
 	ModelBase string `name:"model-base" setting:"frozen weights" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter" basic:""`
 	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
-	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter that --checkpoint-in holds, and train nothing. Flags of the adapter have to be its run's." group:"Adapter"`
+	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter of --checkpoint-in without training. Flags of the adapter must be those of its run." group:"Adapter"`
 	adapterFlags
 
 	training.Flags
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
-	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, and how the run was made. The same command continues the run in it. Without it, and without --lora-out, a new run has a new folder in runs, named after model and data." group:"Run" basic:""`
+	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, flags and command lines. The same command continues the run in it. Without it, and without --lora-out, a new run has a new folder in runs, named after model and data." group:"Run" basic:""`
 
-	DryRun    bool `name:"dry-run" help:"Estimate what the run would take, as finetune plan does, and train nothing." group:"Run"`
+	DryRun    bool `name:"dry-run" help:"Estimate memory, disk space and time of the run, as finetune plan does, without training." group:"Run"`
 	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds a run, which would continue, is refused." group:"Run"`
 
 	modelFlags
 	ComputeType string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes the fastest on the CPU, and on other devices bf16 if they multiply it." group:"Computing"`
 	Fit         cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB, or auto for four fifths of the free memory; on the CPU it is the memory of the process, including mapped weights. A step keeps --batch times --grad-acc samples; how many are computed at a time is chosen, at most a given --batch. Layers are recomputed if that makes the run fit, and samples are cut if a single one does not fit and --ctx is not given. The choice is printed, and stays when the run continues; by default nothing is chosen." group:"Computing" basic:""`
-	NoRepack    bool     `name:"no-repack" setting:"weight copies" help:"Keep no copies of the weights in the compute type, and transposed, in the memory that devices have left; they are converted for each product: slower, in less memory." group:"Computing"`
+	NoRepack    bool     `name:"no-repack" setting:"weight copies" help:"Do not cache copies of the weights, in the compute type and transposed, in the free memory of devices. Weights are then converted for each product: slower, in less memory." group:"Computing"`
 
 	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
 	Dashboard dashboardAddress `name:"dashboard" placeholder:"HOST:PORT" help:"Show this run, and the runs beside it, in a browser while it trains. Without a value: any free port, on this machine alone. An address that other machines reach requires a token, which is printed with it." group:"Report" basic:""`
 	Prompt    string           `name:"sample-prompt" placeholder:"TEXT" help:"Show the model's answer to this prompt before, at each evaluation and after, or its continuation if text is trained; by default nothing is shown." group:"Report" basic:""`
-	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for as many as the context has room for." group:"Report"`
+	Predict   int              `name:"sample-predict" range:"[-1,2147483647]" default:"60" help:"Tokens of the sample, at most; -1 for up to the end of the context." group:"Report"`
 
 	flags []*kong.Flag    // all flags of the command
 	given map[string]bool // set on the command line or in the file of --config

@@ -28,12 +28,12 @@ type program struct {
 	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
 	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
-	Chat      bool     `name:"chat" basic:"" help:"Answer as the model was trained to, by its chat template: in a dialogue, or --prompt." group:"Chat"`
+	Chat      bool     `name:"chat" basic:"" help:"Answer by the model's chat template: in a dialogue, or to --prompt." group:"Chat"`
 	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue or to embed at once; each has a KV cache of its own." group:"Computing"`
 
-	Embed     bool   `name:"embed" basic:"" help:"Write a vector for each text, as a line {\"text\", \"embedding\"} of JSON, instead of going on with it." group:"Embeddings"`
-	Pooling   string `name:"pooling" enum:"model,mean,last,cls" default:"model" help:"Hidden states that make the vector: mean of all tokens, last, or cls, the first; model follows the model's file, or else takes the mean." group:"Embeddings"`
-	Normalize bool   `name:"normalize" help:"Make each vector one of length 1, so that dot products are cosines." group:"Embeddings"`
+	Embed     bool   `name:"embed" basic:"" help:"Write a vector for each text, as a line {\"text\", \"embedding\"} of JSON, instead of continuing the text." group:"Embeddings"`
+	Pooling   string `name:"pooling" enum:"model,mean,last,cls" default:"model" help:"Hidden states that form the vector: mean (of all tokens), last, or cls (the first token); model follows the model's file, by default mean." group:"Embeddings"`
+	Normalize bool   `name:"normalize" help:"Scale each vector to length 1, so that dot products are cosines." group:"Embeddings"`
 
 	Rerank *string `name:"rerank" placeholder:"QUERY" help:"Write how well each text answers the query, by a reranker, as a line {\"text\", \"score\"} of JSON; larger is better." group:"Embeddings"`
 

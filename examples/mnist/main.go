@@ -28,7 +28,7 @@ type program struct {
 	Batch   int     `name:"batch" range:"[1,65536]" default:"50" help:"Digits a step." group:"Training"`
 	Rate    float32 `name:"rate" range:"(0,1]" default:"0.003" help:"Learning rate of the first epoch; it falls to a tenth." group:"Training"`
 	Seed    uint64  `name:"seed" range:"[0,)" default:"1" help:"Equal seeds give equal digits and networks." group:"Training"`
-	Threads int     `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 for one a core within the quota of a container." group:"Training"`
+	Threads int     `name:"threads" range:"[0,512]" short:"t" default:"0" help:"Threads; 0 for one per core within the quota of a container." group:"Training"`
 }
 
 func main() {

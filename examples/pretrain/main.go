@@ -37,7 +37,7 @@ type program struct {
 	Type     string `name:"type" basic:"" default:"f32" help:"Type of the matrices in the file: f32, f16, bf16, q8_0, …" group:"Model"`
 
 	training.Flags
-	RunDir string `name:"run-dir" basic:"" placeholder:"DIR" help:"Folder of the run: model, checkpoint, metrics, loss curve, and how the run was made, as finetune ls and finetune dashboard show it. The same command continues the run in it." group:"Run"`
+	RunDir string `name:"run-dir" basic:"" placeholder:"DIR" help:"Folder of the run: model, checkpoint, metrics, loss curve, flags and command lines, as finetune ls and finetune dashboard show it. The same command continues the run in it." group:"Run"`
 	placement.DeviceFlags
 
 	flags []*kong.Flag

@@ -28,17 +28,17 @@ import (
 
 type program struct {
 	Listen     string        `name:"listen" basic:"" short:"l" default:"127.0.0.1:50052" placeholder:"IP:PORT" help:"IPv4 address and port." group:"Network"`
-	AnyAddress bool          `name:"any-address" basic:"" help:"Allow an address that is no loopback one. There is no password and no encryption: every program that reaches it computes on the devices, so it is for a private network." group:"Network"`
+	AnyAddress bool          `name:"any-address" basic:"" help:"Allow an address that other machines reach. There is no password and no encryption: every program that reaches it can compute on the devices, so use it only in a private network." group:"Network"`
 	Clients    int           `name:"clients" range:"[1,4096]" default:"16" help:"Programs served at once; others wait." group:"Network"`
-	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may ask for nothing while another one waits, or needs memory that is not there." group:"Network"`
-	Grace      time.Duration `name:"grace" placeholder:"TIME" default:"1m" help:"How long a computation in flight may go on when the server is stopped; a second interrupt ends it at once." group:"Network"`
+	Idle       time.Duration `name:"idle" placeholder:"TIME" default:"10m" help:"How long a program may be idle while another waits for a place or for memory; then it is disconnected." group:"Network"`
+	Grace      time.Duration `name:"grace" placeholder:"TIME" default:"1m" help:"How long a running computation may continue when the server is stopped; a second interrupt ends it at once." group:"Network"`
 
 	Device  []string `name:"device" aliases:"devices" basic:"" placeholder:"NAME,…" help:"Devices to offer; by default the GPUs, or the CPU without a GPU. An unknown name lists this machine's devices." group:"Devices"`
-	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"Threads of the CPU for each program; 0 is one for each core." group:"Devices"`
-	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device that clients can have together, in MiB; 0 for all, on the CPU for what the system has left at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
+	Threads int      `name:"threads" basic:"" short:"t" range:"[0,)" help:"CPU threads for each program; 0 is one per core." group:"Devices"`
+	Memory  int      `name:"memory" basic:"" range:"[0,)" placeholder:"MIB" help:"Memory of each device for all clients together, in MiB; 0 for all of it, on the CPU for what is free at the start. Graphs and messages count beyond 16 MiB." group:"Devices"`
 
-	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Keep weights in this folder, which is made if it is absent, so that the next program with the same ones need not send them. Programs that share a cache trust each other." group:"Cache"`
-	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Most that the cache takes, in MiB: the least recently used goes first. 0 for any size." group:"Cache"`
+	Cache     string `name:"cache" basic:"" placeholder:"FOLDER" help:"Cache weights in this folder, which is created if missing, so that the next program with the same weights need not send them. Programs that share a cache trust each other." group:"Cache"`
+	CacheSize int    `name:"cache-size" range:"[0,)" default:"65536" placeholder:"MIB" help:"Largest size of the cache, in MiB; the least recently used weights are removed first. 0 for any size." group:"Cache"`
 }
 
 func main() {

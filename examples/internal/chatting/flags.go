@@ -18,7 +18,7 @@ type Flags struct {
 	System       string   `name:"system" basic:"" placeholder:"TEXT" help:"System prompt." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one in the model's file." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, in JSON or else as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
-	Stop         []string `name:"stop" sep:"none" placeholder:"TEXT" help:"Text that ends a reply and is left out, besides what the model ends it with. Can be given several times." group:"Chat"`
+	Stop         []string `name:"stop" sep:"none" placeholder:"TEXT" help:"Text that ends a reply and is not shown, in addition to the model's own end. Can be given several times." group:"Chat"`
 	Special      bool     `name:"special" help:"Show control tokens in replies: some models begin tool calls with one." group:"Chat"`
 	JSON         bool     `name:"json" basic:"" help:"Read conversations and messages as lines of JSON from standard input, and write each reply as one." group:"Chat"`
 }

@@ -25,20 +25,20 @@ import (
 type ModelFlags struct {
 	runs.Source
 	Model string   `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
-	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and how strongly it acts (1 when left out). Can be given several times." group:"Model"`
+	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and its strength (by default 1). Can be given several times." group:"Model"`
 	Overrides
 
 	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 for the model's training context.}" group:"Computing"`
 	placement.DeviceFlags
-	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing"`
+	Threads int `name:"threads" basic:"" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one per core within the quota of a container." group:"Computing"`
 }
 
 // SessionFlags are ModelFlags for models that run in sessions, for kong.
 type SessionFlags struct {
 	ModelFlags
 	CacheType string `name:"cache-type" default:"f16" help:"Type of the KV cache: f32, f16, q8_0, …" group:"Computing"`
-	SWAFull   bool   `name:"swa-full" help:"Keep the keys and values of all tokens also in layers with a sliding window: more memory, but a conversation that is changed far back need not be recomputed." group:"Computing"`
-	NoRepack  bool   `name:"no-repack" help:"Begin at once, and use the weights as they are in the file: slower, in less memory." group:"Computing"`
+	SWAFull   bool   `name:"swa-full" help:"Keep the keys and values of all tokens in layers with a sliding window, too: more memory, but an early change in a conversation does not recompute all of it." group:"Computing"`
+	NoRepack  bool   `name:"no-repack" help:"Do not repack the weights: starts sooner and takes less memory, but computes slower." group:"Computing"`
 	Stats     bool   `name:"stats" help:"Write the speed to standard error." group:"Computing"`
 }
 

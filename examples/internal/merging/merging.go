@@ -42,12 +42,12 @@ type Flags struct {
 	runs.Source
 	Base         string   `name:"model-base" aliases:"model,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"Model to merge into (GGUF)."`
 	LoRA         []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter to merge: a GGUF file, a folder of PEFT, or the folder of a run; and its strength, by default 1. Repeatable."`
-	Scaled       []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge at another strength than 1; repeatable."`
+	Scaled       []string `name:"lora-scaled" sep:"none" placeholder:"FILE=SCALE" help:"Adapter to merge with a strength other than 1; repeatable."`
 	Out          string   `name:"model-out" aliases:"gguf-path" short:"o" required:"" placeholder:"FILE" help:"Merged model to write."`
-	Threads      int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; by default one a core within the quota of a container."`
+	Threads      int      `name:"threads" range:"[0,512]" short:"t" placeholder:"N" help:"Threads to compute on; by default one per core within the quota of a container."`
 	Type         string   `name:"type" placeholder:"TYPE" help:"Types of the matrices, as llama-quantize names and chooses them: iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq2_m, iq3_xxs, iq3_xs, iq3_s, iq3_m, q2_k_s, q2_k, q3_k_s, q3_k_m, q3_k_l, iq4_xs, iq4_nl, q4_0, q4_1, q4_k_s, q4_k_m, q5_0, q5_1, q5_k_s, q5_k_m, q6_k, q8_0, f16, bf16, f32, tq1_0, tq2_0, q1_0, q2_0, mxfp4_moe, mxfp4, nvfp4; default: as in the base."`
-	Pure         bool     `name:"pure" help:"Give all matrices the type that --type gives most of them."`
-	IMatrix      string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix, which says which columns --type has to keep precise; types of less than three bits need one."`
+	Pure         bool     `name:"pure" help:"Use the main type of --type for all matrices."`
+	IMatrix      string   `name:"imatrix" placeholder:"FILE" help:"Importance matrix of llama-imatrix: the columns that --type must keep precise. Types of less than three bits need one."`
 	Modelfile    string   `name:"modelfile" placeholder:"FILE" help:"Write a Modelfile, too, by which ollama runs the merged model with the chat template of training."`
 	ChatTemplate string   `name:"chat-template" run:"" placeholder:"FILE" help:"Chat template of --modelfile (Jinja), by default the one of the model."`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of that template, as JSON or as text. Repeatable."`

@@ -20,8 +20,8 @@ import (
 type DataFlags struct {
 	TrainData    []string `name:"train-data" setting:"data" aliases:"data,dataset-name,local-dataset" sep:"none" placeholder:"FILE" help:"What to train on: text, or records as JSON lines, Parquet or CSV (messages, conversations, instructions, prompts with completions, texts); a file, a folder with train, valid and test, a pattern, or - for standard input. May be given several times: texts one after the other are one text." group:"Data" basic:""`
 	ValidData    string   `name:"valid-data" aliases:"eval-dataset" placeholder:"FILE" help:"Held-out data, whose loss is reported during the run; by default the split valid of a folder of --train-data." group:"Data" basic:""`
-	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Part of the training data that is held out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
-	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Largest number of samples of held-out data that are evaluated, spread evenly; -1 for all." group:"Data"`
+	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Fraction of the training data to hold out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
+	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Held-out samples to evaluate, at most, spread evenly; -1 for all." group:"Data"`
 	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
 	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on the first records, this many; -1 for all." group:"Data"`
 	Ctx          int      `name:"ctx" setting:"sample length" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
@@ -44,33 +44,33 @@ type TextFlags struct {
 	IncludeSampleStart bool   `name:"include-sample-start" run:"" help:"Keep the --sample-start string in the samples." group:"Text"`
 	Escape             bool   `name:"escape" run:"" help:"Interpret \\n, \\t, \\\\ and the like in --sample-start." group:"Text"`
 	Overlapping        bool   `name:"overlapping-samples" run:"" help:"Let a sample that is shorter than --ctx continue past the start of the next." group:"Text"`
-	RandomOffsets      bool   `name:"sample-random-offsets" run:"" help:"Begin samples at random offsets, which --seed decides; with --fill-with-next-samples for text without an end." group:"Text"`
-	FillWithNext       bool   `name:"fill-with-next-samples" run:"" help:"Append to a sample that is shorter than --ctx those that follow." group:"Text"`
+	RandomOffsets      bool   `name:"sample-random-offsets" run:"" help:"Begin samples at random offsets, which --seed decides; combine with --fill-with-next-samples for continuous text." group:"Text"`
+	FillWithNext       bool   `name:"fill-with-next-samples" run:"" help:"Fill a sample that is shorter than --ctx with the samples that follow." group:"Text"`
 	SeparateWithBOS    bool   `name:"separate-with-bos" run:"" default:"true" negatable:"" help:"Begin each sample at a --sample-start with the BOS token." group:"Text"`
 	SeparateWithEOS    bool   `name:"separate-with-eos" run:"" default:"true" negatable:"" help:"End each such sample with the EOS token." group:"Text"`
 }
 
 // RecordFlags are the flags that turn records into samples.
 type RecordFlags struct {
-	TrainOn      string   `name:"train-on" basic:"" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"What of a conversation is trained: all that the assistant says, its last message, what follows the last message of others, or all; of a prompt with a completion: the completion, or with all both." group:"Chat"`
-	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as the texts that they are, and not as turns of a chat by the template." group:"Chat"`
-	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether to train the empty block of reasoning that some templates write into answers without reasoning: prompt trains what the generation prompt lacks of it, train all of it, mask nothing." group:"Chat"`
+	TrainOn      string   `name:"train-on" basic:"" run:"" enum:"assistant,last,completion,all" default:"assistant" help:"Part of a conversation to train on: all that the assistant says, its last message, what follows the last message of others, or all. In a prompt with a completion, that is the completion, or with all both." group:"Chat"`
+	RawPrompts   bool     `name:"raw-prompts" run:"" help:"Train prompts with completions, and instructions, as plain text instead of as chat turns by the template." group:"Chat"`
+	EmptyBlocks  string   `name:"empty-reasoning" run:"" enum:"prompt,train,mask" default:"prompt" help:"Whether to train the empty reasoning block that some templates write into answers without reasoning: prompt trains the part that the generation prompt lacks, train trains all of it, mask trains none of it." group:"Chat"`
 	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one of the model." group:"Chat"`
-	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Day that chat templates see which ask for the date; by default today, and in a run that --run-dir continues the day it began." group:"Chat"`
+	TemplateDate string   `name:"template-date" run:"" placeholder:"YYYY-MM-DD" help:"Date for chat templates that contain the date; by default today, or the first day of a run that --run-dir continues." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, as JSON or as text, such as enable_thinking=false. Can be given several times." group:"Chat"`
-	Keys         []string `name:"key" basic:"" run:"" sep:"none" placeholder:"KEY=NAME" help:"Name that the records have for a key: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
-	Roles        []string `name:"role" run:"" sep:"none" placeholder:"NAME=ROLE" help:"Role that a role of the records stands for: agent=assistant. Can be given several times." group:"Chat"`
-	Template     string   `name:"template" placeholder:"NAME" help:"Name that LLaMA-Factory has for the chat template, such as llama3 or qwen: the model's has to be of this kind." group:"Chat"`
-	TooLong      string   `name:"too-long" run:"" enum:"cut,split,drop" default:"cut" help:"What becomes of records of more than --ctx tokens: cut, split into several, or drop. They are counted." group:"Chat"`
-	SkipBroken   bool     `name:"skip-broken" basic:"" run:"" help:"Leave out records with a fault, and count them, instead of ending." group:"Chat"`
+	Keys         []string `name:"key" basic:"" run:"" sep:"none" placeholder:"KEY=NAME" help:"Name of a key in the records: messages=dialog, prompt=question. Can be given several times." group:"Chat"`
+	Roles        []string `name:"role" run:"" sep:"none" placeholder:"NAME=ROLE" help:"Meaning of a role in the records: agent=assistant. Can be given several times." group:"Chat"`
+	Template     string   `name:"template" placeholder:"NAME" help:"LLaMA-Factory's name of the chat template, such as llama3 or qwen: the model's template must be of this kind." group:"Chat"`
+	TooLong      string   `name:"too-long" run:"" enum:"cut,split,drop" default:"cut" help:"What to do with records of more than --ctx tokens: cut, split (into several), or drop. Their number is reported." group:"Chat"`
+	SkipBroken   bool     `name:"skip-broken" basic:"" run:"" help:"Skip faulty records, and report their number, instead of stopping." group:"Chat"`
 
 	seesDate bool // whether the template uses the date; set once it is read
 }
 
 // RowFlags are the flags that pack samples into rows of batches. Evaluations have one sample per row.
 type RowFlags struct {
-	Packing    bool `name:"packing" aliases:"neat-packing" help:"Put several samples into a row of --ctx tokens: faster with short ones. They do not see each other." group:"Chat" basic:""`
-	GroupByLen bool `name:"group-by-length" setting:"rows grouped by length" help:"Put samples of similar length into a batch, which is then as short as they are." group:"Chat"`
+	Packing    bool `name:"packing" aliases:"neat-packing" help:"Put several samples into a row of --ctx tokens: faster if they are short. They do not attend to each other." group:"Chat" basic:""`
+	GroupByLen bool `name:"group-by-length" setting:"rows grouped by length" help:"Put samples of similar length into a batch, so that short ones need no padding to a long one." group:"Chat"`
 }
 
 // A Source is what reading data needs to know about the model.

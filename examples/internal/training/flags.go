@@ -46,39 +46,39 @@ func (d Defaults) Vars() kong.Vars {
 type OptimizerFlags struct {
 	Batch   int `name:"batch" setting:"batch" aliases:"batch-size,per-device-train-batch-size" range:"[1,65536]" short:"b" default:"${batch}" help:"Samples computed at a time${batch_why}." group:"Optimiser" basic:""`
 	GradAcc int `name:"grad-acc" setting:"gradient accumulation" aliases:"gradient-accumulation-steps,grad-accumulation-steps" range:"[1,2147483647]" default:"${grad_acc}" help:"Batches of one optimiser step: a step trains on --batch × --grad-acc samples, in the memory of --batch." group:"Optimiser" basic:""`
-	Epochs  int `name:"epochs" range:"-1|[1,)" default:"-1" unset:"-1" help:"Times that the data is seen, at most; -1 for as often as --adam-iter needs, or once." group:"Optimiser" basic:""`
+	Epochs  int `name:"epochs" range:"-1|[1,)" default:"-1" unset:"-1" help:"Passes over the data, at most; -1 for as many as --adam-iter needs, or one." group:"Optimiser" basic:""`
 	Iter    int `name:"adam-iter" aliases:"iters" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Optimiser steps, at most; -1 for as many as --epochs takes." group:"Optimiser" basic:""`
 
 	Rate            float64 `name:"adam-alpha" setting:"learning rate" aliases:"learning-rate,lr" range:"(0,)" default:"${adam_alpha}" help:"Learning rate after the warm-up${adam_alpha_why}." group:"Optimiser" basic:""`
-	MinRate         float64 `name:"adam-min-alpha" setting:"final learning rate" range:"[0,)" default:"0" help:"Learning rate to which the schedule falls; the last step is one before it." group:"Optimiser"`
+	MinRate         float64 `name:"adam-min-alpha" setting:"final learning rate" range:"[0,)" default:"0" help:"Learning rate to which the schedule falls; it would reach it one step after the last." group:"Optimiser"`
 	Schedule        string  `name:"schedule" setting:"schedule" enum:"cosine,linear,constant,cosine-from-0,linear-from-0,constant-from-0,constant-at-once" default:"cosine" help:"How the learning rate falls after the warm-up: cosine, linear, or constant, which does not fall. cosine-from-0, linear-from-0 and constant-from-0 are transformers' (--lr-scheduler-type): the first step of a warm-up has a rate of 0. constant-at-once has no warm-up, whatever --warmup says." group:"Optimiser"`
 	Warmup          int     `name:"warmup" setting:"warm-up" aliases:"warmup-steps" range:"[-1,2147483647]" default:"${warmup}" help:"Steps in which the learning rate rises from 0; -1 stands for 3 % of the run${warmup_why}." group:"Optimiser"`
-	WarmupRatio     float64 `name:"warmup-ratio" setting:"warm-up" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Part of the run in which the learning rate rises, instead of --warmup; -1 for that." group:"Optimiser"`
+	WarmupRatio     float64 `name:"warmup-ratio" setting:"warm-up" range:"-1|[0,1]" default:"-1" unset:"-1" help:"Fraction of the run in which the learning rate rises, instead of --warmup; -1 to use --warmup." group:"Optimiser"`
 	CosDecaySteps   int     `name:"cos-decay-steps" setting:"period of the schedule" range:"-1|[1,2147483647]" default:"-1" unset:"-1" help:"Steps after the warm-up in which the learning rate falls; -1 for all of the run." group:"Optimiser"`
-	CosDecayMin     float64 `name:"cos-decay-min" setting:"final learning rate" range:"[0,1]" default:"0" help:"Lowest learning rate as a part of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
+	CosDecayMin     float64 `name:"cos-decay-min" setting:"final learning rate" range:"[0,1]" default:"0" help:"Lowest learning rate as a fraction of --adam-alpha; the larger of this and --adam-min-alpha counts." group:"Optimiser"`
 	EnableRestart   bool    `name:"enable-restart" setting:"restarts" xor:"restart" help:"Begin again at --adam-alpha after each --cos-decay-steps." group:"Optimiser"`
 	DisableRestart  bool    `name:"disable-restart" xor:"restart" help:"Stay at the lowest rate after --cos-decay-steps (default)." group:"Optimiser"`
-	CosDecayRestart float64 `name:"cos-decay-restart" setting:"growth of the period" range:"[1,)" default:"1.1" help:"By how much each cycle is longer than the one before, with --enable-restart." group:"Optimiser"`
+	CosDecayRestart float64 `name:"cos-decay-restart" setting:"growth of the period" range:"[1,)" default:"1.1" help:"Factor by which each cycle is longer than the one before, with --enable-restart." group:"Optimiser"`
 
-	Decay        float64 `name:"adam-decay" setting:"weight decay" aliases:"weight-decay" range:"[0,)" default:"0" help:"Weight decay a step, times the learning rate." group:"Optimiser"`
-	DecayMinNDim int     `name:"adam-decay-min-ndim" setting:"dimensions from which on weights decay" range:"[0,4]" default:"2" help:"Fewest dimensions of tensors that decay: 2 leaves out vectors such as norms." group:"Optimiser"`
+	Decay        float64 `name:"adam-decay" setting:"weight decay" aliases:"weight-decay" range:"[0,)" default:"0" help:"Weight decay per step, multiplied by the learning rate." group:"Optimiser"`
+	DecayMinNDim int     `name:"adam-decay-min-ndim" setting:"dimensions from which on weights decay" range:"[0,4]" default:"2" help:"Weight decay applies to tensors with at least this many dimensions: 2 leaves out vectors such as norms." group:"Optimiser"`
 	Beta1        float64 `name:"adam-beta1" setting:"β₁" range:"[0,1)" default:"0.9" help:"Decay of the first moment." group:"Optimiser"`
 	Beta2        float64 `name:"adam-beta2" setting:"β₂" range:"[0,1)" default:"0.999" help:"Decay of the second moment." group:"Optimiser"`
 	Epsilon      float64 `name:"adam-eps" setting:"ε" aliases:"adam-epsilon" range:"(0,)" default:"1e-8" help:"Added to the root of the second moment." group:"Optimiser"`
-	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Largest norm of the gradient; 0 for any." group:"Optimiser"`
+	Clip         float64 `name:"adam-gclip" setting:"gradient clip" aliases:"max-grad-norm" range:"[0,)" default:"1" help:"Clip the gradient to this norm; 0 for no clipping." group:"Optimiser"`
 
 	Patience         int            `name:"patience" setting:"patience" aliases:"early-stopping-patience" range:"[0,)" default:"0" help:"End the run after this many evaluations of --valid-data in a row without a lower loss; 0 for never." group:"End" basic:""`
-	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Nats by which an evaluation has to improve the loss to count, for --patience." group:"End"`
+	MinDelta         float64        `name:"min-delta" setting:"least improvement of an evaluation" aliases:"early-stopping-threshold" range:"[0,)" default:"0" help:"Minimum improvement of the loss, in nats, that counts for --patience." group:"End"`
 	OptPast          int            `name:"opt-past" setting:"steps between losses that are compared" range:"[-1,)" default:"0" help:"End the run if the training loss is within --opt-delta of the loss this many steps before; 0 or -1 for never." group:"End"`
-	OptDelta         float64        `name:"opt-delta" setting:"least change of the loss between them" range:"[0,)" default:"1e-5" help:"Part of the training loss by which it has to change within --opt-past steps." group:"End"`
+	OptDelta         float64        `name:"opt-delta" setting:"least change of the loss between them" range:"[0,)" default:"1e-5" help:"Minimum change of the training loss within --opt-past steps, as a fraction of it." group:"End"`
 	OptNoImprovement int            `name:"opt-max-no-improvement" setting:"steps without a new lowest loss" range:"[-1,)" default:"0" help:"End the run after this many steps in a row without a new lowest training loss; 0 or -1 for never." group:"End"`
-	EpsF             float64        `name:"adam-epsf" setting:"least change of the loss in a step" range:"[0,)" default:"0" help:"End the run if the training loss changes by less than this part of itself from one step to the next; 0 for never." group:"End"`
+	EpsF             float64        `name:"adam-epsf" setting:"least change of the loss in a step" range:"[0,)" default:"0" help:"End the run if the training loss changes by less than this fraction from one step to the next; 0 for never." group:"End"`
 	MaxTokens        *int           `name:"max-tokens" range:"[0,)" placeholder:"N" help:"End the run after this many trained tokens, including tokens before a checkpoint; by default never." group:"End"`
 	MaxTime          *time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" help:"End the run after this time, such as 90m or 8h, counted from its start or its continuation; by default never." group:"End"`
 
 	UseFlash      bool `name:"use-flash" xor:"flash" help:"Compute attention in blocks, without a matrix of all pairs of tokens: it always is." group:"Computing"`
-	NoFlash       bool `name:"no-flash" xor:"flash" help:"Of upstream's program; here attention is always computed in blocks, with equal results." group:"Computing"`
-	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint,gradient-checkpointing" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default if the run would not fit into memory otherwise." group:"Computing" basic:""`
+	NoFlash       bool `name:"no-flash" xor:"flash" help:"A flag of upstream's program without effect: here attention is always computed in blocks, with equal results." group:"Computing"`
+	Checkpointing bool `name:"use-checkpointing" aliases:"grad-checkpoint,gradient-checkpointing" xor:"checkpointing" help:"Recompute each layer in the backward pass: a third slower, far less memory. By default it does so only if the run would not fit into memory otherwise." group:"Computing" basic:""`
 	NoCheckpoint  bool `name:"no-checkpointing" xor:"checkpointing" help:"Keep all results for the backward pass, whatever memory they take." group:"Computing"`
 }
 
@@ -87,13 +87,13 @@ type RunFlags struct {
 	CheckpointOut string `name:"checkpoint-out" placeholder:"FILE" help:"File for the state of the run, from which it can continue; by default checkpoint.gguf in --run-dir, else none." group:"Run"`
 	CheckpointIn  string `name:"checkpoint-in" placeholder:"FILE" help:"Continue the run of this checkpoint, if the file exists. Model, data, adapter, --ctx, --batch, --grad-acc and --seed must be the same; the length of the run and the settings of the optimiser may change. By default the one in --run-dir." group:"Run"`
 	Reshuffle     bool   `name:"force-reshuffle" help:"Draw a new order of the samples when --checkpoint-in continues, instead of the run's." group:"Run"`
-	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs for the step: each save has a file of its own then." group:"Run"`
-	FnLatest      string `name:"fn-latest" default:"LATEST" help:"What stands in its place for the last save." group:"Run"`
+	PatternFnIt   string `name:"pattern-fn-it" default:"ITERATION" help:"Word in the names of outputs that is replaced by the step, so that each save has its own file." group:"Run"`
+	FnLatest      string `name:"fn-latest" default:"LATEST" help:"Word that replaces it in the name of the last save." group:"Run"`
 	SaveEvery     int    `name:"save-every" aliases:"save-steps" range:"[-1,)" default:"50" help:"Steps between saves of result and checkpoint; 0 or -1 for the end only." group:"Run"`
-	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves stay as files of their own, with the step in their name; -1 for 3 with --run-dir, else for all if the name of an output contains --pattern-fn-it, and none otherwise." group:"Run"`
+	KeepLast      int    `name:"keep-last" aliases:"save-total-limit" range:"[-1,)" default:"-1" help:"How many of the newest saves to keep as separate files, with the step in their name; -1 for 3 with --run-dir, else for all if the name of an output contains --pattern-fn-it, and none otherwise." group:"Run"`
 	ValidEvery    int    `name:"valid-every" aliases:"eval-steps,steps-per-eval" range:"[0,)" default:"50" help:"Steps between evaluations of --valid-data; 0 for the start and the end only." group:"Run"`
-	Seed          int64  `name:"seed" setting:"seed" short:"s" range:"[-1,)" default:"42" help:"Decides all that is random; -1 draws one, and says which." group:"Run" basic:""`
-	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one a core within the quota of a container." group:"Computing" basic:""`
+	Seed          int64  `name:"seed" setting:"seed" short:"s" range:"[-1,)" default:"42" help:"Seed of everything random; -1 draws a seed, and reports it." group:"Run" basic:""`
+	Threads       int    `name:"threads" range:"[0,512]" short:"t" default:"0" help:"CPU threads; 0 for one per core within the quota of a container." group:"Computing" basic:""`
 	LossCurve     string `name:"loss-curve" placeholder:"FILE" help:"Draw the loss curve as FILE.svg and FILE.png; by default loss in --run-dir, else not." group:"Report"`
 	Metrics       string `name:"metrics" placeholder:"FILE" help:"Write the figures of each step and evaluation as lines of JSON; by default metrics.jsonl in --run-dir, else not." group:"Report"`
 
