@@ -216,7 +216,7 @@ func TestForeignFiles(t *testing.T) {
 		"hf_dataset:\n  name: billsum\n": "--config: FILE:1: hf_dataset: nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them by --train-data; --key has names of its columns",
 		"lr_schedule: {name: step_decay, arguments: [1e-5]}\n": "--config: FILE:1: lr_schedule: cosine_decay with [rate, steps, last rate] and linear_schedule with [rate, last rate, steps] are known; " +
 			"--schedule, --adam-alpha, --adam-min-alpha, --cos-decay-steps and --warmup say the same",
-		"learning_rate: 1e-4\nlr_schedule: {name: cosine_decay, arguments: [1e-5, 10]}\n": "--config: FILE:2: lr_schedule is there twice; the first is in line 1, as learning_rate",
+		"learning_rate: 1e-4\nlr_schedule: {name: cosine_decay, arguments: [1e-5, 10]}\n": "--config: FILE:2: lr_schedule is given twice; the first is in line 1, as learning_rate",
 		"no-show-sample: true\n": "--config: FILE:1: there is no flag --no-show-sample; did you mean --show-sample?",
 	} {
 		_, err := read(text)

@@ -250,7 +250,7 @@ func (c *config) set(f *kong.Flag, s *setting) {
 	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // several keys may be items of one list
 		first.value = append(list(texts(first.value)), list(texts(s.value))...)
 	case first.key.Value == s.key.Value || !reflect.DeepEqual(first.value, s.value):
-		c.fault(s.key.Line, "%s is there twice; the first is in line %d, as %s", s.key.Value, first.key.Line, first.key.Value)
+		c.fault(s.key.Line, "%s is given twice; the first is in line %d, as %s", s.key.Value, first.key.Line, first.key.Value)
 	}
 }
 

@@ -95,8 +95,8 @@ func TestConfigOfFolder(t *testing.T) {
 func TestConfigFileFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"lora-r: 4\nlora-rank: 16":        "run.yaml:2: there is no flag --lora-rank; did you mean --lora-r?",
-		"lora-r: 4\nlora_r: 16":           "run.yaml:2: lora_r is there twice; the first is in line 1",
-		"adam_alpha: 1\nlearning_rate: 2": "run.yaml:2: learning_rate is there twice; the first is in line 1, as adam_alpha",
+		"lora-r: 4\nlora_r: 16":           "run.yaml:2: lora_r is given twice; the first is in line 1",
+		"adam_alpha: 1\nlearning_rate: 2": "run.yaml:2: learning_rate is given twice; the first is in line 1, as adam_alpha",
 		"\nlora-r: many":                  `run.yaml:2: expected a valid 64 bit int but got "many"`,
 		"lora-r: 1\nbeta: 1":              "run.yaml:2: 1: it must be at least 0 and below 1",
 		"lora-r: 1\nschedule: rising":     "run.yaml:2: rising: it must be one of cosine, linear",

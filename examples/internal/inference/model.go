@@ -118,7 +118,7 @@ func (f *ModelFlags) open(o model.LoadOptions, needs func(to *estimate.Memory, m
 		return nil, err
 	}
 	if f.Ctx > m.Config().Context {
-		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: what comes after is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: text beyond them is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
 	}
 	m.Loading = time.Since(began)
 	return m, nil

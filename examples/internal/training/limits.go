@@ -72,9 +72,9 @@ func (f *Flags) NameFlags(err error) error {
 	case errors.As(err, &batch):
 		return fmt.Errorf("--ctx %d: a sample of %s is too large for this model, which can train on %d at a time", f.Ctx, cli.Count(batch.Length, "token"), batch.MaxTokens)
 	case errors.As(err, &memory) && f.Batch > 1:
-		return fmt.Errorf("--batch %d: %w; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one in spite of it", f.Batch, memory)
+		return fmt.Errorf("--batch %d: %w; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one all the same", f.Batch, memory)
 	case errors.As(err, &memory):
-		return fmt.Errorf("--ctx %d: %w; --use-checkpointing tries it in spite of it", f.Ctx, memory)
+		return fmt.Errorf("--ctx %d: %w; --use-checkpointing tries it all the same", f.Ctx, memory)
 	}
 	return err
 }

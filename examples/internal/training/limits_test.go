@@ -76,7 +76,7 @@ func TestSizesAreNamed(t *testing.T) {
 		"--ctx 1048576: a sample of 1048576 tokens is too large for this model, which can train on 131072 at a time")
 	const memory = "a step takes 312.0 GiB of memory beside the model, and CPU has 14.0 GiB available; use smaller batches or shorter samples"
 	tooMuch := &train.MemoryError{Device: "CPU", Need: 312 << 30, Available: 14 << 30}
-	require.EqualError(t, large.NameFlags(tooMuch), "--ctx 1048576: "+memory+"; --use-checkpointing tries it in spite of it")
+	require.EqualError(t, large.NameFlags(tooMuch), "--ctx 1048576: "+memory+"; --use-checkpointing tries it all the same")
 	large.Batch = 4096
-	require.EqualError(t, large.NameFlags(fmt.Errorf("wrapped: %w", tooMuch)), "--batch 4096: "+memory+"; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one in spite of it")
+	require.EqualError(t, large.NameFlags(fmt.Errorf("wrapped: %w", tooMuch)), "--batch 4096: "+memory+"; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one all the same")
 }
