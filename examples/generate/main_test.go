@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 
 // unzip writes a test file of the model package to path.
 func unzip(path, name string) error {
-	packed, err := os.Open(filepath.Join("..", "..", "internal", "llmtest", "testdata", name+".gz"))
+	packed, err := os.Open(filepath.Join("..", "..", "internal", "test", "llmtest", "testdata", name+".gz"))
 	if err != nil {
 		return err
 	}
