@@ -85,7 +85,7 @@ func TestTensorAllocatorErrors(t *testing.T) {
 	require.ErrorContains(t, err, "ggml: TensorAllocator.Allocate(y f32[200]): the buffer is too small: the tensor takes 800 bytes, ")
 	require.False(t, y.IsAllocated())
 	require.ErrorContains(t, a.Allocate(x), "ggml: TensorAllocator.Allocate(x f32[100]): the tensor has memory already (at alloc_test.go:")
-	require.ErrorContains(t, a.Allocate(v), "ggml: TensorAllocator.Allocate(v f32[10]): the tensor is a view; it gets the memory of what it is a view of")
+	require.ErrorContains(t, a.Allocate(v), "ggml: TensorAllocator.Allocate(v f32[10]): the tensor is a view, which shares the memory of its source; place the source")
 	require.ErrorContains(t, a.Allocate(nil), "ggml: TensorAllocator.Allocate(nil): the tensor is nil")
 	require.NoError(t, a.Allocate(c.NewTensor(ggml.F32, 1))) // the failures allocated nothing
 

@@ -32,7 +32,7 @@ func (b *Buffer) hold(t *Tensor, f func() error) error {
 func (b *Buffer) place(t *Tensor, f placer) error {
 	return b.hold(t, func() error {
 		if t.t.view_src != nil {
-			return t.errorf(nil, "the tensor is a view; it gets the memory of what it is a view of")
+			return t.errorf(nil, "the tensor is a view, which shares the memory of its source; place the source")
 		}
 		if t.t.data != nil {
 			return t.errorf(nil, "the tensor has memory already")
@@ -114,9 +114,9 @@ func (b *Buffer) BindAt(t *Tensor, offset int64) error {
 				return err
 			}
 		case root.data == nil || root.buffer != b.b || offset < 0 || offset > b.heldSize() || unsafe.Add(root.data, t.t.view_offs) != b.at(offset):
-			return t.errorf(nil, "it does not lie where what it is a view of does")
+			return t.errorf(nil, "a view must lie at its place in its source")
 		case int64(t.t.view_offs)%t.typ.BlockBytes() != 0 || int64(t.t.view_offs)+max(int64(C.ggml_nbytes(t.t)), t.packedSize()) > int64(C.ggml_nbytes(root)):
-			return t.errorf(nil, "it reaches beyond what it is a view of")
+			return t.errorf(nil, "the view extends beyond its source")
 		}
 		C.goggml_memory_changed()
 		t.t.buffer, t.t.data = b.b, b.at(offset)

@@ -28,7 +28,7 @@ var gpuPlugins = map[string]struct {
 	driver string // driver that it needs
 }{
 	"CUDA":   {"cuda", "it needs an NVIDIA GPU with its driver: nvidia-smi lists them"},
-	"Vulkan": {"vulkan", "it needs a GPU whose driver has Vulkan: vulkaninfo --summary lists them; GGML_VK_VISIBLE_DEVICES=0 takes what is no GPU too"},
+	"Vulkan": {"vulkan", "it needs a GPU whose driver has Vulkan: vulkaninfo --summary lists them; GGML_VK_VISIBLE_DEVICES=0 also accepts devices that are no GPU"},
 	"MTL":    {"metal", "it needs one of Apple's GPUs"},
 }
 

@@ -77,13 +77,13 @@ func TestMissingPlugin(t *testing.T) {
 			// A build tag that requires the backend reports the same.
 			demanded := testhook.CheckBuildTags(map[string]string{"cuda": "CUDA"})
 			require.ErrorIs(t, demanded, ggml.ErrNotLoaded)
-			require.EqualError(t, demanded, err.Error()+"; the program was built with the tag cuda, which demands it: without the tag it runs on the CPU")
+			require.EqualError(t, demanded, err.Error()+"; the program was built with the tag cuda, which requires it: without the tag it runs on the CPU")
 		})
 	}
 	require.NoError(t, testhook.CheckBuildTags(nil))
 	err := testhook.CheckBuildTags(map[string]string{"metal": "MTL"})
 	require.EqualError(t, err, "ggml: MTL backend is not loaded: it is of Apple's GPUs, under macOS (brew install ggml); others have CUDA and Vulkan; "+
-		"the program was built with the tag metal, which demands it: without the tag it runs on the CPU")
+		"the program was built with the tag metal, which requires it: without the tag it runs on the CPU")
 }
 
 func TestUnusedGPU(t *testing.T) {

@@ -68,7 +68,7 @@ func TestRefusedOps(t *testing.T) {
 			err = far.Compute(t.Context(), g)
 			if k.refused {
 				require.ErrorContains(t, err, "mul_mat")
-				require.ErrorContains(t, err, device.Name()+" multiplies quantised weights by operands of 8 bits, and ends the process where SetSourcePrecision demands more; leave that out, or use a Scheduler with the CPU")
+				require.ErrorContains(t, err, device.Name()+" multiplies quantised weights by operands of 8 bits, and ends the process if SetSourcePrecision requires more; do not call it, or use a Scheduler with the CPU")
 			} else {
 				require.NoError(t, err)
 			}

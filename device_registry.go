@@ -55,7 +55,7 @@ var (
 // unloadedHint returns the remedy for an unloaded backend.
 func unloadedHint() string {
 	if unloaded.Load() {
-		return "; LoadBackends lists again what Unload has taken off"
+		return "; LoadBackends restores backends that Unload has removed"
 	}
 	return ""
 }
@@ -201,7 +201,7 @@ func (r *Registry) isZero() bool { return r == nil || r.r == nil }
 // ggml_backend_unload.
 func (r *Registry) Unload() error {
 	if r.isZero() {
-		return fmt.Errorf("ggml: unload: %w; that of a meta device stays", ErrZeroValue)
+		return fmt.Errorf("ggml: unload: %w; the backend of a meta device cannot be unloaded", ErrZeroValue)
 	}
 	forgetRPCServer(r)
 	defer lockRegistry()()
@@ -333,7 +333,7 @@ func init() { testhook.CheckBuildTags = checkBuildTags }
 func checkBuildTags(required map[string]string) error {
 	for _, tag := range slices.Sorted(maps.Keys(required)) {
 		if _, err := registryDevices(required[tag]); err != nil {
-			return fmt.Errorf("%w; the program was built with the tag %s, which demands it: without the tag it runs on the CPU", err, tag)
+			return fmt.Errorf("%w; the program was built with the tag %s, which requires it: without the tag it runs on the CPU", err, tag)
 		}
 	}
 	return nil

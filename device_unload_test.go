@@ -39,7 +39,7 @@ func TestUnloadCPU(t *testing.T) {
 	require.NoError(t, r.Unload())
 	_, err = ggml.NewCPUBackend(1)
 	require.ErrorIs(t, err, ggml.ErrNotLoaded)
-	require.ErrorContains(t, err, "LoadBackends lists again what Unload has taken off")
+	require.ErrorContains(t, err, "LoadBackends restores backends that Unload has removed")
 	_, err = ggml.DeviceByName(old.Name())
 	require.ErrorIs(t, err, ggml.ErrNotLoaded, "only the caller loads again")
 

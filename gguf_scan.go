@@ -158,7 +158,7 @@ func (s *ggufScanner) start() (tensors, keys int64) {
 	case version&0xffff == 0:
 		s.fail("has the byte order of another machine (big-endian); use the little-endian file")
 	case version < 2:
-		s.fail("has version %d of the format, which is not supported any more; convert the model anew, or download a newer file", version)
+		s.fail("has version %d of the format, which is not supported any more; convert the model again, or download a newer file", version)
 	case version > 3:
 		s.fail("has version %d of the format, and 3 is the newest known here; upgrade ggml", version)
 	}

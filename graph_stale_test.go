@@ -88,7 +88,7 @@ func TestClosedRoots(t *testing.T) {
 		require.NoError(t, first.Close())
 		_, err := broken().Float32s()
 		require.ErrorIs(t, err, ggml.ErrClosed, name)
-		require.ErrorContains(t, err, "the context of what operand 0 is a view of is closed", name)
+		require.ErrorContains(t, err, "the context of the source of operand 0, a view, is closed", name)
 		between.Close()
 		last.Close()
 	}

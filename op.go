@@ -107,7 +107,7 @@ func (op *opCall) retainRoot(i int, t *Tensor) {
 	}
 	for _, d := range t.ctx.withDependencies()[1:] {
 		if !op.retain(d) {
-			op.failed(ErrClosed, fmt.Sprintf("the context of what operand %d is a view of is closed", i))
+			op.failed(ErrClosed, fmt.Sprintf("the context of the source of operand %d, a view, is closed", i))
 			return
 		}
 	}

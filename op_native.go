@@ -71,7 +71,7 @@ func (n *NativeOp) register() error {
 		return fmt.Errorf("the C function of %s is nil", n.Name)
 	}
 	if other, known := nativeOps.LoadOrStore(n.Func, n); known && other != n {
-		return fmt.Errorf("the C function of %s is that of another NativeOp, %s; each needs one of its own", n.Name, other.(*NativeOp).Name)
+		return fmt.Errorf("%s has the same C function as another NativeOp, %s; each needs its own", n.Name, other.(*NativeOp).Name)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func TestNativeOpErrors(t *testing.T) {
 		"no function": {native(&ggml.NativeOp{Name: "none"}, 0, 1), "the C function of none is nil"},
 		"no name":     {native(&ggml.NativeOp{Func: nativetest.Function()}, 0, 1), "the NativeOp has no name"},
 		"function of another op": {native(&ggml.NativeOp{Name: "thief", Func: nativetest.Function()}, 0, 1),
-			"the C function of thief is that of another NativeOp, nothing; each needs one of its own"},
+			"thief has the same C function as another NativeOp, nothing; each needs its own"},
 		"too many parameters": {native(op, ggml.MaxNativeParams+1, 1), "there are 29 bytes of parameters; at most 28 fit"},
 		"shape of nothing":    {native(op, 0, 0), "ne0 is 0; it must be at least 1"},
 		"five dimensions":     {native(op, 0, 1, 1, 1, 1, 1), "a shape has 1 to 4 dimensions, this one has 5"},

@@ -80,7 +80,7 @@ func (c *Context) View(a *Tensor, shape, strides []int64, offset int64) *Tensor 
 	}
 	ne := [4]int64{1, 1, 1, 1}
 	copy(ne[:], shape)
-	op.require(!a.cutsBlocks(), "the blocks of a's type do not lie along its rows; make the view of what a is a view of")
+	op.require(!a.cutsBlocks(), "the blocks of a's type do not lie along its rows; make the view from a's source")
 	op.require(len(strides) < MaxDims, "there are %d strides; at most 3 can be given", len(strides))
 	row := a.typ.RowSize(ne[0])
 	nb := [4]int64{a.typ.BlockBytes(), row, row * ne[1], row * ne[1] * ne[2]}

@@ -48,7 +48,7 @@ func TestLoadInLittleAddressSpace(t *testing.T) {
 func TestTooManyThreads(t *testing.T) {
 	child, out := inChild(t, "")
 	if !child {
-		require.Contains(t, out, "ggml: 500 threads: the system does not start as many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
+		require.Contains(t, out, "ggml: 500 threads: the system cannot start that many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
 		return
 	}
 	require.NoError(t, ggml.LoadBackends())
@@ -58,7 +58,7 @@ func TestTooManyThreads(t *testing.T) {
 	defer b.Close()
 	fmt.Println(b.SetThreads(500))
 	_, err = ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 500})
-	require.ErrorContains(t, err, "ggml: thread pool: 500 threads: the system does not start as many")
+	require.ErrorContains(t, err, "ggml: thread pool: 500 threads: the system cannot start that many")
 }
 
 // A thread with too small a stack overwrites the memory beside it.

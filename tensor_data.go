@@ -447,7 +447,7 @@ func (t *Tensor) accessible(use dataUse) error {
 		return t.errorf(ErrNotAllocated, "the tensor has no memory; allocate its context or its graph first")
 	}
 	if t.cutsBlocks() {
-		return t.errorf(nil, "the blocks of its type do not lie along its rows; use what it is a view of")
+		return t.errorf(nil, "the blocks of its type do not lie along its rows; use the view's source")
 	}
 	origin := C.goggml_origin(t.t)
 	if use == reads && origin.op != C.GGML_OP_NONE && origin.flags&C.GGML_TENSOR_FLAG_COMPUTE == 0 {

@@ -161,7 +161,7 @@ static const struct {
 	const char *why;
 } goggml_refused[] = {
 	{GOGGML_CUDA, goggml_wants_fine_source,
-		"multiplies quantised weights by operands of 8 bits, and ends the process where SetSourcePrecision demands more; leave that out"},
+		"multiplies quantised weights by operands of 8 bits, and ends the process if SetSourcePrecision requires more; do not call it"},
 	{GOGGML_CUDA, goggml_reads_uneven_rows,
 		"multiplies by rows that begin at multiples of 8 bytes, of 16 for quantised weights, and is lost at others; make the operand contiguous by Cont"},
 	{GOGGML_CUDA, goggml_reads_beyond_rows,

@@ -61,7 +61,7 @@ func GateGELU(c *ggml.Context, gate, up *ggml.Tensor) *ggml.Tensor {
 func GLUGradInPlace(c *ggml.Context, act ggml.GLU, up, gate, dy *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp("glu_grad", []*ggml.Tensor{up, gate, dy}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		op := gluGrads[act]
-		b.Require(op != nil, "there is no gradient of %v; there is of swiglu and geglu", act.String())
+		b.Require(op != nil, "there is no gradient of %v; swiglu and geglu have one", act.String())
 		requireF32(b, "up", up)
 		requireF32(b, "gate", gate)
 		requireF32(b, "dy", dy)

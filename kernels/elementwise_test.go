@@ -156,8 +156,8 @@ func TestElementwiseErrors(t *testing.T) {
 		"gate must be contiguous": func(c *ggml.Context) {
 			kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 3, 4), c.Transpose(f32(c, 4, 3)), f32(c, 3, 4))
 		},
-		"up has type f16; it must have f32":                           func(c *ggml.Context) { kernels.GateGELU(c, f32(c, 4), c.NewTensor(ggml.F16, 4)) },
-		"there is no gradient of reglu; there is of swiglu and geglu": func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.ReGLU, f32(c, 4), f32(c, 4), f32(c, 4)) },
-		"the shapes must be equal":                                    func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), f32(c, 5)) },
+		"up has type f16; it must have f32":                        func(c *ggml.Context) { kernels.GateGELU(c, f32(c, 4), c.NewTensor(ggml.F16, 4)) },
+		"there is no gradient of reglu; swiglu and geglu have one": func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.ReGLU, f32(c, 4), f32(c, 4), f32(c, 4)) },
+		"the shapes must be equal":                                 func(c *ggml.Context) { kernels.GLUGradInPlace(c, ggml.SwiGLU, f32(c, 4), f32(c, 4), f32(c, 5)) },
 	})
 }

@@ -21,7 +21,7 @@ func CheckTeam(n int) error {
 		return err
 	}
 	if !C.goggml_can_start_threads(C.int(n)) {
-		return fmt.Errorf("the system does not start as many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
+		return fmt.Errorf("the system cannot start that many: use fewer, or raise the limit of processes (ulimit -u) or of memory (ulimit -v)")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func activationSlope(c *ggml.Context, act ggml.GLU, g *ggml.Tensor) *ggml.Tensor
 		return c.Add(c.ScaleBias(t, 0.5, 0.5), inner)
 	}
 	return c.BuildOp("glu_grad", []*ggml.Tensor{g}, func(b *ggml.OpBuilder) *ggml.Tensor {
-		b.Require(false, "there is no gradient of %v; there is of swiglu and geglu", act.String())
+		b.Require(false, "there is no gradient of %v; swiglu and geglu have one", act.String())
 		return nil
 	})
 }

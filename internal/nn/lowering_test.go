@@ -193,7 +193,7 @@ func TestLoweringsCrossEntropy(t *testing.T) {
 func TestLoweringsRefuseOtherGates(t *testing.T) {
 	for _, l := range lowerings(t) {
 		optest.RequireErrors(t, map[string]func(c *ggml.Context){
-			"there is no gradient of geglu_erf; there is of swiglu and geglu": func(c *ggml.Context) {
+			"there is no gradient of geglu_erf; swiglu and geglu have one": func(c *ggml.Context) {
 				x := c.NewTensor(ggml.F32, 4)
 				nn.GLU.Build(&nn.Tape{C: c, Lowering: l}, nn.GLUOperands{Act: ggml.GeGLUErf, Gate: x, Up: x}).Grad(x)
 			},
