@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/kernels"
@@ -194,6 +195,23 @@ func ExampleCausalAttentionGrad() {
 	s := newSheet()
 	zeros, v, dy := s.f32(make([]float32, 2), 1, 1, 2), s.f32([]float32{1, 2}, 1, 1, 2), s.f32([]float32{1, 1}, 1, 1, 2)
 	_, _, dv, _ := kernels.CausalAttentionGrad(s.Context, dy, kernels.Attention{Q: zeros, K: zeros, V: v, Scale: 1})
+	s.show(dv)
+	// Output: [1 1 2] [1.5 0.5]
+}
+
+// The second token finds half of what the first left, under the same key, and moves it to its own value.
+func ExampleGatedDeltaRule() {
+	s := newSheet()
+	ones, half := s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, float32(math.Log(0.5))}, 1, 2)
+	v, beta := s.f32([]float32{8, 6}, 1, 1, 2), s.f32([]float32{1, 0.5}, 1, 2)
+	s.show(kernels.GatedDeltaRule(s.Context, kernels.DeltaRule{Q: ones, K: ones, V: v, G: half, Beta: beta}))
+	// Output: [1 1 2] [8 5]
+}
+
+func ExampleGatedDeltaRuleGrad() {
+	s := newSheet()
+	ones, g, beta := s.f32([]float32{1, 1}, 1, 1, 2), s.f32([]float32{0, 0}, 1, 2), s.f32([]float32{1, 0.5}, 1, 2)
+	_, _, dv, _, _ := kernels.GatedDeltaRuleGrad(s.Context, ones, kernels.DeltaRule{Q: ones, K: ones, V: ones, G: g, Beta: beta})
 	s.show(dv)
 	// Output: [1 1 2] [1.5 0.5]
 }

@@ -39,6 +39,12 @@ var kernelFunctions = map[string]any{
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
 		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
 	},
+	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts *tensor) *tensor {
+		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
+	},
+	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts *tensor) (dq, dk, dv, dg, dbeta *tensor) {
+		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
+	},
 	"LayerNorm":                      kernels.LayerNorm,
 	"LayerNormGrad":                  kernels.LayerNormGrad,
 	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
@@ -179,6 +185,20 @@ func kernelOps() {
 		args := causal(p)
 		return append(list{p.like(args[0].(*tensor), f32)}, args...)
 	}, "CausalAttentionGrad")
+	delta := func(p *program) list {
+		size, keys, n, rows := p.size(p.width), p.size(3), p.size(80), p.size(2)
+		heads := keys * p.size(3)
+		key := func() *tensor { return p.contiguous(f32, size, keys, n, rows) }
+		gate := func() *tensor { return p.contiguous(f32, heads, n, rows) }
+		starts := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
+		return list{key(), key(), p.contiguous(f32, size, heads, n, rows), gate(), gate(), starts}
+	}
+	family(func(p *program) []any { return delta(p) }, "GatedDeltaRule")
+	family(func(p *program) []any {
+		args := delta(p)
+		ne := dims(args[2].(*tensor))
+		return append(list{p.contiguous(f32, ne[:]...)}, args...)
+	}, "GatedDeltaRuleGrad")
 	labelled := func(p *program) (args list, rows int64) {
 		logits := p.anyContiguous(f32)
 		rows = logits.NumElements() / logits.Dim(0)

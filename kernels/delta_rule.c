@@ -1,0 +1,268 @@
+#include "delta_rule.h"
+#include "chunks.h"
+#include "scratch.h"
+#include "vector.h"
+
+#include <string.h>
+
+enum {
+	KERN_DELTA_LANES = 16,
+	KERN_DELTA_VECTORS = 4,
+	KERN_DELTA_PANEL = KERN_DELTA_LANES * KERN_DELTA_VECTORS, // columns of a state
+	KERN_DELTA_BLOCK = 32,                                    // tokens whose states exist at a time on the way back
+};
+
+typedef float kern_lanes __attribute__((vector_size(4 * KERN_DELTA_LANES)));
+
+// A row of a panel.
+typedef kern_lanes kern_delta_row[KERN_DELTA_VECTORS];
+
+#define KERN_DELTA_EACH(l) _Pragma("GCC unroll 4") for (int l = 0; l < KERN_DELTA_VECTORS; l++)
+
+// The sum of all lanes, by halves, which stay in registers.
+__attribute__((always_inline)) static inline float kern_delta_sum(const kern_lanes *x) {
+	typedef float lanes8 __attribute__((vector_size(32)));
+	typedef float lanes4 __attribute__((vector_size(16)));
+	union { kern_lanes all; lanes8 half[2]; } by8 = {*x};
+	union { lanes8 all; lanes4 half[2]; } by4 = {by8.half[0] + by8.half[1]};
+	lanes4 sum = by4.half[0] + by4.half[1];
+	return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+// What a token does to a panel of the state.
+struct kern_delta_token {
+	kern_delta_row v, dy;    // of the panel, dy times 1/√size
+	kern_delta_row rest, add; // v − Sᵀ·k, and that times beta
+	const float *q, *k;
+	float decay, beta; // exp(g)
+};
+
+// to ← decay·from + k·addᵀ, which may be the same panel.
+KERN_CLONES static void kern_delta_update(kern_delta_row *to, const kern_delta_row *from, struct kern_delta_token *t, int64_t size) {
+	kern_delta_row seen = {{0}}, add;
+	const float *k = t->k, decay = t->decay;
+	for (int64_t i = 0; i < size; i++) {
+		KERN_DELTA_EACH(l) seen[l] += from[i][l] * k[i];
+	}
+	KERN_DELTA_EACH(l) {
+		t->rest[l] = t->v[l] - seen[l] * decay;
+		t->add[l] = add[l] = t->rest[l] * t->beta;
+	}
+	for (int64_t i = 0; i < size; i++) {
+		KERN_DELTA_EACH(l) to[i][l] = from[i][l] * decay + add[l] * k[i];
+	}
+}
+
+// The update in place, and y = Sᵀ·q·scale.
+KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern_delta_token *t, float scale, int64_t size, int64_t columns) {
+	kern_delta_row seen = {{0}}, read = {{0}}, add;
+	const float *q = t->q, *k = t->k, decay = t->decay;
+	for (int64_t i = 0; i < size; i++) {
+		KERN_DELTA_EACH(l) seen[l] += s[i][l] * k[i];
+	}
+	KERN_DELTA_EACH(l) add[l] = (t->v[l] - seen[l] * decay) * t->beta;
+	for (int64_t i = 0; i < size; i++) {
+		KERN_DELTA_EACH(l) {
+			kern_lanes x = s[i][l] * decay + add[l] * k[i];
+			s[i][l] = x;
+			read[l] += x * q[i];
+		}
+	}
+	KERN_DELTA_EACH(l) read[l] *= scale;
+	memcpy(y, read, columns * sizeof *y);
+}
+
+// Where the gradients of a token go.
+struct kern_delta_grads {
+	float *q, *k, *g, *beta; // added to
+	float *v;
+};
+
+// The way back through a token: ds is the gradient of the state after it, and becomes that of the state before it.
+KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
+		const struct kern_delta_token *t, int64_t size, int64_t columns) {
+	const float *q = t->q, *k = t->k, decay = t->decay;
+	kern_delta_row d_add = {{0}}, d_rest, add, dy;
+	KERN_DELTA_EACH(l) {
+		add[l] = t->add[l];
+		dy[l] = t->dy[l];
+	}
+	for (int64_t i = 0; i < size; i++) {
+		kern_lanes read = {0};
+		KERN_DELTA_EACH(l) {
+			kern_lanes x = ds[i][l] + dy[l] * q[i];
+			ds[i][l] = x;
+			d_add[l] += x * k[i];
+			read += after[i][l] * dy[l];
+		}
+		to.q[i] += kern_delta_sum(&read);
+	}
+	kern_lanes d_beta = {0}, d_decay = {0};
+	KERN_DELTA_EACH(l) {
+		d_beta += d_add[l] * t->rest[l];
+		d_rest[l] = d_add[l] * t->beta;
+	}
+	for (int64_t i = 0; i < size; i++) {
+		kern_lanes d_key = {0};
+		KERN_DELTA_EACH(l) {
+			kern_lanes x = ds[i][l], s = before[i][l];
+			d_key += x * add[l] - s * decay * d_rest[l];
+			x -= d_rest[l] * k[i];
+			d_decay += x * s;
+			ds[i][l] = x * decay;
+		}
+		to.k[i] += kern_delta_sum(&d_key);
+	}
+	*to.beta += kern_delta_sum(&d_beta);
+	*to.g += kern_delta_sum(&d_decay) * decay;
+	memcpy(to.v, d_rest, columns * sizeof *to.v);
+}
+
+// The operands of one head of a row, whose tokens are at distances.
+struct kern_delta_head {
+	const float *q, *k, *v, *g, *beta, *dy;
+	const int32_t *starts;
+	int64_t size, n, key_stride, value_stride, number_stride;
+};
+
+// Reads token i of a panel of columns from `first` on; those behind the last are 0.
+static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_head *h, int64_t i, int64_t first, int64_t columns, float scale) {
+	t->q = h->q + i * h->key_stride;
+	t->k = h->k + i * h->key_stride;
+	t->beta = h->beta[i * h->number_stride];
+	t->decay = expf(h->g[i * h->number_stride]);
+	memset(t->v, 0, sizeof t->v);
+	memcpy(t->v, h->v + i * h->value_stride + first, columns * sizeof(float));
+	if (h->dy != NULL) {
+		memset(t->dy, 0, sizeof t->dy);
+		memcpy(t->dy, h->dy + i * h->value_stride + first, columns * sizeof(float));
+		KERN_DELTA_EACH(l) t->dy[l] *= scale;
+	}
+}
+
+static bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) { return i == 0 || (h->starts != NULL && h->starts[i] >= i); }
+
+// Value head h of a row, and the key head that it uses.
+static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, const struct ggml_tensor *starts, int64_t row, int64_t h) {
+	const struct ggml_tensor *k = src[1], *v = src[2];
+	int64_t n = v->ne[2], size = v->ne[0], key = ((row * n) * k->ne[1] + h % k->ne[1]) * size, value = (row * n * v->ne[1] + h) * size,
+			number = row * n * v->ne[1] + h;
+	return (struct kern_delta_head){
+		(const float *)src[0]->data + key, (const float *)k->data + key, (const float *)v->data + value,
+		(const float *)src[3]->data + number, (const float *)src[4]->data + number, NULL,
+		starts == NULL ? NULL : (const int32_t *)starts->data + row * n,
+		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1],
+	};
+}
+
+static const struct ggml_tensor *kern_delta_starts_of(const struct ggml_tensor *dst) {
+	struct kern_delta_rule_params p;
+	memcpy(&p, kern_params(dst), sizeof p);
+	return kern_optional(dst, p.starts);
+}
+
+KERN_OP(gated_delta_rule) {
+	(void)userdata;
+	(void)ith;
+	const struct ggml_tensor *starts = kern_delta_starts_of(dst);
+	int64_t size = dst->ne[0], heads = dst->ne[1], n = dst->ne[2], panels = kern_ceil_div(size, KERN_DELTA_PANEL);
+	float scale = 1 / sqrtf((float)size);
+	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
+	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * dst->ne[3], nth)) >= 0;) {
+		int64_t first = c % panels * KERN_DELTA_PANEL, row = c / panels / heads, columns = kern_min(size - first, KERN_DELTA_PANEL);
+		struct kern_delta_head h = kern_delta_head((const struct ggml_tensor *const *)dst->src, starts, row, c / panels % heads);
+		float *y = (float *)dst->data + (h.v - (const float *)dst->src[2]->data) + first;
+		struct kern_delta_token t;
+		for (int64_t i = 0; i < n; i++) {
+			if (kern_delta_starts(&h, i)) {
+				memset(s, 0, size * sizeof *s);
+			}
+			kern_delta_load(&t, &h, i, first, columns, scale);
+			kern_delta_read(y + i * h.value_stride, s, &t, scale, size, columns);
+		}
+	}
+}
+
+// Memory of a thread for a panel.
+struct kern_delta_memory {
+	kern_delta_row *ds, *zero;       // the gradient of the state, and the state at the start of a sample
+	kern_delta_row *saved;           // before each block
+	kern_delta_row *states;          // before the first and after each token of a block
+	struct kern_delta_token *tokens; // of a block
+};
+
+static struct kern_delta_memory kern_delta_memory(int64_t size, int64_t n) {
+	struct kern_delta_memory m;
+	m.ds = kern_scratch(KERN_SCRATCH_ACCUMULATOR, 2 * size * sizeof *m.ds);
+	m.zero = m.ds + size;
+	memset(m.zero, 0, size * sizeof *m.zero);
+	m.saved = kern_scratch(KERN_SCRATCH_COLUMNS, kern_ceil_div(n, KERN_DELTA_BLOCK) * size * sizeof *m.saved);
+	m.states = kern_scratch(KERN_SCRATCH_TILE, (KERN_DELTA_BLOCK + 1) * size * sizeof *m.states);
+	m.tokens = kern_scratch(KERN_SCRATCH_ROW, KERN_DELTA_BLOCK * sizeof *m.tokens);
+	return m;
+}
+
+// Adds a panel of a head to the gradients. The states before blocks are computed first, then those of a block, from the last to
+// the first, again.
+static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_delta_head *h, struct kern_delta_memory m, int64_t first, float scale) {
+	int64_t size = h->size, n = h->n, columns = kern_min(size - first, KERN_DELTA_PANEL), blocks = kern_ceil_div(n, KERN_DELTA_BLOCK);
+	size_t bytes = size * sizeof *m.ds;
+	memset(m.states, 0, bytes);
+	for (int64_t i = 0; i < (blocks - 1) * KERN_DELTA_BLOCK; i++) {
+		if (i % KERN_DELTA_BLOCK == 0) {
+			memcpy(m.saved + i / KERN_DELTA_BLOCK * size, m.states, bytes);
+		}
+		kern_delta_load(m.tokens, h, i, first, columns, scale);
+		kern_delta_update(m.states, kern_delta_starts(h, i) ? m.zero : m.states, m.tokens, size);
+	}
+	memcpy(m.saved + (blocks - 1) * size, m.states, bytes);
+	memset(m.ds, 0, bytes);
+	for (int64_t b = blocks - 1; b >= 0; b--) {
+		int64_t from = b * KERN_DELTA_BLOCK, count = kern_min(n - from, KERN_DELTA_BLOCK);
+		memcpy(m.states, m.saved + b * size, bytes);
+		for (int64_t j = 0; j < count; j++) {
+			kern_delta_load(m.tokens + j, h, from + j, first, columns, scale);
+			kern_delta_update(m.states + (j + 1) * size, kern_delta_starts(h, from + j) ? m.zero : m.states + j * size, m.tokens + j, size);
+		}
+		for (int64_t j = count - 1; j >= 0; j--) {
+			int64_t i = from + j;
+			bool starts = kern_delta_starts(h, i);
+			struct kern_delta_grads at = {
+				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride, to.beta + i * h->number_stride, to.v + i * h->value_stride + first,
+			};
+			kern_delta_back(at, m.ds, starts ? m.zero : m.states + j * size, m.states + (j + 1) * size, m.tokens + j, size, columns);
+			if (starts) {
+				memset(m.ds, 0, bytes);
+			}
+		}
+	}
+}
+
+// A chunk is a head of keys with all heads of values that use it, so that no two add to the same gradient.
+KERN_OP(gated_delta_rule_grad) {
+	(void)userdata;
+	(void)ith;
+	const struct ggml_tensor *const *src = (const struct ggml_tensor *const *)dst->src + 1, *starts = kern_delta_starts_of(dst), *k = src[1], *v = src[2];
+	int64_t size = v->ne[0], heads = v->ne[1], n = v->ne[2], keys = k->ne[1];
+	float scale = 1 / sqrtf((float)size), *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
+		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]);
+	struct kern_delta_memory m = kern_delta_memory(size, n);
+	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
+		for (int64_t head = c % keys; head < heads; head += keys) {
+			struct kern_delta_head h = kern_delta_head(src, starts, c / keys, head);
+			int64_t key = h.k - (const float *)k->data, value = h.v - (const float *)v->data, number = h.g - (const float *)src[3]->data;
+			h.dy = (const float *)dst->src[0]->data + value;
+			struct kern_delta_grads to = {dq + key, dk + key, dg + number, dbeta + number, dv + value};
+			for (int64_t i = 0; i < n; i++) {
+				if (head < keys) {
+					memset(to.q + i * h.key_stride, 0, size * sizeof(float));
+					memset(to.k + i * h.key_stride, 0, size * sizeof(float));
+				}
+				to.g[i * h.number_stride] = to.beta[i * h.number_stride] = 0;
+			}
+			for (int64_t first = 0; first < size; first += KERN_DELTA_PANEL) {
+				kern_delta_panel_back(to, &h, m, first, scale);
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package kernels
+
+// #include "delta_rule.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/goggml/ggml"
+)
+
+// DeltaRule holds the operands of [GatedDeltaRule]: rows of n tokens, where value head h uses key head
+// h mod k heads. All are F32 and contiguous.
+type DeltaRule struct {
+	Q, K    *ggml.Tensor // [size, k heads, n, rows]
+	V       *ggml.Tensor // [size, heads, n, rows]
+	G, Beta *ggml.Tensor // [heads, n, rows]
+	// Starts I32 [n, rows], contiguous, is the first token of each token's sample. A sample begins
+	// at a token whose value is its own index or more. nil stands for one sample a row.
+	Starts *ggml.Tensor
+}
+
+// operands are those that there are, after the given ones, and the parameters that say so.
+func (d DeltaRule) operands(first ...*ggml.Tensor) (operands, C.struct_kern_delta_rule_params) {
+	all := operands(first)
+	all.add(d.Q, d.K, d.V, d.G, d.Beta)
+	return all, C.struct_kern_delta_rule_params{starts: all.addOptional(d.Starts)}
+}
+
+var (
+	gatedDeltaRule = &ggml.NativeOp{
+		Name: "gated_delta_rule", Func: unsafe.Pointer(C.kern_op_gated_delta_rule),
+		FLOPs: func(result shape, _ []shape) float64 { return 7 * elements(result) * float64(result[0]) },
+	}
+	gatedDeltaRuleGrad = &ggml.NativeOp{
+		Name: "gated_delta_rule_grad", Func: unsafe.Pointer(C.kern_op_gated_delta_rule_grad),
+		FLOPs: func(_ shape, operands []shape) float64 { return 24 * elements(operands[0]) * float64(operands[0][0]) },
+	}
+)
+
+// GatedDeltaRule returns y [size, heads, n, rows] of the gated delta rule (arXiv 2412.06464), contiguous. Each head
+// has a matrix S, which is zero at the start of a sample; for each token
+//
+//	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
+//
+// It is computed token by token, by as many threads as there are blocks of 64 columns of all states, which do not
+// depend on each other; the time grows with n and no faster. The result does not depend on the number of threads. It is
+// an op of the CPU backend, and has no backward for [ggml.Graph.Backward]; the gradients are [GatedDeltaRuleGrad].
+func GatedDeltaRule(c *ggml.Context, d DeltaRule) *ggml.Tensor {
+	all, p := d.operands()
+	return c.BuildOp(gatedDeltaRule.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
+		if requireDeltaRule(b, d); !b.OK() {
+			return nil
+		}
+		return b.Native(gatedDeltaRule, params(p), ggml.F32, d.V.Dim(0), d.V.Dim(1), d.V.Dim(2), d.V.Dim(3))
+	})
+}
+
+// GatedDeltaRuleGrad returns the gradients of Q, K, V, G and Beta in [GatedDeltaRule], given the gradient dY
+// [size, heads, n, rows] of the result, F32 and contiguous. They are contiguous and have the shapes of their operands.
+//
+// States are computed again: each thread keeps one for 32 tokens, and 32 at a time. The heads of keys are shared
+// between threads. The gradients have no backward.
+func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, dv, dg, dbeta *ggml.Tensor) {
+	operands, p := d.operands(dy)
+	ok := false
+	all := c.BuildOp(gatedDeltaRuleGrad.Name, operands, func(b *ggml.OpBuilder) *ggml.Tensor {
+		requireDeltaRule(b, d)
+		requireF32(b, "dY", dy)
+		b.RequireSameShape(dy, d.V)
+		if ok = b.OK(); !ok {
+			return nil
+		}
+		return b.Native(gatedDeltaRuleGrad, params(p), ggml.F32, 2*d.Q.NumElements()+d.V.NumElements()+2*d.G.NumElements())
+	})
+	if !ok {
+		return all, all, all, all, all
+	}
+	at := int64(0)
+	next := func(like *ggml.Tensor) *ggml.Tensor {
+		x := c.View(all, like.Shape(), nil, at*ggml.F32.BlockBytes())
+		at += like.NumElements()
+		return x
+	}
+	return next(d.Q), next(d.K), next(d.V), next(d.G), next(d.Beta)
+}
+
+func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
+	requireF32(b, "Q", d.Q)
+	requireF32(b, "K", d.K)
+	requireF32(b, "V", d.V)
+	requireF32(b, "G", d.G)
+	requireF32(b, "Beta", d.Beta)
+	b.RequireSameShape(d.Q, d.K)
+	k, v := d.K, d.V
+	b.Require(k.Dim(0) == v.Dim(0) && k.Dim(2) == v.Dim(2) && k.Dim(3) == v.Dim(3), "K and V must be equal but in ne1")
+	b.Require(v.Dim(1)%k.Dim(1) == 0, "ne1 of V must be a multiple of ne1 of K: they are %d and %d", v.Dim(1), k.Dim(1))
+	b.Require(max(v.Dim(0), v.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
+	requireChunks(b, float64(v.Dim(1))*float64(v.Dim(3))*float64(v.Dim(0)))
+	want := [4]int64{v.Dim(1), v.Dim(2), v.Dim(3), 1}
+	b.Require(shapeOf(d.G) == want && shapeOf(d.Beta) == want, "G and Beta must be [heads, n, rows] of V, %v", want)
+	if d.Starts != nil {
+		b.RequireType("Starts", d.Starts, ggml.I32)
+		b.RequireContiguous("Starts", d.Starts)
+		b.Require(shapeOf(d.Starts) == [4]int64{v.Dim(2), v.Dim(3), 1, 1}, "Starts must be [n, rows] of V, [%d, %d]", v.Dim(2), v.Dim(3))
+	}
+}

@@ -1,0 +1,140 @@
+package kernels_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/kernels"
+)
+
+// deltaCases have heads that share keys, several blocks of tokens, and more columns than a panel.
+func deltaCases() []opCase {
+	var cases []opCase
+	for _, packed := range []bool{true, false} {
+		suffix := "_alone"
+		if packed { // types are probed with the first, which has all operands
+			suffix = ""
+		}
+		operands := func(d *draw) []operand {
+			size, keys, n, rows := d.Size(70), d.Size(3), d.Size(150), d.Size(2)
+			heads := keys * d.Size(3)
+			unit := func() operand {
+				return operand{Type: ggml.F32, Values: refmath.L2Norm(d.Normal(size, keys, n, rows).Values, 1e-6)}
+			}
+			args := []operand{
+				unit(), unit(), d.Normal(size, heads, n, rows).As(ggml.F32),
+				d.Uniform(-1, 0, heads, n, rows).As(ggml.F32), d.Uniform(0, 1, heads, n, rows).As(ggml.F32),
+			}
+			if packed {
+				starts := operand{Type: ggml.I32, Values: refmath.New(n, rows)}
+				for row := range rows {
+					copy(starts.Values.Data[row*n:], drawVisible(d, n))
+				}
+				args = append(args, starts)
+			}
+			return args
+		}
+		cases = append(cases, opCase{
+			Name: "gated_delta_rule" + suffix, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Runs: 12, Operands: operands,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GatedDeltaRule(c, deltaRule(x)) },
+			Want:  func(x refs) refmath.Tensor { return refmath.GatedDeltaRule(deltaRef(x)) },
+		})
+		for i, name := range []string{"q", "k", "v", "g", "beta"} {
+			cases = append(cases, opCase{
+				Name: "gated_delta_rule_grad_" + name + suffix, Layouts: optest.ContiguousOnly, Bound: optest.LongSum, Runs: 8,
+				Operands: func(d *draw) []operand {
+					args := operands(d)
+					ne := args[2].Values.Ne
+					return append([]operand{d.Normal(ne[:]...).As(ggml.F32)}, args...)
+				},
+				Build: func(c *ctx, x tensors) *ggml.Tensor {
+					dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(c, x[0], deltaRule(x[1:]))
+					return []*ggml.Tensor{dq, dk, dv, dg, dbeta}[i]
+				},
+				Want: func(x refs) refmath.Tensor { return refmath.GatedDeltaRuleBack(x[0], deltaRef(x[1:]))[i] },
+			})
+		}
+	}
+	return cases
+}
+
+func deltaRule(x tensors) kernels.DeltaRule {
+	d := kernels.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4]}
+	if len(x) > 5 {
+		d.Starts = x[5]
+	}
+	return d
+}
+
+func deltaRef(x refs) refmath.DeltaRule {
+	d := refmath.DeltaRule{Q: x[0], K: x[1], V: x[2], G: x[3], Beta: x[4]}
+	if len(x) > 5 {
+		d.Starts = x[5]
+	}
+	return d
+}
+
+// With any number of threads no bit differs.
+func TestGatedDeltaRuleThreads(t *testing.T) {
+	const size, keys, heads, n = 66, 2, 6, 130
+	w := optest.NewWorkbench(t)
+	leaf := func(seed uint64, ne ...int64) *ggml.Tensor {
+		count := int64(1)
+		for _, n := range ne {
+			count *= n
+		}
+		return w.Reshape(w.Leaf(optest.Normal(seed, int(count))...), ne...)
+	}
+	d := kernels.DeltaRule{
+		Q: w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
+		G: w.Neg(w.Sigmoid(leaf(4, heads, n))), Beta: w.Sigmoid(leaf(5, heads, n)),
+	}
+	dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
+	results := []*ggml.Tensor{kernels.GatedDeltaRule(w.Context, d), dq, dk, dv, dg, dbeta}
+	for _, y := range results {
+		y.SetOutput()
+	}
+	g := w.NewGraph(results...)
+	w.Compute(g)
+	var want [][]float32
+	for _, y := range results {
+		want = append(want, optest.Values(t, y))
+	}
+	for _, threads := range []int{1, 3} {
+		require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
+		for i, y := range results {
+			require.Equal(t, want[i], optest.Values(t, y), "%d threads", threads)
+		}
+	}
+}
+
+func TestGatedDeltaRuleErrors(t *testing.T) {
+	rule := func(change func(c *ggml.Context, d *kernels.DeltaRule)) func(c *ggml.Context) {
+		return func(c *ggml.Context) {
+			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
+			d := kernels.DeltaRule{Q: x(8, 2, 5), K: x(8, 2, 5), V: x(8, 4, 5), G: x(4, 5), Beta: x(4, 5)}
+			change(c, &d)
+			kernels.GatedDeltaRule(c, d)
+		}
+	}
+	optest.RequireErrors(t, map[string]func(c *ggml.Context){
+		"K has type f16; it must have f32":                          rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.K = c.NewTensor(ggml.F16, 8, 2, 5) }),
+		"V must be contiguous":                                      rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.Transpose(c.NewTensor(ggml.F32, 4, 8, 5)) }),
+		"the shapes must be equal":                                  rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Q = c.NewTensor(ggml.F32, 8, 1, 5) }),
+		"K and V must be equal but in ne1":                          rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 7, 4, 5) }),
+		"ne1 of V must be a multiple of ne1 of K: they are 3 and 2": rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 8, 3, 5) }),
+		"G and Beta must be [heads, n, rows] of V":                  rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Beta = c.NewTensor(ggml.F32, 4, 4) }),
+		"Starts has type f32; it must have i32":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.F32, 5) }),
+		"Starts must be [n, rows] of V, [5, 1]":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.I32, 4) }),
+		"operand 3 is nil":                                          rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.G = nil }),
+		"dY has type f16": func(c *ggml.Context) {
+			x := func(ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
+			kernels.GatedDeltaRuleGrad(c, c.NewTensor(ggml.F16, 8, 2, 5), kernels.DeltaRule{Q: x(8, 2, 5), K: x(8, 2, 5), V: x(8, 2, 5), G: x(2, 5), Beta: x(2, 5)})
+		},
+	})
+}
