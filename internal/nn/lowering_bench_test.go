@@ -71,6 +71,38 @@ func BenchmarkLayerNorm(b *testing.B) {
 	}
 }
 
+// The gated delta rule of Qwen3.5's small models with its gradients by the CPU's lowering and by stock's, and causal
+// attention of that width, in turn. Of long samples stock's chunks take more memory than a test should.
+func BenchmarkGatedDelta(b *testing.B) {
+	const size, heads = 128, 16
+	for _, n := range []int64{512, 2048, 16384} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			delta := func(l *nn.Lowering) func() time.Duration {
+				return timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+					unit := func() *nn.Value { return nn.Input(c.L2Norm(leaf(size, heads, n), 1e-6)) }
+					gate := func() *ggml.Tensor { return c.Sigmoid(leaf(heads, n)) }
+					y := nn.GatedDelta.Build(&nn.Tape{C: c, Lowering: l, Inputs: nn.NewInputs(c)}, nn.DeltaRule{
+						Q: unit(), K: unit(), V: nn.Input(leaf(size, heads, n)), G: nn.Input(c.Neg(gate())), Beta: nn.Input(gate()), Rows: 1,
+					})
+					return append(y.Grad(leaf(size, heads, n)), y.Y)
+				})
+			}
+			by := lowerings(b)
+			attention := timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
+				a := nn.AttentionOperands{Q: leaf(size, heads, n), K: leaf(size, heads, n), V: leaf(size, heads, n), Scale: 0.1}
+				y := nn.Attention.Build(&nn.Tape{C: c, Lowering: by[0], Inputs: nn.NewInputs(c)}, a)
+				d := y.Grad(leaf(size, heads, n))
+				return []*ggml.Tensor{y.Y, d.Q, d.K, d.V}
+			})
+			stock := delta(by[0])
+			if n <= 2048 {
+				stock = delta(by[1])
+			}
+			besideOthers(b, delta(by[0]), stock, attention)
+		})
+	}
+}
+
 // besideOthers reports how many times as fast as stock's ops and as the plain kernel something is.
 func besideOthers(b *testing.B, ours, stock, plain func() time.Duration) {
 	rounds, budget := testutil.BenchTime(b)

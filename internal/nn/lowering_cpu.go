@@ -23,6 +23,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	return l.With(cpuProducts{compute}.rows()...).With(
 		Attention.When(seesInterval, causalAttention),
 		GLU.By(gluInPlace),
+		GatedDelta.By(gatedDeltaRule),
 		CrossEntropy.By(softmaxCrossEntropy),
 		ScatterAdd.By(func(t *Tape, s ScatterOperands) *ggml.Tensor { return t.C.GetRowsBack(s.Rows, s.IDs, s.Like) }),
 		SumColumns.By(func(t *Tape, s SumOperands) *ggml.Tensor { return t.C.RepeatBack(s.X, s.Like) }),

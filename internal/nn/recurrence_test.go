@@ -57,14 +57,23 @@ func (rows sampleRows) each(x []refmath.Tensor, f func(x []refmath.Tensor, lengt
 	return y
 }
 
-// requireRecurrence compares what a graph makes of operands of these shapes with what is wanted, and its gradients with
-// slopes of that. An operand without a shape is a weight, a matrix.
+// requireRecurrence compares what graphs of stock's ops and of the CPU's kernels make of operands of these shapes with
+// what is wanted, and their gradients with slopes of that. An operand without a shape is a weight, a matrix.
 func requireRecurrence(t *testing.T, rows sampleRows, operands []refmath.Tensor, shapes [][]int64, want func([]refmath.Tensor) []float64, build func(*nn.Tape, []*nn.Value) *nn.Value) {
+	t.Helper()
+	stock, err := nn.StockTraining(ggml.F32, nil)
+	require.NoError(t, err)
+	cpu, err := nn.CPU(ggml.F32)
+	require.NoError(t, err)
+	for _, l := range []*nn.Lowering{stock, cpu} {
+		requireRecurrenceBy(t, l, rows, operands, shapes, want, build)
+	}
+}
+
+func requireRecurrenceBy(t *testing.T, l *nn.Lowering, rows sampleRows, operands []refmath.Tensor, shapes [][]int64, want func([]refmath.Tensor) []float64, build func(*nn.Tape, []*nn.Value) *nn.Value) {
 	t.Helper()
 	w := optest.NewWorkbench(t)
 	g := w.NewGraph()
-	l, err := nn.StockTraining(ggml.F32, nil)
-	require.NoError(t, err)
 	tape := &nn.Tape{C: w.Context, Graph: g, Lowering: l, Inputs: nn.NewInputs(w.Context), Grads: map[*ggml.Tensor]*ggml.Tensor{}}
 	var of []*nn.Value
 	sums := make([]*ggml.Tensor, len(operands)) // of the gradients of weights
@@ -123,6 +132,6 @@ func requireRecurrence(t *testing.T, rows sampleRows, operands []refmath.Tensor,
 			x.Data[j] = old
 			got = append(got, grads[j])
 		}
-		require.LessOrEqual(t, refmath.RelativeError(got, slopes), 1e-4, "operand %d", i)
+		require.LessOrEqual(t, refmath.RelativeError(got, slopes), 1e-4, "operand %d by %s", i, l.Name)
 	}
 }

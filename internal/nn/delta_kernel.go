@@ -1,0 +1,29 @@
+package nn
+
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/kernels"
+)
+
+// gatedDeltaRule computes the rule token by token, which chunks of tokens do not speed up on the CPU: the state stays in
+// the cache.
+func gatedDeltaRule(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
+	c, n := t.C, d.V.T.Dim(2)/max(1, d.Rows) // 0 of a tensor that stands for a failure
+	heads := func(x *ggml.Tensor) *ggml.Tensor {
+		return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, d.Rows)
+	}
+	numbers := func(x *Value) *ggml.Tensor { return c.Reshape(contiguous(c, x.T), d.V.T.Dim(1), n, d.Rows) }
+	native := kernels.DeltaRule{Q: heads(d.Q.T), K: heads(d.K.T), V: heads(d.V.T), G: numbers(d.G), Beta: numbers(d.Beta)}
+	if d.Packed {
+		native.Starts = Declare(t.Inputs, "starts of samples", ggml.I32, []int64{n, d.Rows}, func(f *Feed, x []int32) { copy(x, f.Starts) })
+	}
+	y := c.Reshape(kernels.GatedDeltaRule(c, native), d.V.T.Shape()...)
+	return Result[[]*ggml.Tensor]{y, func(dy *ggml.Tensor) []*ggml.Tensor {
+		dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(c, heads(dy), native)
+		grads := []*ggml.Tensor{dq, dk, dv, dg, dbeta}
+		for i, x := range []*Value{d.Q, d.K, d.V, d.G, d.Beta} {
+			grads[i] = c.Reshape(grads[i], x.T.Shape()...)
+		}
+		return grads
+	}}
+}
