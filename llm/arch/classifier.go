@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -49,6 +50,24 @@ var labels = key{
 	},
 }
 
+// classifierPooling says what a classifier sees of a text.
+var classifierPooling = key{
+	name: "classifier.pooling_type",
+	read: func(m *metadata, name string, c *Config) {
+		if c.ClassifierPool = m.size(name, 0, true); classifierPoolings[c.ClassifierPool] == "" && c.ClassifierPool != 0 {
+			m.fault("%s.%s is %d, which is unsupported; 1 (mean) and 2 (cls) are supported", m.arch, name, c.ClassifierPool)
+		}
+	},
+	write: func(c *Config) any {
+		if c.ClassifierPool == 0 {
+			return nil
+		}
+		return uint32(c.ClassifierPool)
+	},
+}
+
+var classifierPoolings = map[int]string{1: "mean", 2: "cls"}
+
 // A Classifier scores texts.
 type Classifier struct {
 	// Pooling is its input from a text's hidden states: "cls" is the first token's, "last" the last one's, "mean" their mean.
@@ -62,7 +81,7 @@ func (a *Architecture) Classifier() (c Classifier, ok bool) {
 	if h == nil || a.Weight("cls.weight") == nil && a.Weight("cls.output.weight") == nil {
 		return Classifier{}, false
 	}
-	return Classifier{Pooling: h.pooling, Labels: a.config.Labels}, true
+	return Classifier{Pooling: cmp.Or(classifierPoolings[a.config.ClassifierPool], h.pooling), Labels: a.config.Labels}, true
 }
 
 // Classify returns the scores [classes, n] of pooled hidden states x [n_embd, n].

@@ -117,6 +117,7 @@ type Config struct {
 	VectorSize      int    // of the vector of a text, where a matrix makes it
 	ProjectionWidth int    // between the two matrices that make a vector of pooled hidden states; 0: there are none
 	HiddenAct       string // the activation, where models may have several
+	ClassifierPool  int    // pooling of a classifier by its number in files, where these say it; 0: as all of its kind
 	Labels          []string
 }
 

@@ -11,7 +11,7 @@ func init() {
 	family(map[string]spec{
 		"modern-bert": {
 			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norm: norming{layer: true}, embdNorm: weightedNorm, norms: normBefore, act: ggml.GeGLUErf, fusedGateUp: true,
-			keys:    slices.Concat(windowKeys(3), []key{localBase, hiddenAct, labels, notCausal}),
+			keys:    slices.Concat(windowKeys(3), []key{localBase, hiddenAct, labels, classifierPooling, notCausal}),
 			mayHave: []string{"attn_norm"}, complete: (*Config).firstGlobal, layer: modernAttention, arrange: modernLayer,
 			classifier: &classifierHead{pooling: "mean", dense: true, gelu: true, norm: true},
 		},

@@ -48,6 +48,10 @@ var tinyEncoders = map[string]tinyArch{
 		arch: "modern-bert", keys: map[string]any{"pooling_type": uint32(4)}, kvHeads: 4, gelu: true, fusedQKV: true, fusedGateUp: true,
 		optional: []string{"cls.weight", "cls.norm.weight", "cls.output.weight", "cls.output.bias"},
 	},
+	"modern-bert-reranker-cls": {
+		arch: "modern-bert", keys: map[string]any{"pooling_type": uint32(4), "classifier.pooling_type": uint32(2)}, kvHeads: 4, gelu: true, fusedQKV: true, fusedGateUp: true,
+		optional: []string{"cls.weight", "cls.norm.weight", "cls.output.weight", "cls.output.bias"},
+	},
 	"modern-bert-gelu": {
 		arch: "modern-bert", keys: merged(pooledByMean, map[string]any{"hidden_activation": "gelu"}), kvHeads: 4, gelu: true, fusedQKV: true, fusedGateUp: true,
 	},
