@@ -65,7 +65,8 @@ type Context struct{}
 // ggml_last.
 func (c *Context) Add() { _ = C.GGML_UNARY_OP_ABS }
 
-// View views. C: ggml_view and its 1d to 2d forms.
+// View views. C: ggml_view and
+// its 1d to 2d forms.
 func (c *Context) View() {}
 
 // VeryLast is last. C: ggml_very_last.

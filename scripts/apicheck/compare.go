@@ -86,10 +86,11 @@ func opOf(v value) string {
 	return ""
 }
 
+// Comments wrap at any space.
 var (
 	cName = regexp.MustCompile(`\b(?:ggml|gguf|GGML|GGUF)_\w*(?:…|\*)?`)
-	forms = regexp.MustCompile(`\b(\w+) and its (\d)d to (\d)d forms`)
-	until = regexp.MustCompile(`\b((?:ggml|gguf)_\w+) to ((?:ggml|gguf)_\w+)`)
+	forms = regexp.MustCompile(`\b(\w+)\s+and\s+its\s+(\d)d\s+to\s+(\d)d\s+forms`)
+	until = regexp.MustCompile(`\b((?:ggml|gguf)_\w+)\s+to\s+((?:ggml|gguf)_\w+)`)
 )
 
 // resolve returns the C names of the claims, each with a symbol that claims it; it reports names that do not
