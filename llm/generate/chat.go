@@ -27,11 +27,10 @@ type ChatOptions struct {
 	// Variables are further names of the template, such as enable_thinking. [data.RenderOptions]
 	// adds the tokens' variables.
 	Variables map[string]any
-	// Now is the time that the template sees; zero stands for the time of each rendering.
+	// Now is the time that the template sees; zero: the time of each rendering.
 	Now time.Time
-	// Stop are texts that end a reply, which does not contain them. The model's tokens
-	// that end a generation always do, and so does what the template puts behind an
-	// answer.
+	// Stop are texts that end a reply and are left out of it. The model's end-of-generation
+	// tokens, and the text that the template puts after an answer, always end it.
 	Stop []string
 	// Limit is the most tokens of a reply; nil goes on until the context is full.
 	Limit *int
@@ -46,13 +45,12 @@ type ChatOptions struct {
 // by its chat template, with special tokens where the template means them, and nowhere
 // else.
 //
-// It holds no conversation: its sequence has the tokens of the last one. Of the next one
-// those are computed that differ from them, up to the end ([infer.Sequence.Prefill]). So the
-// turns of a dialogue are computed once, whatever else becomes of it: turns may be taken back
-// or changed, and templates may drop the reasoning of earlier ones. Chats whose sequences are
-// of one session compute a system prompt that they share once.
+// It stores no conversation, only the tokens of the last one in its sequence. The next
+// conversation is computed from the first token that differs ([infer.Sequence.Prefill]), so
+// the turns of a dialogue are computed once, also if turns are removed or changed, or the
+// template drops earlier reasoning. Chats in one session compute a shared system prompt once.
 //
-// It is not safe for concurrent use, as its session is not: while it answers, another answer is an error.
+// It is not safe for concurrent use, like its session: a second answer at the same time is an error.
 type Chat struct {
 	m         *model.Model
 	sequence  *infer.Sequence
@@ -68,18 +66,18 @@ type Chat struct {
 
 // A Reply is an answer of the model.
 type Reply struct {
-	// Content is the text, without what ended it. Reasoning and tool calls are in it as
-	// the model writes them. It is valid UTF-8: U+FFFD stands for bytes that are not.
+	// Content is the text, without the end mark. Reasoning and tool calls are in it as
+	// the model writes them. It is valid UTF-8: U+FFFD replaces invalid bytes.
 	Content string
-	// Reasoning and Answer are the parts of Content inside and behind the mark-up of a reasoning,
-	// as the template has it. Where the model wrote none, Answer is Content.
+	// Reasoning and Answer are the parts of Content inside and after the template's reasoning
+	// mark-up. Without reasoning, Answer is Content.
 	Reasoning, Answer string
 	Cached            int // tokens of the prompt that the session had computed before
 	Stats                 // PromptFor is the time of the others
 }
 
-// NewChat makes a chat in a sequence of the model, whatever that has. It fails if the model
-// has no template, by a [data.Error], and none is given.
+// NewChat makes a chat in a sequence of the model, with any tokens. It returns a [data.Error] if
+// neither the model nor the options have a template.
 func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
 	if err := check(m, pick); err != nil {
 		return nil, err
@@ -110,14 +108,14 @@ func (c *Chat) checkMade() error {
 	return nil
 }
 
-// Tokens are the ids of a conversation as Reply computes it: rendered and encoded as in
-// training, for the assistant to answer or, if the last message is its own, to continue it.
+// Tokens returns the ids of a conversation as Reply computes it: rendered and encoded as in
+// training, for the assistant to answer, or to continue its own last message.
 func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
 	_, ids, err := c.render(talk)
 	return ids, err
 }
 
-// render gives a conversation as text and in tokens.
+// render returns a conversation as text and as tokens.
 func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err error) {
 	if err := c.checkMade(); err != nil {
 		return "", nil, err
@@ -146,7 +144,7 @@ type RenderError struct{ Err error }
 // Error returns the template's message.
 func (e *RenderError) Error() string { return fmt.Sprint(e.Unwrap()) }
 
-// Unwrap gives what the template says, a [chat.Error] as a rule.
+// Unwrap returns the template's error, usually a [chat.Error].
 func (e *RenderError) Unwrap() error {
 	if e == nil {
 		return nil
@@ -186,14 +184,14 @@ func newReplyEnds(c *Chat) replyEnds {
 	return ends
 }
 
-// endOfTurn is the text that a template puts behind an answer, and that a model is
-// trained to end its turn with; "" if there is none.
+// endOfTurn returns the text that a template puts after an answer, by which a trained model
+// ends its turn; "" if there is none.
 func endOfTurn(template *chat.Template, o chat.Options) string {
 	const answer = "A"
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), chat.NewMessage("assistant", answer)}}
 	rendered, err := template.Render(talk, &o)
 	if err != nil {
-		return "" // a template that wants more of a conversation
+		return "" // the template needs more messages
 	}
 	trained := rendered.Trained(chat.Last)
 	if len(trained) == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Embed gives a vector for each of some texts, in a session of the model: [infer.Session.Embed]
-// of their tokens, with those that the model puts before and behind a text. A text that begins with
-// the text of BOS gets no second one.
+// Embed returns a vector for each text, in a session of the model: [infer.Session.Embed] of its tokens,
+// including the tokens that the model puts before and after a text. A text that begins with the
+// text of BOS gets no second one.
 func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string, o infer.EmbedOptions) ([][]float32, error) {
 	if err := checkVocabulary(m); err != nil {
 		return nil, err

@@ -3,20 +3,20 @@
 //
 // # Text
 //
-// [Stream] continues a prompt in an [infer.Sequence], token by token; [Text] writes what comes
-// to a writer, and [Texts] continues several prompts at once, in an [infer.Session] for so
-// many. A [sample.Sampler] chooses the tokens. Samplers with equal seeds give equal text.
+// [Stream] continues a prompt in an [infer.Sequence], token by token; [Text] writes the text to
+// a writer; [Texts] continues several prompts at once in an [infer.Session]. A [sample.Sampler]
+// chooses the tokens. Samplers with equal seeds give equal text.
 //
 // # Conversations
 //
 // A [Chat] answers the last message of a [chat.Conversation], by the chat template of the
-// model: [Chat.Stream] token by token, [Chat.Reply] to a writer. It computes of each
-// conversation what its sequence does not have, reads special tokens in the mark-up of the
-// template alone, and ends where the model ends its turn.
+// model: [Chat.Stream] token by token, [Chat.Reply] to a writer. It computes only the tokens
+// that its sequence does not have yet, reads special tokens only in the template's mark-up, and
+// ends when the model ends its turn.
 //
 // # Embeddings
 //
-// [Embed] gives a vector for each of some texts.
+// [Embed] returns a vector for each text, [Rerank] a score for each document.
 //
 // # Concurrency
 //
@@ -39,34 +39,34 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ErrTruncated is a text that ends because the context is full. What there is of it
-// has been given, or written.
+// ErrTruncated is the error of a text that ends because the context is full. The text so far
+// has been returned or written.
 var ErrTruncated = errors.New("the text was cut: the context is full")
 
 // A Request is a text to continue.
 type Request struct {
 	Prompt  string
-	W       io.Writer       // the continuation is written to it as it comes; not of [Stream]
-	Sampler *sample.Sampler // for this text alone
+	W       io.Writer       // gets the continuation as it is generated; unused by [Stream]
+	Sampler *sample.Sampler // of this text only
 	Options Options
-	Context context.Context // ends this text alone; nil never does
+	Context context.Context // cancels this text only; nil: never
 }
 
 // Options are the settings of a text.
 type Options struct {
-	Limit     *int // most tokens to generate; nil goes on until the context is full
-	IgnoreEOG bool // do not let the model end the text
-	LogProbs  bool // compute [Token.LogProb], which takes a pass over the vocabulary for each token
+	Limit     *int // most tokens to generate; nil: until the context is full
+	IgnoreEOG bool // continue after the model's end of the text
+	LogProbs  bool // compute [Token.LogProb], a pass over the vocabulary for each token
 }
 
-// Stats say of a generation what it took, and why it ended.
+// Stats are the counts and times of a generation, and why it ended.
 type Stats struct {
-	Finish    Finish        // "" where the caller ended it, or an error that is not [ErrTruncated]
+	Finish    Finish        // "" if the caller ended it, or an error other than [ErrTruncated]
 	Prompt    int           // tokens of the prompt
-	PromptFor time.Duration // computing them, up to the first new token
+	PromptFor time.Duration // time to compute them, up to the first new token
 	Generated int           // tokens
 	// GeneratedFor is the time from the first new token to the last. The first
-	// one costs no pass of its own: its logits are the prompt's.
+	// token needs no pass: its logits come with the prompt's.
 	GeneratedFor time.Duration
 }
 
@@ -79,8 +79,8 @@ const (
 	FinishLength Finish = "length" // by a limit of tokens, or because the context is full
 )
 
-// Text writes the model's continuation of a prompt as it comes into being: what [Stream] gives.
-// When it stops, for whatever reason, what there is has been written.
+// Text writes the texts of [Stream], the model's continuation of a prompt, as they are generated. When
+// it returns, for any reason, everything so far has been written.
 func Text(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (Stats, error) {
 	if r.W == nil {
 		return Stats{}, errNoWriter
@@ -92,7 +92,7 @@ func Text(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (St
 
 var errNoWriter = errors.New("the writer is nil; io.Discard takes a text that nobody needs")
 
-// check demands what a text is made of.
+// check requires a model with a vocabulary, and a sampler.
 func check(m *model.Model, pick *sample.Sampler) error {
 	if err := checkVocabulary(m); err != nil {
 		return err
@@ -109,7 +109,7 @@ func check(m *model.Model, pick *sample.Sampler) error {
 	return nil
 }
 
-// checkSequence demands a sequence of the model.
+// checkSequence requires a sequence of the model.
 func checkSequence(m *model.Model, q *infer.Sequence) error {
 	if err := q.CheckOpen(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func checkSequence(m *model.Model, q *infer.Sequence) error {
 	return checkSession(m, q.Session())
 }
 
-// checkSession demands a session of the model; what is wrong with one that is nil, a zero value or closed, it says itself.
+// checkSession requires a session of the model. A nil, zero or closed session reports its own error later.
 func checkSession(m *model.Model, s *infer.Session) error {
 	if of := s.Model(); of != nil && of != m {
 		return fmt.Errorf("the session is of another model: of %s, and the text of %s", name(of), name(m))
@@ -138,8 +138,8 @@ func checkVocabulary(m *model.Model) error {
 	return nil
 }
 
-// promptTokens encodes the prompt: BOS is in front where the model wants it, once, as in
-// training, and the EOS that some models put behind a text is not.
+// promptTokens encodes the prompt as in training: with one BOS in front if the model has it, and
+// without the EOS that some models put after a text.
 func promptTokens(t *tokenizer.Tokenizer, prompt string, start bool) ([]int32, error) {
 	tokens := t.Encode(prompt, tokenizer.EncodeOptions{ParseSpecial: true})
 	if start && t.AddsBOS() && (len(tokens) == 0 || tokens[0] != t.BOS()) {

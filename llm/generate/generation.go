@@ -22,9 +22,9 @@ type generation struct {
 	decoder *tokenizer.Decoder
 	stop    stopTexts
 	take    func(Token) error // gets each token; its error ends the text
-	ends    []int32           // tokens that end the text, beside those that end every text
-	ctx     context.Context   // ends this text alone; nil never does
-	next    infer.StepInput   // the token that was drawn last, and the logits before it
+	ends    []int32           // tokens that end this text, beside the tokens that end every text
+	ctx     context.Context   // cancels this text only; nil: never
+	next    infer.StepInput   // the last drawn token, and the logits that it was drawn from
 	drawn   bool
 	at      int       // tokens of the sequence when it was drawn
 	first   time.Time // when the prompt was computed
@@ -32,10 +32,10 @@ type generation struct {
 
 	ended bool
 	err   error
-	onEnd func() // nil for nothing
+	onEnd func() // may be nil
 }
 
-// newGeneration computes the prompt of a request, which follows what the sequence has.
+// newGeneration computes the prompt of a request after the sequence's tokens.
 func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Request, stats *Stats, take func(Token) error) (*generation, error) {
 	if err := check(m, r.Sampler); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	return g, nil
 }
 
-// prefill makes the sequence one of the tokens before and a prompt.
+// prefill makes the sequence consist of the tokens before and a prompt.
 func (g *generation) prefill(ctx context.Context, q *infer.Sequence, before, prompt []int32) (cached int, err error) {
 	began := time.Now()
 	logits, cached, err := q.Prefill(ctx, slices.Concat(before, prompt))
@@ -74,7 +74,7 @@ func (g *generation) prefill(ctx context.Context, q *infer.Sequence, before, pro
 	return cached, nil
 }
 
-// joined is cancelled with either of its parents; the second may be nil.
+// joined returns a context that ends with either of its parents; the second may be nil.
 func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	if other == nil {
 		return ctx, func() {}
@@ -99,7 +99,7 @@ func (g *generation) run(ctx context.Context) {
 	}
 }
 
-// A stepper lets texts of one session go on together, a token of each at a time.
+// A stepper continues texts of one session together, one token of each at a time.
 type stepper struct{ next []infer.StepInput }
 
 // step computes the last token of each text, draws the one that follows it, and returns the
@@ -123,7 +123,7 @@ func (s *stepper) step(ctx context.Context, texts []*generation) []*generation {
 	})
 }
 
-// going are the texts that f, which is called with each, does not end.
+// going calls f with each text and returns the texts that have not ended.
 func going(texts []*generation, f func(g *generation)) []*generation {
 	return slices.DeleteFunc(texts, func(g *generation) bool {
 		f(g)
@@ -131,7 +131,7 @@ func going(texts []*generation, f func(g *generation)) []*generation {
 	})
 }
 
-// endEarly ends a text whose context has ended, and one that cannot go on.
+// endEarly ends a text whose context is cancelled or that cannot continue.
 func (g *generation) endEarly() {
 	switch {
 	case g.ctx != nil && g.ctx.Err() != nil:
@@ -143,7 +143,7 @@ func (g *generation) endEarly() {
 
 var errElsewhere = errors.New("the sequence was changed while a text was going on in it; give each text a sequence of its own")
 
-// isElsewhere reports whether something else than this text has continued its sequence, or rewound it.
+// isElsewhere reports whether someone else has continued or rewound the text's sequence.
 func (g *generation) isElsewhere() bool { return g.next.Sequence.Len() != g.at }
 
 func (g *generation) end(finish Finish, err error) {
@@ -153,7 +153,7 @@ func (g *generation) end(finish Finish, err error) {
 	}
 }
 
-// draw takes the next token, if there may be one.
+// draw draws the next token, unless the text is at its limit.
 func (g *generation) draw() {
 	if g.atLimit() {
 		g.end(FinishLength, nil)
@@ -173,7 +173,7 @@ func (g *generation) draw() {
 	}
 }
 
-// sample draws a token by the logits.
+// sample draws a token from the logits.
 func (g *generation) sample() (Token, error) {
 	logits, all := g.next.Logits, 0.0
 	if g.o.LogProbs {
@@ -205,8 +205,8 @@ func logSumExp(logits []float32) float64 {
 	return top + math.Log(sum)
 }
 
-// decode sets the text of a token: with a token that ends the text, all that is left, and the
-// reason of the end.
+// decode sets the text of a token. A token that ends the text gets all remaining text, and the
+// reason is returned.
 func (g *generation) decode(t *Token) (finish Finish, err error) {
 	if g.isEnd(t.ID) {
 		finish = FinishStop
@@ -220,7 +220,7 @@ func (g *generation) decode(t *Token) (finish Finish, err error) {
 		switch q := g.next.Sequence; {
 		case g.atLimit():
 			finish = FinishLength
-		case q.Len() == q.Context(): // no room to go on from this token
+		case q.Len() == q.Context(): // no room for this token in the sequence
 			finish, err = FinishLength, ErrTruncated
 		default:
 			return "", nil
@@ -234,10 +234,10 @@ func (g *generation) decode(t *Token) (finish Finish, err error) {
 	return finish, err
 }
 
-// rest is the text that was held back, up to one that ends it.
+// rest returns the text that was held back, up to a stop text.
 func (g *generation) rest() (text string, stopped bool) { return g.stop.flush(g.decoder.Flush()) }
 
-// atLimit reports whether the text has all the tokens that it may have.
+// atLimit reports whether the text has as many tokens as it may have.
 func (g *generation) atLimit() bool { return g.o.Limit != nil && g.stats.Generated >= *g.o.Limit }
 
 func (g *generation) isEnd(token int32) bool {
@@ -252,8 +252,8 @@ func (g *generation) excludeEOG(logits []float32) {
 	}
 }
 
-// keepLast computes the last token of a text that an error has not ended, so that another one can
-// follow it. The text remains complete where that token has no room, or ctx is cancelled.
+// keepLast computes the last token of a text that ended without an error, so that another text can
+// follow it. The text is complete even if the token has no room or ctx is cancelled.
 func (g *generation) keepLast(ctx context.Context) {
 	if g.err != nil && g.err != errBroken || !g.drawn || g.isElsewhere() {
 		return

@@ -17,8 +17,8 @@ var (
 	markBehind = regexp.MustCompile(`^\s*(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
 )
 
-// newReasoningMarks finds them by an answer with a reasoning. A template that renders none, and
-// cuts it out of answers, knows its end.
+// newReasoningMarks finds the marks by rendering an answer with reasoning. If the template renders no
+// reasoning but cuts it out of answers, the cut shows the closing mark.
 func newReasoningMarks(c *Chat) reasoningMarks {
 	answer := chat.NewMessage("assistant", "A")
 	answer.SetText("reasoning_content", "R")
@@ -40,12 +40,12 @@ func newReasoningMarks(c *Chat) reasoningMarks {
 	return reasoningMarks{}
 }
 
-// opens reports whether a prompt ends with the mark, so that the reply begins with reasoning.
+// opens reports whether a prompt ends with the opening mark, so that the reply begins with reasoning.
 func (m reasoningMarks) opens(prompt string) bool {
 	return m.open != "" && strings.HasSuffix(strings.TrimSpace(prompt), m.open)
 }
 
-// split gives the reasoning of a reply and what follows it.
+// split returns the reasoning of a reply and the answer after it.
 func (m reasoningMarks) split(content string, isOpen bool) (reasoning, answer string) {
 	rest, begins := strings.CutPrefix(strings.TrimSpace(content), m.open)
 	if m.open == "" || m.close == "" || !isOpen && !begins {

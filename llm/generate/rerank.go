@@ -10,12 +10,12 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Rerank scores how well documents answer a query, in a session of a reranker: a score for each, larger for a better one, and
-// the first of several. It is not scaled: most rerankers mean the logit of a probability. [infer.Session.Score] has all scores
-// of tokens.
+// Rerank scores how well each document answers a query, in a session of a reranker: larger is better. If the model has
+// several scores, it returns the first. Scores are not scaled: for most rerankers they are logits of a probability.
+// [infer.Session.Score] returns all scores, for tokens.
 //
-// The model sees query and document as its file says: by a template (tokenizer.chat_template.rerank), or one after the other,
-// with the tokens between them that the vocabulary has for that. Texts of special tokens in them stay texts.
+// The model's file says how query and document are joined: by a template (tokenizer.chat_template.rerank), or one after the
+// other with the vocabulary's separators. Special tokens written in them are read as plain text.
 func Rerank(ctx context.Context, m *model.Model, s *infer.Session, query string, documents []string) ([]float32, error) {
 	if err := checkVocabulary(m); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Rerank(ctx context.Context, m *model.Model, s *infer.Session, query string,
 	return scores, nil
 }
 
-// pair is what a reranker sees of a query and a document.
+// pair encodes a query and a document as the reranker expects them.
 func pair(tok *tokenizer.Tokenizer, query, document string) []int32 {
 	if template := tok.Config().RerankTemplate; template != "" {
 		ids, _ := tok.EncodeSegments(filled(template, query, document), tokenizer.EncodeOptions{AddSpecial: true})
@@ -63,7 +63,7 @@ func pair(tok *tokenizer.Tokenizer, query, document string) []int32 {
 	return append(first, second...)
 }
 
-// filled are the parts of a template, of which query and document are no mark-up.
+// filled fills a template. Special tokens are read only in the template's own parts.
 func filled(template, query, document string) []tokenizer.Segment {
 	var list []tokenizer.Segment
 	for template != "" {
@@ -82,7 +82,7 @@ func filled(template, query, document string) []tokenizer.Segment {
 	return list
 }
 
-// cutFirst returns what lies before the first of several names, and that name.
+// cutFirst finds the first of several names in a text, and returns the text before it and the name.
 func cutFirst(text string, names ...string) (before, name string, found bool) {
 	at := len(text)
 	for _, n := range names {

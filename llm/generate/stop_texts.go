@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// stopTexts pass a text on up to the first of those that end it, and hold back what may be the
-// beginning of one.
+// stopTexts passes a text on up to the first stop text, and holds back text that may begin one.
 type stopTexts struct {
 	stop   []string
 	repair bool // make the text valid UTF-8
@@ -14,8 +13,8 @@ type stopTexts struct {
 	ended  bool
 }
 
-// push takes whole characters, and gives those that are certain. Once the text has ended, it
-// gives no more.
+// push takes whole characters and returns the text that cannot belong to a stop text; nothing
+// after the end.
 func (s *stopTexts) push(text string) (certain string, ended bool) {
 	if s.ended {
 		return "", true
@@ -29,8 +28,7 @@ func (s *stopTexts) push(text string) (certain string, ended bool) {
 	return text[:at], ended
 }
 
-// end is where the first stop text begins, or the first place where one may begin that
-// goes on beyond the text.
+// end returns the index of the first stop text, or of the first text that may begin one.
 func (s *stopTexts) end(text string) (at int, found bool) {
 	if len(s.stop) == 0 {
 		return len(text), false
@@ -47,13 +45,13 @@ func (s *stopTexts) end(text string) (at int, found bool) {
 	return len(text), false
 }
 
-// begins reports whether a text begins with one that ends it.
+// begins reports whether a text begins with a stop text.
 func (s *stopTexts) begins(text string) bool {
 	return slices.ContainsFunc(s.stop, func(stop string) bool { return strings.HasPrefix(text, stop) })
 }
 
-// flush ends the text, with the rest of it. What was held back for a longer stop text may have
-// a whole one in it.
+// flush ends the text with its rest. Text that was held back for a longer stop text may contain
+// a shorter one.
 func (s *stopTexts) flush(rest string) (certain string, ended bool) {
 	certain, ended = s.push(rest)
 	if ended {

@@ -18,30 +18,30 @@ import (
 // A Token is one that the model generates.
 type Token struct {
 	ID int32
-	// Text is the text that became certain with the token, in whole characters: a character of
-	// several tokens comes with the last one, and text that may begin a stop text comes once it is
-	// certain not to. The texts of all tokens together are the whole text.
+	// Text is the text that the token completes, in whole characters: a character of several
+	// tokens comes with its last one, and text that may begin a stop text comes once it is known
+	// not to. The texts of all tokens are the whole text.
 	Text string
-	// LogProb is the natural logarithm of the probability that the model gives the token after
-	// those before, by its logits as they are: before penalties, filters and temperature of the
-	// sampler. It is 0 unless Options.LogProbs or ChatOptions.LogProbs is set.
+	// LogProb is the natural logarithm of the token's probability by the model's logits, before
+	// penalties, filters and temperature of the sampler. It is 0 unless Options.LogProbs or
+	// ChatOptions.LogProbs is set.
 	LogProb float64
 }
 
-// errBroken is a loop over tokens that the caller has left.
+// errBroken means that the caller has left the loop over tokens.
 var errBroken = errors.New("the loop has ended")
 
-// Stream gives the tokens of the model's continuation of a prompt as they come into being,
-// until the model ends the text, the limit is reached, or ctx is cancelled. The token by which
-// the model ends the text is the last one, and has no text of its own. An error is the last,
-// too; beside it are the ID -1 and the text that was held back. [ErrTruncated] is one.
+// Stream yields the tokens of the model's continuation of a prompt as they are generated, until
+// the model ends the text, the limit is reached, or ctx is cancelled. The token by which the model
+// ends the text comes last and has no text of its own. An error, such as [ErrTruncated], comes
+// last with the ID -1 and the text that was held back.
 //
-// The prompt follows what the sequence has, and the next text goes on after this one: also when
-// the caller leaves the loop, then after the token that it left at; if ctx is cancelled, after
-// what the sequence then has of it. A prompt that begins with the text of BOS gets no second one.
+// The prompt follows the sequence's tokens, and the next text follows this one. If the caller
+// leaves the loop, the next text follows the token at which it left; if ctx is cancelled, the
+// tokens that the sequence then has. A prompt that begins with the text of BOS gets no second one.
 //
-// Nothing is computed before the loop, and the statistics grow with it. Each loop goes on with
-// the prompt again.
+// Nothing is computed before the loop, and the loop updates the statistics. Each loop appends the
+// prompt again.
 func Stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (iter.Seq2[Token, error], *Stats) {
 	if r.W != nil {
 		return failed(errors.New("the request has a writer, which Text writes to; Stream gives the tokens to its caller")), new(Stats)
@@ -64,11 +64,10 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 	}, stats
 }
 
-// Stream gives the tokens of the model's answer to a conversation as they come into being, and the
-// reply that they are: its Content grows with them, and all of it is there at the end. The texts of
-// tokens exclude the texts that end the answer. For the next turn append Content to the
-// conversation as a message of the assistant, and then the user's message. If the last message is
-// the assistant's, the reply continues it.
+// Stream yields the tokens of the model's answer to a conversation as they are generated. The Content
+// of the reply grows with them and is complete at the end; it excludes texts that end the answer. For
+// the next turn, append Content to the conversation as a message of the assistant, then the user's
+// message. If the last message is the assistant's, the reply continues it.
 //
 // An error comes as in [Stream]. A conversation that does not fit is [infer.ErrContextFull]; an
 // answer that reaches the end of the context is no error, and its Finish is FinishLength. If the
@@ -96,7 +95,7 @@ func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[T
 			return
 		}
 		defer func() { reply.Reasoning, reply.Answer = c.reasoning.split(reply.Content, c.reasoning.opens(prompt)) }()
-		g.run(ctx) // the last token is not computed: as a rule the template decides what follows it
+		g.run(ctx) // the last token is not computed: the template usually decides what follows it
 		if g.err != ErrTruncated {
 			g.fail(show)
 		}
@@ -131,7 +130,7 @@ func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply,
 	return g, prompt, err
 }
 
-// taker gives tokens to a loop.
+// taker passes tokens to a loop.
 func taker(yield func(Token, error) bool) func(Token) error {
 	return func(t Token) error {
 		if !yield(t, nil) {
@@ -141,7 +140,7 @@ func taker(yield func(Token, error) bool) func(Token) error {
 	}
 }
 
-// fail ends a loop with the error of the text, if there is one, and what it has held back.
+// fail ends a loop with the error of the text, if any, and the text that was held back.
 func (g *generation) fail(yield func(Token, error) bool) {
 	if g.err != nil && g.err != errBroken {
 		rest, _ := g.rest()
@@ -149,12 +148,12 @@ func (g *generation) fail(yield func(Token, error) bool) {
 	}
 }
 
-// failed is a text that cannot begin.
+// failed returns the tokens of a text that cannot begin: its error.
 func failed(err error) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) { yield(Token{ID: -1}, err) }
 }
 
-// write writes the text of tokens, up to an error.
+// write writes the texts of tokens, up to an error.
 func write(w io.Writer, tokens iter.Seq2[Token, error]) error {
 	for t, err := range tokens {
 		written := writeText(w, t)

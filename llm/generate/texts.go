@@ -16,16 +16,15 @@ type Result struct {
 	Err error // as of [Text]
 }
 
-// Texts continues several texts at once, as many as the session has room for; the next of
-// them begins when one ends. Together they take little more time than one. What one of them
-// has computed of a beginning that others share serves these too. Each text ends as one of
-// [Text] does; ctx ends all.
+// Texts continues several texts at once, as many as the session has room for; the next one begins
+// when one ends. Together they take little more time than one. Beginnings that texts share are
+// computed once. Each text ends as in [Text]; ctx cancels all.
 func Texts(ctx context.Context, m *model.Model, s *infer.Session, requests []Request) []Result {
 	results := make([]Result, len(requests))
 	var open []*generation
 	var steps stepper
 	for started := 0; started < len(requests) || len(open) > 0; {
-		// Also when there is no room for any, which is then an error.
+		// Also if there is no room for any text: NewSequence then returns the error.
 		for ; started < len(requests) && (s.Free() > 0 || len(open) == 0); started++ {
 			r, result := &requests[started], &results[started]
 			if r.W == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A decoder computes tokens that follow others, each sequence in a slot of its states.
+// A decoder computes the next tokens of sequences, each in its slot of the states.
 type decoder struct {
 	m         *model.Model
 	engine    *device.Engine
@@ -24,14 +24,14 @@ type decoder struct {
 	lowering  *lowering
 	states    *states
 	batch     int
-	whole     bool           // texts are computed at once, and nothing goes on from them
-	together  int            // the most tokens of several texts that are computed at once
-	graphs    []*decodeGraph // the one used last is first
+	whole     bool           // the model is not causal: each text is one pass without states
+	together  int            // most tokens of a pass over several texts
+	graphs    []*decodeGraph // most recently used first
 	closed    bool
 }
 
-// maxGraphs is the number of graphs that are kept. A conversation uses a few
-// shapes again and again: one token, a whole batch, the attended length's next step.
+// maxGraphs is the number of cached graphs. A conversation uses few shapes: one token, a
+// whole batch, the next step of the attended length.
 const maxGraphs = 8
 
 // states returns the options of states; the session's options are complete.
@@ -51,7 +51,7 @@ func newDecoder(m *model.Model, o SessionOptions) (*decoder, error) {
 	return d, nil
 }
 
-// decoder makes a decoder that is not open yet, and completes the options.
+// decoder completes the options and returns a decoder without engine and states.
 func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (d *decoder) open(o SessionOptions) error {
 	return err
 }
 
-// usual is what passes of the model end with.
+// usual returns the usual output of the model's passes.
 func (d *decoder) usual() output {
 	if d.m.Architecture().HasLogits() {
 		return lastLogits
@@ -116,10 +116,10 @@ func (d *decoder) usual() output {
 	return hiddenStates
 }
 
-// reserve makes room on devices for the largest passes, so that what fits when a session is made does so later.
+// reserve allocates memory on devices for the largest passes, so that a session that could be made does not run out later.
 func (d *decoder) reserve(sequences int) error {
 	if d.engine.Layout().IsCPU() {
-		return nil // which gives memory as it is written to
+		return nil // the system provides memory as it is written
 	}
 	graphs, err := d.largest(sequences)
 	for _, g := range graphs {
@@ -130,8 +130,8 @@ func (d *decoder) reserve(sequences int) error {
 	return err
 }
 
-// largest are graphs that no pass of the session needs more memory than: of a whole batch, and of a token of each
-// sequence, at the end of the context.
+// largest returns the graphs that need most memory: a whole batch, and one token of each sequence, at the end of the
+// context.
 func (d *decoder) largest(sequences int) ([]*ggml.Graph, error) {
 	shapes := []graphShape{{slots: 1, tokens: min(d.batch, d.states.length), attended: d.states.length, output: d.usual()}}
 	if sequences > 1 && !d.whole {
@@ -164,9 +164,8 @@ func (d *decoder) close() {
 	}
 }
 
-// extend computes tokens that follow start others in a slot, and have been
-// checked, and writes the logits of the last one, or of all. When it fails the caller
-// restores the states.
+// extend computes checked tokens after the first start tokens of a slot, and writes the
+// logits of the last one or of all. If it fails, the caller restores the states.
 func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, all bool, logits []float32) error {
 	pos, out := start, lastLogits
 	if all {
@@ -216,8 +215,8 @@ func (d *decoder) check(start int, tokens []int32) error {
 	return nil
 }
 
-// pass computes as many tokens in each slot from first on, which follow
-// starts[i] others there, and writes what comes out.
+// pass computes equally many tokens in each slot from first on, after the first starts[i]
+// tokens there, and writes the output.
 func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, out output, dst []float32) error {
 	if ctx == nil {
 		return errors.New("the context.Context is nil")
@@ -240,7 +239,7 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 	return nil
 }
 
-// compute computes the graph of a shape, and writes what comes out.
+// compute computes the graph of a shape and writes its output.
 func (d *decoder) compute(ctx context.Context, shape graphShape, f *nn.Feed, dst []float32) error {
 	g, err := d.graph(shape)
 	if err != nil {
@@ -272,9 +271,9 @@ const (
 // graphShape identifies a graph.
 type graphShape struct {
 	first, slots int
-	tokens       int  // of a slot
-	attended     int  // positions of a slot that take part
-	padded       bool // texts that are computed as a whole may be shorter
+	tokens       int  // of each slot
+	attended     int  // positions of a slot that attention reads
+	padded       bool // whole texts may be shorter than tokens
 	output       output
 }
 
@@ -287,7 +286,7 @@ type decodeGraph struct {
 	output *ggml.Tensor
 }
 
-// graph finds or builds the graph of a shape.
+// graph returns the graph of a shape, from the cache or new.
 func (d *decoder) graph(shape graphShape) (*decodeGraph, error) {
 	i := slices.IndexFunc(d.graphs, func(g *decodeGraph) bool { return g.shape == shape })
 	if i >= 0 {
@@ -338,7 +337,7 @@ func (d *decoder) build(shape graphShape) *decodeGraph {
 	return g
 }
 
-// feed has the inputs for tokens that follow starts[i] others in slot i.
+// feed returns the inputs for tokens after the first starts[i] tokens of slot i.
 func (d *decoder) feed(tokens []int32, starts []int) *nn.Feed {
 	f := &nn.Feed{Rows: len(starts), Tokens: tokens, Positions: make([]int32, len(tokens))}
 	for i := range tokens {

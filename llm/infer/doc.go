@@ -1,10 +1,10 @@
-// Package infer computes which tokens follow others, by prefill and decode over a KV cache, and
-// embeddings and scores of texts; with LoRA adapters.
+// Package infer runs language models with LoRA adapters: next-token logits by prefill and decode over
+// a KV cache, and embeddings and scores of texts.
 //
-// A [Session] has the memory for one [Sequence] or several. Each continues alone, with [Sequence.Decode] or
-// from a known beginning ([Sequence.Prefill]), or together with others by [Session.Step]. [Session.Embed] makes
-// vectors of texts, [Session.Score] scores by the classifier of a reranker. On the CPU sessions use GEMV, repacked matrices and fused adapters; on other devices the
-// built-in ops.
+// A [Session] has the memory for one [Sequence] or several. Each continues alone, with [Sequence.Decode] or from a
+// known beginning ([Sequence.Prefill]), or together with others by [Session.Step]. [Session.Embed] makes vectors of
+// texts, [Session.Score] scores them by the classifier of a reranker. On the CPU sessions use GEMV, repacked matrices
+// and fused adapters; on other devices the built-in ops.
 //
 // # Slots
 //
@@ -13,10 +13,10 @@
 // state that cannot be rewound to a position has its missing tokens computed again before the next ones,
 // also after a failed pass; callers notice only the time. Sequences that continue together share a pass if their slots
 // are adjacent: a new sequence takes the first gap, and if there is none, the last ones move into it. Texts to embed
-// use free slots; their graphs end at the hidden states behind the output norm, and the host pools them. What a model makes of
-// pooled states, a projection or scores, is a graph of its own.
+// use free slots; their graphs end at the hidden states after the output norm, and the host pools them. A second graph computes
+// projections or scores of the pooled states.
 //
-// Where tokens see those after them, a text is computed as a whole, and nothing of it is kept: it needs no slot. Several texts
+// A model that is not causal computes a text as a whole and keeps nothing of it, so the text needs no slot. Several texts
 // share a pass, padded to the longest, up to [SessionOptions].Batch tokens; no token sees padding or another text.
 //
 // # Windows

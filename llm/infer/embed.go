@@ -14,26 +14,26 @@ type Pooling string
 
 // The poolings.
 const (
-	PoolByModel Pooling = ""     // as the model's file says; where it says nothing, the mean
+	PoolByModel Pooling = ""     // as in the model's file; the mean if it names none
 	PoolMean    Pooling = "mean" // of all tokens
-	PoolLast    Pooling = "last" // of the last token alone, which sees all others
-	PoolCLS     Pooling = "cls"  // of the first token alone, which in causal models sees no other
+	PoolLast    Pooling = "last" // the last token, which sees all others
+	PoolCLS     Pooling = "cls"  // the first token, which in causal models sees no other
 )
 
 // EmbedOptions are the settings of [Session.Embed].
 type EmbedOptions struct {
 	Pooling   Pooling
-	Normalize bool // make each vector one of length 1, so that dot products are cosines
+	Normalize bool // scale each vector to length 1, so that dot products are cosines
 }
 
-// Embed gives a vector [n_embd] for each of some texts, which are in tokens: their hidden states
-// behind the output's norm, pooled, and projected if the model has matrices for that, which may give
-// vectors of another size. The head is not computed, adapters are.
+// Embed returns a vector [n_embd] for each text, given in tokens: its hidden states after the output
+// norm, pooled, and projected if the model has matrices for that, possibly to another size. Adapters
+// take part; the output matrix is not computed.
 //
-// The texts of a causal model use free slots of [SessionOptions.Sequences], and leave other sequences
-// alone. Adjacent free slots are computed at once; without a free slot Embed returns [ErrSessionFull].
-// Texts of other models need no slot, and as many are computed at once as have
-// [SessionOptions.Batch] tokens.
+// Texts of a causal model use free slots of [SessionOptions.Sequences] and leave other sequences
+// unchanged. Adjacent free slots are computed at once; without a free slot Embed returns
+// [ErrSessionFull]. Texts of other models need no slot; up to [SessionOptions.Batch] tokens are
+// computed at once.
 func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
 	if err := s.acquire("Session.Embed"); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	return s.vectors(pooled, o.Normalize)
 }
 
-// vectors returns what was computed for each text in F32.
+// vectors converts the results of texts to F32.
 func (s *Session) vectors(pooled [][]float64, normalize bool) ([][]float32, error) {
 	list := make([][]float32, len(pooled))
 	for i, x := range pooled {
@@ -79,7 +79,7 @@ func (s *Session) pool(ctx context.Context, texts [][]int32, pooling Pooling) ([
 		}
 		pooled[i] = newPooledText(tokens, pooling, s.d.m.Config().Embd)
 	}
-	byLength := slices.Clone(pooled) // texts that are computed at once are about as long
+	byLength := slices.Clone(pooled) // texts of similar length share a pass
 	slices.SortStableFunc(byLength, func(a, b *pooledText) int { return cmp.Compare(len(b.tokens), len(a.tokens)) })
 	compute := s.inSlots
 	if s.d.whole {
@@ -142,7 +142,7 @@ func (s *Session) modelPooling() (Pooling, error) {
 	return "", fmt.Errorf("%s has the pooling %v (%s), which is of no vectors: a reranker scores texts, see Session.Score; or choose mean, last or cls", m.Path, value, key)
 }
 
-// freeSlots are the most free slots that lie side by side.
+// freeSlots returns the longest run of adjacent free slots.
 func (s *Session) freeSlots() (first, n int) {
 	for from := 0; from < len(s.slots); from++ {
 		to := from
@@ -157,8 +157,8 @@ func (s *Session) freeSlots() (first, n int) {
 	return first, n
 }
 
-// embed computes texts at once, the longest first, in slots side by side. Shorter ones are
-// padded to the end of a pass: no token sees those after it.
+// embed computes texts at once, the longest first, in adjacent slots. Shorter texts are padded at
+// their end, which no token of theirs sees.
 func (s *Session) embed(ctx context.Context, slot int, texts []*pooledText) error {
 	for i := range texts {
 		if _, err := s.rewind(slot+i, 0); err != nil {
@@ -188,7 +188,7 @@ func (s *Session) embed(ctx context.Context, slot int, texts []*pooledText) erro
 	return nil
 }
 
-// A pooledText is a text with the sum of the hidden states of its tokens from one up to another.
+// A pooledText is a text with the sum of the hidden states of a range of its tokens.
 type pooledText struct {
 	tokens   []int32
 	from, to int
@@ -206,7 +206,7 @@ func newPooledText(tokens []int32, p Pooling, embd int) *pooledText {
 	return t
 }
 
-// add takes the hidden states of tokens from one on.
+// add adds the hidden states of tokens from index at on.
 func (t *pooledText) add(at int, states []float32) {
 	for x := range slices.Chunk(states, len(t.sum)) {
 		if at >= t.from && at < t.to {

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// encodeAll computes texts as wholes, the longest first: as many at once as have few tokens.
+// encodeAll computes whole texts, the longest first, several in a pass up to a number of tokens.
 func (d *decoder) encodeAll(ctx context.Context, texts []*pooledText) error {
 	for len(texts) > 0 {
 		n := min(len(texts), max(1, d.together/len(texts[0].tokens)))
@@ -22,7 +22,7 @@ func (d *decoder) encodeAll(ctx context.Context, texts []*pooledText) error {
 	return nil
 }
 
-// encode computes texts as wholes in one pass, the longest first. Others are padded; no token of a text sees the padding.
+// encode computes whole texts in one pass, the longest first. Shorter texts are padded; none of their tokens sees the padding.
 func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
 	if ctx == nil {
 		return errors.New("the context.Context is nil")
@@ -35,7 +35,7 @@ func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
 		shape.padded = shape.padded || n < longest
 		for i := range longest {
 			token, position, start := t.tokens[min(i, n-1)], i, 0
-			if i >= n { // padding is a text of its own
+			if i >= n { // padding is a separate text
 				position, start = i-n, n
 			}
 			f.Tokens, f.Positions, f.Starts = append(f.Tokens, token), append(f.Positions, int32(position)), append(f.Starts, int32(start))
@@ -51,7 +51,7 @@ func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
 	return nil
 }
 
-// head computes what the model makes of pooled hidden states [embd] of texts.
+// head computes the projections or scores of texts from their pooled hidden states [embd].
 func (d *decoder) head(ctx context.Context, pooled [][]float64, out output) ([][]float64, error) {
 	var made [][]float64
 	for part := range slices.Chunk(pooled, max(1, d.together)) {

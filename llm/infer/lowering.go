@@ -34,7 +34,7 @@ func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lower
 	return l, nil
 }
 
-// prepare makes the tables of a phase whole.
+// prepare returns the tables of a phase, with the rows for prepared products.
 func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase) (nn.Lowerings, error) {
 	of, err := e.Lowerings(device.Use{Phase: p})
 	if err != nil {
@@ -81,7 +81,7 @@ func ofProducts(m *model.Model, adapters nn.Adapters) nn.Adapters {
 	return list
 }
 
-// tape builds a graph of so many tokens of each sequence.
+// tape returns a tape for a graph with a number of tokens of each sequence.
 func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
 	of := l.prefill
 	if tokens == 1 {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Score gives the scores [classes] of each of some texts, which are in tokens, by the classifier of a reranker: as a rule
-// one, larger for a better answer to a query that the text holds too. It uses slots as [Session.Embed] does, and fails for
-// a model whose file has no classifier.
+// Score returns the scores [classes] of each text, given in tokens, by the classifier of a reranker. Most rerankers have one
+// score, larger if the text's document answers its query better. It uses slots as [Session.Embed] does, and fails if the
+// model's file has no classifier.
 func (s *Session) Score(ctx context.Context, texts [][]int32) ([][]float32, error) {
 	if err := s.acquire("Session.Score"); err != nil {
 		return nil, err

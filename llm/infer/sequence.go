@@ -9,15 +9,15 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Sequence is tokens for which a [Session] has computed what further tokens need: as a rule their keys and values. If the
-// model's attention is not causal, nothing can be kept: a sequence is decoded as a whole, once, and has to be rewound to
-// its beginning before it can be decoded again. It is used by one goroutine, the session's.
+// A Sequence is a list of tokens with the states that a [Session] keeps for the next tokens, usually keys and values. If the
+// model's attention is not causal, nothing can be kept: a sequence is decoded as a whole, once, and must be rewound to its
+// beginning before it can be decoded again. It is used by one goroutine, the session's.
 type Sequence struct {
 	session *Session
 	slot    int
 	tokens  []int32
-	// computed counts the first tokens whose states there are. As states cannot be cut everywhere,
-	// that may be fewer: the others are computed again before what follows them.
+	// computed is the number of first tokens that have states. It may be less than all: states
+	// cannot be cut everywhere, so the other tokens are recomputed before the next ones.
 	computed int
 }
 
@@ -59,7 +59,7 @@ func (q *Sequence) Close() error {
 	return nil
 }
 
-// Session is the one that made the sequence.
+// Session returns the session that made the sequence.
 func (q *Sequence) Session() *Session {
 	if q == nil {
 		return nil
@@ -67,7 +67,7 @@ func (q *Sequence) Session() *Session {
 	return q.session
 }
 
-// Len counts the tokens of the sequence.
+// Len returns the number of tokens.
 func (q *Sequence) Len() int {
 	if q == nil {
 		return 0
@@ -83,15 +83,13 @@ func (q *Sequence) Tokens() []int32 {
 	return slices.Clone(q.tokens)
 }
 
-// Context is the number of tokens that the sequence can have.
+// Context returns the largest number of tokens of the sequence.
 func (q *Sequence) Context() int { return q.Session().Context() }
 
-// Decode appends tokens to the sequence and returns the logits [vocab] of what
-// follows the last one.
+// Decode appends tokens to the sequence and returns the logits [vocab] of the next token.
 //
-// When it fails, for [ErrContextFull] or because ctx is cancelled for example, the
-// sequence is as before and can be used again. Only after [ggml.ErrBroken] it cannot be used:
-// every further call fails with it too.
+// If it fails, for example with [ErrContextFull] or because ctx is cancelled, the sequence is
+// as before and can be used again. Only after [ggml.ErrBroken] every further call fails too.
 func (q *Sequence) Decode(ctx context.Context, tokens []int32) ([]float32, error) {
 	if err := q.acquire("Sequence.Decode"); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func (q *Sequence) Decode(ctx context.Context, tokens []int32) ([]float32, error
 	return q.decode(ctx, tokens, false)
 }
 
-// DecodeInto is Decode into logits [vocab] of the caller's, to generate without
+// DecodeInto is Decode into the caller's logits [vocab], which generates without
 // garbage.
 func (q *Sequence) DecodeInto(ctx context.Context, logits []float32, tokens []int32) error {
 	if err := q.acquire("Sequence.DecodeInto"); err != nil {
@@ -116,7 +114,7 @@ func (q *Sequence) DecodeInto(ctx context.Context, logits []float32, tokens []in
 	return q.extend(ctx, tokens, false, logits)
 }
 
-// DecodeAll is Decode with the logits of what follows each token, [len(tokens)][vocab].
+// DecodeAll is Decode with the logits after each token, [len(tokens)][vocab].
 func (q *Sequence) DecodeAll(ctx context.Context, tokens []int32) ([][]float32, error) {
 	if err := q.acquire("Sequence.DecodeAll"); err != nil {
 		return nil, err
@@ -168,7 +166,7 @@ func (q *Sequence) add(tokens ...int32) {
 	q.computed = len(q.tokens)
 }
 
-// catchUp computes again what the states have not kept of the tokens.
+// catchUp recomputes the tokens that have no states.
 func (q *Sequence) catchUp(ctx context.Context) error {
 	if q.computed == len(q.tokens) {
 		return nil
@@ -192,10 +190,10 @@ func (q *Sequence) restore(cause error) error {
 	return cause
 }
 
-// Rewind drops tokens from the end of the sequence, which has n then, and returns how many it has.
-// Keys and values can be cut at every position, except that a window has only the last ones
+// Rewind drops tokens from the end of the sequence until it has n, and returns its length. Keys and
+// values can be cut at every position, except that a window keeps only the last ones
 // ([SessionOptions.FullCache]); other states can be restored at some positions. Otherwise tokens
-// before n are computed again, together with the next ones.
+// before n are recomputed together with the next ones.
 func (q *Sequence) Rewind(n int) (at int, err error) {
 	if err := q.acquire("Sequence.Rewind"); err != nil {
 		return 0, err
@@ -218,9 +216,9 @@ func (q *Sequence) rewind(n int) (at int, err error) {
 	return n, err
 }
 
-// Prefill makes the sequence consist of the tokens, whatever it was, and returns the logits [vocab]
-// for what follows the last one. If it or another sequence of the session already has a beginning
-// of them, it computes only the rest; cached counts the tokens that it need not compute.
+// Prefill replaces the sequence by the tokens and returns the logits [vocab] of the next token. If it
+// or another sequence of the session already has a beginning of the tokens, only the rest is computed;
+// cached is the number of tokens that were not.
 //
 // If it fails, the sequence keeps the beginning of the tokens that it had, or a longer one; Len is
 // its length.
@@ -243,9 +241,9 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 	return logits, cached, err
 }
 
-// takePrefix makes the sequence as long a beginning of the tokens as it, or another one of the session, is.
+// takePrefix cuts the sequence to the longest beginning of the tokens that it or another sequence of the session has.
 func (q *Sequence) takePrefix(tokens []int32) error {
-	if q.session.d.whole { // the beginning is another one where something else follows
+	if q.session.d.whole { // not causal: the states of a beginning depend on what follows it
 		_, err := q.rewind(0)
 		return err
 	}
@@ -270,7 +268,7 @@ func (q *Sequence) takePrefix(tokens []int32) error {
 	return err
 }
 
-// common counts the first tokens that are the same.
+// common returns the length of the common beginning.
 func common(a, b []int32) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -12,36 +12,36 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ErrContextFull is a sequence that is longer than the context of its
+// ErrContextFull is the error of a sequence that would exceed the context of its
 // [Session].
 var ErrContextFull = errors.New("the context is full")
 
-// ErrSessionFull is a [Session] that has no room for another sequence.
+// ErrSessionFull is the error of a [Session] without room for another sequence.
 var ErrSessionFull = errors.New("the session is full")
 
 // SessionOptions are the settings of a [Session]; the zero value is usual.
 type SessionOptions struct {
-	// Sequences is the most that there can be at once, 0 for one.
-	// [model.LoadOptions] take their number too, which decides how matrices are repacked.
+	// Sequences is the largest number of sequences at once; 0: one. [model.LoadOptions] take it
+	// too, to choose how matrices are repacked.
 	Sequences int
-	// Context is the most tokens that a sequence can have; 0 stands for the model's training
-	// context. The KV cache takes memory in proportion to it and to Sequences; in a layer with a
-	// sliding window, to the window and Batch instead.
+	// Context is the largest number of tokens of a sequence; 0: the model's training context. The
+	// memory of the KV cache is proportional to it and to Sequences; in a layer with a sliding
+	// window, to the window and Batch instead.
 	Context int
-	// FullCache lets layers with a window keep all of Context, too, as llama.cpp's --swa-full:
-	// sequences can be rewound to any position, and share any beginning of another one, without
-	// recomputation.
+	// FullCache makes layers with a window keep all of Context, as llama.cpp's --swa-full:
+	// sequences can then be rewound to any position and share any beginning of another sequence
+	// without recomputation.
 	FullCache bool
 	// CacheType is the type of the KV cache: F32, the zero value, is exact; F16
 	// takes half the memory, and is llama.cpp's default; Q8_0 a quarter.
 	CacheType ggml.Type
-	// Adapters are as they are when the session is made. A pair of scale 0 is left out. They are
-	// computed in the type of their file, F32 or 16 bits, whatever type the model has; in F32, if
-	// pairs of one input are of several types. Adapters of the token embedding are not copied: they
-	// stay open and unchanged as long as the session.
+	// Adapters are copied when the session is made. Pairs of scale 0 are left out. They compute in
+	// the type of their file, F32 or 16 bits, whatever the model's type; in F32 if pairs of one
+	// input have several types. Adapters of the token embedding are not copied: they must stay open
+	// and unchanged while the session is open.
 	Adapters model.Adapters
-	// Batch is the most tokens that are computed at once, 0 for 512. Where attention is not causal a
-	// text is computed at once however long it is.
+	// Batch is the largest number of tokens of a pass; 0: 512. A model that is not causal computes
+	// a text of any length in one pass.
 	Batch int
 	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
 	// [ggml.DefaultThreads]), which Close closes.
@@ -49,10 +49,10 @@ type SessionOptions struct {
 	Threads int
 }
 
-// A Session is the memory and the graphs with which a model continues sequences of
-// tokens: it keeps the keys and values of what they have, so that each further token
-// costs one pass over one token. [Session.Step] continues several sequences in one pass,
-// which reads the weights once for all of them.
+// A Session holds the memory and the graphs by which a model continues sequences of
+// tokens. It keeps their keys and values, so that each further token costs one pass over
+// one token. [Session.Step] continues several sequences in one pass, which reads the
+// weights once for all of them.
 //
 // A session, its sequences and its engine are used by one goroutine at a time; sessions
 // with engines of their own can share a model. Close it before the model.
@@ -63,8 +63,8 @@ type Session struct {
 	access  exclusive.Access
 }
 
-// NewSession makes room for sequences. It builds the graph of one token, and so reports
-// what is wrong with the adapters.
+// NewSession allocates the memory of sequences. It also builds the graph of one token, which
+// finds faults of the adapters.
 func NewSession(m *model.Model, o SessionOptions) (*Session, error) {
 	d, err := newDecoder(m, o)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Session) checkOpen() error {
 	return s.d.checkOpen("session", "NewSession")
 }
 
-// Model is the one whose sequences it continues.
+// Model returns the model of the session.
 func (s *Session) Model() *model.Model {
 	if s == nil || s.d == nil {
 		return nil
@@ -109,7 +109,7 @@ func (s *Session) Model() *model.Model {
 	return s.d.m
 }
 
-// Context is the number of tokens that a sequence can have.
+// Context returns the largest number of tokens of a sequence.
 func (s *Session) Context() int {
 	if s == nil || s.d == nil {
 		return 0
@@ -117,7 +117,7 @@ func (s *Session) Context() int {
 	return s.d.states.length
 }
 
-// Memory returns the memory of its sequences' states, as a rule keys and values, on each device.
+// Memory returns the memory of the sequences' states, usually keys and values, on each device.
 func (s *Session) Memory() layout.Sizes {
 	if s == nil || s.d == nil {
 		return nil
@@ -125,7 +125,7 @@ func (s *Session) Memory() layout.Sizes {
 	return s.d.states.memory.Sizes()
 }
 
-// Free is the number of sequences that there is still room for.
+// Free returns the number of further sequences that have room.
 func (s *Session) Free() int {
 	if s.checkOpen() != nil {
 		return 0

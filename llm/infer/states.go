@@ -10,8 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// The number of positions that a graph attends to is a multiple of attendedStep, so that a graph
-// serves many tokens.
+// A graph attends to a multiple of attendedStep positions, so that one graph serves many tokens.
 const attendedStep = 256
 
 // states are the states of a session's sequences, each in a slot of its own.
@@ -66,13 +65,13 @@ func (s *states) close() {
 	}
 }
 
-// attended is the number of positions that a graph attends to when n are in use.
+// attended returns the number of positions that a graph attends to if n are in use.
 func (s *states) attended(n int) int {
 	return min((n+attendedStep-1)/attendedStep*attendedStep, s.length)
 }
 
-// prepare readies a slot for a pass after which its sequence ends at a position, and which looks at
-// what lies before another.
+// prepare prepares a slot for a pass after which its sequence ends at end, and which reads the
+// positions before before.
 func (s *states) prepare(slot, end, before int) error {
 	for _, x := range s.all {
 		if err := x.Prepare(slot, end, before); err != nil {
@@ -103,7 +102,7 @@ func (s *states) copy(dst, src, n int) (at int, err error) {
 	return nearest(s.all, n, func(x state.State, n int) (int, error) { return x.Copy(dst, src, n) })
 }
 
-// nearest has all states do what ends at a position, until they agree on one.
+// nearest applies do to all states until they agree on a position at or before n.
 func nearest(all []state.State, n int, do func(x state.State, n int) (at int, err error)) (int, error) {
 	for agreed := false; !agreed; {
 		agreed = true
@@ -128,8 +127,8 @@ func (s *Session) rewind(slot, n int) (at int, err error) {
 	return s.d.states.rewind(slot, restorable(n))
 }
 
-// copyPrefix copies to a slot what is known of the first n tokens of a sequence; where it has
-// computed no more, its states are there.
+// copyPrefix copies the states of the first n tokens of a sequence to a slot, up to the nearest
+// position that can be restored.
 func (s *Session) copyPrefix(dst int, src *Sequence, n int) (at int, err error) {
 	if n < src.computed {
 		n = restorable(n)
@@ -137,7 +136,7 @@ func (s *Session) copyPrefix(dst int, src *Sequence, n int) (at int, err error) 
 	return s.d.states.copy(dst, src.slot, n)
 }
 
-// restorable is the nearest position that tests allow.
+// restorable returns the nearest position at or before n that tests allow.
 func restorable(n int) int {
 	if testhook.RestoreStep > 0 {
 		return n - n%testhook.RestoreStep

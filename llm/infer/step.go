@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// A StepInput is a token with which a sequence continues, and memory for the logits [vocab] of what
-// follows it, which [Session.Step] allocates if there is none.
+// A StepInput is the next token of a sequence, and memory for the logits [vocab] after it, which
+// [Session.Step] allocates if it is nil.
 type StepInput struct {
 	Sequence *Sequence
 	Token    int32
 	Logits   []float32
 }
 
-// stepScratch is memory that steps use again and again.
+// stepScratch is memory that steps reuse.
 type stepScratch struct {
 	order  []int // of the inputs, by their slots
 	starts []int
@@ -23,13 +23,12 @@ type stepScratch struct {
 	logits []float32
 }
 
-// Step appends a token to each of some sequences of the session, in any order, and writes
-// the Logits of what follows them. Sequences whose slots lie side by side are computed in
-// one pass, which reads the weights once for all of them; if all open ones take part, that
-// is all of them.
+// Step appends a token to each given sequence of the session, in any order, and writes the
+// Logits of their next tokens. Sequences in adjacent slots are computed in one pass, which
+// reads the weights once for all of them; if all open sequences take part, that is all.
 //
-// When it fails, the sequences are as a [Sequence.Decode] that fails leaves them, and what
-// is in Logits means nothing.
+// If it fails, the sequences are as after a failed [Sequence.Decode], and the contents of
+// Logits are undefined.
 func (s *Session) Step(ctx context.Context, next []StepInput) error {
 	if err := s.acquire("Session.Step"); err != nil {
 		return err
@@ -98,8 +97,8 @@ func (s *Session) checkStep(next []StepInput) error {
 	return nil
 }
 
-// arrange gives the inputs in the order of their slots. Where these have gaps, the last
-// sequences move to those that closed ones have left.
+// arrange returns the inputs in the order of their slots. It first moves the last sequences
+// into the gaps that closed ones left.
 func (s *Session) arrange(next []StepInput) (order []int, err error) {
 	order = s.scratch.order
 	if neighbours(next, order) == len(order) {
@@ -123,7 +122,7 @@ func (s *Session) arrange(next []StepInput) (order []int, err error) {
 	return s.sort(next), nil
 }
 
-// sort gives the indices of the inputs in the order of their slots.
+// sort returns the indices of the inputs in the order of their slots.
 func (s *Session) sort(next []StepInput) []int {
 	order := s.scratch.order[:0]
 	for i := range next {
@@ -134,7 +133,7 @@ func (s *Session) sort(next []StepInput) []int {
 	return order
 }
 
-// neighbours counts the first inputs in order whose slots lie side by side.
+// neighbours returns the number of first inputs in order whose slots are adjacent.
 func neighbours(next []StepInput, order []int) int {
 	n := 1
 	for n < len(order) && next[order[n]].Sequence.slot == next[order[0]].Sequence.slot+n {
