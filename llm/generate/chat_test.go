@@ -152,7 +152,9 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 		require.Equal(t, want.Prompt, reply.Prompt)
 		require.Equal(t, fresh.InCache(), kept.InCache())
 		require.Zero(t, want.Cached)
-		if name != "rewrites" || m.Config().ConvLength == 0 { // a convolution cannot go back so far
+		c := m.Config()
+		recurrent := c.ConvLength > 0 || c.AttentionStep > 0 || c.Recurrent != nil
+		if name != "rewrites" || !recurrent { // convolutions and snapshots cannot go back so far
 			require.Equal(t, turn > 0, reply.Cached > 0, "%s, turn %d", name, turn)
 		}
 
