@@ -17,24 +17,22 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Tier is how much of frozen matrices a device keeps a second time, as the products of training
-// take them.
+// A Tier says which copies of frozen matrices a device keeps, in the form that GEMMs of training take.
 type Tier int
 
-// The tiers, each of which has what the one before has. What is not kept is made at each use:
-// dequantised, rounded, transposed.
+// The tiers; each includes the ones before. A graph makes copies that are not kept at each use: it dequantises, casts
+// or transposes.
 //
-// Adapters are folded into copies of their matrix W: into [W|B] and [Wᵀ|Aᵀ], so that one product adds up
-// all, and takes them in the compute type. They are not where rows would have a number of columns that is
-// no multiple of 8.
+// Adapters are fused into the copies of their matrix W, as [W|B] and [Wᵀ|Aᵀ] in the compute type, so that one GEMM
+// computes the sum. They are not fused where the number of columns would not be a multiple of 8.
 const (
 	None   Tier = iota
-	Matrix      // matrices that are of another type in the file, in the compute type
-	Both        // and all transposed, for products of the backward pass
-	All         // and those that are of the compute type in the file, for their adapters
+	Matrix      // copies in the compute type of matrices that have another type in the file
+	Both        // and transposed copies of all matrices, for the backward pass
+	All         // and copies with fused adapters of matrices that have the compute type in the file
 )
 
-// String is "none", "matrix", "both" or "all".
+// String returns "none", "matrix", "both" or "all".
 func (k Tier) String() string {
 	names := []string{"none", "matrix", "both", "all"}
 	if k < 0 || int(k) >= len(names) {
@@ -43,18 +41,18 @@ func (k Tier) String() string {
 	return names[k]
 }
 
-// A Cache has low-precision copies of a model's frozen matrices, on the devices of these. Graphs
-// request them as they are built; then Allocate allocates them, and Fill computes them. Close it after
-// the graphs. It is used by one goroutine.
+// A Cache holds low-precision copies of a model's frozen matrices, on the devices that hold the matrices. Graphs
+// request copies as they are built; then Allocate allocates them, and Fill computes them. Close it after the graphs.
+// It is used by one goroutine.
 type Cache struct {
 	m      *model.Model
 	engine *device.Engine
 	typ    ggml.Type
-	kept   []Tier // of the devices
+	kept   []Tier // by device
 	ctx    *ggml.Context
 	memory *layout.Memory
 	of     map[*ggml.Tensor]*copies
-	list   []*copies // in the order in which they were asked for
+	list   []*copies // in the order of the requests
 	made   bool
 
 	updateCtx *ggml.Context
@@ -62,16 +60,16 @@ type Cache struct {
 	access    exclusive.Access
 }
 
-// copies are the copies of a matrix, and the adapters in them.
+// copies holds the copies of one matrix and the adapters fused into them.
 type copies struct {
 	w, matrix, transposed  *ggml.Tensor
 	declared               *arch.Weight
-	place                  int // of the device
+	place                  int // index of the device
 	inMatrix, inTransposed []nn.LoRAPair
 }
 
-// New makes a cache of copies in a compute type, as much as kept says for each device of the engine. They
-// have no matrix yet.
+// New returns a cache of copies in the compute type; kept has the tier of each device of the engine. The cache is
+// empty until graphs request copies.
 func New(m *model.Model, e *device.Engine, compute ggml.Type, kept []Tier) (*Cache, error) {
 	if err := errors.Join(m.CheckOpen(), e.CheckOpen()); err != nil {
 		return nil, err
@@ -93,10 +91,10 @@ func New(m *model.Model, e *device.Engine, compute ggml.Type, kept []Tier) (*Cac
 	}, nil
 }
 
-// copiesOfGraph are the copies that a graph multiplies with. Requesting one declares it.
+// copiesOfGraph requests copies for a graph; each method declares the copy that it returns.
 type copiesOfGraph struct{ *Cache }
 
-// Matrix is a copy of a frozen matrix; nil where none is kept.
+// Matrix returns a copy of a frozen matrix, or nil if the device keeps none.
 func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
 	of := c.copiesOf(w)
 	if of == nil || of.inMatrix != nil {
@@ -108,7 +106,7 @@ func (c copiesOfGraph) Matrix(w *ggml.Tensor) *ggml.Tensor {
 	return of.matrix
 }
 
-// Transposed is a transposed copy of a frozen matrix; nil where none is kept.
+// Transposed returns a transposed copy of a frozen matrix, or nil if the device keeps none.
 func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
 	of := c.copiesOf(w)
 	if of == nil || of.inTransposed != nil {
@@ -120,7 +118,7 @@ func (c copiesOfGraph) Transposed(w *ggml.Tensor) *ggml.Tensor {
 	return of.transposed
 }
 
-// Folded is a copy of a frozen matrix with the B of its adapters; nil where none is kept.
+// Folded returns [W|B], a copy of a frozen matrix W with the B of its adapters, or nil if the device keeps none.
 func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
 	of := c.copiesOf(w)
 	switch {
@@ -136,8 +134,8 @@ func (c copiesOfGraph) Folded(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tens
 	return of.matrix
 }
 
-// FoldedTransposed is a transposed copy of a frozen matrix with the Aᵀ of its adapters; nil where none
-// is kept.
+// FoldedTransposed returns [Wᵀ|Aᵀ], a transposed copy of a frozen matrix W with the A of its adapters, or nil if the
+// device keeps none.
 func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) *ggml.Tensor {
 	of := c.copiesOf(w)
 	switch {
@@ -153,10 +151,10 @@ func (c copiesOfGraph) FoldedTransposed(w *ggml.Tensor, adapters []nn.LoRAPair) 
 	return of.transposed
 }
 
-// keeps returns the tier that the matrix's device keeps.
+// keeps returns the tier of the device that holds the matrix.
 func (c *Cache) keeps(of *copies) Tier { return c.kept[of.place] }
 
-// tierOfMatrix is from where on there is a copy of a matrix that has adapters.
+// tierOfMatrix returns the lowest tier with a copy of a matrix that has adapters.
 func (c *Cache) tierOfMatrix(of *copies) Tier {
 	if of.w.Type() == c.typ {
 		return All
@@ -164,15 +162,15 @@ func (c *Cache) tierOfMatrix(of *copies) Tier {
 	return Matrix
 }
 
-// folds reports whether adapters can lie in copies of a matrix: products in 16 bits are fast where rows
-// begin at multiples of 16 bytes.
+// folds reports whether copies of a matrix can have fused adapters: 16-bit GEMMs are fast if rows are aligned to 16
+// bytes.
 func folds(w *ggml.Tensor, adapters []nn.LoRAPair) bool {
 	const multiple = 8
 	r := ranks(adapters)
 	return (w.Dim(0)+r)%multiple == 0 && (w.Dim(1)+r)%multiple == 0
 }
 
-// ranks is how many columns adapters have together.
+// ranks returns the sum of the adapters' ranks.
 func ranks(adapters []nn.LoRAPair) int64 {
 	var n int64
 	for _, p := range adapters {
@@ -189,7 +187,7 @@ func (c *Cache) newCopy(w *ggml.Tensor, rowLen, rows int64) *ggml.Tensor {
 func (c *Cache) copiesOf(w *ggml.Tensor) *copies {
 	of := c.of[w]
 	if declared := c.m.Declared(w); declared != nil && of == nil && !c.made {
-		place, _ := c.engine.Place(declared.Layer, declared.Kind) // which CheckEngine has found
+		place, _ := c.engine.Place(declared.Layer, declared.Kind) // CheckEngine has found it
 		of = &copies{w: w, declared: declared, place: place}
 		c.of[w] = of
 		c.list = append(c.list, of)
@@ -197,12 +195,12 @@ func (c *Cache) copiesOf(w *ggml.Tensor) *copies {
 	return of
 }
 
-// tensors are those that there are.
+// tensors returns the copies that are not nil.
 func (of *copies) tensors() []*ggml.Tensor {
 	return slices.DeleteFunc([]*ggml.Tensor{of.matrix, of.transposed}, func(x *ggml.Tensor) bool { return x == nil })
 }
 
-// checkMade returns an error for copies that are nil or a zero value.
+// checkMade returns an error if the cache is nil or a zero value.
 func (c *Cache) checkMade() error {
 	switch {
 	case c == nil:
@@ -213,7 +211,7 @@ func (c *Cache) checkMade() error {
 	return nil
 }
 
-// acquire holds the copies for a call.
+// acquire locks the cache for a call.
 func (c *Cache) acquire(method string) error {
 	if err := c.checkMade(); err != nil {
 		return err
@@ -221,8 +219,7 @@ func (c *Cache) acquire(method string) error {
 	return c.access.Acquire(method, "Cache")
 }
 
-// SizesOf returns the sizes of the copies that graphs have asked for, if each device keeps at most
-// the tier k.
+// SizesOf returns the sizes of the requested copies if each device keeps at most tier k.
 func (c *Cache) SizesOf(k Tier) layout.Sizes {
 	if c.checkMade() != nil {
 		return nil
@@ -239,7 +236,7 @@ func (c *Cache) SizesOf(k Tier) layout.Sizes {
 	return sizes
 }
 
-// Tiers lists what each device keeps.
+// Tiers returns the tier of each device.
 func (c *Cache) Tiers() []Tier {
 	if c.checkMade() != nil {
 		return nil
@@ -255,7 +252,7 @@ func (c *Cache) Sizes() layout.Sizes {
 	return c.memory.Sizes().Plus(c.update.Workspace.Sizes())
 }
 
-// AddEstimate adds them to an estimate.
+// AddEstimate adds the copies to a memory estimate.
 func (c *Cache) AddEstimate(to *estimate.Memory) error {
 	if err := c.acquire("Cache.AddEstimate"); err != nil {
 		return err
@@ -270,7 +267,7 @@ func (c *Cache) AddEstimate(to *estimate.Memory) error {
 	return to.Check()
 }
 
-// Allocate gives memory to the copies that graphs have asked for; there are no others then.
+// Allocate allocates the requested copies; graphs cannot request others afterwards.
 func (c *Cache) Allocate() error {
 	if err := c.acquire("Cache.Allocate"); err != nil {
 		return err
@@ -295,7 +292,7 @@ func (c *Cache) Allocate() error {
 	return c.update.Workspace.Allocate(c.update.Graph)
 }
 
-// foldNodes copy adapters into the matrices that have them.
+// foldNodes returns nodes that copy the adapters into their matrices' copies.
 func (c *Cache) foldNodes(to *ggml.Context) []*ggml.Tensor {
 	var nodes []*ggml.Tensor
 	for _, of := range c.list {
@@ -313,12 +310,12 @@ func (c *Cache) foldNodes(to *ggml.Context) []*ggml.Tensor {
 	return nodes
 }
 
-// columns are n of each row of x, from one on.
+// columns returns a view of n columns of x, starting at from.
 func columns(c *ggml.Context, x *ggml.Tensor, from, n int64) *ggml.Tensor {
 	return c.View(x, []int64{n, x.Dim(1)}, []int64{x.Stride(1)}, from*x.Stride(0))
 }
 
-// Fill makes the copies, one matrix after the other.
+// Fill computes the copies, one matrix after the other.
 func (c *Cache) Fill(ctx context.Context) error {
 	if err := c.acquire("Cache.Fill"); err != nil {
 		return err
@@ -333,8 +330,8 @@ func (c *Cache) Fill(ctx context.Context) error {
 	return c.computeUpdates(ctx)
 }
 
-// fill makes all but the adapters in them. Its memory is free again before graphs are computed that
-// stay: an RPC server forgets those it has been sent when memory is freed.
+// fill computes the copies without their adapters. It frees its graph before other graphs are computed: an RPC server
+// forgets the graphs it was sent when memory is freed.
 func (c *Cache) fill(ctx context.Context) error {
 	workspace, err := c.engine.NewWorkspace()
 	if err != nil {
@@ -369,7 +366,7 @@ func (of *copies) fill(ctx context.Context, workspace *device.Workspace) error {
 	return workspace.Compute(ctx, g)
 }
 
-// Updates returns the work after adapters have changed: it copies them to where they are folded.
+// Updates returns the work that copies changed adapters to where they are fused.
 func (c *Cache) Updates() []device.Work {
 	if c == nil || c.update.Graph == nil {
 		return nil
@@ -377,7 +374,7 @@ func (c *Cache) Updates() []device.Work {
 	return []device.Work{c.update}
 }
 
-// Update computes the Updates.
+// Update computes the work of Updates.
 func (c *Cache) Update(ctx context.Context) error {
 	if c == nil || c.update.Graph == nil {
 		return nil
@@ -398,8 +395,8 @@ func (c *Cache) computeUpdates(ctx context.Context) error {
 	return nil
 }
 
-// String describes what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB";
-// "" if nothing.
+// String describes what each device keeps, such as "weights in bf16, also transposed, on CUDA0: 4.1 GiB"; it is "" if
+// the cache is empty.
 func (c *Cache) String() string {
 	if c.checkMade() != nil {
 		return ""
@@ -418,7 +415,7 @@ func (c *Cache) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Close frees them. It fails only while another call uses them.
+// Close frees the copies. It fails only while another call uses them.
 func (c *Cache) Close() error {
 	if c.checkMade() != nil {
 		return nil
@@ -433,8 +430,8 @@ func (c *Cache) Close() error {
 	return c.ctx.Close()
 }
 
-// Use checks that the copies suit a graph with products of a compute type, and keeps them for the method that builds it,
-// until release is called. Of a nil cache they are nil.
+// Use checks that the copies suit a graph with this compute type, and retains them for the method that builds the
+// graph until it calls release. A nil cache returns nil copies.
 func (c *Cache) Use(method string, m *model.Model, e *device.Engine, compute ggml.Type) (copies nn.Copies, release func(), err error) {
 	switch {
 	case c == nil:
