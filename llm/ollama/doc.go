@@ -1,3 +1,3 @@
-// Package ollama writes a [Modelfile] with which ollama runs a merged model as it was trained; it is not for running models,
-// which package llm does.
+// Package ollama writes a [Modelfile] with which ollama runs a merged model as it was trained; it is not for running
+// models, which package llm does.
 package ollama

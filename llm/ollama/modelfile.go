@@ -13,13 +13,13 @@ import (
 // A Modelfile is ollama's recipe for a model. It is safe for concurrent use while nothing changes its fields.
 type Modelfile struct {
 	Model     string               // path of the GGUF file, relative to the Modelfile
-	Template  *chat.Template       // the template of training; nil for the model's own, if any
+	Template  *chat.Template       // the template of training; nil keeps the model's own
 	Variables map[string]any       // of the template
 	Tokenizer *tokenizer.Tokenizer // of the model
 }
 
-// Text returns the file in ollama's syntax. If the chat template cannot be converted, a comment in the file
-// says so, and ollama uses the model's template as far as it knows it.
+// Text returns the file in ollama's syntax. If the chat template cannot be converted, a comment in the file says so,
+// and ollama falls back to the model's own template.
 func (m *Modelfile) Text() (string, error) {
 	switch {
 	case m == nil:
