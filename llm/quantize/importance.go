@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// An Importance says, for each matrix by its name, which columns count most: the mean of
-// the squares of what they were multiplied by. Quantising is precise there.
+// An Importance has the weight of each column of a matrix, by the matrix's name: the mean square of the activations
+// that it was multiplied by. Quantising minimises the error weighted by it.
 type Importance map[string][]float32
 
 // ReadImportance reads a file of llama-imatrix, GGUF or the older .dat.
@@ -45,7 +45,7 @@ func ReadImportance(path string) (Importance, error) {
 	return i, nil
 }
 
-// check demands what quantising does.
+// check validates the importance as quantising requires.
 func (i Importance) check() error {
 	if len(i) == 0 {
 		return errors.New("it has no entries")
@@ -61,8 +61,8 @@ func (i Importance) check() error {
 }
 
 const (
-	suffixSums   = ".in_sum2" // of squares, by columns
-	suffixCounts = ".counts"  // of rows that were summed
+	suffixSums   = ".in_sum2" // sums of squares, by column
+	suffixCounts = ".counts"  // numbers of summed rows
 )
 
 func readImportanceGGUF(path string) (Importance, error) {
@@ -106,8 +106,7 @@ func readImportanceGGUF(path string) (Importance, error) {
 	return i, nil
 }
 
-// means divides sums by the number of rows. Where nothing was counted, all columns count
-// the same.
+// means divides sums by the number of rows. If the number is 0, all columns count the same.
 func means(sums, counts *ggml.Tensor) ([]float32, error) {
 	values, err := sums.Float32s()
 	if err != nil {
@@ -131,15 +130,15 @@ func means(sums, counts *ggml.Tensor) ([]float32, error) {
 	return values, nil
 }
 
-// readImportanceDat reads the older format: a number of entries, each with its name, a
-// number of calls, and sums that are divided by it.
+// readImportanceDat reads the older format: a number of entries, each with its name, a number of calls, and the sums
+// divided by that number.
 func readImportanceDat(file io.Reader) (Importance, error) {
 	r := bufio.NewReader(file)
 	number := func() (n int32, err error) {
 		err = binary.Read(r, binary.LittleEndian, &n)
 		return n, err
 	}
-	const most = 1 << 24 // entries, bytes of a name, columns
+	const most = 1 << 24 // limit of the numbers of entries, of a name's bytes and of columns
 	count, err := number()
 	if err != nil || count < 1 || count > most {
 		return nil, errors.New("is neither GGUF nor the older format of llama-imatrix")

@@ -8,27 +8,27 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A Mixture gives the matrices of a model their types by what they do and by their layer: matrices
-// that lose most by rounding get more bits. The mixtures are llama-quantize's.
+// A Mixture assigns types to a model's matrices by their function and layer: matrices that lose most by rounding get
+// more bits. The mixtures are llama-quantize's.
 type Mixture struct {
-	Name     string    // as llama-quantize has it, in lower case: "q4_k_m"
+	Name     string    // llama-quantize's name in lower case: "q4_k_m"
 	Type     ggml.Type // of most matrices
-	FileType uint32    // llama.cpp's number for the key general.file_type
+	FileType uint32    // llama.cpp's value of the key general.file_type
 
-	// Types of some matrices; nil is Type, and of the output sixBits. Experts, and what all tokens
-	// go through beside them, count as the matrices of one network.
+	// Rules of some matrices; nil means Type, or sixBits for the output. Experts and shared experts count as the
+	// matrices of one network.
 	output, embd                                          rule
 	attnQ, attnK, attnV, attnOut, ffnGate, ffnUp, ffnDown rule
-	dense                                                 rule // of all matrices except experts', if it is not nil
+	dense                                                 rule // of all matrices except experts'; may be nil
 
-	needsImportance bool // it gives types to matrices of layers that are garbage without
+	needsImportance bool // some layers are unusable without an importance matrix
 }
 
 // Mixtures lists the mixtures of llama-quantize, by bits.
 func Mixtures() []Mixture { return slices.Clone(mixtures) }
 
-// FindMixture returns the mixture of a name, in either case. As in llama-quantize, q3_k, q4_k and
-// q5_k stand for the medium mixtures.
+// FindMixture returns a mixture by its name, ignoring case. As in llama-quantize, q3_k, q4_k and q5_k mean the medium
+// mixtures.
 func FindMixture(name string) (Mixture, bool) {
 	name = strings.ToLower(name)
 	switch name {
@@ -45,9 +45,9 @@ func FindMixture(name string) (Mixture, bool) {
 // NeedsImportance reports whether llama-quantize refuses the mixture without an importance matrix.
 func (x *Mixture) NeedsImportance() bool { return x.needsImportance }
 
-// TypeOf returns the type of a weight of an architecture. Where its rows are no multiple of the
-// type's block it is another type, of smaller blocks, and isFallback is true. What is not
-// converted, see [arch.Weight.IsConvertible], is F32.
+// TypeOf returns the type of a weight of an architecture. If the length of its rows is not a multiple of the type's
+// block size, it returns a type with smaller blocks, and isFallback is true. Weights that are not converted, see
+// [arch.Weight.IsConvertible], are F32.
 func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t ggml.Type, isFallback bool) {
 	switch {
 	case w == nil || !w.IsConvertible():
@@ -67,7 +67,7 @@ func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t 
 	case x.isSmallest():
 	case hasEight(p) && (group == attnK || group == attnV):
 		t = ggml.Q8_0
-	case is70B(c) && group == attnV && (t == ggml.Q3_K || t == ggml.Q4_K): // small beside the rest
+	case is70B(c) && group == attnV && (t == ggml.Q3_K || t == ggml.Q4_K): // small compared with the other matrices
 		t = ggml.Q5_K
 	}
 	smaller, ok := smallerBlocks[t]
@@ -80,22 +80,22 @@ func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t 
 	return smaller, true
 }
 
-// A group is matrices that do the same.
+// A group is a set of matrices with the same function.
 type group int
 
 const (
 	otherMatrices group = iota
 	attnQ
 	attnK
-	attnV // or a matrix that holds it
+	attnV // or a fused matrix that contains it
 	attnOut
 	ffnGate
 	ffnUp
 	ffnDown
 )
 
-// groupOf returns the group of a weight, by its name as in llama-quantize: weights of experts
-// belong to a group too.
+// groupOf returns the group of a weight, by its name as in llama-quantize; weights of experts belong to the same
+// groups.
 func groupOf(w *arch.Weight) group {
 	for _, g := range []struct {
 		part string
@@ -111,8 +111,8 @@ func groupOf(w *arch.Weight) group {
 	return otherMatrices
 }
 
-// count says which of how many a matrix is, in the order of names: of the matrices with values, of
-// which some layers have none and others two, or else of the layers.
+// count returns the position i of a matrix among the n of its group, ordered by layer and name. n is the number of
+// layers, except for V matrices, of which a layer may have none or two.
 func (x *Mixture) count(a *arch.Architecture, w *arch.Weight, g group) (i, n int) {
 	c := a.Config()
 	if g == otherMatrices || g != attnV && c.Experts > 1 && !x.isSmallest() {
@@ -133,7 +133,7 @@ func (x *Mixture) count(a *arch.Architecture, w *arch.Weight, g group) (i, n int
 	return i, n
 }
 
-// isSmallest reports whether the mixture has less than three bits, for which other rules hold.
+// isSmallest reports whether the mixture has less than three bits, which has its own rules.
 func (x *Mixture) isSmallest() bool {
 	switch x.Type {
 	case ggml.IQ1S, ggml.IQ1M, ggml.IQ2XXS, ggml.IQ2XS, ggml.IQ2S:
@@ -142,7 +142,7 @@ func (x *Mixture) isSmallest() bool {
 	return false
 }
 
-// rule finds the rule for a matrix.
+// rule returns the rule for a matrix.
 func (x *Mixture) rule(c arch.Config, w *arch.Weight, g group) rule {
 	switch {
 	case x.dense != nil && len(w.Shape) > 2 && w.Shape[2] > 1:
@@ -167,7 +167,7 @@ func (x *Mixture) rule(c arch.Config, w *arch.Weight, g group) rule {
 	return map[group]rule{attnQ: x.attnQ, attnK: x.attnK, attnV: x.attnV, attnOut: out, ffnGate: x.ffnGate, ffnUp: x.ffnUp, ffnDown: down}[g]
 }
 
-// is70B reports whether llama-quantize takes a model for one of 70B, which it knows by its layers.
+// is70B reports whether llama-quantize treats the model as a 70B one, which it recognises by the number of layers.
 func is70B(c arch.Config) bool {
 	switch c.Arch {
 	case "llama":
@@ -180,7 +180,7 @@ func is70B(c arch.Config) bool {
 	return false
 }
 
-// sharedHeads is how many heads of queries share one of keys and values, in the first layer.
+// sharedHeads returns the number of query heads per KV head in the first layer.
 func sharedHeads(c arch.Config) int {
 	heads, kv := c.Heads, c.KVHeads
 	if c.HeadsAt != nil {
@@ -197,11 +197,11 @@ func sharedHeads(c arch.Config) int {
 
 // A place is the position of a matrix, on which its type depends.
 type place struct {
-	most          ggml.Type // of the mixture
+	most          ggml.Type // the mixture's Type
 	rowLen        int64
 	layer, layers int
-	shared        int  // heads of queries that share one of keys and values
-	experts       int  // 0 for none
+	shared        int  // query heads per KV head
+	experts       int  // 0 if the model has no experts
 	isFalcon      bool // falcon's output has a type of its own
 	isWeighted    bool // there is an importance matrix
 }
@@ -209,11 +209,10 @@ type place struct {
 // A rule gives a matrix its type.
 type rule func(p place) ggml.Type
 
-// all gives one type in all layers.
+// all returns a rule with one type in all layers.
 func all(t ggml.Type) rule { return func(place) ggml.Type { return t } }
 
-// when returns a rule that gives a type if a condition holds, and else what the next rule or the
-// mixture gives.
+// when returns a rule: t if the condition holds, else the type of the next rule, or the mixture's.
 func when(holds func(p place) bool, t ggml.Type, otherwise ...rule) rule {
 	return func(p place) ggml.Type {
 		switch {
@@ -226,32 +225,32 @@ func when(holds func(p place) bool, t ggml.Type, otherwise ...rule) rule {
 	}
 }
 
-// below is a number of first layers, firstOf a share of them.
+// below holds in the first n layers, firstOf in the first fraction of them.
 func below(n int) func(place) bool { return func(p place) bool { return p.layer < n } }
 func firstOf(share int) func(place) bool {
 	return func(p place) bool { return p.layer < p.layers/share }
 }
 
-// Where four heads and more share the values, their matrix is small.
+// isShared holds for grouped-query attention with at least four query heads per KV head: the V matrix is small.
 func isShared(p place) bool { return p.shared >= 4 }
 
-// Of many experts attention is a small part.
+// hasFour holds for models with at least four experts: attention is a small part of them.
 func hasFour(p place) bool  { return p.experts >= 4 }
 func hasEight(p place) bool { return p.experts == 8 }
 
 func isWeighted(p place) bool   { return p.isWeighted }
 func isUnweighted(p place) bool { return !p.isWeighted }
 
-// isMiddle are the layers between the first and the last eighth.
+// isMiddle holds in the layers between the first and the last eighth.
 func isMiddle(p place) bool { return p.layer >= p.layers/8 && p.layer < 7*p.layers/8 }
 
-// isSensitive are the first and the last eighth of layers, and each third between.
+// isSensitive holds in the first and the last eighth of the layers, and in each third layer between.
 func isSensitive(p place) bool { return !isMiddle(p) || (p.layer-p.layers/8)%3 == 2 }
 
 func and(a, b func(place) bool) func(place) bool { return func(p place) bool { return a(p) && b(p) } }
 func or(a, b func(place) bool) func(place) bool  { return func(p place) bool { return a(p) || b(p) } }
 
-// sixBits is the rule for the output: Q6_K, or Q8_0 where that is most, or blocks do not fit.
+// sixBits is the rule of the output: Q6_K, or Q8_0 if that is the mixture's Type or if the blocks do not fit.
 func sixBits(p place) ggml.Type {
 	if p.most == ggml.Q8_0 || p.rowLen%p.most.BlockSize() != 0 || p.isFalcon {
 		return ggml.Q8_0
@@ -259,7 +258,7 @@ func sixBits(p place) ggml.Type {
 	return ggml.Q6_K
 }
 
-// fiveBits is sixBits of mixtures with few bits.
+// fiveBits is sixBits for mixtures with few bits.
 func fiveBits(p place) ggml.Type {
 	if p.rowLen%p.most.BlockSize() != 0 || p.isFalcon {
 		return ggml.Q8_0
@@ -267,7 +266,7 @@ func fiveBits(p place) ggml.Type {
 	return ggml.Q5_K
 }
 
-// smallerBlocks take the place of types whose blocks do not fit the rows.
+// smallerBlocks replaces types whose blocks do not fit the rows.
 var smallerBlocks = map[ggml.Type]ggml.Type{
 	ggml.IQ1S: ggml.IQ4NL, ggml.IQ1M: ggml.IQ4NL, ggml.IQ2XXS: ggml.IQ4NL, ggml.IQ2XS: ggml.IQ4NL, ggml.IQ2S: ggml.IQ4NL,
 	ggml.IQ3XXS: ggml.IQ4NL, ggml.IQ3S: ggml.IQ4NL, ggml.IQ4XS: ggml.IQ4NL,
@@ -275,8 +274,8 @@ var smallerBlocks = map[ggml.Type]ggml.Type{
 	ggml.Q4_K: ggml.Q5_0, ggml.Q5_K: ggml.Q5_1, ggml.Q6_K: ggml.Q8_0,
 }
 
-// falcons are the rules for falcon's attn_output, which is the mixture's type where there is none, and
-// for ffn_down where they are others.
+// falcons has falcon's rules by mixture; without one, attn_output has the mixture's type. ffn_down is listed if it
+// differs.
 var falcons = map[string]struct{ attnOut, ffnDown rule }{
 	"q3_k_m": {ffnDown: when(firstOf(16), ggml.Q5_K, when(isSensitive, ggml.Q4_K))},
 	"q3_k_l": {attnOut: all(ggml.Q4_K), ffnDown: all(ggml.Q4_K)},
