@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/plainjson"
 )
 
-// metadataKey is the key of a header that is no tensor.
+// metadataKey is the only key of a header that does not name a tensor.
 const metadataKey = "__metadata__"
 
 // tensorInfo is a tensor's entry in a header.
@@ -23,7 +23,7 @@ type tensorInfo struct {
 	Offsets []int64  `json:"data_offsets"`
 }
 
-// parseHeader gives the tensors in the order of their data, which has dataSize bytes.
+// parseHeader returns the tensors in the order of their data, which has dataSize bytes.
 func parseHeader(header []byte, dataSize int64) (tensors []Tensor, metadata map[string]string, err error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("is no safetensors file: its header is no JSON object")
@@ -44,7 +44,7 @@ func parseHeader(header []byte, dataSize int64) (tensors []Tensor, metadata map[
 		if err != nil {
 			return nil, nil, fault(err)
 		}
-		name := token.(string) // a decoder takes no other keys
+		name := token.(string) // the decoder ensures that keys are strings
 		if seen[name] {
 			return nil, nil, fmt.Errorf("the header has %q twice", name)
 		}
@@ -75,7 +75,7 @@ func parseHeader(header []byte, dataSize int64) (tensors []Tensor, metadata map[
 	return tensors, metadata, checkOffsets(tensors, dataSize)
 }
 
-// tensor checks what a tensor says of itself.
+// tensor validates an entry and converts it.
 func (i tensorInfo) tensor(name string) (Tensor, error) {
 	if i.Type == nil || i.Shape == nil || len(i.Offsets) != 2 {
 		return Tensor{}, errors.New("it must have dtype, shape and two data_offsets")
@@ -94,7 +94,7 @@ func (i tensorInfo) tensor(name string) (Tensor, error) {
 	return t, nil
 }
 
-// checkOffsets demands that tensors, in the order of their data, are all of it.
+// checkOffsets checks that the tensors, in the order of their data, cover it without gaps.
 func checkOffsets(tensors []Tensor, dataSize int64) error {
 	end := int64(0)
 	for _, t := range tensors {

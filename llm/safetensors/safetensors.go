@@ -1,10 +1,8 @@
 // Package safetensors reads and writes files of tensors in the format of safetensors
-// (https://github.com/huggingface/safetensors#format): the length of a header in JSON as 8
-// bytes, the header with names, types, shapes and offsets, and the data of the tensors
-// without gaps.
+// (https://github.com/huggingface/safetensors#format): 8 bytes with the length of the header, the header in JSON with
+// names, types, shapes and offsets, and the data of the tensors without gaps.
 //
-// Values are real numbers: of F32, F16 and BF16. Tensors of other types are listed, but not
-// read.
+// It reads and writes values of F32, F16 and BF16. Tensors of other types are listed, but not read.
 package safetensors
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A Type is the name of a type of elements, such as "F32".
+// A Type is the name of an element type, such as "F32".
 type Type string
 
 // The types whose values are read and written.
@@ -30,7 +28,7 @@ const (
 	BF16 Type = "BF16"
 )
 
-// bits are the sizes of elements.
+// bits has the size of an element by type.
 var bits = map[Type]int64{
 	"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 	"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -39,10 +37,10 @@ var bits = map[Type]int64{
 	"U64": 64, "I64": 64, "F64": 64, "C64": 64,
 }
 
-// ggmlTypes are the types of ggml with the same bytes.
+// ggmlTypes has the ggml types with the same bytes.
 var ggmlTypes = map[Type]ggml.Type{F32: ggml.F32, F16: ggml.F16, BF16: ggml.BF16}
 
-// IsSupported reports whether values of the type are read and written.
+// IsSupported reports whether values of the type can be read and written.
 func (t Type) IsSupported() bool {
 	_, ok := ggmlTypes[t]
 	return ok
@@ -52,8 +50,8 @@ func (t Type) IsSupported() bool {
 type Tensor struct {
 	Name  string
 	Type  Type
-	Shape []int64 // the last is the fastest: rows of a matrix are contiguous
-	begin int64   // of the data, after the header
+	Shape []int64 // the last dimension is the fastest: rows of a matrix are contiguous
+	begin int64   // of the data, from the end of the header
 	end   int64
 }
 
@@ -67,7 +65,7 @@ type File struct {
 	closer  io.Closer
 }
 
-// Open reads the header of a file and checks it. Close it after use.
+// Open reads and validates the header of a file. Close it after use.
 func Open(path string) (*File, error) {
 	file, info, err := filelink.Open(path)
 	if err != nil {
@@ -82,7 +80,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// NewFile is [Open] of size bytes that are somewhere else; errors have the name.
+// NewFile is [Open] for size bytes of any reader; errors contain the name.
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	f := &File{name: name}
 	if err := f.readHeader(r, size); err != nil {
@@ -91,8 +89,7 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// lengthSize is the size of the header's length, which comes first. A header is at most as
-// long as the format allows.
+// A file begins with the length of the header, in lengthSize bytes. The format limits the length.
 const (
 	lengthSize = 8
 	maxHeader  = 100_000_000
@@ -135,7 +132,7 @@ func (f *File) Close() error {
 // Tensors lists the tensors in the order of their data.
 func (f *File) Tensors() []Tensor { return slices.Clone(f.tensors) }
 
-// Float32s reads the values of a tensor of the file, rows one after the other.
+// Float32s reads the values of a tensor, row by row.
 func (f *File) Float32s(t Tensor) ([]float32, error) {
 	if f == nil || f.data == nil {
 		return nil, errors.New("the safetensors file is nil or a zero value; Open opens one")
@@ -159,7 +156,7 @@ func (f *File) Float32s(t Tensor) ([]float32, error) {
 	return values, nil
 }
 
-// NumElements counts the elements.
+// NumElements returns the number of elements.
 func (t Tensor) NumElements() int64 {
 	n := int64(1)
 	for _, d := range t.Shape {
@@ -168,7 +165,8 @@ func (t Tensor) NumElements() int64 {
 	return n
 }
 
-// size is the size of the data in bytes; false if there is no such size.
+// size returns the size of the data in bytes; ok is false if a dimension is negative, or the size overflows or is not
+// a whole number of bytes.
 func (t Tensor) size() (bytes int64, ok bool) {
 	n := bits[t.Type]
 	for _, d := range t.Shape {

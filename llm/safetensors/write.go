@@ -12,16 +12,16 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A Data is a tensor to be written.
+// A Data is a tensor to write.
 type Data struct {
 	Name   string
 	Type   Type    // F32, F16 or BF16
-	Shape  []int64 // the last is the fastest
+	Shape  []int64 // the last dimension is the fastest
 	Values []float32
 }
 
-// Encode writes a file with the tensors in their order. The same arguments give the same
-// bytes. A value that is not finite, or too large for F16, is an error.
+// Encode writes a file with the tensors in the given order. The same arguments give the same bytes. A value that is
+// not finite, or too large for F16, is an error.
 func Encode(w io.Writer, tensors []Data, metadata map[string]string) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -79,7 +79,7 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		shape := append([]int64{}, t.Shape...) // a nil one would be null
+		shape := append([]int64{}, t.Shape...) // JSON encodes a nil slice as null
 		if err := add(t.Name, tensorInfo{&t.Type, &shape, []int64{offset, offset + size}}); err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// size checks what is to be written, and gives its size in bytes.
+// size validates a tensor and returns its size in bytes.
 func (t Data) size() (int64, error) {
 	info := Tensor{Type: t.Type, Shape: t.Shape}
 	size, ok := info.size()
@@ -128,8 +128,8 @@ func (t Data) encode(w io.Writer) error {
 	return err
 }
 
-// WriteFile is [Encode] to a file, which is written beside path and renamed when it is
-// complete. A pipe or a device is written to.
+// WriteFile is [Encode] to a file, written beside path and renamed when it is complete. If path is a pipe or a device,
+// it writes to it directly.
 func WriteFile(path string, tensors []Data, metadata map[string]string) error {
 	return filelink.Write(path, func(w io.Writer) error { return Encode(w, tensors, metadata) })
 }
