@@ -12,15 +12,13 @@ import (
 
 const tokenEmbd = "token_embd.weight"
 
-// A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]:
-// with A [n_in, r] and B [r, n_out], y = W·x + Scale · B·(A·x). On the token embedding
-// [n_embd, n_vocab] the sides are exchanged: A [r, n_vocab] is looked up, B is
-// [r, n_embd]. Matrices of experts [n_in, n_out, experts] have a pair each, A [n_in, r, experts]
-// and B [r, n_out, experts].
+// A LoRAPair is the low-rank change (arXiv 2106.09685) of a matrix W [n_in, n_out]: with A [n_in, r] and B [r,
+// n_out], y = W·x + Scale · B·(A·x). The token embedding [n_embd, n_vocab] has A [r, n_vocab], whose rows are looked
+// up, and B [r, n_embd]. Matrices of experts [n_in, n_out, experts] have a pair per expert: A [n_in, r, experts] and
+// B [r, n_out, experts].
 //
-// Type is the type of A and B in their file if it is F16 or BF16: their values have no more bits.
-// Sessions on the CPU then keep them in this type, in half the memory, and round x and A·x to it,
-// as stock llama.cpp does.
+// Type is the type of A and B in their file if it is F16 or BF16. Sessions on the CPU then store them in this type,
+// which loses nothing and takes half the memory, and round x and A·x to it, as stock llama.cpp does.
 type LoRAPair struct {
 	A, B  *ggml.Tensor
 	Scale float32
@@ -30,7 +28,7 @@ type LoRAPair struct {
 // Adapters are the pairs of all adapters in use, by the name of the matrix in the model's file.
 type Adapters map[string][]LoRAPair
 
-// CheckEngine demands that the weights and adapters lie where the engine computes.
+// CheckEngine checks that the weights and adapters are on the engine's devices.
 func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
@@ -50,7 +48,7 @@ func (m *Model) CheckEngine(e *device.Engine, adapters Adapters) error {
 	return nil
 }
 
-// CheckAdapters demands that adapters fit to the model.
+// CheckAdapters checks that the adapters fit the model.
 func (m *Model) CheckAdapters(adapters Adapters) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
@@ -85,13 +83,13 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 	return nil
 }
 
-// The parts of an estimate that are a model's.
+// The model's items in a memory estimate.
 const (
 	WeightsPart  = "weights"
 	AdaptersPart = "adapters"
 )
 
-// AddEstimate adds the weights, and adapters of them, to an estimate.
+// AddEstimate adds the weights and the adapters to a memory estimate.
 func (m *Model) AddEstimate(to *estimate.Memory, adapters Adapters) error {
 	if err := m.CheckAdapters(adapters); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // does not change, and is safe for concurrent use.
 type Model struct {
 	Tokenizer *tokenizer.Tokenizer // nil when the file has no vocabulary
-	Path      string               // of the GGUF file; "" when it was made by New
+	Path      string               // of the GGUF file; "" if New made the model
 
 	arch     *arch.Architecture
 	life     lifetime.Lifetime
@@ -30,8 +30,8 @@ type Model struct {
 	memory   *layout.Memory
 	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
-	names    map[*ggml.Tensor]string // in the file, whatever SetName has made of them
-	repacked nn.Repacked             // nil when sessions compute with the weights as they are
+	names    map[*ggml.Tensor]string // names in the file; SetName does not change them
+	repacked nn.Repacked             // nil if sessions use the weights as they are
 }
 
 // LoadOptions are the settings of [Load].
@@ -39,21 +39,19 @@ type LoadOptions struct {
 	Layout   layout.Layout // where the weights go; see [layout.On]
 	NoMmap   bool          // read the file instead of mapping it
 	Progress func(done, total int64)
-	// Repack reads the matrices at once, into the memory and the layouts in which the processor
-	// multiplies fastest: decoding then takes half to four fifths of the time. Experts are read if
-	// the system has memory for the whole file, and mapped otherwise. Without Repack nothing is
-	// read before it is used.
+	// Repack reads the matrices at once, into the memory and the layouts that the processor multiplies fastest:
+	// decoding then takes 50 to 80 % of the time. Experts are read if the system has memory for the whole file, and
+	// mapped otherwise. Without Repack, weights are read when they are first used.
 	Repack bool
-	// Override changes hyper-parameters that the file says, before anything is made of
-	// them; nil leaves them.
+	// Override changes the file's hyper-parameters before they are used; nil changes none.
 	Override func(c *arch.Config)
-	// Sequences is how many are going to be computed at once, as in a session; 0 is
-	// one. Repack goes by it: the layouts that suit several are not the best for one.
+	// Sequences is the number of sequences computed at once, as in a session; 0 means 1. It selects the layouts of
+	// Repack: the best one for several sequences is not the best for one.
 	Sequences int
 }
 
-// Load reads a model from a GGUF file. Weights of the CPU are mapped into
-// memory: nothing is copied, and what is not used is not read.
+// Load reads a model from a GGUF file. Weights on the CPU are mapped into memory: they are not copied, and unused
+// ones are not read.
 func Load(path string, o LoadOptions) (*Model, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
@@ -62,7 +60,7 @@ func Load(path string, o LoadOptions) (*Model, error) {
 	m := &Model{gguf: g, ctx: ggml.NewContext(), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
 	loaded := false
 	defer func() {
-		if !loaded { // also when Progress panics
+		if !loaded { // also if Progress panics
 			m.Close()
 		}
 	}()
@@ -106,7 +104,7 @@ func (m *Model) load(o LoadOptions) error {
 		return err
 	}
 	m.index()
-	m.list = m.list[:0] // which is by device
+	m.list = m.list[:0] // index lists the tensors by device
 	for t := range g.Tensors() {
 		m.list = append(m.list, m.weights[t.Name])
 	}
@@ -116,7 +114,7 @@ func (m *Model) load(o LoadOptions) error {
 	return nil
 }
 
-// index lists the tensors of the context, and by name.
+// index lists the tensors of the context, and maps names to them.
 func (m *Model) index() {
 	m.list = slices.Collect(m.ctx.Tensors())
 	for _, t := range m.list {
@@ -124,14 +122,14 @@ func (m *Model) index() {
 	}
 }
 
-// place is of which layer and kind a tensor of the file is.
+// place returns the layer and kind of a tensor of the file.
 func (m *Model) place(name string) (layer int, kind string) {
 	w := m.arch.Weight(name)
 	return w.Layer, w.Kind
 }
 
-// checkTensors reports tensors that are missing, have a wrong shape or type, or have no
-// place in what is computed: without them it would be another function.
+// checkTensors reports tensors that are missing, have a wrong shape or type, or that no graph uses: the model
+// without them would compute another function.
 func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 	var faults []string
 	known := map[string]bool{}
@@ -163,7 +161,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 	return nil
 }
 
-// isFlat reports whether a norm's factors, a vector, lie in another shape in the file.
+// isFlat reports whether a norm's factors, a vector, have another shape in the file.
 func isFlat(want *arch.Weight, got ggml.GGUFTensor) bool {
 	n := int64(1)
 	for _, d := range got.Shape {
@@ -179,9 +177,8 @@ func trimmed(shape []int64) []int64 {
 	return shape
 }
 
-// New makes a model with random F32 weights: normal with a standard deviation
-// of 0.02, smaller by √(2·layers) where a layer adds to the residual stream,
-// and 1 for the norms (as GPT-2 was initialised).
+// New makes a model with random F32 weights, initialised as in GPT-2: normal with a standard deviation of 0.02,
+// divided by √(2·layers) for matrices that add to the residual stream, and 1 for the norms.
 func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -193,12 +190,12 @@ func New(c arch.Config, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	return NewOf(a, t, seed)
 }
 
-// NewOf is New for an architecture, whose layers may be ones that no file has.
+// NewOf is New for an architecture, whose layers need not be ones of any GGUF file.
 func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	return NewIn(layout.Layout{}, a, t, seed)
 }
 
-// NewIn is NewOf with the weights where a layout has them. They are the same in each.
+// NewIn is NewOf with the weights placed by a layout. Their values do not depend on the layout.
 func NewIn(l layout.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
 		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
@@ -207,7 +204,7 @@ func NewIn(l layout.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed u
 	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: layout.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}
 	made := false
 	defer func() {
-		if !made { // also when the layout's function panics
+		if !made { // also if the layout's function panics
 			m.Close()
 		}
 	}()
@@ -245,7 +242,7 @@ func (m *Model) randomise(seed uint64) error {
 	return nil
 }
 
-// usual is the initialisation of a weight that has none of its own.
+// usual returns the initialisation of a weight that declares none.
 func (m *Model) usual(w *arch.Weight) func(rng *rand.Rand, values []float32) {
 	sigma := 0.02
 	if w.Residual {
@@ -271,10 +268,11 @@ func (m *Model) Config() arch.Config { return m.arch.Config() }
 // Weights iterates over the tensors of the model, in the order of its file.
 func (m *Model) Weights() iter.Seq[*ggml.Tensor] { return slices.Values(m.list) }
 
-// Weight returns a tensor by its name in the file, nil when there is none.
+// Weight returns a tensor by its name in the file, or nil.
 func (m *Model) Weight(name string) *ggml.Tensor { return m.weights[name] }
 
-// Declared returns the architecture's declaration of a tensor of the model, nil when it is none of them.
+// Declared returns the architecture's declaration of a tensor of the model, or nil if t is not a tensor of the
+// model.
 func (m *Model) Declared(t *ggml.Tensor) *arch.Weight {
 	name, ok := m.names[t]
 	if !ok {
@@ -283,10 +281,10 @@ func (m *Model) Declared(t *ggml.Tensor) *arch.Weight {
 	return m.arch.Weight(name)
 }
 
-// GGUF returns the metadata of the file, nil when the model was made by New.
+// GGUF returns the metadata of the file, or nil if New made the model.
 func (m *Model) GGUF() *ggml.GGUF { return m.gguf }
 
-// Layout is where the weights lie.
+// Layout returns the layout of the weights.
 func (m *Model) Layout() layout.Layout { return m.memory.Layout() }
 
 // Repacked reports whether sessions compute with copies of matrices, see
@@ -302,8 +300,8 @@ func (m *Model) CheckOpen() error {
 	return err
 }
 
-// Retain keeps the model from being freed until release is called, whoever closes it
-// meanwhile. It fails as CheckOpen does.
+// Retain keeps the model from being freed until release is called, even if it is closed meanwhile. It fails as
+// CheckOpen does.
 func (m *Model) Retain() (release func(), err error) {
 	switch {
 	case m == nil:
@@ -319,8 +317,7 @@ func (m *Model) Retain() (release func(), err error) {
 // Sizes returns the sizes of the weights.
 func (m *Model) Sizes() layout.Sizes { return m.memory.Sizes() }
 
-// Close frees the weights once no computation uses them, and nothing writes them. It never
-// fails.
+// Close frees the weights once no computation uses them and nothing writes them. It never fails.
 func (m *Model) Close() error {
 	if m != nil {
 		m.life.Close(m.free)

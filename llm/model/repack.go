@@ -8,11 +8,11 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// availableMemory is another function in tests.
+// Tests replace availableMemory.
 var availableMemory = layout.AvailableHostMemory
 
-// resident chooses the experts: sessions multiply them as they are in the file, and a fifth faster in large pages. A
-// file that is larger than the memory stays mapped.
+// resident selects the experts: sessions multiply them in the file's layout, and a fifth faster from large pages. If
+// the file is larger than the available memory, they stay mapped.
 func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
 	if !o.Repack {
 		return nil
@@ -29,12 +29,12 @@ func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
 	return func(t ggml.GGUFTensor) bool { return m.arch.Weight(t.Name).Role == arch.ExpertMatrices }
 }
 
-// isRepacked reports whether sessions prepare a weight of a layout.
+// isRepacked returns a function that reports whether sessions repack a weight.
 func isRepacked(l layout.Layout) func(w *arch.Weight) bool {
 	return func(w *arch.Weight) bool { return device.RepackingOf(l, w.Layer, w.Kind) != nil }
 }
 
-// repack copies the matrices as sessions on the device multiply them fastest.
+// repack makes copies of the matrices in the layouts that sessions on the device multiply fastest.
 func (m *Model) repack(o LoadOptions) error {
 	groups := m.MatrixGroups(isRepacked(o.Layout))
 	if len(groups) == 0 {
@@ -46,12 +46,12 @@ func (m *Model) repack(o LoadOptions) error {
 	return err
 }
 
-// RepackedMatrices returns the repacked copies of matrices; nil if sessions use the weights as they
-// are.
+// RepackedMatrices returns the repacked copies of matrices, or nil if sessions use the weights as they are.
 func (m *Model) RepackedMatrices() nn.Repacked { return m.repacked }
 
-// MatrixGroups are the matrices of linear layers for which a function is true, nil for all. Queries, keys and values may lie in
-// one: of the feed-forward network's the results would lie so far apart that a prompt took 8 % longer.
+// MatrixGroups returns the matrices of the linear layers for which of is true, or of all if it is nil. Q, K and V
+// may be fused in one group; gate and up of the feed-forward network are not, because the larger stride of their
+// results made prefill 8 % slower.
 func (m *Model) MatrixGroups(of func(w *arch.Weight) bool) []nn.MatrixGroup {
 	var list []nn.MatrixGroup
 	for _, weights := range m.arch.Groups() {

@@ -7,20 +7,18 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// SaveOptions change tensors while a model is written. The zero value writes
-// them as they are.
+// SaveOptions change tensors while a model is written. The zero value writes them unchanged.
 type SaveOptions struct {
-	// Type gives the type to write a tensor in; nil keeps it.
+	// Type returns the type to write a tensor in; if it is nil, types do not change.
 	Type func(name string, t ggml.Type) ggml.Type
-	// Change returns a function that changes the values of a tensor, in order
-	// with ne0 fastest, or nil to leave it; nil changes none.
+	// Change returns a function that changes the values of a tensor, in order with ne0 fastest, or nil for none. If
+	// Change is nil, no tensor changes.
 	Change func(name string) func(values []float32) error
 }
 
-// Save writes the model to a GGUF file, which stock llama.cpp reads. A tensor
-// that nothing changes is copied byte by byte. Values that are not finite are an error. The file is written beside path
-// and renamed when it is complete. The model can be closed meanwhile; of a closed one it
-// is an error, and what is at path stays.
+// Save writes the model to a GGUF file that stock llama.cpp reads. Unchanged tensors are copied byte by byte. Values
+// that are not finite are an error. The file is written beside path and renamed when it is complete. The model may
+// be closed meanwhile. Save of a closed model returns an error and leaves path as it is.
 func (m *Model) Save(path string, o SaveOptions) error {
 	release, err := m.Retain()
 	if err != nil {
@@ -105,7 +103,7 @@ func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, o SaveOptions) error {
 	})
 }
 
-// copyFinite writes the data of a tensor, whose values have to be finite.
+// copyFinite writes the data of a tensor; values that are not finite are an error.
 func copyFinite(w io.Writer, t *ggml.Tensor) error {
 	const most = 1 << 18 // values at a time
 	typ, rowLen := t.Type(), t.Dim(0)
