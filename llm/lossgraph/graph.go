@@ -23,68 +23,62 @@ type Options struct {
 	Length, Batch int // tokens of a row; rows
 	// Packed lets rows hold several samples: a [Batch] may have Starts.
 	Packed bool
-	// Branched lets samples have several ends that go on from one beginning: a Batch may have Hidden. It needs
-	// Packed, and a model whose tokens know of each other by attention alone.
+	// Branched lets samples branch: several continuations share one prompt, and a Batch may have Hidden. It needs
+	// Packed, and a model whose tokens affect each other by attention alone.
 	Branched bool
-	// Context is the length of the samples for which RoPE has its factors, where a model
-	// has some for long contexts; 0 stands for Length. Rows, and graphs, of other lengths
-	// compute the same samples alike if it is the same.
+	// Context is the sample length that selects the RoPE factors of models with factors for long contexts; 0 means
+	// Length. Graphs with other lengths compute the same losses if Context is the same.
 	Context  int
 	Adapters model.Adapters
-	// Workspace is memory that graphs share, one after the other; it stays open as
-	// long as they. nil makes one of the graph's own.
+	// Workspace is memory that graphs share, one after the other; it must stay open as long as they do. nil gives
+	// the graph a workspace of its own.
 	Workspace *device.Workspace
-	// Grads has an accumulator for each tensor that is trained: the gradient is added
-	// to it. nil builds no backward pass.
+	// Grads maps each trained tensor to the accumulator that its gradient is added to. nil builds no backward pass.
 	Grads map[*ggml.Tensor]*ggml.Tensor
-	// Hooks are called while the backward pass goes on.
+	// Hooks are called during the backward pass.
 	Hooks []Hook
-	// Layers are the layers that the graph has; others pass their input on, so that a few layers take less time than all.
-	// nil means all. The computation calls Watch whenever it enters or leaves a layer, and waits for it; nil means none.
+	// Layers are the layers that the graph computes; others pass their input on, which saves time. nil means all.
+	// The computation calls Watch whenever it enters or leaves a layer, and waits for it; nil means none.
 	Layers []int
 	Watch  func(layer int, at arch.Passage)
-	// Losses are where the graph writes the loss of each token, for graphs that go on from
-	// there: F32, contiguous, with an element for each token or more. nil is memory of the graph.
+	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
+	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
-	// Checkpoint recomputes each layer in the backward pass instead of keeping its intermediate
-	// results: a third slower, in a fraction of the memory. With a ComputeType of BF16 the inputs
-	// of layers are kept in BF16; otherwise as they are or, by the CPU's kernels, in 18 bits, which
-	// changes gradients about as much as F32's rounding does.
+	// Checkpoint recomputes each layer in the backward pass instead of keeping its intermediate results: a third
+	// slower, in a fraction of the memory. The inputs of layers are kept in BF16 if that is the ComputeType.
+	// Otherwise they are kept in F32 or, by the CPU's kernels, in 18 bits, which changes gradients about as much as
+	// F32's rounding does.
 	Checkpoint bool
-	// ComputeType is the type of the products with weights that are not trained: F32,
-	// the zero value, is exact; BF16 rounds both operands, F16 sums too, and either is
-	// faster where it is the [kernels.FastestType]. Adapters are exact on the way forward in
-	// any case; their gradients are products in BF16 too, but in F32 with F16.
+	// ComputeType is the type of the GEMMs with frozen weights: F32, the zero value, is exact; BF16 rounds both
+	// operands; F16 rounds the sums too. BF16 or F16 is faster if it is the [kernels.FastestType]. Adapters are
+	// exact in the forward pass; their gradients use GEMMs in BF16 with BF16, and in F32 with F16.
 	ComputeType ggml.Type
-	// Copies are low-precision copies of the frozen matrices, which the graph multiplies with and
-	// asks for as it is built; nil means none.
+	// Copies are low-precision copies of the frozen matrices, which the graph requests as it is built and multiplies
+	// with; nil means none.
 	Copies *weightcache.Cache
-	// Dropout is the probability by which each input of a trained adapter's A is dropped; the
-	// others are scaled by 1/(1−Dropout). Adapters of the token embedding have none, as in PEFT. 0
-	// means none; it needs Grads.
+	// Dropout is the probability of dropping each input of a trained adapter's A; the others are scaled by
+	// 1/(1−Dropout). Adapters of the token embedding have none, as in PEFT. 0 means none; it needs Grads.
 	Dropout float32
-	// NEFTune is the alpha of noise on the embeddings (arXiv 2310.05914): uniform in
-	// ±alpha/√(L·d), for a sample of L tokens and embeddings of width d. 0 is none; it
-	// needs Grads.
+	// NEFTune is the alpha of noise on the embeddings (arXiv 2310.05914): uniform in ±alpha/√(L·d), for a sample of
+	// L tokens and embeddings of width d. 0 means none; it needs Grads.
 	NEFTune float32
-	// LogitsChunk is the number of tokens whose logits exist at a time; 0 is 128
-	// with Checkpoint and 512 without: the fewer, the more often the matrix of the
-	// head is read. There are at most 2³¹ logits at a time.
+	// LogitsChunk is the number of tokens whose logits exist at a time; 0 means 128 with Checkpoint and 512 without.
+	// With smaller chunks the head's matrix is read more often. There are at most 2³¹ logits at a time.
 	LogitsChunk int
-	// FeedForwardChunk is the number of tokens that go through a feed-forward
-	// network at a time with Checkpoint; 0 is 176.
+	// FeedForwardChunk is the number of tokens that go through a feed-forward network at a time with Checkpoint; 0
+	// means 176.
 	FeedForwardChunk int
 }
 
-// A Graph computes the loss of a batch, and adds its gradients to the
-// accumulators. It is used by one goroutine, and so is its engine.
+// A Graph computes the loss of a batch, and adds its gradients to the accumulators. It is used by one goroutine, and
+// so is its engine.
 type Graph struct {
 	Graph     *ggml.Graph
 	m         *model.Model
 	ctx       *ggml.Context
 	engine    *device.Engine
 	workspace *device.Workspace
-	shared    bool // the workspace is of Options
+	shared    bool // the workspace belongs to the caller, see Options
 	length    int
 	batch     int
 	packed    bool
@@ -92,33 +86,32 @@ type Graph struct {
 
 	inputs  *nn.Inputs
 	losses  *nn.TokenLosses
-	dropout *nn.Dropout // nil without
+	dropout *nn.Dropout // nil without dropout
 	access  exclusive.Access
 }
 
 // A Batch is the input of a [Graph]: rows of equal length, one after the other.
 type Batch struct {
 	Tokens      []int32   // what the model sees
-	Targets     []int32   // the token that follows each
-	LossWeights []float32 // of each target in the loss; 0 leaves it out. nil: all 1/n
-	// Starts is the index in its row of the first token of each token's sample. Samples
-	// that share a row do not see each other, and the positions of each begin at 0.
-	// nil: each row is one sample.
+	Targets     []int32   // the next token of each token
+	LossWeights []float32 // weight of each target in the loss; 0 leaves it out. nil: 1/n each
+	// Starts has, for each token, the index in its row of its sample's first token. Samples that share a row do not
+	// attend to each other, and the positions of each begin at 0. nil: each row is one sample.
 	Starts []int32
-	// Hidden are the indices [from, to) in its row that each token does not see of its sample, if several
-	// answers continue one prompt: a later answer does not see the ones between the prompt and itself, and has
-	// the positions that it would have without them. Each answer begins with the last token of the prompt, so
-	// that its first token has a target of its own. An empty interval hides nothing; nil means no intervals.
+	// Hidden has, for each token, the interval [from, to) of indices in its row that it does not attend to, if
+	// several answers continue one prompt: a later answer does not see the answers between the prompt and itself,
+	// and its positions continue the prompt's. Each answer begins with the last token of the prompt, so that its
+	// first token has a target of its own. An empty interval hides nothing; nil means no intervals.
 	Hidden [][2]int32
-	// Samples number the sample that each target counts for, from 0, see [Batch.LogProbs]; graphs do without. nil: all
-	// count for sample 0.
+	// Samples has, for each target, the number of the sample that it counts for, from 0, see [Batch.LogProbs];
+	// graphs do not use it. nil: all count for sample 0.
 	Samples []int32
-	// Noise seeds dropout and NEFTune where the graph has them.
+	// Noise seeds dropout and NEFTune.
 	Noise Noise
 }
 
-// New builds the graph of a model, for an engine that stays open as long. Nothing is
-// allocated before the first Compute.
+// New builds the graph of a model for an engine, which must stay open as long as the graph. Nothing is allocated
+// before the first Compute.
 func New(m *model.Model, e *device.Engine, o Options) (*Graph, error) {
 	if err := m.CheckEngine(e, o.Adapters); err != nil {
 		return nil, err
@@ -153,13 +146,13 @@ func New(m *model.Model, e *device.Engine, o Options) (*Graph, error) {
 	return l, nil
 }
 
-// A BatchSizeError is a batch of more tokens than a [Graph] can compute.
+// A BatchSizeError reports a batch with more tokens than a [Graph] can compute.
 type BatchSizeError struct {
-	Batch, Length int // rows; tokens of a row
-	MaxTokens     int // of a batch
+	Batch, Length int // number of rows; tokens per row
+	MaxTokens     int // limit of the tokens of a batch
 }
 
-// Error states what is too large, and the remedy.
+// Error states what is too large and the remedy.
 func (e *BatchSizeError) Error() string {
 	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens are computed at a time; use smaller batches, and more of them in a step", e.Batch, e.Length, e.MaxTokens)
 }
@@ -168,9 +161,9 @@ func (o Options) check(m *model.Model) error {
 	if o.Length < 1 || o.Batch < 1 {
 		return fmt.Errorf("a batch of %d sequences of %d tokens is empty", o.Batch, o.Length)
 	}
-	most := 1 << 24 // tokens; far more than memory holds the activations of
+	most := 1 << 24 // tokens; their activations need far more than any memory
 	if o.Grads != nil {
-		most = min(most, nn.MaxColumns(m.Config().Embd)) // gradients are put together of chunks
+		most = min(most, nn.MaxColumns(m.Config().Embd)) // gradients are assembled from chunks
 	}
 	if o.Length > most || o.Batch > most/o.Length {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
@@ -230,7 +223,7 @@ func (l *Graph) checkMade() error {
 	return nil
 }
 
-// acquire holds the graph for a call.
+// acquire locks the graph for a call.
 func (l *Graph) acquire(method string) error {
 	if err := l.checkMade(); err != nil {
 		return err
@@ -253,9 +246,8 @@ func (l *Graph) Close() error {
 	return l.ctx.Close()
 }
 
-// Compute runs the batch through the graph: it returns the loss of each token,
-// −log p(target) in nats, and adds Σ weight·∂loss/∂parameter to the gradient
-// accumulators when the graph has them.
+// Compute runs the batch through the graph. It returns the loss of each token, −log p(target) in nats, and adds Σ
+// weight·∂loss/∂parameter to the gradient accumulators, if the graph has any.
 func (l *Graph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	if err := l.acquire("Graph.Compute"); err != nil {
 		return nil, err
@@ -267,9 +259,8 @@ func (l *Graph) Compute(ctx context.Context, b Batch) ([]float32, error) {
 	return l.losses.Losses()
 }
 
-// Submit is Compute that reads nothing. In the same submission it computes other graphs, as
-// [device.Workspace.ComputeThen] does: ones that go on from the gradients and from
-// Options.Losses.
+// Submit is Compute without reading the losses. The same submission then computes other graphs, as
+// [device.Workspace.ComputeThen] does: ones that continue from the gradients and from Options.Losses.
 func (l *Graph) Submit(ctx context.Context, b Batch, then ...device.Work) error {
 	if err := l.acquire("Graph.Submit"); err != nil {
 		return err
@@ -291,8 +282,8 @@ func (l *Graph) submit(ctx context.Context, b Batch, then ...device.Work) error 
 	return l.workspace.ComputeThen(ctx, l.Graph, then...)
 }
 
-// Predictions are the most probable next tokens of the batch that was computed last, one
-// for each of its tokens, by a graph without gradients.
+// Predictions returns the most probable next token for each token of the last computed batch. The graph must have no
+// gradients.
 func (l *Graph) Predictions() ([]int32, error) {
 	if err := l.acquire("Graph.Predictions"); err != nil {
 		return nil, err
@@ -301,8 +292,8 @@ func (l *Graph) Predictions() ([]int32, error) {
 	return l.losses.Likeliest()
 }
 
-// Allocate allocates the graph, if it is not: in memory of its own, or in the memory of the
-// workspace's previous graph. Compute does so too.
+// Allocate allocates the graph unless it is allocated: in memory of its own, or in the memory of the workspace's
+// previous graph. Compute calls it if needed.
 func (l *Graph) Allocate() error {
 	if err := l.acquire("Graph.Allocate"); err != nil {
 		return err
@@ -321,8 +312,8 @@ func (l *Graph) allocate() error {
 	return l.workspace.Allocate(l.Graph)
 }
 
-// Measure returns the memory that Allocate takes, without allocating. Tensors that exist outside of
-// the graph do not count: weights, adapters, and accumulators of gradients.
+// Measure returns the sizes that Allocate would allocate. Tensors outside of the graph do not count: weights,
+// adapters and gradient accumulators.
 func (l *Graph) Measure() (layout.Sizes, error) {
 	if err := l.checkMade(); err != nil {
 		return nil, err
@@ -335,7 +326,7 @@ func (l *Graph) Measure() (layout.Sizes, error) {
 	return w.Measure(l.Graph)
 }
 
-// Memory returns the sizes of the workspace, known once the graph has been allocated.
+// Memory returns the sizes of the workspace, once the graph is allocated.
 func (l *Graph) Memory() layout.Sizes { return l.workspace.Sizes() }
 
 func (l *Graph) check(b Batch) error {
@@ -395,8 +386,8 @@ func (l *Graph) checkHidden(b Batch) error {
 	return nil
 }
 
-// branches reports whether token i of the batch, which is one of its row, hides what the token before does, or
-// begins an end of its sample.
+// branches reports whether the hidden interval of token i, at index inRow of its row, is valid: empty before any
+// branch, equal to the previous token's, or at the beginning of a branch.
 func (b *Batch) branches(i int, inRow int32) bool {
 	isFirst, from, to := inRow == b.Starts[i], b.Hidden[i][0], b.Hidden[i][1]
 	switch {
@@ -410,7 +401,7 @@ func (b *Batch) branches(i int, inRow int32) bool {
 
 func (b *Batch) hidesNothing(i int) bool { return b.Hidden[i][0] == b.Hidden[i][1] }
 
-// feed returns the values from which inputs are filled.
+// feed returns the values of the graph's inputs.
 func (l *Graph) feed(b Batch) *nn.Feed {
 	n := l.length * l.batch
 	f := &nn.Feed{Rows: l.batch, Tokens: b.Tokens, Starts: b.Starts, Hidden: b.Hidden, Targets: b.Targets, Weights: b.LossWeights, Noise: nn.Noise(b.Noise)}

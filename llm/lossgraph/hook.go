@@ -6,14 +6,14 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Hook is called in the backward pass when the graph adds nothing more to some accumulators of gradients.
+// A Hook is called in the backward pass once some gradient accumulators are complete.
 type Hook struct {
-	Grads []*ggml.Tensor // of Options.Grads
-	// Call is called by the computation, which waits for it and fails with its error.
+	Grads []*ggml.Tensor // accumulators of Options.Grads
+	// The computation calls Call, waits for it, and fails with its error.
 	Call func() error
 }
 
-// addHooks puts nodes into the graph that call the functions.
+// addHooks inserts nodes into the graph that call the hooks.
 func (l *Graph) addHooks(list []Hook) error {
 	last, err := lastWrites(l.Graph, list)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Graph) addHooks(list []Hook) error {
 	return l.ctx.Err()
 }
 
-// lastWrites gives, by the index of a node, the hooks that are called there.
+// lastWrites returns, by node index, the hooks that are called after the node.
 func lastWrites(g *ggml.Graph, list []Hook) (map[int][]int, error) {
 	of, last := map[ggml.TensorKey]int{}, make([]int, len(list))
 	for m, hook := range list {
@@ -48,7 +48,7 @@ func lastWrites(g *ggml.Graph, list []Hook) (map[int][]int, error) {
 	for node := range g.Nodes() {
 		for _, x := range node.Sources() {
 			if m, ok := of[x.Key()]; ok {
-				of[node.Key()], last[m] = m, i // which may be added to in turn
+				of[node.Key()], last[m] = m, i // later nodes may add to the result
 			}
 		}
 		i++

@@ -6,14 +6,12 @@ import (
 	"math"
 )
 
-// A Noise identifies the random numbers of dropout and NEFTune in a batch: equal ones draw the
-// same.
+// A Noise seeds the random numbers of dropout and NEFTune in a batch: equal values draw the same numbers.
 type Noise struct {
 	Seed uint64
 	Step int // of the run
-	// Rows are the ids of the batch's rows in the step, by which they draw, so that a row draws the
-	// same however the step's rows are divided into batches or among processes. nil numbers them
-	// from 0.
+	// Rows are the ids of the batch's rows in the step. They seed each row's numbers, which therefore do not depend
+	// on how the step's rows are divided into batches or among processes. nil means 0, 1, 2, ….
 	Rows []int
 }
 
@@ -33,7 +31,7 @@ func (o Options) checkNoise() error {
 	return nil
 }
 
-// dropped counts the pairs that dropout acts on, and gives the largest number of inputs.
+// dropped returns the number of pairs with dropout and the largest width of their inputs.
 func (o Options) dropped() (pairs int, width int64) {
 	for base, list := range o.Adapters {
 		for _, p := range list {

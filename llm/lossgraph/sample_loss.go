@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// A SampleLoss is a function of the log-probabilities of samples, see [Batch.LogProbs]: its value, and its slope
-// by each of them. Cross-entropy is their negated sum, and its slopes are −1; losses of preferences have slopes
-// of either sign, and know what a reference model says of the same samples.
+// A SampleLoss is a function of the log-probabilities of samples, see [Batch.LogProbs]. It returns the loss and its
+// slope ∂loss/∂logProb for each sample. Cross-entropy is the negated sum, with slopes of −1; preference losses have
+// slopes of either sign, and use a reference model's log-probabilities of the same samples.
 //
-// A loss whose slopes depend on the log-probabilities takes two passes: a [Graph] without gradients computes
-// these, and one with gradients the batch of [Batch.WithSlopes].
+// A loss whose slopes depend on the log-probabilities takes two passes: a [Graph] without gradients computes the
+// log-probabilities, and one with gradients computes the batch of [Batch.WithSlopes].
 type SampleLoss func(logProbs []float64) (loss float64, slopes []float64)
 
-// CrossEntropy is the negated sum of the log-probabilities.
+// CrossEntropy returns the negated sum of the log-probabilities.
 func CrossEntropy(logProbs []float64) (loss float64, slopes []float64) {
 	for _, p := range logProbs {
 		loss -= p
@@ -21,8 +21,8 @@ func CrossEntropy(logProbs []float64) (loss float64, slopes []float64) {
 	return loss, slices.Repeat([]float64{-1}, len(logProbs))
 }
 
-// LogProbs returns for each sample the sum of weight · log p(target), from the loss of each token. Weights of 1 make it the
-// log-probability of an answer, and weights of 1/length its mean.
+// LogProbs returns, for each sample, the sum of weight · log p(target), given the loss of each token. Weights of 1
+// give the log-probability of an answer, and weights of 1/length its mean.
 func (b Batch) LogProbs(losses []float32) ([]float64, error) {
 	samples, err := b.numSamples()
 	if err != nil {
@@ -40,8 +40,8 @@ func (b Batch) LogProbs(losses []float32) ([]float64, error) {
 	return sums, nil
 }
 
-// WithSlopes returns the batch with the weights by which a graph computes the gradients of a [SampleLoss]: each
-// target counts as often as the loss falls with its sample's log-probability. Slopes of −1 leave them as they are.
+// WithSlopes returns the batch with the weights for the gradients of a [SampleLoss]: weight · −slope of the target's
+// sample. Slopes of −1 leave the weights unchanged.
 func (b Batch) WithSlopes(slopes []float64) (Batch, error) {
 	samples, err := b.numSamples()
 	if err != nil {
@@ -58,7 +58,7 @@ func (b Batch) WithSlopes(slopes []float64) (Batch, error) {
 	return b, nil
 }
 
-// numSamples validates the numbers of samples and the weights, and returns the number of samples.
+// numSamples validates Samples and LossWeights, and returns the number of samples.
 func (b Batch) numSamples() (int, error) {
 	n := len(b.Tokens)
 	if b.LossWeights != nil && len(b.LossWeights) != n || b.Samples != nil && len(b.Samples) != n {
