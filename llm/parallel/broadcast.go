@@ -10,14 +10,14 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// Text is the text of rank 0, on all.
+// Text returns rank 0's text on all ranks.
 func (g *World) Text(ctx context.Context, own string) (string, error) {
 	text, err := g.Broadcast(ctx, []byte(own))
 	return string(text), err
 }
 
-// File gives a file of rank 0 to all: its path on rank 0, and elsewhere the path of a copy, which
-// remove removes. If rank 0 has no such file it returns "" on all ranks.
+// File gives a file of rank 0 to all ranks: it returns path on rank 0, and the path of a copy elsewhere, which
+// remove deletes. If rank 0 has no such file, it returns "" on all ranks.
 func (g *World) File(ctx context.Context, path string) (copied string, remove func(), err error) {
 	remove = func() {}
 	if ctx == nil {

@@ -10,13 +10,12 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// maxLocalRanks is more than a process has devices.
+// maxLocalRanks exceeds any number of devices.
 const maxLocalRanks = 1 << 10
 
-// Local makes the ranks of a group inside this process. They train at the same time, each in a
-// goroutine with an adapter and an engine of its own: for example one for each of several GPUs,
-// with a model on each. Sums are in the order of the ranks, through the memory of the host. There
-// can be 1 to 1024 ranks; Local panics for any other number.
+// Local makes the ranks of a group inside this process. They train at the same time, each in a goroutine with an
+// adapter and an engine of its own: for example one per GPU, with a model on each. Sums are computed in the order of
+// the ranks, in host memory. There can be 1 to 1024 ranks; Local panics for any other number.
 func Local(ranks int) []Group {
 	if ranks < 1 || ranks > maxLocalRanks {
 		panic(fmt.Sprintf("parallel: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))
@@ -60,14 +59,14 @@ func (r *localRank) AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) (w
 	return func() error { return r.sumGrads(ctx, grads, own, err) }
 }
 
-// sumGrads adds up what the ranks have read.
+// sumGrads sums the elements that the ranks have read.
 func (r *localRank) sumGrads(ctx context.Context, grads []*ggml.Tensor, own [][]float32, err error) error {
 	all, err := meet(ctx, r, own, err)
 	if err != nil {
 		return err
 	}
 	for _, other := range all {
-		if len(other) != len(grads) { // which all ranks see, for then their numbers are not all one
+		if len(other) != len(grads) { // if the lengths are not all equal, every rank finds one that differs from its own
 			return errUnequal
 		}
 	}
@@ -90,7 +89,7 @@ func (r *localRank) sumGrads(ctx context.Context, grads []*ggml.Tensor, own [][]
 
 var errUnequal = errors.New("the ranks of the group do not add up the same")
 
-// addUp sums up lists of numbers, in the order of the ranks.
+// addUp sums lists of numbers elementwise, in the order of the ranks.
 func addUp[T float32 | float64](sum []T, parts [][]T) error {
 	for i := range sum {
 		total := 0.0
@@ -105,14 +104,14 @@ func addUp[T float32 | float64](sum []T, parts [][]T) error {
 	return nil
 }
 
-// A meeting is where all ranks wait for each other, call by call.
+// A meeting is the barrier of the ranks: they pass it together, call by call.
 type meeting struct {
 	mu  sync.Mutex
-	now *call // nil before the first rank comes to one
+	now *call // nil until a rank joins the next call
 }
 
-// A call of a group is over once all ranks have come to it, or one has failed; it is gone when all
-// have come.
+// A call is one exchange of the group. over is closed when all ranks have joined or one has failed, gone when all
+// have joined.
 type call struct {
 	come       []bool
 	missing    int
@@ -121,7 +120,7 @@ type call struct {
 	over, gone chan struct{}
 }
 
-// end ends the call for all, unless it is over.
+// end ends the call for all ranks, unless it has ended.
 func (c *call) end(err error) {
 	select {
 	case <-c.over:
@@ -131,7 +130,7 @@ func (c *call) end(err error) {
 	}
 }
 
-// join comes to the call that all ranks make now, with a value or an error.
+// join joins the group's current call with a value or an error. joined is false if this rank has joined it before.
 func (m *meeting) join(r *localRank, value any, err error) (c *call, joined bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +138,7 @@ func (m *meeting) join(r *localRank, value any, err error) (c *call, joined bool
 		m.now = &call{come: make([]bool, r.size), missing: r.size, values: make([]any, r.size), over: make(chan struct{}), gone: make(chan struct{})}
 	}
 	if c = m.now; c.come[r.rank] {
-		return c, false // it failed, and others have yet to come to it
+		return c, false // it failed, and not all ranks have joined it
 	}
 	c.come[r.rank], c.values[r.rank] = true, value
 	if err != nil {
@@ -153,8 +152,8 @@ func (m *meeting) join(r *localRank, value any, err error) (c *call, joined bool
 	return c, true
 }
 
-// meet gives each rank the values of all, by rank, once all have come; or all of them an error,
-// where one comes with it, or is cancelled while it waits.
+// meet returns the values of all ranks, by rank, once all have joined. All ranks get an error if one joins with an
+// error or is cancelled while it waits.
 func meet[T any](ctx context.Context, r *localRank, value T, err error) ([]T, error) {
 	if err == nil {
 		err = context.Cause(ctx)

@@ -15,35 +15,34 @@ import (
 	"github.com/goggml/ggml/internal/mpi"
 )
 
-// A World is the [Group] of the processes that a launcher has started together.
-// Rank 0 writes what a run writes, and shows what it shows. A World that is nil, or a zero value, is a
-// process that is alone.
+// A World is the [Group] of the processes that a launcher has started together. Rank 0 writes files and shows
+// progress. A nil or zero World is a single process.
 type World struct {
 	comm      *mpi.Comm
 	processes []Process
-	sums      int64 // bytes of gradients that were summed
-	underWay  int   // of these sums
+	sums      int64 // bytes of gradients summed so far
+	underWay  int   // bytes of the sums in flight
 	waited    time.Duration
 }
 
-// A Process is one of a group.
+// A Process describes a process of the group.
 type Process struct {
 	Rank       int
 	Host       string
 	PID        int
-	Processors int // that it may run on, and that its quota feeds
-	Machine    int // processors that the machine has, and that the quota feeds
+	Processors int // processors that its affinity and quota allow
+	Machine    int // processors of the machine that the quota allows
 }
 
-// String is "rank 1 on host (process 4242)".
+// String returns, for example, "rank 1 on host (process 4242)".
 func (p Process) String() string {
 	return fmt.Sprintf("rank %d on %s (process %d)", p.Rank, p.Host, p.PID)
 }
 
-// Join joins the processes of a launcher. The context that it returns ends when ctx ends, when another process's context
-// ends, and when a process of the group is lost, which is then the cause. After its end, sums are waited for at most a
-// minute. If this process is alone, Join returns ctx and nil. All processes must join, and all must call Close or end
-// with an exit status that is not 0, by which the launcher ends the others.
+// Join joins the processes of a launcher. The context that it returns is cancelled when ctx is, when another
+// process's context is cancelled, and when a process of the group is lost, which is then the cause. After that, sums
+// are waited for at most a minute. If this process is alone, Join returns ctx and nil. All processes must join, and
+// all must call Close or exit with a status other than 0, on which the launcher ends the others.
 func Join(ctx context.Context) (context.Context, *World, error) {
 	if ctx == nil {
 		return nil, nil, errNoContext
@@ -63,7 +62,7 @@ func Join(ctx context.Context) (context.Context, *World, error) {
 		return ctx, nil, err
 	}
 	g := &World{comm: comm}
-	if comm.Size == 1 { // a launcher that did not say how many there are
+	if comm.Size == 1 { // the launcher did not say how many processes there are
 		return ctx, nil, comm.Close()
 	}
 	joined, cancel := context.WithCancelCause(ctx)
@@ -84,11 +83,10 @@ func Join(ctx context.Context) (context.Context, *World, error) {
 	return joined, g, nil
 }
 
-// ErrLost is the loss of a process of the group, or a failure of its MPI: the remaining processes
-// end.
+// ErrLost means that the group lost a process or its MPI failed; the remaining processes end.
 var ErrLost = errors.New("the group of processes is broken")
 
-// errElsewhere is a context of another process that has ended.
+// errElsewhere means that another process's context was cancelled.
 var errElsewhere = fmt.Errorf("another process: %w", context.Canceled)
 
 var errNoContext = errors.New("the context.Context is nil")
@@ -119,10 +117,10 @@ func (g *World) introduce() (list []Process, err error) {
 	return list, nil
 }
 
-// isAlone reports whether nobody was joined.
+// isAlone reports whether there is only this process.
 func (g *World) isAlone() bool { return g == nil || g.comm == nil }
 
-// Rank is the place of this process, from 0.
+// Rank returns the rank of this process, from 0.
 func (g *World) Rank() int {
 	if g.isAlone() {
 		return 0
@@ -130,7 +128,7 @@ func (g *World) Rank() int {
 	return g.comm.Rank
 }
 
-// Size is the number of processes.
+// Size returns the number of processes.
 func (g *World) Size() int {
 	if g.isAlone() {
 		return 1
@@ -138,7 +136,7 @@ func (g *World) Size() int {
 	return g.comm.Size
 }
 
-// Writes reports whether this process is the one that writes files and shows progress.
+// Writes reports whether this process writes files and shows progress.
 func (g *World) Writes() bool { return g.Rank() == 0 }
 
 // Library returns the MPI library's description of itself.
@@ -157,7 +155,7 @@ func (g *World) Processes() []Process {
 	return g.processes
 }
 
-// Local are the processes of the group on the machine of this one, itself among them, by rank.
+// Local returns the processes of the group on this machine, including this one, by rank.
 func (g *World) Local() (list []Process) {
 	for _, p := range g.Processes() {
 		if p.Host == g.processes[g.Rank()].Host {
@@ -167,7 +165,7 @@ func (g *World) Local() (list []Process) {
 	return list
 }
 
-// localProcessors counts those that the processes of the machine may run on.
+// localProcessors returns the total number of processors that the machine's processes may run on.
 func (g *World) localProcessors() (n int) {
 	for _, p := range g.Local() {
 		n += p.Processors
@@ -175,8 +173,8 @@ func (g *World) localProcessors() (n int) {
 	return n
 }
 
-// Threads returns how many threads suit this process: its share of the processors that it may run on,
-// if the machine's processes may run on more in total than the machine has.
+// Threads returns the number of threads for this process: the processors that it may run on, or its share if the
+// machine's processes may run on more in total than the machine has.
 func (g *World) Threads() int {
 	own := ggml.DefaultThreads()
 	if list := g.Local(); len(list) > 0 && g.localProcessors() > list[0].Machine {
@@ -185,8 +183,8 @@ func (g *World) Threads() int {
 	return own
 }
 
-// Idle says of the machine of this process how many of its processors none of the group may run on, as
-// launchers have it that bind processes to some.
+// Idle returns how many processors of this machine no process of the group may run on; launchers may bind processes
+// to processors.
 func (g *World) Idle() int {
 	if g.isAlone() {
 		return 0
@@ -194,8 +192,8 @@ func (g *World) Idle() int {
 	return max(0, g.processes[g.Rank()].Machine-g.localProcessors())
 }
 
-// AllReduce replaces numbers by their sums over all processes. If ctx of one is done when it comes, all get
-// an error.
+// AllReduce replaces x by its elementwise sum over all processes. If ctx of any process is done when it calls, all
+// get an error.
 func (g *World) AllReduce(ctx context.Context, x []float64) error {
 	if ctx == nil {
 		return errNoContext
@@ -223,7 +221,8 @@ func (g *World) AllReduce(ctx context.Context, x []float64) error {
 	return nil
 }
 
-// AllGather returns what each process has, by rank. If ctx of one is done when it comes, all get an error.
+// AllGather returns the bytes of each process, indexed by rank. If ctx of any process is done when it calls, all get
+// an error.
 func (g *World) AllGather(ctx context.Context, own []byte) ([][]byte, error) {
 	if ctx == nil {
 		return nil, errNoContext
@@ -248,7 +247,7 @@ func (g *World) AllGather(ctx context.Context, own []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// Broadcast returns what rank 0 has. If ctx of one process is done when it comes, all get an error.
+// Broadcast returns rank 0's bytes on all processes. If ctx of any process is done when it calls, all get an error.
 func (g *World) Broadcast(ctx context.Context, own []byte) ([]byte, error) {
 	if ctx == nil {
 		return nil, errNoContext
@@ -273,11 +272,11 @@ func (g *World) Broadcast(ctx context.Context, own []byte) ([]byte, error) {
 	return x, nil
 }
 
-// sumBytes is how much is summed at a time, at most.
+// sumBytes limits the bytes summed at a time.
 const sumBytes = 64 << 20
 
-// AllReduceGrads begins to replace the elements of F32 tensors by their sums over all processes, and
-// has read them when it returns. What it returns waits for the sums, and writes them.
+// AllReduceGrads begins to replace the elements of F32 tensors by their sums over all processes. It returns once the
+// elements have been read; wait waits for the sums and writes them.
 func (g *World) AllReduceGrads(_ context.Context, grads []*ggml.Tensor) (wait func() error) {
 	if g.isAlone() {
 		return func() error { return nil }
@@ -297,7 +296,7 @@ func (g *World) AllReduceGrads(_ context.Context, grads []*ggml.Tensor) (wait fu
 			readErr = errors.Join(readErr, err)
 			input = input[x.NumBytes():]
 		}
-		p.sum.Start() // also after an error: the others wait for it
+		p.sum.Start() // also after an error: the other processes wait for it
 		parts, from = append(parts, p), to
 		g.sums += bytes
 	}
@@ -316,10 +315,10 @@ func (g *World) AllReduceGrads(_ context.Context, grads []*ggml.Tensor) (wait fu
 	}
 }
 
-// waiting counts the time since began as waiting for gradients.
+// waiting adds the time since began to the time spent waiting for gradients.
 func (g *World) waiting(began time.Time) { g.waited += time.Since(began) }
 
-// A part of gradients is summed at a time.
+// A part is a chunk of the gradients, summed at a time.
 type part struct {
 	sum   *mpi.Sum
 	grads []*ggml.Tensor
@@ -337,7 +336,7 @@ func (p part) wait() error {
 	})
 }
 
-// Traffic is how many bytes of gradients were summed, and how long this process has waited for it.
+// Traffic returns how many bytes of gradients were summed, and how long this process waited for the sums.
 func (g *World) Traffic() (bytes int64, waited time.Duration) {
 	if g.isAlone() {
 		return 0, 0
@@ -345,7 +344,7 @@ func (g *World) Traffic() (bytes int64, waited time.Duration) {
 	return g.sums, g.waited
 }
 
-// Close leaves the group, once all do.
+// Close leaves the group; it waits for the other processes to leave.
 func (g *World) Close() error {
 	if g.isAlone() {
 		return nil
