@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// An eventFile gets what the metrics get, as TensorBoard reads it: records of TFRecord, each an Event of
-// protocol buffers. Each start of a run that takes a step or evaluates has one of its own, which says from
-// which step on it repeats the earlier ones.
+// An eventFile writes the metrics for TensorBoard: TFRecord records, each an Event of protocol buffers. Each start
+// of a run that takes a step or evaluates has its own file, whose first event gives the step from which it replaces
+// earlier files.
 type eventFile struct {
-	folder string // "" for none
-	step   int    // that the run goes on after
+	folder string // "" disables the file
+	step   int    // the run continues after this step
 	file   *os.File
-	err    error // the first
+	err    error // the first error
 }
 
-// open makes the file, which nobody else has.
+// open creates the file, with a name that no other file has.
 func (e *eventFile) open() (err error) {
 	now := time.Now()
 	for n := 0; ; n++ {
-		// TensorBoard takes what has tfevents in its name, and reads files in the order of their names.
+		// TensorBoard reads files with tfevents in their names, in the order of the names.
 		name := fmt.Sprintf("events.out.tfevents.%010d.%d.%d", now.Unix(), os.Getpid(), n)
 		e.file, err = os.OpenFile(filepath.Join(e.folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
@@ -39,10 +39,10 @@ func (e *eventFile) open() (err error) {
 	if err := e.write(event(now, 0, protoText(3, "brain.Event:2"))); err != nil {
 		return err
 	}
-	return e.write(event(now, e.step+1, protoMessage(7, protoVarint(1, 1)))) // a session log: START, which drops later steps
+	return e.write(event(now, e.step+1, protoMessage(7, protoVarint(1, 1)))) // SessionLog START: TensorBoard drops later steps of earlier files
 }
 
-// add adds a line of the metrics.
+// add writes a line of the metrics.
 func (e *eventFile) add(l Line) {
 	if e.folder == "" || e.err != nil {
 		return
@@ -81,7 +81,7 @@ func (e *eventFile) add(l Line) {
 	e.err = e.write(event(at, l.Step, protoMessage(5, summary)))
 }
 
-// write adds an event as a record, at once, so that a reader seldom sees a part of it.
+// write appends an event as a record in one write, so that a reader seldom sees a partial one.
 func (e *eventFile) write(event []byte) error {
 	record := binary.LittleEndian.AppendUint64(nil, uint64(len(event)))
 	record = binary.LittleEndian.AppendUint32(record, maskedCRC(record))
@@ -91,7 +91,7 @@ func (e *eventFile) write(event []byte) error {
 	return err
 }
 
-// close reports whether all events were written.
+// close closes the file and returns the first error.
 func (e *eventFile) close() error {
 	if e.file == nil {
 		return e.err
@@ -101,20 +101,20 @@ func (e *eventFile) close() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the checksum of TFRecord.
+// maskedCRC returns TFRecord's checksum.
 func maskedCRC(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8
 }
 
-// event is an Event with what else is in it.
+// event encodes an Event with the given fields.
 func event(at time.Time, step int, what []byte) []byte {
 	seconds := math.Float64bits(float64(at.UnixMilli()) / 1000)
 	e := binary.LittleEndian.AppendUint64([]byte{1<<3 | 1}, seconds)
 	return append(append(e, protoVarint(2, uint64(step))...), what...)
 }
 
-// Fields of protocol buffers: key and value.
+// Protocol buffer fields: key and value.
 
 func protoVarint(field int, x uint64) []byte {
 	return binary.AppendUvarint([]byte{byte(field << 3)}, x)

@@ -15,36 +15,36 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// Names of the files in a folder, where a program gives no others.
+// Default names of the files in a folder.
 const (
 	Adapter    = "adapter.gguf"
 	Best       = "adapter-best.gguf"
 	Checkpoint = "checkpoint.gguf"
 	Metrics    = "metrics.jsonl"
-	Loss       = "loss" // a picture of the curve, of any format
+	Loss       = "loss" // a picture of the loss curve, in any format
 	Cache      = "cache"
 	Config     = "config.yaml"   // the settings of the program
-	Commands   = "commands.txt"  // those that began the run, or continued it
-	Card       = "README.md"     // what the run was, for people
-	Samples    = "samples.jsonl" // what the model made of a prompt, as lines of a [Sample]
+	Commands   = "commands.txt"  // the commands that began or continued the run
+	Card       = "README.md"     // a description of the run for people
+	Samples    = "samples.jsonl" // the model's answers to prompts, one [Sample] per line
 	manifest   = "manifest.json"
 	lock       = ".lock"
 )
 
-// Kept is how many of the newest saves stay in a folder, where a program does not say it.
+// Kept is the default number of the newest saves that stay in a folder.
 const Kept = 3
 
-// A Folder is the folder of a run which this process begins or continues, and holds exclusively. It is used by one
+// A Folder is the folder of a run that this process begins or continues, and locks exclusively. It is used by one
 // goroutine.
 type Folder struct {
 	Path   string
-	isNew  bool // CreateNew has made it
+	isNew  bool // CreateNew made it
 	lock   *os.File
 	access exclusive.Access
 }
 
-// Create makes the folder of a run, if there is none yet, and takes it for this process until it is closed, or the process
-// ends, however that ends.
+// Create makes the folder of a run if it does not exist, and locks it until it is closed or the process ends, even
+// by a crash.
 func Create(path string) (*Folder, error) {
 	if path == "" {
 		return nil, errors.New("the run has no folder: its path is empty")
@@ -57,7 +57,7 @@ func Create(path string) (*Folder, error) {
 		return nil, err
 	}
 	err = filelock.Lock(file)                                            // some file systems have no locks
-	for try := 0; try < 5 && errors.Is(err, filelock.ErrLocked); try++ { // State holds it for a moment
+	for try := 0; try < 5 && errors.Is(err, filelock.ErrLocked); try++ { // State locks it for a moment
 		time.Sleep(10 * time.Millisecond)
 		err = filelock.Lock(file)
 	}
@@ -68,7 +68,7 @@ func Create(path string) (*Folder, error) {
 	return &Folder{Path: path, lock: file}, nil
 }
 
-// CreateNew makes a folder that nobody else has: name in a folder of runs, or else name-2, name-3 and so on.
+// CreateNew makes a new folder inside runs: name, or else name-2, name-3 and so on.
 func CreateNew(runs, name string) (*Folder, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return nil, fmt.Errorf("%q is no name of a folder in another one", name)
@@ -98,7 +98,7 @@ func CreateNew(runs, name string) (*Folder, error) {
 	return f, nil
 }
 
-// Close lets other processes have the folder. One that [CreateNew] has made is removed if no run has begun in it.
+// Close unlocks the folder. A folder that [CreateNew] made is removed if no run began in it.
 func (f *Folder) Close() error {
 	if f == nil {
 		return nil
@@ -115,7 +115,7 @@ func (f *Folder) Close() error {
 	return err
 }
 
-// acquire holds the folder for a call, if it is open.
+// acquire locks the folder for a call, if it is open.
 func (f *Folder) acquire(method string) error {
 	if f == nil {
 		return errors.New("the folder is nil")
@@ -137,15 +137,15 @@ func (f *Folder) removeUnused() error {
 	os.Remove(f.File(lock))
 	os.RemoveAll(f.File(Cache))
 	err := os.Remove(f.Path)
-	os.Remove(filepath.Dir(f.Path)) // which may have others
+	os.Remove(filepath.Dir(f.Path)) // fails if it contains other runs
 	return err
 }
 
-// File is the path of a file in the folder by its name.
+// File returns the path of a file in the folder.
 func (f *Folder) File(name string) string { return filepath.Join(f.Path, name) }
 
-// Continued returns the manifest of the run that continues from a checkpoint; empty without such a file, when a new run
-// begins.
+// Continued returns the manifest of the run that continues from a checkpoint. It is empty if the checkpoint does not
+// exist: a new run begins.
 func (f *Folder) Continued(checkpoint string) (Manifest, error) {
 	if _, err := os.Stat(checkpoint); err != nil {
 		return Manifest{}, nil
@@ -154,8 +154,8 @@ func (f *Folder) Continued(checkpoint string) (Manifest, error) {
 	return before, err
 }
 
-// Describe writes what the run is that begins or goes on now. Program and GGML need not be given, and paths may be as they are
-// from the working directory.
+// Describe writes the manifest of the run that begins or continues. Program and GGML are filled in if empty, and
+// paths may be relative to the working directory.
 func (f *Folder) Describe(m Manifest) error {
 	if err := f.acquire("Folder.Describe"); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (f *Folder) Describe(m Manifest) error {
 	return m.write(f.Path)
 }
 
-// WriteConfig replaces the settings of the program, whatever form they have.
+// WriteConfig replaces the program's settings file; text may have any format.
 func (f *Folder) WriteConfig(text []byte) error {
 	if err := f.acquire("Folder.WriteConfig"); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (f *Folder) WriteConfig(text []byte) error {
 	return filelink.Replace(f.File(Config), text)
 }
 
-// AddCommand adds the command that begins or continues the run now, see [Run.Starts].
+// AddCommand records the command that begins or continues the run, see [Run.Starts].
 func (f *Folder) AddCommand(command string) error {
 	if err := f.acquire("Folder.AddCommand"); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (f *Folder) AddCommand(command string) error {
 	return filelink.Append(f.File(Commands), []byte(line))
 }
 
-// moduleVersion is the version of the module that the program was built from.
+// moduleVersion returns the version of the module that the program was built from.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

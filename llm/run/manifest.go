@@ -13,37 +13,37 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// A Manifest describes what a run computed with, on what, and where its results are. Paths are as
-// in its configuration: relative in the folder, absolute outside of it.
+// A Manifest describes a run: its inputs, where it ran, and where its results are. Paths are relative inside the
+// folder and absolute outside of it.
 type Manifest struct {
 	Program string  `json:"program"`
 	GGML    string  `json:"ggml"`
-	Date    string  `json:"date"` // that chat templates see
+	Date    string  `json:"date"` // the date that chat templates see
 	Seed    *int64  `json:"seed"`
 	Steps   int     `json:"steps"` // of the whole run
 	Adapter string  `json:"adapter"`
-	Best    string  `json:"best"` // the adapter of the best evaluation, if there is one
+	Best    string  `json:"best"` // the adapter with the best evaluation, if any
 	Metrics string  `json:"metrics"`
 	Files   []Input `json:"files"`
-	State   State   `json:"state,omitempty"` // in which the run ended last; "" while it runs, or where it was killed
+	State   State   `json:"state,omitempty"` // how the run last ended; "" while it runs, or if it was killed
 }
 
 // An Input is a file that a run reads.
 type Input struct {
-	Name   string `json:"flag"` // what its user calls it, such as a flag
+	Name   string `json:"flag"` // what the user calls it, such as a flag
 	Path   string `json:"path"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// ReadManifest reads the manifest of a folder. A folder without a run has none.
+// ReadManifest reads the manifest of a folder; found is false if there is no run.
 func ReadManifest(folder string) (m Manifest, found bool, err error) {
 	path := filepath.Join(folder, manifest)
 	text, err := filelink.Read(path, filelink.MaxText)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && !isFolder(folder) {
 		return m, false, nil
 	}
-	// A run of before a file could have another name has these.
+	// Older manifests lack these names, which were fixed then.
 	m = Manifest{Adapter: Adapter, Best: Best, Metrics: Metrics}
 	if err == nil {
 		err = plainjson.Unmarshal(text, &m)
@@ -62,7 +62,7 @@ func (m *Manifest) write(folder string) error {
 	return filelink.Replace(filepath.Join(folder, manifest), append(text, '\n'))
 }
 
-// Is reports whether a path is the folder of a run.
+// Is reports whether path is the folder of a run.
 func Is(path string) bool {
 	_, found, err := ReadManifest(path)
 	return found && err == nil
@@ -73,11 +73,11 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// A ChangedError is a file that is another one than when the run of a folder began.
+// A ChangedError reports an input that has changed since the run began.
 type ChangedError struct {
 	Folder string
-	Input         // as it is now
-	Was    string // SHA-256
+	Input         // the present file
+	Was    string // SHA-256 when the run began
 }
 
 // Error names the file, both hashes and the remedy.
@@ -86,8 +86,8 @@ func (e *ChangedError) Error() string {
 		e.Name, e.Path, e.Folder, e.SHA256, e.Was)
 }
 
-// CheckInputs gives the regular files among those that a run reads, with their sizes and hashes and as the manifest has their
-// paths. One that is another now than in the manifest of before is a [*ChangedError].
+// CheckInputs returns the regular files of read with their sizes, hashes, and paths as in the manifest. It returns a
+// [*ChangedError] if a file differs from the one in the manifest before.
 func (f *Folder) CheckInputs(before Manifest, hashes *data.Hashes, read []Input) ([]Input, error) {
 	var list []Input
 	var paths []string

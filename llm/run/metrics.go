@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A Line is a line of the metrics, of a step or of an evaluation: what it is not of is nil.
+// A Line is a line of the metrics: a step or an evaluation. Fields that belong to the other kind are nil.
 type Line struct {
 	Step         int      `json:"step"`
 	Epoch        float64  `json:"epoch"`
@@ -25,15 +25,15 @@ type Line struct {
 	EvalLoss     *float64 `json:"eval_loss,omitempty"`
 	Perplexity   *float64 `json:"eval_perplexity,omitempty"`
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
-	Tokens       int      `json:"tokens,omitempty"` // trained in the step, or evaluated
+	Tokens       int      `json:"tokens,omitempty"` // tokens trained in the step, or evaluated
 	Measured
 }
 
-// Measured is the part that differs in each run, and that no checkpoint has.
+// Measured are the figures that differ between identical runs; checkpoints do not contain them.
 type Measured struct {
-	Time            string  `json:"time,omitempty"` // when the step or the evaluation was done, UTC
+	Time            string  `json:"time,omitempty"` // end of the step or the evaluation, UTC
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	PeakShare       float64 `json:"peak_share,omitempty"` // that this was of what the machine can reach at most
+	PeakShare       float64 `json:"peak_share,omitempty"` // TokensPerSecond as a share of the machine's peak
 	Memory          uint64  `json:"memory,omitempty"`     // resident set size of the process, bytes
 }
 
@@ -49,34 +49,34 @@ func stepLine(m train.StepMetrics) Line {
 	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
 }
 
-// shortEpoch rounds away digits without meaning.
+// shortEpoch rounds away meaningless digits.
 func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 1e5 }
 
-// evalLine returns the line of an evaluation after steps.
+// evalLine returns the line of an evaluation; steps is the history before it.
 func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
 	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
-	if p := e.Perplexity(); !math.IsInf(p, 1) { // which JSON does not have
+	if p := e.Perplexity(); !math.IsInf(p, 1) { // JSON has no infinity
 		line.Perplexity = &p
 	}
 	return line
 }
 
-// A metricsFile gets a line for each step and evaluation as they come.
+// A metricsFile appends a line for each step and evaluation.
 type metricsFile struct {
 	File
 	file   *os.File
-	err    error // the first
+	err    error // the first error
 	events eventFile
-	peak   func(reached float64) float64 // of Options
+	peak   func(reached float64) float64 // Options.Peak
 }
 
-// openMetrics begins the file with the steps and evaluations that the checkpoint has: later lines are
-// about steps that are taken again. The new file replaces the old one at once, and takes over its
-// measurements; a pipe or a device gets only new lines. Without a path no file is opened.
-// TensorBoard's events go into a folder, if there is one.
+// openMetrics begins the file with the steps and evaluations of the checkpoint; it drops later lines, because the
+// run repeats their steps. The new file replaces the old one atomically and keeps its measurements; a pipe or a
+// device gets only new lines. Without a path no file is opened. TensorBoard's events go to the folder events, unless
+// it is "".
 func openMetrics(f File, events string, peak func(reached float64) float64, t *train.Trainer) (*metricsFile, error) {
 	m := &metricsFile{File: f, events: eventFile{folder: events, step: t.Steps()}, peak: peak}
 	if f.Path == "" {
@@ -113,7 +113,8 @@ func (l Line) key() lineKey {
 	return lineKey{l.Step, false, *l.Loss}
 }
 
-// readMeasured reads the measurements in the lines of a file, as far as there are any.
+// readMeasured reads the measurements of a file's lines. It skips broken lines, and returns nil if it cannot read
+// the file.
 func readMeasured(path string) map[lineKey]Measured {
 	text, err := filelink.Read(path, filelink.MaxMetrics)
 	if err != nil {
@@ -128,7 +129,7 @@ func readMeasured(path string) map[lineKey]Measured {
 	return found
 }
 
-// writeHistory writes steps, each with the evaluation after it, and what was measured of them.
+// writeHistory writes the steps, each followed by its evaluation, with their measurements.
 func writeHistory(w io.Writer, steps []train.StepMetrics, evaluations []train.Evaluation, before map[lineKey]Measured) (err error) {
 	lines := json.NewEncoder(w)
 	add := func(line Line) {
@@ -149,7 +150,7 @@ func writeHistory(w io.Writer, steps []train.StepMetrics, evaluations []train.Ev
 	return err
 }
 
-// addNow adds a line of what has just been done.
+// addNow adds a line for a step or evaluation that has just ended.
 func (m *metricsFile) addNow(line Line, tokensPerSecond float64) {
 	if m.file == nil && m.events.folder == "" {
 		return
@@ -178,7 +179,7 @@ func (m *metricsFile) add(line Line) {
 	m.err = err
 }
 
-// close reports whether all lines were written.
+// close closes the file and returns the first error.
 func (m *metricsFile) close() error {
 	lost := m.events.close()
 	if m.file == nil {

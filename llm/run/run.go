@@ -15,17 +15,17 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A Run is the folder of a run as others see it, whether or not a process is writing it.
+// A Run reads the folder of a run, even while a process writes it.
 type Run struct {
 	Path     string
 	Manifest Manifest
 }
 
-const maxLine = 1 << 20 // bytes, of the metrics
+const maxLine = 1 << 20 // bytes per line of the metrics
 
 var errNil = errors.New("the run is nil")
 
-// A NotRunError is a path that is no folder of a run.
+// A NotRunError reports a path that is not the folder of a run.
 type NotRunError struct {
 	Path   string
 	IsFile bool
@@ -39,7 +39,7 @@ func (e *NotRunError) Error() string {
 	return e.Path + " is no folder of a run: it has no " + manifest
 }
 
-// Open reads what a folder says of its run.
+// Open reads the manifest of a run's folder.
 func Open(path string) (*Run, error) {
 	if path == "" {
 		return nil, errors.New("the run has no folder: its path is empty")
@@ -58,10 +58,11 @@ func Open(path string) (*Run, error) {
 	return nil, &NotRunError{path, !info.IsDir()}
 }
 
-// depth is how many folders below one are looked through for runs.
+// depth is the number of folder levels that List searches.
 const depth = 2
 
-// List opens the runs in a folder and a little below it, in the order of their names. What cannot be opened is in the error.
+// List opens the runs in a folder and up to two levels below, in the order of their names. err joins the errors of
+// runs that cannot be opened.
 func List(folder string) ([]*Run, error) {
 	if _, err := os.ReadDir(folder); err != nil {
 		return nil, err
@@ -98,13 +99,13 @@ func walk(folder string, depth int, visit func(path string) error) error {
 	return errors.Join(errs...)
 }
 
-// AdapterPath is the best adapter on held-out data, or else the last one.
+// AdapterPath returns the best adapter on held-out data, or else the last one.
 func (r *Run) AdapterPath() (string, error) {
 	if r == nil {
 		return "", errNil
 	}
 	best, last := r.file(r.Manifest.Best), r.file(r.Manifest.Adapter)
-	// Where the history knows the best step, a file of another run that began here is not taken.
+	// If the history has no best step, an earlier run in this folder wrote the file of the best adapter.
 	if p, err := r.Progress(); exists(best) && (err != nil || p.Evaluated && p.BestStep > 0) {
 		return best, nil
 	}
@@ -114,10 +115,10 @@ func (r *Run) AdapterPath() (string, error) {
 	return "", &NoResultError{r.Path}
 }
 
-// A NoResultError is a run that has saved nothing yet.
+// A NoResultError reports a run that has saved nothing yet.
 type NoResultError struct{ Path string }
 
-// Error says when there will be something.
+// Error says when the first result will be saved.
 func (e *NoResultError) Error() string {
 	return fmt.Sprintf("the run in %s has no adapter yet; it writes one at its first save, or at its end", e.Path)
 }
@@ -129,8 +130,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Metrics reads the figures of the steps and evaluations so far. A line that is being written is not there yet; one that is
-// broken is an error, and those behind it follow.
+// Metrics iterates over the lines of steps and evaluations so far. It skips an incomplete last line, which is still
+// being written; a broken line yields an error, and iteration continues.
 func (r *Run) Metrics() iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if r == nil {
@@ -176,7 +177,7 @@ func (r *Run) Metrics() iter.Seq2[Line, error] {
 	}
 }
 
-// A lineError is a line that cannot be read.
+// A lineError reports a line that cannot be parsed.
 type lineError struct {
 	path string
 	n    int
@@ -186,7 +187,7 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.path, e.n, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// readLine reads a line; of one that is too long the error is [bufio.ErrBufferFull].
+// readLine reads a line; it returns [bufio.ErrBufferFull] if the line is too long.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	tooLong := err == bufio.ErrBufferFull
@@ -199,7 +200,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// MetricsPath returns the file of the metrics; "" if the run writes none.
+// MetricsPath returns the path of the metrics, or "" if the run writes none.
 func (r *Run) MetricsPath() string {
 	if r == nil || r.Manifest.Metrics == "" {
 		return ""
@@ -207,17 +208,18 @@ func (r *Run) MetricsPath() string {
 	return r.file(r.Manifest.Metrics)
 }
 
-// Progress is how far a run has come.
+// Progress says how far a run has come.
 type Progress struct {
 	Step      int
-	Loss      float64 // of training, in the last step
-	Evaluated bool    // whether there is a best evaluation
-	BestLoss  float64 // on held-out data
+	Loss      float64 // training loss of the last step
+	Evaluated bool    // there is a best evaluation
+	BestLoss  float64 // loss on held-out data
 	BestStep  int
-	Taken     time.Duration // since the commands that began or continued the run, without the time between them
-	Broken    int           // lines that cannot be read
+	Taken     time.Duration // duration of all starts of the run, without the time between them
+	Broken    int           // number of lines that cannot be parsed
 
-	// Starts are when these commands began, see [Run.Starts]; without them Taken stays 0.
+	// Starts are the times of the commands that began or continued the run, see [Run.Starts]; without them Taken
+	// stays 0.
 	Starts []time.Time
 	last   time.Time
 }
@@ -234,7 +236,7 @@ func (p *Progress) Add(line Line) {
 	}
 }
 
-// addTime adds the time since the line before, or since the command that began after it.
+// addTime adds the time since the line before, or since the start of the command that followed it.
 func (p *Progress) addTime(text string) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || !at.After(p.last) {
@@ -252,7 +254,7 @@ func (p *Progress) addTime(text string) {
 	p.last = at
 }
 
-// Progress reads the history of the run. Lines that are broken are in the error, and the others count.
+// Progress reads the history of the run. Broken lines are skipped and reported in err.
 func (r *Run) Progress() (p Progress, err error) {
 	p.Starts = r.Starts()
 	for line, fault := range r.Metrics() {
@@ -268,7 +270,7 @@ func (r *Run) Progress() (p Progress, err error) {
 	return p, err
 }
 
-// Time is when the run was begun; see [Run.Starts] for when it was continued.
+// Time returns when the run began; see [Run.Starts] for when it was continued.
 func (r *Run) Time() (time.Time, error) {
 	if r == nil {
 		return time.Time{}, errNil
@@ -284,16 +286,16 @@ func (r *Run) Time() (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s has no time", path)
 }
 
-// Starts are when the run was begun, and each time that it was continued, as far as the folder says so.
+// Starts returns when the run began and each time that it was continued, as far as the folder records it.
 func (r *Run) Starts() []time.Time {
 	if r == nil {
 		return nil
 	}
-	text, _ := filelink.Read(filepath.Join(r.Path, Commands), filelink.MaxText) // which a run of another program may not have
+	text, _ := filelink.Read(filepath.Join(r.Path, Commands), filelink.MaxText) // another program's run may lack the file
 	return startsIn(text)
 }
 
-// startsIn are the times of commands: of one of several lines, the first has it.
+// startsIn returns the times of commands; of a command with several lines, the first line has it.
 func startsIn(commands []byte) (list []time.Time) {
 	for line := range strings.Lines(string(commands)) {
 		when, _, _ := strings.Cut(line, " ")

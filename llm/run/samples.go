@@ -13,7 +13,7 @@ import (
 
 // A Sample is a model's answer to a prompt after a step, a line of [Samples].
 type Sample struct {
-	Step   int    `json:"step"` // 0 is the model before the run
+	Step   int    `json:"step"` // 0: the model before training
 	Prompt string `json:"prompt"`
 	Text   string `json:"text"`
 }
@@ -41,8 +41,8 @@ func readSamples(path string) ([]Sample, error) {
 	return list, err
 }
 
-// AddSample adds a sample of a run that has done so many steps. It replaces the samples of this and of later steps,
-// which a run repeats when it continues from a checkpoint.
+// AddSample adds a sample of a run that has done the given number of steps. It drops existing samples of this and of
+// later steps, which the run repeats after it continues from a checkpoint.
 func (f *Folder) AddSample(s Sample, done int) error {
 	if err := f.acquire("Folder.AddSample"); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A File is one that a run writes.
+// A File is a file that a run writes.
 type File struct {
-	Name string // what errors call it, such as a flag; may be ""
-	Path string // "" where it is not written
+	Name string // name in errors, such as a flag; may be ""
+	Path string // "" if it is not written
 }
 
 func (f File) named(err error) error {
@@ -25,19 +25,17 @@ func (f File) named(err error) error {
 	return err
 }
 
-// A SavedFile is a file that a run writes at each save. Its name may hold a word for the
-// step (ITERATION): then each save has a file of its own, and Latest stands for the word
-// in the name of the last one. The names of kept files without such a word get the step
-// before their extension.
+// A SavedFile is a file that a run writes at each save. If its name contains the word Iteration, each save has its
+// own file, with the step in place of the word, and the last one has Latest in its place. Without the word, kept
+// files have the step before their extension.
 type SavedFile struct {
 	File
-	Iteration, Latest string // words of the name
-	// Keep is how many files of earlier saves stay: the newest; -1 stands for all where the
-	// name holds the word, and none else.
+	Iteration, Latest string // placeholder in the name, and its value for the last save
+	// Keep is the number of newest saves that stay. -1 means all if the name contains the word, and none otherwise.
 	Keep int
 }
 
-// numbered reports whether saves have files of their own.
+// numbered reports whether each save has its own file.
 func (f SavedFile) numbered() bool {
 	return filelink.IsReplaced(f.LatestPath()) && (f.Keep > 0 || f.Keep < 0 && f.hasWord())
 }
@@ -46,7 +44,7 @@ func (f SavedFile) hasWord() bool {
 	return f.Iteration != "" && strings.Contains(filepath.Base(f.Path), f.Iteration)
 }
 
-// with puts a text in the place of the word, or before the extension.
+// with replaces the word by text, or inserts text before the extension.
 func (f SavedFile) with(text string) string {
 	folder, name := filepath.Split(f.Path)
 	if f.hasWord() {
@@ -56,7 +54,7 @@ func (f SavedFile) with(text string) string {
 	return folder + strings.TrimSuffix(name, ext) + "-" + text + ext
 }
 
-// LatestPath is the file of the last save.
+// LatestPath returns the path of the last save.
 func (f SavedFile) LatestPath() string {
 	if f.hasWord() {
 		return f.with(f.Latest)
@@ -64,7 +62,7 @@ func (f SavedFile) LatestPath() string {
 	return f.Path
 }
 
-// Writes reports whether a path is a file of a save: the last one, the best, or the one of some step.
+// Writes reports whether a path is a file of a save: the last one, the best, or a step's.
 func (f SavedFile) Writes(path string) bool {
 	folder, err := os.Stat(filepath.Dir(f.LatestPath()))
 	other, otherErr := os.Stat(filepath.Dir(path))
@@ -76,10 +74,10 @@ func (f SavedFile) Writes(path string) bool {
 	return isNumbered && f.numbered() || name == filepath.Base(f.LatestPath()) || name == filepath.Base(f.BestPath())
 }
 
-// BestPath is the file of the best evaluation.
+// BestPath returns the path of the save with the best evaluation.
 func (f SavedFile) BestPath() string { return f.with("best") }
 
-// Save writes the file of a step, and removes those that are too many.
+// Save writes the file of a step, and removes old saves beyond Keep.
 func (f SavedFile) Save(step int, write func(path string) error) error {
 	if write == nil {
 		return f.named(errors.New("there is no function that writes it: it is nil"))
@@ -100,7 +98,7 @@ func (f SavedFile) Save(step int, write func(path string) error) error {
 	return f.named(f.prune(step))
 }
 
-// prune removes the files of the oldest saves up to a step.
+// prune removes the oldest saves, of steps up to the given one, beyond Keep.
 func (f SavedFile) prune(step int) error {
 	if f.Keep < 0 {
 		return nil
@@ -109,7 +107,7 @@ func (f SavedFile) prune(step int) error {
 	if err != nil {
 		return err
 	}
-	steps = slices.DeleteFunc(steps, func(s int) bool { return s > step }) // of another run
+	steps = slices.DeleteFunc(steps, func(s int) bool { return s > step }) // files of an earlier run
 	for _, old := range steps[:max(0, len(steps)-f.Keep)] {
 		if err := os.Remove(f.with(fmt.Sprint(old))); err != nil {
 			return err
@@ -118,7 +116,7 @@ func (f SavedFile) prune(step int) error {
 	return nil
 }
 
-// savedSteps lists the steps of which there are files, in their order.
+// savedSteps lists the steps that have files, in ascending order.
 func (f SavedFile) savedSteps() ([]int, error) {
 	entries, err := os.ReadDir(filepath.Dir(f.Path))
 	if err != nil {
@@ -134,7 +132,7 @@ func (f SavedFile) savedSteps() ([]int, error) {
 	return steps, nil
 }
 
-// stepOf is the step in the name of the file of a save.
+// stepOf parses the step in the name of a save's file.
 func (f SavedFile) stepOf(name string) (step int, ok bool) {
 	const mark = "\x00"
 	before, after, _ := strings.Cut(filepath.Base(f.with(mark)), mark)

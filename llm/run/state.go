@@ -11,20 +11,20 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A State says whether a run goes on, or how it ended.
+// A State says whether a run is running, or how it ended.
 type State string
 
 // The states of a run.
 const (
 	Running    State = "running"
 	Done       State = "done"
-	EndedEarly State = "ended early" // by what ends a run before its last step, see [train.Trainer.Ended]
-	Stopped    State = "stopped"     // by an interrupt, or killed; the same command goes on
+	EndedEarly State = "ended early" // before its last step, see [train.Trainer.Ended]
+	Stopped    State = "stopped"     // interrupted or killed; the same command continues it
 	Diverged   State = "diverged"    // see [train.ErrDiverged]
-	Failed     State = "failed"      // it ended with another error
+	Failed     State = "failed"      // with another error
 )
 
-// End writes into the manifest how the run ended, by what [Train] returned. A folder that is nil has no manifest.
+// End records in the manifest how the run ended, given the results of [Train]. A nil folder has no manifest.
 func (f *Folder) End(out Outcome, err error) error {
 	if f == nil {
 		return nil
@@ -52,8 +52,8 @@ func (f *Folder) End(out Outcome, err error) error {
 	return m.write(f.Path)
 }
 
-// State says whether a process writes the run, or how the run ended. A run of an older version that is not at its last step
-// counts as stopped.
+// State returns the state of the run. A run of an older version that has not reached its last step counts as
+// stopped.
 func (r *Run) State(p Progress) State {
 	switch {
 	case r == nil:
@@ -68,7 +68,7 @@ func (r *Run) State(p Progress) State {
 	return Stopped
 }
 
-// isLocked reports whether a process has the folder.
+// isLocked reports whether a process has locked the folder.
 func (r *Run) isLocked() bool {
 	path := filepath.Join(r.Path, lock)
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
@@ -82,7 +82,7 @@ func (r *Run) isLocked() bool {
 	return errors.Is(filelock.Lock(file), filelock.ErrLocked)
 }
 
-// Left is about how long the run takes for the steps that it has not done, 0 where that is not known.
+// Left estimates the time of the remaining steps; it is 0 if unknown.
 func (r *Run) Left(p Progress) time.Duration {
 	if r == nil || p.Step == 0 || p.Step >= r.Manifest.Steps {
 		return 0
@@ -90,7 +90,7 @@ func (r *Run) Left(p Progress) time.Duration {
 	return p.Taken / time.Duration(p.Step) * time.Duration(r.Manifest.Steps-p.Step)
 }
 
-// Describe is the state of the run in words, with the time that it took and has left.
+// Describe returns the state of the run in words, with the time taken and the time left.
 func (r *Run) Describe(p Progress) string {
 	s := r.State(p)
 	if p.Taken <= 0 {

@@ -20,49 +20,48 @@ import (
 
 // Options control what a run writes, and when. [Folder.Options] returns the options of a folder.
 type Options struct {
-	// Result is the file that the run makes, by Write: at each save, so that an interrupted or killed run leaves a usable
-	// one, and at the end. The file of the best evaluation is beside it, see [SavedFile.BestPath].
+	// Result is the file that Write writes at each save, so that an interrupted or killed run leaves a usable one,
+	// and at the end. The file of the best evaluation is beside it, see [SavedFile.BestPath].
 	Result SavedFile
 	Write  func(path string) error
-	// Checkpoint is the file from which the run continues another time; without a path it is not
-	// written.
+	// Checkpoint is the file from which the run can be continued; without a path it is not written.
 	Checkpoint SavedFile
-	// Resume is the checkpoint that Train goes on from, if there is such a file.
+	// Resume is the checkpoint that Train continues from, if the file exists.
 	Resume    string
-	SaveEvery int // steps between saves; 0 for the end only
+	SaveEvery int // steps between saves; 0 saves only at the end
 
 	Valid      *data.Dataset // held-out data; may be nil
-	ValidEvery int           // steps between its evaluations; 0 for the start and the end only
+	ValidEvery int           // steps between evaluations; 0 evaluates only at the start and the end
 
-	Metrics File   // a line of JSON for each step and evaluation, see [Line]
-	Events  string // folder for the same as event files of TensorBoard, one of each start; "" for none
+	Metrics File   // one [Line] of JSON per step and evaluation
+	Events  string // folder of TensorBoard event files, one per start; "" for none
 
-	// Peak returns how many tokens a second would be trained at the speed of large products, see PeakFLOPS of
-	// [github.com/goggml/ggml/llm/device.Engine]; metrics have the share of it that a step reached. It is called after each
-	// step with that step's tokens a second, which may show that the machine was busy when it was measured. 0 means
-	// unknown, and so does nil.
+	// Peak returns the tokens per second that the machine would train at the speed of large GEMMs, see PeakFLOPS of
+	// [github.com/goggml/ggml/llm/device.Engine]; metrics contain the share of it that a step reached. It is called
+	// after each step with the tokens per second that the step reached, which may show that the machine was busy
+	// when the peak was measured. 0 means unknown, and so does a nil Peak.
 	Peak func(reached float64) float64
 
 	// MaxTokens and MaxDuration are as in [train.RunOptions].
 	MaxTokens   *int
 	MaxDuration *time.Duration
 
-	// Inputs are files that the run reads, such as model and data, for the manifest of a folder. They must not change
-	// after the run began.
+	// Inputs are files that the run reads, such as model and data, for the manifest. They must not change after the
+	// run began.
 	Inputs []Input
 
-	OnStep func(m train.StepMetrics, tokensPerSecond float64) // after each, with the mean speed so far; may be nil
-	OnEval func(train.Evaluation)                             // after each; may be nil
+	OnStep func(m train.StepMetrics, tokensPerSecond float64) // called after each step, with the mean speed so far; may be nil
+	OnEval func(train.Evaluation)                             // called after each evaluation; may be nil
 
-	// OnRetry is called before a save is tried again that failed because files or room on the disk ran out: others may give
-	// some back. It has the error, and how long the run waits. It may be nil.
+	// OnRetry is called before retrying a save that failed for lack of file descriptors or disk space, which other
+	// programs may release. It gets the error and how long the run waits. It may be nil.
 	OnRetry func(err error, wait time.Duration)
 
 	folder *Folder
 }
 
-// Options returns options for a run whose files have this package's names, and whose manifest describes it to others. write
-// saves what is trained, as Save of an adapter does.
+// Options returns the options of a run whose files have this package's names and that writes a manifest. write saves
+// what is trained, as an adapter's Save does.
 func (f *Folder) Options(write func(path string) error) Options {
 	saved := func(name string) SavedFile { return SavedFile{File: File{Path: f.File(name)}, Keep: Kept} }
 	return Options{
@@ -71,18 +70,18 @@ func (f *Folder) Options(write func(path string) error) Options {
 	}
 }
 
-// An Outcome is how far a run has come.
+// An Outcome says how far a run has come.
 type Outcome struct {
-	Steps, Total int    // that are done, and of the whole run
-	WasDone      bool   // there was nothing left to do
-	Stopped      bool   // before its end, by the context, and nothing went wrong
-	Ended        string // why the run has come to its end, see [train.Trainer.Ended]; "" where it has not
-	Saved        int    // step of the result that this call has saved last; 0 where it has not
-	Complete     bool   // it has, and its result is saved: an error is of the metrics alone
-	Lost         error  // why some of the metrics are not written; the run continues all the same
+	Steps, Total int    // steps done, and of the whole run
+	WasDone      bool   // nothing was left to do
+	Stopped      bool   // cancelled by the context before its end, without another error
+	Ended        string // why the run ended, see [train.Trainer.Ended]; "" if it has not
+	Saved        int    // step of the last result that this call saved; 0 if none
+	Complete     bool   // the run has ended and its result is saved: an error concerns only the metrics
+	Lost         error  // why some metrics were not written; the run continues
 }
 
-// String is the outcome in words. Where an error is beside it, it says so.
+// String describes the outcome in words; it refers to the error of Train, if any.
 func (o Outcome) String() string {
 	steps := counted.Of(o.Total, "step")
 	switch {
@@ -100,9 +99,10 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("ended after step %d of %d: %s", o.Steps, o.Total, o.Ended)
 }
 
-// Train takes a trainer to the end of its run, or until ctx is cancelled, which is [train.ErrStopped]. It continues from
-// the last checkpoint, if there is one: the same program, started again, continues the run, and does nothing if the run is
-// complete. It saves on the way, the result first: a checkpoint that is older than the result is harmless.
+// Train runs the trainer to the end of its run, or until ctx is cancelled, when it returns [train.ErrStopped]. It
+// continues from the last checkpoint, if any: the same program, started again, continues the run, and does nothing
+// if the run is complete. Each save writes the result before the checkpoint: a checkpoint that is older than the
+// result is harmless.
 func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	if err := o.begin(t); err != nil {
 		return Outcome{}, err
@@ -125,7 +125,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	lost := metrics.close()
 	out := Outcome{
 		Steps: t.Steps(), Total: t.TotalSteps(), WasDone: wasDone, Ended: t.Ended(), Saved: r.saved, Complete: err == nil, Lost: lost,
-		Stopped: err == train.ErrStopped, // and nothing else, as errors.Is would allow
+		Stopped: err == train.ErrStopped, // not errors.Is, which other errors also satisfy
 	}
 	lost = errors.Join(lost, o.folder.End(out, err))
 	if err == nil && lost != nil {
@@ -134,7 +134,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	return out, errors.Join(err, lost)
 }
 
-// Resume goes on from a checkpoint, if there is such a file, and reports whether.
+// Resume continues from a checkpoint, if the file exists, and reports whether it does.
 func Resume(t *train.Trainer, checkpoint string) (bool, error) {
 	if _, err := os.Stat(checkpoint); checkpoint == "" || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -143,7 +143,7 @@ func Resume(t *train.Trainer, checkpoint string) (bool, error) {
 	return err == nil, err
 }
 
-// begin finds out before the work whether files cannot be written, resumes the run, and writes what it is into its folder.
+// begin checks before any work that files can be written, resumes the run, and writes its manifest.
 func (o *Options) begin(t *train.Trainer) error {
 	if t == nil || o.Write == nil {
 		return errors.New("there is no trainer, or no function that writes its result: it is nil")
@@ -184,13 +184,13 @@ func (o *Options) begin(t *train.Trainer) error {
 	return o.folder.AddCommand(strings.Join(os.Args, " "))
 }
 
-// A runner takes a trainer to the end of its run.
+// A runner runs a trainer to the end of its run.
 type runner struct {
 	Options
 	trainer *train.Trainer
 	metrics *metricsFile
 	speed   speed
-	saved   int // step of the result that is in the file
+	saved   int // step of the last saved result
 }
 
 func (r *runner) step(m train.StepMetrics) {
@@ -209,10 +209,10 @@ func (r *runner) evaluated(e train.Evaluation) {
 	}
 }
 
-// scarce are errors of a system that lacks what others may give back: files, or room on the disk.
+// scarce are errors of resources that other programs may release: file descriptors and disk space.
 var scarce = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EDQUOT}
 
-// retry saves, and a few times again where the system lacks something. An interrupted run does not wait.
+// retry calls save, again after each wait if a resource is scarce. An interrupted run does not wait.
 func (r *runner) retry(ctx context.Context, save func() error) error {
 	for _, wait := range testhook.SaveWaits {
 		err := save()
@@ -236,7 +236,7 @@ func (r *runner) retry(ctx context.Context, save func() error) error {
 // save writes the result, and then the checkpoint.
 func (r *runner) save() error {
 	defer r.speed.start()
-	// A pipe takes one result.
+	// A pipe gets only the final result.
 	if r.Result.Path != "" && (r.trainer.Done() || r.trainer.Steps() > 0 && filelink.IsReplaced(r.Result.LatestPath())) {
 		if err := r.Result.Save(r.trainer.Steps(), r.Write); err != nil {
 			return err
@@ -249,7 +249,7 @@ func (r *runner) save() error {
 	return r.Checkpoint.Save(r.trainer.Steps(), r.trainer.SaveCheckpoint)
 }
 
-// saveBest writes what is the best so far; the start is no result.
+// saveBest saves the best result so far, except for an evaluation before the first step.
 func (r *runner) saveBest(e train.Evaluation) error {
 	defer r.speed.start()
 	if e.Step == 0 || r.Result.Path == "" || !filelink.IsReplaced(r.Result.LatestPath()) {
@@ -260,14 +260,14 @@ func (r *runner) saveBest(e train.Evaluation) error {
 
 // A speed measures the steps of this process, without the evaluations and saves between them.
 type speed struct {
-	tokens int // without padding
+	tokens int // tokens without padding
 	took   time.Duration
-	began  time.Time // of the step
+	began  time.Time // of the current step
 }
 
 func (s *speed) start() { s.began = time.Now() }
 
-// add counts the tokens of a step that ends now, and returns the tokens per second.
+// add counts the tokens of a step that ends now, and returns its tokens per second.
 func (s *speed) add(tokens int) float64 {
 	took := time.Since(s.began)
 	s.tokens, s.took = s.tokens+tokens, s.took+took
