@@ -21,33 +21,32 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// Options are the settings with which a model is opened. The packages that do the work document
-// each. The zero value is usual.
+// Options are the settings for opening and running a model. Each field's package documents it. The zero value is a
+// usable default.
 type Options struct {
-	// Adapters are LoRA adapters, all at their full strength: files and folders, as [lora.Load]
-	// takes them, or folders of runs, which have the best of theirs ([run.Run.AdapterPath]).
+	// Adapters are LoRA adapters, applied at scale 1: files or folders that [lora.Load] reads, or run folders, whose
+	// best adapter is used ([run.Run.AdapterPath]).
 	Adapters []string
-	// Layout says which device holds the weights, see [layout.On]; the CPU, if it is zero.
+	// Layout assigns weights to devices, see [layout.On]; zero means the CPU.
 	Layout layout.Layout
-	// Session says how long texts can be, and how many are computed at once. Its adapters are
-	// those above.
+	// Session limits the lengths of sequences and how many are computed at once. Its own Adapters field must stay nil.
 	Session infer.SessionOptions
-	// Sampling draws the tokens of answers; the zero value takes the most likely one. A Seed of 0 is another one for each
-	// [Assistant], so that the next process answers otherwise.
+	// Sampling configures how answers are sampled; the zero value decodes greedily. If Seed is 0, each [Assistant]
+	// draws its own random seed.
 	Sampling sample.Options
-	Chat     generate.ChatOptions // of an [Assistant]
+	Chat     generate.ChatOptions // of [NewAssistant]
 	Embed    infer.EmbedOptions   // of [Embed]
 }
 
-// An Assistant answers conversations: a [generate.Chat] with all that this needs. It is not safe for
-// concurrent use: while it answers, another answer is an error.
+// An Assistant answers conversations: a [generate.Chat] together with its model and session. It is not safe for
+// concurrent use: starting a second answer while one is generated returns an error.
 type Assistant struct {
 	chat   *generate.Chat
 	all    *opened
 	access exclusive.Access
 }
 
-// NewAssistant opens a model that has a chat template, or is given one. Close it.
+// NewAssistant opens a model that contains a chat template, or for which o.Chat gives one. The caller closes it.
 func NewAssistant(path string, o Options) (*Assistant, error) {
 	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Repack: true})
 	if err != nil {
@@ -60,8 +59,8 @@ func NewAssistant(path string, o Options) (*Assistant, error) {
 	return a, nil
 }
 
-// Stream gives the tokens of the model's answer as they come into being, and the reply that they
-// are, see [generate.Chat.Stream].
+// Stream yields the tokens of the model's answer as they are generated, and returns the reply that collects them, see
+// [generate.Chat.Stream].
 func (a *Assistant) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[generate.Token, error], *generate.Reply) {
 	tokens, reply := a.answering().Stream(ctx, talk)
 	return func(yield func(generate.Token, error) bool) {
@@ -76,7 +75,7 @@ func (a *Assistant) Stream(ctx context.Context, talk *chat.Conversation) (iter.S
 	}, reply
 }
 
-// Reply writes the model's answer to w as it comes into being, see [generate.Chat.Reply].
+// Reply writes the model's answer to w as it is generated, see [generate.Chat.Reply].
 func (a *Assistant) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (generate.Reply, error) {
 	if a != nil {
 		if err := a.access.Acquire("Assistant.Reply", "Assistant"); err != nil {
@@ -95,7 +94,7 @@ func (a *Assistant) answering() *generate.Chat {
 	return a.chat
 }
 
-// Close frees the model and all that belongs to it. It fails, and frees nothing, while a token is computed.
+// Close frees the model, its adapters and its session. During a computation it fails and frees nothing.
 func (a *Assistant) Close() error {
 	if a == nil {
 		return nil
@@ -103,8 +102,8 @@ func (a *Assistant) Close() error {
 	return a.all.Close()
 }
 
-// Embed opens a model, an encoder or any language model, gives a vector for each of some texts, and closes it. Who has texts again
-// and again keeps a session, see [generate.Embed].
+// Embed opens a model (an encoder or any language model), returns one vector per text, and closes the model. To embed
+// texts repeatedly, keep a session and call [generate.Embed].
 func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]float32, error) {
 	if o.Session.Sequences == 0 {
 		o.Session.Sequences = max(1, min(len(texts), 8))
@@ -120,8 +119,8 @@ func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]fl
 	return vectors, err
 }
 
-// Rerank opens a reranker, scores how well each of some documents answers a query, and closes it: the larger the better, see
-// [generate.Rerank]. Who has queries again and again keeps a session. A model without a classifier is an error.
+// Rerank opens a reranker, returns the relevance of each document to the query (larger is better), and closes the
+// model, see [generate.Rerank]. To score repeatedly, keep a session. A model without a classifier is an error.
 func Rerank(ctx context.Context, path string, o Options, query string, documents ...string) ([]float32, error) {
 	if o.Session.Sequences == 0 {
 		o.Session.Sequences = max(1, min(len(documents), 8))
@@ -141,7 +140,7 @@ func Rerank(ctx context.Context, path string, o Options, query string, documents
 type opened struct {
 	model   *model.Model
 	session *infer.Session
-	closers []io.Closer // in the order in which they were opened
+	closers []io.Closer // in the order of opening
 }
 
 func open(path string, o Options, load model.LoadOptions) (*opened, error) {
@@ -177,8 +176,7 @@ func (a *opened) open(path string, o Options, load model.LoadOptions) (err error
 	return nil
 }
 
-// loadAdapter loads an adapter from a file or from the folder of a run, and logs each setting that
-// means something else here.
+// loadAdapter loads an adapter from a file or a run folder, and logs each setting that has a different meaning here.
 func loadAdapter(path string, m *model.Model) (*lora.Adapter, error) {
 	if run.Is(path) {
 		r, err := run.Open(path)
@@ -214,7 +212,8 @@ func (a *opened) chat(o Options) (*generate.Chat, error) {
 	return generate.NewChat(a.model, sequence, sampler, o.Chat)
 }
 
-// Close closes what was opened, the last first. If one is in use, those that it needs stay open.
+// Close closes everything opened, in reverse order. It stops at the first error, so that what the object in use depends
+// on stays open.
 func (a *opened) Close() error {
 	if a == nil {
 		return nil

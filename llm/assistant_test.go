@@ -28,7 +28,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// The code in the package's documentation equals the code of its Examples, which run.
+// The code blocks in the package documentation occur in the Examples, which run.
 func TestDocumentedCode(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(source, name))
@@ -44,7 +44,7 @@ func TestDocumentedCode(t *testing.T) {
 	require.Equal(t, 3, blocks)
 }
 
-// A model that cannot be opened leaves nothing open, and the error says why.
+// If opening fails, nothing stays open, and the error says why.
 func TestOpenErrors(t *testing.T) {
 	open := len(ggml.OpenObjects())
 	for _, c := range []struct {
@@ -69,8 +69,7 @@ func TestOpenErrors(t *testing.T) {
 	require.Len(t, ggml.OpenObjects(), open)
 }
 
-// An adapter is a file, or the folder of the run that trained it; one that PEFT has saved may have
-// a field that is not known here, which is told.
+// An adapter is a file or the folder of the run that trained it. An unknown field in a PEFT adapter is logged.
 func TestAdapterOfRun(t *testing.T) {
 	m, err := model.Load("model.gguf", model.LoadOptions{})
 	require.NoError(t, err)
@@ -112,7 +111,7 @@ func TestAdapterOfRun(t *testing.T) {
 	require.Contains(t, log.String(), "new_field")
 }
 
-// A value that nobody has made answers nothing, and does not panic.
+// The zero Assistant returns errors and does not panic.
 func TestZeroAssistant(t *testing.T) {
 	for _, a := range []*llm.Assistant{nil, {}} {
 		require.NoError(t, a.Close())
@@ -125,7 +124,7 @@ func TestZeroAssistant(t *testing.T) {
 	}
 }
 
-// Embed is the session's embeddings of the text's tokens, with an adapter or without.
+// Embed equals the session's embeddings of the text's tokens, with and without an adapter.
 func TestEmbedIsOfSession(t *testing.T) {
 	ctx, texts := context.Background(), []string{"Postage", "Why is the sky blue?"}
 	o := llm.Options{Embed: infer.EmbedOptions{Pooling: infer.PoolLast, Normalize: true}}
@@ -142,7 +141,7 @@ func TestEmbedIsOfSession(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Embed and Rerank take encoders, and say what a model of the other kind cannot do.
+// Embed and Rerank accept encoders, and name what a model of the wrong kind lacks.
 func TestEncoders(t *testing.T) {
 	ctx := context.Background()
 	vectors, err := llm.Embed(ctx, "bert.gguf", llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, "postage", "how long")
@@ -164,7 +163,7 @@ func TestEncoders(t *testing.T) {
 	require.ErrorIs(t, err, arch.ErrNoLogits)
 }
 
-// Without a seed each assistant draws tokens of its own, with one the same.
+// Without a seed, each assistant samples differently; with a seed, all sample the same tokens.
 func TestAssistantSeed(t *testing.T) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
 	answer := func(seed uint64) string {
@@ -179,13 +178,13 @@ func TestAssistantSeed(t *testing.T) {
 	}
 	require.Equal(t, answer(1), answer(1))
 	drawn := map[string]bool{}
-	for range 8 { // some of which may end at once
+	for range 8 { // some answers may end immediately
 		drawn[answer(0)] = true
 	}
 	require.Greater(t, len(drawn), 1)
 }
 
-// One assistant in several goroutines gives whole answers or an error, and no answer without some of its words.
+// An assistant shared by goroutines returns complete answers or errors, never part of an answer.
 func TestAssistantInUse(t *testing.T) {
 	a, err := llm.NewAssistant("model.gguf", llm.Options{})
 	require.NoError(t, err)
@@ -194,7 +193,7 @@ func TestAssistantInUse(t *testing.T) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
 	const inUse = "another call is using the Assistant, and only one goroutine may at a time; give each goroutine its own, or let them take turns with a mutex"
 	tokens, reply := a.Stream(ctx, talk)
-	for _, err := range tokens { // each token while others ask
+	for _, err := range tokens { // other goroutines ask between tokens
 		require.NoError(t, err)
 		var wait sync.WaitGroup
 		for range 4 {
@@ -219,7 +218,7 @@ func TestAssistantInUse(t *testing.T) {
 	require.Equal(t, reply.Content, got.Content)
 }
 
-// An assistant goes on with a conversation.
+// An assistant continues a conversation.
 func TestAssistantGoesOn(t *testing.T) {
 	a, err := llm.NewAssistant("model.gguf", llm.Options{})
 	require.NoError(t, err)

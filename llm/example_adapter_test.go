@@ -34,9 +34,8 @@ func Example_adapter() {
 	// Output: Five days within the country.
 }
 
-// trainAdapter writes an adapter of a model that has learned the assistant's words of
-// conversations, which are lines of JSON. Package run evaluates, stops early, and goes on after it
-// was stopped.
+// trainAdapter trains an adapter on the assistant's turns of conversations, a file of JSON lines, and writes it.
+// Package run also evaluates, stops early and resumes.
 func trainAdapter(modelPath, conversations, adapterPath string) error {
 	ctx := context.Background()
 	m, err := model.Load(modelPath, model.LoadOptions{})
@@ -55,7 +54,7 @@ func trainAdapter(modelPath, conversations, adapterPath string) error {
 	}
 	defer adapter.Close()
 	trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, samples.Data, train.Options{
-		Schedule: train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}, // of real models 2e-4
+		Schedule: train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}, // 2e-4 for real models
 		AdamW:    train.DefaultAdamW(), Batch: 1, Accumulate: 1,
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Ask a model, and show its answer as it comes.
+// Ask a model and print its answer as it is generated.
 func ExampleAssistant() {
 	assistant, err := llm.NewAssistant("model.gguf", llm.Options{})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml/llm"
 )
 
-// Compare texts by their vectors, which are as long as the model is wide.
+// Compare texts by their vectors; a vector has one element per dimension of the model.
 func ExampleEmbed() {
 	vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{}, "Postage", "How long does delivery take?")
 	if err != nil {

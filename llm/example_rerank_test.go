@@ -6,7 +6,7 @@ import (
 	"github.com/goggml/ggml/llm"
 )
 
-// Score how well texts answer a question, by a reranker.
+// Score how well texts answer a question.
 func ExampleRerank() {
 	scores, err := llm.Rerank(context.Background(), "reranker.gguf", llm.Options{}, "How long is delivery?", "It takes five days.", "Postage is free.")
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// Chat with a model and the adapter of a run: what the model says goes into the conversation, and
-// so does the next question.
+// Chat with a model and a run's adapter: append the model's answer to the conversation, then ask the next question.
 func ExampleNewAssistant() {
 	assistant, err := llm.NewAssistant("model.gguf", llm.Options{
 		Adapters: []string{"runs/desk"},

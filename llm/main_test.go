@@ -20,8 +20,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The tests run in a folder with what the Examples name: model.gguf, a tiny model that knows one
-// answer, conversations for an adapter, and the folder of a run that has trained one on them.
+// The tests run in a folder that contains the files the Examples name: model.gguf, a tiny model that knows one answer;
+// conversations for an adapter; and the folder of a run that trained one on them.
 func TestMain(m *testing.M) { testutil.Main(inFolder{m}) }
 
 type inFolder struct{ testutil.Tests }
@@ -97,7 +97,7 @@ func writeFiles() error {
 	return writeRun(m)
 }
 
-// writeReranker writes a tiny BERT of random weights, which knows letters, with a classifier.
+// writeReranker writes a tiny BERT with random weights, a vocabulary of letters and a classifier.
 func writeReranker() error {
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelBERT, "")
 	if err != nil {
@@ -141,7 +141,7 @@ func writeReranker() error {
 	return g.WriteFile("reranker.gguf")
 }
 
-// writeRun writes the folder of a run that has trained an adapter on the conversations.
+// writeRun writes the folder of a run that trained an adapter on the conversations.
 func writeRun(m *model.Model) error {
 	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Targets: []string{lora.AllLinear, "output"}})
 	if err != nil {
@@ -160,7 +160,7 @@ func writeRun(m *model.Model) error {
 	return a.Save("runs/desk/adapter.gguf", lora.SaveOptions{})
 }
 
-// learn trains on the answers of a file.
+// learn trains on the answers in a file.
 func learn(m *model.Model, trained train.Trainables, path string, s train.Schedule) error {
 	ctx := context.Background()
 	samples, err := data.Load(ctx, m.Tokenizer, []string{path}, data.LoadOptions{Length: m.Config().Context})

@@ -7,16 +7,16 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Conversation is the input of a template. Its JSON form is the one of data sets:
+// Conversation is the input of a template. Its JSON form is the usual one of data sets:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …], "tools": […], "documents": […]}
 type Conversation struct {
 	Messages  []Message       `json:"messages"`
-	Tools     json.RawMessage `json:"tools,omitempty"`     // a list of schemas
-	Documents json.RawMessage `json:"documents,omitempty"` // a list of objects
+	Tools     json.RawMessage `json:"tools,omitempty"`     // list of schemas
+	Documents json.RawMessage `json:"documents,omitempty"` // list of objects
 }
 
-// variables are the values of a template's names, with what of them is the conversation's.
+// variables returns the values of the template's variables, and the units that come from the conversation.
 func (c *Conversation) variables(o *Options) (names map[string]jinja.Value, given *units, err error) {
 	given = &units{}
 	tools, err := given.listOf(c.Tools, "tools", Tools)

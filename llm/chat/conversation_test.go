@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// A conversation is written as it was read, as one line.
+// A conversation marshals to what was read, on one line.
 func TestConversationJSON(t *testing.T) {
 	for _, line := range []string{
 		`{"messages":[{"role":"user","content":"a\n\"b\" é <|x|> \u2028"}]}`,

@@ -1,26 +1,26 @@
-// Package chat is about conversations: their messages, tools and documents, the text that the chat template of a model
-// makes of them, and which bytes of the text are whose.
+// Package chat represents conversations (messages, tools and documents), renders them with a model's chat template, and
+// records the source of each byte of the text.
 //
-// A chat template is a Jinja template that turns messages into the text that a model was trained on. Parse and
-// Template.Render give the text that apply_chat_template of transformers gives, byte for byte, or an error where it has
-// one. What chat templates have no use for is refused with an error: include, import and extends, autoescape, bytes,
-// nested fields of str.format. A template that does not come to an end is stopped.
+// A chat template is a Jinja template that turns messages into the text format that a model was trained on. Parse and
+// Template.Render return the same bytes as apply_chat_template of transformers, or an error where transformers fails.
+// Features that chat templates do not need are errors: include, import and extends, autoescape, bytes, nested fields of
+// str.format. A template that does not terminate is stopped.
 //
-// # Whose bytes
+// # Sources of bytes
 //
-// Rendered.Spans says of each byte of the text which message it is of, and what it comes from: its role, its content, a
-// tool call, or mark-up that the template writes in its turn, whatever the template has done with it. Rendered.Trained
-// makes of this what a trainer needs, the text that the assistant writes with the end of its turns, for any template,
-// with {% generation %} or without. Rendered.OpenEnd is the end of the last one where the template leaves it out.
+// Rendered.Spans gives for each byte of the text its message and its source: the role, the content, a tool call, or
+// mark-up that the template writes in the message's turn. It holds whatever filters and methods the template applies.
+// Rendered.Trained derives the bytes to train from it, the assistant's text and the ends of its turns, for any
+// template, with {% generation %} or without. Rendered.OpenEnd is the token that ends the last turn if the template
+// omits it.
 //
-// What no byte comes from is known, too: Rendered.Unrendered lists the contents, reasoning, tool calls, keys, tools and
-// documents that the template has left out. Rendered.EmptyReasoning finds the empty blocks of reasoning that it has put
-// in.
+// Rendered.Unrendered lists what the template omits: contents, reasoning, tool calls, keys, tools and documents.
+// Rendered.EmptyReasoning finds the empty reasoning blocks that it inserts.
 //
-// What a tokenizer has to know: a special token is one only where Rendered.IsMarkup holds for its bytes, which is in
-// some of Rendered.Chunks, so that what somebody writes never becomes mark-up; and a token is trained if one of its
-// bytes is, as in transformers.
+// Tokenizers follow two rules. Text is parsed for special tokens only where Rendered.IsMarkup holds (see
+// Rendered.Chunks), so that a message's words never become mark-up. A token is trained if any of its bytes is, as in
+// transformers.
 //
-// Data sets and APIs write the same conversation in several forms. Template.Forms finds those that a template takes, and
-// Forms.Convert makes them of another.
+// Data sets and APIs write the same conversation in several forms. Template.Forms finds the forms that a template
+// accepts, and Forms.Convert converts a conversation to them.
 package chat

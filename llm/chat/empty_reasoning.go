@@ -9,23 +9,24 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// EmptyReasoning says whether the empty block of reasoning is trained that some templates write into answers that have
-// no reasoning. A model that is trained to write it learns not to reason; one that is not writes what it wrote before.
+// EmptyReasoning selects whether to train the empty reasoning block that some templates write into answers without
+// reasoning. Training it teaches the model not to reason; masking it leaves the model's reasoning as it was.
 type EmptyReasoning int
 
-// What can be done with empty blocks.
+// Treatments of empty reasoning blocks.
 const (
-	// AsPrompted trains them as far as the generation prompt does not have them: what it has, the model never writes.
+	// AsPrompted trains the part of a block that the generation prompt does not contain: the model never writes the
+	// prompt.
 	AsPrompted EmptyReasoning = iota
-	// TrainEmpty trains them.
+	// TrainEmpty trains whole blocks.
 	TrainEmpty
-	// MaskEmpty leaves them in the text, and does not train them.
+	// MaskEmpty keeps blocks in the text but does not train them.
 	MaskEmpty
 )
 
 var emptyReasoningNames = []string{"prompt", "train", "mask"}
 
-// String is the name, as ParseEmptyReasoning takes it.
+// String returns the name that ParseEmptyReasoning accepts.
 func (e EmptyReasoning) String() string { return nameOf(e, emptyReasoningNames) }
 
 // ParseEmptyReasoning parses prompt, train or mask.
@@ -33,10 +34,10 @@ func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
 	return byName[EmptyReasoning](name, emptyReasoningNames, "treatment %q of empty reasoning")
 }
 
-// EmptyReasoning are the empty blocks of reasoning in answers that have none, or whose reasoning the template leaves out:
-// the mark-up that it writes around a reasoning, with nothing in it, before the first word of the answer.
+// EmptyReasoning returns the empty reasoning blocks: the template's reasoning mark-up with nothing inside, before the
+// first word of an answer that has no reasoning or whose reasoning the template omits.
 func (r *Rendered) EmptyReasoning() []Span {
-	if r.template == nil { // nobody has rendered it
+	if r.template == nil { // not rendered by a template
 		return nil
 	}
 	pattern := r.emptyReasoningPattern()
@@ -60,14 +61,14 @@ func (r *Rendered) EmptyReasoning() []Span {
 	return out
 }
 
-// What mark-up ends with: a token, as firstToken knows them, or a word.
+// The end of mark-up: a token as firstToken defines it, or a word.
 var (
 	lastToken = regexp.MustCompile(`(?:<[^<>\s]+>|\[[^\[\]\s]+\])$`)
 	lastWord  = regexp.MustCompile(`\S+$`)
 )
 
-// emptyReasoningPattern matches the mark-up around a reasoning without a word in it, and the white space behind it, as an
-// answer with a reasoning has it; nil if the template has no such mark-up.
+// emptyReasoningPattern matches the reasoning mark-up with only white space inside, and the white space that follows it
+// in an answer with reasoning. It is nil if the template has no such mark-up.
 func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
 	if !slices.ContainsFunc(reasoningKeys, func(key string) bool { return strings.Contains(r.template.Source(), key) }) {
 		return nil
@@ -92,7 +93,7 @@ func (r *Rendered) emptyReasoningPattern() *regexp.Regexp {
 	return regexp.MustCompile(regexp.QuoteMeta(opening) + `\s*` + regexp.QuoteMeta(closing) + `\s*`)
 }
 
-// withEmptyReasoning applies Options.EmptyReasoning to the turns from a first message on.
+// withEmptyReasoning applies Options.EmptyReasoning to the turns of messages[first:].
 func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange {
 	if r.options.EmptyReasoning == AsPrompted {
 		return turns
@@ -103,7 +104,7 @@ func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange 
 			continue
 		}
 		from := block.From
-		if r.options.EmptyReasoning == MaskEmpty { // what separates the block goes with it
+		if r.options.EmptyReasoning == MaskEmpty { // mask the separator of the block, too
 			from = len(strings.TrimRightFunc(r.Text[:from], jinja.IsSpace))
 		}
 		blocks = append(blocks, byteRange{from, block.To})
@@ -118,7 +119,7 @@ func (r *Rendered) withEmptyReasoning(turns []byteRange, first int) []byteRange 
 	return turns
 }
 
-// without gives ranges without the bytes of holes. Both are in order.
+// without returns ranges minus holes. Both are sorted.
 func without(ranges, holes []byteRange) []byteRange {
 	var out []byteRange
 	for _, x := range ranges {

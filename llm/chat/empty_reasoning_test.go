@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// As Qwen3: an empty block in the last turn, and the prompt has it where thinking is off.
+	// As Qwen3: an empty block in the last turn; the prompt contains it if thinking is off.
 	lastThinks = `{% for m in messages %}<|{{ m.role }}|>
 {% if m.role == 'assistant' and (loop.last or m.reasoning_content) %}<think>
 {{ m.reasoning_content }}
@@ -32,17 +32,17 @@ const (
 	// As GLM: the separator goes with the block.
 	separated = `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{{ '\n<think>' }}{{ m.thinking }}{{ '</think>\n' }}{% endif %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
 	tagged    = `{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}[THINK]{{ m.thinking }}[/THINK]{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}`
-	// As gpt-oss: a reasoning has a turn of its own, which is left out where there is none.
+	// As gpt-oss: reasoning has its own turn, omitted if there is none.
 	channels = `{% for m in messages %}{% if m.role == 'assistant' and m.thinking %}<a>analysis<m>{{ m.thinking }}<e>{% endif %}<a>{{ m.role }}<m>{{ m.content }}<e>{% endfor %}{% if add_generation_prompt %}<a>{% endif %}`
 )
 
-// An empty block of reasoning that the template writes is found by the block of an answer that has one.
+// Empty reasoning blocks are found by comparison with the block of an answer that has reasoning.
 func TestEmptyReasoning(t *testing.T) {
 	const talk = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "reasoning_content": "R"}, {"role": "user", "content": "<think></think>"}, {"role": "assistant", "content": "B", "tool_calls": [{"function": {"name": "f"}}]}]}`
 	for _, c := range []struct {
 		name, template, variable string
 		blocks                   []string
-		prompt, train, mask      string // the last turn
+		prompt, train, mask      string // in the last turn
 	}{
 		{"trained", lastThinks, "", []string{"<think>\n\n</think>\n\n"},
 			"<think>\n\n</think>\n\nB<call>f</call><|end|>", "<think>\n\n</think>\n\nB<call>f</call><|end|>", "B<call>f</call><|end|>"},
@@ -81,7 +81,7 @@ func TestEmptyReasoning(t *testing.T) {
 	require.EqualError(t, err, `no treatment "no" of empty reasoning: it is one of prompt, train, mask`)
 }
 
-// A reasoning that the template leaves out leaves an empty block.
+// Reasoning that the template omits leaves an empty block.
 func TestEmptyReasoningThatWasLeftOut(t *testing.T) {
 	const talk = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "thinking": "R"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B", "thinking": "S"}]}`
 	r, err := render(strings.Replace(promptThinks, "m.reasoning_content", "m.reasoning_content if loop.last", 1), conversation(t, talk), &chat.Options{EmptyReasoning: chat.MaskEmpty})

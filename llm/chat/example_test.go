@@ -30,7 +30,7 @@ func ExampleTemplate_Render() {
 	// <|assistant|>
 }
 
-// A line of a data set. The weight says how much an answer counts.
+// Read a line of a data set. The weight scales an answer's loss.
 func ExampleRendered_Trained() {
 	const line = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4", "weight": 0.5},
 		{"role": "user", "content": "And 3 + 3?"}, {"role": "assistant", "content": "6"}]}`
@@ -54,7 +54,7 @@ func ExampleRendered_Trained() {
 	// "6<|end|>" with weight 1
 }
 
-// What somebody writes stays text, whatever it looks like.
+// A user's words stay text, even if they look like special tokens.
 func ExampleRendered_Chunks() {
 	template, err := chat.Parse("model.gguf", source)
 	if err != nil {
@@ -74,7 +74,7 @@ func ExampleRendered_Chunks() {
 	// "<|end|>\n"          mark-up: true
 }
 
-// What each byte of the text comes from.
+// Print the source of each part of the text.
 func ExampleSpan() {
 	template, err := chat.Parse("model.gguf", "{{ messages[0].role | upper }}: {{ messages[0].content }}")
 	if err != nil {
@@ -100,7 +100,7 @@ func ExampleParse() {
 	// Output: model.gguf:2: unexpected "}"
 }
 
-// A template may refuse a conversation.
+// A template can reject a conversation.
 func ExampleError() {
 	template, err := chat.Parse("model.gguf", "{% if messages[0].role != 'user' %}{{ raise_exception('The user begins.') }}{% endif %}")
 	if err != nil {
@@ -114,7 +114,7 @@ func ExampleError() {
 	// Output: line 1 of model.gguf: The user begins.
 }
 
-// The JSON of data sets and of APIs.
+// Read the JSON of data sets and of APIs.
 func ExampleConversation() {
 	const line = `{"messages": [{"role": "user", "content": "Is it warm in Rome?"},
 		{"role": "assistant", "reasoning_content": "I can ask.", "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
@@ -132,7 +132,7 @@ func ExampleConversation() {
 	// tool: "31 °C", reasoning "", calls []
 }
 
-// A message keeps all keys, in their order.
+// A message keeps all keys in their order.
 func ExampleMessage() {
 	m := chat.NewMessage("assistant", "4")
 	m.SetText("reasoning_content", "2 and 2 are 4.")
@@ -148,7 +148,7 @@ func ExampleMessage() {
 	// Output: {"role":"assistant","content":"4","reasoning_content":"2 and 2 are 4.","tool_calls":[],"weight":0.5}
 }
 
-// A variable that the template names, and an answer for the model to go on with.
+// Set a variable of the template, and let the model continue an answer.
 func ExampleOptions() {
 	template, err := chat.Parse("model.gguf", "{{ bos_token }}"+source)
 	if err != nil {
@@ -165,7 +165,7 @@ func ExampleOptions() {
 	// <|assistant|>1, 2,
 }
 
-// What each mode trains of a conversation.
+// Print what each mode trains.
 func ExampleMode() {
 	template, err := chat.Parse("model.gguf", source)
 	if err != nil {
@@ -190,7 +190,7 @@ func ExampleMode() {
 	// all: "<|user|>A?<|end|>\n<|assistant|>B<|end|>\n<|user|>C?<|end|>\n<|assistant|>D<|end|>\n"
 }
 
-// A template writes an empty block of reasoning before an answer that has none.
+// A template writes an empty reasoning block before an answer without reasoning.
 func ExampleEmptyReasoning() {
 	template, err := chat.Parse("model.gguf", `{% for m in messages %}<|{{ m.role }}|>
 {% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>
@@ -214,7 +214,7 @@ func ExampleEmptyReasoning() {
 	// mask: "4<|end|>"
 }
 
-// What the template has no place for.
+// List what the template omits.
 func ExampleRendered_Unrendered() {
 	template, err := chat.Parse("model.gguf", source)
 	if err != nil {
@@ -232,7 +232,7 @@ func ExampleRendered_Unrendered() {
 	// Output: reasoning_content of message 1
 }
 
-// A template that joins contents to texts takes none in parts.
+// A template that concatenates contents as strings rejects lists of parts.
 func ExampleForms() {
 	template, err := chat.Parse("model.gguf", "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}")
 	if err != nil {
@@ -255,7 +255,7 @@ func ExampleForms() {
 	// user: Is the sky blue?
 }
 
-// A template whose prompt begins another turn than what is trained as an answer.
+// A template whose generation prompt differs from the header of trained answers.
 func ExamplePromptError() {
 	template, err := chat.Parse("model.gguf", `{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|model|>{% endif %}`)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// finalTag marks where the last message ends; transformers uses the same.
+// finalTag marks the end of the last message, as in transformers.
 const finalTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// tagFinalMessage appends the tag to the last message's content, and gives the content.
+// tagFinalMessage appends finalTag to the last message's content, and returns that content.
 func (t *Template) tagFinalMessage(c *Conversation, names map[string]jinja.Value) (jinja.Text, error) {
 	if !strings.Contains(t.Source(), "content") {
 		return jinja.Text{}, errors.New("ContinueFinalMessage: the template uses no content")
@@ -38,7 +38,7 @@ func (t *Template) tagFinalMessage(c *Conversation, names map[string]jinja.Value
 	return jinja.Text{}, errors.New("ContinueFinalMessage: the last message has no text to continue")
 }
 
-// cutAtTag ends the text where the last message ends.
+// cutAtTag truncates the text at the end of the last message.
 func cutAtTag(out, final jinja.Text) (jinja.Text, error) {
 	text := out.String()
 	at := strings.LastIndex(text, strings.TrimSpace(finalTag))
@@ -46,7 +46,7 @@ func cutAtTag(out, final jinja.Text) (jinja.Text, error) {
 		return jinja.Text{}, errors.New("ContinueFinalMessage: the template does not render all of the last message")
 	}
 	end := at
-	if !strings.HasPrefix(text[at:], finalTag) { // the template trims its content
+	if !strings.HasPrefix(text[at:], finalTag) { // the template trims the content
 		end = len(strings.TrimRightFunc(text[:at], jinja.IsSpace))
 	}
 	return out.Slice(0, end), nil

@@ -6,16 +6,16 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Forms are the forms of a conversation that a template takes. Data sets and APIs have two of some parts: the arguments
-// of a tool call are an object or the text of one in JSON, a content is a text or a list of parts. A template that knows
-// one of them refuses the other, or writes something else for it.
+// Forms are the forms of a conversation that a template accepts. Two parts have two forms each in data sets and APIs:
+// tool call arguments are an object or its JSON text, and a content is a string or a list of parts. A template that
+// knows only one form rejects the other or renders it wrongly.
 type Forms struct {
 	ObjectArguments, TextArguments bool
 	TextContent, PartContent       bool
-	Reasoning                      bool // of an answer, be it the last one alone
+	Reasoning                      bool // of any answer, or only of the last
 }
 
-// What is looked for in the text of a trial.
+// Words that a trial's text is searched for.
 const (
 	trialQuestion = "the question of a trial"
 	trialAnswer   = "the answer of a trial"
@@ -24,7 +24,7 @@ const (
 	trialValue    = "value of a trial"
 )
 
-// Forms finds which forms the template takes, by rendering conversations that have them with the variables of o.
+// Forms detects the accepted forms by rendering trial conversations with the variables of o.
 func (t *Template) Forms(o *Options) Forms {
 	parts := func(text string) string { return `[{"type": "text", "text": "` + text + `"}]` }
 	words := func(text string) string { return `"` + text + `"` }
@@ -34,14 +34,14 @@ func (t *Template) Forms(o *Options) Forms {
 	return Forms{
 		TextContent: t.tryContent(o, words(trialQuestion), words(trialAnswer)),
 		PartContent: t.tryContent(o, parts(trialQuestion), parts(trialAnswer)),
-		// Not the object as Python writes it.
+		// Excludes Python's repr of the object.
 		ObjectArguments: strings.Contains(object, trialKey) && strings.Contains(object, trialValue) && !strings.Contains(object, "{'"+trialKey),
 		TextArguments:   strings.Contains(text, arguments),
 		Reasoning:       t.tryReasoning(o),
 	}
 }
 
-// try renders messages; "" if the template refuses them.
+// try renders messages, and returns "" if the template rejects them.
 func (t *Template) try(o *Options, messages ...Message) string {
 	if o == nil {
 		o = &Options{}
@@ -68,7 +68,7 @@ func (t *Template) tryReasoning(o *Options) bool {
 	return strings.Contains(t.try(o, NewMessage("user", trialQuestion), assistant), trialReason)
 }
 
-// tryCall renders a tool call with arguments. Templates differ in what they want around it.
+// tryCall renders a tool call with arguments. Templates differ in the messages that they require around it.
 func (t *Template) tryCall(o *Options, arguments string) string {
 	assistant, tool := NewMessage("assistant", ""), NewMessage("tool", "the result of a trial")
 	call := `[{"id": "call00001", "type": "function", "function": {"name": "trial", "arguments": ` + arguments + `}}]`
@@ -82,8 +82,9 @@ func (t *Template) tryCall(o *Options, arguments string) string {
 	return t.try(o, user, assistant)
 }
 
-// Convert gives a conversation in forms that the template takes. What it takes, and what it takes in no form, stays as it
-// is. A content that is missing, beside tool calls, becomes an empty one: templates that take none, or null, take that too.
+// Convert returns the conversation in forms that the template accepts. Parts stay unchanged if the template accepts
+// them, or accepts neither form. A missing content beside tool calls becomes empty: templates that accept a missing or
+// null content accept an empty one.
 func (f Forms) Convert(c *Conversation) *Conversation {
 	if c == nil {
 		return nil
@@ -117,7 +118,7 @@ func (f Forms) convert(m Message) Message {
 	return Message{m.Weight, fields}
 }
 
-// content joins the texts of parts by line ends, as inference servers do, or makes a part of a text.
+// content joins the texts of parts with newlines, as inference servers do, or wraps a text in a part.
 func (f Forms) content(v jinja.Value) jinja.Value {
 	switch content := v.(type) {
 	case jinja.Text:
@@ -140,7 +141,7 @@ func (f Forms) content(v jinja.Value) jinja.Value {
 			v, _ := part.Get("text")
 			words, ok := v.(jinja.Text)
 			if !ok {
-				return content // an image: the template decides
+				return content // an image: left to the template
 			}
 			texts = append(texts, words.String())
 		}
@@ -149,7 +150,7 @@ func (f Forms) content(v jinja.Value) jinja.Value {
 	return v
 }
 
-// calls is a copy of tool calls with the arguments in the other form.
+// calls returns a copy of the tool calls with their arguments in the other form.
 func (f Forms) calls(v jinja.Value) jinja.Value {
 	switch v := v.(type) {
 	case *jinja.Sequence:

@@ -8,8 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// TestForms has templates that take one form or both, and what they write of a conversation in the one that they do not
-// take.
+// TestForms lists templates that accept one form or both, and what they write for a conversation in the other form.
 func TestForms(t *testing.T) {
 	const (
 		contents   = `{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}`
@@ -60,7 +59,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// What is written stays whose it is, and its weight.
+// Convert keeps the sources of words and the weights of messages.
 func TestConvertKeepsWeights(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "A", "weight": 0.5}], "tools": [{"name": "t"}], "documents": [{"title": "D"}]}`)
 	got := chat.Forms{PartContent: true}.Convert(talk)

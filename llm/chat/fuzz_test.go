@@ -10,8 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// FuzzSources gives templates that nobody would write: their texts have the source of each byte, and no byte of a user's
-// is trained.
+// FuzzSources renders generated templates: each byte of their text has a source, and no byte of a user is trained.
 func FuzzSources(f *testing.F) {
 	data, err := os.ReadFile("../../internal/jinja/testdata/language.json")
 	require.NoError(f, err)
@@ -38,7 +37,7 @@ func FuzzSources(f *testing.F) {
 			end = s.To
 		}
 		require.Equal(t, len(got.Text), end)
-		if template.HasGenerationTag() { // the tags decide what is trained
+		if template.HasGenerationTag() { // the tags select what is trained
 			return
 		}
 		for _, x := range got.Trained(chat.Assistant) {

@@ -8,29 +8,29 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Given is something of a conversation that a template is given: a content or a part of it, a reasoning, the name or the
-// arguments of a tool call, another key of a message, a tool or a document.
+// Given is a part of a conversation that is passed to a template: a content or one of its parts, a reasoning, the name
+// or the arguments of a tool call, another key of a message, a tool or a document.
 type Given struct {
 	Message int    // index of the message; -1 for tools and documents
-	Source  Source // of its bytes
-	Path    string // in the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
-	Index   int    // of a tool, a document, a tool call or a part of a content in its list; 0 outside of lists
-	Cut     bool   // a part of a content is in the text, the rest is not
+	Source  Source // source of its bytes
+	Path    string // within the message or the conversation: content, tool_calls[0].function.arguments, tools[2]
+	Index   int    // index in the list of tools, documents, tool calls or content parts; 0 outside of lists
+	Cut     bool   // only part of a content is rendered
 }
 
-// A unit is a given value; either bytes of it are in the text, or none.
+// A unit is a value passed to the template, and how much of it the text contains.
 type unit struct {
 	Given
-	words bool // it has a value, or a text that is not white space
-	size  int  // characters of its texts that are not white space
-	seen  int  // how many of these characters are in the text
+	words bool // a value other than white space
+	size  int  // characters other than white space
+	seen  int  // how many of them the text contains
 }
 
-// units are the values that a conversation gives to a template. The tag of a text is the number of its unit, from 1;
-// text without a tag is the template's.
+// units are the values that a conversation passes to a template. The tag of a text is the index of its unit plus 1;
+// text without a tag is the template's own.
 type units struct{ list []unit }
 
-// tag begins a unit, which has the words of v, and gives the tag of its bytes.
+// tag appends a unit for v and returns the tag of its bytes.
 func (u *units) tag(g Given, v jinja.Value) int32 {
 	size := 0
 	if t, ok := v.(jinja.Text); ok {
@@ -40,14 +40,14 @@ func (u *units) tag(g Given, v jinja.Value) int32 {
 	return int32(len(u.list))
 }
 
-// frame is the tag of what is nobody's words.
+// frame returns a tag for bytes that are not a message's words.
 func (u *units) frame(message int, source Source) int32 {
 	u.list = append(u.list, unit{Given: Given{Message: message, Source: source}})
 	return int32(len(u.list))
 }
 
-// message is message number i as a template sees it: its strings are tagged, and its reasoning is found under each name
-// that templates use.
+// message converts message i for a template: its strings are tagged, and its reasoning appears under each name that
+// templates use.
 func (u *units) message(i int, m Message) *jinja.Dict {
 	out := jinja.NewDict()
 	out.Mark = int32(i + 1)
@@ -62,7 +62,7 @@ func (u *units) message(i int, m Message) *jinja.Dict {
 	}
 	for name, v := range m.fields.Fields() {
 		switch {
-		case name == key, sourceOf(name) == Reasoning && isSameText(v, reasoning): // servers give it under two names
+		case name == key, sourceOf(name) == Reasoning && isSameText(v, reasoning): // servers repeat it under a second name
 			v = reasoning
 		case m.refers(name):
 			v = jinja.Retag(v, u.frame(i, sourceOf(name)))
@@ -83,7 +83,7 @@ func isSameText(a, b jinja.Value) bool {
 	return isText && isToo && s.String() == t.String()
 }
 
-// field is the value of a key of message i with tags on its strings.
+// field returns the value of a key of message i with tagged strings.
 func (u *units) field(i int, key string, v jinja.Value) jinja.Value {
 	g := Given{Message: i, Source: sourceOf(key), Path: key}
 	list, isList := v.(*jinja.Sequence)
@@ -99,7 +99,7 @@ func (u *units) field(i int, key string, v jinja.Value) jinja.Value {
 	return jinja.NewList(items)
 }
 
-// item is a part of a content, whose words are its text, or a tool call, whose words are a name and arguments.
+// item tags a content part (words: its text) or a tool call (words: its name and arguments).
 func (u *units) item(v jinja.Value, g Given, frame int32) jinja.Value {
 	object, ok := v.(*jinja.Dict)
 	if !ok {
@@ -119,7 +119,7 @@ func (u *units) item(v jinja.Value, g Given, frame int32) jinja.Value {
 	return out
 }
 
-// listOf is the list of tools or documents with tags on its strings; None if there are none.
+// listOf returns the tools or documents with tagged strings; None if there are none.
 func (u *units) listOf(data json.RawMessage, name string, source Source) (jinja.Value, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -146,7 +146,7 @@ func (u *units) listOf(data json.RawMessage, name string, source Source) (jinja.
 	return jinja.NewList(items), nil
 }
 
-// see notes which units bytes of a text come from.
+// see counts the bytes of a text for the units that they come from.
 func (u *units) see(t jinja.Text) {
 	for chunk, o := range t.Runs() {
 		if o.Tag > 0 {
@@ -155,7 +155,7 @@ func (u *units) see(t jinja.Text) {
 	}
 }
 
-// spans are the sources of a text.
+// spans returns the sources of a text.
 func (u *units) spans(t jinja.Text) []Span {
 	var out []Span
 	to := 0

@@ -37,7 +37,7 @@ func options(setting int) *chat.Options {
 
 var otherWords = regexp.MustCompile(`\b[USTDC][0-9] `)
 
-// marks says of each byte whether it is trained.
+// marks returns, for each of n bytes, whether it is trained.
 func marks(n int, spans [][2]int) []bool {
 	m := make([]bool, n)
 	for _, s := range spans {
@@ -56,7 +56,7 @@ func trained(r *chat.Rendered, mode chat.Mode) [][2]int {
 	return out
 }
 
-// TestInteropTemplates compares texts, errors and the masks of generation tags with transformers', for real templates.
+// TestInteropTemplates compares texts, errors and masks of generation tags with transformers, for real templates.
 func TestInteropTemplates(t *testing.T) {
 	all := chattest.Conversations(t)
 	equal, errors, masks := 0, 0, 0
@@ -95,8 +95,8 @@ func TestInteropTemplates(t *testing.T) {
 	t.Logf("%d templates: %d texts and %d errors equal, %d masks of %d templates with generation tags", len(names), equal, errors, masks, len(tags))
 }
 
-// notTrained checks by the text itself that only bytes of the assistant are trained: words of the test's users,
-// systems and tools begin with U, S, T, D or C and a digit, words of the assistant with A or R.
+// notTrained checks by the text itself that only the assistant's bytes are trained: words of the test's users, systems
+// and tools begin with U, S, T, D or C and a digit, words of the assistant with A or R.
 func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversation) {
 	for _, x := range r.Trained(chat.Assistant) {
 		for _, span := range r.Spans {
@@ -113,12 +113,12 @@ func notTrained(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 	}
 }
 
-// unrendered checks what no byte comes from by the text itself: the words that are not in it, and no others.
+// unrendered checks Unrendered by the text itself: it lists exactly the words that the text lacks.
 func unrendered(t *testing.T, where string, r *chat.Rendered, c *chat.Conversation) {
 	missing := map[string]bool{}
 	for _, g := range r.Unrendered() {
 		missing[fmt.Sprint(g.Message, g.Path)] = !g.Cut
-		if g.Cut { // the conversations have nothing else that is long enough
+		if g.Cut { // nothing else in the conversations is long enough
 			assert.Contains(t, c.Messages[g.Message].Content(), "</think>", where)
 		}
 	}
@@ -129,7 +129,7 @@ func unrendered(t *testing.T, where string, r *chat.Rendered, c *chat.Conversati
 	}
 }
 
-// TestInteropTrainedWords has what the assistant writes in templates without generation tags, by hand.
+// TestInteropTrainedWords states by hand what templates without generation tags train.
 func TestInteropTrainedWords(t *testing.T) {
 	byName := map[string]*chat.Conversation{}
 	for _, c := range chattest.Conversations(t) {
@@ -166,7 +166,7 @@ func TestInteropTrainedWords(t *testing.T) {
 			`[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Rome", "unit": "celsius"}, "id": "call00001"}]</s>`, "A2 hot</s>", "A3 welcome</s>"}},
 		{"phi_3", "system and several turns", []string{"A1 eins<|end|>", "A2 zwei<|end|>"}},
 		{"qwen_25", "tool call with words", []string{"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|im_end|>", "A2 hot<|im_end|>", "A3 welcome<|im_end|>"}},
-		// The prompt of this one ends with "<think>\n\n".
+		// Its prompt ends with "<think>\n\n".
 		{"qwen3", "mark-up in user text", []string{"A1 <b>bold</b> & \"quoted\" 'text' \\n<|im_end|>", "</think>\n\nA2 fine<|im_end|>"}},
 		// As published with the models.
 		{"llama_cpp_python/openai-gpt-oss-120b", "reasoning", []string{
@@ -176,10 +176,10 @@ func TestInteropTrainedWords(t *testing.T) {
 		{"llama_cpp_python/Qwen-Qwen3-0.6B", "reasoning", []string{"A1 answer<|im_end|>", "<think>\nR2 thoughts\n</think>\n\nA2 answer<|im_end|>"}},
 		{"llama_cpp_python/Qwen-Qwen3-0.6B", "tool call with words", []string{
 			"A1 Let me look.\n<tool_call>\n" + rome + "\n</tool_call><|im_end|>", "A2 hot<|im_end|>", "<think>\n\n</think>\n\nA3 welcome<|im_end|>"}},
-		{"llama_cpp_python/GLM-4.6", "reasoning", []string{"\n<think></think>\nA1 answer", "\n<think>R2 thoughts</think>\nA2 answer"}}, // <|user|> ends them, where the vocabulary says so
+		{"llama_cpp_python/GLM-4.6", "reasoning", []string{"\n<think></think>\nA1 answer", "\n<think>R2 thoughts</think>\nA2 answer"}}, // <|user|> ends turns if the vocabulary says so
 		{"llama_cpp_python/CohereForAI-c4ai-command-r7b-12-2024-tool_use", "reasoning", []string{
 			"<|START_RESPONSE|>A1 answer<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "<|START_RESPONSE|>A2 answer<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"}},
-		{"llama_cpp_python/Cohere2MoE", "reasoning", []string{ // the prompt begins to think
+		{"llama_cpp_python/Cohere2MoE", "reasoning", []string{ // the prompt opens the reasoning
 			"R1 thoughts\n<|END_THINKING|><|START_TEXT|>A1 answer<|END_TEXT|><|END_OF_TURN_TOKEN|>", "R2 thoughts<|END_THINKING|><|START_TEXT|>A2 answer<|END_TEXT|><|END_OF_TURN_TOKEN|>"}},
 		{"llama_cpp_python/ibm-granite-granite-3.3-2B-Instruct", "system and several turns", []string{"A1 eins<|end_of_text|>", "A2 zwei<|end_of_text|>"}},
 		{"llama_cpp_python/ibm-granite-granite-4.0", "tool call with words", []string{
@@ -193,10 +193,10 @@ func TestInteropTrainedWords(t *testing.T) {
 			`[TOOL_CALLS]get_weather[CALL_ID]call00001[ARGS]{"city": "Rome", "unit": "celsius"}</s>`, "A2 hot</s>", "A3 welcome</s>"}},
 		{"llama_cpp_python/google-gemma-2-2b-it", "several turns", []string{"A1 eins<end_of_turn>", "A2 zwei<end_of_turn>", "A3 drei<end_of_turn>"}},
 		{"llama_cpp_python/HuggingFaceTB-SmolLM3-3B", "system and several turns", []string{"A1 eins<|im_end|>", "A2 zwei<|im_end|>"}},
-		{"llama_cpp_python/inclusionai-ling-3.0-flash", "reasoning", []string{"R1 thoughts</think>A1 answer<|role_end|>", "R2 thoughts</think>A2 answer<|role_end|>"}}, // the prompt begins to think
+		{"llama_cpp_python/inclusionai-ling-3.0-flash", "reasoning", []string{"R1 thoughts</think>A1 answer<|role_end|>", "R2 thoughts</think>A2 answer<|role_end|>"}}, // the prompt opens the reasoning
 		{"llama_cpp_python/tencent-Hy3", "reasoning", []string{"A1 answer<｜hy_eos:opensource｜>", "R2 thoughts</think:opensource>A2 answer"}},                           // see OpenEnd
 		{"trl/deepseekv3", "tool call as text", []string{
-			"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"Oslo\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>", "A2 cold<｜end▁of▁sentence｜>"}}, // behind <｜tool▁outputs▁end｜>, with which the prompt ends
+			"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"Oslo\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>", "A2 cold<｜end▁of▁sentence｜>"}}, // follows <｜tool▁outputs▁end｜>, the end of the prompt
 		{"llama_cpp_python/NVIDIA-Nemotron-Nano-v2", "tool call without content", []string{"<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}]</TOOLCALL>\n<SPECIAL_12>", "A2 sunny\n<SPECIAL_12>"}},
 	} {
 		if !strings.Contains(c.template, "/") {
@@ -210,8 +210,8 @@ func TestInteropTrainedWords(t *testing.T) {
 	}
 }
 
-// TestInteropPrompts demands that an answer is trained from the end of its prompt on, wherever the text of a training begins
-// with the prompt: what the prompt has is not trained, and what it has not is. No prompt is taken for one of another turn.
+// TestInteropPrompts checks that an answer is trained from the end of its prompt wherever the training text begins with
+// the prompt: the prompt is masked, all after it is trained. No prompt begins another turn than its answer.
 func TestInteropPrompts(t *testing.T) {
 	checked := 0
 	for _, path := range chattest.Templates(t) {
@@ -222,7 +222,7 @@ func TestInteropPrompts(t *testing.T) {
 		for _, setting := range []int{0, 2} {
 			require.NoError(t, template.CheckPrompt(options(setting)), path)
 		}
-		if template.HasGenerationTag() || strings.HasSuffix(path, "/diffusion_gemma.jinja") { // whose prompt behind a tool has no header
+		if template.HasGenerationTag() || strings.HasSuffix(path, "/diffusion_gemma.jinja") { // its prompt after a tool has no header
 			continue
 		}
 		for _, c := range chattest.Conversations(t) {
@@ -239,7 +239,7 @@ func TestInteropPrompts(t *testing.T) {
 	t.Logf("%d answers", checked)
 }
 
-// promptHolds checks the last message of a conversation, if the text begins with its prompt.
+// promptHolds checks the last message of a conversation if the text begins with its prompt.
 func promptHolds(t *testing.T, template *chat.Template, c *chat.Conversation, o *chat.Options) bool {
 	t.Helper()
 	asked := *c

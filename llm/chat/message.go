@@ -7,16 +7,16 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Message is one message. Its keys keep the order in which they were given.
+// Message is one message of a conversation. It keeps the order of its keys.
 type Message struct {
-	// Weight is the weight of the message in training: 1 unless the keys "weight" or "train" say otherwise, 0 for
-	// "train": false. Templates do not see these keys.
+	// Weight scales the message's loss: 1 by default, the value of the key "weight", or 0 for "train": false. Templates
+	// do not see these keys.
 	Weight float64
 
 	fields *jinja.Dict
 }
 
-// NewMessage is a message with a role and a content.
+// NewMessage returns a message with a role and a content.
 func NewMessage(role, content string) Message {
 	m := Message{Weight: 1, fields: jinja.NewDict()}
 	m.fields.Set("role", jinja.NewText(role))
@@ -24,7 +24,7 @@ func NewMessage(role, content string) Message {
 	return m
 }
 
-// UnmarshalJSON reads a message. Null stands for a key that is not there, as in transformers.
+// UnmarshalJSON reads a message. Null means that a key is absent, as in transformers.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	v, err := jinja.DecodeJSON(data)
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the keys of the message in their order, and its weight unless that is 1.
+// MarshalJSON writes the keys of the message in order, and its weight unless it is 1.
 func (m Message) MarshalJSON() ([]byte, error) {
 	fields := jinja.NewDict()
 	if m.fields != nil {
@@ -76,7 +76,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return []byte(data), templateError(err)
 }
 
-// Set gives a key of the message a value, written in JSON.
+// Set sets a key of the message to a JSON value.
 func (m *Message) Set(key string, data []byte) error {
 	v, err := jinja.DecodeJSON(data)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Message) Set(key string, data []byte) error {
 	return nil
 }
 
-// SetText gives a key of the message a text, which has to be UTF-8.
+// SetText sets a key of the message to a text, which must be UTF-8.
 func (m *Message) SetText(key, text string) { m.set(key, jinja.NewText(text)) }
 
 func (m *Message) set(key string, v jinja.Value) {
@@ -96,13 +96,13 @@ func (m *Message) set(key string, v jinja.Value) {
 	m.fields.Set(key, v)
 }
 
-// Role is the message's role, or "" if it has none.
+// Role returns the message's role, or "".
 func (m Message) Role() string { return m.text("role") }
 
-// Content is the message's content if it is a string, or "".
+// Content returns the message's content if it is a string, or "".
 func (m Message) Content() string { return m.text("content") }
 
-// Reasoning is the message's reasoning if it is a string, or "".
+// Reasoning returns the message's reasoning if it is a string, or "".
 func (m Message) Reasoning() string { return m.text(m.reasoningKey()) }
 
 func (m Message) text(key string) string {
@@ -114,7 +114,7 @@ func (m Message) text(key string) string {
 	return t.String()
 }
 
-// IsEmpty reports whether the message says nothing: it has no content but white space, no reasoning and no tool call.
+// IsEmpty reports whether the message has neither a content other than white space, nor reasoning, nor tool calls.
 func (m Message) IsEmpty() bool {
 	if m.fields == nil {
 		return true
@@ -126,7 +126,7 @@ func (m Message) IsEmpty() bool {
 	return !hasWords(content) && !hasWords(m.reasoning()) && len(m.Calls()) == 0
 }
 
-// textsOf are the texts of the parts of a content.
+// textsOf returns the texts of a content's parts.
 func textsOf(parts *jinja.Sequence) []jinja.Value {
 	var texts []jinja.Value
 	for _, item := range parts.Items {
@@ -138,7 +138,7 @@ func textsOf(parts *jinja.Sequence) []jinja.Value {
 	return texts
 }
 
-// Calls are the names of the tools that the message calls.
+// Calls returns the names of the tools that the message calls.
 func (m Message) Calls() []string {
 	if m.fields == nil {
 		return nil
@@ -164,25 +164,25 @@ func (m Message) Calls() []string {
 	return names
 }
 
-// isAssistant reports whether the message is the model's.
+// isAssistant reports whether the assistant wrote the message.
 func (m Message) isAssistant() bool {
 	role := m.Role()
 	return role == "assistant" || role == "model"
 }
 
-// toolRoles are the roles of messages that hold a tool's answer.
+// toolRoles are the roles of messages that contain a tool's result.
 var toolRoles = []string{"tool", "function", "ipython"}
 
-// refers reports whether a key says whose words the message has, or the answer of which tool call: templates write that
-// in mark-up of their own, or by the order of messages.
+// refers reports whether a key identifies the speaker or the tool call that a message answers. Templates express both
+// in their own mark-up or by the order of messages.
 func (m Message) refers(key string) bool {
 	return key == "role" || key == "tool_call_id" || key == "name" && slices.Contains(toolRoles, m.Role())
 }
 
-// reasoningKeys are the names of a message's reasoning, the standard one first.
+// reasoningKeys are the keys of a message's reasoning, the standard one first.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// reasoningKey is the key of the message's reasoning, or "" if it has none.
+// reasoningKey returns the key of the message's reasoning, or "".
 func (m Message) reasoningKey() string {
 	if m.fields != nil {
 		for _, key := range reasoningKeys {
@@ -194,7 +194,7 @@ func (m Message) reasoningKey() string {
 	return ""
 }
 
-// reasoning is the message's reasoning, or nil.
+// reasoning returns the message's reasoning, or nil.
 func (m Message) reasoning() jinja.Value {
 	if key := m.reasoningKey(); key != "" {
 		v, _ := m.fields.Get(key)

@@ -1,16 +1,16 @@
 package chat
 
-// Mode says which bytes of a conversation are trained.
+// Mode selects which bytes of a conversation are trained.
 type Mode int
 
-// What can be trained.
+// Modes.
 const (
-	// Assistant trains all that the assistant writes: its words, the mark-up of its reasoning and tool calls, and the
-	// end of its turns.
+	// Assistant trains everything that the assistant writes: its words, the mark-up of its reasoning and tool calls,
+	// and the ends of its turns.
 	Assistant Mode = iota
-	// Last trains the last message of the assistant.
+	// Last trains the assistant's last message.
 	Last
-	// Completion trains everything that follows the last message that is not the assistant's.
+	// Completion trains everything after the last message of another role.
 	Completion
 	// All trains every byte.
 	All
@@ -18,8 +18,8 @@ const (
 
 var modeNames = []string{"assistant", "last", "completion", "all"}
 
-// String is the name of the mode, as ParseMode takes it.
+// String returns the name that ParseMode accepts.
 func (m Mode) String() string { return nameOf(m, modeNames) }
 
-// ParseMode is the mode of a name: assistant, last, completion or all.
+// ParseMode parses assistant, last, completion or all.
 func ParseMode(name string) (Mode, error) { return byName[Mode](name, modeNames, "mode %q") }

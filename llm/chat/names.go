@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// nameOf is the name of a value that counts names.
+// nameOf returns names[v].
 func nameOf[T ~int](v T, names []string) string {
 	if v >= 0 && int(v) < len(names) {
 		return names[v]
@@ -15,7 +15,7 @@ func nameOf[T ~int](v T, names []string) string {
 	return fmt.Sprintf("%s(%d)", reflect.TypeFor[T]().Name(), int(v))
 }
 
-// byName returns the value of a name. what describes the named thing in errors, with a verb.
+// byName returns the index of name in names. what formats the error, such as "mode %q".
 func byName[T ~int](name string, names []string, what string) (T, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return T(i), nil

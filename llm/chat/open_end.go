@@ -2,9 +2,9 @@ package chat
 
 import "slices"
 
-// OpenEnd is the token that ends the last answer of the model where the template leaves that one open, and ends those
-// before: with their eos_token, or with the header of the next turn, such as <|user|>. Text that is trained without it
-// does not teach a model to stop. It is "" if the answer has an end, or is not trained.
+// OpenEnd returns the token that should end the last answer, if the template leaves that answer open but ends earlier
+// ones, by their eos_token or the header of the next turn, such as <|user|>. Without this token, training does not
+// teach the model to stop. OpenEnd returns "" if the answer has an end or is not trained.
 func (r *Rendered) OpenEnd() string {
 	if r.template == nil || r.template.HasGenerationTag() || r.options.AddGenerationPrompt || r.options.ContinueFinalMessage {
 		return ""
@@ -30,7 +30,7 @@ func (r *Rendered) OpenEnd() string {
 	return token
 }
 
-// behind is the mark-up behind message i's last word, up to the next word of somebody.
+// behind returns the mark-up from the last word of message i to the next word of any message.
 func (r *Rendered) behind(i int) (string, bool) {
 	for _, span := range slices.Backward(r.Spans) {
 		if span.isWord(i) {

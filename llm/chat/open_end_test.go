@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// OpenEnd is the end of the last answer if the template leaves it out.
+// OpenEnd is the end of the last answer if the template omits it.
 func TestOpenEnd(t *testing.T) {
 	const (
 		glm = `{% for m in messages %}{% if m.role == 'tool' %}<|observation|>{% else %}<|{{ m.role }}|>{% endif %}

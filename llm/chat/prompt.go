@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A PromptError is a generation prompt that is not the header of answers in a conversation: the model is trained to answer
-// behind the header, and programs ask it by the prompt.
+// A PromptError reports a generation prompt that differs from the header of answers in a conversation: the model is
+// trained to answer after the header, but programs prompt it with the prompt.
 type PromptError struct {
-	Prompt string // what AddGenerationPrompt adds, or ""
-	Header string // the mark-up of an answer's turn before its first word
+	Prompt string // what AddGenerationPrompt appends, or ""
+	Header string // mark-up of an answer's turn before its first word
 }
 
-// Error shows both.
+// Error shows the prompt and the header.
 func (e *PromptError) Error() string {
 	switch {
 	case e == nil:
@@ -24,9 +24,9 @@ func (e *PromptError) Error() string {
 	return fmt.Sprintf("the chat template asks for answers by the generation prompt %q, and writes %q before them", e.Prompt, e.Header)
 }
 
-// CheckPrompt compares the generation prompt with the header of an answer, by rendering both, and gives a [*PromptError] if
-// they begin different turns. Behind what says that a turn is the assistant's they may differ, such as by a block of
-// reasoning. A template that refuses a question, or its answer, is not checked. Options may be nil.
+// CheckPrompt renders the generation prompt and the header of an answer, and returns a [*PromptError] if they begin
+// different turns. They may differ after the mark-up that names the assistant, for example by a reasoning block. If the
+// template rejects the trial conversation, nothing is checked. Options may be nil.
 func (t *Template) CheckPrompt(o *Options) error {
 	if t == nil {
 		return nil
@@ -56,7 +56,7 @@ func (t *Template) CheckPrompt(o *Options) error {
 	if !ok || strings.TrimSpace(header) == "" { // the prompt may be a block of reasoning
 		return nil
 	}
-	// A header that the user's turns have, too, such as <|im_start|>, does not say whose turn it is.
+	// A header that user turns share, such as <|im_start|>, does not name the speaker.
 	ofUser, _, _ := render(false, question, answer, question).around(2)
 	shared := header[:commonMarkup(header, prompt)]
 	if strings.TrimSpace(shared) != "" && !strings.HasPrefix(ofUser, shared) {
@@ -65,8 +65,8 @@ func (t *Template) CheckPrompt(o *Options) error {
 	return &PromptError{prompt, header}
 }
 
-// RenderPrompt renders a conversation for the assistant to answer, as it was trained: with the generation prompt, or with the
-// header of answers if that is another one, see [Template.CheckPrompt]. Options may be nil.
+// RenderPrompt renders a conversation for the assistant to answer, as in training: with the generation prompt, or with
+// the header of answers if they differ, see [Template.CheckPrompt]. Options may be nil.
 func (t *Template) RenderPrompt(c *Conversation, o *Options) (*Rendered, error) {
 	asking := Options{}
 	if o != nil {
@@ -78,7 +78,7 @@ func (t *Template) RenderPrompt(c *Conversation, o *Options) (*Rendered, error) 
 	}
 	asking.AddGenerationPrompt = false
 	answer := t.Forms(o).convert(NewMessage("assistant", trialAnswer))
-	answer.Weight = 0 // nothing of the prompt is trained
+	answer.Weight = 0 // train nothing of the prompt
 	answered := Conversation{append(slices.Clone(c.Messages), answer), c.Tools, c.Documents}
 	r, err := t.Render(&answered, &asking)
 	if err != nil {

@@ -16,8 +16,8 @@ func prompts(prompt string) string {
 	return turnsOnly + "{% if add_generation_prompt %}" + prompt + "{% endif %}"
 }
 
-// A generation prompt has to begin the turn of an answer, as far as that says who speaks. What is trained is then what
-// RenderPrompt ends with.
+// A generation prompt must begin the turn of an answer, at least up to the mark-up that names the speaker. Training
+// then starts at the end of RenderPrompt.
 func TestCheckPrompt(t *testing.T) {
 	const (
 		question = "<|im_start|>user\nQ<|im_end|>\n"

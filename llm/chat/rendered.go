@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Rendered is a rendered conversation, with the source of each of its bytes.
+// Rendered is a rendered conversation with the source of each byte.
 type Rendered struct {
 	Text string
 	// Spans cover Text without a gap.
@@ -16,21 +16,21 @@ type Rendered struct {
 	conversation *Conversation
 	options      *Options
 	given        []unit
-	generated    []byteRange // by generation tags
+	generated    []byteRange // inside generation tags
 }
 
-// Span is Text[From:To], all of which is of one message and one source.
+// Span is Text[From:To], bytes of one message and one source.
 type Span struct {
 	From, To int
-	// Message is the index of the message that the bytes are of; -1 if they are of none. Mark-up is of the message in
-	// whose turn the template writes it: in the body of a loop, the message that the loop is at.
+	// Message is the index of the bytes' message, or -1. Mark-up belongs to the message in whose turn the template
+	// writes it: inside a loop over messages, the current one.
 	Message int
 	Source  Source
 }
 
-// IsMarkup reports whether all of Text[from:to] is mark-up, so that special tokens in it are meant as such: the template
-// writes it, or it is a variable such as bos_token, or a role of one word, of which templates make tokens (<|user|>). In
-// the words of a message special tokens are text.
+// IsMarkup reports whether all of Text[from:to] is mark-up, so that it may be parsed for special tokens. Mark-up is the
+// template's text, a variable such as bos_token, or a role of one word, which templates turn into tokens (<|user|>).
+// Special tokens in a message's words are plain text.
 func (r *Rendered) IsMarkup(from, to int) bool {
 	for _, s := range r.Spans[r.spanAt(from):] {
 		if s.From >= to {
@@ -43,7 +43,7 @@ func (r *Rendered) IsMarkup(from, to int) bool {
 	return true
 }
 
-// spanAt is the index of the first span that ends behind a byte.
+// spanAt returns the index of the first span that ends after byte at.
 func (r *Rendered) spanAt(at int) int {
 	return sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].To > at })
 }
@@ -52,19 +52,19 @@ func (r *Rendered) isMarkup(s Span) bool {
 	return s.Source.isFrame() && (s.Source != Role || isWord(r.Text[s.From:s.To]))
 }
 
-// isWord reports whether a text is of letters, digits, _ and -, so that it holds no special token by itself.
+// isWord reports whether a text consists of letters, digits, _ and -, so that it contains no special token.
 func isWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) }) < 0
 }
 
-// Chunk is Text[From:To], all of which is mark-up in the sense of [Rendered.IsMarkup], or none.
+// Chunk is Text[From:To], either entirely mark-up in the sense of [Rendered.IsMarkup] or entirely not.
 type Chunk struct {
 	From, To int
 	Markup   bool
 }
 
-// Chunks are the parts in which a tokenizer reads the text: only chunks of mark-up may hold special tokens. They cover
-// Text without a gap.
+// Chunks splits the text for a tokenizer: only chunks of mark-up may contain special tokens. They cover Text without a
+// gap.
 func (r *Rendered) Chunks() []Chunk {
 	var out []Chunk
 	for _, s := range r.Spans {

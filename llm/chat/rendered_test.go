@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Every byte has its message and its source, through whatever the template does with it.
+// Every byte keeps its message and its source, whatever the template applies to it.
 func TestSpans(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "name": "Ann", "content": "größer"}, {"role": "assistant", "content": [{"type": "text", "text": "A"}],
 		"reasoning_content": "R", "tool_calls": [{"function": {"name": "f\n"}}], "mood": "good"}], "tools": [{"name": "t"}], "documents": [{"text": "d"}]}`)
@@ -64,7 +64,7 @@ func TestIsMarkup(t *testing.T) {
 	got, err := render("{{ bos_token }}"+chatML, talk, &chat.Options{Variables: map[string]any{"bos_token": "<s>"}})
 	require.NoError(t, err)
 	require.Equal(t, "<s><|im_start|>user\n<s><|im_end|><|im_end|>\n", got.Text)
-	var special []int // where a special token begins that is meant as such
+	var special []int // offsets of intended special tokens
 	for _, token := range []string{"<s>", "<|im_start|>", "<|im_end|>"} {
 		for at := 0; at+len(token) <= len(got.Text); at++ {
 			if strings.HasPrefix(got.Text[at:], token) && got.IsMarkup(at, at+len(token)) {
@@ -77,7 +77,7 @@ func TestIsMarkup(t *testing.T) {
 	require.Equal(t, []chat.Chunk{{0, 20, true}, {20, 33, false}, {33, 44, true}}, got.Chunks())
 }
 
-// Templates make tokens of roles; one that holds a token itself is text.
+// Templates turn roles into tokens; a role that contains a token is plain text.
 func TestIsMarkupOfRoles(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "name": "<|user|>", "content": "U"}]}`)
 	got, err := render("{% for m in messages %}<|{{ m.role }}|>{{ m.name }}{{ m.content }}{% endfor %}", talk, nil)

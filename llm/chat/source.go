@@ -3,10 +3,10 @@ package chat
 // Source is the origin of a byte of the rendered text.
 type Source uint8
 
-// Markup is the template's own text; everything else was given to it.
+// Markup is the template's own text; all other sources are its input.
 const (
-	Markup    Source = iota // text of the template
-	Variable                // a variable that is not part of the conversation, such as bos_token
+	Markup    Source = iota // the template's own text
+	Variable                // variable outside the conversation, such as bos_token
 	Role                    // a message's role
 	Content                 // a message's content, as a string or in parts
 	Reasoning               // a message's reasoning_content, reasoning or thinking
@@ -26,10 +26,10 @@ func (s Source) String() string {
 	return "invalid source"
 }
 
-// isFrame reports whether the bytes are the frame of a turn rather than somebody's words.
+// isFrame reports whether the bytes frame a turn: mark-up, variables and roles rather than words.
 func (s Source) isFrame() bool { return s == Markup || s == Variable || s == Role }
 
-// sourceOf is the source of the bytes of a message's key.
+// sourceOf returns the source of a message key's bytes.
 func sourceOf(key string) Source {
 	switch key {
 	case "role", "name":

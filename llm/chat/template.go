@@ -12,7 +12,7 @@ import (
 // Template is a parsed chat template. It is safe for concurrent use.
 type Template struct{ parsed jinja.Template }
 
-// Parse parses a template. Errors begin with the name, which names its file or model, and the line.
+// Parse parses a template. Errors begin with name, which identifies the file or model, and the line.
 func Parse(name, source string) (*Template, error) {
 	t, err := jinja.Parse(name, source)
 	if err != nil {
@@ -21,29 +21,29 @@ func Parse(name, source string) (*Template, error) {
 	return &Template{*t}, nil
 }
 
-// HasGenerationTag reports whether the template itself says, by {% generation %}, what the assistant writes.
+// HasGenerationTag reports whether the template marks the assistant's text with {% generation %}.
 func (t *Template) HasGenerationTag() bool { return t.parsed.HasGenerationTag() }
 
 // Source returns the text of the template.
 func (t *Template) Source() string { return t.parsed.Source() }
 
-// UsesTime reports whether the text may depend on the time: the template uses strftime_now.
+// UsesTime reports whether the template uses strftime_now, so that the text may depend on the time.
 func (t *Template) UsesTime() bool { return strings.Contains(t.Source(), "strftime_now") }
 
 // Options are the settings of a rendering. The zero value renders the conversation alone.
 type Options struct {
-	// AddGenerationPrompt appends what begins the assistant's answer.
+	// AddGenerationPrompt appends the beginning of the assistant's answer.
 	AddGenerationPrompt bool
-	// ContinueFinalMessage ends the text with the last message's content, for the model to go on.
+	// ContinueFinalMessage ends the text with the last message's content, for the model to continue.
 	ContinueFinalMessage bool
-	// Variables are further names of the template: bos_token, eos_token, enable_thinking, … Their values are turned
-	// into JSON; a json.RawMessage keeps the order of its keys.
+	// Variables are further variables of the template: bos_token, eos_token, enable_thinking, … Values are marshaled to
+	// JSON; a json.RawMessage keeps the order of its keys.
 	Variables map[string]any
-	// EndOfTurn are texts of tokens that end a turn, beside the variable eos_token.
+	// EndOfTurn are the texts of tokens that end a turn, beside the variable eos_token.
 	EndOfTurn []string
-	// EmptyReasoning says whether the empty blocks of reasoning are trained that the template writes.
+	// EmptyReasoning selects whether to train the empty reasoning blocks that the template writes.
 	EmptyReasoning EmptyReasoning
-	// Now is the time that strftime_now gives; if zero, the time of the rendering.
+	// Now is the time for strftime_now; the zero value means the time of rendering.
 	Now time.Time
 }
 

@@ -2,38 +2,38 @@ package chat
 
 import "slices"
 
-// Range is a chunk of text that is trained, Text[From:To], with its weight.
+// Range is a trained part of the text, Text[From:To], and its weight.
 type Range struct {
 	From, To int     // bytes of the text
-	Weight   float64 // of its tokens in the loss; above 0
+	Weight   float64 // of its tokens in the loss, > 0
 }
 
 type byteRange struct{ from, to int }
 
-// Trained gives the bytes that a mode trains, in order. Messages of weight 0 have none.
+// Trained returns the bytes that a mode trains, in order. Messages of weight 0 have none.
 //
-// The assistant writes all that is not in its prompt. With {% generation %} in the template, it is the text between
-// these tags. Otherwise a turn of the assistant is the text of its message with the mark-up around it, and
+// The assistant writes everything after its prompt. If the template contains {% generation %}, that is the text between
+// these tags. Otherwise a turn of the assistant is its message's text with the surrounding mark-up.
 //
-//   - it is trained from the end of its header: as much of the mark-up before its first word as the generation prompt
-//     has too. If the template has no generation prompt, the header is the mark-up that it puts before every answer;
-//     if that is white space or nothing, it is trained, because no prompt ends with it;
-//   - it is trained up to the first text of a token that ends turns (eos_token, Options.EndOfTurn) behind its last
-//     word; if there is none, up to the last mark-up of the turn that is no white space; and with the
-//     token that the template puts behind a last answer, if it follows the turn instead of ending it. Where the template
-//     puts another one behind answers that others follow, which ends no turn, that is not trained: the model never
-//     writes it (<|end|> of gpt-oss, for <|return|>).
+//   - Training starts at the end of the turn's header: the mark-up before the first word, as far as the generation prompt
+//     contains it. Without a generation prompt, the header is the mark-up before every answer; if that is empty or
+//     white space, it is trained, because no prompt ends with it.
+//   - Training ends after the first token that ends turns (eos_token, Options.EndOfTurn) behind the last word. Without
+//     such a token, it ends after the turn's last mark-up that is not white space. The token that the template puts after
+//     a final answer is included even if it follows the turn. If the template puts another token after answers that
+//     others follow, and that token does not end turns, it is masked: the model never writes it (gpt-oss writes
+//     <|return|> and never <|end|>).
 //
-// A byte of another message, of tools or of documents is never in it.
+// Bytes of other messages, tools and documents are never trained.
 func (r *Rendered) Trained(mode Mode) []Range {
-	if r.template == nil { // nobody has rendered it
+	if r.template == nil { // not rendered by a template
 		return nil
 	}
 	if mode == All {
 		return r.weighted(r.withEmptyReasoning([]byteRange{{0, len(r.Text)}}, 0))
 	}
 	messages := r.conversation.Messages
-	first := len(messages) // the first message that is trained
+	first := len(messages) // index of the first trained message
 	switch mode {
 	case Assistant:
 		first = 0
@@ -59,7 +59,7 @@ func (r *Rendered) Trained(mode Mode) []Range {
 	return r.weighted(turns)
 }
 
-// weighted gives ranges the weights of the messages that they are of.
+// weighted assigns each range the weight of its message.
 func (r *Rendered) weighted(ranges []byteRange) []Range {
 	var out []Range
 	for _, chunk := range ranges {
@@ -85,7 +85,7 @@ func (r *Rendered) weighted(ranges []byteRange) []Range {
 	return out
 }
 
-// turns are the trained bytes of the assistant's messages from a first one on.
+// turns returns the trained bytes of the assistant's turns in messages[first:].
 func (r *Rendered) turns(first int) []byteRange {
 	if r.template.HasGenerationTag() {
 		return r.tagged(first)
@@ -106,7 +106,7 @@ func (r *Rendered) turns(first int) []byteRange {
 	return turns
 }
 
-// tagged are the bytes of generation tags that are of messages from a first one on.
+// tagged returns the bytes inside generation tags that belong to messages[first:].
 func (r *Rendered) tagged(first int) []byteRange {
 	var out []byteRange
 	for _, g := range r.generated {

@@ -18,7 +18,7 @@ func trainedText(r *chat.Rendered, mode chat.Mode) []string {
 	return out
 }
 
-// TestTrainedWords has templates of each way to write turns, with what of them the assistant writes, by hand.
+// TestTrainedWords lists templates for each way to write turns, and by hand the assistant's part of their text.
 func TestTrainedWords(t *testing.T) {
 	for _, c := range []struct {
 		name, template string
@@ -101,7 +101,7 @@ func TestTrainedWords(t *testing.T) {
 	}
 }
 
-// A tool call is the assistant's with its mark-up; what the tool answers is not, even inside of the same turn.
+// A tool call and its mark-up are the assistant's; the tool's result is not, even within the same turn.
 func TestTrainedToolCalls(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"},
 		{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": "ä"}}}]},
@@ -118,7 +118,7 @@ func TestTrainedToolCalls(t *testing.T) {
 		{`{% for m in messages if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.name }}</call>` +
 			`{% for i in range(messages | length) %}{% if messages[i].role == 'tool' %}{% set tool = messages[i] %}<response of="{{ m.tool_calls[0].function.name }}">{{ tool.content }}</response>{% endif %}{% endfor %}{% endif %}` +
 			`<|end|>{% endfor %}`, []string{"<call>f</call>", "A2<|end|>"}},
-		// As DeepSeek: the prompt behind a tool's answers is no header, but their end.
+		// As DeepSeek: after tool results, the prompt is the end of the results rather than a header.
 		{`{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|assistant|>{% elif m.role == 'tool' %}<|outputs|>{{ m.content }}{% set tool = true %}` +
 			`{% else %}{% if loop.index0 and messages[loop.index0 - 1].role == 'tool' %}<|outputs_end|>{% endif %}{{ m.content }}{% for c in m.tool_calls %}<call>{{ c.function.name }}{% endfor %}<|end|>{% endif %}{% endfor %}` +
 			`{% if add_generation_prompt and messages[-1].role == 'tool' %}<|outputs_end|>{% elif add_generation_prompt %}<think>{% endif %}{% if false %}`,
@@ -133,7 +133,7 @@ func TestTrainedToolCalls(t *testing.T) {
 	}
 }
 
-// A turn that is written outside of the loop, of whose mark-up the template does not say whose it is, has its end, too.
+// A turn written outside of the loop, whose mark-up belongs to no message, is trained with its end.
 func TestTrainedTurnOutsideOfTheLoop(t *testing.T) {
 	const last = `{% for m in messages[:-1] %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% set m = messages[-1] %}<|{{ m.role }}|>{{ m.content }}` +
 		`{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.arguments | tojson }}</call>{% endif %}<|end|>
@@ -156,7 +156,7 @@ func TestTrainedEndOfTurn(t *testing.T) {
 	require.Equal(t, []string{"\nA1<|user|>"}, trainedText(got, chat.Assistant), "the header of the next turn ends it")
 }
 
-// What a template puts behind an answer once others follow, the model does not write if it ends its turns with another token.
+// If the model ends its turns with another token, the token that a template puts after past answers is not trained.
 func TestTrainedEndOfPastTurn(t *testing.T) {
 	const harmony = `{% for m in messages %}{% if m.role == 'assistant' %}{% if m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}` +
 		`{% if m.tool_calls %}<|start|>assistant to={{ m.tool_calls[0].function.name }}<|message|>{}<|call|>{% else %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}{{ '<|return|>' if loop.last else '<|end|>' }}{% endif %}` +
@@ -173,8 +173,8 @@ func TestTrainedEndOfPastTurn(t *testing.T) {
 	}
 }
 
-// A template may take contents in parts alone, as some of models that see images do. What of it is trained is what the one
-// for texts trains.
+// A template may accept only contents in parts, as some templates of vision models do. It trains the same text as the
+// template for string contents.
 func TestTrainedParts(t *testing.T) {
 	const content = "{{ m.content }}"
 	contents := strings.NewReplacer(content, "{% for p in m.content %}{{ p.text }}{% endfor %}")

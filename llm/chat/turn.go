@@ -10,14 +10,14 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// isWord reports whether a span is of message i's own words.
+// isWord reports whether a span consists of words of message i.
 func (s Span) isWord(i int) bool { return s.Message == i && !s.Source.isFrame() }
 
-// chunks are, for each message, the parts of the text in which its bytes lie and nothing of another message does, as
-// ranges of spans.
+// chunks returns, for each message, the maximal parts of the text that contain its bytes and no bytes of another
+// message, as ranges of spans.
 func (r *Rendered) chunks() map[int][][]Span {
 	chunks := map[int][][]Span{}
-	from, to := -1, -1 // of spans
+	from, to := -1, -1 // indices of Spans
 	flush := func() {
 		if from >= 0 {
 			i := r.Spans[from].Message
@@ -44,7 +44,7 @@ func (r *Rendered) chunks() map[int][][]Span {
 	return chunks
 }
 
-// prefer leaves the chunks that have such a span, if any has.
+// prefer returns the chunks with a span for which has holds, or all chunks if there are none.
 func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 	var kept [][]Span
 	for _, p := range chunks {
@@ -58,15 +58,15 @@ func prefer(chunks [][]Span, has func(Span) bool) [][]Span {
 	return kept
 }
 
-// turnChunks gives, of the chunks of message i, those that are its turn: of several, those that have words, and mark-up
-// around. Others are quoted by another turn.
+// turnChunks returns the chunks that form the turn of message i: preferably chunks with words and mark-up. Other chunks
+// are quotations in another turn.
 func turnChunks(i int, chunks [][]Span) [][]Span {
 	chunks = prefer(chunks, func(s Span) bool { return s.isWord(i) })
 	return prefer(chunks, func(s Span) bool { return s.Message == i && s.Source == Markup })
 }
 
-// edges are where the mark-up before the first word of a chunk begins and ends, and where its last word ends; that is -1
-// if it has none.
+// edges returns where the mark-up before the first word of a chunk begins and ends, and where the last word ends, or -1
+// if the chunk has no words.
 func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
 	begin, firstWord, lastWord = chunk[0].From, chunk[len(chunk)-1].To, -1
 	for _, span := range chunk {
@@ -76,23 +76,23 @@ func (r *Rendered) edges(i int, chunk []Span) (begin, firstWord, lastWord int) {
 		}
 	}
 	if !hasMarkup(chunk, i) {
-		begin = r.wordsEnd(begin) // the template does not say whose the mark-up before is
+		begin = r.wordsEnd(begin) // the mark-up before belongs to no message
 	}
 	return begin, firstWord, lastWord
 }
 
-// hasMarkup reports whether a chunk has mark-up that is of message i.
+// hasMarkup reports whether a chunk contains mark-up of message i.
 func hasMarkup(chunk []Span, i int) bool {
 	return slices.ContainsFunc(chunk, func(s Span) bool { return s.Source == Markup && s.Message == i })
 }
 
-// turn gives the trained bytes of message i, which lies in chunks.
+// turn returns the trained bytes of message i, given its chunks.
 func (r *Rendered) turn(i int, chunks [][]Span, marks *turnMarkup) []byteRange {
 	var out []byteRange
 	for _, chunk := range turnChunks(i, chunks) {
 		begin, firstWord, lastWord := r.edges(i, chunk)
 		end := chunk[len(chunk)-1].To
-		if lastWord >= 0 && !hasMarkup(chunk, i) { // the template does not say whose the mark-up behind is, either
+		if lastWord >= 0 && !hasMarkup(chunk, i) { // the mark-up behind belongs to no message
 			if n := strings.Index(r.Text[end:r.nextWord(end)], marks.closing); marks.closing != "" && n >= 0 {
 				end += n + len(marks.closing)
 			}
@@ -100,7 +100,7 @@ func (r *Rendered) turn(i int, chunks [][]Span, marks *turnMarkup) []byteRange {
 		length, rest := header(r.Text[begin:firstWord], r.opening(i, marks))
 		from := begin + length
 		if from == firstWord && strings.HasPrefix(r.Text[from:end], rest) {
-			from += len(rest) // the words begin with what the prompt ends with, such as <think>
+			from += len(rest) // the words repeat the end of the prompt, such as <think>
 		}
 		if begin < chunk[0].From && from == begin {
 			from = firstWord
@@ -115,8 +115,8 @@ func (r *Rendered) turn(i int, chunks [][]Span, marks *turnMarkup) []byteRange {
 	return out
 }
 
-// header is how much of the mark-up before the first word is the header of the turn, which its prompt holds, and what the
-// prompt has besides.
+// header returns how much of frame, the mark-up before the first word, is the turn's header, and the rest of opening
+// that frame does not contain.
 func header(frame, opening string) (length int, rest string) {
 	if opening == "" {
 		return 0, ""
@@ -133,8 +133,8 @@ func header(frame, opening string) (length int, rest string) {
 	return space + n, opening[n:]
 }
 
-// commonMarkup is the length of what two chunks of mark-up begin with in common. They do not part inside of a token
-// such as <|user|> or [INST].
+// commonMarkup returns the length of the common prefix of a and b. It does not split a token such as <|user|> or
+// [INST].
 func commonMarkup(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -155,7 +155,7 @@ func commonMarkup(a, b string) int {
 // tokenPattern matches the text of a mark-up token.
 var tokenPattern = regexp.MustCompile(`^(?:<[^<>\s]+>|\[[^\[\]\s]+\])`)
 
-// firstToken is the token that mark-up begins with, or all of it.
+// firstToken returns the token at the beginning of mark-up, or all of the mark-up.
 func firstToken(markup string) string {
 	markup = strings.TrimFunc(markup, jinja.IsSpace)
 	if token := tokenPattern.FindString(markup); token != "" {
@@ -191,7 +191,7 @@ func (r *Rendered) endOfTurn(lastWord, end int, marks *turnMarkup) int {
 	return to
 }
 
-// wordsEnd is where the last words of somebody end that begin before a byte.
+// wordsEnd returns the end of the last words that begin before byte at.
 func (r *Rendered) wordsEnd(at int) int {
 	before := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].From >= at })
 	for _, span := range slices.Backward(r.Spans[:before]) {
@@ -202,7 +202,7 @@ func (r *Rendered) wordsEnd(at int) int {
 	return 0
 }
 
-// nextWord is where the next words of somebody begin, from a byte on.
+// nextWord returns the beginning of the first words from byte at on.
 func (r *Rendered) nextWord(at int) int {
 	from := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].From >= at })
 	for _, span := range r.Spans[from:] {
@@ -213,7 +213,7 @@ func (r *Rendered) nextWord(at int) int {
 	return len(r.Text)
 }
 
-// endTokens are the texts that end a turn.
+// endTokens returns the texts that end a turn.
 func (r *Rendered) endTokens() []string {
 	tokens := slices.Clone(r.options.EndOfTurn)
 	if eos, ok := r.options.Variables["eos_token"].(string); ok {
@@ -222,13 +222,13 @@ func (r *Rendered) endTokens() []string {
 	return slices.DeleteFunc(tokens, func(s string) bool { return s == "" })
 }
 
-// endToken is the length of a text up to and with the first token that ends a turn, or 0.
+// endToken returns the length of tail up to and including the first token that ends a turn, or 0.
 func (r *Rendered) endToken(tail string) int {
 	end, _ := r.findEndToken(tail)
 	return end
 }
 
-// findEndToken finds the first token of a text that ends a turn, and where it ends; 0 and "" if there is none.
+// findEndToken returns the first token of tail that ends a turn, and its end; 0 and "" if there is none.
 func (r *Rendered) findEndToken(tail string) (end int, token string) {
 	for _, t := range r.endTokens() {
 		if i := strings.Index(tail, t); i >= 0 && (end == 0 || i+len(t) < end) {
@@ -238,7 +238,7 @@ func (r *Rendered) findEndToken(tail string) (end int, token string) {
 	return end, token
 }
 
-// trailingPrompt is the generation prompt, if the text ends with it.
+// trailingPrompt returns the generation prompt if the text ends with it, or "".
 func (r *Rendered) trailingPrompt() string {
 	if prompt := r.prompt(); strings.HasSuffix(r.Text, prompt) {
 		return prompt

@@ -13,13 +13,13 @@ type turnMarkup struct {
 	prompt  string // the generation prompt
 	opening string // the header of a turn
 	closing string // the token that ends a turn
-	past    string // the token behind an answer that others follow, "" where it is not known yet
-	// afterRole has the headers of turns that follow others than a user's, such as a tool's, which some templates end
-	// by the generation prompt alone.
+	past    string // the token behind an answer that further messages follow; "" if not yet known
+	// afterRole maps a role to the header of turns that follow its messages. After a tool's message, some templates use
+	// another header: the generation prompt alone.
 	afterRole map[string]string
 }
 
-// opening is the header of message i's turn.
+// opening returns the header of message i's turn.
 func (r *Rendered) opening(i int, m *turnMarkup) string {
 	messages := r.conversation.Messages
 	if i == 0 || m.prompt == "" || slices.Contains([]string{"user", "system", "assistant"}, messages[i-1].Role()) {
@@ -47,7 +47,8 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 	if m.closing != "" {
 		return m
 	}
-	// A template that leaves the last turn open may end the others: with what is not the header of a user's turn.
+	// A template that leaves the last turn open may end the earlier ones: the token before the header of the user's
+	// turn.
 	probe = r.probe(r.message("user", "Q"), r.message("assistant", "A"), r.message("user", "Q"))
 	if _, between, ok := probe.around(1); ok {
 		between = between[:len(between)-len(probe.Text)+probe.nextWord(len(probe.Text)-len(between))]
@@ -56,8 +57,8 @@ func (r *Rendered) turnMarkup() *turnMarkup {
 	return m
 }
 
-// past is the token that a template puts behind an answer once others follow. Where the model ends its turns with another
-// one, as in gpt-oss, it never writes this.
+// past returns the token that a template puts behind an answer that further messages follow. If the model ends its
+// turns with another token, as gpt-oss does, it never writes this one.
 func (r *Rendered) past(m *turnMarkup) string {
 	if m.past == "" {
 		probe := r.probe(r.message("user", "Q"), r.message("assistant", "A"), r.message("user", "Q"))
@@ -68,8 +69,8 @@ func (r *Rendered) past(m *turnMarkup) string {
 	return m.past
 }
 
-// message is one for a probe, with its content in parts if an answer of the conversation has that: a template may take no
-// other contents.
+// message returns a message for probe. Its content is a list of parts if the conversation's answers are: the template
+// may accept nothing else.
 func (r *Rendered) message(role, content string) Message {
 	m := NewMessage(role, content)
 	i := slices.IndexFunc(r.conversation.Messages, Message.isAssistant)
@@ -83,7 +84,7 @@ func (r *Rendered) message(role, content string) Message {
 	return m
 }
 
-// probe renders other messages with the same options; nil if the template refuses them.
+// probe renders other messages with the same options; nil if the template rejects them.
 func (r *Rendered) probe(messages ...Message) *Rendered {
 	c := &Conversation{messages, r.conversation.Tools, r.conversation.Documents}
 	rendered, err := r.template.Render(c, &Options{Variables: r.options.Variables, Now: r.options.Now})
@@ -93,7 +94,7 @@ func (r *Rendered) probe(messages ...Message) *Rendered {
 	return rendered
 }
 
-// around returns the mark-up before message i's words in its turn, and the text after them.
+// around returns the mark-up before message i's words in its turn, and the text after the first of them.
 func (r *Rendered) around(i int) (before, after string, ok bool) {
 	if r == nil {
 		return "", "", false
@@ -110,7 +111,7 @@ func (r *Rendered) around(i int) (before, after string, ok bool) {
 	return "", "", false
 }
 
-// firstWord is where message i's first word begins.
+// firstWord returns the beginning of message i's first word.
 func (r *Rendered) firstWord(i int) int {
 	at := slices.IndexFunc(r.Spans, func(s Span) bool { return s.isWord(i) })
 	if at < 0 {
@@ -119,7 +120,7 @@ func (r *Rendered) firstWord(i int) int {
 	return r.Spans[at].From
 }
 
-// withoutEnd is mark-up without what it has in common with the end of another; a token is not cut.
+// withoutEnd returns markup without its common suffix with other. It does not split a token.
 func withoutEnd(markup, other string) string {
 	n := len(markup)
 	for k := len(other); n > 0 && k > 0 && markup[n-1] == other[k-1]; k-- {
@@ -131,8 +132,8 @@ func withoutEnd(markup, other string) string {
 	return strings.ToValidUTF8(markup[:n], "")
 }
 
-// prompt is the generation prompt: the end of the text that is rendered with it but not without, after the messages before the
-// assistant's first or, if the template refuses these alone, after one message of a user.
+// prompt returns the generation prompt: the suffix that AddGenerationPrompt adds after the messages before the first
+// answer or, if the template rejects these messages alone, after a single message of a user.
 func (r *Rendered) prompt() string {
 	messages := r.conversation.Messages
 	first := slices.IndexFunc(messages, Message.isAssistant)
@@ -163,8 +164,8 @@ func (r *Rendered) promptAfter(messages []Message) (string, bool) {
 	return r.constantPrompt(messages, without.Text), true
 }
 
-// constantPrompt returns the generation prompt of a template that writes it even without being asked: the end of the
-// messages' text, where a text with an answer has the header of its turn.
+// constantPrompt returns the generation prompt of a template that always writes it: the end of the messages' text that
+// coincides with the header of an answer.
 func (r *Rendered) constantPrompt(messages []Message, text string) string {
 	answered := r.probe(append(slices.Clone(messages), r.message("assistant", "A"))...)
 	if answered == nil {

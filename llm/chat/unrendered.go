@@ -8,13 +8,12 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// A template that separates reasoning from content writes its own tags, so the characters of missing tags are
-// no loss.
+// maxTags allows for missing tags: a template that separates reasoning from content writes its own tags.
 const maxTags = 24
 
-// Unrendered lists the parts of the conversation from which no byte of the text comes: tools, documents and messages
-// in their order, then further keys of messages, and contents that are only partly there. White space does not
-// count, nor does a key that changes the text without being in it.
+// Unrendered lists the parts of the conversation from which the text contains no byte: first tools, documents and
+// messages in order, then other keys of messages, then contents rendered only in part. White space does not count, nor
+// do keys that change the text without appearing in it.
 func (r *Rendered) Unrendered() []Given {
 	var out, keys []Given
 	for _, u := range r.given {
@@ -33,8 +32,8 @@ func (r *Rendered) Unrendered() []Given {
 	return append(out, r.unusedOf(keys)...)
 }
 
-// unusedOf gives the keys without which the text is the same. It halves the list, so that a conversation of many keys, of which
-// few change the text, is rendered a few times.
+// unusedOf returns the keys whose removal leaves the text unchanged. It bisects the list, so that a conversation with
+// many keys, few of which change the text, is rendered only a few times.
 func (r *Rendered) unusedOf(keys []Given) []Given {
 	switch {
 	case len(keys) == 0 || r.isSameWithout(keys):
@@ -46,14 +45,15 @@ func (r *Rendered) unusedOf(keys []Given) []Given {
 	return slices.Concat(r.unusedOf(keys[:half]), r.unusedOf(keys[half:]))
 }
 
-// isKey reports whether the unit is a key that templates may read without writing it, and that need not be a text.
+// isKey reports whether the unit is a key that templates may read without writing it, and whose value need not be a
+// text.
 func (u *unit) isKey() bool { return u.Message >= 0 && (u.Source == Field || u.Source == Role) }
 
-// isSameWithout reports whether the text is the same without keys of messages.
+// isSameWithout reports whether removing keys of messages leaves the text unchanged.
 func (r *Rendered) isSameWithout(keys []Given) bool {
 	c := *r.conversation
 	c.Messages = slices.Clone(c.Messages)
-	names := map[int][]string{} // of the keys of each message
+	names := map[int][]string{} // of each message
 	for _, key := range keys {
 		names[key.Message] = append(names[key.Message], key.Path)
 	}
@@ -66,7 +66,7 @@ func (r *Rendered) isSameWithout(keys []Given) bool {
 	return err == nil && without.Text == r.Text
 }
 
-// countWords counts the characters that are not white space.
+// countWords counts the characters other than white space.
 func countWords(s string) int {
 	n := 0
 	for _, r := range s {
@@ -77,11 +77,10 @@ func countWords(s string) int {
 	return n
 }
 
-// isUnseen reports whether a character shows nothing: white space, what joins or directs others, or control.
+// isUnseen reports whether a character is invisible: white space, a format character (Cf) or a control character (Cc).
 func isUnseen(r rune) bool { return jinja.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Cc) }
 
-// hasWords reports whether v is a number, a boolean, or a text with more than white space, or contains such a value
-// or key.
+// hasWords reports whether v is a number, a boolean or a text other than white space, or contains one.
 func hasWords(v jinja.Value) bool {
 	switch v := v.(type) {
 	case nil:

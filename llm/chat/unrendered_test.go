@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a template has no place for is known, whatever else of the message it writes.
+// Unrendered finds what a template omits, whatever else of the message it writes.
 func TestUnrendered(t *testing.T) {
 	long := strings.Repeat("ab ", 20)
 	for template, want := range map[string]int{"{{ messages[0].content[:-8] }}": 0, "{{ messages[0].content[30:] }}": 0, "{{ messages[0].content[40:] }}": 1, "{{ messages[0].content.split('b')[0] }}": 1} {
