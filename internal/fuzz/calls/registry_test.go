@@ -615,11 +615,11 @@ var public = registry{
 	},
 	// What the documentation of types says that goroutines may not share.
 	alone: map[reflect.Type]string{
-		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use: while it answers, another answer is an error.",
+		reflect.TypeFor[llm.Assistant]():     "It is not safe for concurrent use: starting a second answer while one is generated returns an error.",
 		reflect.TypeFor[device.Engine]():     "It is used by one goroutine.",
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, the engine's.",
 		reflect.TypeFor[estimate.Memory]():   "It is used by one goroutine.",
-		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, as its session is not: while it answers, another answer is an error.",
+		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, like its session: a second answer at the same time is an error.",
 		reflect.TypeFor[infer.Sequence]():    "It is used by one goroutine, the session's.",
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",
 		reflect.TypeFor[layout.Memory]():     "It is used by one goroutine.",
