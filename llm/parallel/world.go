@@ -21,7 +21,7 @@ type World struct {
 	comm      *mpi.Comm
 	processes []Process
 	sums      int64 // bytes of gradients summed so far
-	underWay  int   // bytes of the sums in flight
+	underWay  int   // number of sums in flight
 	waited    time.Duration
 }
 
