@@ -39,30 +39,28 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Pair is the two factors of the change of one matrix.
+// A Pair is the two factors A and B of the change of one matrix.
 type Pair struct {
 	Base string // name of the matrix, such as "blk.0.attn_q.weight"
-	// A [n_in, r] and B [r, n_out]; of the token embedding, whose rows are
-	// looked up, A [r, n_vocab] and B [r, n_embd]. Both are F32.
+	// A [n_in, r] and B [r, n_out]; for the token embedding, whose rows are looked up, A [r, n_vocab] and B [r,
+	// n_embd]. Both are F32.
 	A, B *ggml.Tensor
-	// Type is the type of A and B in the GGUF file they were loaded from: F32, F16 or BF16; F32 for
-	// any other.
+	// Type is the type of A and B in the GGUF file they were loaded from: F32, F16 or BF16; otherwise F32.
 	Type ggml.Type
-	// Alpha overrides the adapter's alpha for this pair; 0 does not. A file has one alpha for all
-	// pairs, so Save scales B to compensate.
+	// Alpha overrides the adapter's alpha for this pair, unless it is 0. A file has one alpha for all pairs, so Save
+	// scales B to compensate.
 	Alpha float32
 }
 
-// Rank is r.
+// Rank returns r.
 func (p Pair) Rank() int { return int(p.B.Dim(0)) }
 
-// An Adapter is a set of pairs for a model. It is safe for concurrent use, as
-// far as nobody writes its tensors meanwhile.
+// An Adapter is a set of pairs for a model. It is safe for concurrent use while no one writes its tensors.
 type Adapter struct {
 	Arch  string  // general.architecture of the model
-	Alpha float32 // the strength, which a pair divides by its rank; 0 is a factor of 1
-	// Keys are further keys of its file, which Save writes: the name, what is
-	// known of the base model, and whatever else a loaded file had.
+	Alpha float32 // divided by a pair's rank to get its factor; 0 means a factor of 1
+	// Keys are further keys of its file, which Save writes: the name, what is known of the base model, and the other
+	// keys of a loaded file.
 	Keys map[string]any
 
 	notices []string
@@ -74,12 +72,12 @@ type Adapter struct {
 	memory  *layout.Memory
 }
 
-// Notices lists settings in PEFT's files that mean something else here, or nothing.
+// Notices lists settings in PEFT's files whose meaning differs here.
 func (a *Adapter) Notices() []string { return a.notices }
 
-// New makes an adapter that does not change the model yet, each pair where its matrix lies: A is
-// random, B is zero. The same options give the same values; the values of a pair depend only on the
-// seed, the initialisation, and the pair's name and rank.
+// New makes an adapter that does not change the model yet, with each pair on its matrix's device: A is random, B is
+// zero. The same options give the same values; a pair's values depend only on the seed, the initialisation, and the
+// pair's name and rank.
 func New(m *model.Model, o Options) (*Adapter, error) {
 	release, err := m.Retain()
 	if err != nil {
@@ -110,17 +108,17 @@ func New(m *model.Model, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// A spec is a pair to be made.
+// A spec describes a pair to allocate.
 type spec struct {
 	base string
 	a, b []int64   // shapes
 	typ  ggml.Type // see [Pair]
 }
 
-// allocate makes the tensors of an adapter, in memory that is zero.
+// allocate allocates the tensors of an adapter, filled with zeros.
 func allocate(m *model.Model, specs []spec) (*Adapter, error) {
 	a := &Adapter{ctx: ggml.NewContext(), memory: layout.NewMemory(m.Layout())}
-	// All A, then all B: which of them learn at another rate lie side by side.
+	// All A, then all B: tensors with their own learning rate are contiguous.
 	packing := a.memory.NewPacking(a.ctx)
 	add := func(shape func(s spec) []int64) {
 		for _, s := range specs {
@@ -148,7 +146,7 @@ func allocate(m *model.Model, specs []spec) (*Adapter, error) {
 	return a, nil
 }
 
-// fill makes A random. B is zero already.
+// fill fills A with random values. B is zero already.
 func (o Options) fill(p Pair) error {
 	hash := fnv.New64a()
 	hash.Write([]byte(p.A.Name()))
@@ -166,8 +164,7 @@ func (o Options) fill(p Pair) error {
 	return ggml.Write(p.A, values)
 }
 
-// fanIn counts the inputs that add up in an element of A·x. A lookup is the
-// product with a vector that is 1 in one place.
+// fanIn returns the number of inputs that each element of A·x sums. A lookup is the product with a one-hot vector.
 func fanIn(p Pair) int64 {
 	if p.Base == tokenEmbd {
 		return 1
@@ -178,10 +175,10 @@ func fanIn(p Pair) int64 {
 // Pairs lists the pairs in the order of the model's tensors.
 func (a *Adapter) Pairs() []Pair { return slices.Clone(a.pairs) }
 
-// Context owns the tensors of the pairs.
+// Context returns the context that owns the tensors of the pairs.
 func (a *Adapter) Context() *ggml.Context { return a.ctx }
 
-// Rank is the largest rank of a pair.
+// Rank returns the largest rank of a pair.
 func (a *Adapter) Rank() int {
 	rank := 0
 	for _, p := range a.pairs {
@@ -190,7 +187,7 @@ func (a *Adapter) Rank() int {
 	return rank
 }
 
-// NumParameters counts the elements of all A and B.
+// NumParameters returns the number of elements of all A and B.
 func (a *Adapter) NumParameters() int64 {
 	var n int64
 	for _, p := range a.pairs {
@@ -199,8 +196,7 @@ func (a *Adapter) NumParameters() int64 {
 	return n
 }
 
-// Close frees the tensors once no computation uses them, and nothing writes them. It never
-// fails.
+// Close frees the tensors once no computation uses them and nothing writes them. It never fails.
 func (a *Adapter) Close() error {
 	if a != nil {
 		a.life.Close(func() {
@@ -224,8 +220,8 @@ func (a *Adapter) retain() (release func(), err error) {
 	return a.life.Release, nil
 }
 
-// WithScale gives the pairs to the graph of the model, each with the factor
-// scale·alpha/r, or scale when alpha is 0, as llama.cpp has it.
+// WithScale returns the pairs for the graph of the model, each with the factor scale·alpha/r, or scale if alpha is
+// 0, as in llama.cpp.
 func (a *Adapter) WithScale(scale float32) model.Adapters {
 	weights := make(model.Adapters, len(a.pairs))
 	for _, p := range a.pairs {
@@ -234,7 +230,7 @@ func (a *Adapter) WithScale(scale float32) model.Adapters {
 	return weights
 }
 
-// times is scale·alpha/r, or scale when alpha is 0.
+// times returns scale·alpha/r, or scale if alpha is 0.
 func (p Pair) times(scale, alpha float32) float32 {
 	if alpha == 0 {
 		return scale
@@ -242,8 +238,8 @@ func (p Pair) times(scale, alpha float32) float32 {
 	return scale * alpha / float32(p.Rank())
 }
 
-// setAlphas gives each pair an alpha by its rank. The adapter's, which the file has, is
-// the largest: what Save divides by does not grow.
+// setAlphas sets the alpha of each pair from its rank. The adapter's alpha, which its file contains, is the largest
+// one, so that Save scales no B up.
 func (a *Adapter) setAlphas(of func(rank float64) float64) {
 	a.Alpha = float32(of(float64(a.Rank())))
 	for i, p := range a.pairs {
@@ -251,7 +247,7 @@ func (a *Adapter) setAlphas(of func(rank float64) float64) {
 	}
 }
 
-// inFile is by what B is multiplied in a file, where the pair has the adapter's alpha.
+// inFile returns the factor that Save multiplies B by, because in a file the pair has the adapter's alpha.
 func (a *Adapter) inFile(p Pair) float32 {
 	if p.Alpha == 0 {
 		return 1
@@ -259,7 +255,7 @@ func (a *Adapter) inFile(p Pair) float32 {
 	return p.times(1, p.Alpha) / p.times(1, a.Alpha)
 }
 
-// Join puts adapters together: their changes add up.
+// Join combines adapters: their changes add up.
 func Join(list ...model.Adapters) model.Adapters {
 	joined := model.Adapters{}
 	for _, weights := range list {
@@ -291,10 +287,10 @@ func describeBase(m *model.Model) map[string]any {
 	return keys
 }
 
-// ErrNoPairs is in the error of an adapter that would do nothing.
+// ErrNoPairs means that an adapter has no pairs and would do nothing.
 var ErrNoPairs = errors.New("the adapter has no tensors")
 
-// validAlpha describes the fault of an alpha; "" if it is valid.
+// validAlpha returns what is wrong with an alpha; "" if it is valid.
 func validAlpha(alpha float32) string {
 	if alpha >= 0 && !math.IsInf(float64(alpha), 0) {
 		return ""

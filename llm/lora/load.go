@@ -13,15 +13,13 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A MismatchError is an adapter that does not fit a model. It lists all that
-// is wrong.
+// A MismatchError reports all reasons why an adapter does not fit a model.
 type MismatchError struct {
-	Path   string // of the adapter; "" when it has no file
+	Path   string // of the adapter; "" if it has no file
 	Faults []string
 }
 
-// Error names the file and the faults, each on a line of its own when there
-// are several.
+// Error names the file and the faults, one per line if there are several.
 func (e *MismatchError) Error() string {
 	what := "the adapter"
 	if e.Path != "" {
@@ -34,11 +32,10 @@ func (e *MismatchError) Error() string {
 	return what + "\n\t" + strings.Join(e.Faults, "\n\t")
 }
 
-// Load reads an adapter for the model, to the device of its weights, from a GGUF file, or as PEFT
-// saves it: from the folder, or one of the files, adapter_config.json and
-// adapter_model.safetensors. Tensors of other types are converted to F32; [Pair] has the type. An
-// adapter that does not fit the model is a [MismatchError], and so is an adapter of PEFT that is
-// more than pairs of matrices, such as DoRA's.
+// Load reads an adapter for the model, onto the devices of the model's weights, from a GGUF file or from PEFT's
+// files: the folder, or either of adapter_config.json and adapter_model.safetensors. Tensors of other types are
+// converted to F32; [Pair] has the original type. An adapter that does not fit the model gives a [MismatchError],
+// and so does a PEFT adapter that is more than pairs of matrices, such as DoRA's.
 func Load(path string, m *model.Model) (*Adapter, error) {
 	release, err := m.Retain()
 	if err != nil {
@@ -79,7 +76,7 @@ func loadGGUF(path string, m *model.Model) (*Adapter, error) {
 	return a, nil
 }
 
-// absolute keeps the path good when the program changes its folder.
+// absolute makes a path that stays valid if the program changes its working directory.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -87,7 +84,7 @@ func absolute(path string) string {
 	return path
 }
 
-// A reader reads a file for a model, and gathers what is wrong with it.
+// A reader reads a file for a model, and collects what is wrong with it.
 type reader struct {
 	g      *ggml.GGUF
 	m      *model.Model
@@ -119,7 +116,7 @@ func (r *reader) readKeys() (alpha float32) {
 	return alpha
 }
 
-// expect demands the value of a key that identifies the file.
+// expect checks the value of a key that identifies the file.
 func (r *reader) expect(key, want, meaning string) {
 	got, err := ggml.GGUFValue[string](r.g, key)
 	switch {
@@ -132,7 +129,7 @@ func (r *reader) expect(key, want, meaning string) {
 	}
 }
 
-// readSpecs gives the pairs of the file in the order of the model's tensors.
+// readSpecs returns the pairs of the file in the order of the model's tensors.
 func (r *reader) readSpecs() []spec {
 	type tensors struct{ a, b *ggml.GGUFTensor }
 	found := map[string]*tensors{}
@@ -191,7 +188,7 @@ func (r *reader) readSpecs() []spec {
 	return list
 }
 
-// matrix adds the dimensions of size 1 that a file leaves out.
+// matrix restores dimensions of size 1 that a file leaves out.
 func (r *reader) matrix(base string, shape []int64) []int64 {
 	if w := r.m.Architecture().Weight(base); w != nil {
 		return padded(shape, len(w.Shape))
@@ -199,7 +196,7 @@ func (r *reader) matrix(base string, shape []int64) []int64 {
 	return shape
 }
 
-// padded is a shape with so many dimensions at least.
+// padded appends dimensions of size 1 to a shape until it has dims.
 func padded(shape []int64, dims int) []int64 {
 	for len(shape) < dims {
 		shape = append(slices.Clip(shape), 1)
@@ -207,7 +204,7 @@ func padded(shape []int64, dims int) []int64 {
 	return shape
 }
 
-// baseFault says why the model has no such matrix to adapt, "" if it has.
+// baseFault returns why the model has no such matrix to adapt; "" if it has one.
 func baseFault(m *model.Model, base string) string {
 	switch w := m.Architecture().Weight(base); {
 	case w == nil && base == outputName:
@@ -238,7 +235,7 @@ func (s spec) faults(m *model.Model) []string {
 		}
 		return []string{fmt.Sprintf("%s: A %v and B %v must be %s", s.base, s.a, s.b, what)}
 	}
-	rank := s.b[0] // in B, and in either shape of A where B's other side says the rest
+	rank := s.b[0] // B is [r, …] in every shape
 	a, b := pairShapes(s.base, shape, rank)
 	if slices.Equal(a, s.a) && slices.Equal(b, s.b) {
 		return nil
@@ -254,7 +251,7 @@ func (s spec) faults(m *model.Model) []string {
 	return []string{fmt.Sprintf("%s %v: A is %v and B %v; they must be ", s.base, w.Shape(), s.a, s.b) + fmt.Sprintf(want, sides...)}
 }
 
-// furtherKeys keeps what is not the adapter's own or a property of the file.
+// furtherKeys returns the keys that are neither the adapter's own nor properties of the file.
 func (r *reader) furtherKeys() map[string]any {
 	drop := append(slices.Clone(ownKeys), "general.alignment", "general.file_type", "general.quantization_version")
 	keys := map[string]any{}
@@ -274,8 +271,7 @@ func (r *reader) readValues(a *Adapter) error {
 	}
 	stored := ggml.NewContext()
 	defer stored.Close()
-	// Not mapped: an adapter is small, and a file cut short while it is mapped
-	// would kill the process.
+	// The file is not mapped: an adapter is small, and truncating a mapped file would kill the process.
 	buffers, err := r.g.Load(stored, cpu, ggml.LoadOptions{NoMmap: true})
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/quantize"
 )
 
-// Scaled is an adapter and the strength it is applied with: 1 as trained.
+// Scaled is an adapter and its scale: 1 as trained.
 type Scaled struct {
 	Adapter *Adapter
 	Scale   float32
@@ -23,36 +23,33 @@ type Scaled struct {
 
 // MergeOptions are the settings of [Merge].
 type MergeOptions struct {
-	// Type is the type of the matrices in the result; nil keeps each one's.
-	// Vectors, such as norms, always keep theirs.
+	// Type is the type of the matrices in the result; nil keeps each matrix's type. Vectors, such as norms, always
+	// keep theirs.
 	Type *ggml.Type
-	// Mixture, if not nil, gives the matrices types by what they do, as llama-quantize
-	// does; Type has to be nil then.
+	// Mixture, if not nil, assigns types to the matrices by their function, as llama-quantize does; Type must then
+	// be nil.
 	Mixture *quantize.Mixture
-	// Importance says which columns to be precise in where a matrix gets another type; nil
-	// counts all the same.
+	// Importance has the weights of the columns for matrices that get another type; nil weights all columns the
+	// same.
 	Importance quantize.Importance
-	// Threads computes on that many; 0 stands for [ggml.DefaultThreads].
+	// Threads is the number of threads; 0 means [ggml.DefaultThreads].
 	Threads int
 	// Progress, if not nil, is called as bytes of tensors are written.
 	Progress func(done, total int64)
 }
 
-// MergeTo writes the model with the adapters merged into its weights,
-// W + Σ s·alpha/r·B·A, to a GGUF file. The sum is made in F32 and converted to
-// the type that W has, or to another. A tensor that nothing changes and whose
-// type stays is copied byte by byte, and the metadata is kept.
+// MergeTo writes the model with the adapters merged into its weights, W + Σ s·alpha/r·B·A, to a GGUF file. The sum
+// is computed in F32 and converted to the type of W, or to another one. Unchanged tensors that keep their type are
+// copied byte by byte, and the metadata is kept.
 //
-// Where the model multiplies W·x by a factor before an adapter is added, what is
-// merged is divided by the factor. It must not be 0.
+// If the model multiplies W·x by a factor before an adapter is added, the merged change is divided by the factor,
+// which must not be 0.
 //
-// Where the output is the token embedding itself, and an adapter changes the
-// embedding, the file gets an output matrix of its own: such an adapter acts
-// on the lookup only.
+// If the output is tied to the token embedding and an adapter changes the embedding, the file gets a separate output
+// matrix: such an adapter acts on the lookup only.
 //
-// The file is written beside path and renamed when it is complete. It cannot
-// be the model's own, nor one of an adapter. Cancelling ctx stops the writing. The model and
-// the adapters can be closed meanwhile.
+// The file is written beside path and renamed when it is complete. path must be neither the model's file nor an
+// adapter's. Cancelling ctx stops the writing. The model and the adapters may be closed meanwhile.
 func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled, o MergeOptions) error {
 	release, err := retainAll(m, adapters)
 	if err != nil {
@@ -79,7 +76,7 @@ func MergeTo(ctx context.Context, path string, m *model.Model, adapters []Scaled
 	return g.WriteFile(path)
 }
 
-// retainAll keeps what is merged from being freed until release is called.
+// retainAll keeps the model and the adapters from being freed until release is called.
 func retainAll(m *model.Model, adapters []Scaled) (release func(), err error) {
 	releaseModel, err := m.Retain()
 	if err != nil {
@@ -114,10 +111,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// Merge makes the file of [MergeTo] without writing it: keys may be changed
-// first. The weights are computed each time it is written, so the model and
-// the adapters must stay open until then, and ctx cancels it. Close it after
-// use.
+// Merge prepares the file of [MergeTo] without writing it, so that its keys can be changed first. The weights are
+// computed each time it is written, so the model and the adapters must stay open until then, and cancelling ctx
+// stops it. Close it after use.
 func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOptions) (*ggml.GGUF, error) {
 	release, err := retainAll(m, adapters)
 	if err != nil {
@@ -179,7 +175,7 @@ func fillMerged(ctx context.Context, g *ggml.GGUF, m *model.Model, outputs []out
 	return nil
 }
 
-// activePairs gives the pairs that change something.
+// activePairs returns the pairs that change something.
 func activePairs(m *model.Model, adapters []Scaled) (model.Adapters, error) {
 	active := model.Adapters{}
 	for i, s := range adapters {
@@ -219,8 +215,8 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 	return nil
 }
 
-// productScales returns the factors by which the model scales W·x before adapters are added, for
-// each expert; nil means none. Layers that share the matrix must have the same.
+// productScales returns the factors by which the model scales W·x before adapters are added, one for all or one per
+// expert; nil means none. Layers that share the matrix must have equal factors.
 func productScales(m *model.Model, base string) (factors []float32, err error) {
 	for i, name := range scalesOf(m, base) {
 		var own []float32
@@ -237,8 +233,8 @@ func productScales(m *model.Model, base string) (factors []float32, err error) {
 	return factors, nil
 }
 
-// scalesOf names the factors of the products with a matrix that there may be: one for each layer that
-// has it.
+// scalesOf returns the names of the tensors that may scale the product with a matrix, one for each layer that uses
+// it.
 func scalesOf(m *model.Model, base string) (names []string) {
 	matrix := m.Architecture().Weight(base)
 	for _, w := range m.Architecture().Weights() {
@@ -249,7 +245,7 @@ func scalesOf(m *model.Model, base string) (names []string) {
 	return names
 }
 
-// isZero reports whether a pair changes nothing, as one that was never trained.
+// isZero reports whether a pair changes nothing, as before training.
 func isZero(p model.LoRAPair) (bool, error) {
 	if p.Scale == 0 {
 		return true, nil
@@ -262,16 +258,16 @@ func isZero(p model.LoRAPair) (bool, error) {
 type output struct {
 	info  ggml.GGUFTensor
 	from  *ggml.Tensor
-	base  string // that the pairs change
+	base  string // name of the matrix that the pairs change
 	pairs []model.LoRAPair
-	// factors by which the model scales the product of the matrix, or of each expert's. The
-	// matrix's change is divided by them; nil means none.
+	// Factors by which the model scales the product, one for all or one per expert. The matrix's change is divided
+	// by them; nil means none.
 	factors []float32
 
-	importance []float32 // of its columns; nil for none
+	importance []float32 // weights of the columns; nil for none
 }
 
-// unchanged reports whether the bytes stay as they are.
+// unchanged reports whether the tensor is copied byte by byte.
 func (o *output) unchanged() bool { return len(o.pairs) == 0 && o.info.Type == o.from.Type() }
 
 // planOutputs lists the tensors of the merged model in the order of the base.
@@ -286,7 +282,7 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 		}
 		merged = merged.Having(func(name string) bool { return m.Weight(name) != nil })
 	}
-	names := map[*ggml.Tensor]string{} // in the file, whatever they have been called since
+	names := map[*ggml.Tensor]string{} // in the file, whatever SetName has made of them
 	for _, w := range m.Architecture().Weights() {
 		names[m.Weight(w.Name)] = w.Name
 	}
@@ -320,11 +316,11 @@ func planOutputs(m *model.Model, active model.Adapters, o MergeOptions) ([]outpu
 	return list, nil
 }
 
-// typeOf is the type of a tensor in the merged model.
+// typeOf returns the type of a tensor in the merged model.
 func (o *MergeOptions) typeOf(a *arch.Architecture, name string, from *ggml.Tensor) ggml.Type {
 	typ, w := from.Type(), a.Weight(name)
 	switch {
-	case from.NumDims() < 2 || !w.IsConvertible(): // as llama-quantize leaves them
+	case from.NumDims() < 2 || !w.IsConvertible(): // llama-quantize keeps their types, too
 	case o.Type != nil:
 		typ = *o.Type
 	case o.Mixture != nil:
@@ -373,8 +369,8 @@ func (o *output) fault() string {
 	return ""
 }
 
-// importanceFault describes a fault in the importance of the columns. llama-imatrix does not record
-// the embedding, and the output only on request.
+// importanceFault returns what is wrong with the importance of the columns; "" if nothing is. llama-imatrix does not
+// record the embedding, and the output only on request.
 func (o *output) importanceFault() string {
 	isLayers := o.info.Name != tokenEmbd && o.info.Name != outputName
 	switch n := int64(len(o.importance)); {
@@ -387,14 +383,14 @@ func (o *output) importanceFault() string {
 	return ""
 }
 
-// fileTypes are the numbers that llama.cpp gives to files of mostly one type.
+// fileTypes has llama.cpp's number (general.file_type) of files with mostly one type.
 var fileTypes = map[ggml.Type]uint32{
 	ggml.F32: 0, ggml.F16: 1, ggml.Q4_0: 2, ggml.Q4_1: 3, ggml.Q8_0: 7, ggml.Q5_0: 8, ggml.Q5_1: 9,
 	ggml.Q2_K: 10, ggml.Q3_K: 11, ggml.Q4_K: 14, ggml.Q5_K: 16, ggml.Q6_K: 18,
 	ggml.IQ4NL: 25, ggml.IQ4XS: 30, ggml.BF16: 32, ggml.MXFP4: 38, ggml.NVFP4: 39,
 }
 
-// setFileType corrects the keys that describe the types of the tensors.
+// setFileType updates the keys that describe the types of the tensors.
 func setFileType(g *ggml.GGUF, o MergeOptions) error {
 	var t ggml.Type
 	var number uint32
@@ -415,7 +411,7 @@ func setFileType(g *ggml.GGUF, o MergeOptions) error {
 	} else if err := g.Remove("general.file_type"); err != nil {
 		return err
 	}
-	const version = 2 // of the quantised types
+	const version = 2 // version of the quantised formats
 	if !t.IsQuantized() {
 		return g.Remove("general.quantization_version")
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// blockValues is how many values of a tensor are in memory as F32 at a time:
-// a matrix can have a thousand times as many.
+// blockValues is the number of a tensor's values in memory as F32 at a time: a matrix can have a thousand times as
+// many.
 const blockValues = 1 << 21
 
 // A mergeWriter computes the data of the merged tensors as they are written.
@@ -24,7 +24,8 @@ type mergeWriter struct {
 	total   int64 // bytes of all tensors
 }
 
-// source gives the data of a tensor, in blocks of rows; done bytes go before it.
+// source returns a function that writes the data of a tensor, in blocks of rows; done counts the bytes written
+// before it.
 func (w *mergeWriter) source(o output, done int64) func(io.Writer) error {
 	return func(file io.Writer) error {
 		b, err := newBlocks(w, &o)
@@ -58,13 +59,13 @@ func (w *mergeWriter) source(o output, done int64) func(io.Writer) error {
 type blocks struct {
 	w      *mergeWriter
 	o      *output
-	engine *device.Engine // nil when no pair has to be multiplied
-	rows   int64          // of a block
-	first  int64          // row of the present one
-	stored []byte         // a block as it is in the base
-	values []float32      // converted
-	delta  []float32      // to be added to values
-	merged []byte         // converted to the type of the result
+	engine *device.Engine // nil if there is no product to compute
+	rows   int64          // rows per block
+	first  int64          // first row of the current block
+	stored []byte         // the block's bytes in the base
+	values []float32      // the block in F32
+	delta  []float32      // change to add to values
+	merged []byte         // the block in the result's type
 }
 
 func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
@@ -92,7 +93,7 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 	return b, nil
 }
 
-// next gives n rows of the result, valid until the next call.
+// next returns n rows of the result, valid until the next call.
 func (b *blocks) next(from, n int64) ([]byte, error) {
 	stride := b.o.from.Type().RowSize(b.o.from.Dim(0))
 	stored := b.stored[:n*stride]
@@ -111,9 +112,9 @@ func (b *blocks) next(from, n int64) ([]byte, error) {
 	return b.merged[:n*b.o.info.Type.RowSize(b.o.from.Dim(0))], b.convert(n)
 }
 
-// multiply computes n rows of Σ scale·B·A into b.delta, for each expert on its own.
+// multiply computes n rows of Σ scale·B·A into b.delta, expert by expert.
 func (b *blocks) multiply(from, n int64) error {
-	rows := b.o.from.Dim(1) // of an expert
+	rows := b.o.from.Dim(1) // per expert
 	for begin, end := from, from+n; begin < end; {
 		next := min(end, (begin/rows+1)*rows)
 		if err := b.multiplyRows(begin, next-begin, b.delta[(begin-from)*b.o.from.Dim(0):]); err != nil {
@@ -124,7 +125,7 @@ func (b *blocks) multiply(from, n int64) error {
 	return nil
 }
 
-// multiplyRows computes n rows, of the same expert.
+// multiplyRows computes n rows of one expert.
 func (b *blocks) multiplyRows(from, n int64, delta []float32) error {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -150,8 +151,8 @@ func (b *blocks) multiplyRows(from, n int64, delta []float32) error {
 	return ggml.ReadInto(delta[:n*b.o.from.Dim(0)], sum)
 }
 
-// product returns n rows of B·A, [n_in, n], of the same expert. The rows belong to the factor
-// that the model multiplies last, or looks up.
+// product returns n rows of B·A of one expert, [n_in, n]. Rows are taken from the factor that the model multiplies
+// last (B), or from the one it looks up (A).
 func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggml.Tensor {
 	rows := func(t *ggml.Tensor) *ggml.Tensor {
 		rank := t.Dim(0)
@@ -167,8 +168,7 @@ func product(c *ggml.Context, base string, p model.LoRAPair, from, n int64) *ggm
 	return kernels.GEMMGradInput(c, ggml.PrecisionF32, kernels.Pair{W: a, X: rows(p.B)})
 }
 
-// convert turns n rows of b.stored, plus b.delta, into b.merged. Rows that stay as they are
-// are looked through.
+// convert converts n rows of b.stored, plus b.delta, into b.merged. It validates rows that do not change.
 func (b *blocks) convert(n int64) error {
 	var group errgroup.Group
 	threads := min(n, int64(b.w.options.Threads))

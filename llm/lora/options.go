@@ -17,9 +17,8 @@ type Init string
 const (
 	// InitNormal draws from a normal distribution of mean 0 and variance 1/r.
 	InitNormal Init = "normal"
-	// InitKaiming draws uniformly from ±1/√n_in, as PyTorch initialises a
-	// linear layer and PEFT an adapter. Of the token embedding n_in is 1: a
-	// lookup adds up nothing.
+	// InitKaiming draws uniformly from ±1/√n_in, as PyTorch initialises a linear layer and PEFT an adapter. For the
+	// token embedding n_in is 1, since a lookup sums nothing.
 	InitKaiming Init = "kaiming"
 )
 
@@ -28,41 +27,37 @@ const (
 // Targets and Ranks name matrices by any of
 //
 //   - a target of [Targets], such as "attn_q", in every layer, "token_embd" or "output";
-//   - [AllLinear], the linear layers of all blocks, but for experts and what chooses them: these
-//     are adapted where another name stands for them;
-//   - the name of the module in transformers, as PEFT has it: "q_proj", "self_attn.q_proj"
+//   - [AllLinear], the linear layers of all blocks, except experts and their router: name these to adapt them;
+//   - the name of the module in transformers, as in PEFT: "q_proj", "self_attn.q_proj"
 //     or "model.layers.0.self_attn.q_proj";
 //   - the name of the tensor, or a pattern of [path.Match] for it: "blk.[0-3].ffn_*";
-//     ".weight" at its end may be left out.
+//     the suffix ".weight" may be left out.
 //
-// A name that stands for nothing is an error.
+// A name that matches nothing is an error.
 type Options struct {
-	// Rank is the rank of every target that Ranks does not name.
+	// Rank is the rank of targets that Ranks does not name.
 	Rank int
-	// Ranks gives the rank by name; 0 leaves the matrix out. If several names match a matrix, the
-	// most specific one counts: the name that matches the fewest matrices.
+	// Ranks gives the rank by name; 0 excludes the matrix. If several names match a matrix, the most specific one
+	// counts: the name that matches the fewest matrices.
 	Ranks map[string]int
-	// Targets names the matrices to adapt. nil stands for [AllLinear], and whatever else Ranks
-	// names.
+	// Targets names the matrices to adapt. nil means [AllLinear] and the names of Ranks.
 	//
-	// Where the output is the token embedding itself, an adapter of "token_embd"
-	// acts on the lookup only, and stock llama.cpp 0.7 aborts on it: merge it
-	// before it goes there.
+	// If the output is tied to the token embedding, an adapter of "token_embd" acts on the lookup only, and stock
+	// llama.cpp 0.7 aborts on it: merge the adapter before using it there.
 	Targets []string
 	// LastLayers is the number of layers at the end of the model whose matrices are adapted; nil
 	// means all. It does not affect "token_embd" and "output", which are in no layer.
 	LastLayers *int
-	// Alpha is the strength: the product of a pair counts alpha/rank times. Usual are the rank
-	// and twice that. 0 means no alpha, in the adapter as in its file, and then each product
-	// counts once, whatever its rank.
+	// Alpha is the strength: each pair's product is scaled by alpha/rank. Common values are the rank and twice the
+	// rank. 0 means no alpha, in the adapter and in its file; each product is then scaled by 1, whatever its rank.
 	Alpha float32
-	// RankStabilized multiplies each pair by alpha/√r instead of alpha/r (rsLoRA,
-	// arXiv 2312.03732): the gradient keeps its size at high ranks.
+	// RankStabilized scales each pair by alpha/√r instead of alpha/r (rsLoRA, arXiv 2312.03732), so that the
+	// gradient keeps its size at high ranks.
 	RankStabilized bool
-	// Factor is by what the product of each pair counts, alpha/rank, whatever its rank:
-	// each then has an alpha of its own. It takes the place of Alpha; 0 leaves it to that.
+	// Factor, if not 0, replaces Alpha: it scales each pair's product, whatever the rank, and so gives each pair an
+	// alpha of its own (factor · rank).
 	Factor float32
-	Init   Init // "" is InitNormal
+	Init   Init // "" means InitNormal
 	Seed   uint64
 }
 
@@ -73,7 +68,7 @@ const (
 	outputName = "output.weight"
 )
 
-// pairShapes gives the shapes of A and B for W [n_in, n_out], or [n_in, n_out, experts].
+// pairShapes returns the shapes of A and B for W [n_in, n_out], or [n_in, n_out, experts].
 func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 	if base == tokenEmbd {
 		return []int64{rank, w[1]}, []int64{rank, w[0]}
@@ -83,7 +78,7 @@ func pairShapes(base string, w []int64, rank int64) (a, b []int64) {
 	return a, b
 }
 
-// specs lists the pairs to make. The error lists all that is wrong.
+// specs lists the pairs to allocate. The error lists all faults.
 func (o Options) specs(m *model.Model) ([]spec, error) {
 	s := newSelector(m.Architecture(), o)
 	ranks := s.ranks()
@@ -112,7 +107,7 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	return list, nil
 }
 
-// scaleFaults lists the faults of the strength.
+// scaleFaults lists the faults of Alpha and Factor.
 func (o Options) scaleFaults() []string {
 	var faults []string
 	if fault := validAlpha(o.Alpha); fault != "" {

@@ -26,20 +26,19 @@ const (
 	peftEmbeddingB = ".lora_embedding_B"
 )
 
-// PEFTOptions describe an adapter of PEFT.
+// PEFTOptions describe a PEFT adapter.
 type PEFTOptions struct {
 	Type ggml.Type // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
-	// BaseModel is base_model_name_or_path, where PEFT finds the model: a folder or a repository of
-	// Hugging Face. "" uses the one in the adapter's Keys, if any.
+	// BaseModel is base_model_name_or_path, where PEFT finds the model: a folder or a Hugging Face repository. ""
+	// uses the one in the adapter's Keys, if any.
 	BaseModel string
-	Dropout   float32 // lora_dropout, for those who train on; from 0 to below 1
-	// Root is the module of transformers that has the layers: "" is "model", as in a
-	// model for text. A model for images and text, such as
-	// Gemma3ForConditionalGeneration, has them in "model.language_model".
+	Dropout   float32 // lora_dropout for further training; 0 ≤ Dropout < 1
+	// Root is the transformers module that contains the layers: "" means "model", as in text models. A model for
+	// images and text, such as Gemma3ForConditionalGeneration, has them in "model.language_model".
 	Root string
 }
 
-// path returns the path of a module in transformers' model.
+// path returns the path of a module in the transformers model.
 func (o PEFTOptions) path(a *arch.Architecture, module string) string {
 	if module == a.OutputModule() {
 		return module
@@ -47,7 +46,7 @@ func (o PEFTOptions) path(a *arch.Architecture, module string) string {
 	return cmp.Or(o.Root, a.ModuleRoot()) + "." + module
 }
 
-// modulePath is the path of a module from the text model, wherever a model has that.
+// modulePath returns the path of a module relative to the text model, wherever the text model is.
 func modulePath(a *arch.Architecture, path string) string {
 	for {
 		rest := strings.TrimPrefix(path, a.ModuleRoot()+".")

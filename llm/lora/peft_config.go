@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/internal/plainjson"
 )
 
-// A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that give
-// tensors their meaning.
+// A peftConfig is the content of adapter_config.json: the fields of PEFT's LoraConfig that determine what the
+// tensors mean.
 type peftConfig struct {
 	PEFTType     string      `json:"peft_type"`
 	TaskType     string      `json:"task_type"`
@@ -25,23 +25,23 @@ type peftConfig struct {
 	AlphaPattern peftPattern `json:"alpha_pattern"`
 	Targets      []string    `json:"target_modules"`
 	Parameters   []string    `json:"target_parameters,omitempty"`
-	Layers       []int       `json:"layers_to_transform"` // null: all
+	Layers       []int       `json:"layers_to_transform"` // null means all
 	Dropout      float32     `json:"lora_dropout"`
 	Bias         string      `json:"bias"`
 	FanInFanOut  bool        `json:"fan_in_fan_out"`
 	Init         bool        `json:"init_lora_weights"`
 	Inference    bool        `json:"inference_mode"`
 
-	targets     peftTargets // as they were read
-	ensureTying bool        // what is adapted of the embedding is of the output too, where the base ties them
+	targets     peftTargets // as they were in the file
+	ensureTying bool        // adapters of the embedding also adapt the output, if the base ties them
 }
 
-// A peftPattern gives modules another number than all have, in the order of the file: the
-// first that fits counts.
+// A peftPattern overrides a number for some modules (rank_pattern, alpha_pattern). Rules are in the order of the
+// file; the first match counts.
 type peftPattern []peftRule
 
 type peftRule struct {
-	key   string // a regular expression of the path's end, from a dot on
+	key   string // a regular expression for the whole path or its end after a dot
 	value float32
 	match *regexp.Regexp
 }
@@ -61,11 +61,11 @@ func (p *peftPattern) UnmarshalJSON(raw []byte) error {
 		if err != nil {
 			return err
 		}
-		rule := peftRule{key: key.(string)} // a decoder takes no other keys
+		rule := peftRule{key: key.(string)} // the decoder ensures that keys are strings
 		if err := d.Decode(&rule.value); err != nil {
 			return fmt.Errorf("%s: %w", rule.key, plainjson.Error(err))
 		}
-		// As PEFT has it (get_pattern_key). Go's expressions lack a few of Python's.
+		// As PEFT does (get_pattern_key). Go's regular expressions lack a few features of Python's.
 		if rule.match, err = regexp.Compile(`^(?:.*\.)?(?:` + rule.key + `)$`); err != nil {
 			return fmt.Errorf("the key %q is no regular expression without look-around, such as Go has: %w", rule.key, err)
 		}
@@ -98,7 +98,7 @@ func (p peftPattern) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// of is the number of a module.
+// of returns the number of a module.
 func (p peftPattern) of(path string, fallback float32) float32 {
 	for _, rule := range p {
 		if rule.match.MatchString(path) {
@@ -108,8 +108,8 @@ func (p peftPattern) of(path string, fallback float32) float32 {
 	return fallback
 }
 
-// rank and alpha return the settings of a module, by its whole path. alpha is in [Pair]'s sense: it
-// is divided by the rank.
+// rank and alpha return the settings of a module, given its whole path. alpha has [Pair]'s meaning: it is divided by
+// the rank.
 func (c *peftConfig) rank(path string) int {
 	return int(c.RankPattern.of(c.targets.patternPath(path), float32(c.Rank)))
 }
@@ -122,7 +122,7 @@ func (c *peftConfig) alpha(path string, rank int) float32 {
 	return alpha
 }
 
-// readPEFTConfig reads a file, and lists what it has that is unsupported, and what is not known.
+// readPEFTConfig reads a file, and lists its unsupported and its unknown settings.
 func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err error) {
 	raw, err := filelink.Read(path, 1<<24)
 	if err != nil {
@@ -142,7 +142,7 @@ func readPEFTConfig(path string) (c *peftConfig, faults, notices []string, err e
 	return c, append(faults, unsupportedFields(fields)...), unknownFields(fields), nil
 }
 
-// set takes the fields that give tensors their meaning. Others may have any form.
+// set parses the fields that determine what the tensors mean. Other fields may have any type.
 func (c *peftConfig) set(fields map[string]json.RawMessage) error {
 	for name, target := range map[string]any{
 		"peft_type": &c.PEFTType, "base_model_name_or_path": &c.BaseModel, "r": &c.Rank, "lora_alpha": &c.Alpha,

@@ -7,15 +7,14 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// A factors is the change B·A of rows of a matrix, in memory: A [rank][in], B [rows][rank], with
-// rows in transformers' order. For the embedding, which is transposed, A is [rank][vocabulary] and
-// B [n_embd][rank].
+// A factors is the change B·A of rows of a matrix, in memory: A [rank][in], B [rows][rank], with rows in
+// transformers' order. For the embedding, which is transposed, A is [rank][vocabulary] and B [n_embd][rank].
 type factors struct {
 	name  string // of the module, or of the matrix of the model
 	rows  []arch.Rows
 	rank  int
 	a, b  []float32
-	alpha float32 // not 0: the strength is alpha/rank
+	alpha float32 // not 0: the pair is scaled by alpha/rank
 }
 
 func (f *factors) strength() float64 { return float64(f.alpha) / float64(f.rank) }
@@ -23,7 +22,7 @@ func (f *factors) strength() float64 { return float64(f.alpha) / float64(f.rank)
 // isEmbedding reports whether the rows are looked up.
 func (f *factors) isEmbedding() bool { return f.rows[0].Name+".weight" == tokenEmbd }
 
-// factorsByRows finds the factors of rows by their names.
+// factorsByRows indexes the factors by the names of their rows.
 func factorsByRows(list []factors) map[string]*factors {
 	of := map[string]*factors{}
 	for i := range list {
@@ -34,11 +33,11 @@ func factorsByRows(list []factors) map[string]*factors {
 	return of
 }
 
-// regroup makes the factors of rows that one side has in one matrix and the other in
-// several: nil if nothing changes them. Factors with the same A stay of their rank, others
-// are put together as blocks: A one below the other, B beside each other with zeros.
+// regroup combines the factors of the rows in all into those of one matrix, where one side fuses matrices that the
+// other separates; nil if nothing changes them. Factors with the same A keep their rank. Others become blocks: the A
+// stacked by rank, the B block-diagonal with zeros elsewhere.
 func regroup(of map[string]*factors, name string, all []arch.Rows) *factors {
-	var blocks []*factors // one for each different A
+	var blocks []*factors // one per distinct A
 	block := map[string]int{}
 	for _, p := range all {
 		f := of[p.Name]
@@ -82,12 +81,12 @@ func regroup(of map[string]*factors, name string, all []arch.Rows) *factors {
 	return joined
 }
 
-// sharesA reports whether two factors differ in their rows only.
+// sharesA reports whether two factors have the same A and differ in their rows only.
 func (f *factors) sharesA(g *factors) bool {
 	return f == g || f.rank == g.rank && f.alpha == g.alpha && slices.Equal(f.a, g.a)
 }
 
-// copyRows writes some of the rows, times a factor, to columns of wider ones.
+// copyRows copies some rows of B, times a factor, into columns of wider rows.
 func (f *factors) copyRows(dst []float32, width, column int, some arch.Rows, factor float64) {
 	from := 0
 	for _, p := range f.rows {
@@ -111,7 +110,7 @@ func (f *factors) copyRows(dst []float32, width, column int, some arch.Rows, fac
 // reorder converts the order of heads and of their rows from transformers' to the GGUF file's, or back.
 func (f *factors) reorder(toFile bool) {
 	if f.isEmbedding() {
-		return // it has no heads
+		return // the rows have no heads
 	}
 	rotate := separate
 	if toFile {
@@ -150,7 +149,7 @@ func tile(values []float32, t arch.Tiling, toFile bool) {
 	}
 }
 
-// interleave alternates the rows of both halves: neighbours in a GGUF file are half a head apart in
+// interleave alternates the rows of both halves of a head (RoPE): neighbours in a GGUF file are half a head apart in
 // transformers.
 func interleave(rows []float32, rank int) {
 	half := len(rows) / rank / 2
@@ -161,7 +160,7 @@ func interleave(rows []float32, rank int) {
 	}
 }
 
-// separate undoes interleave.
+// separate is the inverse of interleave.
 func separate(rows []float32, rank int) {
 	half := len(rows) / rank / 2
 	old := slices.Clone(rows)
@@ -171,7 +170,7 @@ func separate(rows []float32, rank int) {
 	}
 }
 
-// transpose makes [columns][rows] of [rows][columns].
+// transpose converts [rows][columns] to [columns][rows].
 func transpose(values []float32, rows, columns int) []float32 {
 	transposed := make([]float32, len(values))
 	for i := range rows {
@@ -203,7 +202,7 @@ func (a *Adapter) readFactors() ([]factors, error) {
 	return list, nil
 }
 
-// alphaOf is the alpha of a pair; the rank stands for a factor of 1.
+// alphaOf returns the alpha of a pair; without alpha it returns the rank, which gives a factor of 1.
 func (a *Adapter) alphaOf(p Pair) float32 {
 	switch {
 	case p.Alpha != 0:
@@ -214,7 +213,7 @@ func (a *Adapter) alphaOf(p Pair) float32 {
 	return float32(p.Rank())
 }
 
-// moduleFactors gives the factors of transformers' modules, in their order.
+// moduleFactors returns the factors of transformers' modules, in the order of the modules.
 func moduleFactors(a *arch.Architecture, list []factors) []factors {
 	of := factorsByRows(list)
 	var found []factors
@@ -226,7 +225,7 @@ func moduleFactors(a *arch.Architecture, list []factors) []factors {
 	return found
 }
 
-// matrixFactors gives the factors of the model's matrices, in their order.
+// matrixFactors returns the factors of the model's matrices, in the order of the matrices.
 func matrixFactors(a *arch.Architecture, list []factors) []factors {
 	of := factorsByRows(list)
 	var found []factors
@@ -250,7 +249,7 @@ func (f *factors) spec() spec {
 	return s
 }
 
-// write fills a pair.
+// write writes the factors into the tensors of a pair.
 func (f *factors) write(p Pair) error {
 	f.reorder(true)
 	a := f.a

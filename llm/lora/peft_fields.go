@@ -12,8 +12,8 @@ import (
 // mergeRemedy is the remedy for an adapter that is more than pairs of matrices.
 const mergeRemedy = "merge the adapter into its base with PEFT (merge_and_unload), and convert the merged model to GGUF"
 
-// unsupported are PEFT's settings that change what a model computes in ways that an adapter of
-// llama.cpp cannot, with the tensors that they add.
+// unsupported are PEFT settings that change the computation in ways that an adapter of llama.cpp cannot express,
+// with the tensors that they add.
 var unsupported = []unsupportedField{
 	{"use_dora", ".lora_magnitude_vector", "DoRA scales the columns of weights too"},
 	{"lora_bias", ".lora_B.bias", "it has biases of B"},
@@ -31,25 +31,25 @@ var unsupported = []unsupportedField{
 
 type unsupportedField struct{ field, tensor, meaning string }
 
-// applied are the fields whose meaning an adapter gets.
+// applied are the fields that Load applies.
 var applied = strings.Fields(`peft_type base_model_name_or_path r lora_alpha use_rslora rank_pattern alpha_pattern
 	target_modules target_parameters exclude_modules layers_to_transform init_lora_weights ensure_weight_tying`)
 
-// harmless are the fields that change nothing of what a trained adapter computes: they are of its
-// training, of its beginning, of how PEFT finds modules that the tensors name, or of other fields.
-// Whole tensors (modules_to_save) are compared with the model's. fan_in_fan_out is how PEFT keeps a
-// weight of the base.
+// harmless are the fields that do not affect what a trained adapter computes: settings of training, of
+// initialisation, of how PEFT finds modules that the tensors name anyway, or of other fields. Whole tensors
+// (modules_to_save) are compared with the model's. fan_in_fan_out is the layout in which PEFT stores a weight of the
+// base.
 var harmless = strings.Fields(`task_type inference_mode revision auto_mapping peft_version lora_dropout fan_in_fan_out
 	modules_to_save layers_pattern megatron_config megatron_core loftq_config eva_config corda_config lora_ga_config
 	velora_config qalora_group_size runtime_config merge_weights`)
 
-// Initialisations after which the weights of the base are no longer its own, and those that leave them.
+// Initialisations that change the base's weights, and those that do not.
 var (
 	changesBase = []string{"pissa", "olora", "corda", "loftq", "lora_ga"}
 	leavesBase  = []string{"gaussian", "eva", "orthogonal", "mica"}
 )
 
-// unsupportedFields describes the fault of each unsupported field.
+// unsupportedFields describes each unsupported field that is set.
 func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	for _, u := range unsupported {
 		if value := fields[u.field]; isSet(value) {
@@ -58,7 +58,7 @@ func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	}
 	var init string
 	if json.Unmarshal(fields["init_lora_weights"], &init) != nil {
-		return faults // a truth value
+		return faults // a boolean
 	}
 	if slices.ContainsFunc(changesBase, func(kind string) bool { return strings.HasPrefix(strings.ToLower(init), kind) }) {
 		faults = append(faults, fmt.Sprintf("init_lora_weights is %q, which changed the weights of the base; save the adapter with PEFT's path_initial_model_for_weight_conversion, or %s", init, mergeRemedy))
@@ -66,7 +66,7 @@ func unsupportedFields(fields map[string]json.RawMessage) (faults []string) {
 	return faults
 }
 
-// unknownFields reports fields that are set and have no meaning here.
+// unknownFields reports fields that are set and unknown here.
 func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		isUnsupported := slices.ContainsFunc(unsupported, func(u unsupportedField) bool { return u.field == name })
@@ -86,7 +86,7 @@ func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	return notices
 }
 
-// isSet reports whether a value differs from all that PEFT writes for "not used".
+// isSet reports whether a value differs from all values that PEFT writes for unused fields.
 func isSet(raw json.RawMessage) bool {
 	switch string(bytes.TrimSpace(raw)) {
 	case "", "null", "false", `""`, `"none"`, "[]", "{}", "0":
@@ -95,7 +95,7 @@ func isSet(raw json.RawMessage) bool {
 	return true
 }
 
-// short is a value as far as an error shows it.
+// short shortens a value for an error.
 func short(raw json.RawMessage) string {
 	const most = 60
 	var b bytes.Buffer

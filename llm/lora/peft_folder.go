@@ -14,14 +14,14 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// A peftFiles is where the files of an adapter are.
+// A peftFiles has the paths of an adapter's files.
 type peftFiles struct{ config, tensors string }
 
-// committedName is a folder inside the adapter's, with those files of a complete new pair that
-// have yet to be moved.
+// committedName is a folder inside the adapter's folder. It contains the files of a complete new pair that have not
+// been moved yet.
 const committedName = ".adapter.next"
 
-// findPEFT reports whether a path is an adapter of PEFT: its folder, or one of its files.
+// findPEFT reports whether a path is a PEFT adapter: its folder, or one of its files.
 func findPEFT(path string) (peftFiles, bool, error) {
 	folder, base := filepath.Dir(path), filepath.Base(path)
 	info, err := os.Stat(path)
@@ -38,7 +38,7 @@ func findPEFT(path string) (peftFiles, bool, error) {
 	return f, true, f.check(folder)
 }
 
-// pairFile is where a file of a folder is: a newer one may have yet to be moved there.
+// pairFile returns the current path of a file of a folder: in committedName if it has not been moved yet.
 func pairFile(folder, name string) string {
 	if path := filepath.Join(folder, committedName, name); exists(path) {
 		return path
@@ -51,7 +51,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// check names what a folder lacks.
+// check returns an error that names the files that a folder lacks.
 func (f peftFiles) check(folder string) error {
 	switch config, tensors := exists(f.config), exists(f.tensors); {
 	case !config && !tensors:
@@ -66,13 +66,14 @@ func (f peftFiles) check(folder string) error {
 	return nil
 }
 
-// writePair puts files into a folder, all or none. They are made in a folder inside it, whose
-// renaming makes them count: from then on [Load] takes those that have yet to be moved.
+// writePair replaces files in a folder, all or none. It writes them to a temporary folder inside and commits them by
+// renaming that folder to committedName: from then on [Load] reads the new files, even those that have not been
+// moved yet.
 func writePair(folder string, files map[string]func(io.Writer) error) error {
 	if err := filelink.MkdirAll(folder, 0o777); err != nil {
 		return err
 	}
-	if err := movePair(folder); err != nil { // which another process has left
+	if err := movePair(folder); err != nil { // left by a process that died
 		return err
 	}
 	pending := filepath.Join(folder, ".adapter.tmp")
@@ -95,7 +96,7 @@ func writePair(folder string, files map[string]func(io.Writer) error) error {
 	return movePair(folder)
 }
 
-// movePair moves the files of a complete new pair to their places, if there is one.
+// movePair moves the committed files to their places, if there are any.
 func movePair(folder string) error {
 	committed := filepath.Join(folder, committedName)
 	entries, err := os.ReadDir(committed)

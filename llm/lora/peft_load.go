@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// loadPEFT reads an adapter of PEFT for the model.
+// loadPEFT reads a PEFT adapter for the model.
 func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	config, faults, notices, err := readPEFTConfig(files.config)
 	if err != nil {
@@ -46,21 +46,21 @@ func loadPEFT(path string, files peftFiles, m *model.Model) (*Adapter, error) {
 	return a, nil
 }
 
-// A peftReader reads an adapter of PEFT, and gathers what is wrong with it.
+// A peftReader reads a PEFT adapter, and collects what is wrong with it.
 type peftReader struct {
 	m      *model.Model
 	config *peftConfig
 	file   *safetensors.File
-	found  map[string]*peftPair // by the path of the module from the text model
+	found  map[string]*peftPair // by the module's path relative to the text model
 	wholes []wholeTensor
 	faults []string
 
 	notices []string
 }
 
-// A peftPair is the tensors of a module.
+// A peftPair is the pair of tensors of a module.
 type peftPair struct {
-	path string // from the model
+	path string // relative to the model
 	a, b *safetensors.Tensor
 }
 
@@ -68,7 +68,7 @@ func (r *peftReader) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf(format, args...))
 }
 
-// sort finds the pairs among the tensors.
+// sort groups the tensors into pairs.
 func (r *peftReader) sort() {
 	tensors := r.file.Tensors()
 	if len(tensors) == 0 {
@@ -93,14 +93,14 @@ func (r *peftReader) sort() {
 	}
 }
 
-// checkTying demands that PEFT has not adapted the output as it did the embedding that it is in the base.
+// checkTying rejects an adapter of the embedding that also applies to the tied output.
 func (r *peftReader) checkTying() {
 	if r.config.ensureTying && r.m.Config().Tied && r.found[r.m.Architecture().EmbeddingModule()] != nil {
 		r.fault("%s: ensure_weight_tying is true: the output has the adapter of the embedding too; %s", peftConfigName, mergeRemedy)
 	}
 }
 
-// factorOf is the path of the module that a tensor is a factor of.
+// factorOf returns the path of the module whose factor the tensor is.
 func factorOf(tensor string) (path string, isA, ok bool) {
 	path, ok = strings.CutPrefix(tensor, peftPrefix)
 	if !ok {
@@ -131,7 +131,7 @@ func (r *peftReader) add(t *safetensors.Tensor, path string, isA bool) {
 	*place = t
 }
 
-// noModule says why the model has no such module.
+// noModule returns why the model has no such module.
 func (r *peftReader) noModule(path string) string {
 	if path == r.m.Architecture().OutputModule() {
 		return baseFault(r.m, outputName)
@@ -149,7 +149,7 @@ func moduleNames(a *arch.Architecture) []string {
 	return names
 }
 
-// other deals with a tensor that is no factor.
+// other handles a tensor that is not a factor.
 func (r *peftReader) other(t *safetensors.Tensor) {
 	if base := r.baseOf(t); base != "" {
 		r.whole(t, base)
@@ -194,7 +194,7 @@ func (r *peftReader) readModules() ([]factors, error) {
 	return list, nil
 }
 
-// inputs are the lengths of the rows of matrices, by the names of rows.
+// inputs returns the row lengths of matrices, by the names of rows.
 func (r *peftReader) inputs() map[string]int64 {
 	of := map[string]int64{}
 	for _, w := range r.m.Architecture().Weights() {
@@ -205,7 +205,7 @@ func (r *peftReader) inputs() map[string]int64 {
 	return of
 }
 
-// rankOf is the number of rows of A.
+// rankOf returns the number of rows of A.
 func rankOf(m arch.Module, p *peftPair) int64 {
 	if len(p.a.Shape) == 0 {
 		return 0
@@ -213,8 +213,8 @@ func rankOf(m arch.Module, p *peftPair) int64 {
 	return p.a.Shape[0]
 }
 
-// checkShapes demands A [r, in] and B [out, r], of the embedding A [r, out] and B [in, r], with
-// the rank of the configuration, as PEFT does.
+// checkShapes requires A [r, in] and B [out, r], or A [r, out] and B [in, r] for the embedding, with the rank of the
+// configuration, as PEFT does.
 func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 	if p.a == nil || p.b == nil {
 		there, missing := p.a, "B"
@@ -249,7 +249,7 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 	return true
 }
 
-// values reads a tensor, whose type is checked too.
+// values validates the type of a tensor and reads it.
 func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
 	if !t.Type.IsSupported() {
 		r.fault("tensor %s has type %s; F32, F16 and BF16 are supported", t.Name, t.Type)
@@ -262,7 +262,7 @@ func (r *peftReader) values(t *safetensors.Tensor) ([]float32, error) {
 	return values, err
 }
 
-// adapter moves the factors to the devices of the model's matrices.
+// adapter allocates an adapter on the devices of the model's matrices, and writes the factors to it.
 func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	var specs []spec
 	strongest := list[0].alpha
@@ -287,7 +287,7 @@ func (r *peftReader) adapter(list []factors) (*Adapter, error) {
 	return a, nil
 }
 
-// keyRepository is the address of the base model in the file of an adapter.
+// keyRepository has the URL of the base model in an adapter's file.
 const (
 	keyRepository  = "general.base_model.0.repo_url"
 	huggingFaceURL = "https://huggingface.co/"

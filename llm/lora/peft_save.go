@@ -16,18 +16,16 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// SavePEFT writes the adapter to a folder that PEFT loads: adapter_config.json and
-// adapter_model.safetensors (https://huggingface.co/docs/peft/developer_guides/checkpoint),
-// with the names of transformers' modules, the rows of queries and keys in their order, and
-// fused matrices as transformers has them. The folder is made if there is none; other files
-// in it stay. The same adapter and options give the same bytes.
+// SavePEFT writes the adapter to a folder that PEFT loads: adapter_config.json and adapter_model.safetensors
+// (https://huggingface.co/docs/peft/developer_guides/checkpoint), with transformers' module names, row order of
+// queries and keys, and fused matrices. The folder is created if it does not exist; other files in it stay. The same
+// adapter and options give the same bytes.
 //
-// Both files are written beside the old ones before either is renamed: whenever the process
-// ends, [Load] finds the old pair or the new one. No two processes may write to a folder at
-// the same time.
+// Both files are written beside the old ones before either is renamed: whenever the process ends, [Load] finds the
+// old pair or the new one. No two processes may write to a folder at the same time.
 //
-// Strengths that differ become patterns, and alpha·√rank becomes use_rslora where that takes
-// fewer of them, or makes alpha a whole number.
+// Different strengths become patterns, and alpha·√rank becomes use_rslora if that takes fewer patterns or makes
+// alpha a whole number.
 func (a *Adapter) SavePEFT(folder string, o PEFTOptions) error {
 	release, err := a.retain()
 	if err != nil {
@@ -49,10 +47,10 @@ func (a *Adapter) SavePEFT(folder string, o PEFTOptions) error {
 	})
 }
 
-// peftTypes are the types that tensors are written in.
+// peftTypes are the types in which tensors can be saved.
 var peftTypes = map[ggml.Type]safetensors.Type{ggml.F32: safetensors.F32, ggml.F16: safetensors.F16, ggml.BF16: safetensors.BF16}
 
-// peft makes the contents of the files.
+// peft returns the contents of the files.
 func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data, err error) {
 	typ, ok := peftTypes[o.Type]
 	switch {
@@ -93,7 +91,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	return append(config, '\n'), tensors, nil
 }
 
-// checkModules demands that transformers has what is adapted in modules.
+// checkModules checks that each adapted matrix is in a module of transformers.
 func (a *Adapter) checkModules() error {
 	for _, p := range a.pairs {
 		if len(a.model.Weight(p.Base).Rows) == 0 {
@@ -103,7 +101,7 @@ func (a *Adapter) checkModules() error {
 	return nil
 }
 
-// tensors are the factors of a module.
+// tensors returns the factors of a module as tensors.
 func (f *factors) tensors(path string, typ safetensors.Type) []safetensors.Data {
 	nameA, nameB := path+peftA, path+peftB
 	if f.isEmbedding() {
@@ -116,7 +114,7 @@ func (f *factors) tensors(path string, typ safetensors.Type) []safetensors.Data 
 	}
 }
 
-// describe makes the configuration of the factors of modules.
+// describe returns the configuration for the factors of modules.
 func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]string) peftConfig {
 	c := peftConfig{PEFTType: "LORA", TaskType: "CAUSAL_LM", Dropout: o.Dropout, Bias: "none", Init: true, Inference: true}
 	if base := a.repository(); o.BaseModel != "" {
@@ -138,7 +136,7 @@ func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]strin
 	linear := slices.DeleteFunc(slices.Clone(modules), isParameter)
 	c.Targets, c.Layers = targetModules(linear, a.model.NumBlocks(), ranks, paths, o.Root != "")
 	if c.Targets == nil {
-		c.Targets = []string{} // none; null were those that PEFT has for the architecture
+		c.Targets = []string{} // none; null would mean PEFT's defaults for the architecture
 	}
 	c.Parameters = targetParameters(modules, ranks, paths, c.RankPattern, c.AlphaPattern)
 	return c
@@ -146,8 +144,8 @@ func (a *Adapter) describe(o PEFTOptions, list []factors, paths map[string]strin
 
 func isParameter(m arch.Module) bool { return m.Rows[0].Parameter }
 
-// targetParameters names the matrices of modules that are no linear layers, by whole paths: layers do
-// not count for them. Patterns are to name the matrices too.
+// targetParameters returns the whole paths of adapted matrices in modules that are not linear layers: PEFT ignores
+// layers for them. Patterns must name the matrices, too.
 func targetParameters(all []arch.Module, adapted map[string]float32, paths map[string]string, patterns ...peftPattern) (parameters []string) {
 	for _, m := range all {
 		if _, ok := adapted[m.Path]; !ok || !isParameter(m) {
@@ -165,7 +163,7 @@ func targetParameters(all []arch.Module, adapted map[string]float32, paths map[s
 	return parameters
 }
 
-// repository is the base model's repository of Hugging Face, if the adapter has one.
+// repository returns the Hugging Face repository of the base model, if the adapter names one.
 func (a *Adapter) repository() string {
 	address, _ := a.Keys[keyRepository].(string)
 	name, ok := strings.CutPrefix(address, huggingFaceURL)
@@ -175,7 +173,8 @@ func (a *Adapter) repository() string {
 	return name
 }
 
-// stabilizedAlphas are alpha/√rank, nil if a product with √rank would not give alpha again.
+// stabilizedAlphas returns alpha/√rank for all factors, or nil if multiplying by √rank does not restore alpha
+// exactly.
 func stabilizedAlphas(list []factors) map[string]float32 {
 	alphas := map[string]float32{}
 	for _, f := range list {
@@ -192,7 +191,7 @@ func stabilizedAlphas(list []factors) map[string]float32 {
 	return alphas
 }
 
-// isSimpler reports whether x has fewer values than y, or as many, but whole ones.
+// isSimpler reports whether x has fewer distinct values than y, or equally many of which fewer are fractional.
 func isSimpler(x, y map[string]float32) bool {
 	if x == nil {
 		return false
@@ -212,8 +211,8 @@ func isSimpler(x, y map[string]float32) bool {
 	return differentX < differentY || differentX == differentY && brokenX < brokenY
 }
 
-// pattern is the number that most modules have, and rules for the others: by the name of the
-// module where all of that name have the same, else by its path.
+// pattern returns the number that most modules have, and rules for the others: by module name if all modules of that
+// name have the same number, else by path.
 func pattern(numbers map[string]float32, paths map[string]string) (most float32, rules peftPattern) {
 	count, byName := map[float32]int{}, map[string][]float32{}
 	for _, path := range slices.Sorted(maps.Keys(numbers)) {
@@ -240,9 +239,9 @@ func pattern(numbers map[string]float32, paths map[string]string) (most float32,
 	return most, rules
 }
 
-// targetModules names the modules that have factors: by the last part of their paths where
-// all layers have the same ones, by the layers where those that have any have the same, else
-// by whole paths. Only those are safe where the model is more than the text model.
+// targetModules names the modules that have factors: by the last part of their paths if all layers have the same
+// ones; with a list of layers if all adapted layers have the same ones; else by whole paths. Only whole paths are
+// safe if the model is more than the text model.
 func targetModules(all []arch.Module, layers int, adapted map[string]float32, paths map[string]string, whole bool) (targets []string, of []int) {
 	byLayer := map[int][]string{}
 	for _, m := range all {
@@ -268,7 +267,7 @@ func targetModules(all []arch.Module, layers int, adapted map[string]float32, pa
 	return targets, nil
 }
 
-// isRenumbered reports whether PEFT finds a number in the path that is not the layer's.
+// isRenumbered reports whether PEFT does not find the layer's number in the path of its module.
 func isRenumbered(m arch.Module) bool {
 	found := layerOf.FindStringSubmatch("." + m.Path)
 	return m.Layer >= 0 && (found == nil || found[1] != strconv.Itoa(m.Layer))

@@ -12,19 +12,19 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// peftTargets are the settings by which PEFT chooses modules as it loads an adapter: of
-// others it leaves the tensors out.
+// peftTargets are the settings by which PEFT selects modules when it loads an adapter; it ignores the tensors of
+// other modules.
 type peftTargets struct {
-	Modules    json.RawMessage `json:"target_modules"` // names, or a regular expression of whole paths
+	Modules    json.RawMessage `json:"target_modules"` // names, or a regular expression for whole paths
 	Exclude    json.RawMessage `json:"exclude_modules"`
-	Layers     json.RawMessage `json:"layers_to_transform"` // numbers, or one
-	Parameters json.RawMessage `json:"target_parameters"`   // ends of paths, in all layers
+	Layers     json.RawMessage `json:"layers_to_transform"` // numbers, or one number
+	Parameters json.RawMessage `json:"target_parameters"`   // suffixes of paths, in all layers
 }
 
-// peftParameter ends the path of a module's matrix among parameters.
+// peftParameter is the suffix of a module's matrix in target_parameters.
 const peftParameter = ".weight"
 
-// checkParameters refuses parameters that are no matrices of modules, such as experts.
+// checkParameters rejects parameters that are not matrices of modules, such as experts.
 func (r *peftReader) checkParameters() {
 	raw, a := r.config.targets.Parameters, r.m.Architecture()
 	if !isSet(raw) {
@@ -40,8 +40,7 @@ func (r *peftReader) checkParameters() {
 	}
 }
 
-// patternPath returns the path that patterns match: the matrix's, if PEFT treats the matrix as a
-// parameter.
+// patternPath returns the path that patterns match: the matrix's path if PEFT treats the matrix as a parameter.
 func (t *peftTargets) patternPath(path string) string {
 	if t.hasParameter(path) {
 		return path + peftParameter
@@ -55,7 +54,7 @@ func (t *peftTargets) hasParameter(path string) bool {
 	return in
 }
 
-// untargeted reports modules whose tensors PEFT leaves out, and we apply.
+// untargeted reports modules whose tensors PEFT ignores and Load applies.
 func (r *peftReader) untargeted() []string {
 	var left []string
 	for _, p := range r.found {
@@ -71,12 +70,12 @@ func (r *peftReader) untargeted() []string {
 		counted.Are(len(left), "module"), peftConfigName, left[0])}
 }
 
-// has reports whether PEFT puts an adapter on a module; also where that cannot be said.
+// has reports whether PEFT adapts a module; it returns true if that is unknown.
 func (t *peftTargets) has(path string) bool {
 	if t.hasParameter(path) {
 		return true
 	}
-	if t.Modules == nil || string(t.Modules) == "null" { // it goes by the architecture
+	if t.Modules == nil || string(t.Modules) == "null" { // PEFT's default depends on the architecture
 		return true
 	}
 	if t.Exclude != nil && string(t.Exclude) != "null" {
@@ -109,8 +108,7 @@ func (t *peftTargets) hasLayer(path string) bool {
 	return err != nil || slices.Contains(layers, layer)
 }
 
-// matchesModules reports whether a setting names a module; known is false if we do not understand
-// the setting.
+// matchesModules reports whether a setting names a module; known is false if the setting is not understood.
 func matchesModules(setting json.RawMessage, path string) (in, known bool) {
 	var list []string
 	if json.Unmarshal(setting, &list) == nil {
@@ -120,11 +118,11 @@ func matchesModules(setting json.RawMessage, path string) (in, known bool) {
 	if json.Unmarshal(setting, &pattern) != nil {
 		return false, false
 	}
-	if pattern == "all-linear" { // all but the output
+	if pattern == "all-linear" { // all linear layers except the output
 		return path != "lm_head" && !strings.HasSuffix(path, "embed_tokens"), true
 	}
 	expression, err := regexp.Compile(`^(?:` + pattern + `)$`)
-	if err != nil { // Go's expressions lack a few of Python's
+	if err != nil { // Go's regular expressions lack a few features of Python's
 		return false, false
 	}
 	return expression.MatchString(path), true

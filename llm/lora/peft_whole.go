@@ -10,14 +10,14 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// A wholeTensor is one beside the pairs: PEFT saves the embeddings, and the output with its bias, by
-// itself when they are adapted or the vocabulary was resized, and what modules_to_save names.
+// A wholeTensor is saved in full, not as a pair: PEFT saves the embeddings, and the output with its bias, if they
+// are adapted or the vocabulary was resized, and the modules of modules_to_save.
 type wholeTensor struct {
 	*safetensors.Tensor
-	base string // the model's tensor of the same values, if nothing has trained it
+	base string // the model's tensor, with equal values unless it was trained
 }
 
-// baseOf is the model's tensor that a whole one is of, "" if there is none.
+// baseOf returns the name of the model's tensor for a whole tensor, or "".
 func (r *peftReader) baseOf(t *safetensors.Tensor) string {
 	dot := strings.LastIndexByte(t.Name, '.')
 	if dot < 0 {
@@ -35,7 +35,7 @@ func (r *peftReader) baseOf(t *safetensors.Tensor) string {
 	return base
 }
 
-// whole takes a tensor that belongs to no pair.
+// whole records a tensor that belongs to no pair.
 func (r *peftReader) whole(t *safetensors.Tensor, base string) {
 	shape := r.m.Weight(base).Shape()
 	slices.Reverse(shape)
@@ -46,8 +46,8 @@ func (r *peftReader) whole(t *safetensors.Tensor, base string) {
 	r.wholes = append(r.wholes, wholeTensor{t, base})
 }
 
-// checkWhole compares whole tensors with the model's: an adapter of llama.cpp has none, so
-// they have to be the same.
+// checkWhole compares whole tensors with the model's. They must be equal, because an adapter of llama.cpp cannot
+// contain them.
 func (r *peftReader) checkWhole() {
 	for _, w := range r.wholes {
 		row, err := r.otherRow(w)
@@ -62,13 +62,12 @@ func (r *peftReader) checkWhole() {
 	}
 }
 
-// wholeTolerance is how much farther than by rounding a row may be from the model's: other
-// versions of the programs that quantise round a little otherwise.
+// wholeTolerance is the tolerated distance of a row from the model's, relative to the rounding error: other versions
+// of quantisation programs round slightly differently.
 const wholeTolerance = 1.1
 
-// otherRow is the first row that is not the model's, and -1 where all are. The model's may
-// be rounded to its type, and the tensor's own: a row is the same where the one is not
-// farther from the other than rounding moves it.
+// otherRow returns the first row that differs from the model's, or −1 if all are equal. Both the model's tensor and
+// the saved one may be rounded to their types: rows are equal if their distance is at most the rounding error.
 func (r *peftReader) otherRow(w wholeTensor) (int64, error) {
 	if !w.Type.IsSupported() {
 		return 0, fmt.Errorf("it has type %s; F32, F16 and BF16 are supported", w.Type)

@@ -13,7 +13,7 @@ import (
 type SaveOptions struct {
 	Type ggml.Type      // of the tensors: ggml.F32 (the zero value), ggml.F16 or ggml.BF16
 	Name string         // general.name; "" keeps the name in the adapter's Keys
-	Keys map[string]any // further keys, which go before the adapter's own
+	Keys map[string]any // further keys, written before the adapter's own
 }
 
 // The keys that identify the kind of file.
@@ -27,10 +27,9 @@ const (
 
 var ownKeys = []string{keyType, keyArch, keyAdapterType, keyAlpha}
 
-// Save writes the adapter to a GGUF file, which stock llama.cpp reads. The
-// same adapter and options give the same bytes. The file is written beside
-// path and renamed when it is complete. The adapter can be closed meanwhile; of a closed one
-// it is an error, and what is at path stays.
+// Save writes the adapter to a GGUF file that stock llama.cpp reads. The same adapter and options give the same
+// bytes. The file is written beside path and renamed when it is complete. The adapter may be closed meanwhile. Save
+// of a closed adapter returns an error and leaves path as it is.
 func (a *Adapter) Save(path string, o SaveOptions) error {
 	release, err := a.retain()
 	if err != nil {
@@ -101,7 +100,7 @@ func (a *Adapter) setKeys(g *ggml.GGUF, o SaveOptions) error {
 	return nil
 }
 
-// addTensor adds a tensor, times a factor, whose values are checked as they are written.
+// addTensor adds a tensor scaled by a factor; its values are validated as they are written.
 func addTensor(g *ggml.GGUF, name string, t *ggml.Tensor, typ ggml.Type, factor float32) error {
 	info := ggml.GGUFTensor{Name: name, Type: typ, Shape: t.Shape()}
 	return g.AddTensorFrom(info, func(w io.Writer) error {

@@ -10,12 +10,12 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// AllLinear stands for the linear layers of all blocks in [Options], as in PEFT: attention, and
-// the feed-forward network that all tokens go through.
+// AllLinear, in [Options], means the linear layers of all blocks, as in PEFT: attention and the dense feed-forward
+// network.
 const AllLinear = "all-linear"
 
-// Targets lists what an adapter of a model can change: its linear layers, such as
-// "attn_q", its experts, such as "ffn_up_exps", "token_embd" and "output".
+// Targets lists the matrices that an adapter of a model can change: its linear layers, such as "attn_q", its
+// experts, such as "ffn_up_exps", "token_embd" and "output".
 func Targets(a *arch.Architecture) []string {
 	list := append(a.Linears(), "token_embd")
 	if w := a.Weight(outputName); w == nil || w.IsAdaptable() {
@@ -26,14 +26,14 @@ func Targets(a *arch.Architecture) []string {
 
 // An adaptable is a matrix that an adapter can change.
 type adaptable struct {
-	*arch.Weight          // nil of an output that is the token embedding
+	*arch.Weight          // nil for an output tied to the token embedding
 	target       string   // its kind
-	modules      []string // that hold its rows in transformers
-	layer        int      // -1 outside of the layers
+	modules      []string // transformers modules that hold its rows
+	layer        int      // −1 outside of the layers
 }
 
-// adaptables lists the matrices of a model that can be adapted, in the order of computation, and an
-// output without a matrix of its own, which can be named but not adapted.
+// adaptables lists the matrices of a model that can be adapted, in the order of computation, and a tied output,
+// which can be named but not adapted.
 func adaptables(a *arch.Architecture) []adaptable {
 	var list []adaptable
 	for _, w := range a.Weights() {
@@ -54,8 +54,7 @@ func adaptables(a *arch.Architecture) []adaptable {
 	return list
 }
 
-// isNamed reports whether a name in [Options] stands for the matrix, or for it among
-// others.
+// isNamed reports whether a name in [Options] matches the matrix.
 func (a adaptable) isNamed(name string) bool {
 	switch {
 	case name == a.target, name == AllLinear && a.layer >= 0 && !a.Named:
@@ -70,14 +69,13 @@ func (a adaptable) isNamed(name string) bool {
 	return full || short
 }
 
-// A selector decides which matrices of a model options adapt, by which rank, and gathers
-// what is wrong.
+// A selector selects the matrices to adapt and their ranks from options, and collects faults.
 type selector struct {
 	Options
 	model  *arch.Architecture
 	layers int
 	all    []adaptable
-	places map[string][]int // in all, of what a name stands for
+	places map[string][]int // indices into all of the matrices that a name matches
 	faults []string
 }
 
@@ -89,7 +87,7 @@ func (s *selector) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// find gives the places of what a name stands for. That it is nothing is a fault.
+// find returns the indices of the matrices that a name matches. No match is a fault.
 func (s *selector) find(name string) []int {
 	if places, known := s.places[name]; known {
 		return places
@@ -115,7 +113,7 @@ func (s *selector) find(name string) []int {
 	return places
 }
 
-// ranks gives the rank of each of all, 0 of those that stay as they are.
+// ranks returns the rank of each matrix in all, 0 for matrices that are not adapted.
 func (s *selector) ranks() []int {
 	s.check()
 	names := slices.Sorted(maps.Keys(s.Ranks))
@@ -132,14 +130,14 @@ func (s *selector) ranks() []int {
 		}
 	}
 	slices.SortStableFunc(names, func(x, y string) int { return len(s.find(y)) - len(s.find(x)) })
-	from := make([]string, len(s.all)) // the name that each has its rank of
+	from := make([]string, len(s.all)) // the name that set each rank
 	for _, name := range names {
 		s.setRank(name, ranks, chosen, from)
 	}
 	return ranks
 }
 
-// setRank gives what is named its rank, after all that is less specific.
+// setRank sets the rank of the matrices that match a name; call it after the less specific names.
 func (s *selector) setRank(name string, ranks []int, chosen []bool, from []string) {
 	rank, used := s.Ranks[name], false
 	for _, i := range s.find(name) {
@@ -161,7 +159,7 @@ func (s *selector) inLastLayers(a adaptable) bool {
 	return s.LastLayers == nil || a.layer < 0 || a.layer >= s.layers-*s.LastLayers
 }
 
-// check looks at the numbers.
+// check validates the numbers.
 func (s *selector) check() {
 	const most = 1 << 16
 	if s.Rank < 0 || s.Rank > most {
