@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// baseRune is the first code point of the canonical decomposition of r: "e" of "é".
+// baseRune returns the first code point of the canonical decomposition of r: "e" for "é".
 func baseRune(r rune) rune {
 	const firstSyllable, syllables, perLead, firstLead = 0xAC00, 11172, 588, 0x1100
 	switch {

@@ -1,8 +1,8 @@
 package tokenizer
 
-// baseTable has the first code point of the canonical decomposition (NFD) of ranges of others, in hexadecimal: the first of a
-// range, the number of others if there are several, and what they begin with. It is what Python's
-// unicodedata.normalize('NFD', c)[0] says, without the syllables of Hangul.
+// baseTable has the first code point of the canonical decomposition (NFD) of ranges of code points, in hexadecimal:
+// the first of the range, the number of further ones if any, and the result. It equals Python's
+// unicodedata.normalize('NFD', c)[0], without the syllables of Hangul.
 const baseTable = `
 C0:6=41 C7=43 C8:4=45 CC:4=49 D1=4E D2:5=4F D9:4=55 DD=59 E0:6=61 E7=63 E8:4=65 EC:4=69 F1=6E F2:5=6F F9:4=75 FD=79
 FF=79 100=41 101=61 102=41 103=61 104=41 105=61 106=43 107=63 108=43 109=63 10A=43 10B=63 10C=43 10D=63 10E=44

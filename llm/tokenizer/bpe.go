@@ -6,39 +6,38 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges the bytes of a word, or its characters, by rank. Symbols are numbers
-// for the texts that these and merges can form, whether they are tokens or not.
+// bpe merges the bytes of a word, or its characters, by rank. It numbers every text that these and merges can form
+// as a symbol, whether it is a token or not.
 type bpe struct {
 	rule     preRule
-	whole    map[string]int32 // symbols of words that are not merged
+	whole    map[string]int32 // symbols of words that are tokens as a whole
 	bytes    [256]int32       // symbol of each byte
 	chars    map[string]int32 // symbol of each known character
 	unknown  [maxCharLen + 1]int32
-	byteIDs  [256]ID // what the bytes of a character that is no token become
+	byteIDs  [256]ID // tokens of the bytes of a character that is not a token
 	merges   map[uint64]merge
 	symbols  []symbol
-	maxSize  int // of a symbol that merges can form
-	maxWhole int // of a word that is not merged
+	maxSize  int // size of the longest symbol
+	maxWhole int // size of the longest word in whole
 }
 
-// symbol is a text that merges can form.
+// A symbol is a text that merges can form.
 type symbol struct {
 	size    int32 // in bytes of the word
-	id      ID    // its token, None if it is none
-	unknown bool  // it is any character of this size that is not known
+	id      ID    // its token, or None
+	unknown bool  // it stands for any unknown character of this size
 	spread  []symbolToken
 }
 
-// symbolToken is one of the tokens that a symbol without a token of its own
-// becomes.
+// A symbolToken is one of the tokens that spell a symbol without a token of its own.
 type symbolToken struct {
 	id  ID
-	end int32 // offset in the symbol
+	end int32 // offset of its end in the symbol
 }
 
 type merge struct {
 	rank   int32
-	symbol int32 // the merged pair
+	symbol int32 // symbol of the merged pair
 }
 
 func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
@@ -99,8 +98,7 @@ func newBPE(t *Tokenizer, rule preRule) *bpe {
 	return b
 }
 
-// addChars makes symbols of the tokens that are characters, and one for all
-// other characters of a size.
+// addChars adds a symbol for each token that is a character, and for each size one for all other characters.
 func (b *bpe) addChars(t *Tokenizer, intern func(string) int32) {
 	b.chars = map[string]int32{}
 	b.maxSize = maxCharLen
@@ -122,7 +120,7 @@ func (b *bpe) addChars(t *Tokenizer, intern func(string) int32) {
 	}
 }
 
-// size is the number of bytes of a word that the text of a token stands for.
+// size returns the number of bytes of a word that a token's text stands for.
 func (b *bpe) size(text string) int32 {
 	if b.rule.chars {
 		return int32(len(text))
@@ -130,8 +128,8 @@ func (b *bpe) size(text string) int32 {
 	return int32(utf8.RuneCountInString(text))
 }
 
-// newSymbol finds the tokens of a text in the alphabet of the vocabulary. A text without a token
-// becomes the tokens of its bytes: as they stand in a byte-level alphabet, byte tokens otherwise.
+// newSymbol finds the tokens of a text in the alphabet of the vocabulary. A text without a token is spelled by its
+// bytes: by the byte-level alphabet if the vocabulary has one, by byte tokens otherwise.
 func (b *bpe) newSymbol(t *Tokenizer, text string) symbol {
 	s := symbol{size: b.size(text), id: None}
 	if id, ok := t.ids[text]; ok {
@@ -150,8 +148,7 @@ func (b *bpe) newSymbol(t *Tokenizer, text string) symbol {
 	return s
 }
 
-// Words up to this many bytes are merged by looking over all pairs each time,
-// longer ones with a queue.
+// Words up to this many bytes are merged by scanning all pairs at each merge, longer ones with a priority queue.
 const shortWord = 32
 
 func (b *bpe) normalize(raw string, last bool) (text string, n int) {
@@ -171,7 +168,7 @@ func (b *bpe) normalizedLen(raw string) (n, normalized int) {
 
 func (b *bpe) split(text string, yield func(word string)) { b.rule.split(text, yield) }
 
-// Patterns look at most this many bytes beyond a word, and through one run.
+// Patterns look at most this many bytes beyond a word, and through one run of characters.
 const lookahead = 12
 
 func (b *bpe) settled(text string) int {
@@ -182,9 +179,8 @@ func (b *bpe) settled(text string) int {
 	return len(strings.TrimRightFunc(text[:end], b.looksThrough))
 }
 
-// contextChars are as many characters of a run (of letters, numbers or others)
-// as it takes for patterns to go on with the run: two may start a word of their
-// own, such as "'s", and three digits be isolated.
+// contextChars is the number of characters of a run (of letters, numbers or others) after which a pattern certainly
+// continues the run: the first two may form a word of their own, such as "'s", and three digits may be isolated.
 const contextChars = 16
 
 func (b *bpe) inside(text string) int {
@@ -203,11 +199,11 @@ func (b *bpe) looksThrough(r rune) bool { return b.rule.through.has(classOf(r)) 
 
 func (b *bpe) newMerger() merger { return &bpeMerger{bpe: b} }
 
-// bpeMerger has the buffers for merging one word.
+// A bpeMerger has the buffers for merging one word.
 type bpeMerger struct {
 	*bpe
 	sequence []int32 // symbols of the word
-	found    []merge // merge of each symbol with the next, rank -1 for none
+	found    []merge // merge of each symbol with the next; rank −1 if there is none
 	links    []link
 	queue    queue[rankedPair]
 	pieces   []piece
@@ -248,7 +244,7 @@ func (b *bpeMerger) merge(text string) []piece {
 	return b.pieces
 }
 
-// startChars makes symbols of the characters of a word.
+// startChars sets the sequence to the symbols of a word's characters.
 func (b *bpeMerger) startChars(text string) {
 	for text != "" {
 		char := nextChar(text)
@@ -287,7 +283,7 @@ func (b *bpeMerger) emit(out *output, text string, s piece, start int) {
 	if symbol.id != None {
 		out.add(symbol.id, start+len(text))
 	}
-	before := int(symbol.size) - len(text) // a first blank, which is not of the text
+	before := int(symbol.size) - len(text) // length of a leading blank that is not in the text
 	for _, token := range symbol.spread {
 		out.add(token.id, start+max(0, int(token.end)-before))
 	}
@@ -300,7 +296,7 @@ func (b *bpe) find(left, right int32) merge {
 	return merge{rank: -1}
 }
 
-// mergeShort replaces the best pair, leftmost first, until there is none.
+// mergeShort merges the best pair, leftmost first, until no pair can be merged.
 func (b *bpeMerger) mergeShort() {
 	b.found = b.found[:0]
 	for i := 1; i < len(b.sequence); i++ {
@@ -328,8 +324,8 @@ func (b *bpeMerger) mergeShort() {
 	}
 }
 
-// link is a symbol in a doubly linked list over the positions of a word; a
-// size of 0 marks one that was merged into its left neighbour.
+// A link is a symbol in a doubly linked list over the positions of a word; its size is 0 once it is merged into its
+// left neighbour.
 type link struct {
 	prev, next, size int32
 }
@@ -355,16 +351,16 @@ func join(links []link, left, right int32) {
 	}
 }
 
-// neighbours are two links that may be merged, with the size of both.
+// neighbours are two links that may be merged, with their total size.
 type neighbours struct{ left, right, size int32 }
 
-// areStale reports whether one of them has been merged since.
+// areStale reports whether one of the links has been merged since.
 func (n neighbours) areStale(links []link) bool {
 	left, right := links[n.left].size, links[n.right].size
 	return left == 0 || right == 0 || left+right != n.size
 }
 
-// rankedPair is a possible merge.
+// A rankedPair is a possible merge.
 type rankedPair struct {
 	neighbours
 	merge
@@ -374,7 +370,7 @@ func (p rankedPair) before(q rankedPair) bool {
 	return p.rank < q.rank || p.rank == q.rank && p.left < q.left
 }
 
-// mergeLong does the same as mergeShort in time n·log n.
+// mergeLong is mergeShort in time O(n log n).
 func (b *bpeMerger) mergeLong() {
 	b.links = makeLinks(b.links, len(b.sequence))
 	b.queue = b.queue[:0]

@@ -11,7 +11,7 @@ import (
 // ID is a token id: an index into the vocabulary.
 type ID = int32
 
-// None stands for a special token that the vocabulary does not have.
+// None is the id of a special token that the vocabulary lacks.
 const None ID = -1
 
 // Tokenizer models, the values of tokenizer.ggml.model.
@@ -19,9 +19,9 @@ const (
 	ModelSPM    = "llama"  // SentencePiece-style merging by piece score
 	ModelBPE    = "gpt2"   // byte-level byte-pair encoding by merge rank
 	ModelGemma4 = "gemma4" // byte-pair encoding of characters by merge rank
-	ModelPLaMo3 = "plamo3" // pieces with the best sum of scores
-	ModelBERT   = "bert"   // the longest pieces of words, from their beginning on (WordPiece)
-	ModelT5     = "t5"     // SentencePiece's pieces with the best sum of scores (unigram)
+	ModelPLaMo3 = "plamo3" // the tokens with the largest sum of scores
+	ModelBERT   = "bert"   // the longest tokens from the start of each word (WordPiece)
+	ModelT5     = "t5"     // SentencePiece's tokens with the largest sum of scores (unigram)
 )
 
 // TokenType is the type of a vocabulary entry, numbered as in
@@ -40,55 +40,52 @@ const (
 	Byte        TokenType = 6 // a single byte, written <0xXX>
 )
 
-// Config describes a vocabulary and how to use it. Start from [DefaultConfig],
-// which fills in what GGUF readers assume when a key is absent: in a zero
-// Config the special ids would all be token 0.
+// Config describes a vocabulary and how to use it. Start from [DefaultConfig], which has the defaults of GGUF
+// readers for absent keys: in a zero Config all special ids would be token 0.
 type Config struct {
 	Model string // one of the tokenizer models
 	Pre   string // split patterns of ModelBPE, see PreTokenizers; unused by others
 
 	Tokens []string    // piece texts, indexed by id
-	Scores []float32   // of SPM, merge priorities, and of PLaMo 3, one a token; nil means all 0
-	Types  []TokenType // one a token; nil means all Normal
+	Scores []float32   // merge priorities (SPM) or scores, one per token; nil means all 0
+	Types  []TokenType // one per token; nil means all Normal
 	Merges []string    // "left right", best first; BPE only
 
-	// Ids of special tokens, None when absent.
+	// Ids of special tokens; None if absent.
 	BOS, EOS, EOT, Unknown, Padding ID
-	// Separator stands between two texts that are encoded together, as a reranker sees them.
+	// Separator stands between two texts that are encoded together, as for rerankers.
 	Separator ID
 
 	AddBOS         bool // Encode with AddSpecial starts with BOS
 	AddEOS         bool // Encode with AddSpecial ends with EOS
-	AddSeparator   bool // two texts that are encoded together have Separator between them; texts of BERT end with it, too
+	AddSeparator   bool // Separator stands between two texts that are encoded together, and ends texts of BERT
 	AddSpacePrefix bool // SPM text starts with a space that decoding removes
 
-	// Of BERT's vocabularies.
+	// For BERT only.
 	Lowercase, StripAccents bool
-	// Of T5's: MergeSpaces makes one blank of several, and drops those at the ends; CharsMap is SentencePiece's table of
-	// characters that are replaced, nil for none.
+	// For T5 only: MergeSpaces merges blanks in a row and drops those at the ends; CharsMap is SentencePiece's table
+	// of character replacements, or nil.
 	MergeSpaces bool
 	CharsMap    []byte
 
-	// ExtraEOG are further ids that end a generation, beyond those known by
-	// role (EOS, EOT) or by text ("<|im_end|>", "<|eot_id|>", …).
+	// ExtraEOG are further ids that end a generation, beyond those known by role (EOS, EOT) or by text
+	// ("<|im_end|>", "<|eot_id|>", …).
 	ExtraEOG []ID
 
-	// StripRight are special tokens that swallow the white space after them
-	// when they are matched in text. GGUF has no key for it: FromMetadata sets
-	// it for Phi-3, KeyValues leaves it out.
+	// StripRight are special tokens that swallow the white space after them when they are matched in text. GGUF has
+	// no key for them: FromMetadata sets them for Phi-3, and KeyValues omits them.
 	StripRight []ID
 
-	// ChatTemplate is the Jinja source that renders conversations for the model, "" where it
-	// has none. No token depends on it: it comes with the vocabulary as its marks do.
+	// ChatTemplate is the Jinja source that renders conversations for the model, or "". It affects no token; it is
+	// here because the vocabulary contains its mark-up.
 	ChatTemplate string
-	// RerankTemplate is the text that a reranker sees, with {query} and {document} in place of both; "" for one that sees
-	// these with Separator between them.
+	// RerankTemplate is the text that a reranker gets, with the placeholders {query} and {document}; "" if it gets
+	// both with Separator between them.
 	RerankTemplate string
 }
 
-// DefaultConfig returns a Config without tokens that holds the special ids and
-// switches that GGUF readers assume for the model and the pre-tokenizer. Ids
-// may lie beyond a small vocabulary: set them to what the vocabulary has.
+// DefaultConfig returns a Config without tokens, with the special ids and switches that GGUF readers assume for the
+// model and the pre-tokenizer. The ids may be beyond a small vocabulary: replace them by the vocabulary's.
 func DefaultConfig(model, pre string) (Config, error) {
 	cfg := Config{Model: model, Pre: pre, EOT: None, Padding: None, Separator: None}
 	switch model {
@@ -134,7 +131,7 @@ func modelError(model string) error {
 		model, ModelSPM, ModelBPE, ModelGemma4, ModelBERT, ModelT5, ModelPLaMo3)
 }
 
-// validate reports every kind of mistake by the field and the index it is at.
+// validate reports each kind of mistake with its field and index.
 func (c *Config) validate() error {
 	if !slices.Contains([]string{ModelSPM, ModelPLaMo3, ModelBERT, ModelT5}, c.Model) && !c.isBPE() {
 		return modelError(c.Model)
@@ -209,7 +206,7 @@ func (c *Config) validateIDs() error {
 	return nil
 }
 
-// clone returns a copy that shares nothing with c.
+// clone returns a deep copy.
 func (c *Config) clone() Config {
 	d := *c
 	d.Tokens = slices.Clone(c.Tokens)
@@ -222,7 +219,7 @@ func (c *Config) clone() Config {
 	return d
 }
 
-// splitMerge cuts a merge at its first space that is not its first byte.
+// splitMerge cuts a merge at its first space after its first byte.
 func splitMerge(m string) (left, right string, ok bool) {
 	if m == "" {
 		return "", "", false
@@ -234,7 +231,7 @@ func splitMerge(m string) (left, right string, ok bool) {
 	return m[:i], m[i+1:], true
 }
 
-// parseByteToken reads the byte of a token text <0xXX>.
+// parseByteToken parses a byte token's text <0xXX>.
 func parseByteToken(text string) (byte, bool) {
 	if len(text) != 6 || !strings.HasPrefix(text, "<0x") || text[5] != '>' {
 		return 0, false
@@ -246,7 +243,7 @@ func parseByteToken(text string) (byte, bool) {
 	return byte(hi<<4 | lo), true
 }
 
-// byteToken is the text of a byte token.
+// byteToken returns the text of a byte token.
 func byteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 
 func hexDigit(b byte) int {

@@ -5,25 +5,23 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeOptions select which ids become text. The zero value decodes as llama.cpp's detokenize does
-// without its two switches.
+// DecodeOptions select which ids become text. The zero value decodes as llama.cpp's detokenize does with both its
+// switches off.
 type DecodeOptions struct {
-	// RemoveSpecial drops a BOS in front and an EOS behind that Encode with
-	// AddSpecial put there. As in the reference, the space prefix of SPM text
-	// then stays in front when a BOS was dropped.
+	// RemoveSpecial drops the leading BOS and the trailing EOS that Encode adds with AddSpecial. As in llama.cpp,
+	// the space prefix of SPM text then stays if a BOS was dropped.
 	RemoveSpecial bool
-	// ShowSpecial writes control and unknown tokens as their texts.
+	// ShowSpecial writes the texts of control and unknown tokens.
 	ShowSpecial bool
-	// KeepSpaces leaves the text as it is. Without it, some vocabularies, by their pre-tokenizer,
-	// lose the space in " ." and " 's", so that decoding is not the inverse of encoding.
+	// KeepSpaces keeps all spaces. Without it, vocabularies with certain pre-tokenizers lose the space in " ." and "
+	// 's", so that decoding is not the inverse of encoding.
 	KeepSpaces bool
-	// Continuation says that the ids follow others: the space in front is text
-	// and not the space prefix.
+	// Continuation means that the ids continue a sequence: a leading space is text, not the space prefix.
 	Continuation bool
 }
 
-// Piece returns the bytes that id stands for: "<|im_end|>" for a control token,
-// a part of a character for some. It is nil for an id outside the vocabulary.
+// Piece returns the bytes that id stands for: "<|im_end|>" for a control token, a part of a character for some
+// tokens, nil for an id outside the vocabulary.
 func (t *Tokenizer) Piece(id ID) []byte {
 	if !t.has(id) {
 		return nil
@@ -31,8 +29,8 @@ func (t *Tokenizer) Piece(id ID) []byte {
 	return []byte(t.pieces[id])
 }
 
-// Decode returns the text of ids. It is not valid UTF-8 if the ids stop or
-// start within a character. Ids outside the vocabulary give no text.
+// Decode returns the text of ids. It is not valid UTF-8 if the ids start or stop within a character. Ids outside the
+// vocabulary are skipped.
 func (t *Tokenizer) Decode(ids []ID, opts DecodeOptions) string {
 	strip := t.cfg.AddSpacePrefix && !opts.Continuation
 	if opts.RemoveSpecial && t.cfg.AddBOS && len(ids) > 0 && ids[0] == t.cfg.BOS {
@@ -52,7 +50,7 @@ func (t *Tokenizer) Decode(ids []ID, opts DecodeOptions) string {
 	return b.String()
 }
 
-// shown returns the text that a token adds; strip removes one space from its front.
+// shown returns the text that a token adds; strip removes one leading space.
 func (t *Tokenizer) shown(id ID, special, strip bool) string {
 	if !t.has(id) || !special && t.attrs[id]&attrHidden != 0 {
 		return ""
@@ -63,8 +61,8 @@ func (t *Tokenizer) shown(id ID, special, strip bool) string {
 	return t.pieces[id]
 }
 
-// cleanSpaces undoes the spacing of pre-tokenized English: no space before
-// ?!., nor before 's 'm 're 've, nor around an apostrophe that stands alone.
+// cleanSpaces undoes the spacing of pre-tokenized English: it removes spaces before ? ! . , and before 's 'm 're
+// 've, and around a lone apostrophe.
 func cleanSpaces(text string) string {
 	return joinContractions(joinApostrophes(joinPunctuation(text)))
 }
@@ -91,7 +89,7 @@ func joinApostrophes(text string) string {
 		if c == '\'' && afterSpace && i+1 < len(text) && text[i+1] == ' ' {
 			out = append(out[:len(out)-1], c)
 			afterSpace = false
-			i++ // the space behind is gone too and starts no further match
+			i++ // the space behind is gone, too, and cannot start a match
 			continue
 		}
 		out = append(out, c)
@@ -121,16 +119,16 @@ func startsContraction(text string) bool {
 	return false
 }
 
-// Decoder decodes ids one at a time. It returns text as soon as its characters are complete, so
-// that it can be shown at once. All texts together equal the result of [Tokenizer.Decode] with
-// KeepSpaces. It belongs to one goroutine. A zero value has no vocabulary, and gives no text.
+// Decoder decodes ids one at a time. It returns text as soon as its characters are complete, so that it can be shown
+// at once. All texts together equal the result of [Tokenizer.Decode] with KeepSpaces. It is used by one goroutine. A
+// zero value has no vocabulary and returns no text.
 type Decoder struct {
 	t       *Tokenizer
 	opts    DecodeOptions
 	started bool
 	strip   bool   // the next token loses the space prefix
-	end     bool   // an EOS that is dropped if nothing follows
-	partial string // start of a character
+	end     bool   // an EOS to drop if nothing follows
+	partial string // bytes of an incomplete character
 }
 
 // NewDecoder returns a decoder at the start of a sequence. Options are as for
@@ -140,7 +138,7 @@ func (t *Tokenizer) NewDecoder(opts DecodeOptions) *Decoder {
 	return &Decoder{t: t, opts: opts, strip: t.cfg.AddSpacePrefix && !opts.Continuation}
 }
 
-// Push takes the next id and returns the text that is now complete, often "".
+// Push decodes the next id and returns the text that is now complete, often "".
 func (d *Decoder) Push(id ID) string {
 	if d.t == nil {
 		return ""
@@ -171,8 +169,7 @@ func (d *Decoder) show(id ID) string {
 	return s
 }
 
-// complete adds text to what was held back and returns all but the start of a
-// character at its end.
+// complete adds text to the bytes held back, and returns all but an incomplete character at the end.
 func (d *Decoder) complete(text string) string {
 	text = d.partial + text
 	n := len(text) - partialLen(text)
@@ -180,8 +177,8 @@ func (d *Decoder) complete(text string) string {
 	return text[:n]
 }
 
-// partialLen is the length of the start of a character at the end of text.
-// Bytes that no character starts with are not held back.
+// partialLen returns the length of an incomplete character at the end of text. Bytes that cannot start a character
+// are complete.
 func partialLen(text string) int {
 	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {
 		tail := text[len(text)-n:]
@@ -195,8 +192,8 @@ func partialLen(text string) int {
 	return 0
 }
 
-// Flush ends the sequence and returns what was held back: the start of a
-// character that never came to its end. The decoder is then as new.
+// Flush ends the sequence and returns the bytes held back: an incomplete character. The decoder is then ready for a
+// new sequence.
 func (d *Decoder) Flush() string {
 	if d.t == nil {
 		return ""

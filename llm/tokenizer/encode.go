@@ -7,19 +7,16 @@ import (
 	"strings"
 )
 
-// EncodeOptions says where special tokens come from. The zero value encodes
-// plain text.
+// EncodeOptions select the sources of special tokens. The zero value encodes plain text.
 type EncodeOptions struct {
-	// AddSpecial puts BOS in front and EOS behind where the model wants them
-	// (Config.AddBOS and Config.AddEOS).
+	// AddSpecial adds a leading BOS and a trailing EOS as the model requires (Config.AddBOS and Config.AddEOS).
 	AddSpecial bool
-	// ParseSpecial reads the texts of control tokens in the text as those
-	// tokens. User-defined tokens are always read.
+	// ParseSpecial encodes the texts of control tokens as those tokens. The texts of user-defined tokens always are.
 	ParseSpecial bool
 }
 
-// Encode returns the ids of text. Any text is accepted, in time linear in its
-// length but for a factor log n in a single word of length n.
+// Encode returns the ids of text. Any text is accepted. The time is linear in its length, and O(n log n) in the
+// length n of a single word.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
 	if t.NumTokens() == 0 {
 		return nil
@@ -30,13 +27,12 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []ID {
 	return s.out.ids
 }
 
-// EncodeReader yields the ids that Encode gives for the whole text of r, a
-// slice at a time, which is valid until the next. An error of r ends them.
+// EncodeReader yields the ids that Encode returns for the whole text of r, in slices that are valid until the next
+// one. An error of r ends the iteration.
 //
-// It holds some megabytes in memory, however long the text and its words are.
-// Longer than that is only what cannot be encoded before its end is seen: white
-// space in a row, special tokens that overlap in a row, and a word of a
-// vocabulary in which merges near its end can change tokens near its beginning.
+// It needs a few megabytes of memory, however long the text and its words are, except for text that cannot be
+// encoded before its end is known: white space in a row, overlapping special tokens in a row, and words in
+// vocabularies in which merges near a word's end can change tokens near its beginning.
 func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, error] {
 	return func(yield func([]ID, error) bool) {
 		if t.NumTokens() == 0 {
@@ -47,27 +43,22 @@ func (t *Tokenizer) EncodeReader(r io.Reader, o EncodeOptions) iter.Seq2[[]ID, e
 	}
 }
 
-// Segment is a part of a text that comes from one source.
+// Segment is a part of a text from one source.
 type Segment struct {
 	Text string
-	// ParseSpecial reads the texts of control tokens in it as those tokens. It
-	// is for text that the program writes, such as the mark-up of a chat, not
-	// for text that it is given.
+	// ParseSpecial encodes the texts of control tokens in it as those tokens. Set it for text that the program
+	// writes, such as the mark-up of a chat, not for text from others.
 	ParseSpecial bool
 }
 
-// EncodeSegments returns the ids of the joined texts of segments, as if they
-// were encoded at once: tokens may reach from one segment into the next. Control
-// tokens are recognised only where all of their text is in segments with
-// ParseSpecial, so that the others cannot forge them, not even in part. The
-// options' ParseSpecial has no effect.
+// EncodeSegments returns the ids of the concatenated segments, encoded as one text: a token may span segments.
+// Control tokens are recognised only if their whole text is in segments with ParseSpecial, so that other segments
+// cannot forge them, not even in part. The options' ParseSpecial has no effect.
 //
-// Token i has the bytes from ends[i-1], or 0, to ends[i] of the joined text. A
-// token without text of its own, such as an added BOS or a space prefix, has
-// none; one that strips the white space behind it has that too; bytes that the
-// vocabulary has no token for belong to the next token, if there is one. Where
-// tokens divide what stands for one byte of the text (a space as "▁", an
-// invalid byte as U+FFFD), the last of them has the byte.
+// Token i covers the bytes of the concatenated text from ends[i-1], or 0, to ends[i]. A token without text of its
+// own, such as an added BOS or a space prefix, covers none; one that strips the white space behind it covers that,
+// too; bytes without a token belong to the next token, if any. If several tokens spell what stands for one byte (a
+// space as "▁", an invalid byte as U+FFFD), the last one covers the byte.
 func (t *Tokenizer) EncodeSegments(segments []Segment, o EncodeOptions) (ids []ID, ends []int) {
 	if t.NumTokens() == 0 {
 		return nil, nil
@@ -97,7 +88,7 @@ func (t *Tokenizer) EncodeSegments(segments []Segment, o EncodeOptions) (ids []I
 // output collects tokens.
 type output struct {
 	ids      []ID
-	ends     []int // where each token ends in the text
+	ends     []int // end of each token in the text
 	wantEnds bool
 }
 
@@ -108,17 +99,16 @@ func (o *output) add(id ID, end int) {
 	}
 }
 
-// offsets maps offsets in normalized text, in increasing order, to offsets in
-// the text itself.
+// offsets maps increasing offsets in normalized text to offsets in the original text.
 type offsets struct {
 	model model
-	raw   string // what is not passed yet
-	pos   int    // offset of raw in the text
-	ahead int    // its offset in the normalized text
+	raw   string // rest of the original text
+	pos   int    // offset of raw in the original text
+	ahead int    // offset of raw in the normalized text
 }
 
-// of maps an offset in normalized text to an offset in the text: to the beginning of the unit if it
-// lies inside one that normalization has changed.
+// of maps an offset in normalized text to the original text. An offset inside a unit that normalization changed maps
+// to the beginning of the unit.
 func (o *offsets) of(normalized int) int {
 	for o.raw != "" {
 		n, grown := o.model.normalizedLen(o.raw)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// specialStarts finds special tokens in text by their first bytes: text has few
-// of them, a vocabulary may have thousands.
+// specialStarts indexes special tokens by their first bytes: a text has few of them, a vocabulary may have
+// thousands.
 type specialStarts struct {
 	first [256]bool
-	// ranks in Tokenizer.special by the first two bytes, or by the only one
+	// Indices in Tokenizer.special by the first two bytes, or by the only one.
 	two map[[2]byte][]int
 	one [256][]int
 
 	longest, longestUserDefined int
-	strips                      bool // some strip the white space behind them
+	strips                      bool // some tokens strip the white space behind them
 }
 
 func newSpecialStarts(t *Tokenizer) *specialStarts {
@@ -38,8 +38,8 @@ func newSpecialStarts(t *Tokenizer) *specialStarts {
 	return s
 }
 
-// fragment is a token matched in the text, or text still to be split. A token
-// that strips the white space behind it has that in its range.
+// A fragment is a matched token, or text still to be split. The range of a token includes the white space that it
+// strips.
 type fragment struct {
 	byteRange
 	id ID // None for text
@@ -47,19 +47,17 @@ type fragment struct {
 
 type byteRange struct{ from, to int }
 
-// matcher cuts text at its special tokens. The text may be a window of a
-// longer one.
+// A matcher cuts text at its special tokens. The text may be a window of a longer one.
 type matcher struct {
 	t    *Tokenizer
 	text string
-	// parse has where control tokens are matched, in order and with gaps
-	// between; user-defined ones are matched everywhere. It counts from the
-	// start of the whole text, in which text begins at offset.
+	// parse has the ranges in which control tokens are matched, in order, with gaps between them; user-defined
+	// tokens are matched everywhere. Offsets count from the start of the whole text; text begins at offset.
 	parse  []byteRange
 	offset int
 
 	present []ID        // the special tokens that text contains, longest first
-	covered []byteRange // by their occurrences, as they overlap
+	covered []byteRange // ranges of their occurrences, merged where they overlap
 	out     []fragment
 }
 
@@ -85,7 +83,7 @@ func (t *Tokenizer) newMatcher(text string, parse []byteRange, offset int) *matc
 	return m
 }
 
-// longest is the length of the longest token that may be matched.
+// longest returns the length of the longest token that may be matched.
 func (m *matcher) longest() int {
 	if len(m.parse) == 0 {
 		return m.t.starts.longestUserDefined
@@ -124,10 +122,8 @@ func (m *matcher) allows(id ID, at int) bool {
 	return i < len(m.parse) && m.parse[i].from <= from
 }
 
-// boundary returns where text can be cut so that its two parts, and whatever
-// comes after it, have the same fragments as the whole: no special token, and
-// no white space that one strips, can lie across. It is 0 if there is no such
-// place.
+// boundary returns an offset at which text can be cut so that both parts, whatever follows, have the same fragments
+// as the whole: no special token and no stripped white space may span it. It is 0 if there is no such offset.
 func (m *matcher) boundary() int {
 	at := len(m.text) - max(0, m.longest()-1)
 	if m.t.starts.strips {
@@ -155,9 +151,8 @@ func (m *matcher) fragments(to int) []fragment {
 	return m.out
 }
 
-// cut appends the fragments of text[from:to]. All occurrences of a longer
-// token are cut out before a shorter one is looked for, so "<a><b>" cannot
-// lose to "<b>".
+// cut appends the fragments of text[from:to]. It cuts out all occurrences of a longer token before it looks for a
+// shorter one, so "<a><b>" has precedence over "<b>".
 func (m *matcher) cut(from, to int, present []ID) {
 	for len(present) > 0 && from < to {
 		id := present[0]
@@ -178,8 +173,7 @@ func (m *matcher) cut(from, to int, present []ID) {
 	}
 }
 
-// find returns where the token is first matched in text[from:to], -1 for
-// nowhere.
+// find returns the first match of the token in text[from:to], or −1.
 func (m *matcher) find(id ID, from, to int) int {
 	for {
 		at := strings.Index(m.text[from:to], m.t.texts[id])

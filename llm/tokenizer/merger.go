@@ -2,64 +2,60 @@ package tokenizer
 
 import "slices"
 
-// merger turns words into pieces. It has buffers, and belongs to one
-// goroutine.
+// A merger turns words into pieces. It has buffers, and is used by one goroutine.
 type merger interface {
-	// word gives the pieces of a word; they are valid until the next call.
+	// word returns the pieces of a word; they are valid until the next call.
 	word(word string) []piece
-	// merge does the same for a part of a word. Of all neighbouring pairs that can be merged, it
-	// merges the best one first, the leftmost of equal ones, until no pair is left.
+	// merge does the same for a part of a word. It merges the best pair of neighbours, the leftmost of equal ones,
+	// until no pair can be merged.
 	merge(text string) []piece
 	// emit adds the tokens of a piece, whose text begins at start.
 	emit(out *output, text string, s piece, start int)
-	// wholeChars is the length of the whole characters in text[:n] for which merge
-	// starts, as text has them from its start.
+	// wholeChars returns the length of the complete characters in text[:n], or n if merge starts from bytes; text
+	// starts at a character.
 	wholeChars(text []byte, n int) int
-	// longest is the size of the longest piece that there can be.
+	// longest returns the size of the longest possible piece.
 	longest() int
-	// longestWhole is the size of the longest word that is not merged.
+	// longestWhole returns the size of the longest word that is a piece without merging.
 	longestWhole() int
 }
 
-// piece is a part of a word that is not merged further.
+// A piece is a part of a word that is not merged further.
 type piece struct {
 	size   int32 // in bytes
-	symbol int32 // of a BPE model
+	symbol int32 // for BPE models
 }
 
 // longWord merges a word in windows, with memory for one of them.
 //
-// Merging depends on nothing but the pairs that there are, so as long as none is
-// merged across some place, what is left and right of it is merged as it would
-// be on its own. That makes windows exact for any vocabulary:
+// Merging depends only on the pairs. As long as no merge crosses an offset, the text left and right of it is merged
+// as it would be on its own. So windows are exact for any vocabulary:
 //
-//  1. Where the pieces of a text have a boundary, both sides have the pieces
+//  1. If an offset is a boundary of a text's pieces, both sides have the pieces
 //     that they have on their own.
 //  2. Let X end with the piece x, and Y begin with y. If merging xy leaves a boundary between x
-//     and y, merging XY leaves it, and XY has the pieces of X and then of Y. For suppose that XY is
-//     merged across, the first time at some step. Until then x and y were merged as in xy, in the
-//     same order, and the pair across is better than all others, also those within x and y; so it
-//     would be merged in xy as well. (This test of a pair is known from github.com/github/rust-gems,
-//     crate bpe.)
-//  3. Let no piece be longer than L. However a text of length n goes on, the
-//     last boundary up to n is one of the places from n-L+1 to n, and up to it
-//     the whole has the pieces that the text up to there has. A boundary that
-//     the text has for each of these places as its end is one of the whole.
+//     and y, merging XY leaves it, too, and XY has the pieces of X followed by those of Y. For
+//     suppose that some step of merging XY is the first to cross the boundary. Until then x and y
+//     were merged as in xy, in the same order, and the crossing pair is better than all others,
+//     also than those within x and y; so it would be merged in xy as well. (This test of a pair is
+//     known from github.com/github/rust-gems, crate bpe.)
+//  3. Let no piece be longer than L. However a text of length n continues, the last boundary of
+//     the whole up to n is at one of the offsets from n-L+1 to n, and up to it the whole has the
+//     pieces that the text up to there has on its own. An offset that is a boundary of each of
+//     these L prefixes is a boundary of the whole.
 //
-// So the end of a window is merged up to each of these places, 2 says where that
-// leaves the pieces of the window as they are, and by 3 these are certain. If
-// none are, the window grows, in the worst case to the whole word.
+// So step merges the end of a window up to each of these offsets; 2 finds the offset up to which the window's pieces
+// stay, and by 3 these are certain. If none are, the window grows, in the worst case to the whole word.
 type longWord struct {
 	merger
-	size int // of a window at first
+	size int // initial size of a window
 
-	buf    []byte // what has no tokens yet
+	buf    []byte // bytes without tokens yet
 	start  int    // offset of buf in the text
 	window int
 }
 
-// write takes a part of the word, and adds the tokens that are certain: all remaining ones if it is
-// the last part.
+// write appends a part of the word, and adds the tokens that are certain: all remaining ones if it is the last part.
 func (w *longWord) write(out *output, text string, last bool) {
 	w.buf = append(w.buf, text...)
 	w.window = max(w.window, w.size)
@@ -98,8 +94,7 @@ func (w *longWord) step(out *output) {
 	w.window = max(w.size, w.window/2)
 }
 
-// lastBoundary is the last boundary of pieces that is not beyond limit, and
-// how many pieces are before it.
+// lastBoundary returns the last boundary of pieces up to limit, and the number of pieces before it.
 func lastBoundary(pieces []piece, limit int) (at, n int) {
 	for _, s := range pieces {
 		if at+int(s.size) > limit {
@@ -111,9 +106,8 @@ func lastBoundary(pieces []piece, limit int) (at, n int) {
 	return at, n
 }
 
-// join returns a place up to which buf[:end] has the pieces of the window, 0
-// if there is none behind from. Those known of the window begin with the one
-// before from.
+// join returns an offset after from up to which buf[:end] has the window's pieces, or 0 if there is none. known are
+// the window's pieces, beginning with the one before from.
 func (w *longWord) join(known []piece, from, end int) int {
 	next := slices.Clone(w.merge(string(w.buf[from:end])))
 	left, right, before := from, from, known[0]
@@ -139,7 +133,7 @@ func (w *longWord) join(known []piece, from, end int) int {
 	return 0
 }
 
-// apart reports whether two pieces that meet at an offset of buf stay apart.
+// apart reports whether two pieces that meet at an offset of buf are not merged.
 func (w *longWord) apart(at int, x, y piece) bool {
 	pair := w.buf[at-int(x.size) : at+int(y.size)]
 	boundary, _ := lastBoundary(w.merge(string(pair)), int(x.size))

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Metadata looks up a key of a GGUF file. Values are bools, strings, numbers of
-// any width, or slices of those.
+// Metadata looks up a key of a GGUF file. Values are bools, strings, numbers of any width, or slices of these.
 type Metadata interface {
 	Value(key string) (any, bool)
 }
@@ -19,7 +18,7 @@ type KeyValue struct {
 	Value any
 }
 
-// KeyValues is a list of keys in the order to write them. It is a [Metadata].
+// KeyValues is a list of keys in the order of the file. It is a [Metadata].
 type KeyValues []KeyValue
 
 // Value returns the value of the first entry for key.
@@ -40,9 +39,8 @@ const ChatTemplateKey = "tokenizer.chat_template"
 // RerankTemplateKey is the GGUF key of [Config.RerankTemplate].
 const RerankTemplateKey = "tokenizer.chat_template.rerank"
 
-// FromMetadata makes a tokenizer of the tokenizer.ggml.* keys, and of the chat
-// template, filling in absent ones as llama.cpp does. A special id beyond the vocabulary counts as
-// absent, as there.
+// FromMetadata makes a tokenizer from the tokenizer.ggml.* keys and the chat template, with llama.cpp's defaults for
+// absent keys. As in llama.cpp, a special id beyond the vocabulary counts as absent.
 func FromMetadata(m Metadata) (*Tokenizer, error) {
 	cfg, err := ConfigFromMetadata(m)
 	if err != nil {
@@ -51,8 +49,7 @@ func FromMetadata(m Metadata) (*Tokenizer, error) {
 	return New(cfg)
 }
 
-// ConfigFromMetadata is the first half of [FromMetadata], for those who want to
-// change something before calling [New].
+// ConfigFromMetadata is the first half of [FromMetadata], for changing something before calling [New].
 func ConfigFromMetadata(m Metadata) (Config, error) {
 	if m == nil {
 		return Config{}, errors.New("tokenizer: there is no metadata: it is nil")
@@ -112,8 +109,7 @@ func isPhi3(name any) bool {
 	return strings.Contains(s, "phi-3") || strings.Contains(s, "phi3")
 }
 
-// phi3StripRight lists the tokens of Phi-3 that swallow the white space after
-// them; its GGUF files do not say so.
+// phi3StripRight lists the tokens of Phi-3 that swallow the white space after them; its GGUF files do not record it.
 func phi3StripRight(cfg *Config) []ID {
 	var ids []ID
 	for i, text := range cfg.Tokens {
@@ -126,7 +122,7 @@ func phi3StripRight(cfg *Config) []ID {
 	return ids
 }
 
-// reader reads keys until the first that has a wrong type.
+// A reader reads keys until one has the wrong type.
 type reader struct {
 	m   Metadata
 	err error
@@ -168,8 +164,7 @@ func (r *reader) flag(name string, to *bool) {
 	*to = v.Bool()
 }
 
-// id reads a special id. Ids beyond the n tokens are as good as absent: files
-// write them for "none".
+// id reads a special id. Ids beyond the n tokens count as absent: files use them for "none".
 func (r *reader) id(name string, n int, to *ID) {
 	if int(*to) >= n {
 		*to = None
@@ -198,7 +193,7 @@ func (r *reader) specialIDs(cfg *Config) {
 	r.id("eot_token_id", n, &cfg.EOT)
 	r.id("unknown_token_id", n, &cfg.Unknown)
 	r.id("padding_token_id", n, &cfg.Padding)
-	r.id("seperator_token_id", n, &cfg.Separator) // so spelled in files
+	r.id("seperator_token_id", n, &cfg.Separator) // files spell it so
 	for _, name := range endingKeys {
 		id := None
 		if r.id(name, n, &id); id != None {
@@ -254,8 +249,8 @@ func asFloat(v reflect.Value) (float32, bool) {
 	return 0, false
 }
 
-// list reads an array key, nil if absent. If limit is not 0, entries beyond it
-// are left out, as readers of GGUF do.
+// list reads an array, or nil if the key is absent. If limit is not 0, it drops entries beyond it, as readers of
+// GGUF do.
 func list[T any](r *reader, name, want string, limit int, convert func(reflect.Value) (T, bool)) []T {
 	v, ok := r.value(name)
 	if !ok {
@@ -283,10 +278,9 @@ func list[T any](r *reader, name, want string, limit int, convert func(reflect.V
 	return out
 }
 
-// KeyValues returns the keys that describe the tokenizer in a GGUF file, with
-// the value types that llama.cpp reads. [FromMetadata] makes an equal tokenizer
-// of them, except that readers take token 11 of a byte-level BPE vocabulary for
-// a BOS or EOS that is None: give it both. Keys hold no more than four of ExtraEOG.
+// KeyValues returns the keys that describe the tokenizer in a GGUF file, with the value types that llama.cpp reads.
+// [FromMetadata] makes an equal tokenizer from them, with one exception: readers use token 11 as BOS or EOS of a
+// byte-level BPE vocabulary that has None, so set both. Keys hold at most four of ExtraEOG.
 func (t *Tokenizer) KeyValues() KeyValues {
 	c := &t.cfg
 	types := make([]int32, len(c.Tokens))

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// preRule is the meaning of a pre-tokenizer name. Splitters cut text into words, one after the other; each tries
+// A preRule is the meaning of a pre-tokenizer name. Splitters cut text into words, one after the other; each tries
 // its alternatives in order, in time linear in the text. Tests compare them with llama.cpp's regular expressions,
-// and "make interop" the tokens with llama.cpp's, on a vocabulary that merges across words, so that a wrong cut
-// shows.
+// and "make interop" compares the tokens with llama.cpp's, on a vocabulary that merges across words, so that a wrong
+// cut shows.
 type preRule struct {
 	split splitter
-	// through are characters of whose runs the pattern looks for the end, to find where words
-	// before and in a run end; white space by default.
+	// through are characters that patterns look through to the end of the run, to decide where words before and in
+	// the run end; white space by default.
 	through      classSet
 	chars        bool // characters are merged, not bytes
 	blanks       bool // blanks are written ▁
-	firstBlank   bool // the first word of a line is merged as if a blank were before it
+	firstBlank   bool // the first word of a line is merged as if a blank preceded it
 	ignoreMerges bool // a word that is a token as a whole is not merged
-	wholeLines   bool // neither are line feeds that are a token
+	wholeLines   bool // line feeds that are a token are not merged either
 	addBOS       bool // default of Config.AddBOS
-	alwaysBOS    bool // whatever a file says
+	alwaysBOS    bool // overrides the file
 	noBOS        bool // no default BOS id
 	cleanSpaces  bool // decoding drops spaces before punctuation
 }
@@ -43,7 +43,7 @@ var (
 	splitLlama3 = isolate(contraction, plainWord.match, numbers(3), restLines, lines)
 	splitQwen2  = isolate(contraction, plainWord.match, numbers(1), restLines, lines)
 
-	// What may come before letters, and the letters.
+	// Characters allowed before letters, and the letters.
 	plainWord  = letters{before: anyClass &^ numberSet, set: letterSet}
 	markedWord = letters{before: anyClass &^ numberSet, set: markedSet}
 	joinedWord = letters{before: anyClass &^ numberSet, set: markedSet | setOf(classJoiner)}
@@ -94,7 +94,7 @@ var (
 	splitSuperBPE  = inTurn(allNumbers, thousands)
 )
 
-// preRules has the names of tokenizer.ggml.pre.
+// preRules has the rule of each value of tokenizer.ggml.pre.
 var preRules = func() map[string]preRule {
 	rules := map[string]preRule{}
 	add := func(rule preRule, names string) {
@@ -157,7 +157,7 @@ func PreTokenizers() []string {
 	return slices.Sorted(maps.Keys(preRules))
 }
 
-// canonicalPre turns what people write into the name that GGUF readers know.
+// canonicalPre converts common spellings to the name that GGUF readers know.
 func canonicalPre(pre string) string {
 	switch pre {
 	case "":

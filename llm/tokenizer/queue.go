@@ -9,7 +9,7 @@ var (
 	_ ordered[countedPair] = countedPair{}
 )
 
-// queue is a binary heap: pop returns the item that is before all others.
+// A queue is a binary heap: pop returns the item that is before all others.
 type queue[T ordered[T]] []T
 
 func (q *queue[T]) push(x T) {

@@ -2,9 +2,8 @@ package tokenizer
 
 import "slices"
 
-// attr is a set of token attributes. A token has the one of its type, and
-// known end-of-turn and fill-in-the-middle tokens count as control tokens even
-// where a file forgot to say so.
+// An attr is a set of token attributes. A token has the attribute of its type; known end-of-turn and
+// fill-in-the-middle tokens count as control tokens even if a file does not mark them.
 type attr uint8
 
 const (
@@ -14,7 +13,7 @@ const (
 	attrUserDefined
 	attrByte
 
-	// Hidden tokens are decoded to nothing unless asked for.
+	// Hidden tokens are decoded to nothing unless ShowSpecial is set.
 	attrHidden = attrUnknown | attrControl
 )
 
@@ -34,15 +33,14 @@ func attrOf(t TokenType) attr {
 	return 0
 }
 
-// Texts by which tokens are known when no key names them, in order of
-// preference.
+// Texts that identify tokens if no key names them, in order of preference.
 var (
 	eotTexts = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
 		"<EOT>", "_<EOT>", "[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>"}
 	eogTexts = append([]string{"<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]",
 		"<eos>", "<turn|>", "<|tool_response>", "[e~[", "<|ifm|im_end|>"}, eotTexts...)
 
-	// Roles of fill-in-the-middle training. The last three end a generation.
+	// Tokens of fill-in-the-middle training, by role. The last three roles end a generation.
 	fillTexts = [][]string{
 		{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>",
 			"<|plamo:fim_prefix|>"},
@@ -106,8 +104,8 @@ func (t *Tokenizer) findSpecial() {
 	t.collectSpecial()
 }
 
-// exemptInnerEnds removes tokens that end a message in some formats but only a part of one in
-// others; other tokens of the vocabulary tell which.
+// exemptInnerEnds removes tokens that end a message in some formats but only a part of a message in others; other
+// tokens of the vocabulary identify the format.
 func (t *Tokenizer) exemptInnerEnds() {
 	has := func(text string) bool {
 		id, ok := t.ids[text]

@@ -2,17 +2,15 @@ package tokenizer
 
 import "unicode/utf8"
 
-// splitter cuts text into words and yields them in order; together they are
-// the text. Merges never cross a word. Each takes time linear in the text.
+// A splitter cuts text into words and yields them in order; together they are the text. Merges never cross a word.
+// Each takes time linear in the text.
 type splitter func(text string, yield func(word string))
 
-// A matchFunc returns the length of a match at the start of a text, 0 for none. The text is never
-// empty.
+// A matchFunc returns the length of a match at the start of a text, or 0. The text is never empty.
 type matchFunc func(text string) int
 
-// isolate makes a splitter that yields each match as a word of its own, and
-// the text between matches whole. Of the alternatives, the first that matches
-// counts.
+// isolate returns a splitter that yields each match as a word, and the text between matches as one word. The first
+// alternative that matches counts.
 func isolate(alternatives ...matchFunc) splitter {
 	match := firstOf(alternatives)
 	return func(text string, yield func(string)) {
@@ -50,7 +48,7 @@ func firstOf(alternatives []matchFunc) matchFunc {
 	}
 }
 
-// inTurn splits with the first, each word of it with the second, and so on.
+// inTurn splits with the first splitter, then each of its words with the next, and so on.
 func inTurn(first splitter, others ...splitter) splitter {
 	if len(others) == 0 {
 		return first
@@ -69,7 +67,7 @@ func firstClass(text string) (r rune, c class, size int) {
 	return r, classOf(r), size
 }
 
-// run is the length of the longest prefix of characters of a set.
+// run returns the length of the longest prefix of characters in a set.
 func run(text string, set classSet) int {
 	n := 0
 	for n < len(text) {
@@ -89,7 +87,7 @@ func run(text string, set classSet) int {
 	return n
 }
 
-// upTo is the length of the longest prefix of at most limit characters of a set.
+// upTo is run for at most limit characters.
 func upTo(text string, set classSet, limit int) int {
 	n := 0
 	for ; limit > 0; limit-- {
@@ -102,17 +100,17 @@ func upTo(text string, set classSet, limit int) int {
 	return n
 }
 
-// runOf is a run of a set of characters.
+// runOf matches a run of characters in a set.
 func runOf(set classSet) matchFunc {
 	return func(text string) int { return run(text, set) }
 }
 
-// numbers is \p{N}{1,limit}.
+// numbers matches \p{N}{1,limit}.
 func numbers(limit int) matchFunc {
 	return func(text string) int { return upTo(text, numberSet, limit) }
 }
 
-// afterSpace matches like match, with at most one white space before.
+// afterSpace matches match, optionally after one white-space character.
 func afterSpace(match matchFunc) matchFunc {
 	return func(text string) int {
 		_, c, size := firstClass(text)

@@ -2,14 +2,12 @@ package tokenizer
 
 import "slices"
 
-// charSet is a set of code points, as ranges in increasing order that do not
-// overlap.
+// A charSet is a set of code points: non-overlapping ranges in increasing order.
 type charSet []charRange
 
 type charRange struct{ first, last rune }
 
-// ranges reads a set as it is written between the brackets of a regular
-// expression, without escapes.
+// ranges parses a set in the syntax of a regular expression's brackets, without escapes.
 func ranges(text string) (s charSet) {
 	chars := []rune(text)
 	for i := 0; i < len(chars); i++ {
@@ -37,7 +35,7 @@ func (s charSet) has(r rune) bool {
 	return found || i > 0 && r <= s[i-1].last
 }
 
-// run is a run of characters of the set. White space is none.
+// run matches a run of characters of the set, except white space.
 func (s charSet) run(text string) int {
 	n := 0
 	for n < len(text) {
@@ -50,7 +48,7 @@ func (s charSet) run(text string) int {
 	return n
 }
 
-// runOutside is a run of characters that are neither of the set nor white space.
+// runOutside matches a run of characters that are neither in the set nor white space.
 func (s charSet) runOutside(text string) int {
 	n := 0
 	for n < len(text) {
@@ -75,13 +73,13 @@ var (
 	bopomofo = ranges("\u3105-\u312F")
 	// fullWidth is punctuation of Chinese.
 	fullWidth = ranges("\u2014\u2018\u2019\u201C\u201D\u2026\u3001-\u303F\uFE30-\uFE4F\uFF01\uFF0C\uFF1A\uFF1B")
-	// printed are ASCII but for digits, quotation marks and full-width ASCII.
+	// printed is ASCII without digits, quotation marks and full-width ASCII.
 	printed = ranges("!-/:-~\u2018-\u201F\u3001\u3002\uFF01-\uFF0F\uFF1A-\uFF5E")
-	// sentenceMarks end words of bloom.
+	// sentenceMarks end words in bloom.
 	sentenceMarks = ranges("!(),.?|\u060C\u06D4\u0964\u2026\u3001\u3002\uFF0C")
-	// unspaced are scripts that write no spaces, and Korean.
+	// unspaced are scripts that are written without spaces, and Korean.
 	unspaced = ranges("\u0E40-\u0E7F\u0E80-\u0EFF\u1000-\u109F\u1100-\u11FF\u1780-\u17FF\u2F00-\u2FDF\u3040-\u309F\u30A0-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\u8C48-\uFAFF\uA9E0-\uA9FF\uAA60-\uAA7F\uAC00-\uD7AF\uFF65-\uFF9F")
-	// bicameral are letters that have cases.
+	// bicameral are letters with upper and lower case.
 	bicameral = ranges(casedLetters)
 )
 

@@ -38,7 +38,7 @@ func contractionOf(text string, fold bool) int {
 	return 0
 }
 
-// contractionLongS folds the long s too, as case folding of Unicode does.
+// contractionLongS also folds the long s, as Unicode case folding does.
 func contractionLongS(text string) int {
 	if strings.HasPrefix(text, "'ſ") {
 		return len("'ſ")
@@ -46,7 +46,7 @@ func contractionLongS(text string) int {
 	return contraction(text)
 }
 
-// letters is [before]?[set]+ without CR and LF before.
+// letters matches [before]?[set]+, where before excludes CR and LF.
 type letters struct {
 	before, set classSet
 }
@@ -65,8 +65,7 @@ func (l letters) match(text string) int {
 	return 0
 }
 
-// lead is the length of the character before the letters; 0 too if there are
-// no letters.
+// lead returns the length of the character before the letters; 0 if there is none or no letters follow.
 func (l letters) lead(text string) int {
 	r, c, size := firstClass(text)
 	if l.set.has(c) || !l.before.has(c) || r == '\r' || r == '\n' {
@@ -78,9 +77,8 @@ func (l letters) lead(text string) int {
 	return size
 }
 
-// cased are letters in one of two forms, where A-Z are capitals, a-z are small
-// letters, and others both: any number of capitals and then small letters, at
-// least one, or else capitals alone.
+// cased matches letters in one of two forms: any number of capitals and then at least one small letter, or else
+// capitals alone. A-Z are capitals, a-z are small letters, and other letters are both.
 func (l letters) cased(text string) int {
 	from := l.lead(text)
 	capitals := run(text[from:], l.set&^setOf(classLower))
@@ -88,14 +86,14 @@ func (l letters) cased(text string) int {
 	if n := run(text[to:], l.set&^setOf(classUpper)); n > 0 {
 		return to + n
 	}
-	// The last letter that is both is the small one, if there is any.
+	// The last letter that is both counts as the small one.
 	if small := strings.TrimRight(text[from:to], "ABCDEFGHIJKLMNOPQRSTUVWXYZ"); small != "" {
 		return from + len(small)
 	}
 	return to
 }
 
-// withContraction is a match together with a contraction that follows.
+// withContraction extends a match by a contraction that follows.
 func withContraction(match matchFunc) matchFunc {
 	return func(text string) int {
 		n := match(text)
@@ -106,7 +104,7 @@ func withContraction(match matchFunc) matchFunc {
 	}
 }
 
-// afterBlank matches like match, with at most one blank before.
+// afterBlank matches match, optionally after one blank.
 func afterBlank(match matchFunc) matchFunc {
 	return func(text string) int {
 		lead := 0
@@ -120,7 +118,7 @@ func afterBlank(match matchFunc) matchFunc {
 	}
 }
 
-// withTail is a match together with the characters of tail that follow.
+// withTail extends a match by the characters of tail that follow.
 func withTail(match matchFunc, tail string) matchFunc {
 	return func(text string) int {
 		n := match(text)
@@ -131,7 +129,7 @@ func withTail(match matchFunc, tail string) matchFunc {
 	}
 }
 
-// withLineEnd is a match together with the one CR or LF that follows, if any.
+// withLineEnd extends a match by one CR or LF that follows.
 func withLineEnd(match matchFunc) matchFunc {
 	return func(text string) int {
 		n := match(text)
@@ -142,7 +140,7 @@ func withLineEnd(match matchFunc) matchFunc {
 	}
 }
 
-// phrase is letters and marks with single blanks between letters.
+// phrase matches letters and marks, with single blanks between letters.
 func phrase(text string) int {
 	n := letters{before: anyClass &^ numberSet, set: letterSet}.lead(text)
 	if _, c, _ := firstClass(text[n:]); !letterSet.has(c) {
@@ -171,8 +169,8 @@ func punctuatedASCII(text string) int {
 	return 0
 }
 
-// spaces measures the white space that text starts with: its length, the
-// length without its last character, and the length through its last CR or LF.
+// spaces returns the length of the leading white space, the length without its last character, and the length
+// through its last CR or LF.
 func spaces(text string) (all, butLast, newline int) {
 	for {
 		r, c, size := firstClass(text[all:])
@@ -261,8 +259,8 @@ func newline(text string) int {
 	return 0
 }
 
-// spacePowers cuts white space without a line end, of up to 512 characters and
-// else a power of two, largest first: (\s{512}|\s{256}|…|\s{2}|\s).
+// spacePowers cuts white space without line ends into runs of 512 characters and then of powers of two, largest
+// first: (\s{512}|\s{256}|…|\s{2}|\s).
 func spacePowers(word string, yield func(string)) {
 	all, _, newline := spaces(word)
 	if all < len(word) || newline > 0 {
@@ -280,10 +278,10 @@ func spacePowers(word string, yield func(string)) {
 	}
 }
 
-// digitGroups cuts runs of numbers into groups of three from their ends. The
-// first group stays with the text before it, as in llama.cpp.
+// digitGroups cuts runs of numbers into groups of three, counted from the end. The first group stays with the text
+// before it, as in llama.cpp.
 func digitGroups(text string, yield func(string)) {
-	from := 0 // of what is not yielded yet
+	from := 0 // start of the part that is not yielded yet
 	for pos := 0; pos < len(text); {
 		pos += run(text[pos:], anyClass&^numberSet)
 		end := pos + run(text[pos:], numberSet)
@@ -298,8 +296,8 @@ func digitGroups(text string, yield func(string)) {
 	}
 }
 
-// thousands cuts before each group of three digits 0-9, counted from the end of
-// a run of them: at (?=([0-9]{3})+(?![0-9])).
+// thousands cuts before each group of three digits 0-9, counted from the end of a run of digits: at
+// (?=([0-9]{3})+(?![0-9])).
 func thousands(text string, yield func(string)) {
 	from := 0
 	cut := func(at int) {
@@ -321,7 +319,7 @@ func thousands(text string, yield func(string)) {
 	cut(len(text))
 }
 
-// trailingSpace cuts off the white space that a text ends with: \s+$ .
+// trailingSpace cuts off trailing white space: \s+$ .
 func trailingSpace(text string, yield func(string)) {
 	end := len(strings.TrimRightFunc(text, func(r rune) bool { return classOf(r) == classSpace }))
 	for _, part := range []string{text[:end], text[end:]} {
@@ -331,7 +329,7 @@ func trailingSpace(text string, yield func(string)) {
 	}
 }
 
-// imageToken is (IMGIMG)[A-I]{1,4}Z, how chameleon writes the tokens of images.
+// imageToken is (IMGIMG)[A-I]{1,4}Z, chameleon's spelling of image tokens.
 func imageToken(text string) int {
 	const mark = "IMGIMG"
 	if !strings.HasPrefix(text, mark) {

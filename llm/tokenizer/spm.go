@@ -5,14 +5,13 @@ import "strings"
 // space is how a SentencePiece vocabulary writes a space, U+2581.
 const space = "\u2581"
 
-// spm merges neighbouring pieces, best score first, as long as the result is
-// itself a piece.
+// spm merges neighbouring pieces, best score first, as long as the result is a token.
 type spm struct {
 	ids    map[string]ID
 	scores []float32
-	bytes  [256]ID // what a byte of a character without a piece becomes
+	bytes  [256]ID // tokens of the bytes of a character that is not a token
 	pairs  charPairs
-	// maxSize is the size of the longest token, or of a character without one.
+	// maxSize is the size of the longest token, or of the longest character if that is longer.
 	maxSize int
 }
 
@@ -39,9 +38,8 @@ func newSPM(t *Tokenizer) *spm {
 	return s
 }
 
-// charPairs has the pairs of neighbouring characters that occur inside tokens.
-// No merge can span another pair, so text may be cut there and its parts be
-// merged, and remembered, on their own.
+// charPairs is the set of pairs of neighbouring characters inside tokens. No merge spans any other pair, so text may
+// be cut there, and its parts merged and cached independently.
 type charPairs struct {
 	ascii [128][2]uint64 // bit sets
 	rare  map[uint64]struct{}
@@ -79,8 +77,7 @@ func (p *charPairs) has(a, b string) bool {
 	return ok
 }
 
-// nextChar is the first character of text, by the length that its first byte
-// announces.
+// nextChar returns the first character of text, with the length that its first byte announces.
 func nextChar(text string) string {
 	return text[:min(len(text), utf8Len(text[0]))]
 }
@@ -96,7 +93,7 @@ func (s *spm) normalizedLen(raw string) (n, normalized int) {
 	return 1, 1
 }
 
-// split cuts text between characters that no token has side by side.
+// split cuts text between neighbouring characters that are in no token.
 func (s *spm) split(text string, yield func(word string)) {
 	for text != "" {
 		n := s.wordLen(text)
@@ -119,10 +116,10 @@ func (s *spm) wordLen(text string) int {
 	return end
 }
 
-// settled requires the whole character after a word.
+// settled keeps room for the character after a word.
 func (s *spm) settled(text string) int { return len(text) - maxCharLen }
 
-// inside keeps the last two characters, at least.
+// inside excludes at least the last two characters.
 func (s *spm) inside(text string) int {
 	return charsLen(text, len(text)-2*maxCharLen)
 }
@@ -130,7 +127,7 @@ func (s *spm) inside(text string) int {
 // maxCharLen is the longest character by its first byte.
 const maxCharLen = 4
 
-// charsLen is the length of the whole characters in text[:n].
+// charsLen returns the length of the complete characters in text[:n].
 func charsLen[T string | []byte](text T, n int) int {
 	end := 0
 	for end < n && end+utf8Len(text[end]) <= n {
@@ -141,7 +138,7 @@ func charsLen[T string | []byte](text T, n int) int {
 
 func (s *spm) newMerger() merger { return &spmMerger{spm: s} }
 
-// spmMerger has the buffers for merging one word.
+// An spmMerger has the buffers for merging one word.
 type spmMerger struct {
 	*spm
 	starts []int32 // offset of each character in the word
@@ -150,7 +147,7 @@ type spmMerger struct {
 	pieces []piece
 }
 
-// scoredPair is a possible merge.
+// A scoredPair is a possible merge.
 type scoredPair struct {
 	neighbours
 	score float32
@@ -196,7 +193,7 @@ func (s *spmMerger) merge(text string) []piece {
 	return s.pieces
 }
 
-// link makes a list of the characters of text.
+// link makes a linked list of the characters of text.
 func (s *spmMerger) link(text string) {
 	s.starts = s.starts[:0]
 	for from := 0; from < len(text); from += len(nextChar(text[from:])) {

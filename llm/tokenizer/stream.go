@@ -6,21 +6,21 @@ import (
 	"math"
 )
 
-// stream encodes text that comes in windows.
+// A stream encodes text in windows.
 type stream struct {
 	t     *Tokenizer
 	o     EncodeOptions
-	parse []byteRange // where control tokens are matched
+	parse []byteRange // ranges in which control tokens are matched
 	whole string      // the text, if ends are wanted
 	out   output
 
-	offset int // of the next window in the text
+	offset int // of the next window in the whole text
 
 	text         *textStream
 	afterSpecial bool
 	inText       bool
-	textFrom     int // where the text since the last special token begins
-	textFirst    int // its first token in out
+	textFrom     int // start of the text since the last special token
+	textFirst    int // index in out of its first token
 }
 
 func (t *Tokenizer) newStream(o EncodeOptions) *stream {
@@ -80,8 +80,8 @@ func (s *stream) read(r io.Reader, yield func([]ID, error) bool) {
 	}
 }
 
-// A progressReader gives a reader up that gives neither bytes nor an error many times in a
-// row, as package bufio does.
+// A progressReader returns an error if the reader repeatedly returns neither bytes nor an error, as package bufio
+// does.
 type progressReader struct{ r io.Reader }
 
 func (p *progressReader) Read(b []byte) (int, error) {
@@ -94,8 +94,8 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// nextSize returns the size of the next window, after n bytes of one were encoded: twice the size
-// if special tokens overlap for so long that the text can hardly be cut.
+// nextSize returns the size of the next window, after n bytes of a window were encoded: twice the size if
+// overlapping special tokens left few places to cut.
 func (s *stream) nextSize(size, n int) int {
 	if 2*n <= size {
 		return 2 * size
@@ -115,8 +115,7 @@ func (s *stream) end() {
 	}
 }
 
-// write encodes a window and returns how much of it is done; the next window
-// begins there.
+// write encodes a window and returns the number of bytes that it encoded; the next window begins there.
 func (s *stream) write(window string, last bool) int {
 	m := s.t.newMatcher(window, s.parse, s.offset)
 	to := len(window)
@@ -139,8 +138,7 @@ func (s *stream) write(window string, last bool) int {
 	return to
 }
 
-// plain encodes text without special tokens; final says that a special token, or
-// nothing, follows.
+// plain encodes text without special tokens; final means that a special token or the end follows.
 func (s *stream) plain(text string, from int, final bool) {
 	if !s.inText {
 		s.inText = true
@@ -153,7 +151,7 @@ func (s *stream) plain(text string, from int, final bool) {
 	}
 }
 
-// prefix returns the text that is added in front.
+// prefix returns the text to insert in front.
 func (s *stream) prefix() string {
 	if s.afterSpecial && s.t.cfg.AddSpacePrefix && s.t.cfg.Model == ModelSPM {
 		return " "
@@ -168,8 +166,7 @@ func (s *stream) endText(at int) {
 	}
 }
 
-// closeText ends the text that was open, and makes offsets in the text of the
-// ends in normalized text.
+// closeText ends the open text, and converts its tokens' ends from normalized to original offsets.
 func (s *stream) closeText(to int) {
 	at := offsets{model: s.t.model, pos: s.textFrom}
 	if prefix := s.prefix(); prefix != "" {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// t5 cuts text into the tokens whose scores have the largest sum, as SentencePiece's unigram model does (arXiv 1804.10959),
-// after it has replaced characters by a table of the file.
+// t5 replaces characters by a table of the file, and cuts the text into the tokens with the largest sum of scores,
+// as SentencePiece's unigram model does (arXiv 1804.10959).
 type t5 struct {
-	prefixes map[string]ID // of tokens: the token that each is, None if it is none
-	scores   []float64     // of tokens
+	prefixes map[string]ID // prefixes of tokens, with the token that equals the prefix, or None
+	scores   []float64     // by token
 	unknown  ID
-	// unknownScore is of a character without a token.
+	// unknownScore is the score of a character without a token.
 	unknownScore float64
 	chars        charsMap
 	mergesSpaces bool
 	prefixSpace  bool
-	whole        bool // tokens depend on more than a word with the blanks before it
+	whole        bool // words cannot be cut independently: tokens span blanks
 }
 
-// unknownPenalty is by how much a character without a token is worse than the worst token.
+// unknownPenalty is subtracted from the lowest token score to get unknownScore.
 const unknownPenalty = 10
 
 func newT5(t *Tokenizer) (*t5, error) {
@@ -56,13 +56,13 @@ func newT5(t *Tokenizer) (*t5, error) {
 		u.add(ID(id), text)
 	}
 	u.unknownScore = float64(lowest - unknownPenalty)
-	if id, ok := u.prefixes[space]; !ok || id == None { // unknown characters side by side are one token, across blanks too
+	if id, ok := u.prefixes[space]; !ok || id == None { // unknown characters in a row are one token, even across blanks
 		u.whole = true
 	}
 	return u, nil
 }
 
-// add takes a token, and notes whether it has a blank behind its first character.
+// add adds a token and its prefixes, and notes whether it contains a blank after its first character.
 func (u *t5) add(id ID, text string) {
 	u.whole = u.whole || strings.LastIndex(text, space) > 0
 	for rest := text; rest != ""; {
@@ -75,7 +75,7 @@ func (u *t5) add(id ID, text string) {
 	u.prefixes[text] = id
 }
 
-// normalize waits for the end of the text: what a character becomes may depend on those after it.
+// normalize waits for the end of the text, because a replacement may depend on the characters that follow.
 func (u *t5) normalize(raw string, last bool) (text string, n int) {
 	if !last {
 		return "", 0
@@ -95,7 +95,7 @@ func (u *t5) normalizedLen(raw string) (n, normalized int) {
 	return n, len(to)
 }
 
-// split yields words, each with the blanks before it.
+// split yields words with their leading blanks.
 func (u *t5) split(text string, yield func(word string)) {
 	for text != "" {
 		begin := len(text) - len(strings.TrimLeft(text, " "))
@@ -110,30 +110,30 @@ func (u *t5) split(text string, yield func(word string)) {
 
 func (u *t5) settled(string) int { return 0 }
 
-// inside cuts no word: tokens depend on the end of one.
+// inside never cuts a word, because tokens depend on its end.
 func (u *t5) inside(string) int { return 0 }
 
 func (u *t5) newMerger() merger { return &t5Merger{t5: u} }
 
-// t5Merger has the buffers for one word.
+// A t5Merger has the buffers for one word.
 type t5Merger struct {
 	*t5
-	marked []byte // the word with its blanks as files write them
-	ends   []int  // of the bytes of marked, in the word
+	marked []byte // the word with blanks written as ▁
+	ends   []int  // end of each byte of marked, as an offset in the word
 	best   []bestT5
 	pieces []piece
 }
 
-// bestT5 is the last of the best pieces up to some place.
+// A bestT5 is the last piece of the best segmentation up to an offset.
 type bestT5 struct {
-	score  float64 // of all of them
+	score  float64 // of the whole segmentation
 	from   int
 	symbol ID
 }
 
 func (u *t5Merger) word(word string) []piece { return u.merge(word) }
 
-// mark writes blanks as ▁: one before each run of other characters, or for each blank, and one more at the beginning.
+// mark writes blanks as ▁: one before each run of other characters, or one per blank, and one more at the beginning.
 func (u *t5Merger) mark(text string) {
 	u.marked, u.ends = u.marked[:0], u.ends[:0]
 	put := func(s string, end int) {
@@ -209,7 +209,7 @@ func (u *t5Merger) merge(word string) []piece {
 			from = u.ends[b.from-1]
 		}
 		if n := len(u.pieces); n > 0 && b.symbol == u.unknown && u.pieces[n-1].symbol == u.unknown {
-			u.pieces[n-1].size += int32(at - from) // unknown characters side by side are one token
+			u.pieces[n-1].size += int32(at - from) // unknown characters in a row are one token
 		} else {
 			u.pieces = append(u.pieces, piece{int32(at - from), b.symbol})
 		}
@@ -231,15 +231,15 @@ func (u *t5Merger) longest() int { return math.MaxInt }
 
 func (u *t5Merger) longestWhole() int { return math.MaxInt }
 
-// A charsMap replaces sequences of bytes at the beginning of a text: a double array whose nodes are 32 bits each, base and
-// label, and the strings that replace what leads to a leaf, each of which ends with a zero (arXiv 1804.10959, SentencePiece's
+// A charsMap replaces byte sequences at the beginning of a text: a double-array trie with nodes of 32 bits, base and
+// label, and the zero-terminated replacement strings of its leaves (arXiv 1804.10959, SentencePiece's
 // precompiled_charsmap).
 type charsMap struct {
 	nodes        []uint32
 	replacements string
 }
 
-// newCharsMap reads the table: the size of the nodes in bytes, the nodes, and the strings.
+// newCharsMap parses the table: the size of the nodes in bytes, the nodes, and the strings.
 func newCharsMap(raw []byte) (charsMap, error) {
 	if len(raw) == 0 {
 		return charsMap{}, nil
@@ -258,7 +258,7 @@ func newCharsMap(raw []byte) (charsMap, error) {
 	return m, nil
 }
 
-// node returns a node, 0 where there is none.
+// node returns node i, or 0 if there is none.
 func (m charsMap) node(i uint32) uint32 {
 	if int64(i) >= int64(len(m.nodes)) {
 		return 0
@@ -266,11 +266,11 @@ func (m charsMap) node(i uint32) uint32 {
 	return m.nodes[i]
 }
 
-// base is what is added to a node's place to find those after it.
+// base returns the offset from a node to its children.
 func base(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }
 
-// replace returns what replaces the longest known beginning of text, and its length; a character that is not known stays,
-// and an invalid byte becomes U+FFFD.
+// replace returns the replacement of the longest known prefix of text, and the length of the prefix. An unknown
+// character stays; an invalid byte becomes U+FFFD.
 func (m charsMap) replace(text string) (to string, n int) {
 	at := base(m.node(0))
 	for i := range len(text) {

@@ -2,18 +2,18 @@ package tokenizer
 
 import "sync"
 
-// sizes are how much is held in memory: results do not depend on them.
+// sizes limit the memory; they do not affect results.
 type sizes struct {
-	window     int // of text
+	window     int // bytes of text per window
 	longWord   int // longer words are merged in windows
 	wordWindow int
-	cache      int // words that are remembered
+	cache      int // number of cached words
 }
 
 var defaultSizes = sizes{window: 1 << 16, longWord: 1 << 16, wordWindow: 1 << 16, cache: 1 << 16}
 
-// textStream encodes text without special tokens that comes in chunks. Ends of
-// tokens are offsets in the normalized text.
+// A textStream encodes text without special tokens that comes in chunks. Ends of tokens are offsets in the
+// normalized text.
 type textStream struct {
 	model  model
 	sizes  sizes
@@ -24,8 +24,8 @@ type textStream struct {
 	raw   []byte // not normalized yet
 	text  string // normalized, but without tokens yet
 	start int    // offset of text
-	need  int    // bytes of raw that are waited for
-	open  bool   // text begins inside a word; long has what comes before
+	need  int    // minimum length of raw or chunk to continue
+	open  bool   // text begins inside a word; long has the word's beginning
 }
 
 func newTextStream(m model, s sizes) *textStream {
@@ -35,8 +35,8 @@ func newTextStream(m model, s sizes) *textStream {
 		long: longWord{merger: merger, size: s.wordWindow}}
 }
 
-// idleStreams are text streams between two texts: many texts are short, and what one
-// remembers of words serves the next. Those that remember ends are apart from others.
+// idleStreams are text streams for reuse: many texts are short, and a stream's cached words serve the next text.
+// Streams that record ends are pooled separately.
 type idleStreams struct{ withoutEnds, withEnds sync.Pool }
 
 func (i *idleStreams) pool(wantEnds bool) *sync.Pool {
@@ -46,7 +46,7 @@ func (i *idleStreams) pool(wantEnds bool) *sync.Pool {
 	return &i.withoutEnds
 }
 
-// take gives a stream to a text.
+// take returns a stream for a text.
 func (i *idleStreams) take(t *Tokenizer, wantEnds bool) *textStream {
 	if s, ok := i.pool(wantEnds).Get().(*textStream); ok {
 		return s
@@ -54,11 +54,11 @@ func (i *idleStreams) take(t *Tokenizer, wantEnds bool) *textStream {
 	return newTextStream(t.model, t.sizes)
 }
 
-// give takes back a stream whose text has ended.
+// give returns a stream whose text has ended.
 func (i *idleStreams) give(s *textStream, wantEnds bool) { i.pool(wantEnds).Put(s) }
 
-// write takes a chunk and adds the tokens that are certain: all remaining ones if it is the last
-// chunk. The stream is then as new.
+// write encodes a chunk and adds the tokens that are certain: all remaining ones if it is the last chunk, after
+// which the stream is ready for a new text.
 func (t *textStream) write(out *output, chunk string, last bool) {
 	if len(t.raw) > 0 || !last && len(chunk) < t.need {
 		t.raw = append(t.raw, chunk...)
@@ -79,8 +79,7 @@ func (t *textStream) write(out *output, chunk string, last bool) {
 	if len(t.text) >= t.sizes.longWord {
 		t.openWord(out)
 	}
-	// Text that waits for its end is looked at again when it has doubled, so
-	// that the time is linear.
+	// Text that waits for its end is examined again once it has doubled, so that the total time is linear.
 	t.need = 0
 	if len(t.text) >= t.sizes.window {
 		t.need = len(t.text)
@@ -128,7 +127,7 @@ func (t *textStream) word(out *output, word string, start int) {
 	}
 }
 
-// openWord takes the word that text begins with as far as it is certain.
+// openWord passes the certain part of the word at the start of text to long.
 func (t *textStream) openWord(out *output) {
 	n := t.model.inside(t.text)
 	if n == 0 {

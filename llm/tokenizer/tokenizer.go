@@ -39,14 +39,13 @@ import (
 	"strings"
 )
 
-// Tokenizer encodes text and decodes ids with one vocabulary. It is safe for
-// concurrent use.
+// Tokenizer encodes text and decodes ids with one vocabulary. It is safe for concurrent use.
 type Tokenizer struct {
 	cfg    Config
 	texts  []string      // token texts, none empty
 	ids    map[string]ID // id by token text
 	attrs  []attr
-	pieces []string // bytes that each token decodes to, if it is shown
+	pieces []string // bytes of each token when it is shown
 
 	eot        ID
 	eog        map[ID]bool
@@ -55,35 +54,33 @@ type Tokenizer struct {
 	stripRight map[ID]bool
 
 	cleanSpaces bool
-	blanks      bool // tokens have blanks as ▁
+	blanks      bool // tokens contain ▁ for blanks
 	model       model
 	sizes       sizes
 	idle        *idleStreams
 }
 
-// model is the part that differs between models: how text becomes tokens.
+// A model turns text into tokens.
 type model interface {
-	// normalize returns the text that is split, of the first n bytes of raw.
-	// What comes later does not change it; last says that nothing does.
+	// normalize returns the normalized text of raw[:n], which does not depend on what follows; last means that
+	// nothing follows raw.
 	normalize(raw string, last bool) (text string, n int)
-	// normalizedLen is the length of the first unit of raw (a character, or a
-	// byte that is replaced) and what it becomes.
+	// normalizedLen returns the length of the first unit of raw (a character, or a replaced byte), and the length of
+	// its normalized text.
 	normalizedLen(raw string) (n, normalized int)
-	// split yields the words of text in order; together they are the text. No
-	// token reaches across two words.
+	// split yields the words of text in order; together they are the text. No token spans two words.
 	split(text string, yield func(word string))
-	// settled returns an offset: words that end before it are words however
-	// text goes on.
+	// settled returns an offset: words that end before it stay words however the text continues.
 	settled(text string) int
-	// inside returns an offset in a word that has no end in text, 0 if there is
-	// none: the word that follows from there on ends where the word does.
+	// inside returns an offset in text, the beginning of an unfinished word, at which the word can be cut: the rest
+	// ends where the word ends. It returns 0 if there is none.
 	inside(text string) int
-	// newMerger makes what one goroutine needs to turn words into tokens.
+	// newMerger returns a merger for one goroutine.
 	newMerger() merger
 }
 
-// New makes a tokenizer of cfg, of which it keeps a copy. It fails if cfg is
-// inconsistent or has a token twice; the error names the field and the index.
+// New makes a tokenizer from a copy of cfg. It fails if cfg is inconsistent or contains a token twice; the error
+// names the field and the index.
 func New(cfg Config) (*Tokenizer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -156,7 +153,7 @@ func (t *Tokenizer) index() error {
 	return nil
 }
 
-// piece computes the bytes that a token stands for.
+// piece returns the bytes that a token stands for.
 func (t *Tokenizer) piece(id ID) string {
 	text, a := t.texts[id], t.attrs[id]
 	switch {
@@ -175,8 +172,8 @@ func (t *Tokenizer) piece(id ID) string {
 	return "" // unused and undefined tokens
 }
 
-// decodePiece decodes a byte-level token. Characters that stand for no byte
-// are spelled out, so that a wrong vocabulary shows.
+// decodePiece decodes a byte-level token. Characters that stand for no byte are kept, so that a wrong vocabulary
+// shows.
 func decodePiece(text string) string {
 	if raw, ok := decodeBytes(text); ok {
 		return raw
@@ -194,8 +191,8 @@ func decodePiece(text string) string {
 	return b.String()
 }
 
-// NumTokens is the size of the vocabulary; ids run from 0 to NumTokens()-1. It is 0 of nil and
-// of a zero value, which encode any text as no token.
+// NumTokens returns the size of the vocabulary; ids run from 0 to NumTokens()-1. It is 0 for nil and for a zero
+// value, which encode any text to no tokens.
 func (t *Tokenizer) NumTokens() int {
 	if t == nil {
 		return 0
@@ -209,8 +206,7 @@ func (t *Tokenizer) BOS() ID { return t.cfg.BOS }
 // EOS returns the end-of-sequence token, or None.
 func (t *Tokenizer) EOS() ID { return t.cfg.EOS }
 
-// EOT returns the end-of-turn token, or None. If the configuration has none it
-// is found by its text.
+// EOT returns the end-of-turn token, or None. If the configuration has none, it is found by its text.
 func (t *Tokenizer) EOT() ID { return t.eot }
 
 // Unknown returns the unknown token, or None.
@@ -239,11 +235,10 @@ func (t *Tokenizer) ending() ID {
 	return None
 }
 
-// IsEOG reports whether id ends a generation: EOS, EOT and their like.
+// IsEOG reports whether id ends a generation: EOS, EOT and similar tokens.
 func (t *Tokenizer) IsEOG(id ID) bool { return t.eog[id] }
 
-// IsSpecial reports whether id is a control or unknown token, one that decoding
-// leaves out unless asked.
+// IsSpecial reports whether id is a control or unknown token, which decoding omits by default.
 func (t *Tokenizer) IsSpecial(id ID) bool {
 	return t.has(id) && t.attrs[id]&attrHidden != 0
 }
@@ -255,8 +250,7 @@ func (t *Tokenizer) TokenID(text string) (ID, bool) {
 	return id, ok
 }
 
-// TokenText returns the text of a token as the vocabulary writes it, "" for an
-// id outside the vocabulary.
+// TokenText returns the text of a token as the vocabulary writes it, or "" for an id outside the vocabulary.
 func (t *Tokenizer) TokenText(id ID) string {
 	if !t.has(id) {
 		return ""

@@ -10,29 +10,27 @@ import (
 
 // TrainOptions describe the vocabulary that [TrainBPE] makes.
 type TrainOptions struct {
-	// VocabSize is the number of tokens to reach, special ones included. Text
-	// that repeats little gives fewer.
+	// VocabSize is the target number of tokens, including special ones. Text with few repetitions gives fewer.
 	VocabSize int
-	// Pre names the split patterns, "gpt-2" if empty. See [PreTokenizers].
+	// Pre names the split patterns, see [PreTokenizers]; "" means "gpt-2".
 	Pre string
-	// Special are the texts of control tokens, which come last in the
-	// vocabulary. Where they occur in the texts they separate documents and are
-	// not learned from. If empty there is one, "<|endoftext|>".
+	// Special are the texts of control tokens, which come last in the vocabulary. Their occurrences in the texts
+	// separate documents and are not trained on. If empty, there is one, "<|endoftext|>".
 	Special []string
-	// BOS and EOS name two of Special. Each defaults to the first.
+	// BOS and EOS are two of Special. Each defaults to the first.
 	BOS, EOS string
 	// AddBOS and AddEOS are copied to the Config.
 	AddBOS, AddEOS bool
-	// MinCount is how often a pair has to occur to be merged, 2 if 0.
+	// MinCount is the minimum number of occurrences of a pair to be merged; 0 means 2.
 	MinCount int
 }
 
-// DefaultSpecial is the special token that TrainBPE adds if it is given none.
+// DefaultSpecial is the special token of TrainBPE if none is given.
 const DefaultSpecial = "<|endoftext|>"
 
-// TrainBPE makes a byte-level BPE vocabulary of texts: all 256 bytes, so that
-// any text can be encoded, then the most frequent pairs of neighbours, merged
-// one after the other. The same texts in any order give the same vocabulary.
+// TrainBPE makes a byte-level BPE vocabulary from texts: all 256 bytes, so that any text can be encoded, then the
+// most frequent pairs of neighbours, merged one after the other. The order of the texts does not affect the
+// vocabulary.
 //
 // It holds the distinct words of the texts in memory, not the texts.
 func TrainBPE(texts iter.Seq[string], opts TrainOptions) (Config, error) {
@@ -110,8 +108,7 @@ func (o *TrainOptions) validate() error {
 	return nil
 }
 
-// Longer words are counted in parts: a merge looks at whole words, and text
-// without spaces is one word.
+// Longer words are counted in parts: a merge scans whole words, and text without spaces is one word.
 const maxTrainWord = 256
 
 // countWords counts the words of texts, without special tokens.
@@ -140,7 +137,7 @@ func countWords(texts iter.Seq[string], split splitter, special []string) map[st
 	return counts
 }
 
-// trainer holds the words as symbols, numbered like the tokens they will be.
+// A trainer holds the words as symbols, numbered like the tokens that they become.
 type trainer struct {
 	tokens []string
 	ids    map[string]int32
@@ -150,7 +147,7 @@ type trainer struct {
 	counts map[uint64]int64   // of each pair of neighbours
 	where  map[uint64][]int32 // words that have, or had, the pair
 	queue  queue[countedPair]
-	merged map[uint64]bool // pairs that are merges already
+	merged map[uint64]bool // pairs that have been merged
 	banned map[string]bool // texts that merges must not form
 }
 
@@ -159,14 +156,13 @@ type trainWord struct {
 	count   int64
 }
 
-// countedPair is a candidate; it is stale when its count has gone down.
+// A countedPair is a candidate; it is stale once its count has decreased.
 type countedPair struct {
 	pair  uint64
 	count int64
 }
 
-// Ties go to the pair of the oldest symbols, so that the outcome does not
-// depend on the order of the words.
+// Ties go to the pair with the oldest symbols, so that the result does not depend on the order of the words.
 func (a countedPair) before(b countedPair) bool {
 	return a.count > b.count || a.count == b.count && a.pair < b.pair
 }
@@ -182,7 +178,7 @@ func newTrainer(counts map[string]int64, special []string) *trainer {
 	for _, text := range special {
 		tr.banned[text] = true
 	}
-	// Printable bytes first, as byte-level vocabularies number them.
+	// Printable bytes come first, as in byte-level vocabularies.
 	var bytes [256]int32
 	for _, hidden := range []bool{false, true} {
 		for b, r := range byteRunes {
@@ -208,7 +204,7 @@ func newTrainer(counts map[string]int64, special []string) *trainer {
 	return tr
 }
 
-// symbol numbers a text; two pairs can form the same one.
+// symbol returns the number of a text; two pairs can form the same text.
 func (tr *trainer) symbol(text string) int32 {
 	id, ok := tr.ids[text]
 	if !ok {
@@ -247,7 +243,7 @@ func (tr *trainer) run(size int, minCount int64) {
 		if tr.banned[text] {
 			continue
 		}
-		// A pair comes back when another merge forms the text of its parts.
+		// A merged pair occurs again when another merge forms the text of one of its parts.
 		if !tr.merged[best.pair] {
 			tr.merged[best.pair] = true
 			tr.merges = append(tr.merges, tr.tokens[left]+" "+tr.tokens[right])
@@ -271,8 +267,7 @@ func (tr *trainer) apply(pair uint64, symbol int32) {
 	}
 }
 
-// replace replaces pair by symbol in one word. Only the pairs around the
-// places change their counts.
+// replace replaces pair by symbol in one word. Only pairs next to the replacements change their counts.
 func (tr *trainer) replace(w int32, pair uint64, symbol int32, grown map[uint64]bool) {
 	word := &tr.words[w]
 	s := word.symbols

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is the Unicode class of a code point, as far as split patterns care.
+// A class is the Unicode class of a code point, as far as split patterns distinguish them.
 type class uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	classEnd                 // past the end of the text
 )
 
-// classSet is a set of classes, none of them classEnd.
+// A classSet is a set of classes without classEnd.
 type classSet uint16
 
 func setOf(classes ...class) (s classSet) {
@@ -49,18 +49,17 @@ var (
 	restSet   = anyClass &^ (spaceSet | letterSet | numberSet) // [^\s\p{L}\p{N}]
 )
 
-// Everything from here on is classOther, except for marks without a meaning
-// of their own (variation selectors) at U+E0100.
+// Code points from here on are classOther, except for marks (variation selectors) from U+E0100 on.
 const classTableSize = 0x32400
 
-// newChars are newer (Unicode 15.1) than the tables of the toolchains this has
-// to build with, but not than the vocabularies.
+// newChars are characters of Unicode 15.1 that vocabularies use, but that the tables of older supported toolchains
+// lack.
 var newChars = []struct {
 	first, last rune
 	class
 }{
 	{0x2EBF0, 0x2EE5D, classLetter}, // ideographs, extension I
-	{0x2FFC, 0x2FFF, classSymbol},   // how ideographs are composed
+	{0x2FFC, 0x2FFF, classSymbol},   // ideographic description characters
 	{0x31EF, 0x31EF, classSymbol},
 }
 
@@ -123,9 +122,8 @@ func classOf(r rune) class {
 	return classOther
 }
 
-// decodeRune returns the first code point of s, U+FFFD for an invalid byte, and
-// its length in bytes, 0 at the end of s. Surrogates are taken as code points,
-// as the reference does.
+// decodeRune returns the first code point of s, U+FFFD for an invalid byte, and its length in bytes, which is 0 at
+// the end of s. It accepts surrogates as code points, as llama.cpp does.
 func decodeRune(s string) (rune, int) {
 	if s != "" && s[0] < utf8.RuneSelf {
 		return rune(s[0]), 1
@@ -136,8 +134,7 @@ func decodeRune(s string) (rune, int) {
 	return utf8.DecodeRuneInString(s)
 }
 
-// isSurrogate reports whether s starts with one of U+D800 to U+DFFF, which has a
-// form in UTF-8 that is not valid.
+// isSurrogate reports whether s starts with an encoded surrogate, U+D800 to U+DFFF, which is invalid UTF-8.
 func isSurrogate(s string) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1]&0xE0 == 0xA0 && s[2]&0xC0 == 0x80
 }
@@ -155,8 +152,7 @@ func cutCharLen(s string) int {
 	return 0
 }
 
-// utf8Len is the length of a character that starts with b, 1 for bytes that
-// cannot start one.
+// utf8Len returns the length of a character that starts with b, or 1 if b cannot start one.
 func utf8Len(b byte) int {
 	switch {
 	case b >= 0xF0:
@@ -188,8 +184,8 @@ func sanitize(s string) string {
 	return b.String()
 }
 
-// normalizeUTF8 replaces invalid bytes of the first n of raw. It waits for the
-// end of a character that may be valid, unless this is the last of a text.
+// normalizeUTF8 replaces the invalid bytes of raw[:n]. It waits for the end of an incomplete character, unless the
+// text ends here.
 func normalizeUTF8(raw string, last bool) (text string, n int) {
 	n = len(raw)
 	if !last {
@@ -198,8 +194,7 @@ func normalizeUTF8(raw string, last bool) (text string, n int) {
 	return sanitize(raw[:n]), n
 }
 
-// normalizedUTF8 is the length of the first character of raw, or of a byte that
-// is replaced, and of what it becomes.
+// normalizedUTF8 returns the length of the first character or invalid byte of raw, and the length after replacement.
 func normalizedUTF8(raw string) (n, normalized int) {
 	r, n := decodeRune(raw)
 	if r == utf8.RuneError {
@@ -208,8 +203,8 @@ func normalizedUTF8(raw string) (n, normalized int) {
 	return n, n
 }
 
-// byteRunes maps each byte to the printable character that stands for it in a
-// byte-level vocabulary; runeBytes is the inverse.
+// byteRunes maps each byte to the printable character that stands for it in a byte-level vocabulary; runeBytes is
+// the inverse.
 var byteRunes, runeBytes = func() ([256]rune, map[rune]byte) {
 	var to [256]rune
 	from := make(map[rune]byte, 256)
@@ -227,7 +222,7 @@ var byteRunes, runeBytes = func() ([256]rune, map[rune]byte) {
 	return to, from
 }()
 
-// encodeBytes writes each byte of s as its character.
+// encodeBytes replaces each byte of s by its character.
 func encodeBytes(s string) string {
 	var b strings.Builder
 	b.Grow(2 * len(s))

@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// unigram cuts words into the tokens whose scores have the largest sum, as
-// PLaMo 3 does.
+// unigram cuts words into the tokens with the largest sum of scores, as PLaMo 3 does.
 type unigram struct {
-	prefixes map[string]ID // of tokens: the token that each is, None if it is none
-	scores   []int64       // of tokens
+	prefixes map[string]ID // prefixes of tokens, with the token that equals the prefix, or None
+	scores   []int64       // by token
 	bytes    [256]ID
 	pairs    charPairs
 }
 
 const (
-	scoreUnit    = 1e4 // scores are whole numbers of parts of this size
+	scoreUnit    = 1e4 // scores are integers in units of 1/scoreUnit
 	lowestScore  = -20000000
-	unknownScore = -10000000 // of a character that is spelled by its bytes
+	unknownScore = -10000000 // of a character that is spelled in bytes
 )
 
 func newUnigram(t *Tokenizer) (*unigram, error) {
@@ -59,8 +58,7 @@ func (u *unigram) normalize(raw string, last bool) (text string, n int) {
 
 func (u *unigram) normalizedLen(raw string) (n, normalized int) { return normalizedUTF8(raw) }
 
-// split cuts text around marks and runs, and between characters that no token
-// has side by side.
+// split cuts text around marks and runs, and between neighbouring characters that are in no token.
 func (u *unigram) split(text string, yield func(word string)) {
 	for text != "" {
 		n := markLen(text)
@@ -75,8 +73,7 @@ func (u *unigram) split(text string, yield func(word string)) {
 	}
 }
 
-// plainLen is the length of the word that text starts with, which is neither a
-// mark nor a run.
+// plainLen returns the length of the first word of text, up to a mark or a run.
 func (u *unigram) plainLen(text string) int {
 	char := nextChar(text)
 	end := len(char)
@@ -92,11 +89,11 @@ func (u *unigram) plainLen(text string) int {
 	return end
 }
 
-// boundary separates tokens, and is in none.
+// boundary separates tokens, and is in no token.
 const boundary = "\uEE00"
 
-// markLen is the length of a special token at the start of text, <|plamo:NAME|>
-// with up to 64 characters; its inside may have runs.
+// markLen returns the length of a special token at the start of text, <|plamo:NAME|> with up to 64 characters; NAME
+// may contain runs.
 func markLen(text string) int {
 	const prefix, suffix, longest = "<|plamo:", "|>", 64
 	name, ok := strings.CutPrefix(text, prefix)
@@ -117,8 +114,8 @@ func markLen(text string) int {
 	return len(prefix) + n + len(suffix)
 }
 
-// runLen is the length of a run of one character at the start of text, of four
-// or more, or of two blanks or more; 0 if there is none.
+// runLen returns the length of a run of one character at the start of text, at least four characters or two blanks;
+// 0 if there is none.
 func runLen(text string) int {
 	char := nextChar(text)
 	if char == "\n" || char == boundary {
@@ -135,7 +132,7 @@ func runLen(text string) int {
 	return 0
 }
 
-// farthest is how far marks look, in bytes.
+// farthest is the largest number of bytes that marks look ahead.
 const farthest = 8 + 64*maxCharLen + 2
 
 func (u *unigram) settled(text string) int {
@@ -146,35 +143,35 @@ func (u *unigram) settled(text string) int {
 	if end == len(text) || end == 0 {
 		return end
 	}
-	// A run goes on, maybe.
+	// The run may continue.
 	for char := nextChar(text[end:]); strings.HasSuffix(text[:end], char); {
 		end -= len(char)
 	}
 	return end
 }
 
-// inside cuts no word: tokens depend on the end of one.
+// inside never cuts a word, because tokens depend on its end.
 func (u *unigram) inside(string) int { return 0 }
 
 func (u *unigram) newMerger() merger { return &unigramMerger{unigram: u} }
 
-// unigramMerger has the buffers for one word.
+// A unigramMerger has the buffers for one word.
 type unigramMerger struct {
 	*unigram
-	best   []bestPiece // from each offset of the text on
+	best   []bestPiece // by offset of the text: the best pieces from there to the end
 	pieces []piece
 }
 
-// bestPiece is the first of the best pieces of a text.
+// A bestPiece is the first piece of the best segmentation of the rest of a text.
 type bestPiece struct {
 	piece
-	score int64 // of all of them
+	score int64 // of the whole segmentation
 }
 
-// Symbols of pieces that are no token.
+// Symbols of pieces that are not tokens.
 const (
 	noToken      = -1 // the boundary
-	unknownToken = -2 // a character that is spelled by its bytes
+	unknownToken = -2 // a character that is spelled in bytes
 )
 
 func (u *unigramMerger) word(word string) []piece {
@@ -182,7 +179,7 @@ func (u *unigramMerger) word(word string) []piece {
 	mark := markLen(word)
 	for word != "" {
 		n := runLen(word)
-		if n == 0 && mark > 0 { // a mark up to a run in it
+		if n == 0 && mark > 0 { // cut a mark at the first run in it
 			for n < len(word) && runLen(word[n:]) == 0 {
 				n += len(nextChar(word[n:]))
 			}
@@ -201,7 +198,7 @@ func (u *unigramMerger) merge(text string) []piece {
 	return u.pieces
 }
 
-// cut adds the pieces of a text; the boundaries in it belong to no piece.
+// cut adds the pieces of a text; boundaries in it are pieces without a token.
 func (u *unigramMerger) cut(text string) {
 	for {
 		part, rest, found := strings.Cut(text, boundary)
@@ -214,8 +211,7 @@ func (u *unigramMerger) cut(text string) {
 	}
 }
 
-// cutPart finds the best pieces from the end on: the longer of two that are as
-// good.
+// cutPart finds the best segmentation from the end on; the longer piece wins a tie.
 func (u *unigramMerger) cutPart(text string) {
 	u.best = slices.Grow(u.best[:0], len(text)+1)[:len(text)+1]
 	u.best[len(text)] = bestPiece{}
@@ -261,5 +257,5 @@ func (u *unigramMerger) wholeChars(text []byte, n int) int { return min(n, len(t
 
 func (u *unigramMerger) longest() int { return math.MaxInt }
 
-// longestWhole says that no word is cut into windows.
+// longestWhole is larger than any word: no word is cut into windows.
 func (u *unigramMerger) longestWhole() int { return math.MaxInt }

@@ -2,17 +2,17 @@ package tokenizer
 
 import "strings"
 
-// Words up to this many bytes are remembered.
+// Words up to this many bytes are cached.
 const cachedWord = 48
 
-// wordCache has the tokens of words that were encoded before.
+// A wordCache has the tokens of words that were encoded before.
 type wordCache struct {
 	words map[string]byteRange // in ids and ends
 	ids   []ID
-	ends  []int // from the start of the word
+	ends  []int // relative to the start of the word
 }
 
-// add adds the tokens of a word that begins at start, if it is remembered.
+// add adds the tokens of a word that begins at start, and reports whether the word was cached.
 func (c *wordCache) add(out *output, word string, start int) bool {
 	r, ok := c.words[word]
 	if !ok {
@@ -27,8 +27,7 @@ func (c *wordCache) add(out *output, word string, start int) bool {
 	return true
 }
 
-// remember takes the tokens of a word: the tokens of out from first on. It forgets all other words
-// when they are too many.
+// remember caches the tokens of a word, which are those of out from first on. It clears the cache if it is full.
 func (c *wordCache) remember(out *output, word string, start, first, limit int) {
 	if len(c.words) >= limit || c.words == nil {
 		*c = wordCache{words: map[string]byteRange{}, ids: c.ids[:0], ends: c.ends[:0]}
@@ -40,6 +39,6 @@ func (c *wordCache) remember(out *output, word string, start, first, limit int) 
 			c.ends = append(c.ends, end-start)
 		}
 	}
-	// A part of the text would keep all of it in memory.
+	// A substring would keep the whole text in memory.
 	c.words[strings.Clone(word)] = byteRange{from, len(c.ids)}
 }

@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// wordPiece cuts words into the longest tokens from their beginning on, as BERT does (arXiv 1810.04805, from 1609.08144).
-// Files mark the tokens that begin a word with ▁, and the others with nothing.
+// wordPiece cuts words into the longest tokens from their beginning on, as BERT does (arXiv 1810.04805, from
+// 1609.08144). In files, tokens that begin a word start with ▁; the others have no mark.
 type wordPiece struct {
 	ids          map[string]ID
 	unknown      ID
-	maxSize      int // of a token, in bytes
+	maxSize      int // size of the longest token in bytes
 	lowercase    bool
 	stripAccents bool
 }
@@ -24,7 +24,7 @@ func newWordPiece(t *Tokenizer) *wordPiece {
 	return w
 }
 
-// wordEnd separates words in normalized text, in which there is no such character otherwise.
+// wordEnd separates words in normalized text, which does not contain it otherwise.
 const wordEnd = "\x00"
 
 // normalize ends words at white space and on both sides of punctuation and Chinese characters.
@@ -48,7 +48,7 @@ func (w *wordPiece) normalizedLen(raw string) (n, normalized int) {
 	return n, len(w.normalized(r))
 }
 
-// normalized is what a character of a text becomes.
+// normalized returns the normalized text of a character.
 func (w *wordPiece) normalized(r rune) string {
 	if w.stripAccents {
 		r = baseRune(r)
@@ -70,8 +70,8 @@ func (w *wordPiece) normalized(r rune) string {
 	return string(lower)
 }
 
-// isChinese reports whether r is an ideograph, each of which is a word. As in BERT's first implementations, some of extension
-// E are not.
+// isChinese reports whether r is an ideograph, which is a word of its own. As in BERT's first implementations, a
+// part of extension E is not.
 func isChinese(r rune) bool {
 	for _, x := range [][2]rune{
 		{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF}, {0x2F800, 0x2FA1F},
@@ -83,7 +83,7 @@ func isChinese(r rune) bool {
 	return false
 }
 
-// split yields words, each with the ends before it.
+// split yields words with the wordEnds before them.
 func (w *wordPiece) split(text string, yield func(word string)) {
 	for text != "" {
 		begin := len(text) - len(strings.TrimLeft(text, wordEnd))
@@ -98,12 +98,12 @@ func (w *wordPiece) split(text string, yield func(word string)) {
 
 func (w *wordPiece) settled(text string) int { return len(text) }
 
-// inside cuts no word: without tokens for its end it is unknown as a whole.
+// inside never cuts a word: whether a word is unknown as a whole depends on its end.
 func (w *wordPiece) inside(string) int { return 0 }
 
 func (w *wordPiece) newMerger() merger { return &wordPieceMerger{wordPiece: w} }
 
-// wordPieceMerger has the buffer for one word.
+// A wordPieceMerger has the buffer for one word.
 type wordPieceMerger struct {
 	*wordPiece
 	pieces []piece
@@ -132,7 +132,7 @@ func (w *wordPieceMerger) merge(text string) []piece {
 			return w.pieces
 		}
 		size := to - at
-		if at == 0 { // the mark stands for the ends of words
+		if at == 0 { // the mark ▁ takes the place of the wordEnds
 			size += ends - len(space)
 		}
 		w.pieces = append(w.pieces, piece{int32(size), w.ids[marked[at:to]]})
