@@ -22,9 +22,8 @@ import (
 
 var closes = flag.Int("closes", 120, "how often to close what is being written to a file")
 
-// Writing a file uses a model or adapter that may be closed at any moment. If it is closed before,
-// the file stays as it was, and the error says what is closed; if later, the whole file is written.
-// PEFT's is a folder.
+// A model or adapter may be closed at any moment while a file is written. If it is closed before, the old file stays
+// and the error names the closed object; if it is closed later, the whole file is written. PEFT's is a folder.
 func TestWriteWhileClosing(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(source, model.SaveOptions{}))
@@ -101,7 +100,7 @@ func closeAll(list []io.Closer) {
 	}
 }
 
-// openTrained opens a model and an adapter of which not all is zero.
+// openTrained opens a model and an adapter whose B is not zero.
 func openTrained(t *testing.T, source string) (*model.Model, *lora.Adapter) {
 	m, err := model.Load(source, model.LoadOptions{})
 	require.NoError(t, err)

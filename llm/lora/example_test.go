@@ -52,7 +52,7 @@ func Example() {
 	// Output: an example has 14 pairs and 13568 parameters
 }
 
-// Name what is adapted by PEFT's modules, patterns and layers.
+// Choose targets by PEFT's module names, patterns and layers.
 func ExampleOptions() {
 	m, err := model.New(tinyConfig(false), nil, 1) // of two layers
 	if err != nil {
@@ -109,7 +109,7 @@ func ExampleAdapter_SavePEFT() {
 	// Output: rank 8 alpha 16 base https://huggingface.co/org/tiny
 }
 
-// Put two adapters together, and see what of the model they change.
+// Join two adapters, and list the matrices that they change.
 func ExampleJoin() {
 	m, err := model.New(tinyConfig(false), nil, 1) // or model.Load
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/goggml/ggml/llm/quantize"
 )
 
-// experts are options that adapt all experts, and what chooses them.
+// experts are options that adapt all experts and their routers.
 func experts() lora.Options {
 	return lora.Options{Rank: 4, Alpha: 6, Seed: 3, Targets: []string{"blk.*_exps", "ffn_gate_inp"}, Ranks: map[string]int{"ffn_down_exps": 2}}
 }
 
-// Adapters of experts are a pair for each of them. They keep their meaning in a file and when
-// they are merged, also where the products of experts have factors.
+// Adapters of experts have one pair per expert. They keep their meaning in a file and when merged, also if the
+// products of experts have factors.
 func TestAdaptersOfExperts(t *testing.T) {
 	m := llmtest.ArchModel(t, "qwen3moe", ggml.F32)
 	a := trained(t, m, experts())
@@ -46,8 +46,7 @@ func TestAdaptersOfExperts(t *testing.T) {
 	require.Less(t, refmath.MaxAbsDiff(losses(t, merged, nil), want), 5e-5)
 }
 
-// Experts stay in their type when an adapter is merged, which rounds the sum, and what is not adapted stays as
-// it is.
+// Merging rounds experts to their type, which stays, and leaves other tensors unchanged.
 func TestMergedTypesOfExperts(t *testing.T) {
 	for _, k := range llmtest.ExpertTypes() {
 		m := k.Load(t, model.LoadOptions{})
@@ -83,8 +82,7 @@ func TestMergedTypesOfExperts(t *testing.T) {
 	}
 }
 
-// Routers keep their type when others change, and so do tensors that have two dimensions but are
-// not multiplied.
+// Routers keep their type when others change, and so do two-dimensional tensors that are not multiplied.
 func TestMergedTensorsThatKeepTheirType(t *testing.T) {
 	mixture, ok := quantize.FindMixture("q4_k_m")
 	require.True(t, ok)
@@ -104,7 +102,7 @@ func TestMergedTensorsThatKeepTheirType(t *testing.T) {
 	}
 }
 
-// By default the adapter is of what all tokens go through.
+// By default the targets are the dense layers.
 func TestDefaultTargetsOfExperts(t *testing.T) {
 	for name, want := range map[string][]string{
 		"qwen2moe": {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"},

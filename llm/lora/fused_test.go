@@ -83,8 +83,7 @@ func withScales(t *testing.T, m *model.Model, scales map[string]float32) *model.
 	return scaled
 }
 
-// Factors of W·x alone are divided out of what is merged; factors of the feed-forward network's
-// whole products act on adapters too.
+// Merging divides by factors of W·x; factors of the feed-forward network's whole products act on adapters, too.
 func TestMergeWithScales(t *testing.T) {
 	m := withScales(t, fileModel(t, false, ggml.F32), map[string]float32{
 		"blk.0.attn_q.scale": 0.25, "blk.0.attn_v.scale": -3, "blk.1.attn_output.scale": 2, "blk.0.ffn_up.scale": 0.5, "blk.1.ffn_down.scale": 1.5,
@@ -97,7 +96,7 @@ func TestMergeWithScales(t *testing.T) {
 	require.Equal(t, []float32{0.25}, floats(t, merged.Weight("blk.0.attn_q.scale")))
 }
 
-// Layers that share a matrix may multiply by factors of their own, which no matrix can have.
+// Layers that share a matrix may have different factors, which no merged matrix can express.
 func TestMergeWithScalesOfLayers(t *testing.T) {
 	equal := map[string]float32{}
 	for layer := range 12 {
@@ -123,7 +122,7 @@ func TestMergeWithScalesOfLayers(t *testing.T) {
 	require.EqualError(t, err, "blk.0.attn_q.weight: its adapter cannot be merged, since the model multiplies by blk.0.attn_q.scale and blk.6.attn_q.scale, which differ, before it adds the adapter; leave this matrix out")
 }
 
-// A factor of 0 leaves no weight that does what base and adapter do.
+// With a factor of 0 no merged weight equals base and adapter.
 func TestMergeWithScaleZero(t *testing.T) {
 	m := withScales(t, fileModel(t, false, ggml.F32), map[string]float32{"blk.1.attn_k.scale": 0, "blk.0.ffn_up.scale": 0})
 	path := filepath.Join(t.TempDir(), "merged.gguf")

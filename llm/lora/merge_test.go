@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// everything are options that adapt all that the model has.
+// everything are options that adapt all matrices of the model.
 func everything(m *model.Model, rank int, seed uint64) lora.Options {
 	o := lora.Options{Rank: rank, Alpha: 6, Seed: seed, Ranks: map[string]int{"token_embd": rank + 1, "attn_v": 1}}
 	if !m.Config().Tied {
@@ -168,7 +168,7 @@ func TestMergeTypes(t *testing.T) {
 	}
 }
 
-// What nothing changes is copied byte by byte, the whole file even.
+// Unchanged tensors are copied byte by byte, and so is a whole unchanged file.
 func TestMergeNothing(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.BF16, ggml.Q4_0} {
 		m := fileModel(t, true, typ)

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// twoAdapters differ in all that a folder of PEFT has.
+// twoAdapters differ in all contents of a PEFT folder.
 func twoAdapters(t *testing.T, m *model.Model) [2]*lora.Adapter {
 	return [2]*lora.Adapter{
 		trained(t, m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q"}, Seed: 1}),
@@ -24,8 +24,7 @@ func twoAdapters(t *testing.T, m *model.Model) [2]*lora.Adapter {
 
 const savingFolder = "GOGGML_TEST_SAVE_PEFT" // where TestSavePEFTKilled has another process save
 
-// Whenever a process is killed that saves, there is the one pair or the other, and the next
-// save works.
+// Whenever a saving process is killed, the folder has the old pair or the new one, and the next save works.
 func TestSavePEFTKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills 20 processes")

@@ -21,7 +21,7 @@ const savedByPEFT = `{
 	"trainable_token_indices": null, "use_bdlora": null, "use_dora": false, "use_qalora": false, "use_rslora": false, "velora_config": {"group_size": 8}
 }`
 
-// Fields of the configuration are applied, refused, passed over because they change nothing, or told.
+// Fields of the configuration are applied, rejected, ignored because they change nothing, or reported.
 func TestPEFTFields(t *testing.T) {
 	m := tinyModel(t, false)
 	for _, test := range []struct {
@@ -70,7 +70,7 @@ func TestPEFTFields(t *testing.T) {
 	}
 }
 
-// PEFT gives the output the adapter of the embedding that it is in the base, where it is asked to.
+// On request PEFT applies the embedding's adapter to the tied output, too.
 func TestPEFTTying(t *testing.T) {
 	for _, tying := range []bool{false, true} {
 		p := newPEFT(t.TempDir())

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// Routers are parameters to PEFT, which patterns name by their matrices.
+// PEFT treats routers as parameters; patterns name their matrices.
 func TestPEFTParameters(t *testing.T) {
 	m := llmtest.ArchModel(t, "qwen3moe", ggml.F32)
 	routers := []string{"model.layers.0.mlp.gate.weight", "model.layers.1.mlp.gate.weight"}
@@ -45,7 +45,7 @@ func TestPEFTParameters(t *testing.T) {
 	}
 }
 
-// What PEFT says of parameters counts where they are matrices of modules.
+// PEFT's settings for parameters apply if the parameters are matrices of modules.
 func TestPEFTTargetParameters(t *testing.T) {
 	m := llmtest.ArchModel(t, "qwen3moe", ggml.F32)
 	const merge = "; merge the adapter into its base with PEFT (merge_and_unload), and convert the merged model to GGUF"

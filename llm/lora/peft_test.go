@@ -22,8 +22,8 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// What is written for PEFT is read as the same adapter, whatever is adapted, of each
-// architecture with parts of its own; fused matrices too, which transformers has apart.
+// Saving for PEFT and loading gives the same adapter, for all targets and each architecture with special modules,
+// including fused matrices that transformers separates.
 func TestPEFTRoundTrip(t *testing.T) {
 	for _, name := range llmtest.TestedArchitectures() {
 		for _, fused := range []bool{false, true} {
@@ -109,8 +109,8 @@ func requireEqual(t require.TestingT, a, b *lora.Adapter) {
 	}
 }
 
-// Pairs of matrices that transformers fuses become one pair of the summed rank, with the same
-// effect; the pair of a module whose parts are matrices in the file goes to each part.
+// Pairs of matrices that transformers fuses become one pair of the summed rank, with the same effect; the pair of a
+// module that the file splits goes to each part.
 func TestPEFTOfPartsAlone(t *testing.T) {
 	c := llmtest.ArchModel(t, "phi3", ggml.F32).Config()
 	c.FusedQKV = false
@@ -278,8 +278,7 @@ func TestPEFTLayers(t *testing.T) {
 	}
 }
 
-// Layers of stacks have other numbers in transformers than blocks have in files: they are named by whole
-// paths.
+// Layers of stacks have other numbers in transformers than blocks have in files, so they are named by whole paths.
 func TestPEFTLayersOfStacks(t *testing.T) {
 	m := llmtest.ArchModel(t, "hrm_text", ggml.F32) // of two stacks of two layers
 	last := 1
@@ -358,7 +357,7 @@ func TestPEFTNames(t *testing.T) {
 		p.config["alpha_pattern"] = map[string]any{"layers.0.mlp.up_proj": 10, "nothing": 3}
 		p.add("base_model.model."+root+"layers.0.mlp.up_proj.lora_A.weight", 2, 64)
 		p.add("base_model.model."+root+"layers.0.mlp.up_proj.lora_B.weight", 96, 2)
-		// What PEFT saves along, because it may have been enlarged.
+		// Tensors that PEFT saves, too, because the vocabulary may have been enlarged.
 		p.add("base_model.model."+root+"embed_tokens.base_layer.weight", 96, 64)
 		p.add("base_model.model.lm_head.weight", 96, 64)
 		for i, base := range []string{"token_embd.weight", "output.weight"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// Embeddings that PEFT has saved beside the pairs are left out with a notice where they are
-// the model's, rounded to its type or to theirs; one trained row is a mismatch.
+// Embeddings that PEFT saved in full are ignored with a notice if they equal the model's, up to rounding to its type
+// or theirs; one trained row is a mismatch.
 func TestPEFTWholeTensors(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
 		original := fileModel(t, false, ggml.F32)

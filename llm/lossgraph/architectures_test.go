@@ -17,8 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// archLength is longer than the windows, and than the contexts from which YaRN, a
-// temperature and factors of RoPE reach out.
+// archLength exceeds the windows, and the contexts from which on YaRN, a temperature and factors of RoPE apply.
 const archLength = llmtest.LongContext + 3
 
 // forEachArchitecture runs a test on a tiny model of each, in types.
@@ -87,7 +86,7 @@ func tolerated(m *model.Model, checkpoint bool) tolerances {
 	return tolerances{loss: 1e-5, gradient: 2e-5}
 }
 
-// requireGradients demands gradients in the accumulators of what is trained.
+// requireGradients checks the gradients in the accumulators of trained tensors.
 func requireGradients(t *testing.T, want map[*ggml.Tensor][]float64, got map[*ggml.Tensor]*ggml.Tensor, bound float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
@@ -148,8 +147,7 @@ func samplesOf(b lossgraph.Batch, length int) (list []lossgraph.Batch) {
 	return list
 }
 
-// Runs in short contexts have the RoPE factors for these, and so have short samples that
-// share long rows.
+// Short contexts use their own RoPE factors, and so do short samples that share long rows.
 func TestShortContext(t *testing.T) {
 	const length = llmtest.LongContext - 1
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)

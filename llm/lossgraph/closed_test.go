@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A model that nobody has made has no graph, whatever it is asked to train.
+// A nil or zero model gives an error, whatever it is asked to train.
 func TestNoLossGraphOfZeroValue(t *testing.T) {
 	e, err := device.NewCPU(1)
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestNoLossGraphOfZeroValue(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrZeroValue)
 }
 
-// Nor has one with an adapter that is closed, of whatever parts it is, or one that is closed itself.
+// A closed adapter, whatever its pairs, and a closed model give an error.
 func TestNoLossGraphOfClosed(t *testing.T) {
 	for _, set := range []device.OpSet{device.Kernels, device.Stock} {
 		e, err := device.New(device.Options{OpSet: set, Threads: 1})

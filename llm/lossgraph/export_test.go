@@ -29,13 +29,13 @@ func (l *Graph) drawn(name string, b Batch) any {
 	return nil
 }
 
-// Mask gives the factors of dropout on what a pair's A multiplies with, of each token.
+// Mask returns the dropout factors on the input of a pair's A, for each token.
 func (l *Graph) Mask(a *ggml.Tensor, n Noise) [][]float32 {
 	b := Batch{Tokens: make([]int32, l.length*l.batch), Noise: n}
 	return l.dropout.Mask(a, l.drawn("dropout", b).([]float32), l.drawn("drawn masks", b).([]int32))
 }
 
-// EmbdNoise gives the noise on the embeddings, of each token.
+// EmbdNoise returns the noise on the embeddings, for each token.
 func (l *Graph) EmbdNoise(b Batch) [][]float32 {
 	return slices.Collect(slices.Chunk(l.drawn("embedding noise", b).([]float32), l.m.Config().Embd))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// noise is of rows that are neither the first ones of their step nor next to each other.
+// noise has rows that are neither the first of their step nor adjacent.
 func noise(rows int) lossgraph.Noise {
 	n := lossgraph.Noise{Seed: 5, Step: 2}
 	for i := range rows {
@@ -66,8 +66,8 @@ func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b lossgraph.Batch, o lossg
 	}
 }
 
-// The mask of a token is on what A multiplies with, and the noise on its embedding: a token alone has the loss that it has
-// without either where A has masked rows, and the table of embeddings the noise.
+// Masks act on the input of A, and noise on the embedding, token by token: a token alone has the loss that a graph
+// without dropout and noise has if rows of A are masked and the embeddings have the noise.
 func TestNoiseIsOnInputs(t *testing.T) {
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 3, 0.75)
@@ -129,7 +129,7 @@ func withFactors(t *testing.T, factors map[*ggml.Tensor][]float32) (restore func
 	}
 }
 
-// noiseGraph is one of rows of 40 tokens with an adapter of each matrix.
+// noiseGraph is a graph with rows of 40 tokens and an adapter of each matrix.
 func noiseGraph(t *testing.T, s *llmtest.LoRASetup, batch int) *lossgraph.Graph {
 	t.Helper()
 	return s.NewGraph(t, llmtest.NewEngine(t), lossgraph.Options{Length: 40, Batch: batch, Packed: true, Dropout: 0.25, NEFTune: 3})
@@ -213,9 +213,8 @@ func TestNoiseOfRows(t *testing.T) {
 	require.EqualError(t, err, "the noise of the batch has 1 ids of rows; the graph takes 3")
 }
 
-// The noise of NEFTune is uniform in ±alpha/√(L·d), for the L tokens of each sample up to
-// the last one that is trained. What the embeddings are multiplied by after transformers'
-// module of them, in granite alone, scales it too.
+// The noise of NEFTune is uniform in ±alpha/√(L·d), where L counts the tokens of each sample up to the last trained
+// one. Factors that transformers applies after its embedding module, in granite alone, scale it, too.
 func TestNEFTuneNoise(t *testing.T) {
 	for _, arch := range []string{"llama", "granite", "gemma3"} {
 		s := llmtest.NewLoRASetup(t, llmtest.ArchModel(t, arch, ggml.F32), 2, 1)

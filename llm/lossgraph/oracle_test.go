@@ -35,7 +35,7 @@ func TestExactGradients(t *testing.T) {
 	})
 }
 
-// A spoiling makes a wrong result of an op.
+// A spoiling makes the result of an op wrong.
 type spoiling func(of *nn.Lowering) *nn.Lowering
 
 // spoil spoils what a function changes of the result of an op.
@@ -78,7 +78,7 @@ func spoilGrads[In, Grads any](op *nn.Op[In, nn.Result[Grads]], change func(wron
 // spoilGrad spoils the only result, or gradient of an operand, that there is.
 func spoilGrad(wrong func(**ggml.Tensor), d **ggml.Tensor) { wrong(d) }
 
-// spoilings are what can be wrong of ops, by their names.
+// spoilings are possible errors of ops, by name.
 var spoilings = map[string][]spoiling{
 	"Linear": {spoil(nn.Linear, func(wrong func(**ggml.Tensor), ys *[]*nn.Value) {
 		for _, y := range *ys {
@@ -120,9 +120,8 @@ var spoilings = map[string][]spoiling{
 	},
 }
 
-// ofPlain are ops of which the plain forms of others are made, and elsewhere are the ops that compute no part of a
-// gradient of weights: of other architectures, sessions, adapters and
-// checkpoints, and the optimiser.
+// ofPlain are ops that implement the fallbacks of others. elsewhere are the ops that compute no part of a gradient
+// of weights: ops of other architectures, sessions, adapters and checkpoints, and the optimiser.
 var (
 	ofPlain   = []string{"OuterProducts", "MulTransposed", "SoftMaxGrad"}
 	elsewhere = []string{"CachedAttention", "GatedDelta", "LightningAttention", "Keep", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
@@ -143,7 +142,7 @@ func TestOpsHaveSpoilings(t *testing.T) {
 	require.ElementsMatch(t, ops, append(slices.Collect(maps.Keys(spoilings)), elsewhere...))
 }
 
-// An error of a thousandth in any op of either lowering is found by the gradients.
+// The gradients reveal an error of a thousandth in any op of either lowering.
 func TestOracleFindsWrongGradients(t *testing.T) {
 	m := llmtest.ArchModel(t, "mimo2", ggml.F32) // with sinks and experts
 	batch := llmtest.NewBatch(m.Config().Vocab, archLength)

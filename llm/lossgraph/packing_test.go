@@ -58,8 +58,8 @@ func TestPackedSamples(t *testing.T) {
 			}
 			bound := 1e-5
 			if llmtest.LooksUpGELU(m.Config().Arch) {
-				// ggml looks gelu up in a table of F16: what differs in F32 by a
-				// rounding can be one of F16 apart behind it.
+				// ggml's GELU uses an F16 table: inputs that differ by a rounding of F32 may give results that
+				// differ by one of F16.
 				bound = 1e-4
 			}
 			if llmtest.DividesByLength(m) {

@@ -20,8 +20,8 @@ type scalar struct {
 	value float32
 }
 
-// Each start of a run has a file of its own, with what the metrics have, and says which steps it takes
-// again; one that has nothing left to do has none.
+// Each start of a run has its own event file with the metrics, which says what steps it repeats; a start with
+// nothing left to do has none.
 func TestEvents(t *testing.T) {
 	folder := t.TempDir()
 	trainer := newTrainer(t, 4)

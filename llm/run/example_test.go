@@ -56,7 +56,7 @@ func ExampleOutcome() {
 	// already complete (6 of 6 steps): nothing is left to do
 }
 
-// Others find the runs below a folder, how far they have come, and their adapters.
+// List the runs below a folder, their progress and their adapters.
 func ExampleList() {
 	t, adapter, done := small(3)
 	defer done()
@@ -104,7 +104,7 @@ func ExampleOptions() {
 	// adapter-last.gguf
 }
 
-// The manifest of a folder has the hashes of what a run reads: when it goes on, these have to be the same.
+// The manifest has the hashes of a run's inputs: a continued run requires the same.
 func ExampleFolder_CheckInputs() {
 	folder := must(run.Create("runs/checked"))
 	defer folder.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A new folder is nobody else's, and is gone where no run has begun in it.
+// A new folder belongs to this process alone, and is removed if no run begins in it.
 func TestCreateNew(t *testing.T) {
 	t.Chdir(t.TempDir())
 	begin := func(want string) *Folder {
@@ -51,7 +51,7 @@ func TestNoPath(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// A folder that several goroutines use says so.
+// Use of a folder by several goroutines is an error.
 func TestFolderInUse(t *testing.T) {
 	f, err := Create(t.TempDir())
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Of a run that has an evaluation the best adapter counts, of others the last.
+// A run with an evaluation uses its best adapter, others the last one.
 func TestAdapterPath(t *testing.T) {
 	folder, err := Create(t.TempDir())
 	require.NoError(t, err)

@@ -27,8 +27,8 @@ columns = {name: [None if pandas.isna(x) else x for x in table[name].tolist()] f
 json.dump({"tags": tags, "columns": columns}, sys.stdout)
 `
 
-// TensorBoard and pandas read each step once of a run that was stopped after its last checkpoint, and took
-// steps again.
+// TensorBoard and pandas read each step once, even if a run was stopped after its last checkpoint and repeated
+// steps.
 func TestInteropReaders(t *testing.T) {
 	_, here, _, _ := runtime.Caller(0) // tests run in another folder
 	python, err := exec.Command(filepath.Join(filepath.Dir(here), "../../scripts/readers")).Output()

@@ -14,8 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Lines have what is measured, and a run that goes on keeps it of the steps before; steps
-// of which nothing was measured, because the file is gone, have none.
+// Lines contain measurements, and a continued run keeps those of earlier steps, unless the file is gone.
 func TestMetricsAreMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	trainer := newTrainer(t, 4)
@@ -63,7 +62,7 @@ func TestMetricsAreMeasured(t *testing.T) {
 	require.Equal(t, again, run(), "what is no line of metrics says nothing")
 }
 
-// Steps have the share of the speed that the machine can reach, where that is known once they have been taken.
+// Steps have the share of the machine's peak speed, once it is known.
 func TestMetricsHaveTheShareOfThePeak(t *testing.T) {
 	path, asked := filepath.Join(t.TempDir(), "metrics.jsonl"), 0
 	peak := func(reached float64) float64 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The samples of a resumed run have each step once, in order, and none of a step that is to be repeated.
+// The samples of a resumed run have each step once, in order, and none of a step that the run will repeat.
 func TestAddSample(t *testing.T) {
 	f, err := Create(t.TempDir())
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestAddSample(t *testing.T) {
 	want := []Sample{{0, "p", "base"}, {0, "q", "other"}, {4, "p", "four"}, {8, "p", "again"}, {12, "q", "twelve"}}
 	require.Equal(t, want, samples())
 
-	// A line that was cut is none.
+	// A truncated line is skipped.
 	file, err := os.OpenFile(f.File(Samples), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = file.WriteString(`{"step":13,"pro`)

@@ -51,8 +51,7 @@ func TestSavedFiles(t *testing.T) {
 	}
 }
 
-// A link is of the file at its time: what is written later beside it and renamed does not
-// change it.
+// A link keeps the file that it was made of: replacing the file by a rename does not change it.
 func TestSavedFilesAreOfTheirStep(t *testing.T) {
 	f := SavedFile{File{Path: filepath.Join(t.TempDir(), "a")}, "ITERATION", "LATEST", 9}
 	for step := range 3 {

@@ -47,7 +47,7 @@ func TestState(t *testing.T) {
 	require.NoError(t, (*Folder)(nil).End(Outcome{}, nil))
 }
 
-// The time taken has no pauses between the commands of a run, and the first one begins it.
+// The time taken excludes pauses between the commands of a run; the first command begins it.
 func TestTaken(t *testing.T) {
 	path := t.TempDir()
 	write := func(name, text string) {

@@ -100,7 +100,7 @@ func TestTrainInFolder(t *testing.T) {
 	require.ErrorContains(t, err, "data "+input.Path+" is not the file that the run in "+path+" began with: its SHA-256 is d9298a10")
 }
 
-// The result is saved first, and what goes wrong afterwards does not cost it.
+// The result is saved first, so later errors do not lose it.
 func TestResultIsSavedFirst(t *testing.T) {
 	trainer := newTrainer(t, 4)
 	var at []int
@@ -125,7 +125,8 @@ func TestResultIsSavedFirst(t *testing.T) {
 	require.EqualError(t, err, "there is no trainer, or no function that writes its result: it is nil")
 }
 
-// Files that cannot be written are told before the first step, and so is a folder that others may have.
+// Files that cannot be written are reported before the first step, and so is a folder that another process has
+// locked.
 func TestFilesOfARunAreChecked(t *testing.T) {
 	trainer, folder := newTrainer(t, 2), t.TempDir()
 	good := func(name string) SavedFile {
@@ -154,7 +155,7 @@ func TestFilesOfARunAreChecked(t *testing.T) {
 	require.Len(t, entries, 1, "the lock alone")
 }
 
-// Metrics that cannot be written are told at the end, when the result is saved.
+// Metrics that cannot be written are reported at the end, when the result is saved.
 func TestMetricsOnAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no device that is always full")

@@ -51,7 +51,8 @@ func tokenTexts(tok *tokenizer.Tokenizer, ids []int32) string {
 	return strings.Join(list, " ")
 }
 
-// What a text becomes, as BERT's and SentencePiece's own tokenizers have it; make interop compares many with stock llama.cpp.
+// Expected tokens come from BERT's and SentencePiece's own tokenizers; make interop compares many with stock
+// llama.cpp.
 func TestWordPieceAndUnigram(t *testing.T) {
 	for _, c := range []struct {
 		tok        *tokenizer.Tokenizer
@@ -75,7 +76,7 @@ func TestWordPieceAndUnigram(t *testing.T) {
 	}
 }
 
-// A text in pieces has the tokens of the whole, which have all of it between them; keys make an equal tokenizer.
+// A text in segments has the tokens of the whole text, and they cover all of it; KeyValues make an equal tokenizer.
 func TestEncodersInPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	parts := []string{"una", "ff", "able", " ", "  ", "!", "É", "cole", "好", "é", "the", "cats", "x", "\xff", "e\u0301", "▁", "[SEP]", "</s>", "\n"}
@@ -106,7 +107,7 @@ func TestEncodersInPieces(t *testing.T) {
 	}
 }
 
-// Any table of characters is refused or replaces something by something.
+// Any table of characters is either rejected or usable.
 func TestHostileCharsMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	c := t5Tokenizer(t, true).Config()

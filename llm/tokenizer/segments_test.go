@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// cutAnywhere divides text into segments, of which some are empty.
+// cutAnywhere divides text into segments, some of them empty.
 func cutAnywhere(t *rapid.T, text string, parse *rapid.Generator[bool]) []tokenizer.Segment {
 	cuts := rapid.SliceOfN(rapid.IntRange(0, len(text)), 0, 5).Draw(t, "cuts")
 	slices.Sort(cuts)
@@ -34,8 +34,7 @@ func joined(segments []tokenizer.Segment) string {
 	return b.String()
 }
 
-// stripping is the small vocabulary with a token that has the white space
-// behind it.
+// stripping is the small vocabulary with a token that strips the white space behind it.
 func stripping(t testing.TB) *tokenizer.Tokenizer {
 	cfg := smallSPM()
 	cfg.StripRight = []tokenizer.ID{2}
@@ -81,7 +80,7 @@ func TestSegmentsGolden(t *testing.T) {
 	}
 }
 
-// What a token stands for is at its place in the text.
+// The text of a token is at its offsets in the whole text.
 func TestEnds(t *testing.T) {
 	for name, tok := range allTokenizers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +99,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// checkToken holds the text of a token to the bytes that it has. Bytes that
-// were replaced are seen by their last token only.
+// checkToken compares the text of a token with the bytes that it covers. Only the last token of a replaced byte
+// covers it.
 func checkToken(t require.TestingT, name string, tok *tokenizer.Tokenizer, id tokenizer.ID, bytes string, i int) {
 	piece := string(tok.Piece(id))
 	switch {
@@ -180,8 +179,8 @@ func TestForgedTokensAreText(t *testing.T) {
 	})
 }
 
-// checkForged demands that control tokens of segments are only where they may be, and that the ids
-// between them equal the ids of plain text.
+// checkForged requires that control tokens are only where segments allow them, and that the ids between them equal
+// the ids of plain text.
 func checkForged(t require.TestingT, name string, tok *tokenizer.Tokenizer, segments []tokenizer.Segment) {
 	text := joined(segments)
 	parsed := make([]bool, 0, len(text))

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// regexSplit is the reference: it cuts text into the matches of each pattern
-// and what is between them, one pattern after the other.
+// regexSplit is the reference: it cuts text into the matches of each pattern and the text between them, one pattern
+// after the other.
 func regexSplit(t require.TestingT, text string, patterns []*regexp2.Regexp) []string {
 	words := []string{text}
 	for _, re := range patterns {

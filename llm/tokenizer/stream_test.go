@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sized is t with other sizes of what is in memory.
+// sized returns t with other memory limits.
 func (t *Tokenizer) sized(s sizes) *Tokenizer {
 	u := *t
 	u.sizes, u.idle = s, &idleStreams{}
@@ -23,7 +23,7 @@ func (t *Tokenizer) sized(s sizes) *Tokenizer {
 // atOnce holds all text in memory, and merges words as a whole.
 var atOnce = sizes{window: math.MaxInt32, longWord: math.MaxInt32, wordWindow: math.MaxInt32, cache: math.MaxInt32}
 
-// small holds as little as it can.
+// small has the smallest memory limits.
 func small() *rapid.Generator[sizes] {
 	return rapid.Custom(func(t *rapid.T) sizes {
 		return sizes{
@@ -134,7 +134,7 @@ func TestWindowsAreTheText(t *testing.T) {
 	}
 }
 
-// A word is a word wherever splitting starts, and however the text goes on.
+// A word is the same wherever splitting starts and however the text continues.
 func TestSplitIsLocal(t *testing.T) {
 	for pre := range splitRegexes {
 		t.Run(pre, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// What the windows of long words rest on.
+// The lemmas that windows of long words rest on, see longWord.
 func TestPairsDecide(t *testing.T) {
 	for name, configs := range map[string]*rapid.Generator[Config]{"bpe": mergeRules(), "spm": pieces()} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func FuzzWindows(f *testing.F) {
 	})
 }
 
-// What was encoded before does not change a text's tokens, nor their ends.
+// Cached words do not change a text's tokens or their ends.
 func TestEncodingRemembersWordsAlone(t *testing.T) {
 	for name, tok := range map[string]*Tokenizer{"bpe": vocabulary(t, "bpe", "llama-bpe"), "spm": vocabulary(t, "spm", "")} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestEncodingRemembersWordsAlone(t *testing.T) {
 	}
 }
 
-// A reader that gives nothing for ever is given up.
+// A reader that returns nothing for ever gives an error.
 func TestEncodeReaderThatGivesNothing(t *testing.T) {
 	tok := vocabulary(t, "bpe", "gpt-2")
 	for r, want := range map[io.Reader]error{silent{}: io.ErrNoProgress, iotest.DataErrReader(strings.NewReader("")): nil} {
