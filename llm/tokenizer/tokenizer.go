@@ -1,8 +1,8 @@
-// Package tokenizer turns text into token ids and back, for the vocabularies that GGUF files carry:
-// SentencePiece pieces that are merged by their scores (model "llama"), byte-pair encoding of bytes
-// (model "gpt2") or of characters (model "gemma4", and some pre-tokenizers of "gpt2"), pieces
-// with the best sum of scores (models "t5" and "plamo3"), and the longest pieces of words (model "bert", WordPiece). Ids and bytes equal what llama.cpp computes from
-// the same file.
+// Package tokenizer turns text into token ids and back, for the vocabularies that GGUF files carry: SentencePiece
+// pieces merged by their scores (model "llama"), byte-pair encoding of bytes (model "gpt2") or of characters
+// (model "gemma4", and some pre-tokenizers of "gpt2"), pieces with the largest sum of scores (models "t5" and
+// "plamo3"), and the longest pieces of words (model "bert", WordPiece). Ids and bytes equal what llama.cpp
+// computes from the same file.
 //
 // # Getting a tokenizer
 //
