@@ -7,26 +7,26 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// Draw as chats usually do. Equal seeds draw equal tokens.
+// Sample with usual chat settings. Equal seeds sample equal tokens.
 func ExampleSampler() {
 	topP := float32(0.95)
 	s, err := sample.New(sample.Options{Temperature: 0.8, TopK: 40, TopP: &topP, MinP: 0.05, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
-	logits := []float32{-2, 9, 1, 0.5} // of a vocabulary of four tokens
+	logits := []float32{-2, 9, 1, 0.5} // a vocabulary of four tokens
 	token, err := s.Sample(logits)
 	fmt.Println(token, err)
 	// Output: 1 <nil>
 }
 
-// A penalty makes a token unlikely that has just been drawn, or was in the prompt.
+// Penalise tokens that were recently sampled or in the prompt.
 func ExampleOptions() {
-	s, err := sample.New(sample.Options{PresencePenalty: 2}) // and a temperature of 0: the likeliest
+	s, err := sample.New(sample.Options{PresencePenalty: 2}) // temperature 0: the most likely token
 	if err != nil {
 		log.Fatal(err)
 	}
-	s.Accept(3) // of a prompt
+	s.Accept(3) // a token of the prompt
 	logits := []float32{1, 2.5, 2, 4}
 	for range 4 {
 		token, err := s.Sample(logits)

@@ -1,4 +1,4 @@
-// Package sample draws tokens from the logits of a language model.
+// Package sample samples tokens from the logits of a language model.
 package sample
 
 import (
@@ -11,27 +11,23 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 )
 
-// Options are the settings of a [Sampler]. The zero value always takes the most
-// likely token. The filters act in the order of the fields, as in llama.cpp. A number that
-// is not given is nil where 0 means something else.
+// Options are the settings of a [Sampler]. The zero value takes the most likely token. The filters apply in the order
+// of the fields, as in llama.cpp. Options whose 0 has a meaning of its own are pointers; nil means the default.
 type Options struct {
-	// RepeatPenalty divides the positive logits of tokens that occurred, and
-	// multiplies the negative ones; 0 and 1 are off.
+	// RepeatPenalty divides positive logits of tokens that occurred, and multiplies negative ones; 0 and 1 mean off.
 	RepeatPenalty float32
-	// FrequencyPenalty is subtracted for each time a token occurred,
-	// PresencePenalty once.
+	// FrequencyPenalty is subtracted once per occurrence of a token, PresencePenalty once if it occurred.
 	FrequencyPenalty, PresencePenalty float32
-	// RepeatLast is how many tokens back the penalties look: nil is 64, a
-	// negative number all the way.
+	// RepeatLast is the number of recent tokens that penalties consider: nil means 64, a negative number all.
 	RepeatLast *int
 
-	TopK int // keeps the K most likely tokens; 0 is off
-	// TopP keeps the most likely tokens that together have this probability, and at least
-	// one: 0 keeps that alone; nil and 1 are off.
+	TopK int // keeps the K most likely tokens; 0 means off
+	// TopP keeps the most likely tokens whose probabilities sum to at least TopP, and at least one token: 0 keeps one;
+	// nil and 1 mean off.
 	TopP        *float32
-	MinP        float32 // keeps those with this part of the probability of the most likely one; 0 is off
-	Temperature float32 // divides the logits: 1 draws as the model says, less is safer; 0 takes the most likely
-	Seed        uint64  // equal seeds draw equal tokens, 0 as any other
+	MinP        float32 // keeps tokens with at least MinP times the probability of the most likely one; 0 means off
+	Temperature float32 // divides the logits: 1 samples from the model's distribution, lower values sharpen it; 0 takes the most likely token
+	Seed        uint64  // equal seeds sample equal tokens; 0 is a seed like any other
 }
 
 func (o Options) check() error {
@@ -53,19 +49,19 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Sampler draws tokens one after the other. It belongs to one goroutine.
+// A Sampler samples one token after another. It is used by one goroutine.
 type Sampler struct {
 	o       Options
-	topP    float32 // 1 is off
-	last    int     // tokens that the penalties look at; below 0 all
+	topP    float32 // 1 means off
+	last    int     // number of tokens that penalties consider; < 0 means all
 	rng     *rand.Rand
 	history []int32
-	scores  []float32   // logits with penalties; reused
+	scores  []float32   // logits after penalties; reused
 	list    []candidate // reused
 	access  exclusive.Access
 }
 
-// New makes a sampler; it fails if an option is out of range.
+// New returns a sampler, or an error if an option is out of range.
 func New(o Options) (*Sampler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -83,8 +79,7 @@ func New(o Options) (*Sampler, error) {
 	return s, nil
 }
 
-// Accept adds tokens that the penalties take into account, such as the prompt's. Sample adds its
-// own results.
+// Accept adds tokens that the penalties should consider, such as the prompt's. Sample adds its results itself.
 func (s *Sampler) Accept(tokens ...int32) {
 	if s.penalises() && s.access.Try("Sampler.Accept", "Sampler") {
 		s.remember(tokens)
@@ -92,7 +87,7 @@ func (s *Sampler) Accept(tokens ...int32) {
 	}
 }
 
-// remember adds tokens to the history.
+// remember appends tokens to the history.
 func (s *Sampler) remember(tokens []int32) {
 	s.history = append(s.history, tokens...)
 	if n := s.last; n >= 0 && len(s.history) > n {
@@ -100,8 +95,7 @@ func (s *Sampler) remember(tokens []int32) {
 	}
 }
 
-// Forget drops the tokens that the penalties take into account, so that another text can
-// begin. What is drawn by chance goes on.
+// Forget clears the tokens that the penalties consider, so that another text can begin. The random state is kept.
 func (s *Sampler) Forget() {
 	if s.access.Try("Sampler.Forget", "Sampler") {
 		s.history = s.history[:0]
@@ -113,8 +107,8 @@ func (s *Sampler) penalises() bool {
 	return s.o.RepeatPenalty != 1 || s.o.FrequencyPenalty != 0 || s.o.PresencePenalty != 0
 }
 
-// Sample draws a token by its logits, which it does not change; −∞ excludes a
-// token. It fails if a logit is no number or +∞, and if none is left.
+// Sample samples a token from logits, which it does not change; −∞ excludes a token. It returns an error if a logit is
+// NaN or +∞, or if no token is left.
 func (s *Sampler) Sample(logits []float32) (int32, error) {
 	if s == nil || s.rng == nil {
 		return 0, errors.New("the sampler is nil or a zero value; sample.New makes one")
@@ -134,15 +128,14 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	return token, nil
 }
 
-// A candidate is a token that may be drawn.
+// A candidate is a token that may be sampled.
 type candidate struct {
 	id    int32
 	logit float32
-	p     float64 // once softmax has been called
+	p     float64 // set by softmax
 }
 
-// before is the order of candidates: the likely first, and of equals the lower
-// id, so that the order is the same everywhere.
+// before orders candidates by descending logit, ties by ascending ID, so that the order is the same everywhere.
 func before(a, b candidate) int {
 	switch {
 	case a.logit > b.logit:
@@ -153,8 +146,7 @@ func before(a, b candidate) int {
 	return int(a.id) - int(b.id)
 }
 
-// load lists the candidates, with their penalties: all, or the best few in order if the options
-// need no more.
+// load lists the candidates after penalties: all of them, or only the best few in order if the options need no more.
 func (s *Sampler) load(logits []float32) error {
 	s.scores = append(s.scores[:0], logits...)
 	s.penalise()
@@ -170,11 +162,10 @@ func (s *Sampler) load(logits []float32) error {
 	return err
 }
 
-// maxInOrder is how many candidates are kept in order while the rest goes by.
+// maxInOrder is the maximum number of candidates that a single pass keeps sorted.
 const maxInOrder = 256
 
-// fewest is the number of candidates that the options begin with; 0 when they
-// are too many to be kept in order.
+// fewest returns the number of best candidates that the options need, or 0 if they are too many to keep sorted.
 func (s *Sampler) fewest() int {
 	switch {
 	case s.o.Temperature == 0:
@@ -198,12 +189,12 @@ func (s *Sampler) loadAll() error {
 	return nil
 }
 
-// loadBest lists the first k in order. Most of a vocabulary is turned away by
-// one comparison, so that this costs little beside the model.
+// loadBest lists the k best in order. A single comparison rejects most of the vocabulary, so that this costs little
+// beside the model.
 func (s *Sampler) loadBest(k int) error {
 	best, least := s.list[:0], float32(math.Inf(-1))
 	for id, l := range s.scores {
-		if l <= least { // of equals the first; no NaN
+		if l <= least { // ties keep the first; a NaN is not skipped
 			continue
 		}
 		if err := checkLogit(id, l); err != nil {
@@ -251,7 +242,7 @@ func (s *Sampler) penalise() {
 	}
 }
 
-// filter leaves the candidates that may be drawn.
+// filter removes the candidates that must not be sampled.
 func (s *Sampler) filter() {
 	if k := s.o.TopK; k > 0 && k < len(s.list) {
 		slices.SortFunc(s.list, before)
@@ -265,10 +256,10 @@ func (s *Sampler) filter() {
 	}
 }
 
-// keepTopP keeps the first whose probabilities sum up to p.
+// keepTopP keeps the most likely candidates until their probabilities sum to p.
 func (s *Sampler) keepTopP(p float64) {
 	s.softmax(1)
-	// Those below this part have together less than what is left out, and need
+	// Candidates below least have a total probability of less than 1 − p, so they are outside of the result and need
 	// not be sorted.
 	least := (1 - p) / float64(len(s.list))
 	s.list = slices.DeleteFunc(s.list, func(c candidate) bool { return c.p < least })
@@ -282,13 +273,13 @@ func (s *Sampler) keepTopP(p float64) {
 	}
 }
 
-// minP keeps those that are at least p times as likely as the first.
+// minP keeps candidates at least p times as likely as the best.
 func (s *Sampler) minP(p float64) {
 	least := float64(slices.MinFunc(s.list, before).logit) + math.Log(p)
 	s.list = slices.DeleteFunc(s.list, func(c candidate) bool { return float64(c.logit) < least })
 }
 
-// softmax fills in the probabilities at a temperature.
+// softmax computes the probabilities at a temperature.
 func (s *Sampler) softmax(temperature float64) {
 	top := float64(slices.MinFunc(s.list, before).logit)
 	sum := 0.0
@@ -302,7 +293,7 @@ func (s *Sampler) softmax(temperature float64) {
 	}
 }
 
-// draw picks one of the candidates by chance.
+// draw samples one of the candidates.
 func (s *Sampler) draw() int32 {
 	if len(s.list) == 1 {
 		return s.list[0].id
@@ -319,5 +310,5 @@ func (s *Sampler) draw() int32 {
 			break
 		}
 	}
-	return last // by rounding at may stay above 0
+	return last // rounding can leave at > 0
 }

@@ -27,7 +27,7 @@ func TestGreedy(t *testing.T) {
 		want   int32
 	}{
 		{[]float32{1, 3, 2}, 1},
-		{[]float32{-1, -3, -1}, 0}, // of equals the first
+		{[]float32{-1, -3, -1}, 0}, // ties: the first
 		{[]float32{inf, inf, -5}, 2},
 		{[]float32{7}, 0},
 		{[]float32{0, -math.MaxFloat32, math.MaxFloat32}, 2},
@@ -54,7 +54,7 @@ func TestBadLogits(t *testing.T) {
 			_, err := s.Sample(c.logits)
 			require.EqualError(t, err, c.err)
 		}
-		_, err := s.Sample([]float32{1, 2, 3}) // it goes on
+		_, err := s.Sample([]float32{1, 2, 3}) // still usable
 		require.NoError(t, err)
 	}
 }
@@ -70,8 +70,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// randomLogits draws values some of which are equal or −∞. They differ by an
-// eighth or not at all, so that no rounding decides what a filter keeps.
+// randomLogits draws values, some equal or −∞. They are multiples of an eighth, so that rounding does not affect
+// filters.
 func randomLogits(r *rapid.T) []float32 {
 	value := rapid.OneOf(
 		rapid.Map(rapid.IntRange(-96, 96), func(i int) float32 { return float32(i) / 8 }),
@@ -80,8 +80,7 @@ func randomLogits(r *rapid.T) []float32 {
 	return append(rapid.SliceOfN(value, 0, 400).Draw(r, "logits"), 0)
 }
 
-// brute computes the probability of each token by the definitions of the
-// filters.
+// brute computes the probability of each token by the filters' definitions.
 func brute(logits []float32, o Options) []float64 {
 	p := make([]float64, len(logits))
 	out := make([]bool, len(logits))
@@ -109,7 +108,7 @@ func brute(logits []float32, o Options) []float64 {
 	}
 	normalise(1)
 	if o.TopP != nil && *o.TopP < 1 {
-		mass := 0.0 // of the more likely
+		mass := 0.0 // sum of the more likely tokens
 		for rank, id := range ranked {
 			out[id] = out[id] || rank > 0 && mass >= float64(*o.TopP)
 			mass += p[id]
@@ -125,8 +124,7 @@ func brute(logits []float32, o Options) []float64 {
 	return p
 }
 
-// Each filter, and all together, leave the probabilities that their
-// definitions say.
+// Each filter, and all together, give the probabilities of their definitions.
 func TestFilters(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		o := Options{
@@ -149,7 +147,7 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// The frequencies of many draws pass a chi-square test.
+// The frequencies of many samples pass a chi-square test.
 func TestDistribution(t *testing.T) {
 	const draws = 200_000
 	logits := []float32{0.3, -1, 2, 1.2, 0, -0.5, 1.9, -6, float32(math.Inf(-1)), 0.7}
@@ -177,7 +175,7 @@ func TestDistribution(t *testing.T) {
 			chi2 += (counts[id] - p*draws) * (counts[id] - p*draws) / (p * draws)
 			freedom++
 		}
-		// The 99.99 % point, by the approximation of Wilson and Hilferty.
+		// The 99.99 % quantile by the approximation of Wilson and Hilferty.
 		f := float64(freedom)
 		limit := f * math.Pow(1-2/(9*f)+3.719*math.Sqrt(2/(9*f)), 3)
 		require.Less(t, chi2, limit, "%+v", o)
@@ -217,7 +215,7 @@ func TestPenalties(t *testing.T) {
 	require.NoError(t, s.load(logits))
 	require.Equal(t, []float32{1.75, 2.5, -1, -2.75}, s.scores)
 
-	// What is drawn counts too.
+	// Sampled tokens count, too.
 	s = newSampler(t, Options{RepeatPenalty: 1.3})
 	var ids []int32
 	for range 2 {
@@ -229,7 +227,7 @@ func TestPenalties(t *testing.T) {
 	require.Equal(t, []float32{3, 2.5, -1, -2}, logits)
 }
 
-// A zero that is given is zero, and not what an option is without it.
+// An explicit zero differs from an absent option.
 func TestZeros(t *testing.T) {
 	logits := []float32{1, 1.5, 1.25}
 	for seed := range uint64(20) {
@@ -264,7 +262,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// After Forget the penalties begin anew.
+// After Forget, the penalties start anew.
 func TestForget(t *testing.T) {
 	s := newSampler(t, Options{RepeatPenalty: 2})
 	logits := []float32{1, 1.5}
