@@ -8,29 +8,29 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A KV is a cache of keys and values: a row [size·heads] for each position. With a sliding window,
-// the rows of a slot are a ring that holds the window and what a pass adds: a position replaces one
-// that no query sees any more.
+// A KV is a cache of keys and values: a row [size·heads] per position. With a sliding window, the rows of a slot are a
+// ring with room for the window and the tokens of one pass: a new position overwrites one outside of every query's
+// window.
 type KV struct {
 	window nn.Window
-	length int          // rows of a slot
+	length int          // rows per slot
 	k, v   *ggml.Tensor // [size·heads, length·slots]
 	slots  []kept
 }
 
 // kept describes the rows of a slot.
 type kept struct {
-	// from is the first position that is kept: those before have been overwritten.
+	// from is the first position still kept; earlier ones are overwritten.
 	from int
-	// Positions from the end of the sequence up to here hold zeros. A masked position has no
-	// weight, but a NaN that lies there would still spread.
+	// zeroed is the end of the zeros that follow the sequence's positions. A masked position has weight 0, but a NaN in
+	// it would still spread.
 	zeroed int
 }
 
-// The length of a ring is a multiple of ringStep.
+// ringStep divides the length of a ring.
 const ringStep = 256
 
-// NewKV makes a cache for heads of keys and values of a size, of which queries see a window.
+// NewKV returns a cache for keys and values with heads of a size, for queries with window w.
 func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -55,13 +55,12 @@ func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 	return c, nil
 }
 
-// row is the row of a position.
+// row returns the row of a position.
 func (c *KV) row(slot, pos int) int64 {
 	return int64(slot)*int64(c.length) + int64(pos%c.length)
 }
 
-// runs calls f with the rows of positions, which in a ring are those from some row on, and others
-// from its beginning on.
+// runs calls f with the row ranges of positions [from, to); in a ring there are two ranges if they wrap around.
 func (c *KV) runs(from, to int, f func(row, n int) error) error {
 	for from < to {
 		row := from % c.length
@@ -74,8 +73,8 @@ func (c *KV) runs(from, to int, f func(row, n int) error) error {
 	return nil
 }
 
-// Prepare clears positions that the pass may look at and does not write, as far as they are not
-// clear. It leaves memory alone that is not needed yet.
+// Prepare zeroes the positions before `before` that the pass may attend to but does not write, unless they are zero
+// already. It leaves the memory of later positions untouched.
 func (c *KV) Prepare(slot, end, before int) error {
 	s := &c.slots[slot]
 	s.from = max(s.from, end-c.length)
@@ -94,7 +93,7 @@ func (c *KV) Prepare(slot, end, before int) error {
 	return nil
 }
 
-// clear makes rows zero.
+// clear zeroes rows.
 func (c *KV) clear(row int64, n int) error {
 	for _, t := range []*ggml.Tensor{c.k, c.v} {
 		if err := withRows(t, row, n, func(rows *ggml.Tensor) error { return rows.Memset(0) }); err != nil {
@@ -104,10 +103,10 @@ func (c *KV) clear(row int64, n int) error {
 	return nil
 }
 
-// Commit does nothing: what a pass has written lies where it stays.
+// Commit does nothing: what a pass writes is already in place.
 func (c *KV) Commit(int, int) error { return nil }
 
-// restorable is n where what the next query sees of the positions before is there, else 0.
+// restorable returns n if all positions in the window of position n are kept, else 0.
 func (c *KV) restorable(slot, n int) int {
 	if c.window.First(n) < c.slots[slot].from {
 		return 0
@@ -115,7 +114,7 @@ func (c *KV) restorable(slot, n int) int {
 	return n
 }
 
-// Rewind can restore any position whose window has not been overwritten.
+// Rewind restores any position whose window has not been overwritten.
 func (c *KV) Rewind(slot, n int) (at int, err error) {
 	n = c.restorable(slot, n)
 	s := &c.slots[slot]
@@ -126,7 +125,7 @@ func (c *KV) Rewind(slot, n int) (at int, err error) {
 	return n, nil
 }
 
-// Copy copies what there is of the first n positions.
+// Copy copies the kept ones of the first n positions.
 func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	n = c.restorable(src, n)
 	from := min(c.slots[src].from, n)
@@ -141,24 +140,25 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	})
 }
 
-// Written is what queries of a pass attend to in a cache, once the keys and values of the tokens are there.
+// Written are the cached keys and values that the queries of a pass attend to, including those of the pass's tokens.
 type Written struct {
 	cache        *KV
 	keys, values *ggml.Tensor // [size, attended, heads, slots]
 }
 
-// Write adds the keys and values of the tokens to the cache, both [size, heads, n].
+// Write adds the keys and values of the tokens to the cache, both [size, heads, n·slots].
 func (c *KV) Write(t *nn.Tape, p Pass, k, v *nn.Value) Written {
 	p.Attended = min(p.Attended, int64(c.length))
 	rows := c.rows(t, p, k.T.Dim(2))
 	return Written{c, c.store(t, p, c.k, k.T, rows), c.store(t, p, c.v, v.T, rows)}
 }
 
-// Attend is the attention of queries, of one layer or of several. It has no gradients. Shapes are those of [nn.Tape.Attend].
+// Attend computes attention for the queries of one or several layers. It has no gradients. Shapes are as in
+// [nn.Tape.Attend].
 func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) *nn.Value {
 	c, size, heads, n := w.cache, q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
 	p.Attended = min(p.Attended, int64(c.length))
-	queries := t.Sequences(q, p.Slots).T               // a part of fused products is not contiguous without RoPE
+	queries := t.Sequences(q, p.Slots).T               // not contiguous: part of a fused product, without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
 	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: w.keys, V: w.values, AttentionOptions: ggml.AttentionOptions{
 		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
@@ -166,8 +166,7 @@ func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) 
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
-// rows returns the input with the rows [n] to write. Caches whose slots have the same length share
-// it.
+// rows returns the input of row indices [n] to write. Caches with equal lengths share it.
 func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
 	return nn.Declare(t.Inputs, fmt.Sprintf("rows of %d", c.length), ggml.I64, []int64{n}, func(f *nn.Feed, x []int64) {
 		for i, pos := range f.Positions {
@@ -179,8 +178,8 @@ func (c *KV) rows(t *nn.Tape, p Pass, n int64) *ggml.Tensor {
 // f16MinusInf is −∞ in F16.
 const f16MinusInf ggml.Float16 = 0xFC00
 
-// mask is the input [attended, n, 1, slots] of −∞ for the keys that a query does not see, those
-// after it and those before its window, and 0 for the others, or for ALiBi less their distance.
+// mask returns the input [attended, n, 1, slots]: −∞ for keys that a query does not attend to, because they are later
+// or before its window, and 0 for the others, or for ALiBi minus their distance.
 func (c *KV) mask(t *nn.Tape, p Pass, n int64, distances bool) *ggml.Tensor {
 	shape := []int64{p.Attended, n, 1, p.Slots}
 	name := fmt.Sprintf("mask of window %v, of %d rows, distances %v", c.window, c.length, distances)
@@ -191,7 +190,7 @@ func (c *KV) mask(t *nn.Tape, p Pass, n int64, distances bool) *ggml.Tensor {
 			if from, to := first%c.length, pos%c.length+1; from < to {
 				hide(row[:from])
 				hide(row[to:])
-			} else { // it goes on at the beginning of the ring
+			} else { // wraps around to the beginning of the ring
 				hide(row[to:from])
 			}
 			for j := first; distances && j < pos; j++ {
@@ -207,9 +206,8 @@ func hide(keys []ggml.Float16) {
 	}
 }
 
-// store writes x [size, heads, n·slots], whose heads are contiguous, into rows of the
-// cache, and returns what attention reads of it, [size, attended, heads, slots]: a
-// view of the write, so that it comes after it.
+// store writes x [size, heads, n·slots], with contiguous heads, to rows of the cache. It returns the attended part
+// [size, attended, heads, slots] as a view of the write, so that reading is ordered after writing.
 func (c *KV) store(t *nn.Tape, p Pass, dst, x, rows *ggml.Tensor) *ggml.Tensor {
 	size, heads := x.Dim(0), x.Dim(1)
 	written := t.C.SetRows(dst, t.C.View(x, []int64{size * heads, x.Dim(2)}, []int64{x.Stride(2)}, 0), rows)

@@ -7,32 +7,31 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// recentTokens is how many vectors are kept of a sequence: a sequence can end at about as many positions
-// before its end.
+// recentTokens is the number of vectors kept per sequence. A sequence can be rewound by about as many tokens.
 const recentTokens = 32
 
-// A Recent keeps the vectors of the last tokens of each sequence, in two buffers of a slot: a pass reads
-// one and writes the other, so that one that fails changes nothing.
+// A Recent keeps the vectors of the last tokens of each sequence, in two buffers per slot: a pass reads one and writes
+// the other, so that a failed pass changes nothing.
 type Recent struct {
-	before int          // that a token looks at
+	before int          // number of previous tokens that a token depends on
 	x      *ggml.Tensor // [m, recentTokens·2·slots]
 	slots  []recentSlot
 }
 
 type recentSlot struct {
-	current int // of the buffers
+	current int // index of the current buffer
 	buffers [2]recentBuffer
-	begins  bool // its sequence has no token yet, and what is before the first is to be cleared
+	begins  bool // empty sequence: the vectors before its first token must be zeroed
 }
 
-// beginning is the slot of a sequence without tokens.
+// beginning is the slot of an empty sequence.
 var beginning = recentSlot{buffers: [2]recentBuffer{{first: -recentTokens}, nothing}, begins: true}
 
-// A recentBuffer has the vectors of recentTokens positions up to end, of which those from first up to last are
-// the sequence's. Before the first token are zeros.
+// A recentBuffer holds the vectors of recentTokens positions up to end; positions from first to last belong to the
+// sequence. Vectors before the first token are zero.
 type recentBuffer struct{ end, first, last int }
 
-// NewRecent makes the state for vectors of a width, of parts that look at so many before a token.
+// NewRecent returns the state for vectors of a width, if a token depends on `before` previous ones.
 func NewRecent(o Options, width, before int) (*Recent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -47,17 +46,17 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 	return &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), rows), slots: make([]recentSlot, o.Slots)}, nil
 }
 
-// row is the first of a buffer.
+// row returns the first row of a buffer.
 func row(slot, buffer int) int { return (2*slot + buffer) * recentTokens }
 
-// Before returns the tokens x [m, n·slots] of a pass after the tokens that came before them, [m,
-// before + n, slots], and keeps the last.
+// Before returns the tokens x [m, n·slots] of a pass preceded by their previous tokens, [m, before+n, slots], and keeps
+// the last ones.
 func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	const kept = int64(recentTokens)
 	c, m, n := t.C, x.T.Dim(0), x.T.Dim(1)/p.Slots
 	from := r.rows(t, p, "read", func(s recentSlot, slot, start, i int) int {
 		b := s.buffers[s.current]
-		return row(slot, s.current) + max(0, start-b.end+i) // those that are not there are not looked at
+		return row(slot, s.current) + max(0, start-b.end+i) // clamped rows are not read
 	})
 	to := r.rows(t, p, "written", func(s recentSlot, slot, _, i int) int { return row(slot, 1-s.current) + i })
 	old := c.Reshape(c.GetRows(r.x, from), m, kept, p.Slots)
@@ -67,7 +66,7 @@ func (r *Recent) Before(t *nn.Tape, p Pass, x *nn.Value) *ggml.Tensor {
 	return c.View(all, []int64{m, int64(r.before) + n, p.Slots}, []int64{all.Stride(1), all.Stride(2)}, (kept-int64(r.before))*all.Stride(1))
 }
 
-// rows returns the input with a row for each kept vector of the slots that continue.
+// rows returns the input of row indices, one for each kept vector of each slot.
 func (r *Recent) rows(t *nn.Tape, p Pass, what string, of func(s recentSlot, slot, start, i int) int) *ggml.Tensor {
 	name := fmt.Sprintf("rows %s of %p", what, r)
 	return nn.Declare(t.Inputs, name, ggml.I32, []int64{recentTokens * p.Slots}, func(f *nn.Feed, rows []int32) {
@@ -79,7 +78,7 @@ func (r *Recent) rows(t *nn.Tape, p Pass, what string, of func(s recentSlot, slo
 	})
 }
 
-// Prepare clears what is before the first token of a sequence.
+// Prepare zeroes the vectors before the first token of a sequence.
 func (r *Recent) Prepare(slot, _, _ int) error {
 	if !r.slots[slot].begins {
 		return nil
@@ -88,10 +87,10 @@ func (r *Recent) Prepare(slot, _, _ int) error {
 	return withRows(r.x, int64(row(slot, 0)), recentTokens, func(rows *ggml.Tensor) error { return rows.Memset(0) })
 }
 
-// nothing is a buffer from which no sequence goes on.
+// nothing is a buffer from which no sequence can continue.
 var nothing = recentBuffer{last: -1}
 
-// Commit goes over to the buffer that the pass has written.
+// Commit switches to the buffer that the pass has written.
 func (r *Recent) Commit(slot, end int) error {
 	s := &r.slots[slot]
 	first := max(s.buffers[s.current].first, end-recentTokens)
@@ -100,8 +99,7 @@ func (r *Recent) Commit(slot, end int) error {
 	return nil
 }
 
-// nearest returns the last position at or before n at which a buffer can continue; 0 if there is
-// none.
+// nearest returns the last position ≤ n from which a buffer can continue, or 0.
 func (r *Recent) nearest(slot, n int) (at, which int) {
 	s := r.slots[slot]
 	for _, i := range []int{s.current, 1 - s.current} {
@@ -113,7 +111,7 @@ func (r *Recent) nearest(slot, n int) (at, which int) {
 	return at, which
 }
 
-// Rewind ends the sequence where a buffer can go on.
+// Rewind truncates the sequence to the nearest position from which a buffer can continue.
 func (r *Recent) Rewind(slot, n int) (at int, err error) {
 	at, which := r.nearest(slot, n)
 	s := &r.slots[slot]
@@ -128,7 +126,7 @@ func (r *Recent) Rewind(slot, n int) (at int, err error) {
 	return at, nil
 }
 
-// Copy copies the buffer that can go on.
+// Copy copies the buffer that can continue.
 func (r *Recent) Copy(dst, src, n int) (at int, err error) {
 	at, which := r.nearest(src, n)
 	if at == 0 {

@@ -9,23 +9,23 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A Recurrent keeps a vector for each sequence: the result of a recurrence over all its tokens. A slot has
-// several. A pass reads one and writes another, so that a failed pass changes nothing, and the others are
-// snapshots: the vectors at the ends of earlier passes, to which the sequence can be rewound.
+// A Recurrent keeps one vector per sequence: the state of a recurrence after all its tokens. A slot has several
+// vectors. A pass reads one and writes another, so that a failed pass changes nothing. The others are snapshots: states
+// at the ends of earlier passes, to which the sequence can be rewound.
 type Recurrent struct {
 	x     *ggml.Tensor // [m, snapshots·slots]
 	slots []recurrentSlot
 }
 
 type recurrentSlot struct {
-	ends    []int // the position at which each vector's pass ended; none for a vector that is free
-	current int   // the vector with which the sequence goes on
-	begins  bool  // it has no token yet, and its vector is to be cleared
+	ends    []int // position at which each vector's pass ended; none if the vector is free
+	current int   // current vector of the sequence
+	begins  bool  // empty sequence: its vector must be zeroed
 }
 
 const none = -1
 
-// NewRecurrent makes the state for vectors of a width, with at least two of a slot.
+// NewRecurrent returns the state for vectors of a width, with snapshots ≥ 2 vectors per slot.
 func NewRecurrent(o Options, width, snapshots int) (*Recurrent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func NewRecurrent(o Options, width, snapshots int) (*Recurrent, error) {
 	return r, nil
 }
 
-// begin makes the sequence of a slot one without tokens.
+// begin empties the sequence of a slot.
 func (r *Recurrent) begin(slot int) {
 	s := &r.slots[slot]
 	for i := range s.ends {
@@ -51,20 +51,20 @@ func (r *Recurrent) begin(slot int) {
 	s.ends[0], s.current, s.begins = 0, 0, true
 }
 
-// Read returns the vectors [m, slots] with which the sequences of a pass go on, zeros of those that begin.
+// Read returns the current vectors [m, slots] of a pass's sequences; zeros for empty sequences.
 func (r *Recurrent) Read(t *nn.Tape, p Pass) *ggml.Tensor { return t.C.GetRows(r.All(t, p)) }
 
-// All returns all vectors [m, n], and the rows I32 [slots] of those with which the sequences of a pass go on.
+// All returns all vectors [m, snapshots·slots], and the rows I32 [slots] of the current vectors of a pass's sequences.
 func (r *Recurrent) All(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
 	return r.x, r.rows(t, p, "read", func(s *recurrentSlot) int { return s.current })
 }
 
-// Write keeps the vectors [m, slots] that a pass leaves.
+// Write stores the vectors [m, slots] after a pass.
 func (r *Recurrent) Write(t *nn.Tape, p Pass, x *ggml.Tensor) {
 	t.Graph.Expand(t.C.SetRows(r.x, x, r.rows(t, p, "written", (*recurrentSlot).next)))
 }
 
-// rows is the input of the row of each slot.
+// rows returns the input of one row index per slot.
 func (r *Recurrent) rows(t *nn.Tape, p Pass, what string, of func(s *recurrentSlot) int) *ggml.Tensor {
 	return nn.Declare(t.Inputs, fmt.Sprintf("vectors %s of %p", what, r), ggml.I32, []int64{p.Slots}, func(_ *nn.Feed, rows []int32) {
 		for i := range rows {
@@ -76,13 +76,13 @@ func (r *Recurrent) rows(t *nn.Tape, p Pass, what string, of func(s *recurrentSl
 
 func (r *Recurrent) row(slot, vector int) int64 { return int64(slot*len(r.slots[slot].ends) + vector) }
 
-// next returns the vector that a pass overwrites: a free one, or the snapshot whose loss leaves the smallest gap
-// relative to its age. So there are more snapshots of late positions than of early ones.
+// next returns the vector that a pass overwrites: a free one, or the snapshot whose removal leaves the smallest gap
+// relative to its age. So late positions have more snapshots than early ones.
 func (s *recurrentSlot) next() int {
 	if free := slices.Index(s.ends, none); free >= 0 {
 		return free
 	}
-	order := slices.Sorted(slices.Values(s.ends)) // the last is the current one's
+	order := slices.Sorted(slices.Values(s.ends)) // the last one belongs to the current vector
 	last, best, least := len(order)-1, 0, 0.0
 	for i, end := range order[:last] {
 		before := 0
@@ -96,7 +96,7 @@ func (s *recurrentSlot) next() int {
 	return slices.Index(s.ends, best)
 }
 
-// Prepare clears the vector of a sequence without tokens.
+// Prepare zeroes the vector of an empty sequence.
 func (r *Recurrent) Prepare(slot, _, _ int) error {
 	s := &r.slots[slot]
 	if !s.begins {
@@ -106,7 +106,7 @@ func (r *Recurrent) Prepare(slot, _, _ int) error {
 	return withRows(r.x, r.row(slot, s.current), 1, func(rows *ggml.Tensor) error { return rows.Memset(0) })
 }
 
-// Commit goes on with the vector that the pass has written.
+// Commit makes the vector that the pass has written the current one.
 func (r *Recurrent) Commit(slot, end int) error {
 	s := &r.slots[slot]
 	s.current = s.next()
@@ -114,7 +114,7 @@ func (r *Recurrent) Commit(slot, end int) error {
 	return nil
 }
 
-// nearest is the snapshot with the last end at or before n, none if there is only the beginning.
+// nearest returns the snapshot with the last end ≤ n, or none.
 func (r *Recurrent) nearest(slot, n int) (vector int) {
 	vector, ends := none, r.slots[slot].ends
 	for i, end := range ends {
@@ -125,7 +125,7 @@ func (r *Recurrent) nearest(slot, n int) (vector int) {
 	return vector
 }
 
-// Rewind goes on with a snapshot, and frees later ones.
+// Rewind continues from the nearest snapshot, and frees later ones.
 func (r *Recurrent) Rewind(slot, n int) (at int, err error) {
 	vector := r.nearest(slot, n)
 	if vector == none {
@@ -142,7 +142,7 @@ func (r *Recurrent) Rewind(slot, n int) (at int, err error) {
 	return at, nil
 }
 
-// Copy copies a snapshot.
+// Copy copies the nearest snapshot.
 func (r *Recurrent) Copy(dst, src, n int) (at int, err error) {
 	if dst == src {
 		return r.Rewind(dst, n)

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Snapshots are spread over the whole of a long sequence, close together at its end.
+// Snapshots cover all of a long sequence, and are dense at its end.
 func TestRecurrentSnapshots(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()

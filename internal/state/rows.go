@@ -2,8 +2,8 @@ package state
 
 import "github.com/goggml/ggml"
 
-// withRows calls f with adjacent rows of x [m, …]. It serves work on device memory outside of graphs;
-// nothing passes through the host.
+// withRows calls f with adjacent rows of x [m, …] on the device. It is for work outside of graphs; no data passes
+// through the host.
 func withRows(x *ggml.Tensor, first int64, n int, f func(rows *ggml.Tensor) error) error {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -14,7 +14,7 @@ func withRows(x *ggml.Tensor, first int64, n int, f func(rows *ggml.Tensor) erro
 	return f(rows)
 }
 
-// copyRows copies rows of x to others.
+// copyRows copies n rows within x.
 func copyRows(x *ggml.Tensor, dst, src int64, n int) error {
 	return withRows(x, dst, n, func(to *ggml.Tensor) error {
 		return withRows(x, src, n, func(from *ggml.Tensor) error { return ggml.CopyTensor(to, from) })

@@ -1,8 +1,8 @@
-// Package state holds what a sequence keeps of a part between passes: keys and values, the last
-// tokens of a convolution, or the matrix of a recurrent layer.
+// Package state holds the states that sequences keep between passes: keys and values, the last tokens of a convolution,
+// or the matrix of a recurrent layer.
 //
-// A layer with a sliding window keeps a ring: a position takes the row of the one that left the
-// window. A state says to which positions it can be rewound; package infer computes the rest again.
+// A layer with a sliding window keeps a ring: a new position overwrites one that has left the window. A state says to
+// which positions it can be rewound; package infer recomputes the tokens after them.
 package state
 
 import (
@@ -14,30 +14,26 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A State is one kind of thing that sequences keep of a part, each in a slot of its own. It is used by
-// one goroutine.
+// A State is one kind of state of a part, with a slot per sequence. It is used by one goroutine.
 type State interface {
-	// Prepare readies a slot for a pass after which its sequence ends at a position, and which
-	// may look at what lies before another.
+	// Prepare readies a slot for a pass that extends its sequence to end and may read positions before `before`.
 	Prepare(slot, end, before int) error
-	// Commit says that the sequence of a slot now ends at a position, after a pass.
+	// Commit ends a successful pass: the slot's sequence now ends at position end.
 	Commit(slot, end int) error
-	// Rewind ends the sequence of a slot at a position that the state can restore: the
-	// nearest at or before n. Anything may follow.
+	// Rewind truncates a slot's sequence to the last position ≤ n that the state can restore. Other tokens may follow.
 	Rewind(slot, n int) (at int, err error)
-	// Copy makes the sequence of a slot the beginning of another one's, up to the nearest
-	// position at or before n that the state can restore.
+	// Copy copies a prefix of src's sequence to dst, up to the last position ≤ n that the state can restore.
 	Copy(dst, src, n int) (at int, err error)
 }
 
-// A Tree is the states of a part: of its own, any number of any kinds, and of the parts that it consists of.
-// Graphs of whole sequences have a nil tree.
+// A Tree holds the states of a part, any number of any kinds, and the trees of its sub-parts. Graphs of whole sequences
+// have a nil tree.
 type Tree struct {
 	Own   []State
 	Parts []*Tree
 }
 
-// Part returns the tree of a part of the part.
+// Part returns the tree of sub-part i.
 func (t *Tree) Part(i int) *Tree {
 	if t == nil {
 		return nil
@@ -45,7 +41,7 @@ func (t *Tree) Part(i int) *Tree {
 	return t.Parts[i]
 }
 
-// All returns all states of the tree: its own first, then the states of its parts.
+// All returns all states of the tree: its own, then those of its parts.
 func (t *Tree) All() []State {
 	all := slices.Clone(t.Own)
 	for _, part := range t.Parts {
@@ -56,19 +52,19 @@ func (t *Tree) All() []State {
 
 // Options are the settings of a new state.
 type Options struct {
-	// NewTensor makes a tensor, whose memory is allocated once all states are made.
+	// NewTensor creates a tensor. Its memory is allocated after all states are created.
 	NewTensor func(t ggml.Type, shape ...int64) *ggml.Tensor
-	Type      ggml.Type // of keys and values
-	Slots     int       // sequences
-	Length    int       // positions of each
-	Batch     int       // the most that a pass adds to one
-	Full      bool      // keep all positions, also those that no query will see any more
+	Type      ggml.Type // of the keys and values
+	Slots     int       // number of sequences
+	Length    int       // maximum positions per sequence
+	Batch     int       // maximum tokens per sequence in a pass
+	Full      bool      // keep all positions, even outside of every window
 }
 
-// MaxSlots is the most sequences of a session.
+// MaxSlots is the maximum number of sequences in a session.
 const MaxSlots = 1 << 16
 
-// check validates options before anything is allocated for each slot.
+// check validates options, before memory is allocated per slot.
 func (o Options) check() error {
 	switch {
 	case o.NewTensor == nil:
@@ -83,8 +79,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Pass is the sequences that a graph continues, each by as many tokens. Their slots are adjacent.
+// A Pass describes the sequences that a graph continues, by equally many tokens each. Their slots are adjacent.
 type Pass struct {
 	First, Slots int64
-	Attended     int64 // positions of a slot that take part
+	Attended     int64 // positions per slot that queries attend to
 }
