@@ -2,7 +2,7 @@ package jinja
 
 import "slices"
 
-// Expressions and statements. Each has its line, for errors.
+// Expressions and statements. Each has its line number, for errors.
 
 type node interface{ at() int }
 
@@ -39,7 +39,7 @@ type (
 	}
 	sliceRange struct {
 		line
-		from, to, step node // nil if left out
+		from, to, step node // nil if absent
 	}
 	call struct {
 		line
@@ -80,20 +80,20 @@ type (
 	}
 	conditional struct {
 		line
-		test, yes, no node // no is nil without an else
+		test, yes, no node // no is nil without else
 	}
 )
 
-// argumentNodes are the arguments of a call.
+// argumentNodes are the arguments in a call.
 type argumentNodes struct {
 	args     []node
-	names    []string // of keywords
+	names    []string // of keyword arguments
 	keywords []node
 	star     node // *args
 	stars    node // **kwargs
 }
 
-// operands are the expressions in an expression; some may be nil.
+// operands returns the direct subexpressions of an expression; some may be nil.
 func operands(n node) []node {
 	switch n := n.(type) {
 	case *collection:
@@ -147,7 +147,7 @@ type (
 	ifElse struct {
 		line
 		tests  []node
-		bodies [][]node // one more than tests with an else
+		bodies [][]node // one more than tests if there is an else
 	}
 	set struct {
 		line
@@ -165,7 +165,7 @@ type (
 		name   string
 		params []parameter
 		body   []node
-		used   map[string]bool // names that the body reads
+		used   map[string]bool // names used in the body
 	}
 	callBlock struct {
 		line
@@ -184,7 +184,7 @@ type (
 	}
 	block struct { // block, autoescape
 		line
-		escape node // of autoescape; nil otherwise
+		escape node // autoescape's operand; otherwise nil
 		body   []node
 	}
 	generation struct {
@@ -195,7 +195,7 @@ type (
 		line
 		signal signal
 	}
-	unsupported struct { // include, import, extends: they need other templates
+	unsupported struct { // include, import, extends, which need other templates
 		line
 		tag string
 	}
@@ -203,7 +203,7 @@ type (
 
 type parameter struct {
 	name   string
-	preset node // nil if it has none
+	preset node // default; may be nil
 }
 
 // namespaceRef is a target of set: ns.name.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tryAttribute gives what getattr of Python's would: methods, and attributes of objects that templates know.
+// tryAttribute returns what Python's getattr would: methods, and attributes of objects that templates know.
 func (s *state) tryAttribute(of Value, name string) (Value, bool) {
 	switch v := of.(type) {
 	case Text:
@@ -39,7 +39,7 @@ func (s *state) tryAttribute(of Value, name string) (Value, bool) {
 	return nil, false
 }
 
-// forbidden is an attribute that the sandbox of Jinja keeps from templates.
+// forbidden returns the undefined value for an attribute that Jinja's sandbox blocks.
 func forbidden(of Value, name string) Value {
 	return &undefined{"access to attribute '" + name + "' of '" + TypeName(of) + "' object", true}
 }

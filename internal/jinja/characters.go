@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// IsSpace is str.isspace of one code point.
+// IsSpace is str.isspace for one code point.
 func IsSpace(r rune) bool {
 	switch {
 	case r >= '\t' && r <= '\r', r >= 0x1c && r <= ' ', r == 0x85, r == 0xa0, r == 0x1680,
@@ -15,7 +15,7 @@ func IsSpace(r rune) bool {
 	return false
 }
 
-// isLineBreak is where str.splitlines splits.
+// isLineBreak reports whether str.splitlines splits at r.
 func isLineBreak(r rune) bool {
 	switch r {
 	case '\n', '\v', '\f', '\r', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:
@@ -43,7 +43,7 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// isCased reports whether all cased characters of t are of one case, and there are any.
+// isCased reports whether t has cased characters and all of them have one case.
 func isCased(t Text, is, isOther func(rune) bool) bool {
 	return strings.IndexFunc(t.s, is) >= 0 && strings.IndexFunc(t.s, func(r rune) bool { return isOther(r) || unicode.IsTitle(r) }) < 0
 }

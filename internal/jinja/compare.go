@@ -2,13 +2,13 @@ package jinja
 
 import "strings"
 
-// equal is == of Python's.
+// equal is Python's ==.
 func equal(a, b Value) bool {
 	c := comparer{}
 	return c.equal(a, b, 0)
 }
 
-// comparer counts what it compares: a list can hold the same list twice, and that one another twice.
+// comparer counts comparisons: nested lists that repeat an element represent exponentially many.
 type comparer struct{ compared int }
 
 func (c *comparer) equal(a, b Value, depth int) bool {
@@ -56,7 +56,7 @@ func (c *comparer) equalDicts(a, b *Dict, depth int) bool {
 	return true
 }
 
-// compare orders a and b as < of Python's does; 2 if neither is less, greater or equal.
+// compare orders a and b as Python's <, and returns 2 if they are unordered.
 func (s *state) compare(a, b Value, op string) int {
 	if isNumber(a) && isNumber(b) {
 		return compareNumbers(a, b)
@@ -64,7 +64,7 @@ func (s *state) compare(a, b Value, op string) int {
 	switch a := a.(type) {
 	case Text:
 		if b, ok := b.(Text); ok {
-			return strings.Compare(a.s, b.s) // UTF-8 sorts as code points do
+			return strings.Compare(a.s, b.s) // UTF-8 sorts like code points
 		}
 	case *Sequence:
 		if b, ok := b.(*Sequence); ok && a.kind == b.kind && a.kind <= tupleKind {

@@ -7,21 +7,20 @@ import (
 	"slices"
 )
 
-// Dict is a dictionary of Python's: it keeps the order in which keys were set.
+// Dict is a Python dict: it keeps the insertion order of keys.
 type Dict struct {
 	keys   []Value
 	values map[any]Value
-	// Mark is a number that the program gives a dict whose turns it wants to know; 0 for none. What a template writes
-	// while a loop is at a marked dict, or at a tuple with one, or behind a {% set %} that takes one by its index in a
-	// loop over something else, is the turn of the dict: it has the mark as its [Origin.Turn].
+	// Mark identifies a dict whose turns the program wants to know; 0 means none. The turn of a marked dict is the text
+	// that a template writes while a loop is at the dict (or at a tuple that contains it), or after a {% set %} that
+	// takes the dict by index in a loop over something else. That text has the mark as its [Origin.Turn].
 	Mark int32
 }
 
-// NewDict is an empty dict.
+// NewDict returns an empty dict.
 func NewDict() *Dict { return &Dict{values: map[any]Value{}} }
 
-// hashKey returns the value by which equal keys are found: 1, 1.0 and true are one key; false if the
-// value cannot be a key.
+// hashKey returns a map key for k, equal for equal keys (1, 1.0 and true); false if k is unhashable.
 func hashKey(k Value) (any, bool) {
 	switch k := k.(type) {
 	case Text:
@@ -72,13 +71,13 @@ func (d *Dict) setItem(k, v Value) bool {
 	return true
 }
 
-// Get is the value of a key.
+// Get returns the value of a key.
 func (d *Dict) Get(k string) (Value, bool) {
 	v, ok := d.values[k]
 	return v, ok
 }
 
-// Set gives a key a value.
+// Set sets the value of a key.
 func (d *Dict) Set(k string, v Value) { d.setItem(NewText(k), v) }
 
 // Delete removes keys.
@@ -92,10 +91,10 @@ func (d *Dict) Delete(names ...string) {
 	})
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (d *Dict) Len() int { return len(d.keys) }
 
-// all yields the entries in their order.
+// all yields the entries in order.
 func (d *Dict) all() iter.Seq2[Value, Value] {
 	return func(yield func(k, v Value) bool) {
 		for _, k := range d.keys {
@@ -107,7 +106,7 @@ func (d *Dict) all() iter.Seq2[Value, Value] {
 	}
 }
 
-// Fields yields the entries whose key is a string, in their order.
+// Fields yields the entries with string keys, in order.
 func (d *Dict) Fields() iter.Seq2[string, Value] {
 	return func(yield func(k string, v Value) bool) {
 		for k, v := range d.all() {
@@ -118,14 +117,14 @@ func (d *Dict) Fields() iter.Seq2[string, Value] {
 	}
 }
 
-// update sets all entries of another dict.
+// update copies all entries of another dict.
 func (d *Dict) update(from *Dict) {
 	for k, v := range from.all() {
 		d.setItem(k, v)
 	}
 }
 
-// Clone is a copy with the same values.
+// Clone returns a shallow copy.
 func (d *Dict) Clone() *Dict {
 	c := NewDict()
 	c.update(d)

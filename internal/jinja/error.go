@@ -2,18 +2,18 @@ package jinja
 
 import "fmt"
 
-// Error is a fault of a template, or of what was given to it.
+// Error is an error in a template or in its input.
 type Error struct {
-	Template string // the name that was given to Parse
+	Template string // name passed to Parse
 	Line     int    // from 1
 	Reason   string
 }
 
-// Error has the template, the line and the reason.
+// Error returns the template, the line and the reason.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.Template, e.Line, e.Reason) }
 
-// fail leaves the parser or the evaluator; catch, at their doors, turns it into an error. As in text/template, a panic
-// of this type never leaves the package.
+// fail panics out of the parser or the evaluator; catch, at their entry points, turns the panic into an error. As in
+// text/template, a panic of this type never leaves the package.
 func fail(name string, line int, format string, args ...any) {
 	panic(&Error{name, line, fmt.Sprintf(format, args...)})
 }

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/goggml/ggml/internal/counted"
 
-// arguments are the arguments of one call.
+// arguments are the values of a call's arguments.
 type arguments struct {
 	positional []Value
 	keywords   *Dict
@@ -29,10 +29,10 @@ func (s *state) arguments(n argumentNodes, c *scope) *arguments {
 	return a
 }
 
-// absent stands for an argument that was left out.
+// absent stands for an omitted argument.
 type absent struct{}
 
-// bind gives the values of parameters by position or name; the first `required` of them must be there.
+// bind returns the values of params, given by position or name. The first `required` must be present.
 func (a *arguments) bind(s *state, name string, required int, params ...string) []Value {
 	if len(a.positional) > len(params) {
 		s.fail("%s takes not more than %s, got %d", name, counted.Of(len(params), "argument"), len(a.positional))
@@ -62,7 +62,7 @@ func (a *arguments) bind(s *state, name string, required int, params ...string) 
 	return values
 }
 
-// or is v, or the default if v was left out.
+// or returns v, or preset if v is absent.
 func or(v, preset Value) Value {
 	if _, ok := v.(absent); ok {
 		return preset
@@ -118,7 +118,7 @@ func (s *state) callMethod(m *method, a *arguments) Value {
 	return nil
 }
 
-// markSafe marks the strings that a method of a safe one returns.
+// markSafe marks strings returned by a method of a safe string as safe.
 func markSafe(v Value) Value {
 	switch v := v.(type) {
 	case Text:

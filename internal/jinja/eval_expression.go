@@ -165,7 +165,7 @@ func (s *state) conditional(n *conditional, c *scope) Value {
 	return s.eval(n.no, c)
 }
 
-// applyFilters applies a chain of filters; its first operand is v if the chain has none of its own.
+// applyFilters applies a chain of filters, to v if the chain has no operand of its own.
 func (s *state) applyFilters(n node, v Value, c *scope) Value {
 	f, ok := n.(*filter)
 	if !ok {

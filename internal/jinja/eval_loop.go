@@ -4,7 +4,7 @@ func (s *state) forLoop(n *forLoop, c *scope) signal {
 	return s.loop(n, c, s.eval(n.iterable, c), 0)
 }
 
-// loop runs a loop over the items of a value, at a depth of recursion.
+// loop runs a loop over the items of a value, at a recursion depth.
 func (s *state) loop(n *forLoop, c *scope, over Value, depth int) signal {
 	items := s.iterate(over)
 	if n.filter != nil {
@@ -12,10 +12,10 @@ func (s *state) loop(n *forLoop, c *scope, over Value, depth int) signal {
 	}
 	state := &loopState{items: items, depth: depth, loop: n, scope: c}
 	turn, hasTurn := s.turn, s.hasTurn
-	completed := false // a body ran to its end: Jinja takes the else otherwise, after a break too
+	completed := false // whether a body ran to its end; otherwise Jinja runs the else, even after a break
 	s.loops++
 	for i, item := range items {
-		s.charge(8) // what a scope and its names cost
+		s.charge(8) // cost of a scope and its names
 		state.index = i
 		s.turn, s.hasTurn = turn, false
 		s.startTurn(item)
@@ -48,17 +48,17 @@ func (s *state) filterItems(n *forLoop, c *scope, items []Value) []Value {
 	return kept
 }
 
-// loopState is the variable loop.
+// loopState is the variable "loop".
 type loopState struct {
 	items   []Value
 	index   int
 	depth   int
 	loop    *forLoop
 	scope   *scope
-	changed Value // the arguments of the last call of changed
+	changed Value // arguments of the last call of loop.changed
 }
 
-// recurse runs a recursive loop over other items.
+// recurse runs a recursive loop over new items.
 func (s *state) recurse(l *loopState, a *arguments) Value {
 	if !l.loop.recursive {
 		s.fail("the loop has to be marked recursive to be called")

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/goggml/ggml/internal/counted"
 
-// macro is a macro with the scope that it was defined in.
+// macro is a macro with its defining scope.
 type macro struct {
 	*macroDef
 	scope *scope
@@ -15,7 +15,7 @@ func (s *state) callBlock(n *callBlock, c *scope) Value {
 	return s.call(f, a)
 }
 
-// callMacro runs a macro and gives its text.
+// callMacro runs a macro and returns its text.
 func (s *state) callMacro(m *macro, a *arguments) Value {
 	s.depth++
 	defer func() { s.depth-- }()
@@ -30,7 +30,7 @@ func (s *state) callMacro(m *macro, a *arguments) Value {
 	return t
 }
 
-// bindMacro gives a macro's parameters their values.
+// bindMacro binds a macro's parameters.
 func (s *state) bindMacro(m *macro, a *arguments, c *scope) {
 	rest := a.keywords.Clone()
 	take := func(name string) (Value, bool) {

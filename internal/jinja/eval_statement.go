@@ -1,6 +1,6 @@
 package jinja
 
-// signal says how a body ended.
+// signal tells how a body ended.
 type signal uint8
 
 const (
@@ -76,10 +76,10 @@ func (s *state) ifElse(n *ifElse, c *scope) signal {
 	return noSignal
 }
 
-// namespace is an object whose attributes can be set inside of loops.
+// namespace is an object whose attributes can be set inside loops.
 type namespace struct{ attributes *Dict }
 
-// assign gives a value to a name, to the names of a tuple, or to an attribute of a namespace.
+// assign assigns a value to a name, to the names in a tuple, or to an attribute of a namespace.
 func (s *state) assign(target node, v Value, c *scope) {
 	switch target := target.(type) {
 	case *variable:
@@ -106,7 +106,7 @@ func (s *state) setAttribute(n *namespace, name string, v Value) {
 	if name[0] == '_' {
 		s.fail("a namespace's attribute cannot begin with an underscore: %q", name)
 	}
-	if t, ok := v.(Text); ok && s.turn != 0 { // a text that is put together in turns
+	if t, ok := v.(Text); ok && s.turn != 0 { // a text built in several turns
 		s.charge(len(t.runs))
 		v = t.inTurn(s.turn)
 	}
@@ -129,8 +129,8 @@ func (s *state) with(n *withBlock, c *scope) {
 	s.exec(n.body, inner)
 }
 
-// generation runs a generation tag and notes where its text lies, as transformers' AssistantTracker does: from the end
-// of what the template has put out so far. Inside of a macro that is where the macro's text will begin.
+// generation runs a generation tag and records the range of its text as transformers' AssistantTracker does, from the
+// end of the template's output so far. Inside a macro, that is where the macro's text will begin.
 func (s *state) generation(n *generation, c *scope) {
 	from := len(s.top.b)
 	t := s.capture(func() { s.exec(n.body, &scope{parent: c}) })

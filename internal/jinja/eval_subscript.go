@@ -1,6 +1,6 @@
 package jinja
 
-// subscript is value[index], value[from:to:step].
+// subscript returns value[index] or value[from:to:step].
 func (s *state) subscript(n *subscript, c *scope) Value {
 	of := s.eval(n.of, c)
 	if r, ok := n.index.(*sliceRange); ok {
@@ -11,7 +11,7 @@ func (s *state) subscript(n *subscript, c *scope) Value {
 	return s.item(of, index)
 }
 
-// item is value[index], or the attribute of that name.
+// item returns value[index], or the attribute of that name.
 func (s *state) item(of, index Value) Value {
 	s.needDefined(of)
 	if v, ok := s.tryItem(of, index); ok {
@@ -25,7 +25,7 @@ func (s *state) item(of, index Value) Value {
 	return s.missing(of, repr(index).s)
 }
 
-// attribute is value.name, or the item of that key.
+// attribute returns value.name, or the item with that key.
 func (s *state) attribute(of Value, name string) Value {
 	s.needDefined(of)
 	if v, ok := s.tryAttribute(of, name); ok {
@@ -66,7 +66,7 @@ func (s *state) tryItem(of, index Value) (Value, bool) {
 	return nil, false
 }
 
-// position is an index, which counts from the end if it is negative.
+// position converts an index, negative from the end, and reports whether it is in range.
 func position(index Value, n int) (int, bool) {
 	i, ok := toInt(index)
 	if !ok || !i.IsInt64() {
@@ -135,7 +135,7 @@ func (s *state) sliceText(t Text, from, to *int, step int) Value {
 	return b.text()
 }
 
-// bounds are the first index of a slice and the one behind its last, as slice.indices of Python's.
+// bounds returns the first index of a slice and the index behind its last, as Python's slice.indices.
 func bounds(from, to *int, step, n int) (int, int) {
 	low, high := 0, n
 	if step < 0 {

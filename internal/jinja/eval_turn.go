@@ -1,13 +1,14 @@
 package jinja
 
-// startTurn begins the turn of a marked dict that is looked up by its index in a loop, unless the loop is over such dicts.
+// startTurn begins the turn of a marked dict that is looked up by index in a loop, unless the loop itself is over
+// marked dicts.
 func (s *state) startTurn(v Value) {
 	if m := markOf(v); m != 0 && s.loops > 0 && !s.hasTurn {
 		s.turn, s.hasTurn = m, true
 	}
 }
 
-// markOf is the mark of a dict, or of one that is a tuple's item; 0 for none.
+// markOf returns the mark of a dict, or of a dict in a tuple; 0 if there is none.
 func markOf(v Value) int32 {
 	switch v := v.(type) {
 	case *Dict:

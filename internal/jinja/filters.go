@@ -2,7 +2,7 @@ package jinja
 
 import "slices"
 
-// A filterFunc gives v|name(arguments).
+// A filterFunc returns v|name(arguments).
 type filterFunc func(s *state, v Value, a *arguments) Value
 
 var filters map[string]filterFunc

@@ -71,7 +71,7 @@ func (s *state) round(v Value, a *arguments) Value {
 		f, _ := strconv.ParseFloat(strconv.FormatFloat(toFloat(v), 'f', min(precision, 400), 64), 64)
 		return f
 	case "ceil":
-		return (math.Ceil(toFloat(v)*scale) + 0) / scale // -0 becomes 0, as an integer of Python's
+		return (math.Ceil(toFloat(v)*scale) + 0) / scale // -0 becomes 0, as for Python's integers
 	case "floor":
 		return (math.Floor(toFloat(v)*scale) + 0) / scale
 	}

@@ -2,7 +2,7 @@ package jinja
 
 import "slices"
 
-// ignoreCase is the key by which filters sort.
+// ignoreCase returns the case-insensitive sort key.
 func ignoreCase(v Value) Value {
 	if t, ok := v.(Text); ok {
 		return lowerCase(t)
@@ -10,7 +10,7 @@ func ignoreCase(v Value) Value {
 	return v
 }
 
-// sortKey is the getter of filters that compare, which ignore the case unless told otherwise.
+// sortKey returns the key function of comparing filters, case-insensitive by default.
 func (s *state) sortKey(attribute, caseSensitive Value) func(Value) Value {
 	get := s.getter(or(attribute, nil))
 	if truth(or(caseSensitive, false)) {
@@ -19,7 +19,7 @@ func (s *state) sortKey(attribute, caseSensitive Value) func(Value) Value {
 	return func(v Value) Value { return ignoreCase(get(v)) }
 }
 
-// sorted sorts by a key, stably.
+// sorted returns the items sorted stably by a key.
 func (s *state) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
 	type keyed struct{ key, item Value }
 	all := make([]keyed, len(items))
@@ -50,7 +50,7 @@ func (s *state) sort(v Value, a *arguments) Value {
 	return NewList(s.sorted(s.iterate(v), s.sortKeys(or(args[2], nil), args[1]), truth(or(args[0], false))))
 }
 
-// sortKeys is the key of a sort by several attributes with commas between.
+// sortKeys returns the key function for several attributes separated by commas.
 func (s *state) sortKeys(attribute, caseSensitive Value) func(Value) Value {
 	var keys []func(Value) Value
 	if t, ok := attribute.(Text); ok {

@@ -11,7 +11,7 @@ func (s *state) batch(v Value, a *arguments) Value {
 	return &generator{compute: func() []Value {
 		var out []Value
 		items := s.iterate(v)
-		if n <= 0 && len(items) > 0 { // as Python's: a batch is never full
+		if n <= 0 && len(items) > 0 { // as in Python: a batch is never full
 			return []Value{NewList(items)}
 		}
 		for len(items) > 0 {
@@ -43,7 +43,7 @@ func (s *state) sliceFilter(v Value, a *arguments) Value {
 	}}
 }
 
-// slices divides items into n columns, the first of which get one more where they do not divide evenly.
+// slices divides items into n columns. If they do not divide evenly, the first columns get one more.
 func (s *state) slices(items []Value, n int, fill Value) []Value {
 	var out []Value
 	each, extra, from := len(items)/n, len(items)%n, 0
@@ -131,7 +131,7 @@ func (s *state) each(items []Value, f func(Value) Value) []Value {
 	return out
 }
 
-// getter looks up an attribute that is given as a dotted path or an index.
+// getter returns a function that looks up an attribute, given as dotted path or index.
 func (s *state) getter(attribute Value) func(Value) Value {
 	if attribute == nil {
 		return func(v Value) Value { return v }
@@ -181,7 +181,7 @@ func (s *state) mapFilter(v Value, a *arguments) Value {
 	return &generator{compute: func() []Value { return s.each(s.iterate(v), f) }}
 }
 
-// selection is select, reject, selectattr and rejectattr.
+// selection returns the filter select, reject, selectattr or rejectattr.
 func selection(name string, keep, byAttribute bool) filterFunc {
 	return func(s *state, v Value, a *arguments) Value {
 		get, rest := s.getter(nil), a.positional

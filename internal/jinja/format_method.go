@@ -119,7 +119,7 @@ func (s *state) formatValue(v Value, format string) Text {
 	if p[9] != "" {
 		f.kind = p[9][0]
 	}
-	if isNumber(v) { // a bool is 0 or 1 here
+	if isNumber(v) { // a bool counts as 0 or 1 here
 		if f.align == 0 {
 			f.align = '>'
 		}

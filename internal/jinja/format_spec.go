@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// formatSpec is how a value is formatted, by % or by str.format.
+// formatSpec is a format specification of % or str.format.
 type formatSpec struct {
 	fill        string
-	align, sign byte // 0 if not given
+	align, sign byte // 0 if absent
 	alternate   bool
 	zero        bool
 	width       int
 	comma       string
-	precision   int // -1 if not given
+	precision   int // -1 if absent
 	kind        byte
 }
 
-// cut is the first n code points of t; all if n is negative.
+// cut returns the first n code points of t, or all if n < 0.
 func cut(t Text, n int) Text {
 	if n < 0 {
 		return t
@@ -26,7 +26,7 @@ func cut(t Text, n int) Text {
 	return t.Slice(0, t.offset(n))
 }
 
-// fit fills t to the width.
+// fit pads t to the width.
 func (s *state) fit(f formatSpec, t Text) Text {
 	n := f.width - t.length()
 	if n <= 0 {
@@ -43,7 +43,7 @@ func (s *state) fit(f formatSpec, t Text) Text {
 	return Concat(NewText(strings.Repeat(f.fill, left)), t, NewText(strings.Repeat(f.fill, n-left)))
 }
 
-// formatNumber formats a number; zeros for the width go between its sign and its digits.
+// formatNumber formats a number; padding zeros go between its sign and its digits.
 func (s *state) formatNumber(f formatSpec, v Value) Text {
 	digits := s.digits(f, v)
 	sign := ""
@@ -112,7 +112,7 @@ func (s *state) digits(f formatSpec, v Value) string {
 	return ""
 }
 
-// general is the format g of C: an exponent only where it is shorter, and no zeros at the end.
+// general is C's format g: an exponent only if that is shorter, and no trailing zeros.
 func general(x float64, precision int, isFloat bool) string {
 	e := strconv.FormatFloat(x, 'e', precision-1, 64)
 	exponent, _ := strconv.Atoi(e[strings.IndexByte(e, 'e')+1:])
@@ -133,7 +133,7 @@ func general(x float64, precision int, isFloat bool) string {
 	return mantissa + "e" + power
 }
 
-// group puts a separator before each three digits of the whole part.
+// group separates the integer part's digits into groups of three.
 func group(digits, sep string) string {
 	whole, fraction := digits, ""
 	if i := strings.IndexAny(digits, ".e%"); i >= 0 {

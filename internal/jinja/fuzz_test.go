@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzTemplate gives templates that nobody would write: they are parsed and rendered, or refused with an error, in a
-// bounded time.
+// FuzzTemplate generates odd templates: each is parsed and rendered, or rejected with an error, in bounded time.
 func FuzzTemplate(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add(s.Template)

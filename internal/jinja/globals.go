@@ -2,7 +2,7 @@ package jinja
 
 import "slices"
 
-// globals are the functions that every template has.
+// globals are the functions available in every template.
 var globals map[string]Value
 
 func init() {
@@ -44,7 +44,7 @@ func rangeFunction(s *state, a *arguments) Value {
 	return &Sequence{rangeKind, items}
 }
 
-// pairs is the dict that dict of Python's makes of its arguments.
+// pairs is Python's dict(…): it makes a dict of its arguments.
 func pairs(s *state, name string, a *arguments) *Dict {
 	if len(a.positional) > 1 {
 		s.fail("%s expected at most 1 argument, got %d", name, len(a.positional))
@@ -77,7 +77,7 @@ func namespaceFunction(s *state, a *arguments) Value {
 	return n
 }
 
-// raiseException lets a template refuse a conversation.
+// raiseException lets a template reject a conversation.
 func raiseException(s *state, a *arguments) Value {
 	s.fail("%s", s.str(a.bind(s, "raise_exception", 1, "message")[0]).s)
 	return nil

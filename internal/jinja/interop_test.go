@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/internal/test/chattest"
 )
 
-// TestInteropLanguage checks what TestLanguage expects.
+// TestInteropLanguage checks TestLanguage's expectations against transformers.
 func TestInteropLanguage(t *testing.T) {
 	var want []sample
 	require.NoError(t, json.Unmarshal(chattest.RenderAgain(t, "testdata/language.json"), &want))

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeJSON reads a value as Python's json does: objects become dicts in the order of their keys, integers stay
-// integers, of a key that is given twice the last value counts. Its strings have no tag.
+// DecodeJSON reads a value as Python's json does: objects become dicts in key order, integers stay integers, and the
+// last of duplicate keys counts. Its strings have no tag.
 func DecodeJSON(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the text is not valid UTF-8")
@@ -35,7 +35,7 @@ func DecodeJSON(data []byte) (Value, error) {
 	return v, nil
 }
 
-// loneSurrogate is the offset of an escape that is half of a surrogate pair, or -1.
+// loneSurrogate returns the offset of an escaped lone surrogate, or -1.
 func loneSurrogate(data []byte) int {
 	for i := 0; i < len(data)-1; i++ {
 		if data[i] != '\\' {
@@ -95,7 +95,7 @@ func decodeValue(d *json.Decoder, depth int) (Value, error) {
 func decodeNumber(s string) (Value, error) {
 	if !strings.ContainsAny(s, ".eE") {
 		i, ok := new(big.Int), false
-		if len(s) <= maxBits { // a longer one takes its time
+		if len(s) <= maxBits { // longer ones take quadratic time
 			i, ok = i.SetString(s, 10)
 		}
 		if !ok || i.BitLen() > maxBits {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 )
 
-// EncodeJSON is v as json.dumps writes it, with separators of items and of keys and values. An error names the value.
+// EncodeJSON encodes v as json.dumps does, with separators of items and of keys (keyword). Errors begin with name.
 func EncodeJSON(name string, v Value, item, keyword string) (out string, err error) {
 	defer catch(&err)
 	w := &jsonWriter{s: &state{name: name, line: 1}, item: item, keyword: keyword}
@@ -15,13 +15,13 @@ func EncodeJSON(name string, v Value, item, keyword string) (out string, err err
 	return w.b.text().s, nil
 }
 
-// jsonWriter writes a value as json.dumps does.
+// jsonWriter encodes values as json.dumps does.
 type jsonWriter struct {
 	s             *state
 	b             textBuilder
 	ascii         bool
 	indent        *string
-	item, keyword string // separators
+	item, keyword string // separators between items, and after keys
 	sortKeys      bool
 }
 
@@ -86,7 +86,7 @@ func (w *jsonWriter) quote(t Text) Text {
 	}), NewText(`"`))
 }
 
-// newLine begins a line of indented JSON.
+// newLine begins an indented line.
 func (w *jsonWriter) newLine(level int) {
 	if w.indent != nil {
 		w.b.addString("\n" + strings.Repeat(*w.indent, level))
@@ -130,7 +130,7 @@ func (w *jsonWriter) dict(m *Dict, level int) {
 	w.b.addString("}")
 }
 
-// key is a key as json.dumps writes it: numbers and constants become strings.
+// key returns a key as json.dumps encodes it: numbers and constants become strings.
 func (w *jsonWriter) key(k Value) Text {
 	switch k := k.(type) {
 	case Text:
@@ -148,7 +148,7 @@ func (w *jsonWriter) key(k Value) Text {
 	return Text{}
 }
 
-// toJSON is the filter tojson of transformers.
+// toJSON is transformers' filter tojson.
 func (s *state) toJSON(v Value, a *arguments) Value {
 	args := a.bind(s, "tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
 	w := &jsonWriter{s: s, item: ", ", keyword: ": "}

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// sample is a template with what transformers makes of it.
+// sample is a template and its rendering by transformers.
 type sample struct {
 	Template, Text, Error string
 }
@@ -28,7 +28,7 @@ func samples(t testing.TB) []sample {
 
 var clock = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
-// render gives a template the names that chat templates have, with a conversation of two messages.
+// render renders a template with the variables of chat templates and a conversation of two messages.
 func render(source string) (string, error) {
 	messages, err := jinja.DecodeJSON([]byte(`[{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1 é"}]`))
 	if err != nil {
@@ -43,8 +43,8 @@ func render(source string) (string, error) {
 	return out.String(), err
 }
 
-// TestLanguage renders small templates, one for each construct of Jinja. The expected texts come from
-// transformers, by internal/test/chattest; TestInteropLanguage compares them again.
+// TestLanguage renders a small template for each construct of Jinja. The expected texts come from transformers, by
+// internal/test/chattest; TestInteropLanguage compares them again.
 func TestLanguage(t *testing.T) {
 	for _, s := range samples(t) {
 		got, err := render(s.Template)
@@ -77,7 +77,7 @@ func TestErrorsHaveALine(t *testing.T) {
 	}
 }
 
-// A template is a program from somewhere else: it ends, with an error, whatever it does.
+// A template is an untrusted program: it terminates, if need be with an error.
 func TestLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("goes to limits of time")

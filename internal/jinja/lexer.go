@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// lexer cuts a template into tokens, with trim_blocks and lstrip_blocks as transformers sets them.
+// lexer splits a template into tokens, with trim_blocks and lstrip_blocks as set by transformers.
 type lexer struct {
 	name, source string
 	pos, line    int
 	tokens       []token
-	lineStart    bool   // the text that comes next begins a line
-	open         []byte // closing brackets that an expression still needs
+	lineStart    bool   // the next text begins a line
+	open         []byte // closing brackets expected in the expression
 }
 
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// The tokens of expressions, as jinja2.lexer has them.
+// Tokens of expressions, as in jinja2.lexer.
 var (
 	floatPattern   = regexp.MustCompile(`^(?:\d+_)*\d+(?:(?:\.(?:\d+_)*\d+)?[eE][+\-]?(?:\d+_)*\d+|\.(?:\d+_)*\d+)`)
 	integerPattern = regexp.MustCompile(`^(?i:0b(?:_?[0-1])+|0o(?:_?[0-7])+|0x(?:_?[\da-f])+|[1-9](?:_?\d)*|0(?:_?0)*)`)
@@ -32,7 +32,7 @@ var operators = []string{"//", "**", "==", "!=", ">=", "<=",
 
 func lex(name, source string) []token {
 	source = newlines.Replace(source)
-	source = strings.TrimSuffix(source, "\n") // keep_trailing_newline is off
+	source = strings.TrimSuffix(source, "\n") // as with keep_trailing_newline off
 	l := &lexer{name: name, source: source, line: 1, lineStart: true}
 	for l.pos < len(l.source) {
 		l.lexText()
@@ -53,7 +53,7 @@ func (l *lexer) add(t token) {
 	l.tokens = append(l.tokens, t)
 }
 
-// advance moves behind n bytes.
+// advance skips n bytes.
 func (l *lexer) advance(n int) {
 	chunk := l.source[l.pos : l.pos+n]
 	l.line += strings.Count(chunk, "\n")
@@ -63,7 +63,7 @@ func (l *lexer) advance(n int) {
 	l.pos += n
 }
 
-// tagAt is the index of the next tag from position from, or -1.
+// tagAt returns the index of the next tag from byte `from` on, or -1.
 func (l *lexer) tagAt(from int) int {
 	for i := from; ; i++ {
 		n := strings.IndexByte(l.source[i:], '{')
@@ -77,7 +77,7 @@ func (l *lexer) tagAt(from int) int {
 	}
 }
 
-// lexText lexes text up to a tag, and the tag.
+// lexText lexes the text before a tag, and the tag.
 func (l *lexer) lexText() {
 	start := l.tagAt(l.pos)
 	if start < 0 {
@@ -113,7 +113,7 @@ func (l *lexer) peek() byte {
 	return 0
 }
 
-// data emits the text before the tag at start, without the white space that the tag strips, and moves to the tag.
+// data emits the text before the tag at start, without the white space that the tag strips, and advances to the tag.
 func (l *lexer) data(start int, isBlock bool) {
 	text := l.source[l.pos:start]
 	sign := byte(0)
@@ -136,7 +136,7 @@ func (l *lexer) data(start int, isBlock bool) {
 	l.advance(start - l.pos)
 }
 
-// closing is the length of the end of a tag at i, with the white space that it takes, or 0.
+// closing returns the length of the end of a tag at i, including the white space that it strips, or 0.
 func (l *lexer) closing(i int, end string, isBlock bool) int {
 	rest := l.source[i:]
 	switch {
@@ -161,19 +161,19 @@ func (l *lexer) comment() {
 			return
 		}
 	}
-	if l.pos < len(l.source) { // Jinja takes a comment that begins at the very end
+	if l.pos < len(l.source) { // Jinja permits an unclosed comment at the very end
 		l.fail("missing end of comment tag")
 	}
 }
 
-// Python's \s in regular expressions, which is IsSpace.
+// spaces is Python's \s in regular expressions, equal to IsSpace.
 const spaces = `[\t-\r\x1c- \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*`
 
 var rawBegin = regexp.MustCompile(`^` + spaces + `raw` + spaces + `(?:-%\}` + spaces + `|%\})`)
 
 var rawEnd = regexp.MustCompile(`\{%[-+]?` + spaces + `endraw` + spaces + `(?:\+%\}|-%\}` + spaces + `|%\}\n?)`)
 
-// raw lexes a raw block, whose begin tag has been entered; false if the tag is another.
+// raw lexes a raw block after its opening delimiter; false if the tag is not raw.
 func (l *lexer) raw() bool {
 	m := rawBegin.FindString(l.source[l.pos:])
 	if m == "" {
@@ -192,7 +192,7 @@ func (l *lexer) raw() bool {
 	return true
 }
 
-// expression lexes the tokens of a tag up to its end.
+// expression lexes the tokens of a tag through its end.
 func (l *lexer) expression(end tokenKind) {
 	closer := "}}"
 	if end == blockEnd {
@@ -239,7 +239,7 @@ func (l *lexer) lexToken() {
 
 func (l *lexer) number(rest string) {
 	m := ""
-	if l.pos == 0 || l.source[l.pos-1] != '.' { // of a list of lists, .0.1 is an item's item
+	if l.pos == 0 || l.source[l.pos-1] != '.' { // in a list of lists, .0.1 is an item of an item
 		m = floatPattern.FindString(rest)
 	}
 	var n Value
@@ -294,7 +294,7 @@ func (l *lexer) operator(rest string) {
 	l.fail("unexpected char %q", r)
 }
 
-// balance keeps account of brackets: }} inside of a dictionary is no end of a tag.
+// balance tracks brackets: }} inside a dict does not end a tag.
 func (l *lexer) balance(op string) {
 	switch op {
 	case "{":
@@ -315,10 +315,10 @@ func (l *lexer) balance(op string) {
 	}
 }
 
-// escapes of one letter.
+// One-letter escapes.
 var escapes = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v"}
 
-// unescape decodes Python's escapes; problem describes an invalid one.
+// unescape decodes Python's escapes; problem describes an invalid escape.
 func unescape(s string) (out, problem string) {
 	if !strings.Contains(s, `\`) {
 		return s, ""
@@ -329,7 +329,7 @@ func unescape(s string) (out, problem string) {
 			b.WriteByte(s[i])
 			continue
 		}
-		i++ // the pattern of strings grants that a character follows
+		i++ // the pattern of strings guarantees a next character
 		if e, ok := escapes[s[i]]; ok {
 			b.WriteString(e)
 			continue

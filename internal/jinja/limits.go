@@ -1,26 +1,26 @@
 package jinja
 
-// What a template may be. One from the network must not end the process by its size, nor by the depth in which it is
-// parsed and evaluated: a stack of Go's that is full cannot be recovered from.
+// Limits of a template. An untrusted template must not end the process by its size, or by its nesting in parser and
+// evaluator: Go cannot recover from a stack overflow.
 const (
 	maxSource  = 1 << 20 // bytes
 	maxTokens  = 200_000
-	maxNesting = 200 // tags and expressions in one another
-	maxChain   = 500 // nested nodes of an expression, including operators, attributes and calls in a row
+	maxNesting = 200 // nested tags and expressions
+	maxChain   = 500 // depth of an expression, including chains of operators, attributes and calls
 )
 
-// What a rendering may use. A template from the network is a program: it gets an error instead of the machine.
+// Limits of a rendering. An untrusted template is a program: it gets an error instead of the machine.
 const (
-	maxSteps = 20_000_000 // evaluated nodes, and one for each 64 bytes of text made
-	maxText  = 64 << 20   // bytes of one text
-	maxDepth = 200        // calls of macros in one another
-	maxRange = 100_000    // items of a range, as Jinja's sandbox has it
+	maxSteps = 20_000_000 // evaluated nodes, plus one per 64 bytes of text made
+	maxText  = 64 << 20   // bytes per text
+	maxDepth = 200        // nested calls of macros
+	maxRange = 100_000    // items of a range, as in Jinja's sandbox
 )
 
-// maxBits bounds integers: a template has no use for longer ones.
+// maxBits limits integers: templates need no longer ones.
 const maxBits = 4096
 
-// charge counts work against the limit.
+// charge counts n steps of work towards the limit.
 func (s *state) charge(n int) {
 	s.steps += n
 	if s.steps > maxSteps || n < 0 {
@@ -28,7 +28,7 @@ func (s *state) charge(n int) {
 	}
 }
 
-// chargeText counts a text of n bytes that is about to be made.
+// chargeText counts the work for a text of n bytes before it is made.
 func (s *state) chargeText(n int) {
 	if n > maxText || n < 0 {
 		s.fail("a text of more than %d MB", maxText>>20)

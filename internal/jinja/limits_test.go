@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Go's stack ends the process when it is full, which nothing recovers: what is evaluated recursively is bounded when a
-// template is parsed, also where it is only a row of operators.
+// A stack overflow ends a Go process beyond recovery. So the parser limits the depth of expressions, including mere
+// chains of operators.
 func TestChains(t *testing.T) {
 	const chain = "t:1: an expression of more than 500 operators, attributes, calls or brackets in one another or in a row"
 	const size = "t:1: a template of %d bytes, and 1048576 are the most"
@@ -20,7 +20,7 @@ func TestChains(t *testing.T) {
 	} {
 		template := func(n int) string { return "{{ " + c.first + strings.Repeat(c.next, n) + c.last + " }}" }
 		_, err := Parse("t", template(200))
-		if c.next != "|upper is string" && c.next != "|f(1)(1)" { // which are no chains
+		if c.next != "|upper is string" && c.next != "|f(1)(1)" { // no chains
 			require.NoError(t, err, c.next)
 		}
 		for _, n := range []int{600, 20_000} {
@@ -32,14 +32,14 @@ func TestChains(t *testing.T) {
 		_, err = Parse("t", long)
 		require.EqualError(t, err, fmt.Sprintf(size, len(long)))
 	}
-	// Chains in one another count together.
+	// The depths of nested chains add up.
 	nested := "1"
 	for range 10 {
 		nested = "(" + nested + strings.Repeat("+1", 100) + ")"
 	}
 	_, err := Parse("t", "{{ "+nested+" }}")
 	require.EqualError(t, err, chain)
-	// What is only a list does not.
+	// Flat lists are not limited.
 	for _, list := range []string{"[" + strings.Repeat("1, ", 20_000) + "]", "'a'" + strings.Repeat("~'a'", 20_000), "1" + strings.Repeat(" < 2", 20_000)} {
 		_, err := Parse("t", "{{ "+list+" }}")
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestSizeOfTemplates(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Parse("t", strings.Repeat("{{a}}", maxTokens/3+1))
 	require.EqualError(t, err, "t:1: a template of more than 200000 names, numbers, operators and other parts")
-	// Rows of texts take a time that is linear in their number, where it was minutes.
+	// A chain of texts takes linear time. It once took minutes.
 	_, err = Parse("t", "{{ "+strings.Repeat("'aa'", 190_000)+" }}")
 	require.NoError(t, err)
 }

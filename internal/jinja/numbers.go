@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// isNumber reports whether v is a number of Python's, which a bool is too.
+// isNumber reports whether v is a Python number, including bool.
 func isNumber(v Value) bool {
 	switch v.(type) {
 	case bool, int64, *big.Int, float64:
@@ -16,7 +16,7 @@ func isNumber(v Value) bool {
 	return false
 }
 
-// toInt is v as an integer if it is one, or a bool.
+// toInt converts v if it is an integer or a bool.
 func toInt(v Value) (*big.Int, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -41,7 +41,7 @@ func toFloat(v Value) float64 {
 	return f
 }
 
-// Float is a number of Python's, which a bool is too; false for anything else.
+// Float converts a Python number, including bool; false for other values.
 func Float(v Value) (float64, bool) {
 	if !isNumber(v) {
 		return 0, false
@@ -56,7 +56,7 @@ func integer(i *big.Int) Value {
 	return i
 }
 
-// compareNumbers is -1, 0 or 1; 2 if one of them is not a number.
+// compareNumbers returns -1, 0 or 1, or 2 if either is not a number.
 func compareNumbers(a, b Value) int {
 	x, isInt := toInt(a)
 	y, both := toInt(b)
@@ -114,7 +114,7 @@ func (s *state) number(op string, a, b Value) Value {
 	return nil
 }
 
-// floorMod is % of floats: the result has the sign of g.
+// floorMod is % for floats: the result has the sign of g.
 func floorMod(f, g float64) float64 {
 	r := math.Mod(f, g)
 	if r != 0 && (r < 0) != (g < 0) {
@@ -159,7 +159,7 @@ func (s *state) integers(op string, x, y *big.Int) Value {
 	return integer(out)
 }
 
-// negate is -v.
+// negate returns -v.
 func (s *state) negate(v Value) Value {
 	s.needDefined(v)
 	if f, ok := v.(float64); ok {
@@ -172,7 +172,7 @@ func (s *state) negate(v Value) Value {
 	return integer(new(big.Int).Neg(i))
 }
 
-// parseFloat is float() of Python's.
+// parseFloat is Python's float(v).
 func parseFloat(v Value) (float64, bool) {
 	if isNumber(v) {
 		return toFloat(v), true
@@ -189,7 +189,7 @@ func parseFloat(v Value) (float64, bool) {
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-// parseInt is int() of Python's of a string.
+// parseInt is Python's int(s, base).
 func parseInt(s string, base int) (*big.Int, bool) {
 	s = strings.TrimFunc(s, IsSpace)
 	if strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") || len(s) > maxBits/4 {

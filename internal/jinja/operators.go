@@ -1,6 +1,6 @@
 package jinja
 
-// binary applies an operator of two operands.
+// binary applies a binary operator.
 func (s *state) binary(op string, a, b Value) Value {
 	s.needDefined(a)
 	s.needDefined(b)
@@ -39,7 +39,7 @@ func (s *state) binary(op string, a, b Value) Value {
 }
 
 func (s *state) addTexts(a, b Text) Value {
-	if a.safe != b.safe { // Markup escapes what is added to it
+	if a.safe != b.safe { // Markup escapes the other operand
 		if a.safe {
 			b = escapeHTML(b)
 		} else {
@@ -58,7 +58,7 @@ func (s *state) union(a, b *Dict) Value {
 	return m
 }
 
-// repeat is a text or a list times a number.
+// repeat returns a text or a list times a number.
 func (s *state) repeat(a, b Value) (Value, bool) {
 	if _, ok := toInt(a); ok {
 		a, b = b, a

@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml/internal/jinja"
 )
 
-// Bytes keep the tag of the string that they come from. Text that a template writes while a loop is at a marked dict
-// belongs to that dict's turn.
+// Bytes keep the tag of their source string. Text that a template writes while a loop is at a marked dict belongs to
+// that dict's turn.
 func TestOrigins(t *testing.T) {
 	for source, want := range map[string]string{
 		"a{{ x }}b": "a 0:0, X 1:0, b 0:0",

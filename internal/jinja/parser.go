@@ -1,16 +1,16 @@
 package jinja
 
-// parser is a recursive descent over the tokens, with the grammar of jinja2.parser.
+// parser is a recursive descent parser over the tokens, with the grammar of jinja2.parser.
 type parser struct {
 	name          string
 	tokens        []token
 	pos           int
 	nesting       int
-	tags          []string        // open ones, for errors
-	loops         int             // open ones: break and continue need one
-	hasGeneration bool            // a generation tag was seen
-	used          map[string]bool // names that were read
-	depth         map[node]int    // of expressions: how many nodes are evaluated in one another; 1 if it is not there
+	tags          []string        // open tags, for errors
+	loops         int             // number of open loops, which break and continue need
+	hasGeneration bool            // whether there is a generation tag
+	used          map[string]bool // names that are read
+	depth         map[node]int    // evaluation depth of expressions; 1 if absent
 }
 
 func (p *parser) current() token { return p.tokens[p.pos] }
@@ -27,7 +27,7 @@ func (p *parser) look() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 func (p *parser) fail(line int, format string, args ...any) { fail(p.name, line, format, args...) }
 
-// enter bounds recursion; the caller defers leave.
+// enter limits recursion; the caller defers leave.
 func (p *parser) enter() {
 	p.nesting++
 	if p.nesting > maxNesting {
@@ -37,7 +37,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.nesting-- }
 
-// made bounds the depth in which an expression is evaluated. It is called for each that has others in it.
+// made limits the evaluation depth of an expression. Call it for each node with operands.
 func (p *parser) made(n node) node {
 	depth := 0
 	for _, operand := range operands(n) {
@@ -75,7 +75,7 @@ func (p *parser) expect(is bool, want string) token {
 	return p.next()
 }
 
-// commas parses items with commas between, up to an end that may follow a comma; isList is true if there is a comma.
+// commas parses comma-separated items up to an end, which may follow a comma; isList is true if there is a comma.
 func (p *parser) commas(isEnd func(items []node) bool, item func() node) (items []node, isList bool) {
 	for {
 		if len(items) > 0 {
@@ -92,7 +92,7 @@ func (p *parser) commas(isEnd func(items []node) bool, item func() node) (items 
 	}
 }
 
-// brackets parses what stands in brackets, with commas between and perhaps one at the end, up to the closing one.
+// brackets parses comma-separated items, with an optional trailing comma, up to the closing bracket.
 func (p *parser) brackets(end string, item func()) {
 	for first := true; !p.current().isOperator(end); first = false {
 		if !first {

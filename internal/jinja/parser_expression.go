@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The words that are constants.
+// Words for constants.
 var constants = map[string]Value{
 	"true": true, "True": true, "false": false, "False": false, "none": nil, "None": nil,
 }
@@ -23,7 +23,7 @@ func (p *parser) tupleUntil(conditionals bool, end string) node {
 	return p.tupleOf(conditionals, false, end)
 }
 
-// tupleOf parses one expression, or several with commas between.
+// tupleOf parses an expression, or a tuple of several separated by commas.
 func (p *parser) tupleOf(conditionals, parentheses bool, end string) node {
 	at := line(p.current().line)
 	items, isTuple := p.commas(
@@ -95,7 +95,7 @@ func (p *parser) comparison() node {
 	}
 }
 
-// leftToRight parses operands with operators of one precedence.
+// leftToRight parses operands joined by left-associative operators of one precedence.
 func (p *parser) leftToRight(operand func() node, ops ...string) node {
 	n := operand()
 	for {
@@ -180,7 +180,7 @@ func (p *parser) primary() node {
 	return nil
 }
 
-// items parses expressions with commas between, up to the bracket.
+// items parses comma-separated expressions up to the closing bracket.
 func (p *parser) items(end string) []node {
 	items := []node{}
 	p.brackets(end, func() { items = append(items, p.expression(true)) })
@@ -252,7 +252,7 @@ func (p *parser) subscript(of node) node {
 	return p.made(&subscript{at, of, p.made(&collection{at, tupleKind, indices})})
 }
 
-// index parses an expression, or a slice from:to:step.
+// index parses an expression or a slice from:to:step.
 func (p *parser) index() node {
 	n := &sliceRange{line: line(p.current().line)}
 	if !p.current().isOperator(":") {
@@ -307,7 +307,7 @@ func (p *parser) arguments() argumentNodes {
 	return a
 }
 
-// filters parses the filters that follow.
+// filters parses the filters that follow an expression.
 func (p *parser) filters(n node) node {
 	for p.skipOperator("|") {
 		n = p.oneFilter(n)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// template parses to the end of the file.
+// template parses a whole template.
 func (p *parser) template() []node {
 	body := p.body()
 	if t := p.current(); t.kind != eofToken {
@@ -14,7 +14,7 @@ func (p *parser) template() []node {
 	return body
 }
 
-// body parses until one of the end tags, which it leaves, or the end of the file.
+// body parses statements up to one of the end tags, which it does not consume, or the end of the file.
 func (p *parser) body(ends ...string) []node {
 	p.enter()
 	defer p.leave()
@@ -48,7 +48,7 @@ func (p *parser) body(ends ...string) []node {
 	}
 }
 
-// block parses the rest of a tag and what follows up to one of the end tags, and returns it.
+// block parses the rest of a tag and its body, through one of the end tags, and returns which.
 func (p *parser) block(ends ...string) (body []node, end string) {
 	p.skipOperator(":")
 	p.expectKind(blockEnd)
@@ -97,7 +97,7 @@ func (p *parser) jump(at line, s signal) node {
 	return &jump{at, s}
 }
 
-// unsupported skips a tag that needs other templates, which a chat template has none of.
+// unsupported skips a tag that needs other templates; chat templates have no others.
 func (p *parser) unsupported(at line, tag string) node {
 	for p.current().kind != blockEnd && p.current().kind != eofToken {
 		p.next()
@@ -150,7 +150,7 @@ func (p *parser) set(at line) node {
 	return n
 }
 
-// outsideLoops parses a body that is a function of its own: it cannot leave a loop around it.
+// outsideLoops parses a body that is a function of its own: it cannot break out of an enclosing loop.
 func (p *parser) outsideLoops(parse func() ([]node, string)) ([]node, string) {
 	loops := p.loops
 	p.loops = 0
@@ -264,7 +264,7 @@ func (p *parser) nameTarget() string {
 	return t.text
 }
 
-// target parses what can be assigned to: a name, a tuple of them, or an attribute of a namespace.
+// target parses an assignment target: a name, a tuple of names, or an attribute of a namespace.
 func (p *parser) target(end string, namespaces ...bool) node {
 	p.enter()
 	defer p.leave()

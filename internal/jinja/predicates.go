@@ -5,7 +5,7 @@ import "unicode"
 // A predicate is a Jinja test, `v is name(operand)`.
 type predicate func(s *state, v, operand Value) bool
 
-// Predicates have no operand, relations have one.
+// Predicates take no operand, relations one.
 var predicates, relations map[string]predicate
 
 func init() {
@@ -60,7 +60,7 @@ func (s *state) test(name string, v Value, a *arguments) Value {
 	return f(s, v, a.bind(s, "the test "+name, 1, "other")[0])
 }
 
-// isSame is the operator is: constants and small numbers are the same object wherever they come from.
+// isSame is Python's `is`: equal constants and small numbers are the same object.
 func isSame(_ *state, v, other Value) bool {
 	if isNumber(v) || isNumber(other) {
 		return TypeName(v) == TypeName(other) && equal(v, other)
@@ -74,7 +74,7 @@ func isSame(_ *state, v, other Value) bool {
 
 func isSequence(v Value) bool {
 	switch v := v.(type) {
-	case Text, *Dict, *undefined: // of undefined, too, Jinja says so
+	case Text, *Dict, *undefined: // Jinja counts even undefined as a sequence
 		return true
 	case *Sequence:
 		return v.isIndexable()

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// str is str() of Python's.
+// str is Python's str().
 func str(v Value) Text {
 	switch v := v.(type) {
 	case Text:
@@ -24,15 +24,14 @@ func repr(v Value) Text {
 	return w.b.text()
 }
 
-// Repr is repr() of Python's.
+// Repr is Python's repr().
 func Repr(v Value) string { return repr(v).s }
 
-// reprWriter writes what repr gives. A list can hold the same list twice, and that one another twice: what it writes is
-// bounded.
+// reprWriter writes repr(v). Its output is limited: nested lists that repeat an element print exponentially much.
 type reprWriter struct {
 	b          textBuilder
 	depth      int
-	unhashable bool // a list or a dict was met
+	unhashable bool // met a list or a dict
 }
 
 func (w *reprWriter) write(v Value) {
@@ -139,7 +138,7 @@ func reprRange(q *Sequence) Text {
 	return NewText("range(" + strconv.FormatInt(first, 10) + ", " + strconv.FormatInt(end, 10) + ", " + strconv.FormatInt(step, 10) + ")")
 }
 
-// quote is a string as Python writes it in code.
+// quote returns a string as a Python literal.
 func quote(t Text) Text {
 	q := "'"
 	if strings.Contains(t.s, "'") && !strings.Contains(t.s, `"`) {

@@ -15,13 +15,13 @@ const (
 
 var sequenceNames = [...]string{"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"}
 
-// Sequence is a list, a tuple, a range or a view of a dict.
+// Sequence is a list, a tuple, a range or a dict view.
 type Sequence struct {
 	kind  sequenceKind
 	Items []Value
 }
 
-// NewList is a list.
+// NewList returns a list.
 func NewList(items []Value) *Sequence { return &Sequence{listKind, items} }
 
 func tuple(items ...Value) *Sequence { return &Sequence{tupleKind, items} }
@@ -67,8 +67,7 @@ func (s *state) callSequence(q *Sequence, name string, a *arguments) Value {
 	return n
 }
 
-// generator is the result of map, select and the like: it is computed when first used, and can be read
-// once.
+// generator is the result of map, select and similar filters: it is evaluated on first use and can be read once.
 type generator struct {
 	compute func() []Value
 	rest    []Value
@@ -85,7 +84,7 @@ func (g *generator) items() []Value {
 	return items
 }
 
-// next gives the next item.
+// next returns the next item.
 func (g *generator) next() (Value, bool) {
 	items := g.items()
 	if len(items) == 0 {

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// state is one rendering.
+// state is the state of one rendering.
 type state struct {
 	name      string // of the template
-	line      int    // of what is evaluated, for errors
+	line      int    // of the current node, for errors
 	steps     int
 	depth     int
 	now       time.Time
-	out       *textBuilder // what is written now: the text, or a part of it that is captured
-	top       *textBuilder // the text
-	turn      int32        // the mark of the dict whose turn is written; 0 outside
-	loops     int          // how many are open
+	out       *textBuilder // current output: the text, or a captured part
+	top       *textBuilder // the whole text
+	turn      int32        // mark of the dict whose turn is written; 0 if none
+	loops     int          // number of open loops
 	hasTurn   bool         // the innermost loop is at a marked dict
-	generated []Range      // by generation tags
+	generated []Range      // ranges of generation tags
 }
 
 func (s *state) fail(format string, args ...any) { fail(s.name, s.line, format, args...) }
 
-// locate gives an error its place, if what found it did not know that.
+// locate adds the template and line to an error without them.
 func (s *state) locate(err *error) {
 	if e, ok := (*err).(*Error); ok && e.Line == 0 {
 		e.Template, e.Line = s.name, s.line
 	}
 }
 
-// scope holds the names of one block, which are few: a list is faster than a map. A name is looked up from the inside
-// to the outside.
+// scope holds the names of a block. They are few: a list is faster than a map. Names are looked up from the innermost
+// scope outwards.
 type scope struct {
 	names  []string
 	values []Value
@@ -58,7 +58,7 @@ func (c *scope) get(name string) (Value, bool) {
 	return nil, false
 }
 
-// emit writes what the template puts out. Bytes without a turn are of the one that is written.
+// emit writes output. Bytes without a turn get the current one.
 func (s *state) emit(t Text) {
 	if len(s.out.b)+len(t.s) > maxText {
 		s.chargeText(maxText + 1)
@@ -67,7 +67,7 @@ func (s *state) emit(t Text) {
 	s.out.addInTurn(t, s.turn)
 }
 
-// capture gives what f writes instead of writing it.
+// capture returns what f writes instead of writing it.
 func (s *state) capture(f func()) Text {
 	outer := s.out
 	s.out = &textBuilder{}
@@ -77,7 +77,7 @@ func (s *state) capture(f func()) Text {
 	return t
 }
 
-// str is str() of a value, counted.
+// str is Python's str(), charged.
 func (s *state) str(v Value) Text {
 	t := str(v)
 	s.charge(len(t.s) >> 6)
@@ -94,7 +94,7 @@ func (s *state) needDefined(v Value) {
 	}
 }
 
-// needText is v, which has to be a string.
+// needText returns v, which must be a string.
 func (s *state) needText(v Value) Text {
 	t, ok := v.(Text)
 	if !ok {
@@ -104,7 +104,7 @@ func (s *state) needText(v Value) Text {
 	return t
 }
 
-// needDict is v, which has to be a dict.
+// needDict returns v, which must be a dict.
 func (s *state) needDict(v Value) *Dict {
 	d, ok := v.(*Dict)
 	if !ok {
@@ -114,7 +114,7 @@ func (s *state) needDict(v Value) *Dict {
 	return d
 }
 
-// clampedInt is an integer, cut to what an index needs.
+// clampedInt returns an integer clamped to the range of indices.
 func (s *state) clampedInt(v Value, what string) int {
 	s.needDefined(v)
 	i, ok := toInt(v)
@@ -128,7 +128,7 @@ func (s *state) clampedInt(v Value, what string) int {
 	return int(i.Int64())
 }
 
-// iterate gives the items of a value.
+// iterate returns the items of a value.
 func (s *state) iterate(v Value) []Value {
 	switch v := v.(type) {
 	case *Sequence:

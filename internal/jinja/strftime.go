@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// The directives of strftime in the C locale, as layouts of package time.
+// Directives of strftime in the C locale, as layouts of package time.
 var timeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'm': "01", 'y': "06", 'Y': "2006",
 	'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'j': "002", 'c': "Mon Jan _2 15:04:05 2006", 'D': "01/02/06",
 	'x': "01/02/06", 'X': "15:04:05", 'T': "15:04:05", 'R': "15:04", 'r': "03:04:05 PM", 'F': "2006-01-02",
 }
 
-// maxTimeFormat bounds a format in bytes.
+// maxTimeFormat limits a format in bytes.
 const maxTimeFormat = 1 << 10
 
-// strftime formats the time of the rendering. A number without its zero is %-d, as the C library has it.
+// strftime formats the time of the rendering. As in the C library, %-d and the like drop the leading zero.
 func (s *state) strftime(format string) string {
 	if len(format) > maxTimeFormat {
 		s.fail("a format of the time of more than %d bytes", maxTimeFormat)
@@ -73,7 +73,7 @@ func (s *state) timeField(directive byte) string {
 		return fmt.Sprintf("%02d", (s.now.YearDay()+6-(day+6)%7)/7)
 	case 's':
 		return fmt.Sprint(s.now.Unix())
-	case 'z', 'Z': // datetime.now() has no zone
+	case 'z', 'Z': // datetime.now() has no time zone
 		return ""
 	}
 	return "%" + string(directive)

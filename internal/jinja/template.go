@@ -9,7 +9,7 @@ type Template struct {
 	hasGeneration bool
 }
 
-// Parse parses a template. Errors are of type [*Error] and have the name, which names the template's file or model.
+// Parse parses a template. Errors are of type [*Error] and contain name, which identifies the template's file or model.
 func Parse(name, source string) (t *Template, err error) {
 	defer catch(&err)
 	if len(source) > maxSource {
@@ -19,20 +19,20 @@ func Parse(name, source string) (t *Template, err error) {
 	return &Template{name, source, p.template(), p.hasGeneration}, nil
 }
 
-// Name is the name that was given to Parse.
+// Name returns the name passed to Parse.
 func (t *Template) Name() string { return t.name }
 
 // Source returns the text of the template.
 func (t *Template) Source() string { return t.source }
 
-// HasGenerationTag reports whether the template has {% generation %}.
+// HasGenerationTag reports whether the template contains {% generation %}.
 func (t *Template) HasGenerationTag() bool { return t.hasGeneration }
 
-// Range is a chunk of a text, from and to a byte.
+// Range is a range of bytes of a text.
 type Range struct{ From, To int }
 
-// Render evaluates the template with values of names, at a time for strftime_now. It gives the text, and where in it
-// the bodies of generation tags lie. Errors are of type [*Error].
+// Render renders the template with variables and the time for strftime_now. It returns the text, and the ranges of the
+// bodies of generation tags. Errors are of type [*Error].
 func (t *Template) Render(names map[string]Value, now time.Time) (out Text, generated []Range, err error) {
 	top := &textBuilder{}
 	s := &state{name: t.name, line: 1, now: now, out: top, top: top}

@@ -6,29 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a Python string that knows the origin of its bytes, whatever a template does with it.
+// Text is a Python string that tracks the origin of its bytes through all operations.
 type Text struct {
 	s    string
-	runs []run // nil where all of it is the template's
-	safe bool  // markupsafe.Markup: what is added to it is escaped
+	runs []run // nil if all of it is the template's own text
+	safe bool  // markupsafe.Markup: operands added to it are escaped
 }
 
-// run is a chunk of text of one origin, which begins where the run before it ends.
+// run is a part of a text with one origin; it begins at the end of the previous run.
 type run struct {
 	end int
 	Origin
 }
 
-// Origin says where bytes of a text come from. The zero value is the template, outside of every turn.
+// Origin is the source of bytes of a text. The zero value is the template itself, outside of all turns.
 type Origin struct {
-	// Tag is the number that the program gave the string that they come from, by [Retag]; 0 for what the template itself
-	// writes.
+	// Tag is the number that [Retag] gave the source string; 0 for the template's own text.
 	Tag int32
-	// Turn is the mark of the dict in whose turn of a loop the template first wrote them (see [Dict.Mark]); 0 for none.
+	// Turn is the mark of the dict in whose turn the template first wrote the bytes (see [Dict.Mark]); 0 means none.
 	Turn int32
 }
 
-// NewText is a text of the template's.
+// NewText returns a text without tag.
 func NewText(s string) Text { return Text{s: s} }
 
 func marked(s string, o Origin) Text {
@@ -38,7 +37,7 @@ func marked(s string, o Origin) Text {
 	return Text{s: s, runs: []run{{len(s), o}}}
 }
 
-// Retag returns a copy of a value with a tag on all of its strings, keys included.
+// Retag returns a copy of a value with a tag on all its strings, including keys.
 func Retag(v Value, tag int32) Value {
 	switch v := v.(type) {
 	case Text:
@@ -59,13 +58,13 @@ func Retag(v Value, tag int32) Value {
 	return v
 }
 
-// String is the text without its origins.
+// String returns the text without origins.
 func (t Text) String() string { return t.s }
 
-// Runs yields the chunks of the text with their origins, in order and without a gap.
+// Runs yields the parts of the text with their origins, in order and without gaps.
 func (t Text) Runs() iter.Seq2[string, Origin] { return t.runsOf(0, len(t.s)) }
 
-// runsOf are the runs of t[from:to].
+// runsOf yields the runs of t[from:to].
 func (t Text) runsOf(from, to int) iter.Seq2[string, Origin] {
 	return func(yield func(chunk string, o Origin) bool) {
 		if from >= to {
@@ -88,7 +87,7 @@ func (t Text) runsOf(from, to int) iter.Seq2[string, Origin] {
 	}
 }
 
-// Slice is t[from:to], in bytes.
+// Slice returns t[from:to], in bytes.
 func (t Text) Slice(from, to int) Text {
 	if from >= to {
 		return Text{safe: t.safe}
@@ -105,8 +104,7 @@ func (t Text) Slice(from, to int) Text {
 	return out
 }
 
-// inTurn returns t with a turn for the parts that have none, if something in it was given to the
-// template.
+// inTurn returns t with a turn on all bytes without one, provided that some bytes have a tag.
 func (t Text) inTurn(turn int32) Text {
 	if t.runs == nil {
 		return t
@@ -118,7 +116,7 @@ func (t Text) inTurn(turn int32) Text {
 	return out
 }
 
-// originAt is the origin of the byte at i.
+// originAt returns the origin of byte i.
 func (t Text) originAt(i int) Origin {
 	for _, r := range t.runs {
 		if i < r.end {
@@ -128,7 +126,7 @@ func (t Text) originAt(i int) Origin {
 	return Origin{}
 }
 
-// within is t with a mark of its first byte's origin on all of s: for text that is computed from t as a whole.
+// within returns s with the origin of t's first byte, for texts computed from t as a whole.
 func (t Text) within(s string) Text {
 	if s == "" || t.s == "" {
 		return NewText(s)
@@ -155,10 +153,10 @@ func (t Text) mapRunes(f func(i int, r rune) string) Text {
 	return b.text()
 }
 
-// length counts code points, as Python does.
+// length returns the number of code points, as in Python.
 func (t Text) length() int { return utf8.RuneCountInString(t.s) }
 
-// offset is the byte at which code point i begins; i is from 0 to the length.
+// offset returns the offset in bytes of code point i, 0 ≤ i ≤ length.
 func (t Text) offset(i int) int {
 	if i <= 0 {
 		return 0
@@ -173,7 +171,7 @@ func (t Text) offset(i int) int {
 	return len(t.s)
 }
 
-// trimFunc strips code points from the sides that are asked for.
+// trimFunc strips code points from the left, the right, or both.
 func (t Text) trimFunc(strip func(rune) bool, left, right bool) Text {
 	from, to := 0, len(t.s)
 	if left {
@@ -185,7 +183,7 @@ func (t Text) trimFunc(strip func(rune) bool, left, right bool) Text {
 	return t.Slice(from, to)
 }
 
-// Concat joins texts.
+// Concat concatenates texts.
 func Concat(parts ...Text) Text {
 	var b textBuilder
 	for _, p := range parts {
@@ -194,7 +192,7 @@ func Concat(parts ...Text) Text {
 	return b.text()
 }
 
-// textBuilder joins chunks, each with its origin.
+// textBuilder concatenates texts with their origins.
 type textBuilder struct {
 	b    []byte
 	runs []run
@@ -214,7 +212,7 @@ func (b *textBuilder) write(s string, o Origin) {
 
 func (b *textBuilder) add(t Text) { b.addInTurn(t, 0) }
 
-// addInTurn adds a text, and gives a turn to what has none yet.
+// addInTurn adds a text; bytes without a turn get this one.
 func (b *textBuilder) addInTurn(t Text, turn int32) {
 	for chunk, o := range t.Runs() {
 		if o.Turn == 0 {

@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// Letters whose upper case is more than one letter, as Unicode's SpecialCasing has them.
+// Letters whose upper case has several letters, from Unicode's SpecialCasing.
 var upperSpecial = map[rune]string{
 	'ß': "SS", 'ŉ': "ʼN", 'ǰ': "J̌", 'ΐ': "Ϊ́", 'ΰ': "Ϋ́", 'և': "ԵՒ", 'ẖ': "H̱", 'ẗ': "T̈", 'ẘ': "W̊", 'ẙ': "Y̊", 'ẚ': "Aʾ",
 	'ﬀ': "FF", 'ﬁ': "FI", 'ﬂ': "FL", 'ﬃ': "FFI", 'ﬄ': "FFL", 'ﬅ': "ST", 'ﬆ': "ST",
 }
 
-// … and those whose title case is.
+// Letters whose title case has several letters.
 var titleSpecial = map[rune]string{
 	'ß': "Ss", 'ﬀ': "Ff", 'ﬁ': "Fi", 'ﬂ': "Fl", 'ﬃ': "Ffi", 'ﬄ': "Ffl", 'ﬅ': "St", 'ﬆ': "St", 'և': "Եւ",
 }
@@ -33,7 +33,7 @@ func titleRune(r rune) string {
 	return string(unicode.ToTitle(r))
 }
 
-// lowerRune is the lower case of the letter at i of s.
+// lowerRune returns the lower case of the letter at s[i].
 func lowerRune(s string, i int, r rune) string {
 	switch r {
 	case 'İ':
@@ -46,7 +46,7 @@ func lowerRune(s string, i int, r rune) string {
 	return string(unicode.ToLower(r))
 }
 
-// isFinal reports whether a sigma at i ends a word.
+// isFinal reports whether a sigma at s[i] ends a word.
 func isFinal(s string, i int) bool {
 	skip := func(r rune) bool {
 		return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm) || strings.ContainsRune("'.:·’", r)
@@ -85,7 +85,7 @@ func capitalize(t Text) Text {
 	})
 }
 
-// titleCase is str.title: a letter after none is a title's, the others are small.
+// titleCase is str.title: the first letter of each run of letters becomes title case, the others lower case.
 func titleCase(t Text) Text {
 	inWord := false
 	return t.mapRunes(func(i int, r rune) string {
@@ -110,9 +110,9 @@ func swapCase(t Text) Text {
 	})
 }
 
-// titleWords is the filter title: what follows white space or an opening bracket is a title's.
+// titleWords is the filter title: letters after white space or an opening bracket become title case.
 func titleWords(t Text) Text {
-	first, rest := true, 0 // the letters of a word behind its first are lowered as a string of their own
+	first, rest := true, 0 // the rest of each word is lowered as a string of its own
 	return t.mapRunes(func(i int, r rune) string {
 		if IsSpace(r) || strings.ContainsRune("-({[<", r) {
 			first = true

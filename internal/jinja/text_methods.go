@@ -81,7 +81,7 @@ func whole(f func(Text) Text) func(*state, Text, *arguments) Value {
 	}
 }
 
-// strip removes the characters, or white space if chars is None, from the sides.
+// strip removes chars, or white space if chars is None, from the chosen sides.
 func (s *state) strip(t Text, chars Value, left, right bool) Text {
 	if chars == nil {
 		return t.trimFunc(IsSpace, left, right)
@@ -147,7 +147,7 @@ func (s *state) replace(t, old, by Text, limit int) Text {
 	return out
 }
 
-// join joins the items of a value, which have to be strings unless any will do.
+// join concatenates the items of a value. Unless any is set, they must be strings.
 func (s *state) join(sep Text, over Value, any bool) Text {
 	var b textBuilder
 	for i, item := range s.iterate(over) {
@@ -169,7 +169,7 @@ func (s *state) join(sep Text, over Value, any bool) Text {
 	return b.text()
 }
 
-// section is t[start:end] in code points, and where it begins.
+// section returns t[start:end] in code points, and its offset.
 func (s *state) section(t Text, start, end Value) (Text, int) {
 	optional := func(v Value) *int {
 		if v = or(v, nil); v == nil {
@@ -215,7 +215,7 @@ func affixMethod(name string, has func(string, string) bool) func(*state, Text, 
 	}
 }
 
-// pad fills t to a width; left says how many of n missing characters go before it.
+// pad pads t to a width; left(n) returns how many of n fill characters go before it.
 func (s *state) pad(t Text, width int, fill Text, left func(n int) int) Text {
 	if fill.length() != 1 {
 		s.fail("the fill character must be exactly one character long")

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// split splits at each occurrence of sep, at most limit times if it is not negative.
+// split splits at each sep, at most limit times unless limit < 0.
 func (t Text) split(sep string, limit int) []Text {
 	var out []Text
 	from := 0
@@ -38,7 +38,7 @@ func (t Text) rsplit(sep string, limit int) []Text {
 	return out
 }
 
-// splitSpace splits at white space, as str.split() without a separator does.
+// splitSpace splits at white space, as str.split() without separator.
 func (t Text) splitSpace(limit int) []Text {
 	var out []Text
 	rest := t.trimFunc(IsSpace, true, false)
@@ -74,7 +74,7 @@ func (t Text) rsplitSpace(limit int) []Text {
 	return out
 }
 
-// splitLines splits at Python's line boundaries.
+// splitLines is str.splitlines.
 func (t Text) splitLines(keep bool) []Text {
 	var out []Text
 	from := 0
@@ -101,7 +101,7 @@ func (t Text) splitLines(keep bool) []Text {
 	return out
 }
 
-// replace replaces old, at most limit times if it is not negative.
+// replace replaces old by by, at most limit times unless limit < 0.
 func (t Text) replace(old, by Text, limit int) Text {
 	var b textBuilder
 	if old.s == "" {
@@ -116,7 +116,7 @@ func (t Text) replace(old, by Text, limit int) Text {
 	return b.text()
 }
 
-// interleave puts by before each code point and at the end, as replacing an empty string does.
+// interleave inserts by before each code point and at the end, as replacing the empty string does.
 func (t Text) interleave(by Text, limit int) Text {
 	var b textBuilder
 	n := 0

@@ -18,8 +18,8 @@ const (
 type token struct {
 	kind   tokenKind
 	line   int
-	text   string // of a name, an operator, a string or data
-	number Value  // of a number
+	text   string // of names, operators, strings and data
+	number Value  // of numbers
 }
 
 // describe names a token in an error.

@@ -2,14 +2,14 @@ package jinja
 
 import "math/big"
 
-// A Value is one of Python's: nil (None), bool, int64, *big.Int (beyond 64 bits), float64, Text, *Sequence, *generator,
+// A Value is a Python value: nil (None), bool, int64, *big.Int (beyond 64 bits), float64, Text, *Sequence, *generator,
 // *Dict, *namespace, *undefined, *loopState, *method, *macro or function.
 type Value any
 
 // undefined is the value of an unknown name. Most operations on it are errors.
 type undefined struct {
-	what   string // as an error says it
-	unsafe bool   // an attribute that the sandbox keeps from templates
+	what   string // description for errors
+	unsafe bool   // an attribute that the sandbox blocks
 }
 
 func isType[T any](v Value) bool {
@@ -17,7 +17,7 @@ func isType[T any](v Value) bool {
 	return ok
 }
 
-// truth is bool() of Python's.
+// truth is Python's bool().
 func truth(v Value) bool {
 	switch v := v.(type) {
 	case nil:
@@ -42,7 +42,7 @@ func truth(v Value) bool {
 	return true
 }
 
-// TypeName is the name of the type in Python.
+// TypeName returns the name of the value's Python type.
 func TypeName(v Value) string {
 	switch v := v.(type) {
 	case nil:
