@@ -1,5 +1,5 @@
-// Package chattest has test data for the rendering of conversations: conversations, published chat templates, and
-// transformers' renderings.
+// Package chattest provides test data for rendering conversations: conversations, published chat templates, and their
+// renderings by transformers.
 package chattest
 
 import (
@@ -17,22 +17,23 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// The files of this tree, for tests of packages two folders deep.
+// Paths from packages two folders deep.
 const (
 	fetch         = "../../scripts/chattemplates"
 	script        = "../../internal/test/chattest/testdata/reference.py"
 	conversations = "../../internal/test/chattest/testdata/conversations.json"
 )
 
-// Conversation is one with a name, and as JSON.
+// Conversation is a named conversation in JSON.
 type Conversation struct {
 	Name   string
 	Source map[string]json.RawMessage `json:"-"`
 	chat.Conversation
 }
 
-// Conversations have what templates differ in: tools, reasoning, contents in parts, odd orders of roles. The words of
-// users, systems and tools begin with U, S, T, D or C and a digit, the assistant's with A or R.
+// Conversations returns conversations that templates render differently: with tools, reasoning, contents in parts, odd
+// orders of roles. Words of users, systems and tools begin with U, S, T, D or C and a digit, the assistant's with A or
+// R.
 func Conversations(t testing.TB) []Conversation {
 	t.Helper()
 	text, err := os.ReadFile(conversations)
@@ -47,7 +48,7 @@ func Conversations(t testing.TB) []Conversation {
 	return all
 }
 
-// folder is where transformers and the templates are.
+// folder returns the folder of transformers and the templates.
 func folder(t testing.TB) string {
 	t.Helper()
 	out, err := exec.Command(fetch).Output()
@@ -55,11 +56,11 @@ func folder(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Templates are the files of the published templates, or of those in subfolders of GOGGML_CHAT_TEMPLATES/templates.
+// Templates returns the files of the published templates, or those in subfolders of GOGGML_CHAT_TEMPLATES/templates.
 func Templates(t testing.TB) []string {
 	t.Helper()
 	root := folder(t)
-	if more := os.Getenv("GOGGML_CHAT_TEMPLATES"); more != "" { // of a folder of one's own
+	if more := os.Getenv("GOGGML_CHAT_TEMPLATES"); more != "" { // a folder of the caller's
 		root = more
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
@@ -68,7 +69,7 @@ func Templates(t testing.TB) []string {
 	return paths
 }
 
-// Published is the source of a published template, such as axolotl/qwen3.
+// Published returns the source of a published template, such as axolotl/qwen3.
 func Published(t testing.TB, name string) string {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join(folder(t), "templates", filepath.FromSlash(name)+".jinja"))
@@ -76,20 +77,20 @@ func Published(t testing.TB, name string) string {
 	return string(source)
 }
 
-// Rendering is transformers' rendering of a conversation.
+// Rendering is the rendering of a conversation by transformers.
 type Rendering struct {
-	Template     string // its file
-	Conversation int    // of Conversations
-	Setting      int    // 0: none; 1: AddGenerationPrompt; 2: that, and enable_thinking is false; 3: ContinueFinalMessage
+	Template     string // file
+	Conversation int    // index in Conversations
+	Setting      int    // 0: none; 1: AddGenerationPrompt; 2: also enable_thinking=false; 3: ContinueFinalMessage
 	Text         string
 	Error        string
-	Generated    [][2]int // bytes of generation tags; none with setting 3
+	Generated    [][2]int // byte ranges of generation tags; absent in setting 3
 }
 
 // Variables are the variables that Render passes to templates.
 var Variables = map[string]any{"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 
-// Render renders all conversations by transformers, in each setting.
+// Render renders all conversations with transformers, in each setting.
 func Render(t testing.TB, templates []string) []Rendering {
 	t.Helper()
 	var all []Rendering
@@ -105,7 +106,7 @@ func Render(t testing.TB, templates []string) []Rendering {
 	return all
 }
 
-// RenderAgain renders the templates of a file of samples of the language, and gives the file as it should be.
+// RenderAgain renders the templates in a file of language samples, and returns the file with current renderings.
 func RenderAgain(t testing.TB, path string) []byte {
 	t.Helper()
 	return python(t, "language", path)
@@ -121,7 +122,7 @@ func python(t testing.TB, args ...string) []byte {
 	return out
 }
 
-// inBytes gives spans of code points in bytes, without empty ones.
+// inBytes converts spans of code points to bytes, and drops empty ones.
 func inBytes(text string, spans [][2]int) [][2]int {
 	var offsets []int
 	for i := range text {

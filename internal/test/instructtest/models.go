@@ -21,8 +21,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Base trains all weights of a small model on text without the task, and writes it with
-// its matrices in each of the types. It gives their paths.
+// Base trains all weights of a small model on text without the task, and writes it once per matrix type. It returns the
+// paths.
 func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 	t.Helper()
 	v := Vocabulary(t)
@@ -47,7 +47,7 @@ func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 	return paths
 }
 
-// save writes the model with its matrices in a type, and the chat template.
+// save writes the model with matrices of a type, and with the chat template.
 func save(t testing.TB, m *model.Model, typ ggml.Type) string {
 	t.Helper()
 	return llmtest.SaveChat(t, m, Template, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
@@ -58,11 +58,11 @@ func save(t testing.TB, m *model.Model, typ ggml.Type) string {
 	}})
 }
 
-// run trains to the end, and shows the loss of every 20th step.
+// run trains to the end, and logs the loss of every 20th step.
 func run(t testing.TB, m *model.Model, trained train.Trainables, d *data.Dataset, s train.Schedule, batch int) {
 	t.Helper()
 	adam := train.DefaultAdamW()
-	adam.Beta2 = 0.98 // runs are short
+	adam.Beta2 = 0.98 // suits short runs
 	trainer, err := train.New(m, trained, d, train.Options{Schedule: s, AdamW: adam, Batch: batch, Accumulate: 1, Seed: 1})
 	require.NoError(t, err)
 	defer trainer.Close()
@@ -75,8 +75,7 @@ func run(t testing.TB, m *model.Model, trained train.Trainables, d *data.Dataset
 	t.Logf("%d samples in %d rows, %d steps in %.1f s, losses %.3f", d.NumSamples(), d.Len(), s.Steps, time.Since(start).Seconds(), append(losses, trainer.History[s.Steps-1].Loss))
 }
 
-// Adapter trains an adapter on the answers to words, from JSON lines, by the model's chat
-// template, in packed rows.
+// Adapter trains an adapter on the answers to words, from JSON lines, with the model's chat template and packed rows.
 func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "task.jsonl")
@@ -87,7 +86,7 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	samples, stats, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
 	require.NoError(t, err)
 	defer samples.Close()
-	// The answers, their ends, and nothing else.
+	// Exactly the answers and their ends are trained.
 	require.Equal(t, len(words)*(wordLength+1), stats.Targets)
 	row, err := samples.Row(0)
 	require.NoError(t, err)

@@ -1,6 +1,5 @@
-// Package instructtest makes an instruction task that small models learn in seconds, a
-// base that was trained on other text, and adapters of it, for tests of what a model says
-// after it was fine-tuned.
+// Package instructtest provides an instruction task that small models learn in seconds, a base model trained on other
+// text, and adapters for it, to test what a model says after fine-tuning.
 package instructtest
 
 import (
@@ -21,15 +20,15 @@ const Template = `{% for m in messages %}<|{{ m['role'] }}|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>
 {% endif %}`
 
-// The task: each letter of a word becomes the one after it in the alphabet.
+// The task: replace each letter of a word by the next one in the alphabet.
 const (
 	letters    = "abcdefghijklmnop"
-	others     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;!?()-" // in the base's text
+	others     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;!?()-" // in the base's training text
 	wordLength = 4
-	lineLength = 3*wordLength + 1 // of the base's text
+	lineLength = 3*wordLength + 1 // of the base's training text
 )
 
-// Answer is the right answer to a word.
+// Answer returns the right answer to a word.
 func Answer(word string) string {
 	return strings.Map(func(r rune) rune {
 		next := (strings.IndexRune(letters, r) + 1) % len(letters)
@@ -37,7 +36,7 @@ func Answer(word string) string {
 	}, word)
 }
 
-// Words are random words, each of them once.
+// Words returns distinct random words.
 func Words(seed uint64, n int) []string {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var list []string
@@ -59,7 +58,7 @@ func randomText(rng *rand.Rand, characters string) string {
 	return string(b)
 }
 
-// Records are conversations about words as JSON lines, of one or two turns each.
+// Records returns conversations about words as JSON lines, of one or two turns each.
 func Records(t testing.TB, words []string) string {
 	t.Helper()
 	type message struct {
@@ -81,7 +80,7 @@ func Records(t testing.TB, words []string) string {
 	return b.String()
 }
 
-// baseText is the training text of the base: words that are said twice, and no answer of the task.
+// baseText returns the base's training text: words said twice, without any answer of the task.
 func baseText(lines int) string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var b strings.Builder
@@ -92,7 +91,7 @@ func baseText(lines int) string {
 	return b.String()
 }
 
-// Vocabulary has a token for each ASCII character, and the tokens of the template.
+// Vocabulary has a token per ASCII character, and the template's special tokens.
 func Vocabulary(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2")
@@ -106,7 +105,7 @@ func Vocabulary(t testing.TB) *tokenizer.Tokenizer {
 		c.Tokens, c.Types = append(c.Tokens, special), append(c.Types, tokenizer.Control)
 	}
 	c.Tokens, c.Types = append(c.Tokens, "Ġt"), append(c.Types, tokenizer.Normal)
-	c.Merges = []string{"Ġ t"} // llama.cpp demands one
+	c.Merges = []string{"Ġ t"} // llama.cpp requires at least one
 	id := func(token string) tokenizer.ID { return tokenizer.ID(slices.Index(c.Tokens, token)) }
 	c.BOS, c.EOS, c.AddBOS = id("<|endoftext|>"), id("<|end|>"), false
 	v, err := tokenizer.New(c)
