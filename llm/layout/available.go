@@ -7,19 +7,18 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// Available is how much memory the devices can still give: what they report, and [AvailableHostMemory]
-// of the CPU. A device that reports none is said to have any amount.
+// Available returns the memory that each device can still provide: what the device reports, and [AvailableHostMemory]
+// for the CPU. A device that reports nothing counts as unlimited.
 //
-// CPU memory counts as used once it is written to: allocated and unwritten memory, and mapped
-// files, are still available.
+// CPU memory is used once it is written to: allocated but unwritten memory, and mapped files, still count as available.
 func (p Places) Available() Sizes {
-	if len(p.Devices) == 0 { // of a zero value
+	if len(p.Devices) == 0 { // a zero value
 		return nil
 	}
 	return append(freeMemory(p.Devices[:len(p.Devices)-1]), AvailableHostMemory())
 }
 
-// freeMemory returns the free memory that devices other than the CPU report.
+// freeMemory returns the free memory of devices other than the CPU.
 func freeMemory(devices []*ggml.Device) Sizes {
 	var sizes Sizes
 	for _, d := range devices {
@@ -28,8 +27,8 @@ func freeMemory(devices []*ggml.Device) Sizes {
 	return sizes
 }
 
-// FreeMemory returns the free memory that a device other than the CPU reports; if it reports none,
-// a practically unlimited amount.
+// FreeMemory returns the free memory that a device other than the CPU reports, or a practically unlimited amount if it
+// reports none.
 func FreeMemory(d *ggml.Device) int64 {
 	p := d.Properties()
 	if p.MemoryTotal == 0 {
@@ -38,10 +37,9 @@ func FreeMemory(d *ggml.Device) int64 {
 	return p.MemoryFree
 }
 
-// AvailableHostMemory is how many bytes the system can still give programs. On Linux it is
-// MemAvailable, which includes the page cache of files and mapped models, bounded by the process's
-// control groups (a container's) and limits (ulimit). Elsewhere it is what ggml reports: all memory
-// that there is.
+// AvailableHostMemory returns the number of bytes that the system can still give to programs. On Linux it is
+// MemAvailable, which includes the page cache of files and mapped models, limited by the process's control groups (a
+// container's) and limits (ulimit). Elsewhere it is the total memory that ggml reports.
 func AvailableHostMemory() int64 {
 	if n, ok := limits.Memory(); ok {
 		return n

@@ -1,9 +1,8 @@
-// Package layout says which device of ggml holds which weight of a model, and holds tensors there; it is not for
-// computing with them, which package device does.
+// Package layout assigns the weights of a model to devices and holds tensors there. Package device computes with them.
 //
-// A [Layout] places weights by layer and kind; the CPU is always its last device. Adapters, gradients, moments, keys and
-// values lie with their weight, in a [Memory]. On a device other than the CPU, all A and then all B are in one tensor
-// ([Packing]), so that the optimiser updates runs of parameters by one op each.
+// A [Layout] assigns weights by layer and kind; the CPU is always its last device. Adapters, gradients, moments, keys
+// and values are on the device of their weight, in a [Memory]. On a device other than the CPU, one tensor holds all A
+// and then all B ([Packing]), so that the optimiser updates runs of parameters with one op each.
 //
-// A [Planner] finds the layout with the most layers on devices that fits, with the fewest experts on the CPU.
+// A [Planner] finds the fitting layout with the most layers on devices and the fewest experts on the CPU.
 package layout

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// tinyModel has random weights.
+// tinyModel returns a model with random weights.
 func tinyModel() *model.Model {
 	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
@@ -25,27 +25,26 @@ func tinyModel() *model.Model {
 	return m
 }
 
-// Spread a model over a GPU, where there is one, and the CPU: the first 20 layers here, the rest
-// there.
+// Split a model over a GPU, if there is one, and the CPU: the first 20 layers on the GPU, the rest on the CPU.
 func ExampleLayout() {
-	l := layout.Layout{} // the CPU
+	l := layout.Layout{} // all on the CPU
 	if gpu, err := ggml.DeviceByType(ggml.GPU); err == nil {
 		l.Devices = []*ggml.Device{gpu}
 		l.Of = func(layer int, _ string) int {
 			if layer >= 0 && layer < 20 {
 				return 0
 			}
-			return 1 // the CPU, which is always the last
+			return 1 // the CPU, always the last
 		}
 	}
-	// model.Load takes it, and what is made for the model goes by it.
+	// Pass it to model.Load; sessions and trainers use the model's layout.
 	fmt.Println(l.IsCPU() == (l.String() == "CPU"))
 	// Output: true
 }
 
-// Lay a model over the GPUs there are: as many of its layers as they have room for, with what a session needs.
+// Plan a model over all GPUs: as many layers as fit together with a session.
 func ExamplePlanner() {
-	m := tinyModel() // or model.Load: on the CPU nothing is read
+	m := tinyModel() // or model.Load: a model on the CPU is mapped, not read
 	defer m.Close()
 	needs := estimate.New()
 	if err := infer.AddEstimate(needs, m, infer.SessionOptions{Context: 64}); err != nil {
@@ -72,7 +71,7 @@ func ExamplePlanner() {
 
 // The error for too many layers says how many fit.
 func ExampleShortageError() {
-	err := fmt.Errorf("plan: %w", &layout.ShortageError{Device: "CUDA0", Layers: 24, Need: 9 << 30, Free: 7 << 30, Fit: 19}) // as of Plan
+	err := fmt.Errorf("plan: %w", &layout.ShortageError{Device: "CUDA0", Layers: 24, Need: 9 << 30, Free: 7 << 30, Fit: 19}) // as returned by Plan
 	var short *layout.ShortageError
 	if errors.As(err, &short) {
 		fmt.Println(short)
@@ -83,7 +82,7 @@ func ExampleShortageError() {
 	// so it will be 19
 }
 
-// Give tensors memory where a layout puts what belongs to them.
+// Allocate tensors on the device that a layout assigns to their weight.
 func ExampleMemory() {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -99,7 +98,7 @@ func ExampleMemory() {
 	// Output: 32 KiB on the CPU
 }
 
-// Sizes are of the devices of a layout, the CPU last.
+// Sizes has one element per device of a layout, the CPU last.
 func ExampleSizes() {
 	weights, results := layout.Sizes{5 << 30, 1 << 30}, layout.Sizes{2 << 30, 0}
 	all := weights.Plus(results)

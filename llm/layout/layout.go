@@ -9,25 +9,26 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Layout says which device holds which weight of a model, and with it all that belongs to the
-// weight: adapter, gradient and moments. The zero value is the CPU; [On] is one device.
+// A Layout assigns weights of a model to devices. A weight's adapter, gradient and moments are on the weight's device.
+// The zero value is the CPU; [On] is a single device.
 type Layout struct {
-	// Devices hold weights. The CPU is the last one, whether it is listed or not.
+	// Devices hold the weights. The CPU is the last one, whether listed or not.
 	Devices []*ggml.Device
-	// Of is the index of the device that holds a kind of weight of a layer, which is counted
-	// from 0, and −1 outside of layers. Kinds are called as in GGUF files, "attn_q" or
-	// "token_embd", and a layer's keys and values [KVCache]. nil is the first device for all.
+	// Of returns the index of the device that holds weights of a kind in a layer, counted from 0, or −1 outside of
+	// layers. Kinds are named as in GGUF files, such as "attn_q" or "token_embd"; [KVCache] names a layer's keys and
+	// values. nil assigns everything to the first device.
 	Of func(layer int, kind string) int
 }
 
-// Kinds that name a place for what is no weight. Output and Most are also kinds of weights, beside which it lies.
+// Kinds that place tensors other than weights. Output and Most are also kinds of weights, whose device those tensors
+// share.
 const (
-	KVCache = "kv cache"    // of a layer: the keys and values that a session keeps
-	Most    = "attn_output" // of a layer: most of what it computes
-	Output  = "output"      // outside of layers: the output, the losses, and what else is computed there
+	KVCache = "kv cache"    // per layer: keys and values of sessions
+	Most    = "attn_output" // per layer: most intermediate results
+	Output  = "output"      // outside of layers: output, losses and other results
 )
 
-// On is the layout of one device, nil for the CPU.
+// On returns the layout of a single device; nil means the CPU.
 func On(d *ggml.Device) Layout {
 	if d == nil {
 		return Layout{}
@@ -35,7 +36,7 @@ func On(d *ggml.Device) Layout {
 	return Layout{Devices: []*ggml.Device{d}}
 }
 
-// String lists the devices by name.
+// String lists the names of the devices.
 func (l Layout) String() string {
 	if len(l.Devices) == 0 {
 		return "CPU"
@@ -43,18 +44,18 @@ func (l Layout) String() string {
 	return names(l.Devices)
 }
 
-// IsCPU reports whether the CPU holds all.
+// IsCPU reports whether the CPU holds everything.
 func (l Layout) IsCPU() bool { return !slices.ContainsFunc(l.Devices, isNotCPU) }
 
-// Servers names the devices of RPC servers, which messages blame for wrong numbers as well as the model; "" if there
-// are none.
+// Servers names the devices on RPC servers, or returns "". Messages name them because a server, like the model, can
+// cause wrong numbers.
 func (l Layout) Servers() string {
 	return names(slices.DeleteFunc(slices.Clone(l.Devices), func(d *ggml.Device) bool {
 		return d == nil || !strings.HasPrefix(d.Registry().Name(), "RPC")
 	}))
 }
 
-// BlameServers adds to an error of numbers that are not finite that an RPC server may have made them.
+// BlameServers adds to an error about non-finite numbers that an RPC server may have produced them.
 func (l Layout) BlameServers(err error) error {
 	if servers := l.Servers(); servers != "" {
 		return fmt.Errorf("%w, or the server of %s computes wrongly", err, servers)
@@ -72,13 +73,13 @@ func names(devices []*ggml.Device) string {
 	return strings.Join(list, ", ")
 }
 
-// Places are the devices of a layout, checked, with the CPU as the last.
+// Places are the validated devices of a layout, with the CPU last.
 type Places struct {
 	Layout  Layout
 	Devices []*ggml.Device
 }
 
-// Places checks the devices.
+// Places validates the devices.
 func (l Layout) Places() (Places, error) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
@@ -118,11 +119,10 @@ func (p Places) Index(layer int, kind string) (int, error) {
 	return 0, fmt.Errorf("the layout puts %s on device %d; its devices, counted from 0, are %s", kind, i, names(p.Devices))
 }
 
-// Sizes are sizes of memory in bytes, of each device of a layout in its order, and of the CPU
-// as the last.
+// Sizes are sizes of memory in bytes, one per device of a layout, the CPU last.
 type Sizes []int64
 
-// Total is the sum.
+// Total returns the sum.
 func (s Sizes) Total() int64 {
 	var n int64
 	for _, size := range s {
@@ -131,7 +131,7 @@ func (s Sizes) Total() int64 {
 	return n
 }
 
-// Plus adds sizes of the same devices; nil means none.
+// Plus returns the sums of sizes on equal devices; nil means none.
 func (s Sizes) Plus(other Sizes) Sizes {
 	sum := make(Sizes, max(len(s), len(other)))
 	copy(sum, s)

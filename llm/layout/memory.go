@@ -9,18 +9,18 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 )
 
-// A Memory holds tensors that stay, each on the device where a layout puts it. Close it after
-// use. It is used by one goroutine.
+// A Memory holds persistent tensors, each on the device that a layout assigns. The caller closes it. It is used by one
+// goroutine.
 type Memory struct {
-	// Resident chooses CPU tensors that Load reads into memory with large pages; it maps the others.
-	// nil chooses none.
+	// Resident selects the CPU tensors that Load reads into memory with large pages; Load maps the others. nil selects
+	// none.
 	Resident func(t ggml.GGUFTensor) bool
 
 	places  Places
-	waiting [][]*ggml.Tensor // for Allocate, by device
+	waiting [][]*ggml.Tensor // tensors to allocate, by device
 	buffers []*ggml.Buffers
 	sizes   Sizes
-	err     error // of a layout that is wrong
+	err     error // invalid layout
 	access  exclusive.Access
 }
 
@@ -34,7 +34,7 @@ func (m *Memory) check() error {
 	return m.err
 }
 
-// acquire holds the memory for a call.
+// acquire reserves the memory for a call.
 func (m *Memory) acquire(method string) error {
 	if err := m.check(); err != nil {
 		return err
@@ -42,8 +42,7 @@ func (m *Memory) acquire(method string) error {
 	return m.access.Acquire(method, "Memory")
 }
 
-// NewMemory takes no memory yet. What is wrong with the layout is an error of Allocate and of
-// Load.
+// NewMemory returns an empty memory. Allocate and Load report an invalid layout.
 func NewMemory(l Layout) *Memory {
 	m := &Memory{}
 	m.places, m.err = l.Places()
@@ -52,8 +51,7 @@ func NewMemory(l Layout) *Memory {
 	return m
 }
 
-// Add lists tensors that Allocate gives memory: of a kind, or belonging to it, as [Layout.Of]
-// has it.
+// Add registers tensors for Allocate. They are weights of a kind, or belong to such a weight, as for [Layout.Of].
 func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
 	if m.check() != nil || !m.access.Try("Memory.Add", "Memory") {
 		return
@@ -65,7 +63,7 @@ func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
 	}
 }
 
-// Allocate gives memory to the tensors that have been added. Ops on them run where they lie.
+// Allocate allocates the added tensors. Ops on a tensor run on its device.
 func (m *Memory) Allocate() error {
 	if err := m.acquire("Memory.Allocate"); err != nil {
 		return err
@@ -88,9 +86,8 @@ func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
 	m.sizes[i] += size
 }
 
-// Load makes the tensors of a file in a context, and gives them their data. CPU tensors are mapped,
-// as by [ggml.GGUF.Load], unless NoMmap is set or they are Resident. place returns the place of a
-// tensor by its name.
+// Load creates the tensors of a file in a context and loads their data. As in [ggml.GGUF.Load], CPU tensors are mapped
+// unless NoMmap is set or Resident selects them. place returns a tensor's layer and kind by its name.
 func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
 	if err := m.acquire("Memory.Load"); err != nil {
 		return err
@@ -125,7 +122,7 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 				return err
 			}
 			size := b.Size()
-			if i == cpu { // whose mapping has what lies in between, too
+			if i == cpu { // its mapping includes what lies in between
 				size = sizes[part]
 			}
 			m.own(i, b, size)
@@ -135,13 +132,13 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 	return nil
 }
 
-// A loadPart of a file is loaded at once.
+// A loadPart is a set of tensors loaded in one call.
 type loadPart struct {
 	device   int
 	resident bool
 }
 
-// Layout is where the tensors lie.
+// Layout returns the layout of the tensors.
 func (m *Memory) Layout() Layout {
 	if m == nil {
 		return Layout{}
@@ -149,7 +146,7 @@ func (m *Memory) Layout() Layout {
 	return m.places.Layout
 }
 
-// Sizes returns the sizes of the tensors.
+// Sizes returns the sizes of the tensors per device.
 func (m *Memory) Sizes() Sizes {
 	if m == nil {
 		return nil
@@ -157,7 +154,7 @@ func (m *Memory) Sizes() Sizes {
 	return slices.Clone(m.sizes)
 }
 
-// Clear sets each byte.
+// Clear sets every byte to value.
 func (m *Memory) Clear(value byte) error {
 	if err := m.acquire("Memory.Clear"); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/internal/exclusive"
 )
 
-// A Packing makes F32 tensors that stay, such as adapters. On a device they lie one after the other, as
-// views of one tensor, so that one op can compute with all of them. On the CPU alone, where ops start
-// cheaply, each has memory of its own. It is used by one goroutine, like its memory.
+// A Packing allocates persistent F32 tensors such as adapters. On a device they are adjacent views of a single tensor,
+// so that one op can process all of them. On the CPU alone, where launching ops is cheap, each has its own memory. A
+// Packing is used by one goroutine, together with its memory.
 type Packing struct {
 	memory *Memory
 	c      *ggml.Context
@@ -25,10 +25,10 @@ type packed struct {
 	shape         []int64
 }
 
-// NewPacking makes tensors of a context, in the memory.
+// NewPacking returns a packing for tensors of a context.
 func (m *Memory) NewPacking(c *ggml.Context) *Packing { return &Packing{memory: m, c: c} }
 
-// Add lists a tensor that is of a kind, or belongs to it, as [Memory.Add] has it.
+// Add registers a tensor of a kind, or one that belongs to a weight of that kind, as [Memory.Add] does.
 func (p *Packing) Add(layer int, kind string, shape ...int64) {
 	if !p.access.Try("Packing.Add", "Packing") {
 		return
@@ -37,12 +37,10 @@ func (p *Packing) Add(layer int, kind string, shape ...int64) {
 	p.list = append(p.list, packed{layer: layer, kind: kind, shape: slices.Clone(shape)})
 }
 
-// packedAlignment is the alignment of tensors within another, in bytes: at least what devices
-// demand.
+// packedAlignment is the alignment of packed tensors in bytes, at least what devices require.
 const packedAlignment = 256
 
-// Allocate makes the tensors, in the order in which they were added, and gives them memory, as
-// [Memory.Allocate] does.
+// Allocate creates the tensors in the order in which they were added, and allocates them like [Memory.Allocate].
 func (p *Packing) Allocate() ([]*ggml.Tensor, error) {
 	switch {
 	case p == nil:

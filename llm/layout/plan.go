@@ -11,51 +11,50 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// A Planner lays a model over devices: whole layers, one run of them after the other, with the
-// embedding where the first layer is and the output where the last one is. What does not fit on the
-// devices lies on the CPU: the embedding first, then the experts of layers, then whole layers.
+// A Planner assigns whole layers to devices, contiguous ranges in order. The embedding is on the device of the first
+// layer, the output on that of the last. What does not fit on the devices goes to the CPU: first the embedding, then
+// experts of layers, then whole layers.
 type Planner struct {
-	// Devices have layers in this order. The CPU may be one of them, first or last, and has what
-	// the others have no room for; where it is left out, that is the first layers, so that the
-	// output, the largest product, is on a device.
+	// Devices get layers in this order. The CPU may be included, first or last, and gets what does not fit elsewhere.
+	// If it is not included, it gets the first layers, so that the output, the largest product, is on a device.
 	Devices []*ggml.Device
-	Layers  int  // of the model
-	Tied    bool // the embedding is the matrix of the output too, and lies with it
-	// Experts are the kinds of weight of layers that are experts', which the architecture of a mixture lists; nil for none.
+	Layers  int  // number of layers of the model
+	Tied    bool // the output is tied to the embedding and shares its device
+	// Experts lists, per layer, the kinds of weights that are experts, as the architecture of a mixture does; nil if
+	// there are none.
 	Experts map[int][]string
-	// Split has a number for each device: they get layers in these proportions. nil: in proportion
-	// to their free memory; the CPU gets what does not fit.
+	// Split gives the proportions of layers per device. nil means in proportion to their free memory, with the rest on
+	// the CPU.
 	Split []float64
-	// DeviceLayers is how many layers lie on devices other than the CPU; nil for as many as fit.
+	// DeviceLayers is the number of layers on devices other than the CPU; nil means as many as fit.
 	DeviceLayers *int
 	// Need returns the memory that a layout needs on each of its devices, see package estimate.
 	Need func(Layout) (Sizes, error)
-	// Free is the available memory of the devices except the CPU, in their order; nil stands for
-	// what they report.
+	// Free is the available memory of the devices except the CPU, in order; nil means what they report.
 	Free Sizes
 }
 
-// A Plan is a layout by layers.
+// A Plan is a layout that assigns whole layers.
 type Plan struct {
 	Layout
-	OnDevices  int   // layers that are not on the CPU
-	Experts    int   // of so many of these, that are on the CPU
+	OnDevices  int   // layers not on the CPU
+	Experts    int   // number of these layers whose experts are on the CPU
 	Need, Free Sizes // of the devices other than the CPU
 
 	layers int
 	text   string
 }
 
-// IsWhole reports whether all layers lie on devices other than the CPU, with their experts.
+// IsWhole reports whether all layers, with their experts, are on devices other than the CPU.
 func (p *Plan) IsWhole() bool { return p.OnDevices == p.layers && p.Experts == 0 }
 
-// A ShortageError is a plan for which a device has too little memory.
+// A ShortageError reports that a device has too little memory for a plan.
 type ShortageError struct {
 	Device         string
-	Layers         int   // that the plan has on devices
-	WithoutExperts bool  // which lie on the CPU
-	Need, Free     int64 // bytes of the device
-	Fit            int   // layers that would fit
+	Layers         int   // planned layers on devices
+	WithoutExperts bool  // whether the experts are on the CPU
+	Need, Free     int64 // on the device, in bytes
+	Fit            int   // number of layers that would fit
 }
 
 // Error states the memory needed, and what fits.
@@ -74,7 +73,7 @@ func (e *ShortageError) Error() string {
 	return fmt.Sprintf("%s with all that belongs to %s%s %s %s of %s, which has %s free%s", layers, their, but, need, Bytes(e.Need), e.Device, Bytes(e.Free), fits)
 }
 
-// Bytes writes a size in GiB, MiB or KiB.
+// Bytes formats a size in GiB, MiB or KiB.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<30:
@@ -85,8 +84,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-// Plan finds the layout with most layers on devices that fits. What is asked for and does not fit,
-// and a device that has no room for a single layer, is a *ShortageError.
+// Plan returns the fitting layout with the most layers on devices. If the requested layers do not fit, or a device has
+// no room for a single layer, the error is a *ShortageError.
 func (p Planner) Plan() (*Plan, error) {
 	s, err := p.search()
 	if err != nil {
@@ -112,14 +111,14 @@ func (p Planner) Plan() (*Plan, error) {
 	return plan, nil
 }
 
-// String says which layers lie where, such as "the embedding and layers 0-3 on the CPU, layers 4-15 and
-// the output on Vulkan0".
+// String describes which layers are where, such as "the embedding and layers 0-3 on the CPU, layers 4-15 and the output
+// on Vulkan0".
 func (p *Plan) String() string { return p.text }
 
-// A planSearch is a planner whose devices are places 0, 1, … in the order of layers.
+// A planSearch is a search whose places are numbered in the order of layers.
 type planSearch struct {
 	search
-	devices []*ggml.Device // of the places
+	devices []*ggml.Device // by place
 	experts map[int][]string
 }
 
@@ -173,14 +172,14 @@ func (p Planner) search() (*planSearch, error) {
 		if err != nil || len(sizes) != len(devices) {
 			return nil, cmp.Or(err, fmt.Errorf("the needs are those of %s, and not of %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
 		}
-		// Of a layout the CPU is the last.
+		// In a layout, the CPU is last.
 		last := len(sizes) - 1
 		return slices.Insert(slices.Clone(sizes[:last]), cpu, sizes[last]), nil
 	}
 	return s, nil
 }
 
-// ofDevices leaves out the CPU.
+// ofDevices omits the CPU.
 func (s *planSearch) ofDevices(ofPlaces []int64) Sizes {
 	return Sizes(slices.Delete(slices.Clone(ofPlaces), s.cpu, s.cpu+1))
 }
@@ -211,6 +210,5 @@ func (s *planSearch) layout(sp spread) Layout {
 	}}
 }
 
-// inputKinds are the weights before the layers; other weights outside of layers belong to the
-// output.
+// inputKinds are the kinds of weights before the layers; other weights outside of layers belong to the output.
 var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd", "per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm", "altup_proj"}

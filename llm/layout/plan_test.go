@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m) }
 
-// remote returns a device of a server.
+// remote returns a device of an RPC server.
 func remote(t *testing.T) *ggml.Device {
 	t.Helper()
 	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
@@ -44,14 +44,14 @@ func TestPlannerErrors(t *testing.T) {
 	}
 }
 
-// Where embedding and output lie follows from where the layers do.
+// The devices of embedding and output follow from those of the layers.
 func TestPlanPlaces(t *testing.T) {
 	a, b := remote(t), remote(t)
 	two := 2
 	for _, c := range []struct {
 		p    layout.Planner
 		says string
-		want map[string]string // devices by kind outside of the layers
+		want map[string]string // device by kind, outside of layers
 	}{
 		{layout.Planner{Devices: []*ggml.Device{a}}, "all of the model is on A", map[string]string{"token_embd": "A", "output": "A"}},
 		{layout.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A spread says how many layers each place has, in the order of both, which places have the
-// embedding and the output, and of which layers the CPU has the experts although they lie elsewhere.
+// A spread is the number of layers per place in order, the places of the embedding and the output, and the layers whose
+// experts are on the CPU although the layer is elsewhere.
 type spread struct {
 	counts            []int
 	embedding, output int
 	experts           []int
 }
 
-// of is the place of a layer.
+// of returns the place of a layer.
 func (s spread) of(layer int) int {
 	for place, n := range s.counts {
 		if layer < n {
@@ -28,25 +28,25 @@ func (s spread) of(layer int) int {
 	return s.output // beyond the last layer
 }
 
-// A search finds the spread with most layers beside the CPU that fits. Places are numbers here, so
-// that it needs no device.
+// A search finds the fitting spread with the most layers outside of the CPU. Places are numbers here, so that no device
+// is needed.
 type search struct {
 	places, cpu, layers int
 	tied                bool
-	mixtures            []int     // layers that have experts
-	free                []int64   // of the places; the CPU's does not count
-	split               []float64 // nil for the proportions of free
-	splitsAll           bool      // the CPU has its part of the split
-	want                *int      // layers beside the CPU
+	mixtures            []int     // layers with experts
+	free                []int64   // per place; ignored for the CPU
+	split               []float64 // nil means in proportion to free
+	splitsAll           bool      // the split includes the CPU
+	want                *int      // requested number of layers outside of the CPU
 	need                func(spread) ([]int64, error)
 	name                func(place int) string
 }
 
-// A candidate is a spread with what it needs.
+// A candidate is a spread and the memory it needs.
 type candidate struct {
 	spread
 	need  []int64
-	short *ShortageError // nil where it fits
+	short *ShortageError // nil if it fits
 }
 
 func (s *search) run() (*candidate, error) {
@@ -90,7 +90,7 @@ func (s *search) checkSplit() error {
 	return nil
 }
 
-// of is a spread of n layers beside the CPU, with no more experts on the CPU than have to be.
+// of returns a spread with n layers outside of the CPU and the fewest experts on the CPU.
 func (s *search) of(n int) (*candidate, error) {
 	return s.fewestExperts(func(experts int) (*candidate, error) {
 		if n == s.layers {
@@ -100,14 +100,14 @@ func (s *search) of(n int) (*candidate, error) {
 	})
 }
 
-// fewestExperts finds the smallest number of layers whose experts the CPU has to hold so that a spread fits. If none
-// fits even with the experts of all layers there, it returns what is missing.
+// fewestExperts returns the spread with the smallest number of layers whose experts are on the CPU. If none fits, even
+// with all experts there, the result says what is missing.
 func (s *search) fewestExperts(at func(experts int) (*candidate, error)) (*candidate, error) {
 	best, err := at(0)
 	if err != nil || best.short == nil || len(s.mixtures) == 0 {
 		return best, err
 	}
-	low, high := 0, len(s.mixtures) // the first does not fit
+	low, high := 0, len(s.mixtures) // low does not fit
 	if best, err = at(high); err != nil || best.short != nil {
 		return best, err
 	}
@@ -126,8 +126,7 @@ func (s *search) fewestExperts(at func(experts int) (*candidate, error)) (*candi
 	return best, nil
 }
 
-// whole puts all layers on devices, with embedding and output, or without what the CPU can take of
-// these.
+// whole puts all layers on devices, with embedding and output, or without the one that the CPU can take over.
 func (s *search) whole(experts int) (*candidate, error) {
 	c, err := s.with(s.layers, false, experts)
 	if err != nil || c.short == nil || s.tied && s.cpu == 0 {
@@ -140,7 +139,7 @@ func (s *search) whole(experts int) (*candidate, error) {
 	return c, err
 }
 
-// wanted is a spread of a number of layers beside the CPU.
+// wanted returns a spread with n layers outside of the CPU. If it does not fit, the error says how many do.
 func (s *search) wanted(n int) (*candidate, error) {
 	c, err := s.of(n)
 	if err != nil || c.short == nil {
@@ -158,10 +157,10 @@ func (s *search) wanted(n int) (*candidate, error) {
 	return nil, err
 }
 
-// most returns the spread with the most layers beside the CPU that fits, fewer than in one that does not. Experts may
+// most returns the fitting spread with the most layers outside of the CPU, given one that has too many. Experts may
 // stay on the CPU: they are the largest part of a layer, and a token needs few of them.
 func (s *search) most(tooMany *candidate) (*candidate, error) {
-	low, high := 0, s.beside(tooMany.counts) // the first fits, the second does not
+	low, high := 0, s.beside(tooMany.counts) // low fits, high does not
 	least := tooMany
 	for high-low > 1 {
 		n := (low + high) / 2
@@ -181,18 +180,18 @@ func (s *search) most(tooMany *candidate) (*candidate, error) {
 	return s.of(low)
 }
 
-// beside counts the layers beside the CPU.
+// beside returns the number of layers outside of the CPU.
 func (s *search) beside(counts []int) int { return s.layers - counts[s.cpu] }
 
-// fixed is the split of all layers.
+// fixed returns the spread in which the split covers all layers.
 func (s *search) fixed(experts int) (*candidate, error) {
 	c, _, _, err := s.try(s.at(apportion(s.layers, s.split), false, experts), nil)
 	return c, err
 }
 
-// with finds a spread of n layers beside the CPU, where the CPU holds the experts of so many layers: in the proportions of
-// the split, or of the free memory; in the latter case layers move from places that have too little to others. Relieved,
-// the CPU has the embedding too, or the output if it is the last place.
+// with returns a spread with n layers outside of the CPU, and the experts of a number of layers on the CPU. Layers are
+// distributed in the proportions of the split or, without one, of free memory; then layers move from places with too
+// little memory to others. If relieved, the CPU also takes the embedding, or the output if it is the last place.
 func (s *search) with(n int, relieved bool, experts int) (*candidate, error) {
 	weights := slices.Clone(s.split)
 	if weights == nil {
@@ -204,7 +203,7 @@ func (s *search) with(n int, relieved bool, experts int) (*candidate, error) {
 	weights[s.cpu] = 0
 	counts := apportion(n, weights)
 	counts[s.cpu] = s.layers - n
-	full := make([]bool, s.places) // places that have had too many layers
+	full := make([]bool, s.places) // places that once had too many layers
 	for {
 		c, over, roomiest, err := s.try(s.at(counts, relieved, experts), full)
 		if err != nil || c.short == nil || s.split != nil || roomiest < 0 || counts[over] == 0 {
@@ -217,7 +216,7 @@ func (s *search) with(n int, relieved bool, experts int) (*candidate, error) {
 	}
 }
 
-// at is a spread of so many layers on each place, with the experts of the first so many that have some on the CPU.
+// at returns the spread with the given counts, and with the experts of the first `experts` mixtures on the CPU.
 func (s *search) at(counts []int, relieved bool, experts int) spread {
 	sp := spread{counts: counts}
 	has := func(n int) bool { return n > 0 }
@@ -240,8 +239,8 @@ func (s *search) at(counts []int, relieved bool, experts int) spread {
 	return sp
 }
 
-// try returns the need of a spread, the place that lacks most, and the place with most room among those
-// that are not full, −1 if there is none.
+// try returns a spread's candidate, the place that lacks the most memory, and the place with the most room that is not
+// full; −1 means none.
 func (s *search) try(sp spread, full []bool) (c *candidate, over, roomiest int, err error) {
 	need, err := s.need(sp)
 	if err != nil {
@@ -264,7 +263,7 @@ func (s *search) try(sp spread, full []bool) (c *candidate, over, roomiest int, 
 	return c, over, roomiest, nil
 }
 
-// apportion divides n in the proportions of weights, by the largest remainders.
+// apportion divides n in the proportions of weights, by the largest remainder method.
 func apportion(n int, weights []float64) []int {
 	sum := 0.
 	for _, w := range weights {
@@ -286,7 +285,7 @@ func apportion(n int, weights []float64) []int {
 	return counts
 }
 
-// describe lists what each place has, in the order of the model.
+// describe lists the contents of each place, in the order of the model.
 func (s spread) describe(layers int, tied bool, cpu int, names []string) string {
 	var parts []string
 	first := 0
@@ -327,7 +326,7 @@ func layerRange(first, last int) string {
 	return fmt.Sprintf("layers %d-%d", first, last)
 }
 
-// join writes a list.
+// join joins a list, with another separator before the last element.
 func join(list []string, between, last string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")

@@ -7,19 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Layers of 10 bytes, an embedding of 4 and an output of 6 are laid over places with so much memory. Each
-// place that computes needs 2 besides.
+// Layers of 10 bytes, an embedding of 4 and an output of 6 are distributed over places with limited memory. Each place
+// that computes needs 2 bytes more.
 func TestSpread(t *testing.T) {
 	const layers = 8
 	n, all := func(n int) *int { return &n }, []int{0, 1, 2, 3, 4, 5, 6, 7}
 	for name, c := range map[string]struct {
-		free  []int64 // of the places; 0 is the CPU
+		free  []int64 // per place; 0 for the CPU
 		cpu   int
 		tied  bool
 		split []float64
-		all   bool // the split has a part for the CPU
+		all   bool // the split includes the CPU
 		want  *int
-		mixed []int // layers of whose bytes 6 are experts'
+		mixed []int // layers in which experts take 6 bytes
 		says  string
 		err   string
 	}{
