@@ -7,15 +7,15 @@ import (
 	"github.com/goggml/ggml/internal/test/gpucost"
 )
 
-// A fusedKernel is a kernel of our own that would replace ops of ggml: share is the part of a node's work that is
-// left, and added the kernel's own work.
+// A fusedKernel is a kernel of our own that could replace ops of ggml: share is the fraction of a node's work that
+// remains, and added is the kernel's own work.
 type fusedKernel struct {
 	name, instead, backends string
 	share                   func(w gpucost.Work) float64
 	added                   func(s cudaStep) []gpucost.Work
 }
 
-// fusedKernels are the kernels of the plan, in its order.
+// fusedKernels are the planned kernels, in order.
 var fusedKernels = []fusedKernel{
 	{
 		"attention, forwards", "scores, softmax, products with values: by blocks in fast memory, operands in BF16, nothing of what is masked", "CUDA, Vulkan, Metal",
@@ -79,9 +79,9 @@ func is(yes bool) float64 {
 	return 0
 }
 
-// attention returns the work of attention in all layers by fused kernels: so many products of queries and keys, half of
-// them masked, slower than other products by a factor, and so many tensors of the queries' width that are read or written
-// in BF16.
+// attention returns the work of fused attention kernels in all layers, for a number of products of queries and keys,
+// half of them masked, each slower than other products by a factor, and for reading or writing a number of BF16 tensors
+// as wide as the queries.
 func (s cudaStep) attention(products, slower, tensors float64) []gpucost.Work {
 	width := float64(s.model.Heads * s.model.HeadSize * s.model.Layers)
 	tokens := float64(s.tokens())
@@ -91,7 +91,8 @@ func (s cudaStep) attention(products, slower, tensors float64) []gpucost.Work {
 	}}
 }
 
-// with is the step with a kernel. What is left of a node by less than one is as many launches less.
+// with returns the step with a kernel, and how many launches it saves. A node with a remaining share saves a fraction of
+// a launch.
 func (s cudaStep) with(k fusedKernel) (fused cudaStep, launches int) {
 	fused, nodes := s, 0.0
 	fused.work = nil
@@ -111,7 +112,7 @@ func (s cudaStep) with(k fusedKernel) (fused cudaStep, launches int) {
 	return fused, int(nodes)
 }
 
-// planSection lists what each kernel saves of a step on a card, after the ones before it.
+// planSection lists what each kernel saves in a step on a card, after the ones before it.
 func planSection(s cudaStep, card gpucost.Card) string {
 	var b strings.Builder
 	launches := s.asked.launches()

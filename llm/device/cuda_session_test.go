@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ofAn8B has some of the 32 layers of an 8B: the others need the same.
+// ofAn8B is an 8B model with only some of its 32 layers: the others need the same.
 func ofAn8B(layers int) arch.Config {
 	c := benchmodel.Large()
 	c.Name, c.Vocab, c.Embd, c.FF, c.Layers = fmt.Sprintf("8B, %d layers", layers), 128256, 4096, 14336, layers
@@ -24,8 +24,8 @@ func ofAn8B(layers int) arch.Config {
 	return c
 }
 
-// A token on CUDA is one submission: a few bytes go to the device, and only its logits come back; so is a prompt. A
-// beginning shared with another sequence is copied on the device.
+// Decoding a token on CUDA is one submission, as is a prefill: a few bytes go to the device, and only the logits come
+// back. A shared prefix is copied on the device.
 func TestCUDASession(t *testing.T) {
 	s := newStandIn(t)
 	for _, typ := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
@@ -48,7 +48,7 @@ func TestCUDASession(t *testing.T) {
 						_, err := q.Decode(t.Context(), make([]int32, 512))
 						return err
 					})
-					_, err = q.Decode(t.Context(), []int32{1}) // which clears what the next ones look at
+					_, err = q.Decode(t.Context(), []int32{1}) // clears what later tokens attend to
 					require.NoError(t, err)
 					s.session(t, fmt.Sprint("a token, cache ", cache), 1, int64(4*c.Vocab), func() error {
 						_, err := q.Decode(t.Context(), []int32{1})
@@ -72,8 +72,7 @@ func TestCUDASession(t *testing.T) {
 	}
 }
 
-// session demands that something is so many submissions, that no more than its inputs goes to the device, and that so
-// many bytes come back.
+// session checks the number of submissions, that only inputs go to the device, and how many bytes come back.
 func (s *standIn) session(t *testing.T, what string, submissions, back int64, do func() error) {
 	t.Helper()
 	s.calls(t)

@@ -26,14 +26,14 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// A cudaStep is a step of LoRA on CUDA, as the stand-in sees it.
+// A cudaStep is a step of LoRA on CUDA as recorded by the stand-in.
 type cudaStep struct {
 	model         arch.Config
 	base          ggml.Type
 	context, rows int
-	kept          *weightcache.Tier // of frozen weights; nil is as much as fits
+	kept          *weightcache.Tier // cached copies of frozen weights; nil means as many as fit
 	asked         calls
-	peak          int64 // bytes of the device
+	peak          int64 // bytes on the device
 	work          []gpucost.Work
 }
 
@@ -41,8 +41,8 @@ const cudaRank = 8
 
 func (s cudaStep) tokens() int { return s.context * s.rows }
 
-// A step of LoRA on CUDA is one submission. The device sums in F32, no weight moves, and nothing comes back; the page
-// shows the calls.
+// A step of LoRA on CUDA is one submission. The device accumulates in F32, no weight is transferred, and nothing comes
+// back; the page lists the calls.
 func TestCUDAStep(t *testing.T) {
 	s := newStandIn(t)
 	var steps []cudaStep
@@ -63,7 +63,7 @@ func TestCUDAStep(t *testing.T) {
 			})
 		}
 	}
-	if len(steps) == 12 { // all of them
+	if len(steps) == 12 { // all steps ran
 		t.Log("scripts/cuda-step writes the pages")
 		pages.Check(t, "../../docs/benchmarks/cuda-step.md", cudaPage(steps))
 		for _, s := range steps {
@@ -74,7 +74,7 @@ func TestCUDAStep(t *testing.T) {
 	}
 }
 
-// A step takes no more of CUDA's memory than is planned for it, and a plan is not far above that.
+// A step takes at most the CUDA memory planned for it, and the plan is not far above that.
 func TestCUDAPeak(t *testing.T) {
 	s := newStandIn(t)
 	for _, base := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
@@ -106,10 +106,10 @@ func TestCUDAPeak(t *testing.T) {
 	}
 }
 
-// errTaken ends a step whose calls have been seen. As nothing computes, it would look for what made its results so.
+// errTaken ends a step after its calls were recorded. Nothing is computed, so the trainer would report bad results.
 var errTaken = errors.New("taken")
 
-// take takes a step up to its results.
+// take runs a step up to its results.
 func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter, step *cudaStep) {
 	s.calls(t)
 	s.peak = s.used
@@ -136,7 +136,7 @@ func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.A
 	require.NoError(t, err)
 }
 
-// data are the rows of two steps.
+// data returns the samples of two steps.
 func (s cudaStep) data() *data.Dataset {
 	rng := rand.New(rand.NewPCG(1, 1))
 	tokens := make([]int32, s.context+1)
@@ -153,7 +153,7 @@ func (s cudaStep) options(e *device.Engine) train.Options {
 	}
 }
 
-// newCUDAAdapter is the one of a step.
+// newCUDAAdapter returns the adapter of a step.
 func newCUDAAdapter(t *testing.T, m *model.Model) *lora.Adapter {
 	t.Helper()
 	a, err := lora.New(m, lora.Options{Rank: cudaRank, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
@@ -172,7 +172,7 @@ func (s cudaStep) require(t *testing.T) {
 	require.Less(t, asked.copied["host-to-device"], int64(1<<20), "more than tokens, positions and settings")
 	require.Zero(t, asked.copied["device-to-host"], "something comes back in the middle")
 
-	// The account is of what is computed: the products are those that the stand-in has seen.
+	// The counts are complete: they include exactly the products that the stand-in recorded.
 	seen, counted := map[bool]float64{}, map[bool]float64{}
 	for types, flops := range asked.flops {
 		seen[strings.HasPrefix(types, "BF16")] += flops
@@ -269,7 +269,7 @@ func (s cudaStep) typeName() string { return strings.ToUpper(s.base.String()) }
 
 func (s cudaStep) shape() string { return fmt.Sprintf("%s × %d", grouped(s.context), s.rows) }
 
-// rounded is a rate with three digits.
+// rounded rounds a rate to three digits.
 func rounded(x float64) int {
 	unit := 1.0
 	for x/unit >= 1000 {
@@ -278,7 +278,7 @@ func rounded(x float64) int {
 	return int(unit) * int(x/unit+0.5)
 }
 
-// grouped writes a number with commas.
+// grouped formats a number with commas.
 func grouped(n int) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -20,12 +20,12 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A standIn is a CUDA device without a GPU, which writes down what it is asked for.
+// A standIn is a CUDA device without GPU that records the calls it receives.
 type standIn struct {
 	*ggml.Device
 	trace      string
-	read       int64 // of the trace
-	used, peak int64 // bytes of the device, up to there
+	read       int64 // offset in the trace
+	used, peak int64 // bytes on the device up to that offset
 }
 
 func newStandIn(t *testing.T) *standIn {
@@ -42,17 +42,17 @@ func newStandIn(t *testing.T) *standIn {
 // calls are the calls that a device received.
 type calls struct {
 	kernels, products, waits int
-	updates                  int                // kernels of AdamW
-	byCompute                map[string]int     // products, by the types of A, B and C, and of the sums
-	flops                    map[string]float64 // the same
-	copied                   map[string]int64   // bytes, by direction
-	copies                   map[string]int     // and how many
+	updates                  int                // number of AdamW kernels
+	byCompute                map[string]int     // number of products by the types of A, B, C and the accumulator
+	flops                    map[string]float64 // by the same types
+	copied                   map[string]int64   // bytes by direction
+	copies                   map[string]int     // number by direction
 }
 
-// launches are all that the host hands over.
+// launches returns the number of all launches by the host.
 func (c calls) launches() int { return c.kernels + c.products + c.copies["device-to-device"] }
 
-// calls reads what has been written down since the last time.
+// calls returns the calls recorded since the last time.
 func (s *standIn) calls(t *testing.T) calls {
 	f, err := os.Open(s.trace)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func (s *standIn) calls(t *testing.T) calls {
 	return c
 }
 
-// hollowModel writes a model whose weights are zero and take no room on the disk.
+// hollowModel writes a model with zero weights as a sparse file.
 func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
 	for x := range g.Tensors() {
 		size = max(size, g.DataOffset()+x.Offset+x.Size)
 	}
-	folder, err := os.MkdirTemp("/dev/shm", "hollow-") // where what is not there is not kept when it is read
+	folder, err := os.MkdirTemp("/dev/shm", "hollow-") // in /dev/shm, holes are not filled on reading
 	if err != nil {
 		folder = t.TempDir()
 	}
@@ -131,7 +131,7 @@ func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
 	return path
 }
 
-// Memory that the device has not is refused with the figures.
+// Exceeding the device's memory is an error with the figures.
 func TestCUDAOutOfMemory(t *testing.T) {
 	s := newStandIn(t)
 	_, err := s.BufferType().NewBuffer(100 << 30)
@@ -139,7 +139,7 @@ func TestCUDAOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, "out of memory: 100 GiB are needed on CUDA0, which has 74.5 GiB free of 74.5 GiB; ")
 }
 
-// A lost device is an error of the step, and what lies there can be closed.
+// Losing a device fails the step, and its objects can be closed.
 func TestCUDALost(t *testing.T) {
 	s, lost := newStandIn(t), os.Getenv("GOGGML_CUDA_LOST")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
@@ -149,7 +149,7 @@ func TestCUDALost(t *testing.T) {
 	require.NoError(t, err)
 	tr := newTrainer(t, on, e, train.CheckpointingOff)
 	_, err = tr.Step(t.Context())
-	require.ErrorIs(t, err, train.ErrDiverged) // since nothing computes
+	require.ErrorIs(t, err, train.ErrDiverged) // nothing is computed
 	require.NoError(t, os.WriteFile(lost, nil, 0o600))
 	_, err = tr.Step(t.Context())
 	require.ErrorContains(t, err, "CUDA error")

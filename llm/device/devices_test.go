@@ -25,8 +25,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// remote is a device with memory of its own that every machine has: the CPU behind an RPC
-// server.
+// remote is a device with its own memory that is available everywhere: the CPU behind an RPC server.
 func remote(t testing.TB) *ggml.Device {
 	t.Helper()
 	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
@@ -43,8 +42,8 @@ func loadOn(t testing.TB, m *model.Model, l layout.Layout) *model.Model {
 	return on
 }
 
-// trainsAlike demands that a device trains as the CPU does, and goes on with its
-// checkpoint, with gradient checkpointing too, in the memory that was estimated.
+// trainsAlike checks that training on a device equals training on the CPU, resumes from a checkpoint, also with
+// gradient checkpointing, and stays within the estimated memory.
 func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
 	t.Helper()
 	ctx, checkpoint := context.Background(), filepath.Join(t.TempDir(), "checkpoint.gguf")
@@ -79,7 +78,7 @@ func trainsAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64
 	}
 }
 
-// decodesAlike demands the logits of the CPU, with an adapter and without.
+// decodesAlike checks that logits equal the CPU's, with and without an adapter.
 func decodesAlike(t *testing.T, m *model.Model, d *ggml.Device, tolerance float64) {
 	t.Helper()
 	on, cpu, e := loadOn(t, m, layout.On(d)), newEngine(t, device.Options{}), newEngine(t, device.Options{Layout: layout.On(d)})
@@ -96,7 +95,7 @@ func TestRemoteDevice(t *testing.T) {
 	resumesExactly(t, m, d)
 }
 
-// resumesExactly demands that a run which goes on from a checkpoint on a device ends as it would have.
+// resumesExactly checks that a run resumed on a device ends like an uninterrupted one.
 func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 	t.Helper()
 	ctx, checkpoint := t.Context(), filepath.Join(t.TempDir(), "checkpoint.gguf")
@@ -122,7 +121,7 @@ func resumesExactly(t *testing.T, m *model.Model, d *ggml.Device) {
 	require.Equal(t, ended(false), ended(true))
 }
 
-// Tensors outside of the engine's layout are an error that says so.
+// Tensors outside of the engine's layout are a clear error.
 func TestOtherDevice(t *testing.T) {
 	d := remote(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
@@ -145,7 +144,7 @@ func TestOtherDevice(t *testing.T) {
 	_, err = train.New(m, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.ErrorContains(t, err, remedy)
 
-	// Without an engine, one of the layout of the model.
+	// Without an engine, the trainer creates one with the model's layout.
 	o.Engine = nil
 	tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)
@@ -179,8 +178,7 @@ func TestLoweringOfDevice(t *testing.T) {
 	}
 }
 
-// Each weight has the lowering of the device that holds it: on the CPU the kernels' lowering, unless another is
-// asked for.
+// Each weight has the lowering of its device: on the CPU the kernels' lowering, unless another is requested.
 func TestLoweringsByPlace(t *testing.T) {
 	d := remote(t)
 	l := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
@@ -232,7 +230,7 @@ func TestMultiplier(t *testing.T) {
 	}
 }
 
-// A workspace takes a graph after the other, and larger ones than it was made for.
+// A workspace computes one graph after another, and larger ones than it was created for.
 func TestWorkspace(t *testing.T) {
 	e := newEngine(t, device.Options{Layout: layout.On(remote(t))})
 	w, err := e.NewWorkspace()

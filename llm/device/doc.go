@@ -1,12 +1,11 @@
-// Package device computes graphs on the devices of a layout: an [Engine] opens them, with memory for results, and chooses
-// the ops that suit them. It is not for saying which device holds which weight, which package layout does, and not for what
-// a run will need, which package estimate says.
+// Package device computes graphs on the devices of a layout. An [Engine] opens the devices with memory for results, and
+// selects suitable ops. Package layout assigns weights to devices, and package estimate estimates the memory of a run.
 //
-// On the CPU alone an engine has a backend and a graph allocator. Other layouts have a scheduler, which runs ops where
-// their weights lie, copies between devices, and gives the CPU what a device lacks. A weight that lies elsewhere than the
-// layout says is an error: ggml would copy it for each computation, and lose what is written to the copy. Devices reorder
-// nodes, so no graph may depend on an order that its operands do not show. The engine gives each weight the lowering of its
-// device, for training, prefill and decode; [OpSet] demands built-in ops everywhere. What engines know beside the table of
-// a device (copies of weights, scaled losses, compute types) is a row for each op set: a device has the first that takes
-// it. Checkpoints are the same whatever wrote them.
+// On the CPU alone, an engine has a backend and a graph allocator. Other layouts use a scheduler, which runs ops on the
+// device of their weights, copies between devices, and runs on the CPU what a device does not support. A weight outside
+// of its device in the layout is an error: ggml would copy it for each computation, and lose what is written to the
+// copy. Devices reorder nodes, so graphs must not depend on an order that operands do not express. The engine lowers
+// the operations on each weight for the weight's device, in training, prefill and decode; [OpSet] selects other ops for
+// all devices. What engines must know beside a device's table (weight copies, loss scaling, compute types) is a row per
+// op set: a device uses the first op set that accepts it. Checkpoints do not depend on the device.
 package device

@@ -12,27 +12,27 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// Options are the settings of an [Engine]; the zero value is the CPU.
+// Options are the settings of an [Engine]; the zero value computes on the CPU.
 type Options struct {
-	Layout  layout.Layout // the models' layout
-	Threads int           // of the CPU; 0 stands for [ggml.DefaultThreads]
-	OpSet   OpSet         // "" stands for each device's own
-	// Layers chooses another lowering for a layer, [nn.NoLayer] too, given the device's. That
-	// is taken where it gives nil, and for all where Layers is nil.
+	Layout  layout.Layout // layout of the models
+	Threads int           // of the CPU; 0 means [ggml.DefaultThreads]
+	OpSet   OpSet         // "" means each device's own
+	// Layers may replace the device's lowering for a layer or [nn.NoLayer]. If it is nil or returns nil, the device's
+	// lowering is used.
 	Layers func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 }
 
-// An Engine computes graphs on the devices of a layout: each op where its weights lie, and what
-// a device has no op for on the CPU. Close it after use. It is used by one goroutine.
+// An Engine computes graphs on the devices of a layout: each op on the device of its weights, or on the CPU if the
+// device does not support it. The caller closes it. It is used by one goroutine.
 type Engine struct {
 	places   layout.Places
-	ops      *opSet // of Options
+	ops      *opSet // selected by Options
 	layers   func(layer int, u Use, device *nn.Lowering) *nn.Lowering
 	backends []*ggml.Backend // of the devices
 	optional map[int]nn.OptionalOps
 	shared   *Workspace
-	there    *Engine                           // by whose ops it builds graphs, see [NewPlanning]
-	planned  func(u Use) (nn.Lowerings, error) // the lowerings of that layout
+	there    *Engine                           // engine whose ops graphs use, see [NewPlanning]
+	planned  func(u Use) (nn.Lowerings, error) // lowerings of the target layout
 	closed   bool
 	access   exclusive.Access
 }
@@ -55,13 +55,12 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// NewCPU opens a CPU engine with that many threads; 0 stands for
-// [ggml.DefaultThreads].
+// NewCPU opens a CPU engine with a number of threads; 0 means [ggml.DefaultThreads].
 func NewCPU(threads int) (*Engine, error) { return New(Options{Threads: threads}) }
 
-// NewPlanning opens an engine that builds graphs of models in one layout by the ops of another, the target, to estimate what
-// they need there; it must not compute. Where it is not decided which of the target's devices holds what, graphs have the
-// ops that all of them have.
+// NewPlanning opens an engine that builds graphs of models in one layout with the ops of another, the target, to
+// estimate the memory needed there. It must not compute. If decided is false, the target's assignment of weights is
+// still open, and graphs use only ops that all of its devices support.
 func NewPlanning(models, target layout.Layout, decided bool) (*Engine, error) {
 	there, err := New(Options{Layout: target, Threads: 1})
 	if err != nil {
@@ -96,7 +95,7 @@ func (e *Engine) open(threads int) error {
 	return err
 }
 
-// CheckOpen returns an error for an engine that is nil, a zero value or closed.
+// CheckOpen returns an error if the engine is nil, a zero value or closed.
 func (e *Engine) CheckOpen() error {
 	switch {
 	case e == nil:
@@ -109,13 +108,13 @@ func (e *Engine) CheckOpen() error {
 	return nil
 }
 
-// Layout says where weights lie.
+// Layout returns the layout of the weights.
 func (e *Engine) Layout() layout.Layout { return e.places.Layout }
 
-// Devices lists the devices of the layout, the CPU last.
+// Devices returns the devices of the layout, the CPU last.
 func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.Devices) }
 
-// Place is the index in Devices of the one that holds a kind of weight, see [layout.Layout.Of].
+// Place returns the index in Devices of the device that holds weights of a kind, see [layout.Layout.Of].
 func (e *Engine) Place(layer int, kind string) (int, error) {
 	if err := e.CheckOpen(); err != nil {
 		return 0, err
@@ -123,12 +122,11 @@ func (e *Engine) Place(layer int, kind string) (int, error) {
 	return e.places.Index(layer, kind)
 }
 
-// AvailableMemory is how much memory the engine's devices can still give, see [layout.Places.Available].
+// AvailableMemory returns the memory that the devices can still provide, see [layout.Places.Available].
 func (e *Engine) AvailableMemory() layout.Sizes { return e.places.Available() }
 
-// Check demands that tensors which are of a kind, or belong to it, lie where the layout has
-// them, see [layout.Layout.Of]: others would be copied for each computation, and what is written to a
-// copy is lost.
+// Check checks that tensors of a kind, or belonging to a weight of that kind, are on the device that the layout
+// assigns, see [layout.Layout.Of]. ggml would copy others for each computation, and lose what is written to the copy.
 func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	i, err := e.Place(layer, kind)
 	if err != nil {
@@ -143,7 +141,7 @@ func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	return nil
 }
 
-// Reserve makes room for a graph in the memory that graphs share, see [Workspace.Reserve].
+// Reserve allocates enough graph memory for g, see [Workspace.Reserve].
 func (e *Engine) Reserve(g *ggml.Graph) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
@@ -151,7 +149,7 @@ func (e *Engine) Reserve(g *ggml.Graph) error {
 	return e.shared.Reserve(g)
 }
 
-// Allocate gives the graph the memory of the graph before, unless it has it already.
+// Allocate gives g the memory of the previous graph, unless g is still allocated.
 func (e *Engine) Allocate(g *ggml.Graph) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
@@ -159,7 +157,7 @@ func (e *Engine) Allocate(g *ggml.Graph) error {
 	return e.shared.Allocate(g)
 }
 
-// Compute runs the graph that was allocated last.
+// Compute computes the graph allocated last.
 func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
 	if err := e.CheckOpen(); err != nil {
 		return err
@@ -167,7 +165,7 @@ func (e *Engine) Compute(ctx context.Context, g *ggml.Graph) error {
 	return e.shared.Compute(ctx, g)
 }
 
-// Memory returns the sizes of the results of the graphs that share this memory.
+// Memory returns the sizes of the graph memory on each device.
 func (e *Engine) Memory() layout.Sizes {
 	if e == nil || e.shared == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// Compute a graph on the devices of a layout, by the memory that the engine's graphs share.
+// Compute a graph on the devices of a layout, in the engine's shared graph memory.
 func ExampleEngine() {
-	e, err := device.New(device.Options{Layout: layout.On(nil), Threads: 2}) // nil is the CPU
+	e, err := device.New(device.Options{Layout: layout.On(nil), Threads: 2}) // nil means the CPU
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,8 +37,7 @@ func ExampleEngine() {
 	// Output: [1 4 9] <nil>
 }
 
-// A workspace is memory beside the engine's, here for a graph whose results are to stay. Its size
-// is known before.
+// Use a separate workspace for a graph whose results are to be kept. Its size is known in advance.
 func ExampleWorkspace() {
 	e, err := device.NewCPU(1)
 	if err != nil {
@@ -66,8 +65,8 @@ func ExampleWorkspace() {
 	// Output: true true
 }
 
-// Two graphs are one submission: the second goes on from what the first has left in memory of its
-// own, and is not cancelled once it has begun.
+// Submit two graphs at once: the second reads what the first wrote to persistent memory, and is not cancelled once it
+// has begun.
 func ExampleWork() {
 	e, err := device.NewCPU(1)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// AddOpSet gives a device an op set of its own during a test, with rows before those of stock's table.
+// AddOpSet gives a device its own op set during a test: rows before the rows of stock's table.
 func AddOpSet(t *testing.T, of *ggml.Device, rows ...nn.Row) {
 	stock := *opSets[len(opSets)-1]
 	third := stock

@@ -26,7 +26,7 @@ import (
 
 func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
 
-// layouts are of several devices, in ways that differ in what goes over the seams.
+// layouts returns layouts over several devices that transfer different tensors between them.
 func layouts(t *testing.T) map[string]layout.Layout {
 	one, two := remote(t), remote(t)
 	return map[string]layout.Layout{
@@ -51,7 +51,7 @@ func layouts(t *testing.T) map[string]layout.Layout {
 	}
 }
 
-// requirePlaced demands that tensors of a weight lie on the device of the weight.
+// requirePlaced checks that tensors of a weight are on the weight's device.
 func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*ggml.Tensor) {
 	t.Helper()
 	d := e.Devices()[e.Layout().Of(w.Layer, w.Kind)]
@@ -63,8 +63,7 @@ func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*g
 	}
 }
 
-// A model whose weights lie on several devices has the logits, the losses and the memory that it
-// has on one.
+// A model on several devices has the same logits, losses and memory as on one.
 func TestLayouts(t *testing.T) {
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
@@ -92,7 +91,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// Training goes on over several devices as on one, in the memory that was estimated for each.
+// Training over several devices equals training on one, within the memory estimated for each.
 func TestLayoutsTrain(t *testing.T) {
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
 	one := newEngine(t, device.Options{OpSet: device.Stock})
@@ -109,7 +108,7 @@ func TestLayoutsTrain(t *testing.T) {
 			on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
 			for i, o := range graphs {
 				_, got := gradients(t, on, e, o, "blk.0.ffn_norm.weight")
-				requireSameGradients(t, want[i], got, 1e-7) // by kernels the CPU computes GELU, and looks nothing up
+				requireSameGradients(t, want[i], got, 1e-7) // with kernels, the CPU computes GELU without a table
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
 			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), weightcache.All))
@@ -124,7 +123,7 @@ func TestLayoutsTrain(t *testing.T) {
 	}
 }
 
-// run takes a few steps.
+// run runs a few steps.
 func run(t *testing.T, tr *train.Trainer) {
 	t.Helper()
 	for range 8 {
@@ -133,8 +132,7 @@ func run(t *testing.T, tr *train.Trainer) {
 	}
 }
 
-// losses returns the losses of a batch, and checks that the graph takes the memory that it
-// measures, some on each device.
+// losses returns the losses of a batch, and checks that the graph takes the measured memory on each device.
 func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	t.Helper()
 	g, err := lossgraph.New(m, e, lossgraph.Options{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})
@@ -152,7 +150,7 @@ func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	return list
 }
 
-// Weights go from their file to a device in pieces: this process has none of them in memory, before or meanwhile.
+// Weights are loaded from file to device in pieces: the process never holds a whole weight.
 func TestLoadsWithoutCopies(t *testing.T) {
 	if rss.Now() == 0 {
 		t.Skip("the system does not tell how much memory is resident")
@@ -214,7 +212,7 @@ func TestLayoutErrors(t *testing.T) {
 	_, err := model.Load(m.Path, model.LoadOptions{Layout: beyond})
 	require.ErrorContains(t, err, " of layer 0 on device 1; its devices, counted from 0, are CPU")
 
-	// A layout of the engine that is not the model's.
+	// The engine's layout is not the model's.
 	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
 	on := loadOn(t, m, mixed)
 	s, err := infer.NewSession(on, infer.SessionOptions{})

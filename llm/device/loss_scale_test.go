@@ -24,7 +24,7 @@ func inF16(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 	return c.Cast(c.Cast(x, ggml.F16), ggml.F32)
 }
 
-// narrow multiplies with operands in the range of F16, as Vulkan does.
+// narrow limits operands of products to the range of F16, as Vulkan does.
 func narrow(of *nn.Lowering) *nn.Lowering {
 	narrowed := func(op *nn.Op[nn.Products, *ggml.Tensor]) nn.Row {
 		return op.By(func(t *nn.Tape, products nn.Products) *ggml.Tensor {
@@ -40,7 +40,7 @@ func narrow(of *nn.Lowering) *nn.Lowering {
 	}))
 }
 
-// firstGradients are the gradients of an adapter in a step of many tokens: without β₁ they are the first moments.
+// firstGradients returns the gradients of an adapter in a step of many tokens: with β₁ = 0 they are the first moments.
 func firstGradients(t *testing.T, m *model.Model, e *device.Engine) map[string][]float32 {
 	t.Helper()
 	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1})
@@ -96,7 +96,7 @@ func requireDirections(t *testing.T, want, got map[string][]float32) {
 	t.Logf("cosines are at least 1 - %.1e", 1-worst)
 }
 
-// Products with the range of F16 keep the gradients of a step of many tokens.
+// Products limited to the range of F16 keep the gradients of a step of many tokens.
 func TestSmallGradientsInF16(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	want := firstGradients(t, m, newEngine(t, device.Options{}))
@@ -105,7 +105,7 @@ func TestSmallGradientsInF16(t *testing.T) {
 	})))
 }
 
-// Vulkan has them too.
+// So does Vulkan.
 func TestVulkanSmallGradients(t *testing.T) {
 	d := vulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)

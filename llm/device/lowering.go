@@ -9,25 +9,25 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// A Use is the purpose of graphs, by which their lowering differs.
+// A Use is the purpose of a graph, which selects its lowering.
 type Use struct {
 	Phase Phase
-	// Compute is the type of products with frozen weights in training, see [nn.CPU] and
-	// [nn.StockTraining]. Without gradients they are as fast as the device can, and may round.
+	// Compute is the type of products with frozen weights in training, see [nn.CPU] and [nn.StockTraining]. Products
+	// without gradients may round, and are as fast as the device permits.
 	Compute ggml.Type
 }
 
-// A Phase is a kind of use.
+// A Phase is the kind of a use.
 type Phase int
 
-// The phases. What is compared with training is of its kind, with gradients or without.
+// Phases. Evaluation uses the training phase, with or without gradients, so that losses are comparable.
 const (
 	Training Phase = iota
-	Prefill        // many tokens of each sequence
-	Decode         // one
+	Prefill        // many tokens per sequence
+	Decode         // one token per sequence
 )
 
-// Lowerings gives for a use the lowering of the device that holds a weight, for what is computed with it.
+// Lowerings returns, for a use, the lowering of each weight's device.
 func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	}, nil
 }
 
-// place is the index of the device that holds a kind of weight; "" is most of a layer, or of what lies
-// outside of them.
+// place returns the index of the device that holds weights of a kind; "" means most of a layer's results, or of the
+// results outside of layers.
 func (e *Engine) place(layer int, kind string) int {
 	switch {
 	case kind == "" && layer == nn.NoLayer:
@@ -64,14 +64,14 @@ func (e *Engine) place(layer int, kind string) int {
 		kind = layout.Most
 	}
 	i, err := e.places.Index(layer, kind)
-	if err != nil { // which what is made with the layout returns
+	if err != nil { // reported when objects are created with the layout
 		i = len(e.places.Devices) - 1
 	}
 	return i
 }
 
-// ofDevices are the lowerings of the devices that hold weights: of all, or where the layout puts nothing elsewhere of
-// the first.
+// ofDevices returns the lowerings of the devices that hold weights: all devices, or the first one if the layout assigns
+// everything to it.
 func (e *Engine) ofDevices(u Use) ([]*nn.Lowering, error) {
 	list := make([]*nn.Lowering, len(e.places.Devices))
 	if e.places.Layout.Of == nil {
@@ -86,7 +86,7 @@ func (e *Engine) ofDevices(u Use) ([]*nn.Lowering, error) {
 	return list, nil
 }
 
-// everywhere is a lowering by ops that all devices have.
+// everywhere returns a lowering with ops that all devices support.
 func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	of, has := nn.Stock(), nn.AllOptionalOps
 	others := e.places.Devices[:len(e.places.Devices)-1]
@@ -112,8 +112,7 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	return func(int, string) *nn.Lowering { return of }, nil
 }
 
-// RepackingOf are the ops by which sessions prepare a kind of weight of a layout; nil if they take it
-// as it is.
+// RepackingOf returns the ops by which sessions repack a kind of weight in a layout; nil if they use it unchanged.
 func RepackingOf(of layout.Layout, layer int, kind string) nn.RepackingOps {
 	p, err := of.Places()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// each runs a test for a model of each architecture that has parts of its own.
+// each runs a test for a model of each distinct architecture.
 func each(t *testing.T, f func(t *testing.T, m *model.Model)) {
 	eachOf(t, llmtest.TestedArchitectures(), f)
 }

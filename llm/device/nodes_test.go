@@ -27,27 +27,27 @@ import (
 // A nodeKind is an op with the types of its operands and its result.
 type nodeKind struct{ op, types string }
 
-// A nodeRow is the result for a kind.
+// A nodeRow is the result for a nodeKind.
 type nodeRow struct {
 	nodes  int
 	shapes map[string]bool
-	worst  float64 // distance of an element from float64, as a share of the largest
+	worst  float64 // largest error relative to the largest element
 	at     string
 }
 
-// A nodeTable holds each node that schedulers compute against its formula, of operands as they were computed.
+// A nodeTable compares each node that schedulers compute with its float64 formula, applied to the computed operands.
 type nodeTable struct {
 	mu   sync.Mutex
 	rows map[nodeKind]*nodeRow
-	name string // of what is computed
+	name string // of the model or graph
 }
 
-// newNodeTable looks at all that is computed until the test ends.
+// newNodeTable records everything computed until the end of the test.
 func newNodeTable(t *testing.T) *nodeTable {
 	n := &nodeTable{rows: map[nodeKind]*nodeRow{}}
 	testhook.Allocating = func(graph any) {
 		for x := range graph.(*ggml.Graph).Inputs() {
-			x.SetOutput() // to be read behind the allocation
+			x.SetOutput() // keeps it readable after the computation
 		}
 	}
 	testhook.Scheduled = func(scheduler, graph any) {
@@ -84,14 +84,14 @@ func (n *nodeTable) see(replay *oracle.Replay, x *ggml.Tensor) error {
 	row := n.rows[kind]
 	row.nodes++
 	row.shapes[strings.Join(shapes, " ")] = true
-	if x.Op() == "argsort" { // equals come in any order
+	if x.Op() == "argsort" { // ties may be in any order
 		got, want.Data = inOrder(operands[0], got), inOrder(operands[0], want.Data)
 	}
 	largest := largestOf(want.Data)
 	switch {
-	case strings.HasPrefix(x.Op(), "sum"): // which may be a small one of large terms
+	case strings.HasPrefix(x.Op(), "sum"): // may be a small sum of large terms
 		largest = max(largest, largestOf(operands[0].Data))
-	case x.Op() == "log": // near 1, where it is small, Vulkan bounds the error by itself
+	case x.Op() == "log": // near 1 the result is small, and Vulkan's error bound is absolute
 		largest = max(largest, 1)
 	}
 	if e := distance(got, want.Data) / largest; e > row.worst {
@@ -100,7 +100,7 @@ func (n *nodeTable) see(replay *oracle.Replay, x *ggml.Tensor) error {
 	return nil
 }
 
-// inOrder are the values of rows in orders of their elements, and no numbers where one is not there once.
+// inOrder returns values of rows in the given orders, or NaN if an order is not a permutation.
 func inOrder(x refmath.Tensor, order []float64) []float64 {
 	values, seen, n := make([]float64, len(order)), make([]bool, len(order)), int(x.Ne[0])
 	for i := range order {
@@ -112,7 +112,7 @@ func inOrder(x refmath.Tensor, order []float64) []float64 {
 	return values
 }
 
-// numbers are the values of a tensor.
+// numbers returns the values of a tensor.
 func numbers(x *ggml.Tensor) ([]float64, error) {
 	if x.Type() == ggml.I32 {
 		whole, err := ggml.Read[int32](x)
@@ -122,7 +122,7 @@ func numbers(x *ggml.Tensor) ([]float64, error) {
 	return refmath.From(values).Data, err
 }
 
-// largestOf is the largest of finite values, or the smallest that there is.
+// largestOf returns the largest magnitude of finite values, at least the smallest positive number.
 func largestOf(values []float64) float64 {
 	largest := math.SmallestNonzeroFloat32
 	for _, v := range values {
@@ -133,7 +133,7 @@ func largestOf(values []float64) float64 {
 	return largest
 }
 
-// distance is the largest from what is wanted; infinities have to be the same.
+// distance returns the largest difference; infinities must be equal.
 func distance(got, want []float64) (worst float64) {
 	for i, w := range want {
 		switch d := math.Abs(got[i] - w); {
@@ -147,11 +147,10 @@ func distance(got, want []float64) (worst float64) {
 	return worst
 }
 
-// A nodeBound is how far results may be from float64, as a share of the largest.
+// A nodeBound limits the error relative to float64, as a fraction of the largest element.
 type nodeBound struct{ most, products, attention float64 }
 
-// The plain plugin of the CPU adds up in F32. Vulkan
-// rounds the operands of products of more than eight columns to F16.
+// The plain CPU plugin accumulates in F32. Vulkan rounds the operands of products with more than eight columns to F16.
 var (
 	cpuNodes    = nodeBound{1e-6, 2e-6, 1e-5}
 	vulkanNodes = nodeBound{2e-6, 2e-3, 5e-3}
@@ -163,20 +162,20 @@ func (b nodeBound) of(k nodeKind) float64 {
 		if strings.HasPrefix(k.types, "f32") {
 			return b.products
 		}
-		return max(b.products, 4e-2) // by operands of 8 bits, or of 16: more where one is far larger than the others of its block
+		return max(b.products, 4e-2) // operands of 8 or 16 bits: more if one is far larger than the rest of its block
 	case k.op == "flash_attn_ext":
 		return b.attention
 	case k.op == "gelu" || k.op == "geglu":
-		return 2e-3 // ggml's CPU backend looks it up by an input of 11 bits, Vulkan computes it
+		return 2e-3 // ggml's CPU backend uses a table with inputs of 11 bits; Vulkan computes GELU
 	case k.op == "rope" || k.op == "rope_back":
-		return 1e-5 // of angles up to hundreds
+		return 1e-5 // angles up to several hundred
 	case strings.HasSuffix(k.types, " f16") || strings.HasSuffix(k.types, " bf16"):
 		return 1. / 256
 	}
 	return b.most
 }
 
-// check demands that all is within bounds.
+// check checks all rows against a bound.
 func (n *nodeTable) check(t *testing.T, b nodeBound) {
 	t.Logf("\n%v", n)
 	require.Greater(t, len(n.rows), 25)
@@ -185,7 +184,7 @@ func (n *nodeTable) check(t *testing.T, b nodeBound) {
 	}
 }
 
-// String is the table.
+// String formats the table.
 func (n *nodeTable) String() string {
 	var b strings.Builder
 	kinds := slices.SortedFunc(maps.Keys(n.rows), func(x, y nodeKind) int { return cmp.Or(cmp.Compare(x.op, y.op), cmp.Compare(x.types, y.types)) })
@@ -196,8 +195,7 @@ func (n *nodeTable) String() string {
 	return b.String()
 }
 
-// Each op that training and sessions of models are made of, in all their shapes and types, is on a device what it is in
-// float64.
+// On a device, each op of training and sessions equals its float64 formula, in all shapes and types that models use.
 func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 	n := newNodeTable(t)
 	types := []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_K}
@@ -207,7 +205,7 @@ func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 	for _, name := range names {
 		for _, typ := range types {
 			if typ != ggml.F32 && name != "llama" && name != "qwen3moe" {
-				continue // what differs are products and look-ups
+				continue // only products and look-ups differ
 			}
 			n.name = fmt.Sprint(name, " ", typ)
 			t.Run(n.name, func(t *testing.T) {
@@ -225,7 +223,7 @@ func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 	n.check(t, b)
 }
 
-// computesAll takes a step of training, where there is one, and makes logits.
+// computesAll runs a training step, if the model trains, and computes logits.
 func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 	e := newEngine(t, device.Options{Layout: l})
 	if m.Architecture().IsCausal() {
@@ -237,7 +235,7 @@ func computesAll(t *testing.T, m *model.Model, l layout.Layout) {
 	logits(t, m, e, trained(t, m).WithScale(1))
 }
 
-// differing are models whose ops differ most.
+// differing are the models with the most different ops.
 var differing = []string{"gemma3", "gpt-oss", "llama", "qwen3moe"}
 
 func TestNodes(t *testing.T) {
@@ -248,7 +246,7 @@ func TestNodes(t *testing.T) {
 	testNodes(t, remote(t), cpuNodes, names)
 }
 
-// All architectures; with -short, some.
+// Tests all architectures, or some with -short.
 func TestVulkanNodes(t *testing.T) {
 	names := llmtest.Architectures()
 	if testing.Short() {

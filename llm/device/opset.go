@@ -16,30 +16,30 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// An OpSet names the ops of which graphs are made, see [nn.Lowering].
+// An OpSet names a set of ops for graphs, see [nn.Lowering].
 type OpSet string
 
-// The op sets.
+// Op sets.
 const (
-	Kernels OpSet = "cpu"   // this project's kernels; of the CPU
-	Stock   OpSet = "stock" // ops that every device of ggml has
+	Kernels OpSet = "cpu"   // this project's kernels, for the CPU
+	Stock   OpSet = "stock" // ops that every ggml device supports
 )
 
-// An opSet is what engines know of the tables of some devices.
+// An opSet is what engines know about the tables of some devices.
 type opSet struct {
 	name      OpSet
 	takes     func(d *ggml.Device) bool
-	lowering  func(e *Engine, u Use, i int) (*nn.Lowering, error) // the table of device i
-	repacking nn.RepackingOps                                     // prepares weights of sessions; nil prepares nothing
+	lowering  func(e *Engine, u Use, i int) (*nn.Lowering, error) // table of device i
+	repacking nn.RepackingOps                                     // repacks weights for sessions; may be nil
 	// In training:
-	copies      bool // products with copies of weights in the compute type are faster
-	narrow      bool // products in F32 may have the range of F16, in which small gradients are 0
+	copies      bool // copies of weights in the compute type speed up products
+	narrow      bool // F32 products may have the range of F16, where small gradients vanish
 	computeType func(d *ggml.Device) ggml.Type
-	check       func(l layout.Layout, t ggml.Type) error // of compute types
+	check       func(l layout.Layout, t ggml.Type) error // validates compute types
 	multiplier  func(d *ggml.Device) (string, error)     // names what computes large products
 }
 
-// opSets has them in order: a device has the first that takes it. Nothing else asks which device it is.
+// opSets lists the op sets in order: a device uses the first that accepts it. No other code distinguishes devices.
 var opSets = []*opSet{{
 	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacking: fused.Ops{},
 	computeType: func(*ggml.Device) ggml.Type { return kernels.FastestType() }, check: checkKernels,
@@ -64,12 +64,12 @@ var opSets = []*opSet{{
 	multiplier: func(d *ggml.Device) (string, error) { return d.Name(), nil },
 }}
 
-// opSetOf chooses by the device.
+// opSetOf returns the op set of a device.
 func opSetOf(d *ggml.Device) *opSet {
 	return opSets[slices.IndexFunc(opSets, func(s *opSet) bool { return s.takes(d) })]
 }
 
-// opSet is the one that options ask for; nil is that of each device.
+// opSet returns the op set that the options request; nil means each device's own.
 func (o Options) opSet() (*opSet, error) {
 	if o.OpSet == "" {
 		return nil, nil
@@ -84,10 +84,11 @@ func (o Options) opSet() (*opSet, error) {
 	return opSets[i], nil
 }
 
-// opSet returns the op set of a device of the engine.
+// opSet returns the op set of device i.
 func (e *Engine) opSet(i int) *opSet { return cmp.Or(e.ops, opSetOf(e.places.Devices[i])) }
 
-// main calls f for the devices that a layout is for, with their op sets: all but the CPU, or the CPU alone.
+// main calls f for the main devices of the layout with their op sets: all except the CPU, or the CPU if it is the only
+// one.
 func (e *Engine) main(f func(i int, d *ggml.Device, s *opSet)) {
 	if e.there != nil {
 		e = e.there
@@ -99,8 +100,8 @@ func (e *Engine) main(f func(i int, d *ggml.Device, s *opSet)) {
 	}
 }
 
-// ComputeType is the type of products with frozen weights in which the engine trains fastest: on
-// devices BF16 where all of them multiply it.
+// ComputeType returns the type of products with frozen weights in which the engine trains fastest: BF16 on devices that
+// all multiply it.
 func (e *Engine) ComputeType() ggml.Type {
 	typ := kernels.FastestType()
 	e.main(func(i int, d *ggml.Device, s *opSet) {
@@ -111,7 +112,7 @@ func (e *Engine) ComputeType() ggml.Type {
 	return typ
 }
 
-// multipliesBF16 reports whether a device rounds to BF16 and multiplies that.
+// multipliesBF16 reports whether a device converts to BF16 and multiplies BF16.
 func multipliesBF16(d *ggml.Device) bool {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -119,21 +120,21 @@ func multipliesBF16(d *ggml.Device) bool {
 	return d.SupportsOp(x) && d.SupportsOp(c.MulMat(c.NewTensor(ggml.BF16, 256, 128), x))
 }
 
-// TakesCopies reports whether training is faster with copies of weights in the compute type, kept
-// on the device: the CPU's kernels convert as they multiply.
+// TakesCopies reports whether cached weight copies in the compute type on the device speed up training. The CPU's
+// kernels need none: they convert while multiplying.
 func (e *Engine) TakesCopies() (takes bool) {
 	e.main(func(_ int, _ *ggml.Device, s *opSet) { takes = takes || s.copies })
 	return takes
 }
 
-// ScalesLoss reports whether training scales the loss up: some devices multiply F32 within the range of
-// F16, in which small gradients become 0. The CPU's kernels do not.
+// ScalesLoss reports whether training must scale the loss up: some devices multiply F32 within the range of F16, where
+// small gradients underflow to 0. The CPU's kernels do not.
 func (e *Engine) ScalesLoss() (scales bool) {
 	e.main(func(_ int, _ *ggml.Device, s *opSet) { scales = scales || s.narrow })
 	return scales
 }
 
-// CheckComputeType returns an error if the engine cannot train with products in a type.
+// CheckComputeType returns an error if the engine cannot train with compute type t.
 func (e *Engine) CheckComputeType(t ggml.Type) error {
 	err := e.CheckOpen()
 	if err != nil {
@@ -146,7 +147,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 	return err
 }
 
-// checkKernels says what the CPU lacks.
+// checkKernels returns an error if the CPU does not support the type.
 func checkKernels(_ layout.Layout, t ggml.Type) error {
 	switch {
 	case t == ggml.F16 && !kernels.HasF16Accumulation():
@@ -157,8 +158,8 @@ func checkKernels(_ layout.Layout, t ggml.Type) error {
 	return nil
 }
 
-// Multiplier names what computes large products of a model with these sizes of weights on each device: devices and,
-// on the CPU, a GEMM library.
+// Multiplier names what computes large products on each device that holds weights of a model with these sizes: devices
+// and, on the CPU, a GEMM library.
 func (e *Engine) Multiplier(weights layout.Sizes) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
@@ -180,7 +181,7 @@ func (e *Engine) Multiplier(weights layout.Sizes) (string, error) {
 	return strings.Join(names, ", "), nil
 }
 
-// stock is the lowering of a device by stock's ops.
+// stock returns the lowering of device i with stock ops.
 func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 	of := nn.Stock()
 	if u.Phase == Training {
@@ -198,9 +199,9 @@ func (e *Engine) stock(u Use, i int) (*nn.Lowering, error) {
 	return of, nil
 }
 
-// kernels is the lowering of the CPU by kernels. Beside devices it multiplies in F32 where it lacks their type, which
-// rounds less; and checkpoints compress nothing, because the scheduler restores an input by the device whose layer comes
-// before in the backward pass, in memory of that, which is scarcer.
+// kernels returns the CPU's lowering with kernels. In mixed layouts it multiplies in F32, which rounds less, if it does
+// not support the devices' compute type. There it does not compress checkpoints either, because the scheduler restores
+// an input on the device of the previous layer in the backward pass, whose memory is scarcer.
 func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	alone := len(e.places.Devices) == 1
 	if u.Phase == Training {
@@ -224,8 +225,8 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	return cpu.With(nn.GroupedGEMV()), nil
 }
 
-// optionalOps returns the optional ops of a device, which is asked once. The CPU is not asked: it has
-// them all, and multiplies faster without.
+// optionalOps returns the optional ops that a device supports, queried once. The CPU is not queried: it supports all of
+// them, but multiplies faster without.
 func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	if i == len(e.places.Devices)-1 {
 		return nil, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/goggml/ggml/internal/operands"
 )
 
-// PeakFLOPS measures the most floating-point operations a second that training a model of so many layers can reach: the
-// speed of large products with frozen weights of a type, by the ops of the devices that hold the layers. It takes less than
-// a second for each device, and frees its memory.
+// PeakFLOPS measures the maximum floating-point operations per second for training a model with a number of layers: the
+// speed of large products with frozen weights in the compute type, with the ops of the devices that hold the layers. It
+// takes less than a second per device, and frees its memory.
 func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (float64, error) {
 	if most := 1 << 16; layers < 1 || layers > most {
 		return 0, fmt.Errorf("a model of %d layers is impossible; it has 1 to %d", layers, most)
@@ -23,7 +23,7 @@ func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (
 	if err != nil {
 		return 0, err
 	}
-	peaks, seconds := map[int]float64{}, 0.0 // of a layer's operations, each a part of one
+	peaks, seconds := map[int]float64{}, 0.0 // seconds per operation of an average layer
 	for layer := range layers {
 		i := e.place(layer, "")
 		if peaks[i] == 0 {
@@ -36,12 +36,12 @@ func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (
 	return 1 / seconds, nil
 }
 
-// Products for a peak: as large as in training, but no larger than timing them needs.
+// Products for measuring: as large as in training, but no larger than timing needs.
 const (
-	smallestPeak, largestPeak = 1024, 4096 // dimensions
+	smallestPeak, largestPeak = 1024, 4096 // matrix dimensions
 	shortestPeak              = 5 * time.Millisecond
-	peakBudget                = 200 * time.Millisecond // for a size
-	peakProducts              = 4                      // at a time
+	peakBudget                = 200 * time.Millisecond // time per size
+	peakProducts              = 4                      // products per computation
 )
 
 func peakOf(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.Type) (best float64, err error) {
@@ -58,7 +58,7 @@ func peakOf(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.T
 	return best, nil
 }
 
-// timeProducts is the shortest time of some products of matrices of a size.
+// timeProducts returns the shortest time of a computation of peakProducts products of n×n matrices.
 func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute ggml.Type, n int64) (time.Duration, error) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
@@ -66,7 +66,7 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	w, x := leaves.NewTensor(compute, n, n), leaves.NewTensor(ggml.F32, n, n)
 	t := &nn.Tape{C: c, Lowering: l}
 	input := nn.Cast.Build(t, x)
-	var sum *ggml.Tensor // of an element of each, by which their memory is free again
+	var sum *ggml.Tensor // sum of one element of each product, so that their memory can be reused
 	for range peakProducts {
 		y := c.View(nn.MatMul.Build(t, nn.Products{List: []nn.Product{{W: w, X: input}}}), []int64{1}, nil, 0)
 		if sum != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// The peak of a device is a plausible machine's, by the op sets of the CPU and of devices.
+// The measured peak is plausible, with the op sets of the CPU and of devices.
 func TestPeakFLOPS(t *testing.T) {
 	ctx, d := t.Context(), remote(t)
 	e := newEngine(t, device.Options{})

@@ -21,7 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// small returns a device of which a client can allocate so many bytes.
+// small returns a device that limits the memory a client may allocate.
 func small(t *testing.T, memory int64) *ggml.Device {
 	t.Helper()
 	r, err := ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Memory: memory}).Endpoint)
@@ -30,7 +30,7 @@ func small(t *testing.T, memory int64) *ggml.Device {
 	return r.Devices()[0]
 }
 
-// planned are architectures that differ in what goes over seams.
+// planned lists architectures that transfer different tensors between devices.
 func planned(t *testing.T) []string {
 	if testing.Short() {
 		return []string{"qwen3moe"}
@@ -46,8 +46,8 @@ func trainingEstimate(t *testing.T, m *model.Model, c train.Checkpointing) *esti
 	return d
 }
 
-// The memory that a run is estimated to need in a layout, before anything lies there, is what it takes there, and
-// plans count the same.
+// The estimated memory of a run in a layout, computed before anything is there, equals the memory it takes, and plans
+// use the same figures.
 func TestEstimateOfTraining(t *testing.T) {
 	all := layouts(t)
 	all["one device"] = layout.On(all["by kind"].Devices[0])
@@ -64,7 +64,7 @@ func TestEstimateOfTraining(t *testing.T) {
 					}
 					said, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c))
 					require.NoError(t, err)
-					for i, d := range l.Devices { // plans do not know what the CPU will have, whose kernels need less
+					for i, d := range l.Devices { // plans do not know what the CPU will hold; its kernels need less
 						if d.Type() == ggml.CPU {
 							require.GreaterOrEqual(t, planned[i], said.Total()[i])
 						} else {
@@ -101,13 +101,13 @@ func TestEstimateOfTraining(t *testing.T) {
 	}
 }
 
-// withCopies are options with so much kept of frozen weights.
+// withCopies returns options with a tier of cached weight copies.
 func withCopies(o train.Options, kept weightcache.Tier) train.Options {
 	o.WeightCopies = &kept
 	return o
 }
 
-// requireEstimate demands an estimate within 5 % of what is taken.
+// requireEstimate checks that an estimate is within 5 % of the memory taken.
 func requireEstimate(t *testing.T, taken, said layout.Sizes) {
 	t.Helper()
 	require.Len(t, said, len(taken))
@@ -117,7 +117,7 @@ func requireEstimate(t *testing.T, taken, said layout.Sizes) {
 	}
 }
 
-// requireRoom demands a plan that counts at least what is taken, and no more than a quarter above it.
+// requireRoom checks that a plan counts at least the memory taken, and at most a quarter more.
 func requireRoom(t *testing.T, taken, planned layout.Sizes) {
 	t.Helper()
 	require.Len(t, planned, len(taken))
@@ -142,7 +142,7 @@ func sizesOf(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter) la
 	return sizes
 }
 
-// A run over what was planned has the losses and the tokens that it has on one device, whatever is put where.
+// A run in a planned layout has the losses and the tokens of a run on one device.
 func TestPlans(t *testing.T) {
 	a, b := remote(t), remote(t)
 	for _, name := range planned(t) {
@@ -164,22 +164,22 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A planRun has the parts of a run that plans do not change.
+// A planRun holds what a run computes independently of its plan.
 type planRun struct {
 	history []train.StepMetrics
 	text    []int
 }
 
-// runOn trains a model and lets it speak.
+// runOn trains a model and generates tokens.
 func runOn(t *testing.T, m *model.Model, e *device.Engine) planRun {
 	t.Helper()
 	tr := newTrainer(t, m, e, train.CheckpointingOff)
 	run(t, tr)
-	require.NoError(t, tr.Close()) // whose memory the session needs
+	require.NoError(t, tr.Close()) // frees memory for the session
 	return planRun{tr.History, greedy(t, m, e)}
 }
 
-// runsAlike demands that a model of a file trains and speaks over what is planned as it does elsewhere.
+// runsAlike checks that a model from a file trains and generates the same in planned layouts.
 func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layout.Planner) {
 	needs := trainingEstimate(t, m, train.CheckpointingOff)
 	for what, p := range plans {
@@ -205,7 +205,7 @@ func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layo
 	}
 }
 
-// greedy are the likeliest tokens after a text.
+// greedy returns the greedy continuation of a text.
 func greedy(t *testing.T, m *model.Model, e *device.Engine) []int {
 	t.Helper()
 	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: trained(t, m).WithScale(1)})
@@ -224,7 +224,7 @@ func greedy(t *testing.T, m *model.Model, e *device.Engine) []int {
 	return text
 }
 
-// greediest is the likeliest token.
+// greediest returns the most likely token.
 func greediest(logits []float32) int {
 	best := 0
 	for i, l := range logits {
@@ -235,7 +235,7 @@ func greediest(logits []float32) int {
 	return best
 }
 
-// A session needs what it was said to need, from when it is made on, whatever it computes.
+// A session takes its estimated memory from its creation on, whatever it computes.
 func TestEstimateOfSessions(t *testing.T) {
 	ctx := t.Context()
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
@@ -245,7 +245,7 @@ func TestEstimateOfSessions(t *testing.T) {
 	for name, l := range far {
 		for _, sequences := range []int{1, 3} {
 			if name == "by kind" && sequences > 1 {
-				continue // keys and values lie apart from what attends to them, and count whole as what is copied of them
+				continue // keys and values are on another device than attention, so their copies count in full
 			}
 			t.Run(fmt.Sprint(name, " ", sequences), func(t *testing.T) {
 				o := infer.SessionOptions{Sequences: sequences, Context: 300, Batch: 64, CacheType: ggml.F16, Adapters: trained(t, m).WithScale(1)}

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A step on a device is measured by a few layers, and no others are sent there.
+// Measuring a step on a device uses a few layers, and only these are loaded there.
 func TestStepTimeOnDevice(t *testing.T) {
 	c := llmtest.TinyConfig(false)
 	c.Layers = 12

@@ -24,8 +24,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Over servers, with the CPU and without, a run of a hundred steps has the losses of the CPU by stock ops, and the same
-// tokens after it: with the CPU's part by the same ops, and by kernels. With -short it has a quarter of the steps.
+// On servers, with and without the CPU, a hundred steps have the losses of stock ops on the CPU, and the same tokens
+// afterwards, whether the CPU's part uses stock ops or kernels. With -short, a quarter of the steps.
 func TestHundredSteps(t *testing.T) {
 	a, b := remote(t), remote(t)
 	names, steps := planned(t), 25
@@ -52,7 +52,7 @@ func TestHundredSteps(t *testing.T) {
 		half := m.Config().Layers / 2
 		tolerance := 1e-6
 		if name == "gemma3" {
-			tolerance = 1e-4 // the CPU looks up GELU by 11 bits of its input: where the last bit differs, that is another entry
+			tolerance = 1e-4 // the CPU's GELU table has inputs of 11 bits: a difference in the last bit selects another entry
 		}
 		for what, p := range map[string]layout.Planner{
 			"the CPU and a device":     {Devices: []*ggml.Device{a}, DeviceLayers: &half},
@@ -68,7 +68,7 @@ func TestHundredSteps(t *testing.T) {
 					e := newEngine(t, device.Options{Layout: plan.Layout, OpSet: ops})
 					tr := trainer(on, e)
 					requireSameLosses(t, single.History, tr.History, tolerance)
-					require.NoError(t, tr.Close()) // whose memory the session needs
+					require.NoError(t, tr.Close()) // frees memory for the session
 					require.Equal(t, text, greedy(t, on, e))
 					require.NoError(t, e.Close())
 				}
@@ -77,8 +77,8 @@ func TestHundredSteps(t *testing.T) {
 	}
 }
 
-// ending are ways in which a server ends: it is killed, or stopped and says nothing any more. Where it may not answer for
-// less long than usual, stall says so.
+// ending maps names to ways in which a server ends: killed, or stopped so that it no longer answers. stall is the time
+// limit for an answer, if shorter than usual.
 var ending = map[string]struct {
 	signal syscall.Signal
 	stall  time.Duration
@@ -88,7 +88,7 @@ var ending = map[string]struct {
 	"stopped": {syscall.SIGSTOP, time.Second, "it has not answered for 1s"},
 }
 
-// requireGone demands the error of a server that is gone, with its name.
+// requireGone checks for the error of a lost server, with its name.
 func requireGone(t *testing.T, err error, endpoint, says string, begin time.Time) {
 	t.Helper()
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
@@ -97,7 +97,7 @@ func requireGone(t *testing.T, err error, endpoint, says string, begin time.Time
 	require.Less(t, time.Since(begin), time.Minute)
 }
 
-// onComputation calls f once, as the n-th computation from now on begins, until undo.
+// onComputation calls f once, when the n-th computation from now begins, unless undone.
 func onComputation(n int64, f func()) (undo func()) {
 	var count atomic.Int64
 	testhook.Submitting = func(...any) {
@@ -108,8 +108,8 @@ func onComputation(n int64, f func()) (undo func()) {
 	return func() { testhook.Submitting = nil }
 }
 
-// A server that ends in the midst of a run is an error that names it, in a limit of time; from the checkpoint before, the
-// run goes on elsewhere to the adapter that it would have had.
+// A server that ends during a run causes an error that names it, within a time limit; resumed elsewhere from the last
+// checkpoint, the run ends with the same adapter.
 func TestServerEndsInTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	far := remote(t)
@@ -183,7 +183,7 @@ func TestServerEndsInLoading(t *testing.T) {
 			defer r.Unload()
 			layout := layout.On(r.Devices()[0])
 			on, err := model.Load(m.Path, model.LoadOptions{Layout: layout})
-			if err == nil { // the last weights are on their way
+			if err == nil { // the last weights are still being sent
 				defer on.Close()
 				_, err = device.New(device.Options{Layout: layout})
 			}
@@ -193,7 +193,7 @@ func TestServerEndsInLoading(t *testing.T) {
 	}
 }
 
-// frail is a device of a server that a test ends, and that may not answer for so long.
+// frail returns a device on a server that the test ends. stall is the time limit for its answers.
 func frail(t *testing.T, stall time.Duration) (*ggml.Device, *optest.RPCServer) {
 	t.Helper()
 	testhook.RPCStall = stall
@@ -205,7 +205,7 @@ func frail(t *testing.T, stall time.Duration) (*ggml.Device, *optest.RPCServer) 
 	return r.Devices()[0], s
 }
 
-// through forwards connections to an endpoint; f is called once n bytes have gone there by one.
+// through forwards connections to an endpoint, and calls f once one of them has sent n bytes.
 func through(t *testing.T, endpoint string, n int64, f func()) string {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -22,15 +22,15 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The same client beside a server of ServeRPC and beside ggml's own on loopback, in turn: the goal is a ratio of at least
-// 0.95.
+// Compares a server of ServeRPC with ggml's own over loopback, alternating, for the same client: the goal is a ratio of
+// at least 0.95.
 func BenchmarkServer(b *testing.B) {
 	for _, c := range []arch.Config{benchmodel.Small(), benchmodel.Medium()} {
 		path, err := benchmodel.File("../../build/bench", c.Name, c, ggml.Q8_0)
 		require.NoError(b, err)
 		for _, w := range []struct {
 			name   string
-			tokens int // of a sample
+			tokens int // per sample
 			begin  func(b *testing.B, path string, layout layout.Layout) (sample func())
 		}{{"load", 0, beginLoading}, {"prefill", 256, beginPrefill}, {"decode", 32, beginDecode}, {"train", 256, beginTraining}} {
 			b.Run("model="+c.Name+"/work="+w.name, func(b *testing.B) {

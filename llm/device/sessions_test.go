@@ -19,7 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// trained makes an adapter whose B is not zero.
+// trained returns an adapter with nonzero B.
 func trained(t *testing.T, m *model.Model) *lora.Adapter {
 	t.Helper()
 	a := newAdapter(t, m)
@@ -33,8 +33,8 @@ func trained(t *testing.T, m *model.Model) *lora.Adapter {
 	return a
 }
 
-// logits returns the logits after each token: most at once, and the rest one by one, if a sequence
-// can continue. Embeddings of texts follow.
+// logits returns the logits after each token: most tokens in one pass, and the rest one by one if a sequence can
+// continue. For embedding models it returns embeddings of texts.
 func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapters) []float32 {
 	t.Helper()
 	const prompt, all = 33, 40
@@ -63,7 +63,7 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 func TestLoweringsDecodeAlike(t *testing.T) {
 	each(t, func(t *testing.T, m *model.Model) {
 		bound := 1e-10
-		if llmtest.LooksUpGELU(m.Config().Arch) { // GELU rounds its input to F16, and sums in another order may round otherwise
+		if llmtest.LooksUpGELU(m.Config().Arch) { // GELU rounds its input to F16, so another order of summation may round differently
 			bound = 1e-8
 		}
 		kernels, stock := newEngine(t, device.Options{}), newEngine(t, device.Options{OpSet: device.Stock})
@@ -77,7 +77,7 @@ func TestLoweringsDecodeAlike(t *testing.T) {
 	})
 }
 
-// Sequences that go on together have the logits of each alone.
+// Sequences stepped together have the logits of each alone.
 func TestStockStep(t *testing.T) {
 	ctx := context.Background()
 	m := llmtest.ArchModel(t, "olmo2", ggml.F32)
@@ -108,7 +108,7 @@ func TestStockStep(t *testing.T) {
 	}
 }
 
-// A lowering for devices without flash attention gives the logits of one with it, of every kind of cache.
+// A lowering for devices without flash attention computes the same logits, for every cache type.
 func TestAttentionByProducts(t *testing.T) {
 	lacks := func(_ int, _ device.Use, of *nn.Lowering) *nn.Lowering {
 		l := *of
@@ -117,7 +117,7 @@ func TestAttentionByProducts(t *testing.T) {
 	}
 	for _, name := range llmtest.FewArchitectures() {
 		m, bound := llmtest.ArchModel(t, name, ggml.F32), 1e-10
-		if llmtest.LooksUpGELU(name) { // it rounds to F16, and sums in another order may round otherwise
+		if llmtest.LooksUpGELU(name) { // GELU rounds its input to F16, so another order of summation may round differently
 			bound = 1e-7
 		}
 		flash, products := newEngine(t, device.Options{OpSet: device.Stock}), newEngine(t, device.Options{OpSet: device.Stock, Layers: lacks})
@@ -131,15 +131,15 @@ func TestAttentionByProducts(t *testing.T) {
 	}
 }
 
-// wideHeads is a model whose caches can have every type.
+// wideHeads is a model whose heads fit caches of every type.
 func wideHeads(t *testing.T, typ ggml.Type) *model.Model {
 	config := llmtest.LargeBlockConfig(false)
 	config.Arch, config.Context, config.RoPE.Mode = "olmo2", 2048, ggml.RoPENeoX
 	return llmtest.NoisyModel(t, config, typ, 0.03)
 }
 
-// sessionLogits returns the logits of two sequences with a common beginning: of their prompts, and of tokens with
-// which they continue together.
+// sessionLogits returns the logits of two sequences with a common prefix: of their prompts, and of tokens decoded
+// together.
 func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.SessionOptions) []float32 {
 	t.Helper()
 	ctx := t.Context()
@@ -168,14 +168,14 @@ func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.Sessi
 		require.EqualValues(t, 1, testhook.Reads.Load()-reads)
 		for i := range next {
 			all = append(all, slices.Clone(next[i].Logits))
-			next[i].Token = prompt[i+7*j] // not the likeliest, which rounding may change
+			next[i].Token = prompt[i+7*j] // fixed rather than greedy: rounding may change the most likely token
 		}
 	}
 	return slices.Concat(all...)
 }
 
-// Sessions on a device have the logits of a model on the CPU in caches of every type, with quantised weights too. One
-// bound is for floats, the other for 8 bits and less.
+// Sessions on a device have the logits of the CPU for caches of every type, also with quantised weights. One bound is
+// for float types, the other for types of 8 bits or less.
 func cachesAlike(t *testing.T, d *ggml.Device, of func(testing.TB, *model.Model) *model.Model, exact, rounded float64) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q4_K} {
 		m := wideHeads(t, typ)
@@ -199,14 +199,14 @@ func TestCachesOnDevices(t *testing.T) {
 	cachesAlike(t, remote(t), same, 1e-10, 1e-10)
 }
 
-// The CPU rounds operands of products with quantised weights to 8 bits, which Vulkan does otherwise or not: it is held to
-// the weights in F32.
+// The CPU rounds operands of products with quantised weights to 8 bits, Vulkan rounds otherwise or not at all: the
+// reference has F32 weights.
 func TestVulkanCaches(t *testing.T) {
 	cachesAlike(t, vulkan(t), llmtest.Dequantised, vulkanLogits, vulkanRounded)
 }
 
-// beyondWindows returns logits of a text that goes beyond the windows, in a session that keeps only
-// windows, or everything if full.
+// beyondWindows returns logits of a text longer than the windows, in a session that keeps only windows, or everything
+// if full.
 func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []float32 {
 	t.Helper()
 	ctx := context.Background()

@@ -22,8 +22,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Of a model that is split over the CPU and a server on this machine: steps, prompts and tokens with the CPU's part by
-// stock's ops and by kernels, in turn. The server computes by stock's ops either way.
+// Measures steps, prompts and tokens of a model split over the CPU and a local server, alternating between stock ops
+// and kernels for the CPU's part. The server always uses stock ops.
 func BenchmarkSplit(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	dense, mixture := benchmodel.Small(), benchmodel.Qwen3MoE()
@@ -31,7 +31,7 @@ func BenchmarkSplit(b *testing.B) {
 	mixture.RoPE.Dims = mixture.HeadSize
 	mixture.Experts, mixture.ExpertsUsed, mixture.ExpertFF = 32, 4, 512
 	d := remote(b)
-	layers := func(first int) layout.Layout { // of the device
+	layers := func(first int) layout.Layout { // first layer on the device
 		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
 			if layer >= first || strings.HasPrefix(kind, "output") {
 				return 0
@@ -74,7 +74,7 @@ func BenchmarkSplit(b *testing.B) {
 	}
 }
 
-// steps512 are steps of training with as many tokens.
+// steps512 measures training steps of 512 tokens.
 func steps512(b *testing.B, m *model.Model, e *device.Engine) func() time.Duration {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := data.Sample{}
@@ -91,7 +91,7 @@ func steps512(b *testing.B, m *model.Model, e *device.Engine) func() time.Durati
 	})
 }
 
-// prompts are of 256 tokens, and tokens those that follow one.
+// prompts measures prompts of 256 tokens, and decoding after one.
 func prompts(b *testing.B, m *model.Model, e *device.Engine) func() time.Duration {
 	q, text := sequence(b, m, e), llmtest.RandomTokens(1, 256, m.Config().Vocab)
 	return timed(b, func() error {

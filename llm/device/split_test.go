@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// splits are layouts of a device and the CPU. The CPU computes by kernels.
+// splits returns layouts of a device and the CPU, on which kernels compute.
 func splits(d *ggml.Device) map[string]layout.Layout {
 	onCPU := func(is func(layer int, kind string) bool) layout.Layout {
 		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
@@ -35,8 +35,8 @@ func splits(d *ggml.Device) map[string]layout.Layout {
 	}
 }
 
-// What lies on the CPU is computed by kernels, and what a device has is not: adapters and whole weights are trained as on
-// the CPU alone.
+// Weights on the CPU are computed by kernels, weights on the device are not: adapters and whole weights train as on the
+// CPU alone.
 func TestSplitTrains(t *testing.T) {
 	d := remote(t)
 	every := []string{lora.AllLinear, "token_embd", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}
@@ -88,7 +88,8 @@ func TestSplitTrains(t *testing.T) {
 	}
 }
 
-// requireKernels demands that until the test ends kernels are in graphs, and multiply with nothing that a device has.
+// requireKernels checks until the end of the test that graphs use kernels, and that kernels multiply no weight on a
+// device.
 func requireKernels(t *testing.T, l layout.Layout) {
 	kernels := 0
 	testhook.Scheduled = func(_, graph any) {
@@ -110,13 +111,13 @@ func requireKernels(t *testing.T, l layout.Layout) {
 	})
 }
 
-// Sessions have the logits of the CPU alone, by repacked matrices too; those are of the CPU's part.
+// Sessions have the logits of the CPU alone, also with repacked matrices in the CPU's part.
 func TestSplitSessions(t *testing.T) {
 	d := remote(t)
 	for _, typ := range []ggml.Type{ggml.F32, ggml.Q8_0} {
 		m, bound := llmtest.ArchModel(t, "qwen3moe", typ), 1e-10
 		if typ != ggml.F32 {
-			bound = 5e-3 // products round x to 8 bits, or not
+			bound = 5e-3 // whether products round x to 8 bits may differ
 		}
 		want := logits(t, m, newEngine(t, device.Options{}), trained(t, m).WithScale(1))
 		for name, l := range splits(d) {
@@ -135,7 +136,7 @@ func TestSplitSessions(t *testing.T) {
 	}
 }
 
-// Where stock's ops are asked for, there are no others on the CPU.
+// If stock ops are requested, the CPU uses only those.
 func TestSplitByStock(t *testing.T) {
 	l := splits(remote(t))["first layer"]
 	m := llmtest.ArchModel(t, "llama", ggml.F32)

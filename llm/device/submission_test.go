@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// The second graph sees what the first has written, on one device and on several; cancelled before
-// it begins, it does not.
+// The second graph sees what the first has written, on one device and on several. If cancelled before it begins, it
+// does not run.
 func TestComputeThen(t *testing.T) {
 	for name, l := range map[string]layout.Layout{"CPU": {}, "far": {Devices: []*ggml.Device{remote(t)}}} {
 		t.Run(name, func(t *testing.T) {

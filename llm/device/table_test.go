@@ -13,10 +13,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// wholeAttention has all scores at once, forwards and for the gradients. It needs no ops but those of devices.
+// wholeAttention computes all scores at once, forward and for gradients. It uses only ops that devices support.
 type wholeAttention struct{ forward, back int }
 
-// takes reports whether every query sees all before it, by plain scores and keys of its own head.
+// takes reports whether attention is plain causal with a key head for each query head.
 func (*wholeAttention) takes(_ *nn.Tape, a nn.AttentionOperands) bool {
 	return a.FirstVisible == nil && !a.Bidirectional && a.Scores == nn.ScoreOptions{} && a.Q.Dim(1) == a.K.Dim(1)
 }
@@ -24,7 +24,7 @@ func (*wholeAttention) takes(_ *nn.Tape, a nn.AttentionOperands) bool {
 func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.AttentionGrads] {
 	c := t.C
 	w.forward++
-	permuted := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3})) } // heads and tokens
+	permuted := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{0, 2, 1, 3})) } // swaps heads and tokens
 	transposed := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(x)) }
 	q, k, v := permuted(a.Q), permuted(a.K), permuted(a.V)
 	index := c.Arange(0, float32(a.Q.Dim(2)), 1)
@@ -42,13 +42,13 @@ func (w *wholeAttention) build(t *nn.Tape, a nn.AttentionOperands) nn.Result[nn.
 	}}
 }
 
-// A third op set, of a device that is neither the CPU nor stock's, replaces attention where its kernel takes the operands:
-// all computes as on the CPU, and engines ask the op set what it needs.
+// A third op set, for a device that uses neither the CPU's nor stock's, replaces attention if its kernel accepts the
+// operands: results equal the CPU's, and engines query the op set.
 func TestThirdOpSet(t *testing.T) {
 	d, whole := remote(t), &wholeAttention{}
 	device.AddOpSet(t, d, nn.Attention.When(whole.takes, whole.build))
 	l := splits(d)["first layer"]
-	for name, taken := range map[string]bool{"cogvlm": true, "llama": false} { // llama's heads share keys
+	for name, taken := range map[string]bool{"cogvlm": true, "llama": false} { // llama's query heads share keys
 		t.Run(name, func(t *testing.T) {
 			*whole = wholeAttention{}
 			m, e := llmtest.ArchModel(t, name, ggml.F32), newEngine(t, device.Options{Layout: l})

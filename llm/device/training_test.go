@@ -46,8 +46,7 @@ func newAdapter(t testing.TB, m *model.Model) *lora.Adapter {
 	return a
 }
 
-// portable are ops that every device of ggml has, besides views: no custom op, no
-// OUT_PROD, no *_BACK.
+// portable are the ops besides views that every ggml device supports: no custom op, no OUT_PROD, no *_BACK.
 var portable = []string{
 	"none", "view", "reshape", "permute", "transpose", "cont", "cpy", "repeat", "concat", "set", "acc", "fill", "arange",
 	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "log", "clamp", "sum_rows", "argmax",
@@ -94,7 +93,7 @@ func TestStockTrainingGraph(t *testing.T) {
 
 const steps = 50
 
-// samples are sequences in which each token decides the next.
+// samples are sequences in which each token determines the next.
 func samples(vocab int) *data.Dataset {
 	const length = 24
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -125,7 +124,7 @@ func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing tr
 	return tr
 }
 
-// requireSameLosses demands losses that differ by no more than a share of them, and gives the largest.
+// requireSameLosses checks that losses have a small relative difference, and returns the largest.
 func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance float64) (worst float64) {
 	t.Helper()
 	require.Len(t, got, len(want))
@@ -137,7 +136,7 @@ func requireSameLosses(t *testing.T, want, got []train.StepMetrics, tolerance fl
 	return worst
 }
 
-// Both lowerings train alike, and continue from each other's checkpoints.
+// Both lowerings train alike, and resume from each other's checkpoints.
 func TestLoweringsTrainAlike(t *testing.T) {
 	eachOf(t, llmtest.FewArchitectures(), func(t *testing.T, m *model.Model) {
 		if testing.Short() && m.Config().Arch != "gemma3" {
@@ -160,7 +159,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		require.Less(t, runs[device.Kernels][steps-1].Loss, 0.95*runs[device.Kernels][0].Loss)
 		tolerance := 1e-5
 		if m.Config().Arch == "gemma3" {
-			tolerance = 1e-4 // ggml looks gelu up in a table of F16, where a rounding is one of F16
+			tolerance = 1e-4 // ggml's GELU table is F16, so rounding errors are those of F16
 		}
 		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], tolerance)
 
@@ -173,8 +172,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 	})
 }
 
-// gradients are the loss of a batch, and the gradients of an adapter and of the weights
-// named.
+// gradients returns the loss of a batch, and the gradients of an adapter and of the named weights.
 func gradients(t *testing.T, m *model.Model, e *device.Engine, o lossgraph.Options, weights ...string) (loss float64, grads map[string][]float32) {
 	t.Helper()
 	a := trained(t, m)
@@ -202,9 +200,9 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o lossgraph.Optio
 	require.NoError(t, err)
 	defer g.Close()
 	switch d := e.Devices()[0]; {
-	case e.Layout().Of != nil: // what is on the CPU is by kernels
+	case e.Layout().Of != nil: // weights on the CPU use kernels
 	case loweringName(t, e) == "stock" && (d.Type() == ggml.CPU || strings.HasPrefix(d.Name(), "RPC")):
-		requirePortable(t, g.Graph) // others are asked which ops they have
+		requirePortable(t, g.Graph) // other devices are queried for optional ops
 	case d.Type() != ggml.CPU:
 		for node := range g.Graph.Nodes() {
 			require.True(t, d.SupportsOp(node), "%s lacks %v", d.Name(), node)
@@ -228,11 +226,11 @@ func requireSameGradients(t *testing.T, want, got map[string][]float32, toleranc
 	}
 }
 
-// chunked cuts everything into chunks that can be cut.
+// chunked splits everything that can be split into chunks.
 var chunked = lossgraph.Options{Length: 24, Checkpoint: true, FeedForwardChunk: 10, LogitsChunk: 10}
 
-// The gradients of both lowerings are the same: of all kinds of weights, of sequences of
-// several blocks of queries, with chunks, and of bases of all types.
+// Both lowerings have the same gradients: for all kinds of weights, for sequences of several query blocks, with chunks,
+// and for base weights of all types.
 func TestLoweringsHaveTheSameGradients(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -262,8 +260,7 @@ func TestLoweringsHaveTheSameGradients(t *testing.T) {
 	}
 }
 
-// Layers may have lowerings of their own, in training, prefill and decode: the others are the
-// device's.
+// A layer may have its own lowering in training, prefill and decode: the others use the device's.
 func TestLoweringsByLayer(t *testing.T) {
 	config := llmtest.LargeBlockConfig(false)
 	config.Arch, config.Layers, config.RoPE.Mode, config.Context = "olmo2", 3, ggml.RoPENeoX, 64
@@ -275,7 +272,7 @@ func TestLoweringsByLayer(t *testing.T) {
 		switch layer {
 		case 1:
 		case 2:
-			return nil // the device's
+			return nil // the device's lowering
 		default:
 			return of
 		}
@@ -296,7 +293,7 @@ func TestLoweringsByLayer(t *testing.T) {
 	}
 }
 
-// Products in BF16 round; those in F16 are the CPU's.
+// Products in BF16 round; F16 products are supported by the CPU's kernels only.
 func TestStockBF16(t *testing.T) {
 	m := llmtest.NoisyModel(t, llmtest.LargeBlockConfig(false), ggml.Q8_0, 0.03)
 	e := newEngine(t, device.Options{OpSet: device.Stock})

@@ -19,10 +19,10 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// vulkan is the first Vulkan device.
+// vulkan returns the first Vulkan device.
 func vulkan(t *testing.T) *ggml.Device { return vulkans(t, 1)[0] }
 
-// vulkans are so many Vulkan devices.
+// vulkans returns n Vulkan devices.
 func vulkans(t *testing.T, n int) []*ggml.Device {
 	t.Helper()
 	devices, err := ggml.VulkanDevices()
@@ -32,7 +32,7 @@ func vulkans(t *testing.T, n int) []*ggml.Device {
 	return devices[:n]
 }
 
-// frailVulkan is a Vulkan device whose driver has less memory when a test says so, or is lost.
+// frailVulkan is a Vulkan device whose driver runs out of memory or loses the device when the test says so.
 func frailVulkan(t *testing.T) *ggml.Device {
 	t.Helper()
 	d := vulkan(t)
@@ -42,7 +42,7 @@ func frailVulkan(t *testing.T) *ggml.Device {
 	return d
 }
 
-// Results from checkpoints, over chunks and with noise equal the CPU's.
+// Results with checkpoints, chunks and noise equal the CPU's.
 func TestVulkan(t *testing.T) {
 	d := vulkan(t)
 	m := llmtest.ArchModel(t, "gemma3", ggml.F32)
@@ -50,12 +50,12 @@ func TestVulkan(t *testing.T) {
 	trainsAlike(t, m, d, 1e-3)
 }
 
-// What bounds the error of logits on Vulkan, the square of its share: its flash attention rounds to F16; with weights or
-// caches that are quantised operands are rounded to 8 bits, here or there.
+// Bounds of the NMSE of logits on Vulkan: its flash attention rounds to F16; with quantised weights or caches, one side
+// rounds operands to 8 bits.
 const vulkanLogits, vulkanRounded = 1e-5, 3e-4
 
-// Fifty steps on Vulkan have the losses that they have by this project's kernels, for each architecture that trains, and
-// bases of all kinds of types. With -short for one.
+// Fifty steps on Vulkan have the losses of this project's kernels, for each architecture that trains and base weights
+// of all kinds of types. With -short, for one.
 func TestVulkanTrains(t *testing.T) {
 	d := vulkan(t)
 	names, types := llmtest.Architectures(), []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_K}
@@ -79,11 +79,11 @@ func TestVulkanTrains(t *testing.T) {
 	}
 }
 
-// fiftySteps trains a model for fifty steps of a row each: enough columns for products that round.
+// fiftySteps trains a model for fifty steps of one row each, with enough columns for products that round.
 func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMetrics {
 	t.Helper()
 	o := trainOptions(newEngine(t, on), train.CheckpointingOff)
-	// Of steeper steps, and losses of what is learnt by heart, operands in F16 alone are a thousandth.
+	// With steeper steps, or losses of memorised text, operands in F16 alone cause errors of a thousandth.
 	o.Batch, o.Accumulate, o.Schedule.Peak = 1, 1, 0.001
 	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMet
 	return tr.History
 }
 
-// allExperts loads a model that has no router, or one that chooses all experts: Vulkan rounds what it chooses by.
+// allExperts loads a model without router, or with one that selects all experts: Vulkan rounds the router's logits.
 func allExperts(t *testing.T, name string, typ ggml.Type) *model.Model {
 	t.Helper()
 	m, err := model.Load(llmtest.AllExpertsFile(t, name, typ), model.LoadOptions{})
@@ -101,13 +101,13 @@ func allExperts(t *testing.T, name string, typ ggml.Type) *model.Model {
 	return m
 }
 
-// Layers over the CPU, Vulkan, two Vulkan devices and a remote one compute what they do on one.
+// Models over the CPU, Vulkan, two Vulkan devices and a remote one compute the same as on one device.
 func TestVulkanPlans(t *testing.T) {
 	two, far := vulkans(t, 2), remote(t)
 	a, b := two[0], two[1]
 	names := planned(t)
 	if testing.Short() {
-		names = []string{"llama"} // as the other tests: shaders are compiled for long
+		names = []string{"llama"} // as in other tests: compiling shaders takes long
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestVulkanPlans(t *testing.T) {
 	}
 }
 
-// Of a device with too little memory what fits is used, and what is asked for beyond that refused with the figures.
+// On a device with too little memory, what fits is used; requesting more is an error with the figures.
 func TestVulkanWithTooLittleMemory(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
@@ -148,7 +148,7 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 	runsAlike(t, m, want, map[string]layout.Planner{"too little": {Devices: []*ggml.Device{d}}})
 }
 
-// Memory that the driver refuses in the middle of a computation is an error with the figures, and not the end.
+// If the driver refuses memory during a computation, the error has the figures, and the process continues.
 func TestVulkanOutOfMemory(t *testing.T) {
 	d := frailVulkan(t)
 	b, err := d.NewBackend()
@@ -157,7 +157,7 @@ func TestVulkanOutOfMemory(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	w, x := c.NewTensor(ggml.Q8_0, 256, 128), c.NewTensor(ggml.F32, 256, 64)
-	y := c.MulMat(w, x) // of the weights in F16, for which the plugin takes memory as it computes
+	y := c.MulMat(w, x) // with F16 weights the plugin allocates memory while computing
 	g := c.NewGraph(y)
 	buffers, err := c.Allocate(d.BufferType())
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestVulkanOutOfMemory(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 }
 
-// A lost device is an error of the step, and what lies there can be closed.
+// Losing a device fails the step, and its objects can be closed.
 func TestVulkanLost(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)

@@ -12,18 +12,18 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// A Workspace is memory for the results of one graph at a time, and computes it. Close it before
-// its engine. It is used by one goroutine, the engine's.
+// A Workspace is memory for the results of one graph at a time, and computes that graph. Close it before its engine. It
+// is used by one goroutine, together with the engine.
 type Workspace struct {
 	backends  []*ggml.Backend
-	allocator *ggml.GraphAllocator // of the CPU alone, which needs no scheduler
-	scheduler *ggml.Scheduler      // of devices and the CPU
-	size      int                  // the largest graph that the scheduler has room for
+	allocator *ggml.GraphAllocator // for the CPU alone, which needs no scheduler
+	scheduler *ggml.Scheduler      // for devices and the CPU
+	size      int                  // size of the largest graph that the scheduler supports
 	allocated *ggml.Graph
-	access    *exclusive.Access // of the engine
+	access    *exclusive.Access // the engine's
 }
 
-// NewWorkspace makes a workspace beside the one that graphs share.
+// NewWorkspace returns a workspace beside the shared graph memory.
 func (e *Engine) NewWorkspace() (*Workspace, error) {
 	if err := e.CheckOpen(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (w *Workspace) checkMade() error {
 	return nil
 }
 
-// acquire holds the engine of the workspace for a call.
+// acquire reserves the workspace's engine for a call.
 func (w *Workspace) acquire(method string) error {
 	if err := w.checkMade(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (w *Workspace) acquire(method string) error {
 	return w.access.Acquire(method, "Engine")
 }
 
-// Allocate gives memory to the graph, if it was not the last one to get it.
+// Allocate allocates the graph, unless it was allocated last.
 func (w *Workspace) Allocate(g *ggml.Graph) error {
 	if err := w.acquire("Workspace.Allocate"); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (w *Workspace) allocate(g *ggml.Graph) error {
 	return w.scheduler.Allocate(g)
 }
 
-// Reserve makes room for a graph, so that no smaller one takes more memory later. The graph before is not allocated
-// any more.
+// Reserve allocates enough memory for g, so that smaller graphs need no more later. The previous graph is no longer
+// allocated.
 func (w *Workspace) Reserve(g *ggml.Graph) error {
 	if err := w.acquire("Workspace.Reserve"); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (w *Workspace) Reserve(g *ggml.Graph) error {
 	return w.scheduler.Reserve(g)
 }
 
-// Measure returns the Sizes that the workspace would have after Allocate, without allocating. The
-// graph before is no longer allocated.
+// Measure returns the Sizes that Allocate would result in, without allocating. The previous graph is no longer
+// allocated.
 func (w *Workspace) Measure(g *ggml.Graph) (layout.Sizes, error) {
 	if err := w.acquire("Workspace.Measure"); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (w *Workspace) Measure(g *ggml.Graph) (layout.Sizes, error) {
 	return w.scheduler.Measure(g)
 }
 
-// makeRoom replaces the scheduler if the graph is larger than those that it takes.
+// makeRoom replaces the scheduler if the graph is too large for it.
 func (w *Workspace) makeRoom(g *ggml.Graph) error {
 	const usual = 8192
 	need := g.NumNodes() + len(slices.Collect(g.Leaves()))
@@ -133,7 +133,7 @@ func (w *Workspace) makeRoom(g *ggml.Graph) error {
 	return err
 }
 
-// Compute runs the graph that was allocated last.
+// Compute computes the graph allocated last.
 func (w *Workspace) Compute(ctx context.Context, g *ggml.Graph) error {
 	if err := w.acquire("Workspace.Compute"); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (w *Workspace) compute(ctx context.Context, g *ggml.Graph) error {
 	return w.backends[0].Compute(ctx, g)
 }
 
-// submitting reports a computation to tests, and done its end.
+// submitting reports a computation to tests; done reports its end.
 func submitting(graphs ...any) (done func()) {
 	testhook.Submissions.Add(1)
 	if testhook.Submitting != nil {
@@ -164,23 +164,23 @@ func submitting(graphs ...any) (done func()) {
 	}
 }
 
-// scheduled lets tests look at what a scheduler is about to compute.
+// scheduled shows tests a graph that a scheduler is about to compute.
 func scheduled(w *Workspace, g *ggml.Graph) {
 	if testhook.Scheduled != nil {
 		testhook.Scheduled(w.scheduler, g)
 	}
 }
 
-// A Work is a graph that a workspace has allocated, to be computed.
+// A Work is a graph to compute and the workspace that has allocated it.
 type Work struct {
 	Workspace *Workspace
 	Graph     *ggml.Graph
 }
 
-// ComputeThen is Compute with further graphs in the same submission. Each begins when the one before has
-// ended, without waiting or reading in between. If ctx is cancelled before the second begins, it does not
-// begin; once it has begun, all run to the end, so that they may make changes that must not be left half
-// done. Each graph belongs to another workspace of the same engine.
+// ComputeThen computes g like Compute and then further graphs in the same submission. Each begins when the previous one
+// has ended, without waiting or reading in between. If ctx is cancelled before the second begins, it does not begin.
+// Once it has begun, all run to the end, so that they can make changes that must not stay half done. Each graph must
+// belong to a different workspace of the same engine.
 func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work) error {
 	if err := w.acquire("Workspace.ComputeThen"); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		return err
 	}
 	scheduled(w, g)
-	if slices.ContainsFunc(w.backends, (*ggml.Backend).IsRPC) { // for which a cancelled ComputeAsync would wait
+	if slices.ContainsFunc(w.backends, (*ggml.Backend).IsRPC) { // cancelled ComputeAsync would wait for them
 		err := w.scheduler.Compute(ctx, g)
 		for _, next := range then {
 			if err == nil {
@@ -233,14 +233,14 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 			err = next.Workspace.scheduler.ComputeAsync(context.WithoutCancel(ctx), next.Graph)
 		}
 	}
-	// Of each, although all wait for the same devices; the last one first.
+	// Synchronize each, last first, although all share the same devices.
 	for _, next := range slices.Backward(then) {
 		err = errors.Join(err, next.Workspace.scheduler.Synchronize())
 	}
 	return errors.Join(err, w.scheduler.Synchronize())
 }
 
-// Sizes returns the sizes of the results.
+// Sizes returns the sizes of the results on each device.
 func (w *Workspace) Sizes() layout.Sizes {
 	switch {
 	case w == nil:
