@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// An allocation computes the memory of a device for results with known lifetimes, with the gaps that ggml's
-// allocator leaves between them.
+// An allocation simulates ggml's graph allocator on one device, including the gaps it leaves, for
+// results with known lifetimes.
 type allocation struct {
 	lives []lifetime
-	free  []extent // by offset
-	end   int64    // of what has been in use
+	free  []extent // sorted by offset
+	end   int64    // end of the memory used so far
 }
 
-// A lifetime is memory from one node to before another.
+// A lifetime is a block of memory in use from node `from` up to, but excluding, node `to`.
 type lifetime struct {
 	from, to int
-	order    int // among those that begin at once
+	order    int // order of allocation among lifetimes with equal `from`
 	size     int64
-	over     int // the life that ends there, whose memory this one takes over; −1 for none
+	over     int // index of the lifetime that ends at `from` and whose memory is reused in place; −1 if none
 }
 
 type extent struct{ at, size int64 }
 
-// add gives its number among the lives.
+// add appends a lifetime and returns its index.
 func (a *allocation) add(l lifetime) int {
 	a.lives = append(a.lives, l)
 	return len(a.lives) - 1
 }
 
-// most is how much is in use at most, from the first byte to the last.
+// most returns the peak: the end of the highest byte ever in use.
 func (a *allocation) most() int64 {
 	begin, end := make([]int, len(a.lives)), make([]int, len(a.lives))
 	for i := range a.lives {
@@ -62,7 +62,7 @@ func (a *allocation) most() int64 {
 	return a.end
 }
 
-// take finds memory: the smallest gap with room, or else what is behind all that is in use.
+// take returns the offset of `size` free bytes: in the smallest gap that fits, or else at the end.
 func (a *allocation) take(size int64) int64 {
 	behind := extent{at: a.end}
 	if n := len(a.free); n > 0 && a.free[n-1].at+a.free[n-1].size == a.end {
@@ -91,7 +91,7 @@ func (a *allocation) take(size int64) int64 {
 	return at
 }
 
-// release gives memory back, which joins the gaps beside it.
+// release frees an extent and merges it with adjacent gaps.
 func (a *allocation) release(e extent) {
 	i, _ := slices.BinarySearchFunc(a.free, e, func(f, e extent) int { return cmp.Compare(f.at, e.at) })
 	a.free = slices.Insert(a.free, i, e)

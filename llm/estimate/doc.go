@@ -1,8 +1,8 @@
-// Package estimate says how much memory a run needs on each device of a layout before it begins; it is not for the memory
-// that a run has taken, which engines, models and trainers report.
+// Package estimate computes how much memory a run needs on each device of a layout before it begins.
+// Engines, models and trainers report the memory that a run has taken.
 //
-// A [Memory] takes the tensors and graphs of a run, built on the CPU. It follows when each result is needed, and allocates
-// as ggml's allocator would. An estimate for a known layout counts the ops of that layout; a plan, which has no layout yet,
-// the ops that all devices have, which need no less on the CPU. train.EstimateMemory and layout.Planner use the same
-// estimate, and so agree.
+// A [Memory] takes the tensors and graphs of a run, built on the CPU. It derives the lifetime of each
+// result and allocates as ggml's allocator would. If the layout is known, its graphs use the ops of
+// that layout. A plan has no layout yet and uses ops that all devices support; on the CPU they need at
+// least as much memory. train.EstimateMemory and layout.Planner use the same estimate, so they agree.
 package estimate

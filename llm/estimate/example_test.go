@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { optest.Main(m) }
 
-// tinyModel has random weights.
+// tinyModel returns a model with random weights.
 func tinyModel() *model.Model {
 	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
@@ -28,7 +28,7 @@ func tinyModel() *model.Model {
 	return m
 }
 
-// Know what a layout needs before anything lies there.
+// Estimate the memory of a layout before anything is allocated there.
 func ExampleMemory() {
 	m := tinyModel()
 	defer m.Close()

@@ -7,40 +7,40 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A liveness knows of a graph from when to when there are which results, and so what they take
-// wherever what the graph computes of lies.
+// A liveness holds the lifetimes of a graph's results. From them follows the memory on each device,
+// wherever the persistent tensors are.
 type liveness struct {
 	blocks []block
 	nodes  []liveNode
 }
 
-// A block is memory: of a result and its views, of what is held, or of an input.
+// A block is the memory of a result and its views, of a persistent tensor, or of an input.
 type block struct {
 	size  int64
-	owner int   // in Memory.held, −1 for none
-	node  int   // that makes it; −1 for what is there before
-	uses  []int // nodes that read it, in order
-	over  int   // the block that a result may be written over, −1 for none
+	owner int   // index in Memory.held; −1 if not persistent
+	node  int   // node that computes it; −1 if it exists before the graph
+	uses  []int // nodes that read it, in ascending order
+	over  int   // block whose memory the result may reuse in place; −1 if none
 }
 
-// A liveNode has what decides where a node is computed.
+// A liveNode holds what determines the device of a node.
 type liveNode struct {
 	block   int
 	isView  bool
-	inPlace bool  // its result may be written over an operand
-	sources []int // blocks
-	whole   []int // the sources that it reads whole, not through a view
-	owner   int   // in Memory.held, of the weight with which it computes or to which it writes; −1 for none
-	onCPU   bool  // wherever that lies
+	inPlace bool  // its result may reuse the memory of an operand
+	sources []int // indices of blocks
+	whole   []int // sources that it reads directly, not through a view
+	owner   int   // index in Memory.held of the weight that it reads or writes; −1 if none
+	onCPU   bool  // always computed on the CPU, wherever its weight is
 }
 
-// aligned returns what a size takes on most devices.
+// aligned rounds a size up to the alignment of most devices.
 func aligned(size int64) int64 {
 	const alignment = 128
 	return (size + alignment - 1) / alignment * alignment
 }
 
-// livenessOf reads a graph.
+// livenessOf analyses a graph.
 func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 	l, of := &liveness{}, map[ggml.TensorKey]int{}
 	blockOf := func(t *ggml.Tensor) int {
@@ -76,8 +76,8 @@ func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 			if uses := l.blocks[b].uses; len(uses) == 0 || uses[len(uses)-1] != number {
 				l.blocks[b].uses = append(uses, number)
 			}
-			// As the scheduler chooses, to which the factors of RoPE are too small to count, and what has been written
-			// is no weight.
+			// ggml's scheduler does likewise: RoPE factors are too small to determine the device, and a tensor
+			// that a node has written does not count as a weight.
 			if n.owner < 0 && !n.isView && t.Op() != "rope" && !written[source.Key()] {
 				n.owner = l.blocks[b].owner
 			}
@@ -85,10 +85,10 @@ func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 		}
 		if n.onCPU = isOfProcess(t); n.onCPU && t.IsView() {
 			if b := l.blocks[n.block]; b.node >= 0 {
-				l.nodes[b.node].onCPU = true // which it changes in place
+				l.nodes[b.node].onCPU = true // changed in place on the CPU
 			}
 		}
-		written[t.Key()] = written[t.Key()] || !n.isView && t.Op() != "none" // as parameters are
+		written[t.Key()] = written[t.Key()] || !n.isView && t.Op() != "none" // parameters are leaves with op none
 		n.inPlace = slices.Contains(inPlace, t.Op())
 		l.nodes = append(l.nodes, n)
 		number++
@@ -106,14 +106,14 @@ func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 // isOfProcess reports whether a function of this process computes a node, which the scheduler gives to the CPU alone.
 func isOfProcess(t *ggml.Tensor) bool { return strings.Contains(t.OpCode().String(), "custom") }
 
-// views are ops that compute nothing.
+// views lists ops that compute nothing.
 var views = []string{"view", "reshape", "permute", "transpose"}
 
-// inPlace are ops whose result ggml writes over an operand that nothing else needs.
+// inPlace lists ops whose result ggml writes over an operand that no later node needs.
 var inPlace = []string{"scale", "fill", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "rope", "rms_norm", "soft_max", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "exp", "neg", "step", "abs"}
 
-// peaks returns the most bytes at a time on each of so many devices, the CPU last; held are the devices
-// of the tensors that stay.
+// peaks returns the peak number of bytes on each device, the CPU last; held[i] is the device of
+// persistent tensor i.
 func (l *liveness) peaks(held []int, devices int) []int64 {
 	at := l.assign(held, devices)
 	home := make([]int, len(l.blocks))
@@ -128,7 +128,7 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		}
 	}
 	allocators := make([]allocation, devices)
-	lives := make([][]int, len(l.blocks)) // in the allocation of each device, of it or its copy; −1 for none
+	lives := make([][]int, len(l.blocks)) // index of the lifetime of the block, or of its copy, on each device; −1 if none
 	for i := range lives {
 		lives[i] = slices.Repeat([]int{-1}, devices)
 	}
@@ -149,7 +149,7 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		case b.owner >= 0:
 		case b.node >= 0:
 			life := lifetime{from: b.node, order: b.node, size: b.size, over: -1}
-			for d := range devices { // up to where others have copied it
+			for d := range devices { // alive until other devices have copied it
 				switch {
 				case first[d] < 0:
 				case d == home[i]:
@@ -168,7 +168,7 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		default:
 			own.add(lifetime{from: 0, order: -1, to: len(l.nodes), size: b.size, over: -1})
 		}
-		// Others that read it have a copy from when they begin with what needs it.
+		// A device that reads the block from another has a copy, from the start of the split that needs it.
 		for d := range devices {
 			if d != home[i] && first[d] >= 0 {
 				lives[i][d] = allocators[d].add(lifetime{from: begins[first[d]], order: -1, to: last[d] + 1, size: b.size, over: -1})
@@ -182,7 +182,7 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 	return most
 }
 
-// begins are the first nodes of the parts that one device computes, for each node.
+// begins returns, for each node, the first node of its split: a run of nodes on the same device.
 func (l *liveness) begins(at []int) []int {
 	begins, first, device := make([]int, len(at)), 0, -1
 	for i, n := range l.nodes {
@@ -201,8 +201,8 @@ func (b *block) last() int {
 	return b.uses[len(b.uses)-1]
 }
 
-// assign chooses the device of each node as ggml's scheduler does: the device of the weight it computes
-// with, or else a neighbour's device, preferably not the CPU.
+// assign chooses the device of each node as ggml's scheduler does: the device of its weight, or else a
+// neighbour's device, preferably not the CPU.
 func (l *liveness) assign(held []int, devices int) []int {
 	cpu := devices - 1
 	at := make([]int, len(l.nodes))
@@ -243,7 +243,7 @@ func (l *liveness) assign(held []int, devices int) []int {
 			continue
 		}
 		at[i] = cpu
-		if n.isView { // where its data lies
+		if n.isView { // the device of its data
 			switch b := l.blocks[n.block]; {
 			case b.owner >= 0:
 				at[i] = held[b.owner]

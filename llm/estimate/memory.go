@@ -12,22 +12,23 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// A Memory estimates the memory of a run on devices, in any layout: tensors that stay, and the
-// results of its graphs. It is made from a model on the CPU, by the ops that all devices have, and
-// stays valid when the model is closed. The zero value is empty. It is used by one goroutine.
+// A Memory estimates the memory of a run in any layout: persistent tensors and the results of graphs.
+// It is made from a model on the CPU, and stays valid when the model is closed. [New] uses ops that
+// all devices support, [NewIn] the ops of one layout. The zero value is empty. It is used by one
+// goroutine.
 type Memory struct {
 	devices []*ggml.Device
-	layout  *layout.Places    // of NewIn
-	lacks   []map[string]bool // of the devices, by op
-	part    string            // of what is added
+	layout  *layout.Places    // set by NewIn
+	lacks   []map[string]bool // ops that each device lacks
+	part    string            // current part
 	held    []held
-	owners  map[ggml.TensorKey]int // in held
+	owners  map[ggml.TensorKey]int // index in held
 	works   []work
-	err     error // of what was added
+	err     error // of an earlier Hold, Compute or New
 	access  exclusive.Access
 }
 
-// held is memory that belongs to a weight.
+// held is a persistent tensor: a weight, or one that belongs to a weight.
 type held struct {
 	part  string
 	layer int
@@ -35,13 +36,13 @@ type held struct {
 	size  int64
 }
 
-// A work are graphs that share memory, one after the other.
+// A work is a list of graphs that run one after another and share memory.
 type work struct {
 	part   string
 	graphs []*liveness
 }
 
-// New makes one that has nothing yet. Of the devices it finds out which ops they lack.
+// New returns an empty estimate, and records which ops the devices lack.
 func New(devices ...*ggml.Device) *Memory {
 	m := &Memory{}
 	for _, of := range devices {
@@ -54,7 +55,8 @@ func New(devices ...*ggml.Device) *Memory {
 	return m
 }
 
-// NewIn makes one for a layout: its graphs are of the ops by which that is computed, and say nothing of another.
+// NewIn returns an empty estimate for one layout. Its graphs use that layout's ops, so it estimates no
+// other layout.
 func NewIn(l layout.Layout) *Memory {
 	p, err := l.Places()
 	if err != nil {
@@ -65,11 +67,12 @@ func NewIn(l layout.Layout) *Memory {
 	return m
 }
 
-// IsCPU reports whether it is asked about the CPU alone.
+// IsCPU reports whether the estimate is for the CPU alone.
 func (m *Memory) IsCPU() bool { return m != nil && m.layout != nil && m.layout.Layout.IsCPU() }
 
-// Engine makes an engine for building the graphs of the estimate, of models that lie in a layout on the CPU: by the ops of
-// the layout in question or, if that is unknown, by the ops that all devices have. It must not compute.
+// Engine returns an engine that builds the graphs of the estimate, for models in layout l on the CPU.
+// It uses the ops of the estimated layout or, if that is unknown, ops that all devices support. It
+// must not compute.
 func (m *Memory) Engine(l layout.Layout) (*device.Engine, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -83,7 +86,7 @@ func (m *Memory) Engine(l layout.Layout) (*device.Engine, error) {
 	return device.NewPlanning(l, layout.Layout{Devices: m.devices}, false)
 }
 
-// Check returns an error for a nil estimate, or the error of what was added to it.
+// Check returns an error if the estimate is nil, or the first error of what was added.
 func (m *Memory) Check() error {
 	if m == nil {
 		return errors.New("the memory estimate is nil")
@@ -91,7 +94,7 @@ func (m *Memory) Check() error {
 	return cmp.Or(m.access.Err(), m.err)
 }
 
-// Part names what is added from now on, for [Memory.Parts].
+// Part names the part that is added next, for [Memory.Parts].
 func (m *Memory) Part(name string) {
 	if m != nil && m.access.Try("Memory.Part", "Memory") {
 		m.part = name
@@ -99,7 +102,8 @@ func (m *Memory) Part(name string) {
 	}
 }
 
-// Hold adds tensors that are of a kind of weight, or belong to it, as [layout.Memory.Add] does.
+// Hold adds persistent tensors of a kind of weight, or belonging to such a weight, as
+// [layout.Memory.Add] does.
 func (m *Memory) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 	if m.Check() != nil || !m.access.Try("Memory.Hold", "Memory") {
 		return
@@ -121,8 +125,8 @@ func (m *Memory) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
 	}
 }
 
-// Compute adds the results of graphs, which run one after the other and share memory. The results of several calls
-// exist side by side.
+// Compute adds the results of graphs that run one after another and share memory. Results of separate
+// calls exist side by side.
 func (m *Memory) Compute(graphs ...*ggml.Graph) {
 	if m.Check() != nil || !m.access.Try("Memory.Compute", "Memory") {
 		return
@@ -140,7 +144,7 @@ func (m *Memory) Compute(graphs ...*ggml.Graph) {
 	m.works = append(m.works, w)
 }
 
-// findLacks finds what the devices lack of the ops of a graph.
+// findLacks records which ops of a graph each device lacks.
 func (m *Memory) findLacks(g *ggml.Graph) {
 	for node := range g.Nodes() {
 		for i, of := range m.devices {
@@ -151,7 +155,7 @@ func (m *Memory) findLacks(g *ggml.Graph) {
 	}
 }
 
-// Lacks lists the ops that a device does not have, which the CPU computes for it.
+// Lacks lists the ops that a device lacks; the CPU computes them.
 func (m *Memory) Lacks(of *ggml.Device) []string {
 	var ops []string
 	if m == nil || of == nil {
@@ -168,8 +172,8 @@ func (m *Memory) Lacks(of *ggml.Device) []string {
 	return ops
 }
 
-// In estimates the bytes on each device of a layout, the CPU last: the sum of [Memory.Parts], with an eighth added to
-// results for the memory that drivers use.
+// In estimates the bytes on each device of a layout, the CPU last: the sum of [Memory.Parts], with
+// results increased by an eighth for the memory of drivers.
 func (m *Memory) In(l layout.Layout) (layout.Sizes, error) {
 	parts, results, err := m.in(l)
 	if err != nil {
@@ -192,7 +196,7 @@ func (m *Memory) Parts(l layout.Layout) (map[string]layout.Sizes, error) {
 	return parts, err
 }
 
-// in returns what a layout needs, by parts, and the part of results.
+// in returns the memory that a layout needs, by part, and the memory of results.
 func (m *Memory) in(l layout.Layout) (parts map[string]layout.Sizes, results layout.Sizes, err error) {
 	if err := m.Check(); err != nil {
 		return nil, nil, err
