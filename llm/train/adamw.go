@@ -16,36 +16,36 @@ import (
 type AdamW struct {
 	Beta1, Beta2 float64
 	Epsilon      float64 // added to the root of the second moment
-	Decay        float64 // weight decay: the share that a parameter loses in a step, over the rate
-	// DecayMinDims is the number of dimensions from which on a parameter decays: 2 leaves
-	// out norms and biases, 0 nothing. The matrices of an adapter have 2, whatever its rank.
+	Decay        float64 // weight decay per step, divided by the learning rate
+	// DecayMinDims is the smallest number of dimensions of a parameter that decays: 2 excludes norms and
+	// biases, 0 excludes nothing. Matrices of an adapter have 2, whatever its rank.
 	DecayMinDims int
-	Clip         float64 // largest norm of the gradient of all parameters; 0 for any
+	Clip         float64 // maximum norm of the gradient of all parameters; 0 means no clipping
 }
 
-// DefaultAdamW are the usual settings: β 0.9 and 0.999, ε 1e-8, no decay (of matrices
-// alone, where it is set), a gradient of at most 1.
+// DefaultAdamW returns the usual settings: β 0.9 and 0.999, ε 1e-8, gradients clipped to norm 1, and
+// no decay. If Decay is set, only matrices decay.
 func DefaultAdamW() AdamW {
 	return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, DecayMinDims: 2, Clip: 1}
 }
 
-// A parameter is a tensor that is trained.
+// A parameter is a trained tensor.
 type parameter struct {
 	*ggml.Tensor
-	weight *arch.Weight // that it is, or belongs to
-	dims   int          // by which its decay is decided
+	weight *arch.Weight // the weight that it is, or belongs to
+	dims   int          // number of dimensions, for DecayMinDims
 	rate   float64      // factor of the learning rate
 }
 
-// A paramGroup are the parameters that move by the same settings.
+// A paramGroup holds the settings of parameters that are updated alike.
 type paramGroup struct {
 	rate   float64 // factor of the learning rate
 	decays bool
 }
 
-// An optimizer updates parameters from the gradients that accumulate beside them. The update is a
-// graph that runs directly after the losses' graph: it measures the norm and clips; if something is
-// not finite, it moves nothing.
+// An optimizer updates parameters from accumulated gradients. The update is a graph that runs directly
+// after the loss graph: it measures the norm and clips. If a value is not finite, the update changes
+// no parameter.
 type optimizer struct {
 	settings AdamW
 	engine   *device.Engine
@@ -54,18 +54,18 @@ type optimizer struct {
 	runs     []run
 
 	stateCtx, graphCtx *ggml.Context
-	grads, moments     *layout.Memory                // of gradients; of moments, and what the update takes and gives
+	grads, moments     *layout.Memory                // moments also holds the inputs and outputs of the update
 	first, second      []*ggml.Tensor                // moments m and v, by parameter
 	grad               map[*ggml.Tensor]*ggml.Tensor // by parameter
 
 	numbers *ggml.Tensor // input: see [nn.GateOperands]
-	weights *ggml.Tensor // input: of the losses
-	report  *ggml.Tensor // the losses of as many tokens; the square of the norm, and whether the step was taken
+	weights *ggml.Tensor // input: loss weights [tokens]
+	report  *ggml.Tensor // output [tokens+2]: losses of the tokens, squared norm, 1 if the step was taken
 	update  device.Work
 }
 
-// newOptimizer makes an optimizer whose moments and gradients are yet to be cleared, for batches of
-// so many tokens.
+// newOptimizer creates an optimizer for batches of at most that many tokens. Moments and gradients are
+// uninitialised; see clear.
 func newOptimizer(e *device.Engine, settings AdamW, params []parameter, tokens int) (*optimizer, error) {
 	o := &optimizer{
 		settings: settings, engine: e, params: params,
@@ -102,7 +102,7 @@ func (o *optimizer) build(tokens int64) error {
 	o.numbers = o.stateCtx.NewTensor(ggml.F32, 8, int64(len(o.groups)+1)).SetName("adamw")
 	o.weights = o.stateCtx.NewTensor(ggml.F32, tokens).SetName("loss weights")
 	o.report = o.stateCtx.NewTensor(ggml.F32, tokens+2).SetName("report")
-	o.moments.Add(nn.NoLayer, layout.Output, o.numbers, o.weights, o.report) // where the losses are computed
+	o.moments.Add(nn.NoLayer, layout.Output, o.numbers, o.weights, o.report) // on the device that computes the losses
 	if err := errors.Join(o.grads.Allocate(), o.moments.Allocate()); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (o *optimizer) loweringOf(i int, of nn.Lowerings) *nn.Lowering {
 	return of(w.Layer, w.Kind)
 }
 
-// sumSquares adds up the squares of all gradients, each by the ops of its lowering.
+// sumSquares returns the sum of squares of all gradients, each computed by the ops of its lowering.
 func (o *optimizer) sumSquares(t *nn.Tape, of nn.Lowerings) *ggml.Tensor {
 	var list []*nn.Lowering
 	gradients := map[*nn.Lowering]*nn.Gradients{}
@@ -155,10 +155,10 @@ func (o *optimizer) sumSquares(t *nn.Tape, of nn.Lowerings) *ggml.Tensor {
 	return sum
 }
 
-// clear sets gradients and moments to zero, as they are before the first step.
+// clear zeroes gradients and moments.
 func (o *optimizer) clear() error { return errors.Join(o.grads.Clear(0), o.moments.Clear(0)) }
 
-// groupParams gives the group of each parameter.
+// groupParams returns the group of each parameter.
 func (o *optimizer) groupParams() []int {
 	list := make([]int, len(o.params))
 	for i, p := range o.params {
@@ -171,8 +171,8 @@ func (o *optimizer) groupParams() []int {
 	return list
 }
 
-// prepare writes the inputs of a step's update, with the weights of the losses that are in the
-// report by then. If losses of earlier batches are not finite, the update moves nothing.
+// prepare writes the inputs of a step's update, with the loss weights of its last batch. If the loss
+// of an earlier batch is not finite, the update changes no parameter.
 func (o *optimizer) prepare(s *step, weights []float32) error {
 	still := []float32{0, 1, 1, float32(o.settings.Epsilon), 0, 1, 1, 0}
 	var numbers []float32
@@ -188,8 +188,8 @@ func (o *optimizer) prepare(s *step, weights []float32) error {
 	return errors.Join(ggml.Write(o.numbers, append(numbers, still...)), ggml.Write(o.weights, all))
 }
 
-// numbersOf returns the settings of a group, as in [nn.AdamWOperands]. The factor divides the
-// gradient by the scale of the loss; clipping comes after.
+// numbersOf returns the settings of a group, see [nn.AdamWOperands]. The last one divides the gradient
+// by the loss scale, before clipping.
 func (o *optimizer) numbersOf(g paramGroup, s *step) []float32 {
 	a, number, decay := o.settings, float64(s.metrics.Step), 0.0
 	if g.decays {
@@ -201,8 +201,8 @@ func (o *optimizer) numbersOf(g paramGroup, s *step) []float32 {
 	}
 }
 
-// read adds to a step what the report has: the losses of a batch by their scaled weights, and of the
-// update, where there was one, the norm of the gradient and whether the step was taken.
+// read adds the report to a step: the losses of a batch times their weights and, after an update, the
+// gradient's norm and whether the step was taken.
 func (o *optimizer) read(s *step, weights []float32) error {
 	report, err := ggml.Read[float32](o.report)
 	if err != nil {
@@ -218,7 +218,7 @@ func (o *optimizer) read(s *step, weights []float32) error {
 	return nil
 }
 
-// divide splits the gradients and moments of runs into views, one for each parameter.
+// divide splits the gradients and moments of runs into one view per parameter.
 func (o *optimizer) divide() {
 	o.first, o.second = make([]*ggml.Tensor, len(o.params)), make([]*ggml.Tensor, len(o.params))
 	for _, r := range o.runs {
@@ -229,7 +229,7 @@ func (o *optimizer) divide() {
 	}
 }
 
-// sizes returns the sizes of all that the optimizer has allocated.
+// sizes returns the memory that the optimizer has allocated.
 func (o *optimizer) sizes() layout.Sizes {
 	return o.grads.Sizes().Plus(o.moments.Sizes()).Plus(o.update.Workspace.Sizes())
 }

@@ -5,10 +5,9 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
-// makeBatch lays rows out in as many of length tokens. What is missing is filled with
-// token 0, of weight 0; it comes last, where causal attention hides it from
-// the rest. Packed samples have Starts, and each token of the filling is a sample of its
-// own, which costs the least.
+// makeBatch writes rows to a batch of `count` rows of `length` tokens. Padding is token 0 with weight
+// 0; it comes last, where causal attention hides it from the rest. Packed samples have Starts, and
+// each padding token is a sample of its own, which costs the least attention.
 func makeBatch(rows []data.Row, count, length int, packed bool) lossgraph.Batch {
 	n := count * length
 	b := lossgraph.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
@@ -28,7 +27,7 @@ func makeBatch(rows []data.Row, count, length int, packed bool) lossgraph.Batch 
 	return b
 }
 
-// layOut writes a sample from a token of the batch on, which is one of its row.
+// layOut writes a sample to the batch from token `at` on; inRow is the index of the sample in its row.
 func layOut(b lossgraph.Batch, s data.Sample, at, inRow int) {
 	for i := range s.Predicted() {
 		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], lossWeight(s, i)

@@ -12,12 +12,12 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A batchShape is the shape on which the graphs for the rows of a data set depend.
+// A batchShape holds the properties of a data set that determine the shape of its graphs.
 type batchShape struct {
-	rows       int // of a batch
-	length     int // of a row at most
-	longestRow int // that there is
-	longest    int // sample
+	rows       int // per batch
+	length     int // maximum tokens per row
+	longestRow int // tokens of the longest row in the data
+	longest    int // tokens of the longest sample
 	packed     bool
 }
 
@@ -25,22 +25,22 @@ func shapeOfBatches(d *data.Dataset, rows int) batchShape {
 	return batchShape{rows: rows, length: d.Length, longestRow: d.LongestRow(), longest: d.Longest(), packed: d.IsPacked()}
 }
 
-// tokens is how many a batch has at most.
+// tokens returns the maximum number of tokens per batch.
 func (s batchShape) tokens() int { return s.rows * bucketLengths(s.length, s.longestRow)[0] }
 
-// bucketGraphs are graphs of a few lengths, which share the memory of one: a batch of
-// short rows is computed by one that is short, and gives the same.
+// bucketGraphs holds graphs of a few lengths that share the memory of the longest. A batch of short
+// rows uses a short graph, with the same result.
 type bucketGraphs struct {
 	m         *model.Model
 	engine    *device.Engine
 	options   lossgraph.Options
-	lengths   []int // of the graphs, from the longest down
+	lengths   []int // of the graphs, in descending order
 	graphs    []*lossgraph.Graph
 	workspace *device.Workspace
 	last      *lossgraph.Graph
 }
 
-// newBucketGraphs builds the longest one. Others are built when they are needed.
+// newBucketGraphs builds the longest graph. The others are built on first use.
 func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph.Options) (*bucketGraphs, error) {
 	o.Batch, o.Packed, o.Context = s.rows, s.packed, max(1, s.longest)
 	g := &bucketGraphs{m: m, engine: e, options: o, lengths: bucketLengths(s.length, s.longestRow)}
@@ -57,8 +57,8 @@ func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph
 	return g, nil
 }
 
-// bucketLengths are a ladder of two steps an octave, down to an eighth: a graph has at
-// most half as many tokens again as a row of its bucket, and there are few of them.
+// bucketLengths returns graph lengths in two steps per octave, down to an eighth of the longest row.
+// So a graph has at most half as many tokens again as its rows, and there are few graphs.
 func bucketLengths(length, longest int) []int {
 	const least, multiple = 32, 8
 	var list []int
@@ -74,7 +74,7 @@ func bucketLengths(length, longest int) []int {
 
 func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
 
-// bucket is the index of the shortest graph for rows of so many tokens.
+// bucket returns the index of the shortest graph for rows of that many tokens.
 func (g *bucketGraphs) bucket(tokens int) int {
 	i, found := slices.BinarySearchFunc(g.lengths, tokens, func(length, tokens int) int { return cmp.Compare(tokens, length) })
 	if found {
@@ -96,8 +96,8 @@ func (g *bucketGraphs) graph(i int) (*lossgraph.Graph, error) {
 	return g.graphs[i], nil
 }
 
-// batches lays rows out in falling length, for the shortest graph that takes each batch. Missing
-// rows of the last batch are empty.
+// batches splits rows, sorted by descending length, into batches for the shortest graph that fits.
+// Missing rows of the last batch are empty.
 func (g *bucketGraphs) batches(rows []data.Row) []lossgraph.Batch {
 	var list []lossgraph.Batch
 	for few := range slices.Chunk(rows, g.options.Batch) {
@@ -125,9 +125,9 @@ func (g *bucketGraphs) Submit(ctx context.Context, b lossgraph.Batch, then ...de
 	return graph.Submit(ctx, b, then...)
 }
 
-// of is the graph of a batch.
+// of returns the graph for a batch.
 func (g *bucketGraphs) of(b lossgraph.Batch) (*lossgraph.Graph, error) {
-	if g.last == nil { // the memory does not grow later
+	if g.last == nil { // allocate for the longest graph, so that the memory does not grow later
 		if err := g.graphs[0].Allocate(); err != nil {
 			return nil, err
 		}
@@ -142,10 +142,10 @@ func (g *bucketGraphs) of(b lossgraph.Batch) (*lossgraph.Graph, error) {
 // Predictions returns the predictions of the batch that was computed last.
 func (g *bucketGraphs) Predictions() ([]int32, error) { return g.last.Predictions() }
 
-// Measure returns the memory that the graphs take, without allocating it: the longest graph's.
+// Measure returns the memory of the longest graph, which all graphs share, without allocating it.
 func (g *bucketGraphs) Measure() (layout.Sizes, error) { return g.graphs[0].Measure() }
 
-// Memory returns the sizes of the results, whose memory the graphs share.
+// Memory returns the sizes of the results; all graphs share this memory.
 func (g *bucketGraphs) Memory() layout.Sizes { return g.workspace.Sizes() }
 
 // Close frees the graphs. It never fails.

@@ -17,9 +17,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A checkpoint is a GGUF file with the parameters, the moments of the optimiser, the
-// step, the position in the data, the history, the settings of the run, and a checksum
-// of all that.
+// A checkpoint is a GGUF file with the parameters, the optimiser's moments, the step, the position in
+// the data, the history, the settings of the run, and a checksum of all these.
 const (
 	keyType     = "general.type"
 	keyArch     = "general.architecture"
@@ -32,13 +31,13 @@ const (
 	typeMarker  = "checkpoint"
 )
 
-// The moments of a parameter have its name with these.
+// Suffixes of tensor names: the moments m and v of a parameter.
 const suffixM, suffixV = ".m", ".v"
 
-// remedy ends the errors of checkpoints that cannot be continued.
+// remedy ends error messages about checkpoints that cannot be resumed.
 const remedy = "take an older checkpoint, or start anew"
 
-// parts names the tensors of a checkpoint: each parameter and its moments.
+// parts returns the tensors of a checkpoint by name: each parameter and its moments.
 func (t *Trainer) parts() map[string]*ggml.Tensor {
 	parts := map[string]*ggml.Tensor{}
 	for i, p := range t.opt.params {
@@ -49,9 +48,9 @@ func (t *Trainer) parts() map[string]*ggml.Tensor {
 	return parts
 }
 
-// SaveCheckpoint writes the state of the run: beside path, and renamed when it
-// is complete, so that there is always a whole one. Parameters and moments that are not
-// finite are an error that wraps [ErrDiverged].
+// SaveCheckpoint writes the state of the run to a file beside path, and renames it when it is
+// complete, so that a whole checkpoint always exists. Non-finite parameters or moments are an error
+// that wraps [ErrDiverged].
 func (t *Trainer) SaveCheckpoint(path string) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (t *Trainer) writeState(g *ggml.GGUF) error {
 	return g.Set(keyChecksum, sum)
 }
 
-// checksum covers all keys but its own, and all tensors.
+// checksum covers all tensors and all keys except its own.
 func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (string, error) {
 	h := sha256.New()
 	for key, value := range g.Keys() {
@@ -147,7 +146,7 @@ func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (
 		switch value.(type) {
 		case string, []string:
 			fmt.Fprintf(h, "%q", value)
-		default: // numbers, or lists of them
+		default: // numbers and lists of numbers
 			if err := binary.Write(h, binary.LittleEndian, value); err != nil {
 				return "", err
 			}
@@ -166,11 +165,11 @@ func checksum(g *ggml.GGUF, data func(name string) (*io.SectionReader, error)) (
 	return short(h), nil
 }
 
-// LoadCheckpoint continues the run that wrote the file, exactly where it was. What is
-// trained, the model, the data and the order of the rows have to be the same, or a
-// [MismatchError] lists what differs. The length of the run, the learning rate and its
-// schedule, the optimiser's settings, what ends the run early, and the compute type may
-// change, see [Trainer.Changes], and so may the device.
+// LoadCheckpoint resumes the run that wrote the file, exactly where it was. The trained tensors, the
+// model, the data and the order of the rows must be the same, or a [MismatchError] lists the
+// differences. The length of the run, the learning rate and its schedule, the optimiser's settings,
+// the conditions that end the run early, the compute type and the device may change, see
+// [Trainer.Changes].
 //
 // A damaged file changes nothing.
 func (t *Trainer) LoadCheckpoint(path string) error {
@@ -211,7 +210,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	}
 	t.saved = savedCheckpoint{path, s.step}
 	was, err := ggml.GGUFValue[string](g, freeKeys+string(SettingAtFloor))
-	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // runs of earlier versions do not say it
+	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // checkpoints of earlier versions lack this setting
 	t.plan()
 	free, err := t.freeSettings()
 	if err != nil {
@@ -221,16 +220,16 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	return nil
 }
 
-// Changes lists the settings that differ from the checkpoint that the run continues.
+// Changes lists the settings that differ from the resumed checkpoint.
 func (t *Trainer) Changes() []Difference { return slices.Clone(t.changes) }
 
 // A Summary describes a checkpoint's run.
 type Summary struct {
-	Steps    int               // that are done
-	Settings map[string]string // as text, by the ID of their [Setting]
+	Steps    int               // completed steps
+	Settings map[string]string // as text, by [SettingID]
 }
 
-// Summarize reads what a checkpoint says of its run.
+// Summarize reads the summary of a checkpoint.
 func Summarize(checkpoint string) (Summary, error) {
 	g, err := openCheckpoint(checkpoint)
 	if err != nil {
@@ -252,13 +251,13 @@ func Summarize(checkpoint string) (Summary, error) {
 	return s, nil
 }
 
-// openCheckpoint opens a file that is whole.
+// openCheckpoint opens and validates a checkpoint.
 func openCheckpoint(path string) (*ggml.GGUF, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
 		var system *fs.PathError
 		if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() || errors.As(err, &system) {
-			return nil, err // which says why it cannot be opened
+			return nil, err // already names the file and the cause
 		}
 		return nil, fmt.Errorf("%s is no checkpoint, or a damaged one; %s", path, remedy)
 	}
@@ -269,7 +268,7 @@ func openCheckpoint(path string) (*ggml.GGUF, error) {
 	return g, nil
 }
 
-// checkFile validates a file; errors continue its name.
+// checkFile validates a checkpoint. The caller puts the file's name before the error.
 func checkFile(g *ggml.GGUF) error {
 	if kind, _ := ggml.GGUFValue[string](g, keyType); kind != typeMarker {
 		return fmt.Errorf("is no checkpoint: its %s is %q", keyType, kind)
@@ -293,7 +292,8 @@ func checkFile(g *ggml.GGUF) error {
 	return nil
 }
 
-// compareTensors lists what is trained here but not there, or the other way round.
+// compareTensors lists tensors that are trained here but not in the checkpoint, or the other way
+// round.
 func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 	var list []Difference
 	parts := t.parts()
@@ -307,14 +307,13 @@ func (t *Trainer) compareTensors(g *ggml.GGUF) []Difference {
 			list = append(list, tensorDifference(info.Name, shapeOf(info.Type, info.Shape), absent))
 		}
 	}
-	// The moments of a parameter say nothing new.
+	// The moments differ whenever their parameter does.
 	return slices.DeleteFunc(list, func(d Difference) bool {
 		return strings.HasSuffix(string(d.ID), suffixM) || strings.HasSuffix(string(d.ID), suffixV)
 	})
 }
 
-// compareTensor compares the type and shape of a tensor with the tensor of that name in a
-// checkpoint.
+// compareTensor compares the type and shape of a tensor with the checkpoint's tensor of that name.
 func compareTensor(g *ggml.GGUF, name string, x *ggml.Tensor) (d Difference, differs bool) {
 	is, was := shapeOf(x.Type(), x.Shape()), absent
 	if info, ok := g.Tensor(name); ok {
@@ -327,8 +326,7 @@ func tensorDifference(name, was, is string) Difference {
 	return Difference{SettingID("tensor " + name), "tensor " + name, was, is}
 }
 
-// shapeOf gives a type and shape as "f32[ne0, ne1]", without trailing ones, which files
-// do not have.
+// shapeOf formats a type and shape as "f32[ne0, ne1]", without trailing ones, which files omit.
 func shapeOf(t ggml.Type, shape []int64) string {
 	for len(shape) > 1 && shape[len(shape)-1] == 1 {
 		shape = shape[:len(shape)-1]
@@ -345,7 +343,7 @@ type state struct {
 	values         map[*ggml.Tensor][]float32
 }
 
-// write fills parameters and moments.
+// write writes parameters and moments to their tensors.
 func (s *state) write() error {
 	for to, values := range s.values {
 		if err := ggml.Write(to, values); err != nil {
@@ -355,7 +353,7 @@ func (s *state) write() error {
 	return nil
 }
 
-// readState reads all that a checkpoint holds, and refuses what contradicts itself.
+// readState reads a checkpoint, and returns an error if its contents are inconsistent.
 func (t *Trainer) readState(g *ggml.GGUF) (*state, error) {
 	step, err := ggml.GGUFValue[uint32](g, keyStep)
 	if err != nil {
@@ -386,7 +384,7 @@ func (t *Trainer) readState(g *ggml.GGUF) (*state, error) {
 	return s, err
 }
 
-// checkHistory demands a history of each step up to the present one.
+// checkHistory checks that the history has every step up to the current one.
 func (s *state) checkHistory() error {
 	if len(s.history) != s.step {
 		return fmt.Errorf("it is of step %d, and has the history of %d steps", s.step, len(s.history))
@@ -406,8 +404,8 @@ func (s *state) checkHistory() error {
 	return nil
 }
 
-// checkPosition gives the number of rows that so many steps have seen: at least one
-// each, and at most all of a full step.
+// checkPosition returns the number of rows seen after `step` steps, and checks it: at least one row
+// and at most a full step's rows per step.
 func (t *Trainer) checkPosition(step int, epoch, position uint64) (int, error) {
 	n := uint64(t.data.Len())
 	fault := fmt.Errorf("it is of step %d, but at row %d of epoch %d", step, position, epoch)

@@ -5,27 +5,26 @@ import (
 	"math"
 )
 
-// A Comparison is how much lower the loss of B is than the loss of A on the same held-out rows, in
-// nats a token, with a confidence interval for data like this. If the interval contains 0, the
-// difference may be chance.
+// A Comparison is the difference of two losses on the same held-out rows, in nats per token, with a
+// confidence interval for data like this. If the interval contains 0, the difference may be chance.
 type Comparison struct {
-	Mean       float64 // the loss of A minus the loss of B: above 0 if B is better
-	Low, High  float64 // the interval
-	Confidence float64 // how often such an interval has the true difference in it
-	Rows       int     // that have a trained token
+	Mean       float64 // loss of A minus loss of B: positive if B is better
+	Low, High  float64 // confidence interval
+	Confidence float64 // probability that such an interval contains the true difference
+	Rows       int     // number of rows with a trained token
 }
 
-// Decided reports whether 0 is outside of the interval.
+// Decided reports whether the interval excludes 0.
 func (d Comparison) Decided() bool { return d.Low > 0 || d.High < 0 }
 
-// minCompared is how many rows an interval needs at least.
+// minCompared is the minimum number of rows for an interval.
 const minCompared = 5
 
 // Compare compares A and B, two evaluations of the same rows by [Evaluator.EvaluateRows]. Rows are
-// paired: what is hard in a row is hard for both, and cancels. The difference is a ratio of sums over
-// rows; its variance is the variance of the rows' residuals (W. G. Cochran, Sampling Techniques, 6.4),
-// its interval is Student's t. Rows should be independent of each other: rows of one long text nearly
-// are, copies are not ([data.Dataset.Distinct]).
+// paired: a row that is hard for A is hard for B too, and this cancels. The difference is a ratio of
+// sums over rows; its variance is the variance of the rows' residuals (W. G. Cochran, Sampling
+// Techniques, 6.4), and its interval is Student's t. Rows should be independent: rows of one long text
+// nearly are, duplicates are not ([data.Dataset.Distinct]).
 func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	if !(confidence > 0 && confidence < 1) {
 		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)
@@ -60,8 +59,8 @@ func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	return d, nil
 }
 
-// quantileT is a quantile of Student's t with so many degrees of freedom, by its expansion around the
-// normal distribution's quantile (Abramowitz and Stegun, 26.7.5).
+// quantileT returns a quantile of Student's t distribution, by its expansion around the normal
+// distribution's quantile (Abramowitz and Stegun, 26.7.5).
 func quantileT(p, freedom float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p-1)
 	z2, v := z*z, freedom

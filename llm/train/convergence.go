@@ -6,25 +6,24 @@ import (
 	"math"
 )
 
-// Convergence says when a run ends before its last step, since more of them gain nothing;
-// the zero value does not end it. The history of the run decides, which checkpoints hold:
-// a run that has ended ends at once when it is resumed, unless it gets other settings.
+// Convergence ends a run before its last step if further steps gain nothing. The zero value disables
+// it. It depends on the history, which checkpoints contain: a run that has ended ends again as soon as
+// it is resumed, unless its settings change.
 //
 // Past, Delta, Epsilon and MaxNoImprovement are settings of ggml's former optimiser.
 type Convergence struct {
-	// Patience ends the run after that many evaluations in a row of which none improved the
-	// loss (early stopping): by MinDelta nats at least over the last one that did.
+	// Patience ends the run after that many consecutive evaluations without an improvement (early
+	// stopping). An evaluation improves if its loss is at least MinDelta nats below the last improvement.
 	Patience int
 	MinDelta float64
 
-	// Past ends the run if the loss of a step differs from the loss of Past steps before by less
-	// than Delta times itself.
+	// Past ends the run if the loss of a step differs from the loss Past steps earlier by less than the
+	// fraction Delta of itself.
 	Past  int
 	Delta float64
-	// Epsilon is the same of the step before.
+	// Epsilon is like Delta, for the previous step.
 	Epsilon float64
-	// MaxNoImprovement ends the run after that many steps in a row without a new lowest
-	// loss.
+	// MaxNoImprovement ends the run after that many consecutive steps without a new lowest loss.
 	MaxNoImprovement int
 }
 
@@ -91,9 +90,9 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Ended says in words why the run has come to its end, as in "all 120 steps are done", "the
-// validation loss has not improved for 3 evaluations" or "the limit of 2h is reached"; ""
-// where it has not. A limit of [RunOptions] holds until the next Run.
+// Ended returns the reason why the run has ended, such as "all 120 steps are done", "the validation
+// loss has not improved for 3 evaluations" or "the limit of 2h is reached"; "" if it has not ended. A
+// limit of [RunOptions] holds until the next Run.
 func (t *Trainer) Ended() string {
 	if t.step >= t.schedule.Steps {
 		return fmt.Sprintf("all %s are done", plural(t.schedule.Steps, "step"))
@@ -107,10 +106,10 @@ func (t *Trainer) Ended() string {
 	return t.limit
 }
 
-// Done reports whether the run has come to its end, see [Trainer.Ended].
+// Done reports whether the run has ended, see [Trainer.Ended].
 func (t *Trainer) Done() bool { return t.Ended() != "" }
 
-// Best is the evaluation with the lowest loss, the first of several; false where there is
+// Best returns the evaluation with the lowest loss, the first of several; ok is false if there is
 // none.
 func (t *Trainer) Best() (best Evaluation, ok bool) {
 	for i, e := range t.Evaluations {

@@ -10,9 +10,9 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// buildWithCopies builds the graph of a step once more, with copies of frozen weights: for each device
-// as many as Options.WeightCopies says, or as fit into four fifths of its memory beside a step without
-// copies. Nothing is allocated yet.
+// buildWithCopies rebuilds the graph of a step with copies of frozen weights. Each device has the
+// copies that Options.WeightCopies requests, or as many as fit, beside a step without copies, into
+// four fifths of its memory. Nothing is allocated yet.
 func (t *Trainer) buildWithCopies() error {
 	want := t.options.WeightCopies
 	if want == nil && !t.engine.TakesCopies() || want != nil && *want == weightcache.None {
@@ -40,10 +40,10 @@ func (t *Trainer) buildWithCopies() error {
 	return t.keepCopies(fits)
 }
 
-// hasRoom reports whether there are copies, and memory for them.
+// hasRoom reports whether there are copies to make and they fit.
 func hasRoom(copies, room int64) bool { return copies > 0 && copies <= room }
 
-// keepCopies builds the graph of a step with so much on each device.
+// keepCopies rebuilds the graph of a step with copies of the given tier on each device.
 func (t *Trainer) keepCopies(kept []weightcache.Tier) error {
 	c, err := weightcache.New(t.m, t.engine, t.options.ComputeType, kept)
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *Trainer) keepCopies(kept []weightcache.Tier) error {
 	return t.buildGraphs(t.checkpointing)
 }
 
-// makeCopies allocates the copies of weights, and fills them.
+// makeCopies allocates and fills the copies of weights.
 func (t *Trainer) makeCopies() error {
 	if t.copies == nil {
 		return nil
@@ -65,8 +65,8 @@ func (t *Trainer) makeCopies() error {
 	return t.copies.Fill(context.Background())
 }
 
-// resumeCopies keeps no more than the run of a checkpoint did on the same number of devices, if that is
-// left to the trainer: adapters in copies round otherwise than others.
+// resumeCopies limits the copies to the checkpoint's tiers, if the options leave the choice to the
+// trainer and the number of devices is the same: adapters in copies round differently.
 func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 	text, err := ggml.GGUFValue[string](g, freeKeys+string(SettingWeightCopies))
 	is, was := t.copies.Tiers(), parseKept(text)
@@ -75,7 +75,7 @@ func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 	}
 	least := slices.Clone(is)
 	for i := range least {
-		least[i] = min(is[i], was[i]) // what does not fit here stays away
+		least[i] = min(is[i], was[i]) // copies that do not fit here are not made
 	}
 	if slices.Equal(least, is) {
 		return nil
@@ -86,7 +86,7 @@ func (t *Trainer) resumeCopies(g *ggml.GGUF) error {
 	return t.makeCopies()
 }
 
-// keptWords lists the devices' tiers in the form of checkpoints, such as "both, none".
+// keptWords lists the devices' tiers as checkpoints have them, such as "both, none".
 func (t *Trainer) keptWords() string {
 	var words []string
 	for _, k := range t.copies.Tiers() {
@@ -107,6 +107,6 @@ func parseKept(words string) []weightcache.Tier {
 	return list
 }
 
-// WeightCopies describes the copies of frozen weights that devices keep, and their memory, such as
-// "weights in bf16, also transposed, on CUDA0: 4.1 GiB"; "" if none.
+// WeightCopies describes the copies of frozen weights on devices and their memory, such as "weights in
+// bf16, also transposed, on CUDA0: 4.1 GiB"; "" if there are none.
 func (t *Trainer) WeightCopies() string { return t.copies.String() }

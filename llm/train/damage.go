@@ -6,9 +6,9 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// damaged finds a value of the model, or of adapters that are not trained, that is NaN or infinite; nil is none. All of
-// them may be more than can be read back soon: the devices add up the rows of matrices, and what is read are those whose
-// sum is not finite.
+// damaged searches weights, such as the model's and untrained adapters', for NaN or infinity. It
+// returns the tensor and the value, or nil. Reading everything back would take long, so devices sum
+// the rows of matrices, and only rows with a non-finite sum are read.
 func (t *Trainer) damaged(ctx context.Context, weights []*ggml.Tensor) (*ggml.Tensor, float32, error) {
 	c := ggml.NewContext()
 	defer c.Close()

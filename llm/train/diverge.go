@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// ErrDiverged is a loss, a gradient or a parameter that is not a finite number.
+// ErrDiverged reports that a loss, gradient or parameter is not finite.
 var ErrDiverged = errors.New("training diverged")
 
-// A DivergedError is an [ErrDiverged] with the remedy.
+// A DivergedError is an [ErrDiverged] with its cause and remedy.
 type DivergedError struct {
 	Reason string
-	Remedy string // "" where none is known
-	Option string // of [Options], by which the remedy is done: Schedule or ComputeType, "" for none
-	Saved  string // the last good checkpoint, with its step, if there is one
+	Remedy string // "" if unknown
+	Option string // field of [Options] to change: Schedule or ComputeType; "" if none
+	Saved  string // names the last good checkpoint and its step; "" if none
 }
 
 func (e *DivergedError) Error() string {
@@ -33,16 +33,16 @@ func (e *DivergedError) Error() string {
 
 func (e *DivergedError) Unwrap() error { return ErrDiverged }
 
-// lowerRate is the error of parameters that a step has spoilt.
+// lowerRate returns the error for parameters that a step has made non-finite.
 func lowerRate(reason string) error {
 	return &DivergedError{Reason: reason, Remedy: "lower the learning rate", Option: "Schedule"}
 }
 
-// diverged names what made a figure of the run not finite: weights that are not, the learning
-// rate, or the type that products were computed in.
+// diverged returns the error for a non-finite value, with its cause: a damaged weight, the learning
+// rate, or the compute type.
 func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type) error {
 	suspects := t.frozen()
-	if t.step == 0 { // nothing has changed the parameters yet
+	if t.step == 0 { // parameters are still unchanged, so they may be the cause
 		for _, p := range t.opt.params {
 			suspects = append(suspects, p.Tensor)
 		}
@@ -70,8 +70,8 @@ func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type)
 	return &DivergedError{Reason: what + " before anything was trained: the model itself computes it"}
 }
 
-// isFiniteInF32 reports whether the loss of the next step is finite as evaluations compute it,
-// which is in F32, or cannot be computed.
+// isFiniteInF32 reports whether the next step's loss is finite when evaluated, which is in F32. It
+// returns true if the loss cannot be computed.
 func (t *Trainer) isFiniteInF32(ctx context.Context) bool {
 	rows, err := t.nextRows()
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *Trainer) isFiniteInF32(ctx context.Context) bool {
 	return err != nil || finite(e.Loss)
 }
 
-// checkParameters demands that what is trained is finite.
+// checkParameters checks that the parameters are finite.
 func (t *Trainer) checkParameters() error {
 	for _, p := range t.opt.params {
 		if err := t.checkTrained(p.Name(), p.Tensor); err != nil {
@@ -91,8 +91,8 @@ func (t *Trainer) checkParameters() error {
 	return nil
 }
 
-// checkMoments demands finite moments: a gradient whose square overflows makes its second moment
-// infinite, and from then on steps no longer change the parameter, which stays finite.
+// checkMoments checks that the moments are finite. If the square of a gradient overflows, its second
+// moment becomes infinite: the parameter stays finite, but no later step changes it.
 func (t *Trainer) checkMoments() error {
 	for i, p := range t.opt.params {
 		if err := t.checkTrained("the first moment of "+p.Name(), t.opt.first[i]); err != nil {
@@ -113,13 +113,12 @@ func (t *Trainer) checkTrained(what string, x *ggml.Tensor) error {
 	return err
 }
 
-// checkTokens is how much of a sample checkResult computes: as good as free, even where
-// a step takes minutes.
+// checkTokens is the number of tokens that checkResult evaluates: few enough to cost almost nothing,
+// even if a step takes minutes.
 const checkTokens = 32
 
-// checkResult demands that the parameters to be saved compute a finite loss. The loss after the
-// last step has not been computed yet, so it computes the loss for the beginning of a sample of
-// that step.
+// checkResult checks that the parameters to be saved give a finite loss. Step losses are computed
+// before the update, so it evaluates the beginning of a sample of the last step.
 func (t *Trainer) checkResult(ctx context.Context) error {
 	if err := t.checkParameters(); err != nil {
 		return err
@@ -135,8 +134,8 @@ func (t *Trainer) checkResult(ctx context.Context) error {
 	return err
 }
 
-// lastTokens are the first of a sample that the last step has seen, nil without one, and
-// where the order has been drawn anew since.
+// lastTokens returns the first tokens of a sample of the last step; nil if there is none, or if the
+// rows were reshuffled since.
 func (t *Trainer) lastTokens() ([]int32, error) {
 	for back := 1; back <= min(t.perStep(), t.position-t.shuffle.first); back++ {
 		row, err := t.data.Row(t.row(t.position - back))
@@ -152,8 +151,8 @@ func (t *Trainer) lastTokens() ([]int32, error) {
 	return nil, nil
 }
 
-// nonFinite finds a value of a tensor that is NaN or infinite. It reads some rows at a
-// time: a matrix may not fit into the memory as F32.
+// nonFinite returns a NaN or infinite value of a tensor. It reads a few rows at a time, because a
+// whole matrix may not fit into memory as F32.
 func nonFinite(x *ggml.Tensor) (value float32, found bool, err error) {
 	const most = 1 << 18 // values
 	rows := max(1, most/x.Dim(0))
@@ -163,7 +162,7 @@ func nonFinite(x *ggml.Tensor) (value float32, found bool, err error) {
 	return value, found, err
 }
 
-// nonFiniteRows is nonFinite of n rows.
+// nonFiniteRows is nonFinite for n rows.
 func nonFiniteRows(x *ggml.Tensor, from, n int64) (value float32, found bool, err error) {
 	typ, rowLen := x.Type(), x.Dim(0)
 	if !typ.CanDequantize() {

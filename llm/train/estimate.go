@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// The parts of an estimate beside the model.
+// Parts of an estimate besides the model's.
 const (
 	optimizerPart   = "optimizer"
 	copiesPart      = "copies"
@@ -20,10 +20,10 @@ const (
 	evaluationsPart = "evaluations"
 )
 
-// AddEstimate adds to an estimate what a run of [New] needs, with evaluations of these data sets and without: the
-// parts of [EstimateMemory]. The model lies on the CPU, and nothing of it is read; [estimate.Memory.In] estimates
-// other layouts. CheckpointingAuto stands for off, and WeightCopies of nil for none: copies take what memory
-// layers leave.
+// AddEstimate adds the memory of a run of [New] to an estimate, including evaluations of these data
+// sets: the parts of [EstimateMemory]. The model is on the CPU, and its data is not read;
+// [estimate.Memory.In] estimates other layouts. CheckpointingAuto is treated as off, and nil
+// WeightCopies as none: copies take what memory layers leave.
 func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) error {
 	if err := m.AddEstimate(to, lora.Join(trained.Adapters, trained.Frozen)); err != nil {
 		return err
@@ -72,7 +72,8 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	return to.Check()
 }
 
-// addRunsEstimate adds what updates need of devices, where parameters of adapters lie in runs: results as large as one.
+// addRunsEstimate adds the results of updates on devices, where parameters of adapters form runs: each
+// result is as large as one run.
 func (o *optimizer) addRunsEstimate(to *estimate.Memory) error {
 	lowerings, err := o.engine.Lowerings(device.Use{})
 	if err != nil {
@@ -93,11 +94,11 @@ func (o *optimizer) addRunsEstimate(to *estimate.Memory) error {
 	return nil
 }
 
-// isAdapter reports whether the parameter belongs to a weight, and is not it.
+// isAdapter reports whether the parameter belongs to a weight, rather than being one.
 func (p parameter) isAdapter() bool { return p.Name() != p.weight.Name }
 
-// AddEvaluationEstimate adds to an estimate what an [Evaluator] needs for data sets: the model with its adapters,
-// and the results. The model lies on the CPU, and nothing of it is read.
+// AddEvaluationEstimate adds the memory of an [Evaluator] for these data sets to an estimate: the
+// model with its adapters, and the results. The model is on the CPU, and its data is not read.
 func AddEvaluationEstimate(to *estimate.Memory, m *model.Model, adapters model.Adapters, o EvaluatorOptions, sets ...*data.Dataset) error {
 	if err := m.AddEstimate(to, adapters); err != nil {
 		return err
@@ -127,7 +128,7 @@ func AddEvaluationEstimate(to *estimate.Memory, m *model.Model, adapters model.A
 
 func (e *Evaluator) addEstimate(to *estimate.Memory) {
 	to.Part(evaluationsPart)
-	for _, g := range e.graphs { // of several data sets of one shape there is one
+	for _, g := range e.graphs { // data sets of equal shape share a graph
 		to.Compute(g.graph.graphs[0].Graph)
 	}
 }

@@ -9,27 +9,26 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// An Evaluation is how well held-out data is predicted after a step; step 0 is the start.
+// An Evaluation is the result of predicting held-out data after a step; step 0 is the start.
 type Evaluation struct {
-	Step     int     // after which it was made
-	Loss     float64 // mean cross-entropy of the tokens, nats
-	Accuracy float64 // share of the tokens that are the model's most probable ones
-	Tokens   int     // whose weight is not 0; 0 in checkpoints of before there was an Accuracy
+	Step     int     // number of steps before it
+	Loss     float64 // mean cross-entropy per token, nats
+	Accuracy float64 // fraction of tokens that the model ranks first
+	Tokens   int     // number of tokens with nonzero weight; 0 in checkpoints from before Accuracy existed
 }
 
-// Perplexity is e to the Loss.
+// Perplexity returns exp(Loss).
 func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
 
-// A RowEvaluation is how well a row of held-out data is predicted: sums over its tokens whose weight
-// is not 0.
+// A RowEvaluation holds sums over the tokens with nonzero weight of a held-out row.
 type RowEvaluation struct {
-	Loss    float64 // of weight times cross-entropy, nats
-	Weight  float64 // of weights
-	Correct int     // tokens that are the model's most probable ones
+	Loss    float64 // Σ weight · cross-entropy, nats
+	Weight  float64 // Σ weight
+	Correct int     // number of tokens that the model ranks first
 	Tokens  int
 }
 
-// Total is the evaluation of all rows together.
+// Total combines the evaluations of rows.
 func Total(rows []RowEvaluation) (Evaluation, error) {
 	var sum RowEvaluation
 	for _, r := range rows {
@@ -44,7 +43,8 @@ func Total(rows []RowEvaluation) (Evaluation, error) {
 	return Evaluation{Loss: sum.Loss / sum.Weight, Accuracy: float64(sum.Correct) / float64(sum.Tokens), Tokens: sum.Tokens}, nil
 }
 
-// Evaluate evaluates a data set by the trainer's [Evaluator], with the adapters as they are.
+// Evaluate evaluates a data set with the trainer's [Evaluator] and the adapters in their current
+// state.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
@@ -52,7 +52,7 @@ func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, er
 	return t.EvaluateWith(ctx, t.adapters, d)
 }
 
-// EvaluateWith is Evaluate with other adapters, or none.
+// EvaluateWith is like Evaluate, with other adapters or none.
 func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
@@ -68,7 +68,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 	return e, err
 }
 
-// evaluateAlone evaluates on this process what the others do as well, or do not.
+// evaluateAlone evaluates on this process, without the rest of the group.
 func (t *Trainer) evaluateAlone(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	rows, err := t.evaluator.evaluateRows(ctx, alone{}, t.adapters, d)
 	if err != nil {

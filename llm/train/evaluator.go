@@ -18,28 +18,28 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// EvaluatorOptions are the settings of an [Evaluator]; the zero value is usual.
+// EvaluatorOptions are the settings of an [Evaluator]; the zero value has the usual ones.
 type EvaluatorOptions struct {
-	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
-	// [ggml.DefaultThreads]), which Close closes.
+	// Engine computes, in the model's layout. If it is nil, the evaluator creates one with Threads threads
+	// (0 means [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	Batch   int            // rows that are computed together; 0 is as many as have about 512 tokens
-	Group   parallel.Group // of processes that share the rows; nil is this one alone
+	Batch   int            // rows computed together; 0 means about 512 tokens
+	Group   parallel.Group // processes that share the rows; nil means this process alone
 }
 
-// An Evaluator measures how well held-out data is predicted, always in F32, and so comparably
+// An Evaluator measures how well held-out data is predicted, always in F32, so results are comparable
 // between machines. It is used by one goroutine. Close it before the model.
 type Evaluator struct {
 	m       *model.Model
 	options EvaluatorOptions
 	engine  *device.Engine
-	graphs  []*evalGraph // the one used last is first
+	graphs  []*evalGraph // most recently used first
 	closed  bool
 	access  exclusive.Access
 }
 
-// NewEvaluator makes an evaluator of a model.
+// NewEvaluator returns an evaluator of a model.
 func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	if err := m.CheckOpen(); err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	return e, nil
 }
 
-// CheckModel returns an error if a model can be neither trained nor measured, because its tokens
-// see the tokens that they are to predict.
+// CheckModel returns an error if a model can be neither trained nor evaluated because it is not
+// causal: its tokens attend to the tokens that they should predict.
 func CheckModel(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (e *Evaluator) Close() error {
 	return e.engine.Close()
 }
 
-// Memory returns the sizes of the results of evaluations, whose graphs are kept for the next ones.
+// Memory returns the sizes of evaluation results; their graphs are cached.
 func (e *Evaluator) Memory() layout.Sizes {
 	var sizes layout.Sizes
 	if e != nil {
@@ -118,9 +118,9 @@ func (e *Evaluator) Memory() layout.Sizes {
 	return sizes
 }
 
-// Evaluate computes the loss and the accuracy of a data set, by the model with adapters, or with
-// none. The weights of tokens count in the loss; in the accuracy they decide which tokens do. It is
-// the same for any number of processes and any Batch, but for the rounding of the losses themselves.
+// Evaluate returns the loss and accuracy of a data set, for the model with adapters or none. Token
+// weights scale the loss; in the accuracy, tokens with nonzero weight count equally. The result
+// depends on the number of processes and on Batch only by the rounding of the losses.
 func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *data.Dataset) (Evaluation, error) {
 	rows, err := e.EvaluateRows(ctx, adapters, d)
 	if err != nil {
@@ -129,8 +129,8 @@ func (e *Evaluator) Evaluate(ctx context.Context, adapters model.Adapters, d *da
 	return Total(rows)
 }
 
-// EvaluateRows is Evaluate that gives the sums of each row, in the order of the data set; of one
-// without a trained token they are 0. [Compare] takes them.
+// EvaluateRows is like Evaluate, but returns the sums of each row in the order of the data set, for
+// [Compare]. They are 0 for a row without a trained token.
 func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
 	if err := e.checkOpen(); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 	return rows, nil
 }
 
-// addShare measures the share of a process: every n-th of the rows, of n processes.
+// addShare measures the process's share: every n-th row, for n processes.
 func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
 	count := e.batchRows(d)
 	graph, err := e.graph(adapters, d)
@@ -195,11 +195,11 @@ func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters mod
 	return nil
 }
 
-// batchTokens is how many tokens are computed together where EvaluatorOptions do not say how many
-// rows: enough for products at full speed, in little memory.
+// batchTokens is the number of tokens computed together by default: enough for products at full speed,
+// in little memory.
 const batchTokens = 512
 
-// batchRows is the number of rows of a batch.
+// batchRows returns the number of rows per batch.
 func (e *Evaluator) batchRows(d *data.Dataset) int {
 	rows := e.options.Batch
 	if rows == 0 {
@@ -208,8 +208,8 @@ func (e *Evaluator) batchRows(d *data.Dataset) int {
 	return min(rows, d.Len())
 }
 
-// longestFirst lists the rows of a data set by falling length, so that batches have rows of
-// similar ones.
+// longestFirst returns row indices by descending length, so that the rows of a batch have similar
+// lengths.
 func longestFirst(d *data.Dataset) []int {
 	rows := make([]int, d.Len())
 	for i := range rows {
@@ -219,7 +219,7 @@ func longestFirst(d *data.Dataset) []int {
 	return rows
 }
 
-// measure computes a batch, and gives the sums of each of its rows.
+// measure computes a batch and returns the sums of each row.
 func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEvaluation, error) {
 	losses, err := g.Compute(ctx, b)
 	if err != nil {
@@ -247,16 +247,16 @@ func measure(ctx context.Context, g *bucketGraphs, b lossgraph.Batch) ([]RowEval
 	return rows, nil
 }
 
-// An evalGraph computes losses without gradients. It is kept with its memory for the
-// next evaluation of its kind.
+// An evalGraph computes losses without gradients. It is cached, with its memory, for the next
+// evaluation of its kind.
 type evalGraph struct {
 	adapters model.Adapters
 	shape    batchShape
 	graph    *bucketGraphs
 }
 
-// maxEvalGraphs is the number of graphs that are kept: for the held-out data with and without the
-// adapter, for what is saved, and one more.
+// maxEvalGraphs is the maximum number of cached graphs: for held-out data with and without the
+// adapter, for the check before saving, and one more.
 const maxEvalGraphs = 4
 
 func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGraphs, error) {

@@ -17,14 +17,13 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// hashBlock is how much data one CRC covers.
+// hashBlock is the number of bytes per CRC.
 const hashBlock = 1 << 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// hashData adds the CRC-32C of each block of r to h. Every byte counts, and processors
-// compute it about as fast as memory is read: SHA-256 of all weights would take seconds
-// a gigabyte.
+// hashData adds the CRC-32C of each block of r to h. It covers every byte at about the speed of
+// memory; SHA-256 of all weights would take seconds per gigabyte.
 func hashData(h hash.Hash, r io.Reader) error {
 	block := make([]byte, hashBlock)
 	for {
@@ -42,12 +41,12 @@ func hashData(h hash.Hash, r io.Reader) error {
 	}
 }
 
-// tensorData reads the data of a tensor, as bytes of its type.
+// tensorData returns a reader of a tensor's raw data.
 func tensorData(x *ggml.Tensor) *io.SectionReader {
 	return io.NewSectionReader(x, 0, x.NumBytes())
 }
 
-// hashTensors is a fingerprint of names, types, shapes and all data.
+// hashTensors returns a fingerprint of names, types, shapes and all data.
 func hashTensors(list []*ggml.Tensor) (string, error) {
 	sums := make([][]byte, len(list))
 	var group errgroup.Group
@@ -73,7 +72,7 @@ func hashTensors(list []*ggml.Tensor) (string, error) {
 
 func short(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
-// frozen lists what takes part in the run and is not trained.
+// frozen lists the tensors that the run uses but does not train.
 func (t *Trainer) frozen() []*ggml.Tensor {
 	var list []*ggml.Tensor
 	add := func(x *ggml.Tensor) {
@@ -97,7 +96,7 @@ func (t *Trainer) frozen() []*ggml.Tensor {
 	return list
 }
 
-// trained lists the parameters, and their moments.
+// trained lists the parameters and their moments.
 func (t *Trainer) trained() []*ggml.Tensor {
 	var list []*ggml.Tensor
 	parts := t.parts()

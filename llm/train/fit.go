@@ -10,42 +10,43 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
-// FitOptions bound what [Prospect.Fit] may change.
+// FitOptions limit the changes that [Prospect.Fit] may make.
 type FitOptions struct {
-	MostBatch  int  // rows of a batch at most; 0 for all of a step
-	KeepLength bool // samples stay as long as they are
-	// Lay finds the layout of a run, with what its devices have, and reports whether all layers lie on those that are
-	// meant for them; nil stays with the layout that the prospect has.
+	MostBatch  int  // maximum rows per batch; 0 means all rows of a step
+	KeepLength bool // do not shorten samples
+	// Lay sets the layout of a run for the available devices, and reports whether all layers are on the
+	// intended devices. nil keeps the prospect's layout.
 	Lay func(p *Prospect) (whole bool, err error)
 }
 
-// A Fit is how a run is computed in the memory that there is.
+// A Fit is a way to compute a run in the available memory.
 type Fit struct {
 	Batch, Accumulate int
 	Checkpointing     Checkpointing
-	Length            int // of samples, in tokens: the data's, or less
+	Length            int // maximum length of samples in tokens: the data's length, or less
 	Layout            layout.Layout
 	Memory            MemoryEstimate
 
 	available layout.Sizes
 }
 
-// A FitError is a run that does not fit, however it is computed.
+// A FitError reports that a run does not fit in any way.
 type FitError struct {
-	Device          string // its name
-	Need, Available int64  // bytes: the least that it takes, and what there is
-	Fit             Fit    // that takes the least
+	Device          string // name of the device
+	Need, Available int64  // least memory that the run needs there, and available memory, in bytes
+	Fit             Fit    // way that needs the least memory
 }
 
-// Error says how much is needed.
+// Error states the memory needed and available.
 func (e *FitError) Error() string {
 	return fmt.Sprintf("the run takes at least %s of %s, which has %s", layout.Bytes(e.Need), e.Device, layout.Bytes(e.Available))
 }
 
-// Fit finds how the run is computed in its memory, by the estimates of [Prospect.Memory]. Rows of a step stay as many as Batch
-// times Accumulate. First comes what keeps the results of all layers, where checkpointing is left to the run, because
-// recomputing them takes a third more time; then the largest batch; and samples are cut only where a single one of them does
-// not fit. Devices are to have all layers, if any of these ways lets them. What does not fit at all is a *FitError.
+// Fit finds a way to compute the run in the available memory, estimated by [Prospect.Memory]. The rows
+// per step, Batch times Accumulate, do not change. If the options leave checkpointing to the run, Fit
+// first tries to keep the results of all layers, because recomputing them takes a third more time.
+// Then it chooses the largest batch. It shortens samples only if not even one of them fits. It prefers
+// ways with all layers on the intended devices. If nothing fits, the error is a *FitError.
 func (p Prospect) Fit(o FitOptions) (*Fit, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (p Prospect) Fit(o FitOptions) (*Fit, error) {
 	return s.run()
 }
 
-// batchesOfStep lists the batch sizes that divide the step, from the smallest up.
+// batchesOfStep returns the batch sizes that divide the step, in ascending order.
 func (p Prospect) batchesOfStep(most int) (list []int) {
 	rows := p.Options.perStep()
 	if most < 1 {
@@ -74,7 +75,7 @@ func (p Prospect) batchesOfStep(most int) (list []int) {
 	return list
 }
 
-// A fitSearch tries ways to compute a run.
+// A fitSearch searches for a way to compute a run.
 type fitSearch struct {
 	p       Prospect
 	o       FitOptions
@@ -85,7 +86,7 @@ type fitSearch struct {
 func (s *fitSearch) run() (*Fit, error) {
 	for _, way := range s.ways {
 		var found *Fit
-		for _, n := range s.batches { // from the smallest up: graphs take memory, too
+		for _, n := range s.batches { // ascending, because building graphs takes memory too
 			f, whole, err := s.try(s.p, way, n)
 			if err != nil {
 				return nil, err
@@ -99,7 +100,7 @@ func (s *fitSearch) run() (*Fit, error) {
 			return found, nil
 		}
 	}
-	// The way with the least memory, with layers on the CPU if it needs that.
+	// Try the way with the least memory, which may place layers on the CPU.
 	way := s.ways[len(s.ways)-1]
 	least, _, err := s.try(s.p, way, s.batches[0])
 	if err != nil || least != nil {
@@ -111,7 +112,7 @@ func (s *fitSearch) run() (*Fit, error) {
 		return nil, s.error(s.p, way)
 	}
 	var shorter *Fit
-	for low := 0; low < lengths; { // lengths from low to lengths are undecided
+	for low := 0; low < lengths; { // lengths in (low, lengths] are undecided
 		n := (low + lengths + 1) / 2
 		f, _, err := s.try(s.p.withLength(n*unit), way, s.batches[0])
 		switch {
@@ -129,10 +130,10 @@ func (s *fitSearch) run() (*Fit, error) {
 	return shorter, nil
 }
 
-// lengthUnit is in what steps samples are cut: graphs have lengths of multiples of 8.
+// lengthUnit returns the granularity of shortened lengths: graph lengths are multiples of 8.
 func lengthUnit(length int) int { return max(8, length/32/8*8) }
 
-// try estimates a run: nil is one that does not fit.
+// try estimates a run; f is nil if it does not fit.
 func (s *fitSearch) try(p Prospect, way Checkpointing, batch int) (f *Fit, whole bool, err error) {
 	f, whole, err = s.estimate(p, way, batch)
 	var tooLarge *lossgraph.BatchSizeError
@@ -164,7 +165,7 @@ func (s *fitSearch) estimate(p Prospect, way Checkpointing, batch int) (*Fit, bo
 	}, whole, nil
 }
 
-// error returns an error with the least memory of the run.
+// error returns the error for a run that does not fit, with its least memory.
 func (s *fitSearch) error(p Prospect, way Checkpointing) error {
 	f, _, err := s.estimate(p, way, s.batches[0])
 	if err != nil {
@@ -187,11 +188,12 @@ func (s *fitSearch) error(p Prospect, way Checkpointing) error {
 	return errors.New("the run fits")
 }
 
-// withLength is the prospect of as many samples of a length, all of them as long, with evaluations of samples that are no longer.
+// withLength returns the prospect with samples of n tokens each: as many as a batch has rows, and
+// evaluations of samples no longer than that.
 func (p Prospect) withLength(n int) Prospect {
 	packed, evaluated := p.Data.IsPacked(), p.Evaluated
 	if p.Data = fullRows(n, max(1, p.Options.Batch)); packed {
-		p.Data, _ = p.Data.Packed(0) // samples of this length are always packed
+		p.Data, _ = p.Data.Packed(0) // samples of full length are always packed
 	}
 	p.Evaluated = nil
 	for _, d := range evaluated {
@@ -200,7 +202,7 @@ func (p Prospect) withLength(n int) Prospect {
 	return p
 }
 
-// fullRows are samples that all have a length.
+// fullRows returns rows with one sample of the given length each.
 func fullRows(length, rows int) *data.Dataset {
 	return data.New(length, slices.Repeat([]data.Sample{{Tokens: make([]int32, length+1)}}, rows))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// alone is one process.
+// alone is a group of one process.
 type alone struct{}
 
 func (alone) Rank() int                                  { return 0 }
@@ -29,8 +29,8 @@ func groupOf(g parallel.Group) parallel.Group {
 	return g
 }
 
-// agree adds up numbers over all ranks of a group, unless one of them comes with an error: then all
-// have one. A rank that fails takes part, so that no other waits for it.
+// agree sums numbers over all ranks of a group. If one rank passes an error, all ranks return one. A
+// rank that fails must call it too, so that the others do not wait for it.
 func agree(ctx context.Context, g parallel.Group, err error, sums []float64) error {
 	if g.Size() == 1 {
 		return err
@@ -69,10 +69,11 @@ func checkGroup(g parallel.Group) error {
 	return nil
 }
 
-// A SharedError is one that all ranks of a group have together, and need be told once.
+// A SharedError is an error that all ranks of a group return together, so it need be reported only
+// once.
 type SharedError struct {
 	Err       error
-	Elsewhere bool // one rank has another error, which tells what happened
+	Elsewhere bool // another rank has the original error
 }
 
 func (e *SharedError) Error() string { return fmt.Sprint(e.Unwrap()) }
@@ -84,8 +85,8 @@ func (e *SharedError) Unwrap() error {
 	return e.Err
 }
 
-// groupError returns the error of a call of the group. A call that was cancelled elsewhere stops
-// the run here.
+// groupError returns the error of a group call. If the call was cancelled on another rank, the run
+// stops here too.
 func groupError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("a process of the group was stopped: %w", errors.Join(ErrStopped, err))

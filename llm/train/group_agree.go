@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// A shared quantity is one that all ranks of a group have to have the same of.
+// A shared value must be equal on all ranks of a group.
 type shared struct {
 	name  string
 	value any
@@ -22,12 +22,12 @@ type sharedKind int
 
 const (
 	_             sharedKind = iota
-	opaqueShared             // the value is a fingerprint, which means nothing to people
-	explainShared            // the value decides nothing, and explains why a fingerprint after it differs
+	opaqueShared             // the value is a fingerprint, not shown in messages
+	explainShared            // need not be equal, but explains why a later fingerprint differs
 )
 
-// agreeOn is [agree] that demands shared quantities to be the same on all ranks. They are compared by one number,
-// and told where that differs.
+// agreeOn is like [agree], and returns an error if shared values differ between ranks. Ranks compare a
+// digest, and exchange the values only if digests differ.
 func agreeOn(ctx context.Context, g parallel.Group, err error, sums []float64, list ...shared) error {
 	if g.Size() == 1 {
 		return err
@@ -44,7 +44,7 @@ func agreeOn(ctx context.Context, g parallel.Group, err error, sums []float64, l
 		}
 	}
 	all := append(make([]float64, g.Size()), sums...)
-	all[g.Rank()] = float64(digest.Sum64() >> 11) // which a float64 holds exactly
+	all[g.Rank()] = float64(digest.Sum64() >> 11) // 53 bits, exact in a float64
 	if err := agree(ctx, g, err, all); err != nil {
 		return err
 	}
@@ -64,13 +64,13 @@ func agreeOn(ctx context.Context, g parallel.Group, err error, sums []float64, l
 	return &SharedError{Err: errors.New("the group cannot train together: its ranks differ")}
 }
 
-// A sharedText is a shared quantity in the form that ranks exchange.
+// A sharedText is a shared value as ranks exchange it.
 type sharedText struct {
 	Name, Value string
 	Kind        sharedKind
 }
 
-// differenceOf describes what differs between another rank and rank 0; "" if nothing.
+// differenceOf describes the first difference between a rank and rank 0; "" if none.
 func differenceOf(first, other []sharedText, rank int) string {
 	explanation := ""
 	for _, name := range namesOf(first, other) {
@@ -92,7 +92,7 @@ func differenceOf(first, other []sharedText, rank int) string {
 	return ""
 }
 
-// namesOf are the names in lists, each once.
+// namesOf returns the names in the lists, without duplicates.
 func namesOf(lists ...[]sharedText) (names []string) {
 	for _, x := range slices.Concat(lists...) {
 		if !slices.Contains(names, x.Name) {
@@ -109,7 +109,7 @@ func named(list []sharedText, name string) sharedText {
 	return sharedText{Value: absent}
 }
 
-// exchange gives all ranks the lists of all.
+// exchange returns the lists of all ranks.
 func exchange(ctx context.Context, g parallel.Group, own []sharedText) ([][]sharedText, error) {
 	text, err := json.Marshal(own)
 	if err := agree(ctx, g, err, nil); err != nil {
@@ -128,8 +128,8 @@ func exchange(ctx context.Context, g parallel.Group, own []sharedText) ([][]shar
 	return lists, nil
 }
 
-// CheckGroup demands that all processes of the group would compute the same: what they train by which
-// settings on which data, and how far they have come. [Trainer.Run] begins with it; all ranks call it.
+// CheckGroup returns an error unless all processes of the group would compute the same: the same
+// parameters, settings and data, at the same step. [Trainer.Run] begins with it; all ranks call it.
 func (t *Trainer) CheckGroup(ctx context.Context) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (t *Trainer) CheckGroup(ctx context.Context) error {
 	return agreeOn(ctx, t.group, err, nil, list...)
 }
 
-// sharedSettings are all that decide a run, but for whether layers are recomputed and weights kept for products, which
-// the devices and the memory of each process decide, and for what is trained, as it is now.
+// sharedSettings returns everything that determines a run, including the current parameters. It omits
+// checkpointing and weight copies, which depend on each process's devices and memory.
 func (t *Trainer) sharedSettings() ([]shared, error) {
 	fixed, err := t.fixedSettings()
 	if err != nil {
@@ -178,7 +178,7 @@ func (t *Trainer) sharedSettings() ([]shared, error) {
 	return append(list, shared{"parameters", trained, opaqueShared}), nil
 }
 
-// shared is how far the processes of a group have come, and for how long they go on.
+// shared returns the progress and length of the run.
 func (t *Trainer) shared() []shared {
 	return []shared{
 		{name: "the number of steps that are done", value: t.step}, {name: "the position in the data", value: t.position},

@@ -8,13 +8,13 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A history is in a checkpoint as two arrays: the steps, and a row of values for each.
+// A checkpoint stores a history as two arrays: the steps, and a row of values per step.
 const (
 	keyHistory     = "training.history"
 	keyEvaluations = "training.validation"
 )
 
-// Numbers of columns: today's, and the numbers in checkpoints from before a column existed.
+// Numbers of columns: the current number, and the numbers in checkpoints from before a column existed.
 var (
 	historyColumns    = []int{6, 4, 3}
 	evaluationColumns = []int{3, 1}
@@ -55,16 +55,16 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 	return history, evaluations, nil
 }
 
-// count converts a count; −1 if x is invalid.
+// count converts x to a count; −1 if x is invalid.
 func count(x float64) int {
-	const most = 1 << 53 // to which float64 counts
+	const most = 1 << 53 // integers up to here are exact in float64
 	if x >= 0 && x <= most && x == math.Trunc(x) {
 		return int(x)
 	}
 	return -1
 }
 
-// A table has a row of values for each of some steps.
+// A table has a row of values per step.
 type table struct {
 	steps  []uint32
 	values []float64
@@ -85,13 +85,13 @@ func (x *table) write(g *ggml.GGUF, key string) error {
 	return g.Set(key+".values", x.values)
 }
 
-// row returns the row of step i; columns that the table lacks are 0.
+// row returns the row of step i, extended by zeros to the given number of columns.
 func (x *table) row(i, columns int) []float64 {
 	own := len(x.values) / len(x.steps)
 	return append(slices.Clone(x.values[i*own:(i+1)*own]), make([]float64, columns-own)...)
 }
 
-// readTable reads a table that has one of several numbers of columns.
+// readTable reads a table with one of the allowed numbers of columns.
 func readTable(g *ggml.GGUF, key string, columns []int) (x table, err error) {
 	if _, ok := g.Value(key + ".steps"); !ok {
 		return table{}, nil

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// lossScale returns the scale of the loss whose gradients a step computes; 1 if no engine of the
-// group needs another. It brings the largest weight of a token to between 1 and 2, so that
-// gradients of logits are the size of probabilities, however many tokens a step has. A power of two
-// rounds nothing, and the update divides gradient and norm by it.
+// lossScale returns the scale of the loss for computing gradients; 1 if no engine of the group needs
+// one. Scaled, the largest weight of a token is between 1 and 2, so gradients of logits have the size
+// of probabilities, however many tokens a step has. It is a power of two, which does not round; the
+// update divides gradient and norm by it.
 func (t *Trainer) lossScale(weight, largest float64) float64 {
 	if !*t.scalesLoss {
 		return 1
@@ -17,7 +17,7 @@ func (t *Trainer) lossScale(weight, largest float64) float64 {
 	return math.Ldexp(1, exponent)
 }
 
-// agreeOnScale finds out, before the first step, whether any engine of the group needs a scale.
+// agreeOnScale determines, before the first step, whether any engine of the group needs a scale.
 func (t *Trainer) agreeOnScale(ctx context.Context) error {
 	if t.scalesLoss != nil {
 		return nil

@@ -12,21 +12,20 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Checkpointing says whether steps recompute each layer in the backward pass, from its
-// input (gradient checkpointing, arXiv 1604.06174): about a third slower, in a fraction of
-// the memory. It changes results by no more than rounding does.
+// Checkpointing selects whether steps recompute each layer in the backward pass from its input
+// (gradient checkpointing, arXiv 1604.06174). That is about a third slower, takes a fraction of the
+// memory, and changes results only by rounding.
 type Checkpointing int
 
-// CheckpointingAuto recomputes where a step that keeps all results would not fit into four
-// fifths of the memory that is available. A run that is resumed computes as before, if that
-// fits.
+// CheckpointingAuto recomputes if a step that keeps all results would not fit into four fifths of the
+// available memory. A resumed run keeps its original choice, if that fits.
 const (
 	CheckpointingAuto Checkpointing = iota
 	CheckpointingOn
 	CheckpointingOff
 )
 
-// String is "auto", "on" or "off".
+// String returns "auto", "on" or "off".
 func (c Checkpointing) String() string {
 	names := []string{"auto", "on", "off"}
 	if c < 0 || int(c) >= len(names) {
@@ -35,7 +34,7 @@ func (c Checkpointing) String() string {
 	return names[c]
 }
 
-// resolved is a choice that has been made.
+// resolved returns CheckpointingOn or CheckpointingOff.
 func resolved(on bool) Checkpointing {
 	if on {
 		return CheckpointingOn
@@ -47,22 +46,22 @@ func resolved(on bool) Checkpointing {
 type MemoryEstimate struct {
 	Weights     layout.Sizes // of the model
 	Adapters    layout.Sizes
-	Optimizer   layout.Sizes // gradients and moments, and results of their update
-	Copies      layout.Sizes // of frozen weights, see [Options]
+	Optimizer   layout.Sizes // gradients, moments and results of the update
+	Copies      layout.Sizes // copies of frozen weights, see [Options]
 	Step        layout.Sizes // results of a step
-	Evaluations layout.Sizes // results of evaluations, and of the check of what is saved
+	Evaluations layout.Sizes // results of evaluations, and of the check before saving
 	Program     layout.Sizes // memory outside of tensors, see [Prospect]
 }
 
-// Total is the sum, of each device.
+// Total returns the sum for each device.
 func (e MemoryEstimate) Total() layout.Sizes {
 	return e.Weights.Plus(e.Adapters).Plus(e.Optimizer).Plus(e.Copies).Plus(e.Step).Plus(e.Evaluations).Plus(e.Program)
 }
 
-// EstimateMemory says how much memory a run takes in a layout that [New] would begin, with evaluations
-// of these data sets and without: what [AddEstimate] says of it, by which layouts are planned. The model lies on the
-// CPU, as mapped from its file; nothing of it is read, and nothing computed. CheckpointingAuto stands for off,
-// and WeightCopies of nil for none.
+// EstimateMemory returns the memory that a run of [New] would take in a layout, including evaluations
+// of these data sets. Plans use the same figures, see [AddEstimate]. The model is on the CPU, mapped
+// from its file; its data is not read, and nothing is computed. CheckpointingAuto is treated as off,
+// and nil WeightCopies as none.
 func EstimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data.Dataset, o Options, evaluated ...*data.Dataset) (MemoryEstimate, error) {
 	needs := estimate.NewIn(l)
 	if err := AddEstimate(needs, m, trained, d, o, evaluated...); err != nil {
@@ -75,7 +74,7 @@ func EstimateMemory(l layout.Layout, m *model.Model, trained Trainables, d *data
 	}, err
 }
 
-// buildEvaluations builds the graphs of the evaluations of data sets, and of the check of what is saved.
+// buildEvaluations builds the graphs for evaluating these data sets, and for the check before saving.
 func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 	check := data.New(checkTokens, []data.Sample{{Tokens: make([]int32, checkTokens+1)}})
 	for _, d := range append([]*data.Dataset{check}, sets...) {
@@ -89,8 +88,8 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 	return nil
 }
 
-// buildStep builds the graph of a step as Options.Checkpointing says, and then with the copies of
-// weights for which there is memory beside it.
+// buildStep builds the graph of a step as Options.Checkpointing says, then with the weight copies that
+// fit beside it.
 func (t *Trainer) buildStep() error {
 	if err := t.buildAsMemoryAllows(); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (t *Trainer) batchRows() int {
 	return t.options.Epochs * t.data.Len()
 }
 
-// buildGraphs makes the graphs of a step, in place of those before.
+// buildGraphs rebuilds the graphs of a step.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
@@ -143,8 +142,8 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 // availableMemory is replaced by tests.
 var availableMemory = (*device.Engine).AvailableMemory
 
-// fits reports whether the graph of a step fits into four fifths of the memory: the rest is
-// for evaluations, the tokens, and other programs.
+// fits reports whether the graph of a step fits into four fifths of the memory. The rest is left for
+// evaluations, tokens and other programs.
 func (t *Trainer) fits() (bool, error) {
 	need, err := t.need()
 	if err != nil {
@@ -159,21 +158,21 @@ func (t *Trainer) fits() (bool, error) {
 	return true, nil
 }
 
-// A MemoryError is a step that takes more memory of a device than there is.
+// A MemoryError reports that a step needs more memory of a device than is available.
 type MemoryError struct {
-	Device          string // its name
-	Need, Available int64  // bytes, beside the model
+	Device          string // name of the device
+	Need, Available int64  // memory in bytes, excluding the model
 }
 
-// Error says how much, and what to do.
+// Error states the figures and the remedy.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("a step takes %s of memory beside the model, and %s has %s available; use smaller batches or shorter samples", gibibytes(e.Need), e.Device, gibibytes(e.Available))
 }
 
 func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
-// CheckMemory returns a *MemoryError if the steps take more memory than is available now. No
-// step checks it: some systems give more than they say, by swapping.
+// CheckMemory returns a *MemoryError if steps take more memory than is available now. Steps do not
+// check this themselves: some systems provide more than they report, by swapping.
 func (t *Trainer) CheckMemory() error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -190,8 +189,8 @@ func (t *Trainer) CheckMemory() error {
 	return nil
 }
 
-// need returns what a step takes of the available memory; on the CPU also the optimizer's memory,
-// which is allocated but not written to yet.
+// need returns the memory of a step; on the CPU including the optimizer's, which is allocated but not
+// yet written, so the system still reports it as available.
 func (t *Trainer) need() (layout.Sizes, error) {
 	need, err := t.loss.Measure()
 	if err != nil {
@@ -202,7 +201,7 @@ func (t *Trainer) need() (layout.Sizes, error) {
 	return need, nil
 }
 
-// mapped is the size of the weights that are mapped from a file, whose memory the system calls
+// mapped returns the size of the weights mapped from a file; the system reports their memory as
 // available.
 func (t *Trainer) mapped() int64 {
 	var size int64
@@ -225,7 +224,7 @@ func (t *Trainer) resumeCheckpointing(g *ggml.GGUF) error {
 		return nil
 	}
 	if was != CheckpointingOn.String() {
-		return nil // it does not fit here
+		return nil // does not fit here
 	}
 	return t.buildGraphs(true)
 }

@@ -13,71 +13,68 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// Options are the settings of a run. All but DataOrigin, Engine and Threads decide its result;
-// Checkpointing and Group do so by rounding alone.
+// Options are the settings of a run. They determine its result, except DataOrigin, Engine and Threads;
+// Checkpointing and Group change it only by rounding.
 type Options struct {
 	Schedule Schedule
-	// Epochs ends the run once each row has been seen that many times, in a step that
-	// is shorter where need be; 0 leaves that to Schedule.Steps. With both the run ends at
-	// what comes first.
+	// Epochs ends the run when each row has been seen that many times; the last step may be shorter. 0
+	// leaves the end to Schedule.Steps. If both are set, the run ends at the earlier one.
 	Epochs int
 	AdamW  AdamW // see [DefaultAdamW]
-	// LoRAPlus is the ratio of the learning rate of adapters' B matrices to the rate of all else
-	// (LoRA+, arXiv 2402.12354, which advises 16); 0 stands for 1.
+	// LoRAPlus is the learning rate of adapters' B matrices relative to all other parameters' (LoRA+,
+	// arXiv 2402.12354, which recommends 16); 0 means 1.
 	LoRAPlus float64
-	// Convergence ends the run before its last step.
+	// Convergence may end the run before its last step.
 	Convergence Convergence
-	Batch       int // rows of the data set computed together
-	Accumulate  int // batches of one optimiser step
+	Batch       int // rows computed together
+	Accumulate  int // batches per optimiser step
 	Seed        uint64
-	// GroupByLength puts rows of similar length into a batch, which is then as short as they
-	// are: random rows of a bucket of lengths, in batches of random order. Steps of one
-	// batch then see short rows alone, or long ones. Rows of a step are sorted into its
-	// batches in any case, which changes nothing.
+	// GroupByLength puts rows of similar length into the same batch, which is then shorter: random rows of
+	// a length bucket, in batches of random order. If a step is one batch, it then has only rows of
+	// similar length. Within a step, rows are always sorted into batches by length, which does not change
+	// its result.
 	GroupByLength bool
 
-	// Dropout and NEFTune make the steps noisy, and evaluations not, see
-	// [lossgraph.Options]; 0 is none. They draw by Seed and step: a run that is
-	// continued draws the same.
+	// Dropout and NEFTune add noise to steps, not to evaluations, see [lossgraph.Options]; 0 means none.
+	// The noise depends on Seed and step, so a resumed run has the same noise.
 	Dropout, NEFTune float32
 
-	// DataOrigin describes what the data was made of and how, by names that the users of a program
-	// know, such as its flags. It decides nothing: if a checkpoint belongs to other data, a
-	// [MismatchError] names the differences.
+	// DataOrigin describes how the data was made, by names that users of the program know, such as its
+	// flags. It affects no result: if a checkpoint has other data, a [MismatchError] names the
+	// differences.
 	DataOrigin map[string]string
 
-	// Group are the processes that train together; nil is this one alone. Each takes its share of
-	// the rows of a step, and of held-out data.
+	// Group holds the processes that train together; nil means this process alone. Each takes its share of
+	// a step's rows and of held-out data.
 	Group parallel.Group
 
-	// Engine computes, in the layout of the model; nil makes one of Threads threads (0 for
-	// [ggml.DefaultThreads]), which Close closes.
+	// Engine computes, in the model's layout. If it is nil, the trainer creates one with Threads threads
+	// (0 means [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	// Checkpointing trades time for memory; by default where there is too little of it.
+	// Checkpointing trades time for memory. By default it is used if memory is too small without it.
 	Checkpointing Checkpointing
-	// ComputeType is the type of the products with frozen weights in the steps, see
-	// [lossgraph.Options]: ggml.F32, the zero value, ggml.BF16 or ggml.F16. Evaluations are
-	// always in F32, and so comparable between machines.
+	// ComputeType is the type of products with frozen weights in steps, see [lossgraph.Options]: ggml.F32
+	// (the zero value), ggml.BF16 or ggml.F16. Evaluations are always in F32, so they are comparable
+	// between machines.
 	ComputeType ggml.Type
-	// WeightCopies is how many copies of frozen weights devices keep in the compute type, beside
-	// the file's weights: they save a conversion at each use, and change no result. nil means as
-	// many as each device has memory for beside its layers and a step as Checkpointing has it. The
-	// CPU's kernels need none.
+	// WeightCopies selects the copies of frozen weights that devices hold in the compute type, beside the
+	// file's weights. They save a conversion per use and do not change results. nil means as many as fit
+	// on each device beside its layers and a step with its Checkpointing. The CPU's kernels need none.
 	WeightCopies *weightcache.Tier
 
-	// layers are those that steps compute, of which watch is told, to measure them; nil is all, and nobody.
+	// layers are the layers that steps compute, and watch is called as they pass them, for measuring; nil
+	// means all layers, and no calls.
 	layers []int
 	watch  func(layer int, at arch.Passage)
 }
 
-// MaxStepRows is how many rows a step can have: it reads all of them at once.
+// MaxStepRows is the maximum number of rows per step: a step reads all its rows at once.
 const MaxStepRows = 1 << 20
 
 func (o *Options) perStep() int { return o.Batch * o.Accumulate }
 
-// stepsFrom returns the number of steps of a run on a number of rows, given a step and the number of rows
-// seen by then.
+// stepsFrom returns the total number of steps of a run that has seen `position` rows in `step` steps.
 func (o *Options) stepsFrom(step, position, rows int) int {
 	if o.Epochs == 0 {
 		return o.Schedule.Steps
@@ -116,13 +113,13 @@ func (o *Options) validate() error {
 	return errors.Join(o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
 }
 
-// finite reports whether all are numbers below infinity in single precision, in which the
-// optimiser computes.
+// finite reports whether all values are finite in single precision, in which the optimiser computes.
 func finite(list ...float64) bool {
 	return !slices.ContainsFunc(list, func(x float64) bool { return math.IsNaN(x) || math.IsInf(float64(float32(x)), 0) })
 }
 
 func positive(x float64) bool { return float32(x) > 0 && finite(x) }
 
-// belowOne reports whether a decay rate lets anything new in.
+// belowOne reports whether beta is in [0, 1) in single precision, so that a moving average takes in
+// new values.
 func belowOne(beta float64) bool { return beta >= 0 && float32(beta) < 1 }

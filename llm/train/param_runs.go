@@ -8,23 +8,23 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// A run are parameters that lie one after the other and move by the same settings, so that one op
-// updates all of them; gradients and moments lie as the parameters do. A parameter that is no part of
-// a larger tensor is a run of its own.
+// A run is a sequence of parameters that are adjacent in memory and updated by the same settings, so
+// that one op updates all of them. Their gradients and moments are adjacent too. A parameter that is
+// not part of a larger tensor is a run of its own.
 type run struct {
 	group               int   // index in optimizer.groups
 	members             []int // indices in optimizer.params
 	elements            int64
-	grad, first, second *ggml.Tensor // of all
+	grad, first, second *ggml.Tensor // of the whole run [elements]
 }
 
-// runElements bounds a run: its update needs memory for results of that size.
+// runElements limits the size of a run: the results of its update are as large as the run.
 const runElements = 1 << 22
 
-// runsOf divides parameters, given the group of each.
+// runsOf divides parameters into runs, given the group of each.
 func runsOf(params []parameter, groups []int) []run {
 	var list []run
-	latest := map[ggml.TensorKey]int{} // run in what the parameters are views of
+	latest := map[ggml.TensorKey]int{} // index of the latest run of each tensor that parameters are views of
 	for _, i := range byOffset(params) {
 		p := params[i]
 		whole, isPart := p.ViewSource()
@@ -40,7 +40,8 @@ func runsOf(params []parameter, groups []int) []run {
 	return list
 }
 
-// byOffset is the order of parameters in memory; those that are no parts keep theirs.
+// byOffset returns the indices of parameters by ascending offset in their tensors. Equal offsets keep
+// their order.
 func byOffset(params []parameter) []int {
 	order := make([]int, len(params))
 	for i := range order {
@@ -50,13 +51,13 @@ func byOffset(params []parameter) []int {
 	return order
 }
 
-// isFollowedBy reports whether the run can go on with a parameter.
+// isFollowedBy reports whether the run can be extended by parameter i.
 func (r run) isFollowedBy(params []parameter, i, group int) bool {
 	last := params[r.members[len(r.members)-1]]
 	return group == r.group && params[i].ViewOffset() == last.ViewOffset()+last.NumBytes() && r.elements+params[i].NumElements() <= runElements
 }
 
-// beside makes a tensor of the shape of the run, where its parameters lie.
+// beside creates a tensor for the run on the device of its parameters.
 func (o *optimizer) beside(r run, m *layout.Memory) *ggml.Tensor {
 	p, shape := o.params[r.members[0]], []int64{r.elements}
 	if len(r.members) == 1 {
@@ -67,7 +68,7 @@ func (o *optimizer) beside(r run, m *layout.Memory) *ggml.Tensor {
 	return x
 }
 
-// parameters is all of a run in one.
+// parameters returns all parameters of a run as one tensor.
 func (o *optimizer) parameters(r run) *ggml.Tensor {
 	p := o.params[r.members[0]]
 	if len(r.members) == 1 {
@@ -77,7 +78,7 @@ func (o *optimizer) parameters(r run) *ggml.Tensor {
 	return o.graphCtx.View(whole, []int64{r.elements}, nil, p.ViewOffset()).SetParam()
 }
 
-// parts divides a tensor of a run by its parameters.
+// parts divides a tensor of the run's size into views, one per parameter.
 func (o *optimizer) parts(r run, x *ggml.Tensor) []*ggml.Tensor {
 	if len(r.members) == 1 {
 		return []*ggml.Tensor{x}

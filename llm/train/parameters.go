@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// LoadParameters reads what was trained out of a checkpoint, without the rest of its run:
-// F32 tensors, which it finds by their names. They are all written, or none is.
+// LoadParameters reads the trained parameters from a checkpoint, without the rest of its run, into F32
+// tensors with the same names. It writes all of them, or none if there is an error.
 func LoadParameters(path string, params []*ggml.Tensor) error {
 	g, err := openCheckpoint(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func LoadParameters(path string, params []*ggml.Tensor) error {
 	return s.write()
 }
 
-// DataOrigin reads the [Options.DataOrigin] in a checkpoint.
+// DataOrigin reads the [Options.DataOrigin] of a checkpoint.
 func DataOrigin(path string) (map[string]string, error) {
 	g, err := ggml.OpenGGUF(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func DataOrigin(path string) (map[string]string, error) {
 	return origin, nil
 }
 
-// readValues reads the values of a tensor, which have to be finite.
+// readValues reads the values of a tensor, and returns an error if one is not finite.
 func readValues(g *ggml.GGUF, name string, n int64) ([]float32, error) {
 	r, err := g.TensorData(name)
 	if err != nil {
