@@ -9,8 +9,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Prospect is a run before it: what [New] would take, and where. The model lies on the CPU, as mapped from its
-// file, and nothing of it is read.
+// A Prospect is a planned run: the arguments of [New], and its layout. The model is on the CPU, mapped
+// from its file, and its data is not read.
 type Prospect struct {
 	Layout    layout.Layout
 	Model     *model.Model
@@ -18,18 +18,19 @@ type Prospect struct {
 	Data      *data.Dataset
 	Options   Options
 	Evaluated []*data.Dataset
-	// Available is the memory of the devices of the layout before anything lies there, of the CPU as the last, see
+	// Available is the memory of each device of the layout before the run, the CPU last, see
 	// [device.Engine.AvailableMemory].
 	Available layout.Sizes
-	// Program is the CPU memory of the process itself, part of Available: code, libraries, a vocabulary.
+	// Program is the CPU memory of the process itself, included in Available: code, libraries, a
+	// vocabulary.
 	Program int64
 }
 
-// Steps is how many steps the run has.
+// Steps returns the number of steps of the run.
 func (p Prospect) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
 
-// Memory returns the memory of the run, see [EstimateMemory], with the gradient checkpointing that it returns: for
-// CheckpointingAuto the one that the run will choose.
+// Memory returns the memory of the run, see [EstimateMemory], and its gradient checkpointing: for
+// CheckpointingAuto, the choice that the run will make.
 func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
 	if c := p.Options.Checkpointing; c != CheckpointingAuto {
 		e, err := p.estimate(c)
@@ -54,7 +55,7 @@ func (p Prospect) estimate(c Checkpointing) (MemoryEstimate, error) {
 	return e, err
 }
 
-// Fits reports whether devices with so much memory have room for all.
+// Fits reports whether the run fits into this memory of the devices.
 func (e MemoryEstimate) Fits(available layout.Sizes) bool {
 	return within(e.Total(), available)
 }
@@ -68,8 +69,9 @@ func within(need, available layout.Sizes) bool {
 	return true
 }
 
-// leavesRoom reports whether a step takes at most four fifths of what there is when it is built, as Trainer.fits has it:
-// of the CPU's memory nothing is taken by then.
+// leavesRoom reports whether a step takes at most four fifths of the memory available when it is
+// built, like Trainer.fits. On the CPU, weights and optimizer are not yet resident by then, so they
+// count as part of the step.
 func (e MemoryEstimate) leavesRoom(available layout.Sizes) bool {
 	held := e.Weights.Plus(e.Adapters).Plus(e.Optimizer)
 	cpu, program := len(held)-1, e.Program.Total()
@@ -86,17 +88,18 @@ func (e MemoryEstimate) leavesRoom(available layout.Sizes) bool {
 	return true
 }
 
-// Larger batches are hardly faster, and their graphs large.
+// Larger batches are hardly faster, and their graphs take much memory.
 const mostPlannedRows, mostPlannedTokens = 256, 8192
 
-// plannedRows is how many rows of a batch are planned at most.
+// plannedRows returns the maximum number of rows per batch that plans consider.
 func (p Prospect) plannedRows() int {
 	return min(mostPlannedRows, max(1, mostPlannedTokens/max(1, p.Data.LongestRow())))
 }
 
-// LargestBatch returns the largest Options.Batch with which the run fits, to a sixteenth, with checkpointing if that is
-// left to the run; 0 if none fits. It is at least Options.Batch if the run fits as it is. Batches too large to gain
-// anything are not tried: if more may fit, more is true.
+// LargestBatch returns the largest Options.Batch with which the run fits, to within a sixteenth, with
+// checkpointing if the options leave that to the run; 0 if none fits. If the run fits as it is, n is
+// at least Options.Batch. It does not try batches too large to be faster; more reports whether larger
+// ones may fit.
 func (p Prospect) LargestBatch() (n int, more bool, err error) {
 	planned, most := p.plannedRows(), MaxStepRows/max(1, p.Options.Accumulate)
 	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {
@@ -110,14 +113,15 @@ func (p Prospect) LargestBatch() (n int, more bool, err error) {
 	return n, more, err
 }
 
-// LongestSample is the longest sample of the trained and of the evaluated data with which the run fits, to a sixteenth, at
-// most that for which the model is made; 0 for none. It is at least Data.Length where the run fits as it is.
+// LongestSample returns the maximum length of training and evaluation samples with which the run fits,
+// to within a sixteenth and at most the model's context; 0 if none fits. If the run fits as it is, the
+// result is at least Data.Length.
 func (p Prospect) LongestSample() (int, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return 0, err
 	}
 	longest := 0
-	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // what is short is looked for in shorter steps
+	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // retry in finer steps if only shorter samples fit
 		unit := max(1, most/64)
 		n, err := p.largest(most/unit, func(p *Prospect, n int) {
 			evaluated := p.Evaluated
@@ -137,7 +141,7 @@ func (p Prospect) LongestSample() (int, error) {
 	return longest, nil
 }
 
-// atLeast returns the prospect's own value if the run fits as it is, and otherwise n.
+// atLeast returns own if the run fits as it is, and otherwise n.
 func (p Prospect) atLeast(n, own int) (int, error) {
 	e, _, err := p.Memory()
 	var tooLarge *lossgraph.BatchSizeError
@@ -152,8 +156,9 @@ func (p Prospect) atLeast(n, own int) (int, error) {
 	return n, nil
 }
 
-// largest is a number up to most with which a run fits that is made of it. What a run takes grows with it by a line, as
-// good as: two estimates say where that ends, and others whether it fits there. What is too large for a graph does not fit.
+// largest returns the largest n ≤ most, approximately, with which the run fits after of(p, n). Memory
+// grows almost linearly with n: two estimates extrapolate to the limit, and further ones check it. A
+// graph that would be too large does not fit.
 func (p Prospect) largest(most int, of func(p *Prospect, n int)) (int, error) {
 	if p.Options.Checkpointing == CheckpointingAuto {
 		p.Options.Checkpointing = CheckpointingOn

@@ -10,26 +10,26 @@ import (
 	"github.com/goggml/ggml/llm/parallel"
 )
 
-// A reduction adds up the gradients of a step over a group while the backward pass of its last batch
-// goes on: in some parts, the last layers first. A nil reduction is for a single process, and does
-// nothing.
+// A reduction sums the gradients of a step over a group while the backward pass of the last batch is
+// still running: in a few parts, the last layers first. A nil reduction is for a single process, and
+// does nothing.
 type reduction struct {
 	group   parallel.Group
 	parts   []gradPart
 	running bool
-	ctx     context.Context // of the step
-	begun   int             // parts that are under way
+	ctx     context.Context // context of the step
+	begun   int             // number of parts whose all-reduce has begun
 	waits   []func() error
 }
 
-// A gradPart are gradients that are added up together.
+// A gradPart is a set of gradients that are all-reduced together.
 type gradPart struct {
 	grads    []*ggml.Tensor
-	complete bool // in this process
+	complete bool // on this process
 }
 
-// Each part has a quarter of all gradients: the last part, beside which nothing is computed, should
-// be small. Parts below a size are not worth a call.
+// Each part has about a quarter of all gradients: the last part, whose all-reduce overlaps with no
+// computation, should be small. Parts below leastGradPart are not worth a call.
 var (
 	gradParts     = 4
 	leastGradPart = int64(1 << 20) // bytes
@@ -42,8 +42,8 @@ func newReduction(g parallel.Group, o *optimizer) *reduction {
 	return &reduction{group: g, parts: divideGrads(o)}
 }
 
-// divideGrads divides the gradients by layers, from the last on; gradients of no layer, such as the
-// embedding's, are complete last.
+// divideGrads divides the gradients into parts by layer, the last layer first. Gradients outside of
+// layers, such as the embedding's, are complete last.
 func divideGrads(o *optimizer) []gradPart {
 	total := int64(0)
 	params := slices.Clone(o.params)
@@ -65,7 +65,7 @@ func divideGrads(o *optimizer) []gradPart {
 	return parts
 }
 
-// hooks note which parts are complete.
+// hooks returns gradient hooks that mark parts as complete.
 func (r *reduction) hooks() []lossgraph.Hook {
 	if r == nil {
 		return nil
@@ -81,7 +81,7 @@ func (r *reduction) hooks() []lossgraph.Hook {
 	return list
 }
 
-// begin lets parts be added up as soon as they are complete.
+// begin allows the all-reduce of each part to begin as soon as it is complete.
 func (r *reduction) begin(ctx context.Context) {
 	if r == nil {
 		return
@@ -92,7 +92,7 @@ func (r *reduction) begin(ctx context.Context) {
 	}
 }
 
-// advance begins with the parts that are complete, in the order that all ranks have.
+// advance begins the all-reduce of complete parts, in the same order on all ranks.
 func (r *reduction) advance() {
 	for r.running && r.begun < len(r.parts) && r.parts[r.begun].complete {
 		r.waits = append(r.waits, r.group.AllReduceGrads(r.ctx, r.parts[r.begun].grads))
@@ -100,7 +100,8 @@ func (r *reduction) advance() {
 	}
 }
 
-// end begins with what is left, whatever has happened to it. What it returns waits for the sums.
+// end begins the all-reduce of the remaining parts, even after an error, because the other ranks wait
+// for them. The returned function waits for all sums.
 func (r *reduction) end(ctx context.Context) (wait func() error) {
 	if !r.running { // this process had no batch
 		r.begin(ctx)

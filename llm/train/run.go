@@ -11,50 +11,49 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// RunOptions control what happens around the steps of a run.
+// RunOptions control a run beyond its steps: saving, evaluation and limits.
 type RunOptions struct {
-	// OnSave saves what is trained, and the state of the run by [Trainer.SaveCheckpoint], as far
-	// as they are wanted: every SaveEvery steps, where that is not 0, at the end, and when the run
-	// is stopped. What is trained has been checked by then.
+	// OnSave saves the trained tensors and, with [Trainer.SaveCheckpoint], the state of the run, if
+	// wanted. It is called every SaveEvery steps unless that is 0, at the end, and when the run is
+	// stopped. The trained tensors have been checked before.
 	OnSave    func() error
 	SaveEvery int
 
 	EvalData  *data.Dataset // evaluated before the first step, every EvalEvery steps, and at the end; may be nil
 	EvalEvery int
 
-	// MaxTokens and MaxDuration end the run before its last step: by the tokens that it has
-	// trained, including tokens from before it was resumed, and by the time since this Run began.
-	// Both are checked before each step, so that 0 ends it at once; nil means no limit.
+	// MaxTokens and MaxDuration end the run before its last step: by the number of trained tokens,
+	// including those from before a resume, and by the time since this Run began. Both are checked before
+	// each step, so 0 ends the run at once; nil means no limit.
 	MaxTokens   *int
 	MaxDuration *time.Duration
 
 	OnStep func(StepMetrics) // after each step
 	OnEval func(Evaluation)  // after each evaluation
-	// OnBest saves what is trained when an evaluation has the lowest loss so far, the first
-	// one too; see [Trainer.Best]. An evaluation is in no checkpoint before it has returned
-	// nil: a run that was killed meanwhile evaluates again when it is resumed.
+	// OnBest saves the trained tensors whenever an evaluation has the lowest loss so far, including the
+	// first; see [Trainer.Best]. Checkpoints contain the evaluation only after OnBest has returned nil: a
+	// run killed in between evaluates again when it is resumed.
 	OnBest func(Evaluation) error
 }
 
-// ErrStopped is a run that was cancelled before its last step. What RunOptions.OnSave saved is of
-// the last complete step.
+// ErrStopped reports that a run was cancelled before its last step. RunOptions.OnSave has saved the
+// last complete step.
 var ErrStopped = errors.New("stopped before the end")
 
 var errNoContext = errors.New("the context.Context is nil")
 
-// A savedCheckpoint is the last one that the run wrote or read.
+// A savedCheckpoint is the last checkpoint that the run wrote or read.
 type savedCheckpoint struct {
 	path string
 	step int
 }
 
-// Run takes the run to its end, which [Trainer.Ended] explains, or until ctx is cancelled: then it
-// saves the last complete step and returns [ErrStopped]. If the end is reached by then it returns
-// nil; at most the last evaluation is missing.
+// Run runs to the end of the run, for the reason that [Trainer.Ended] returns, or until ctx is
+// cancelled. If it is cancelled, it saves the last complete step and returns [ErrStopped]; if the run
+// has ended by then, it returns nil, and at most the last evaluation is missing.
 //
-// A step that makes the parameters, or a loss that is computed with them, other than
-// finite ends the run with [ErrDiverged]. Nothing is saved then, and what is
-// trained is of no use.
+// If a step makes the parameters or their loss non-finite, the run fails with [ErrDiverged]. Then
+// nothing is saved, and the trained tensors are unusable.
 func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	if err := t.checkOpen(); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	defer t.running.Release()
 	err := t.run(ctx, o)
 	switch {
-	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // as in a group that another process stops
+	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // ErrStopped without cancellation here: another process of the group stopped
 	case t.Done():
 		err = nil
 	default:
@@ -85,7 +84,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	return err
 }
 
-// save checks what is trained, and saves.
+// save checks the trained tensors and saves them.
 func (t *Trainer) save(ctx context.Context, o RunOptions) error {
 	if err := t.checkResult(ctx); err != nil {
 		return err
@@ -116,7 +115,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		if t.Done() {
 			return nil
 		}
-		// After the evaluation, which the checkpoint then holds.
+		// Save after the evaluation, so that the checkpoint contains it.
 		if o.SaveEvery > 0 && t.step > first && t.step%o.SaveEvery == 0 {
 			if err := agree(ctx, t.group, t.save(ctx, o), nil); err != nil {
 				return err
@@ -132,7 +131,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	}
 }
 
-// shared are the options that decide what the processes of a group do together.
+// shared returns the options that must be equal on all processes of a group.
 func (o *RunOptions) shared() []shared {
 	list := []shared{
 		{name: "SaveEvery", value: o.SaveEvery}, {name: "EvalEvery", value: o.EvalEvery}, {name: "the number of held-out rows", value: o.EvalData.Len()},
@@ -147,7 +146,8 @@ func (o *RunOptions) shared() []shared {
 	return list
 }
 
-// checkLimits finds the limit that the run has reached, on the clock of any process of the group.
+// checkLimits sets the limit that the run has reached, by the clock of whichever process reaches it
+// first.
 func (t *Trainer) checkLimits(ctx context.Context, o RunOptions, passed time.Duration) error {
 	if o.MaxDuration != nil {
 		late := []float64{0}
@@ -176,7 +176,7 @@ func (t *Trainer) limitReached(o RunOptions, passed time.Duration) string {
 	return ""
 }
 
-// shortDuration leaves out what is zero: 2h instead of 2h0m0s.
+// shortDuration omits zero units: 2h instead of 2h0m0s.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -193,7 +193,7 @@ func (t *Trainer) evalDue(o RunOptions) bool {
 		return false
 	}
 	if n := len(t.Evaluations); n > 0 && t.Evaluations[n-1].Step == t.step {
-		return false // resumed right after it
+		return false // resumed just after this evaluation
 	}
 	return t.step == 0 || t.Done() || o.EvalEvery > 0 && t.step%o.EvalEvery == 0
 }
@@ -214,7 +214,7 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 	if had && e.Loss >= best.Loss {
 		return nil
 	}
-	if o.OnBest != nil { // as a rule on one process of a group
+	if o.OnBest != nil { // usually set on one process of a group only
 		if err = t.checkParameters(); err == nil {
 			err = o.OnBest(e)
 		}

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// A Shape is how the learning rate moves after the warm-up.
+// A Shape is the course of the learning rate after the warm-up.
 type Shape int
 
-// The shapes; the zero value is Cosine. Those from zero are transformers' get_*_schedule_with_warmup exactly: the
-// first step of a warm-up has a rate of 0, where nothing moves.
+// The shapes; the zero value is Cosine. Cosine, Linear and Constant equal transformers'
+// get_*_schedule_with_warmup, except that its first warm-up step has rate 0, which changes nothing.
 const (
 	Cosine   Shape = iota // half a cosine from Peak to Floor
 	Linear                // a straight line from Peak to Floor
-	Constant              // Peak, whatever Floor is
+	Constant              // Peak, regardless of Floor
 	CosineFromZero
 	LinearFromZero
 	ConstantFromZero
-	ConstantAtOnce // Peak from the first step on, whatever Warmup and Floor are: transformers' get_constant_schedule
+	ConstantAtOnce // Peak from the first step on, regardless of Warmup and Floor: transformers' get_constant_schedule
 )
 
 var shapeNames = []string{"cosine", "linear", "constant", "cosine-from-0", "linear-from-0", "constant-from-0", "constant-at-once"}
 
-// String is the shape in lower case, such as "cosine".
+// String returns the shape in lower case, such as "cosine".
 func (s Shape) String() string {
 	if s < 0 || int(s) >= len(shapeNames) {
 		return fmt.Sprintf("Shape(%d)", int(s))
@@ -31,7 +31,7 @@ func (s Shape) String() string {
 	return shapeNames[s]
 }
 
-// ParseShape reads what String gives.
+// ParseShape is the inverse of String.
 func ParseShape(name string) (Shape, error) {
 	for i, known := range shapeNames {
 		if name == known {
@@ -41,30 +41,30 @@ func ParseShape(name string) (Shape, error) {
 	return 0, fmt.Errorf("there is no schedule %q; schedules are %s", name, strings.Join(shapeNames, ", "))
 }
 
-// A Schedule gives the learning rate of each step: a linear warm-up to Peak, then its
-// Shape, which begins at Peak and would reach Floor with the step after the last. So each step of a run moves
-// something, even if Floor is 0.
+// A Schedule gives the learning rate of each step: a linear warm-up to Peak, then its Shape, which
+// begins at Peak and would reach Floor one step after the last. So each step of a run changes the
+// parameters, even if Floor is 0.
 type Schedule struct {
 	Shape  Shape
 	Peak   float64 // learning rate after the warm-up
 	Floor  float64 // learning rate to which the shape falls
-	Warmup int     // steps
-	Steps  int     // of the whole run; see Options.Epochs
+	Warmup int     // number of steps
+	Steps  int     // number of steps of the whole run; see Options.Epochs
 
-	// Period is the number of steps after the warm-up in which the rate falls to Floor; 0 stands
-	// for all that are left. From then on it stays there or, with Restart, falls from Peak again
-	// (SGDR, arXiv 1608.03983), in cycles, each PeriodGrowth times as long as the one before; 0
-	// stands for 1. Cycles end with whole steps.
+	// Period is the number of steps after the warm-up in which the rate falls to Floor; 0 means all
+	// remaining steps. Then it stays at Floor or, with Restart, falls from Peak again (SGDR, arXiv
+	// 1608.03983), in cycles, each PeriodGrowth times as long as the previous one; 0 means 1. Cycle ends
+	// are rounded to whole steps.
 	Period       int
 	PeriodGrowth float64
 	Restart      bool
 
-	// AtFloor has the shape reach Floor one step earlier, with the last step, as runs of earlier versions did. A run
-	// that is resumed keeps its rule, see [Trainer.LoadCheckpoint].
+	// AtFloor makes the shape reach Floor one step earlier, in the last step, as in runs of earlier
+	// versions. A resumed run keeps its rule, see [Trainer.LoadCheckpoint].
 	AtFloor bool
 }
 
-// At gives the learning rate of step 1, 2, …; NaN of a schedule that a trainer refuses.
+// At returns the learning rate of step 1, 2, …; NaN if the schedule is invalid.
 func (s Schedule) At(step int) float64 {
 	if s.validate() != nil {
 		return math.NaN()
@@ -102,11 +102,11 @@ func (s Schedule) At(step int) float64 {
 	return s.Floor + (s.Peak-s.Floor)*left
 }
 
-// never is a step farther than any run goes.
+// never is a step later than the last step of any run.
 const never = 1 << 62
 
-// cycle finds the cycle of a step, counted from 1 after the warm-up: the place of the
-// step in it, and its length.
+// cycle returns the place of a step in its cycle and the cycle's length. Steps are counted from 1
+// after the warm-up, places from 1.
 func (s Schedule) cycle(step int) (place, length int) {
 	step = min(step, never)
 	k := s.cycleOf(float64(step - 1))
@@ -120,7 +120,7 @@ func (s Schedule) cycle(step int) (place, length int) {
 	return step - begin, s.cycleEnd(k+1) - begin
 }
 
-// cycleOf is about the number of cycles that are over after so many steps.
+// cycleOf returns approximately the number of cycles completed after a number of steps.
 func (s Schedule) cycleOf(steps float64) int {
 	cycles := steps / float64(s.Period)
 	if more := s.growth() - 1; more > 0 {
@@ -129,7 +129,7 @@ func (s Schedule) cycleOf(steps float64) int {
 	return int(cycles)
 }
 
-// cycleEnd is the last step of the kth cycle: Period·(1 + g + … + gᵏ⁻¹).
+// cycleEnd returns the last step of the first k cycles: Period·(1 + g + … + gᵏ⁻¹).
 func (s Schedule) cycleEnd(k int) int {
 	lengths := float64(k)
 	if more := s.growth() - 1; more > 0 {

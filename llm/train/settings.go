@@ -10,8 +10,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A SettingID is the name of a setting in checkpoints, and never changes. A * in it stands for the name of each tensor that
-// has the setting: the ID is a pattern of [path.Match] then.
+// A SettingID is the name of a setting in checkpoints; it never changes. If it contains *, it is a
+// pattern of [path.Match], where * stands for the name of each tensor that has the setting.
 type SettingID string
 
 // The IDs of [Settings].
@@ -53,17 +53,17 @@ const (
 	SettingWeightCopies     SettingID = "weight copies"
 )
 
-// A Setting decides the result of a run. A run that continues has the same settings, except the
-// free ones, which may change.
+// A Setting affects the result of a run. A resumed run must have the same settings, except free ones,
+// which may change.
 type Setting struct {
 	ID SettingID
-	// Words name it in messages. Nothing is found by them, so that they may change.
+	// Words name the setting in messages. They may change; programs use the ID.
 	Words string
 	Free  bool
 }
 
-// Settings lists what a trainer compares with a checkpoint, except the model's hyper-parameters,
-// whose IDs are their keys in its file.
+// Settings lists the settings that a trainer compares with a checkpoint, except the model's
+// hyper-parameters, whose IDs are their keys in the model's file.
 func Settings() []Setting {
 	list := make([]Setting, len(settingTable))
 	for i, row := range settingTable {
@@ -72,7 +72,7 @@ func Settings() []Setting {
 	return list
 }
 
-// A settingRow is a setting, and how it is read from a trainer.
+// A settingRow is a setting and the way to read its value from a trainer.
 type settingRow struct {
 	id     SettingID
 	words  string
@@ -82,8 +82,9 @@ type settingRow struct {
 
 const fixedSetting, freeSetting = false, true
 
-// settingTable has the settings in the order of checkpoints. Fixed settings decide what is computed
-// and the order of the rows, free ones how the parameters move, and for how long.
+// settingTable lists the settings in the order of checkpoints. Fixed settings determine what is
+// computed and the order of the rows; free ones determine how the parameters are updated, and for how
+// many steps.
 var settingTable = []settingRow{
 	{SettingFrozenWeights, "frozen weights", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return hashTensors(t.frozen()) })},
 	{SettingData, "data", fixedSetting, fingerprint(func(t *Trainer) (string, error) { return t.data.Fingerprint(), nil })},
@@ -123,7 +124,7 @@ var settingTable = []settingRow{
 	{SettingWeightCopies, "weight copies", freeSetting, settingValue(func(t *Trainer) any { return t.keptWords() })},
 }
 
-// A settingReader gives what a trainer has of the setting of a row.
+// A settingReader reads the values of a row's setting from a trainer.
 type settingReader interface {
 	read(t *Trainer, of setting) ([]setting, error)
 }
@@ -135,7 +136,7 @@ func (f settingValue) read(t *Trainer, of setting) ([]setting, error) {
 	return []setting{of}, nil
 }
 
-// A fingerprint stands for what is too large to be told.
+// A fingerprint is the hash of a value too large for messages.
 type fingerprint func(t *Trainer) (string, error)
 
 func (f fingerprint) read(t *Trainer, of setting) (_ []setting, err error) {
@@ -144,7 +145,7 @@ func (f fingerprint) read(t *Trainer, of setting) (_ []setting, err error) {
 	return []setting{of}, err
 }
 
-// A settingByTensor is a value for each name that stands for the * of its row.
+// A settingByTensor returns values by the name that replaces * in its row's ID.
 type settingByTensor func(t *Trainer) map[string]string
 
 func (f settingByTensor) read(t *Trainer, of setting) (list []setting, _ error) {
@@ -170,25 +171,25 @@ func (t *Trainer) adapterScales() map[string]string {
 	return all
 }
 
-// What keys of settings begin with in a checkpoint.
+// Key prefixes of settings in checkpoints.
 const (
 	fixedKeys  = "training.fixed."
 	freeKeys   = "training.free."
-	originKeys = "training.data." // of the data, whose fingerprint is a fixed setting
+	originKeys = "training.data." // the data's origin; its fingerprint is a fixed setting
 )
 
-// A setting is a run's value of a [Setting], as text.
+// A setting is the value of a [Setting] in a run, as text.
 type setting struct {
 	keys         string
 	id           SettingID
 	words, value string
-	opaque       bool // the value is a fingerprint, which means nothing to people
-	absence      bool // is a value too: a checkpoint without it differs
+	opaque       bool // the value is a fingerprint, not shown in messages
+	absence      bool // a checkpoint without the setting differs
 }
 
 func (s setting) key() string { return s.keys + string(s.id) }
 
-// readSettings reads the table's settings that are free, or that are fixed.
+// readSettings reads the free or the fixed settings of the table.
 func (t *Trainer) readSettings(free bool) ([]setting, error) {
 	keys := fixedKeys
 	if free {
@@ -208,8 +209,8 @@ func (t *Trainer) readSettings(free bool) ([]setting, error) {
 	return list, nil
 }
 
-// fixedSettings are found when they are needed first: a run without checkpoints does without
-// the fingerprints.
+// fixedSettings returns the fixed settings. They are read on first use, so a run without checkpoints
+// needs no fingerprints.
 func (t *Trainer) fixedSettings() ([]setting, error) {
 	if t.fixed != nil {
 		return t.fixed, nil
@@ -224,13 +225,13 @@ func (t *Trainer) fixedSettings() ([]setting, error) {
 
 func (t *Trainer) freeSettings() ([]setting, error) { return t.readSettings(freeSetting) }
 
-// hyperParameters returns the hyper-parameters of the model as its file has them: a field that
-// Config gets later makes no difference to a model that lacks it.
+// hyperParameters returns the model's hyper-parameters as its file has them, so that a field added to
+// Config later makes no difference for models without it.
 func (t *Trainer) hyperParameters() (list []setting) {
 	add := func(key string, value any) {
 		list = append(list, setting{
 			keys: fixedKeys, id: SettingID(key), words: key, value: fmt.Sprint(value),
-			absence: strings.Contains(key, ".rope.scaling."), // RoPE that is not scaled has no key
+			absence: strings.Contains(key, ".rope.scaling."), // unscaled RoPE has no such key
 		})
 	}
 	c := t.m.Config()
@@ -249,8 +250,8 @@ func (t *Trainer) originSettings() (list []setting) {
 	return list
 }
 
-// explainData replaces other data by what differs in its origin, where that or the length of
-// samples explains it.
+// explainData replaces the difference of the data's fingerprint by the differences of its origin; it
+// omits it if the length of samples explains it.
 func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
 	at := slices.IndexFunc(list, func(d Difference) bool { return d.ID == SettingData })
 	if at < 0 {
@@ -264,14 +265,14 @@ func (t *Trainer) explainData(g *ggml.GGUF, list []Difference) []Difference {
 	return list
 }
 
-// A Difference is a setting that is not what it was in the run of a checkpoint.
+// A Difference is a setting that differs from a checkpoint's.
 type Difference struct {
-	// ID identifies what differs: a setting's ID in [Settings], a hyper-parameter's key in the
-	// model's file, the name that the program gave as DataOrigin, and "tensor NAME" for a trained
-	// tensor. It never changes: programs find by it what the difference is about.
+	// ID identifies the setting for programs, and never changes: an ID in [Settings], a hyper-parameter's
+	// key in the model's file, a name that the program used in DataOrigin, or "tensor NAME" for a trained
+	// tensor.
 	ID      SettingID
 	Setting string // in words, such as "batch" or "learning rate"
-	Was, Is string // empty for data and weights, whose fingerprints are compared
+	Was, Is string // empty for data and weights, of which only fingerprints are compared
 }
 
 // String describes the difference in words.
@@ -282,17 +283,17 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s was %s, is %s", d.Setting, d.Was, d.Is)
 }
 
-// absent stands for the value of what is not there.
+// absent is shown as the value of an absent setting.
 const absent = "absent"
 
-// A MismatchError is a checkpoint of another run: the model, the data, the order of the
-// rows, or what is trained is not the same.
+// A MismatchError reports that a checkpoint belongs to another run: the model, the data, the order of
+// the rows or the trained tensors differ.
 type MismatchError struct {
-	Path        string       // of the checkpoint
-	Differences []Difference // all that there are
+	Path        string       // path of the checkpoint
+	Differences []Difference // all of them
 }
 
-// Error names the file and what differs.
+// Error names the file and the first differences.
 func (e *MismatchError) Error() string {
 	const shown = 10
 	var list []string
@@ -306,7 +307,7 @@ func (e *MismatchError) Error() string {
 }
 
 // compare lists the settings that differ from a checkpoint's. A setting that the checkpoint lacks,
-// because the program of its run did not know it, makes no difference unless absence is a value.
+// because an older program wrote it, counts as equal, unless its absence flag is set.
 func compare(g *ggml.GGUF, settings []setting) []Difference {
 	var list []Difference
 	for _, s := range settings {
@@ -325,8 +326,8 @@ func compare(g *ggml.GGUF, settings []setting) []Difference {
 	return list
 }
 
-// compareFixed also lists the fixed settings of the checkpoint that this program does not
-// know: it would compute something else.
+// compareFixed also lists the checkpoint's fixed settings that this program does not know, because it
+// would compute something else.
 func (t *Trainer) compareFixed(g *ggml.GGUF) ([]Difference, error) {
 	settings, err := t.fixedSettings()
 	if err != nil {

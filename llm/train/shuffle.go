@@ -8,23 +8,22 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// A shuffle is the order in which the rows are seen from a position of the run on.
+// A shuffle defines the order of rows from a position of the run on.
 type shuffle struct {
 	seed  uint64
-	first int  // rows that were seen before it; its epochs begin here
-	anew  bool // drawn by Reshuffle, not by the seed of the run
+	first int  // position at which it begins, and with it an epoch
+	anew  bool // drawn by Reshuffle instead of the run's seed
 }
 
-// A checkpoint has the shuffle if it differs from the one that the run's seed gives.
+// A checkpoint stores the shuffle unless it follows from the run's seed.
 const (
 	keyShuffleSeed  = "training.shuffle.seed"
 	keyShuffleFirst = "training.shuffle.position"
 )
 
-// Reshuffle draws the order of the rows anew, from the seed and the step: from here on each row is
-// seen once before any is seen again, including the rows of the epoch that ends here. The length of
-// the run stays. Checkpoints hold the order: a run that resumes from a later checkpoint continues
-// in it.
+// Reshuffle draws a new order of the rows from the seed and the step. From here on, each row is seen
+// once before any is seen again, including the rows of the current epoch. The length of the run does
+// not change. Checkpoints store the order: a run resumed from a later checkpoint continues in it.
 func (t *Trainer) Reshuffle() {
 	seed := rand.NewPCG(t.options.Seed, uint64(t.step)).Uint64()
 	t.setShuffle(shuffle{seed, t.position, true})
@@ -33,10 +32,10 @@ func (t *Trainer) Reshuffle() {
 func (t *Trainer) setShuffle(s shuffle) {
 	t.shuffle = s
 	old := &t.shuffler
-	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // without the order of an epoch
+	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // drops the cached order of an epoch
 }
 
-// row is the row at a position of the run, which is not before the shuffle.
+// row returns the row at a position of the run, at or after the beginning of the shuffle.
 func (t *Trainer) row(position int) int { return t.shuffler.At(position - t.shuffle.first) }
 
 func (s shuffle) write(g *ggml.GGUF) error {
@@ -49,7 +48,7 @@ func (s shuffle) write(g *ggml.GGUF) error {
 	return g.Set(keyShuffleFirst, uint64(s.first))
 }
 
-// readShuffle reads the order of a checkpoint, by default the order that the run's seed gives.
+// readShuffle reads the order from a checkpoint; by default it follows from the run's seed.
 func (t *Trainer) readShuffle(g *ggml.GGUF, position int) (shuffle, error) {
 	if _, ok := g.Value(keyShuffleSeed); !ok {
 		return shuffle{seed: t.options.Seed}, nil

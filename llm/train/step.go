@@ -12,17 +12,17 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
-// A step is one of the optimiser, planned whole before anything of it is computed: its results do
-// not depend, but for rounding, on how its rows are divided into batches, and among processes.
+// A step is an optimiser step, planned completely before it is computed: its result depends only by
+// rounding on how its rows are divided into batches and among processes.
 type step struct {
-	// rows are in the order in which they are divided, similar ones together. The index of a row
-	// is its id, by which it draws noise.
+	// rows are sorted by descending length, so that batches have similar rows. The index of a row is its
+	// ID for drawing noise.
 	rows    []data.Row
-	weight  float64 // of all tokens, by which the loss is divided
-	largest float64 // weight of a token
-	scale   float64 // of the loss whose gradients are computed, a power of two
+	weight  float64 // Σ loss weights of all tokens, the divisor of the loss
+	largest float64 // largest loss weight of a token
+	scale   float64 // loss scale for computing gradients, a power of two
 	metrics StepMetrics
-	taken   bool // the parameters have been moved: all was finite
+	taken   bool // all values were finite, and the parameters were updated
 }
 
 // planStep plans the next step.
@@ -70,8 +70,7 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 	return readRows(t.data, n, func(i int) int { return t.row(t.position + i) })
 }
 
-// batches lays out the share of a process in the rows of a step: every n-th of them, of n
-// processes.
+// batches returns the batches of this process's share of the rows: every n-th row, for n processes.
 func (t *Trainer) batches(s *step) []lossgraph.Batch {
 	rank, size, count := t.group.Rank(), t.group.Size(), t.loss.options.Batch
 	var share []data.Row
@@ -92,9 +91,8 @@ func (t *Trainer) batches(s *step) []lossgraph.Batch {
 	return list
 }
 
-// compute computes the next step. One process moves the parameters in the submission of the last
-// batch; several add up their losses and gradients before. An error leaves the parameters as they
-// are.
+// compute computes the next step. A single process updates the parameters in the submission of the
+// last batch; a group first sums its losses and gradients. An error leaves the parameters unchanged.
 func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	s, err := t.planStep(ctx)
 	if t.group.Size() > 1 {
@@ -111,13 +109,13 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	return s, nil
 }
 
-// updates are the graphs that move the parameters, and what is made of these.
+// updates returns the graphs that update the parameters, and then the copies derived from them.
 func (t *Trainer) updates() []device.Work {
 	return append([]device.Work{t.opt.update}, t.copies.Updates()...)
 }
 
-// accumulate adds up losses and gradients of the batches of a step; the last one takes the updates,
-// where there are some, into its submission, and lets a group begin to add up gradients.
+// accumulate computes the batches of a step and sums their losses and gradients. The submission of the
+// last batch includes the updates, if any; in a group it also begins the all-reduce of gradients.
 func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
 	batches := t.batches(s)
 	for i, b := range batches {
@@ -142,9 +140,9 @@ func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Wor
 	return nil
 }
 
-// computeShared computes the share of a process in a step that it has planned, or failed to, and
-// with the others the step. They agree on all that it is while the gradients are added up: each of their
-// calls takes as long as the network is late.
+// computeShared computes this process's share of a step, even if planning failed with err, and then
+// the step with the group. Ranks compare the step's properties while gradients are being summed,
+// because each group call costs a network round trip.
 func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 	if err == nil {
 		err = t.accumulate(ctx, s)
@@ -162,7 +160,7 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		return err
 	}
 	s.metrics.Loss = loss[0]
-	// From here on it cannot be interrupted: the others go on.
+	// The rest is not cancellable, because the other ranks go on.
 	ctx = context.WithoutCancel(ctx)
 	if waitErr != nil {
 		err = groupError(waitErr)

@@ -14,24 +14,26 @@ import (
 	"github.com/goggml/ggml/llm/layout"
 )
 
-// A StepTime is how long a step of a run takes.
+// A StepTime is the duration of a run's step.
 type StepTime struct {
 	Seconds float64
-	// Layers and Rows are how many of the model's and of a batch's were computed to find it: the others take as long as
-	// those like them.
+	// Layers and Rows are the numbers of measured layers of the model and rows of a batch. The times of
+	// the others are extrapolated from similar ones.
 	Layers, OfLayers, Rows, OfRows int
 }
 
-// ErrNotMeasured is a time that is too short for a step of a few layers and one row.
+// ErrNotMeasured reports that the time was too short for a step of a few layers and one row.
 var ErrNotMeasured = errors.New("a step of a few layers and one row takes longer")
 
 // mostMeasured is the largest number of steps to measure.
 const mostMeasured = 16
 
-// StepTime measures steps for a duration, and returns how long the run's steps take, with rows of mean length. If steps of
-// all layers take longer, or if devices hold layers, it measures steps of a few layers, one of each kind and one more, and
-// separates the time in a layer from the rest of a step. They compute all rows of a batch or, if that takes too long as
-// well, one row. The model and what is trained lie in the [Prospect.ProbeLayout]; what is trained is changed.
+// StepTime measures steps for a given duration, and returns the time that steps of the run take with
+// rows of mean length. If steps of all layers take too long, or if the layers are on devices, it
+// measures steps of a few layers, one of each kind and one more, and separates the time in a layer
+// from the rest of a step. Steps have all rows of a batch or, if that takes too long as well, one row.
+// The model and the trained tensors must be in the [Prospect.ProbeLayout]; the trained tensors are
+// changed.
 func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime, error) {
 	ends := time.Now().Add(within)
 	probe, err := p.newProbe()
@@ -65,8 +67,9 @@ func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime,
 	}, nil
 }
 
-// ProbeLayout is where the model is to lie for [Prospect.StepTime]: as in the layout of the prospect, but on devices those
-// layers alone that are measured. The others stay on the CPU, mapped, so that little is loaded.
+// ProbeLayout returns the layout in which [Prospect.StepTime] needs the model: the prospect's layout,
+// except that devices hold only the measured layers. The others stay on the CPU, mapped, so that
+// little is loaded.
 func (p Prospect) ProbeLayout() (layout.Layout, error) {
 	if p.Layout.IsCPU() {
 		return p.Layout, nil
@@ -91,7 +94,7 @@ func (p Prospect) ProbeLayout() (layout.Layout, error) {
 	}}, nil
 }
 
-// placeOf is the index of the device that holds a kind of weight.
+// placeOf returns the index of the device that holds a kind of weight.
 func placeOf(l layout.Layout, block int, kind string) int {
 	if l.Of == nil {
 		return 0
@@ -102,17 +105,17 @@ func placeOf(l layout.Layout, block int, kind string) int {
 // A probe measures steps of a run.
 type probe struct {
 	Prospect
-	batch  int // rows
+	batch  int // rows per batch
 	layers []probedLayer
-	sample []int // of the layers
+	sample []int // indices of the layers to measure
 }
 
-// A probedLayer has what the time of a layer depends on.
+// A probedLayer holds what the time of a layer depends on.
 type probedLayer struct {
-	kind      string  // all of it, in words
-	size      float64 // of what a token is multiplied with, by which those are compared whose kind is not measured
-	isTrained bool    // in part
-	hasBack   bool    // it, or a layer before it, is trained
+	kind      string  // a description of everything that affects its time, equal for layers of one kind
+	size      float64 // number of weights that multiply a token; times of unmeasured kinds scale with it
+	isTrained bool    // some of its tensors are trained
+	hasBack   bool    // it has a backward pass: it, or an earlier layer, is trained
 }
 
 func (p Prospect) newProbe() (*probe, error) {
@@ -139,7 +142,7 @@ func (p Prospect) newProbe() (*probe, error) {
 	return b, nil
 }
 
-// probedLayers returns the layers of a model to measure. Layers before the first trained one have no backward
+// probedLayers returns the layers of a model. Layers before the first trained one have no backward
 // pass.
 func probedLayers(a *arch.Architecture, l layout.Layout, params []parameter) []probedLayer {
 	ofBlock := make([]probedLayer, a.NumBlocks())
@@ -171,12 +174,13 @@ func probedLayers(a *arch.Architecture, l layout.Layout, params []parameter) []p
 	return list
 }
 
-// mostSampled is how many layers there are in a sample at most. Where there are more kinds, layers of the others are compared
-// with those by their size.
+// mostSampled is the maximum number of layers in a sample. Times of further kinds are scaled from
+// these by size.
 const mostSampled = 6
 
-// sampleOf chooses a layer of each kind, first of those that have something trained, then of the most frequent; and another
-// of the kind of the first that has a backward pass, which the watch sees no end of.
+// sampleOf chooses a layer of each kind: trained kinds first, then the most frequent ones. It adds a
+// second layer of the kind of the first trained layer in the sample, because the end of that layer's
+// backward pass is not observable.
 func sampleOf(layers []probedLayer) []int {
 	kinds := map[string][]int{}
 	for i, l := range layers {
@@ -206,9 +210,10 @@ func sampleOf(layers []probedLayer) []int {
 	return sample
 }
 
-// most are the layers and rows of which steps can be measured in the time that is left, as others have shown.
+// most returns the layers and rows whose steps can be measured in the remaining time, judged by the
+// given steps.
 func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows int) {
-	fits := func(batch time.Duration) bool { return 2.2*float64(batch) <= float64(left) } // the first one takes longer
+	fits := func(batch time.Duration) bool { return 2.2*float64(batch) <= float64(left) } // the first step takes longer
 	all := make([]int, len(b.layers))
 	for i := range all {
 		all[i] = i
@@ -223,8 +228,8 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 	return b.sample, 1
 }
 
-// measure measures so many steps of some layers and rows, after one that warms up, or as many as ctx lets it: where there is
-// no other, the one that warms up.
+// measure measures steps of some layers and rows, after a warm-up step, until ctx ends. If ctx ends
+// early, the only result may be the warm-up step.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
 	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
 	passed := passages{}
@@ -256,7 +261,7 @@ func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*me
 	return m, nil
 }
 
-// secondsOfStep is how long a step of the run takes by those that were measured.
+// secondsOfStep returns the time of a step of the run, extrapolated from measured steps.
 func (b *probe) secondsOfStep(m *measuredSteps) float64 {
 	rows := b.Options.perStep()
 	if e := b.Options.Epochs; e > 0 {
@@ -266,7 +271,7 @@ func (b *probe) secondsOfStep(m *measuredSteps) float64 {
 	return m.whole().Seconds() / float64(m.tokens) * tokens
 }
 
-// passages are when a step has passed its layers.
+// passages holds the times at which a step passes its layers.
 type passages map[int]*[arch.LeavesBack + 1]time.Time
 
 func (p passages) at(layer int, at arch.Passage) {
@@ -276,28 +281,28 @@ func (p passages) at(layer int, at arch.Passage) {
 	p[layer][at] = time.Now()
 }
 
-// measuredSteps are steps of some layers of a model.
+// measuredSteps are measured steps of some layers of a model.
 type measuredSteps struct {
-	of     []probedLayer // of the model
-	layers []int         // of them
-	rows   int           // of a batch, which is a step
-	isWarm bool          // the first one is not among them
+	of     []probedLayer // all layers of the model
+	layers []int         // indices of the computed layers
+	rows   int           // rows per batch; a step is one batch
+	isWarm bool          // the warm-up step is excluded
 
 	steps, tokens int
 	took          time.Duration
 	inLayers      map[int]layerTime
 }
 
-// A layerTime is the time that a layer took.
+// A layerTime is the total time of a layer.
 type layerTime struct{ forward, back time.Duration }
 
-// warm forgets the first step.
+// warm drops the warm-up step.
 func (m *measuredSteps) warm() {
 	m.isWarm, m.steps, m.tokens, m.took = true, 0, 0, 0
 	clear(m.inLayers)
 }
 
-// add adds a step. The layer whose way back has no end that is told is left out.
+// add adds a step. It omits the layer whose backward pass has no observed end.
 func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
 	m.steps, m.tokens, m.took = m.steps+1, m.tokens+tokens, m.took+took
 	for layer, at := range passed {
@@ -313,11 +318,11 @@ func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
 	}
 }
 
-// whole is how long the steps would have taken with all layers.
+// whole extrapolates the time of the steps to all layers.
 func (m *measuredSteps) whole() time.Duration {
 	whole := m.took
 	for i := range m.of {
-		_, passed := m.inLayers[i] // of another layer that needs it, too
+		_, passed := m.inLayers[i] // measured by the hook of another layer
 		if !passed && !slices.Contains(m.layers, i) {
 			whole += m.timeOf(i)
 		}
@@ -325,8 +330,8 @@ func (m *measuredSteps) whole() time.Duration {
 	return whole
 }
 
-// timeOf is how long the steps would have taken for a layer: as for the mean of its kind, or by its size, the way back
-// only where it has one.
+// timeOf estimates the time of an unmeasured layer over all steps: the mean of its kind or, if its
+// kind was not measured, by its size, including the backward pass only if it has one.
 func (m *measuredSteps) timeOf(layer int) time.Duration {
 	var same, all, size float64
 	n := 0

@@ -9,18 +9,17 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Trainables are the tensors that a run trains, and the adapters that take part unchanged.
+// Trainables are the tensors that a run trains, and the frozen adapters that it uses.
 type Trainables struct {
-	Adapters     model.Adapters // of which A and B are trained, F32 tensors where their matrices lie
-	Frozen       model.Adapters // further adapters, which stay as they are
-	ModelWeights []*ggml.Tensor // of the model, F32
+	Adapters     model.Adapters // their A and B are trained: F32 tensors on the device of their weight
+	Frozen       model.Adapters // further adapters that are not trained
+	ModelWeights []*ggml.Tensor // weights of the model to train, F32
 }
 
-// params lists the trained tensors: adapters' in the order of the model's weights, then the
-// weights.
+// params returns the trained tensors: adapters' in the order of the model's weights, then weights.
 func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error) {
 	var list []parameter
-	const matrix = 2 // dimensions, which a rank of 1 hides
+	const matrix = 2 // number of dimensions of A and B; with rank 1 their shape shows fewer
 	for _, w := range m.Architecture().Weights() {
 		for _, p := range x.Adapters[w.Name] {
 			if !p.A.IsAllocated() || !p.B.IsAllocated() {
@@ -47,7 +46,8 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 	return list, checkParams(list)
 }
 
-// checkParams demands parameters in F32 with unique names: a checkpoint identifies them by name.
+// checkParams checks that parameters are F32 and have unique names, by which checkpoints identify
+// them.
 func checkParams(params []parameter) error {
 	if len(params) == 0 {
 		return errors.New("there are no parameters to train")

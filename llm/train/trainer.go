@@ -16,19 +16,19 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// StepMetrics are the figures of one optimiser step.
+// StepMetrics are the metrics of one optimiser step.
 type StepMetrics struct {
-	Step         int     // from 1
-	Loss         float64 // mean cross-entropy of the tokens of the step, nats
+	Step         int     // counted from 1
+	Loss         float64 // mean cross-entropy per token, nats
 	LearningRate float64
-	GradNorm     float64 // global norm of the gradient, before it is clipped
-	Tokens       int     // that were trained: those whose weight is not 0
-	RowTokens    int     // of its rows, without padding; 0 in checkpoints of before there was an Epoch
-	Epoch        float64 // how often the data has been seen after it, such as 0.25
+	GradNorm     float64 // global gradient norm before clipping
+	Tokens       int     // number of trained tokens, with nonzero weight
+	RowTokens    int     // number of tokens of its rows, without padding; 0 in checkpoints from before Epoch existed
+	Epoch        float64 // passes over the data completed after it, such as 0.25
 }
 
-// A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the
-// model, the adapters and the data.
+// A Trainer fits parameters to a data set. It is used by one goroutine. Close it before the model, the
+// adapters and the data.
 type Trainer struct {
 	m         *model.Model
 	data      *data.Dataset
@@ -36,37 +36,37 @@ type Trainer struct {
 	engine    *device.Engine
 	group     parallel.Group
 	opt       *optimizer
-	reduction *reduction // of the gradients of a group; nil for one process
+	reduction *reduction // all-reduce of gradients; nil for one process
 	adapters  model.Adapters
 	loss      *bucketGraphs
-	copies    *weightcache.Cache // that loss multiplies with; nil for none
-	// checkpointing is whether loss recomputes each layer
+	copies    *weightcache.Cache // copies of weights that loss multiplies with; nil if none
+	// checkpointing reports whether loss recomputes each layer.
 	checkpointing bool
-	scalesLoss    *bool // as the ranks of the group have agreed; nil before the first step
+	scalesLoss    *bool // as agreed by the group; nil before the first step
 	evaluator     *Evaluator
 	shuffler      data.Shuffler
 	shuffle       shuffle
-	schedule      Schedule // with the number of steps that there are, see plan
+	schedule      Schedule // the options' schedule with the number of steps, see plan
 	closed        bool
-	access        exclusive.Access // for all but Run, which calls the others
+	access        exclusive.Access // for all methods except Run, which calls them
 	running       exclusive.Access // for Run
 
-	fixed   []setting // those that checkpoints compare, once they are needed
+	fixed   []setting // settings compared with checkpoints, read on first use
 	changes []Difference
 	saved   savedCheckpoint
-	limit   string // of RunOptions that has been reached, in words
+	limit   string // limit of RunOptions that has been reached, in words
 
-	step        int           // optimiser steps that are done
-	position    int           // rows that they have seen, counted on through the epochs
-	tokens      int           // that they trained
-	computed    int           // tokens with padding, by this trainer
-	laidOut     int           // tokens of as many full rows
+	step        int           // completed optimiser steps
+	position    int           // rows seen in completed steps, counted across epochs
+	tokens      int           // trained tokens
+	computed    int           // tokens computed by this trainer, with padding
+	laidOut     int           // tokens that full rows would have had
 	lowest      int           // index in History of the lowest loss
-	History     []StepMetrics // of each step
-	Evaluations []Evaluation  // that Run made
+	History     []StepMetrics // of all steps
+	Evaluations []Evaluation  // made by Run
 }
 
-// New makes a trainer.
+// New returns a trainer.
 func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Trainer, error) {
 	t, err := prepare(m, trained, d, o)
 	if err != nil {
@@ -80,7 +80,7 @@ func New(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Train
 	return t, nil
 }
 
-// prepare makes a trainer up to what takes memory.
+// prepare creates a trainer without clearing its optimizer and filling copies.
 func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*Trainer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -132,19 +132,19 @@ func (t *Trainer) open(params []parameter) error {
 	return t.buildStep()
 }
 
-// plan counts the steps of the run from where it is.
+// plan computes the total number of steps from the current position.
 func (t *Trainer) plan() {
 	t.schedule = t.options.Schedule
 	t.schedule.Steps = t.options.stepsFrom(t.step, t.position, t.data.Len())
 }
 
-// perStep is the number of rows of a full step.
+// perStep returns the number of rows of a full step.
 func (t *Trainer) perStep() int { return t.options.perStep() }
 
 // LearningRate returns the learning rate of a step of the run, counted from 1, see [Schedule.At].
 func (t *Trainer) LearningRate(step int) float64 { return t.schedule.At(step) }
 
-// TotalSteps is the number of optimiser steps of the whole run.
+// TotalSteps returns the number of optimiser steps of the whole run.
 func (t *Trainer) TotalSteps() int { return t.schedule.Steps }
 
 func (t *Trainer) checkOpen() error {
@@ -181,11 +181,11 @@ func (t *Trainer) Close() error {
 	return t.engine.Close()
 }
 
-// Steps is the number of optimiser steps that are done.
+// Steps returns the number of completed optimiser steps.
 func (t *Trainer) Steps() int { return t.step }
 
-// PaddingSaved is the share of the tokens of all steps, in full rows, that this trainer did
-// not compute because batches were shorter.
+// PaddingSaved returns the fraction of tokens that this trainer did not compute because batches were
+// shorter than full rows.
 func (t *Trainer) PaddingSaved() float64 {
 	if t.laidOut == 0 {
 		return 0
@@ -193,17 +193,17 @@ func (t *Trainer) PaddingSaved() float64 {
 	return 1 - float64(t.computed)/float64(t.laidOut)
 }
 
-// Memory returns the sizes of gradients, moments, copies of weights and the results of steps and
-// evaluations; known after the first of each, and before by [EstimateMemory].
+// Memory returns the memory of gradients, moments, weight copies, and the results of steps and
+// evaluations. It is known after the first of each; [EstimateMemory] computes it before.
 func (t *Trainer) Memory() layout.Sizes {
-	if t.opt == nil { // of a zero value
+	if t.opt == nil { // zero value
 		return nil
 	}
 	return t.opt.sizes().Plus(t.copies.Sizes()).Plus(t.loss.Memory()).Plus(t.evaluator.Memory())
 }
 
-// Step runs one optimiser step. If it fails or is cancelled, the parameters stay as they were, and
-// it can be called again.
+// Step runs one optimiser step. If it fails or is cancelled, the parameters are unchanged, and it can
+// be called again.
 func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	if err := t.checkOpen(); err != nil {
 		return StepMetrics{}, err
@@ -225,7 +225,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 	return s.metrics, nil
 }
 
-// record adds to the history.
+// record adds a step to the history.
 func (t *Trainer) record(m StepMetrics) {
 	t.History = append(t.History, m)
 	t.tokens += m.Tokens
