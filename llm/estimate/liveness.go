@@ -128,7 +128,7 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		}
 	}
 	allocators := make([]allocation, devices)
-	lives := make([][]int, len(l.blocks)) // index of the lifetime of the block, or of its copy, on each device; −1 if none
+	lives := make([][]int, len(l.blocks)) // per device, the lifetime of the block or its copy; −1 if none
 	for i := range lives {
 		lives[i] = slices.Repeat([]int{-1}, devices)
 	}

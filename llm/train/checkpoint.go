@@ -210,7 +210,7 @@ func (t *Trainer) LoadCheckpoint(path string) error {
 	}
 	t.saved = savedCheckpoint{path, s.step}
 	was, err := ggml.GGUFValue[string](g, freeKeys+string(SettingAtFloor))
-	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // checkpoints of earlier versions lack this setting
+	t.options.Schedule.AtFloor = err != nil || was == fmt.Sprint(true) // absent in older checkpoints
 	t.plan()
 	free, err := t.freeSettings()
 	if err != nil {

@@ -121,7 +121,7 @@ func (p Prospect) LongestSample() (int, error) {
 		return 0, err
 	}
 	longest := 0
-	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // retry in finer steps if only shorter samples fit
+	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // finer steps for short samples
 		unit := max(1, most/64)
 		n, err := p.largest(most/unit, func(p *Prospect, n int) {
 			evaluated := p.Evaluated

@@ -67,7 +67,7 @@ func (t *Trainer) Run(ctx context.Context, o RunOptions) error {
 	defer t.running.Release()
 	err := t.run(ctx, o)
 	switch {
-	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // ErrStopped without cancellation here: another process of the group stopped
+	case ctx.Err() == nil && !errors.Is(err, ErrStopped): // otherwise cancelled here, or by a process of the group
 	case t.Done():
 		err = nil
 	default:

@@ -9,8 +9,8 @@ import (
 // A Shape is the course of the learning rate after the warm-up.
 type Shape int
 
-// The shapes; the zero value is Cosine. Cosine, Linear and Constant equal transformers'
-// get_*_schedule_with_warmup, except that its first warm-up step has rate 0, which changes nothing.
+// The shapes; the zero value is Cosine. The FromZero shapes equal transformers'
+// get_*_schedule_with_warmup: the first warm-up step has rate 0 and changes nothing.
 const (
 	Cosine   Shape = iota // half a cosine from Peak to Floor
 	Linear                // a straight line from Peak to Floor

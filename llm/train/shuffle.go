@@ -32,7 +32,7 @@ func (t *Trainer) Reshuffle() {
 func (t *Trainer) setShuffle(s shuffle) {
 	t.shuffle = s
 	old := &t.shuffler
-	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // drops the cached order of an epoch
+	t.shuffler = data.Shuffler{Seed: s.seed, N: old.N, Bucket: old.Bucket, Group: old.Group} // drops the cached epoch
 }
 
 // row returns the row at a position of the run, at or after the beginning of the shuffle.

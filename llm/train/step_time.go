@@ -112,7 +112,7 @@ type probe struct {
 
 // A probedLayer holds what the time of a layer depends on.
 type probedLayer struct {
-	kind      string  // a description of everything that affects its time, equal for layers of one kind
+	kind      string  // equal for layers that take equally long
 	size      float64 // number of weights that multiply a token; times of unmeasured kinds scale with it
 	isTrained bool    // some of its tensors are trained
 	hasBack   bool    // it has a backward pass: it, or an earlier layer, is trained
