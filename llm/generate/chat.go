@@ -73,10 +73,10 @@ type Reply struct {
 	// mark-up. Without reasoning, Answer is Content.
 	Reasoning, Answer string
 	Cached            int // tokens of the prompt that the session had computed before
-	Stats                 // PromptFor is the time of the others
+	Stats                 // PromptFor is the time of the tokens that were not cached
 }
 
-// NewChat makes a chat in a sequence of the model, with any tokens. It returns a [data.Error] if
+// NewChat makes a chat in a sequence of the model, which may already have tokens. It returns a [data.Error] if
 // neither the model nor the options have a template.
 func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOptions) (*Chat, error) {
 	if err := check(m, pick); err != nil {

@@ -34,7 +34,7 @@ const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// Templates differ in what a further turn changes of the text so far.
+// The templates differ in how a further turn changes the text before it.
 var chatTemplates = map[string]string{
 	"appends": chatML,
 	"has BOS": "{{ bos_token }}" + chatML,
@@ -46,7 +46,7 @@ var chatTemplates = map[string]string{
 	"rewrites": `{{ "ab" if messages | length > 2 else "cd" }}` + chatML,
 }
 
-// letters is a vocabulary of 40 tokens, as many as tiny models of architectures have.
+// letters returns a vocabulary of 40 tokens, the size of the tiny models' vocabularies.
 func letters(t *testing.T, change func(*tokenizer.Config)) *tokenizer.Tokenizer {
 	t.Helper()
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
@@ -96,8 +96,8 @@ func dialogue(contents ...string) *chat.Conversation {
 	return talk
 }
 
-// With what is kept of earlier turns a chat answers as one that computes all anew, token
-// by token, in all architectures, those with windows too.
+// A chat that reuses the states of earlier turns answers token by token as a chat that computes everything
+// again, in all architectures, including those with sliding windows.
 func TestChatKeepsTheCache(t *testing.T) {
 	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestChatKeepsTheCache(t *testing.T) {
 	}
 }
 
-// requireUnwritten demands that a model is refused that writes no text token by token.
+// requireUnwritten requires an error for a model that is not causal.
 func requireUnwritten(t *testing.T, m *model.Model) {
 	t.Helper()
 	s, err := infer.NewSession(m, infer.SessionOptions{Context: 32})
@@ -165,13 +165,13 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 	}
 }
 
-// What can be restored at some positions alone is computed from there on: the answers are the
-// same, also after one that was cut short.
+// If states can be restored only at some positions, a chat recomputes from there and answers the
+// same, also after an answer that was cut short.
 func TestChatOfRestorablePositions(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
 	restorableEach(t, 4)
-	for _, name := range []string{"appends", "has BOS", "drops"} { // another first token leaves nothing
+	for _, name := range []string{"appends", "has BOS", "drops"} { // "rewrites" changes the first token: nothing to reuse
 		testDialogue(t, m, name, chatTemplates[name])
 	}
 
@@ -199,13 +199,13 @@ func TestChatOfRestorablePositions(t *testing.T) {
 	require.Equal(t, (again.Prompt-1)/4*4, again.Cached)
 }
 
-// restorableEach makes sequences ones that can be restored at multiples of n alone.
+// restorableEach lets sequences be restored only at multiples of n.
 func restorableEach(t *testing.T, n int) {
 	testhook.RestoreStep = n
 	t.Cleanup(func() { testhook.RestoreStep = 0 })
 }
 
-// Chats of one session share what they have computed of a system prompt.
+// Chats of one session compute a shared system prompt once.
 func TestChatsOfASession(t *testing.T) {
 	m := randomModel(t, 256)
 	s := newSession(t, m, 2)
@@ -223,7 +223,7 @@ func TestChatsOfASession(t *testing.T) {
 	}
 }
 
-// renderedTokens renders and encodes a whole conversation, in which no message has the
+// renderedTokens renders and encodes a whole conversation. Its messages must not contain the
 // text of a special token.
 func renderedTokens(t *testing.T, m *model.Model, template *chat.Template, talk *chat.Conversation) []int32 {
 	t.Helper()
@@ -233,7 +233,7 @@ func renderedTokens(t *testing.T, m *model.Model, template *chat.Template, talk 
 	return m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 }
 
-// requireSameLogits demands that sequences go on alike, and leaves them as they are.
+// requireSameLogits requires equal next logits of two sequences, and leaves the sequences unchanged.
 func requireSameLogits(t *testing.T, a, b *infer.Sequence) {
 	t.Helper()
 	var logits [2][]float32
@@ -350,7 +350,7 @@ func TestChatShowsSpecial(t *testing.T) {
 	}
 }
 
-// What somebody writes never becomes mark-up.
+// Special tokens in the words of a message never become mark-up.
 func TestChatTokensOfForgedMarkup(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
@@ -406,9 +406,9 @@ func TestChatEncodesAsTraining(t *testing.T) {
 	}
 }
 
-// What is written is whole characters, and all of the content.
+// A reply is written in whole characters, and completely.
 func TestChatStreams(t *testing.T) {
-	m := randomModel(t, 512) // of single bytes, most of them no character
+	m := randomModel(t, 512) // a vocabulary of bytes: most tokens are invalid UTF-8
 	q := newSequence(t, newSession(t, m, 1))
 	c, err := generate.NewChat(m, q, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)})
 	require.NoError(t, err)
@@ -428,7 +428,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// The first stop text ends a reply, however it comes in.
+// The first stop text ends a reply, however the reply is split into chunks.
 func TestReplyWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		letters := rapid.StringOfN(rapid.SampledFrom([]rune("abé")), 1, 4, -1)
@@ -485,7 +485,7 @@ func TestChatErrors(t *testing.T) {
 	require.ErrorIs(t, err, infer.ErrContextFull)
 	require.Regexp(t, `^the context is full: the conversation has 1\d\d tokens, the context has room for 64$`, err.Error())
 
-	// What fails leaves the chat as good as before.
+	// A chat can be used again after an error.
 	want, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.NoError(t, err)
 	require.Equal(t, generate.FinishLength, want.Finish, "the context is full")
@@ -507,7 +507,7 @@ func TestChatErrors(t *testing.T) {
 	_, err = c.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.NoError(t, err)
 
-	// It goes on whatever else becomes of its sequence.
+	// A chat answers also after its sequence was changed outside of it.
 	decodeAnother(t, q, 3)
 	again, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.NoError(t, err)
@@ -519,7 +519,7 @@ func TestChatErrors(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
-// decodeAnother makes another token follow the first n of a sequence.
+// decodeAnother replaces the tokens of a sequence from index n on by one different token.
 func decodeAnother(t *testing.T, q *infer.Sequence, n int) {
 	t.Helper()
 	other := q.Tokens()[n] + 1

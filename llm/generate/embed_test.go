@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A text is embedded with the tokens that the model puts before it, as a prompt has them.
+// Embed adds the tokens that the model puts before a text, as in a prompt.
 func TestEmbed(t *testing.T) {
 	m := randomModel(t, 64)
 	m.Tokenizer = letters(t, nil)

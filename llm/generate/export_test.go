@@ -1,9 +1,9 @@
 package generate
 
-// InCache gives the tokens that the sequence of a chat has.
+// InCache returns the tokens of the chat's sequence.
 func (c *Chat) InCache() []int32 { return c.sequence.Tokens() }
 
-// UpToStop gives of a text that comes in chunks what comes before the first stop text.
+// UpToStop returns the text before the first stop text of a text in chunks.
 func UpToStop(chunks []string, stop ...string) (text string, ended bool) {
 	s := &stopTexts{stop: stop, repair: true}
 	for _, chunk := range chunks {
@@ -17,7 +17,7 @@ func UpToStop(chunks []string, stop ...string) (text string, ended bool) {
 	return text + certain, ended
 }
 
-// SplitReply gives the reasoning and the answer of a reply to a prompt.
+// SplitReply returns the reasoning and the answer of a reply to a prompt.
 func (c *Chat) SplitReply(prompt, content string) (reasoning, answer string) {
 	return c.reasoning.split(content, c.reasoning.opens(prompt))
 }

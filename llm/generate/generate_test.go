@@ -49,7 +49,7 @@ func newSequence(t *testing.T, s *infer.Session) *infer.Sequence {
 	return q
 }
 
-// rewind makes a sequence one of n tokens.
+// rewind cuts a sequence to n tokens.
 func rewind(t *testing.T, q *infer.Sequence, n int) {
 	t.Helper()
 	at, err := q.Rewind(n)
@@ -74,7 +74,7 @@ func TestText(t *testing.T) {
 	require.Equal(t, texts[0], texts[1], "the same seed gives the same text")
 }
 
-// A text goes on where the one before has ended, with its last token.
+// A text follows the previous text in its sequence, including that text's last token.
 func TestTextGoesOn(t *testing.T) {
 	m := randomModel(t, 64)
 	q, pick := open(t, m)
@@ -86,7 +86,7 @@ func TestTextGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5+more.Prompt+5, q.Len())
 
-	// Up to the last place.
+	// The sequence can be filled to the end of the context.
 	q, pick = open(t, m)
 	limit := 64 - stats.Prompt
 	for _, n := range []int{limit, limit + 1} {
@@ -110,7 +110,7 @@ func TestTextEnds(t *testing.T) {
 	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 40), W: &text, Sampler: pick})
 	require.ErrorIs(t, err, infer.ErrContextFull)
 
-	// A text that is complete is not cut, though there is no room for more.
+	// A text that reaches its limit at the end of the context is complete: no ErrTruncated.
 	q, pick = open(t, m)
 	stats, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 16), W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}})
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestTextEnds(t *testing.T) {
 	require.ErrorContains(t, err, "no vocabulary")
 }
 
-// What is missing is an error, for one text and for each of several.
+// Missing parts of a request are errors of Text, and of each text of Texts.
 func TestTextNeeds(t *testing.T) {
 	m := randomModel(t, 32)
 	q, pick := open(t, m)
@@ -173,7 +173,7 @@ func TestTextNeeds(t *testing.T) {
 	}
 }
 
-// A context that is nil is an error as well, whether texts have one of their own or not.
+// A nil context is an error, also if the requests have their own contexts.
 func TestTextNeedsContext(t *testing.T) {
 	m := randomModel(t, 32)
 	q, pick := open(t, m)
@@ -188,7 +188,7 @@ func TestTextNeedsContext(t *testing.T) {
 	}
 }
 
-// A text ends by its own context too.
+// Cancelling a request's own context ends its text.
 func TestTextOfOwnContext(t *testing.T) {
 	m := randomModel(t, 64)
 	q, pick := open(t, m)
@@ -202,7 +202,7 @@ func TestTextOfOwnContext(t *testing.T) {
 	require.Equal(t, stats.Prompt, q.Len())
 }
 
-// A prompt that begins with BOS itself has it once, as a text that is trained has.
+// A prompt that begins with the text of BOS gets one BOS, as in training.
 func TestOwnBOS(t *testing.T) {
 	m := randomModel(t, 64)
 	m.Tokenizer = letters(t, nil)

@@ -143,7 +143,7 @@ func (g *generation) endEarly() {
 
 var errElsewhere = errors.New("the sequence was changed while a text was going on in it; give each text a sequence of its own")
 
-// isElsewhere reports whether someone else has continued or rewound the text's sequence.
+// isElsewhere reports whether anything but this text has continued or rewound its sequence.
 func (g *generation) isElsewhere() bool { return g.next.Sequence.Len() != g.at }
 
 func (g *generation) end(finish Finish, err error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// A model that was trained on the answers of conversations gives them to prompts that it
-// has not seen, and ends them; before, it gives none.
+// After training on conversations, a model gives the learned answers to unseen prompts and ends
+// them. Before training it gives none.
 func TestChatAnswersAsTrained(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a model")

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// The part of generating a token that is not the computation of its graph.
+// BenchmarkOverhead measures the part of generating a token outside of the computation of its graph.
 func BenchmarkOverhead(b *testing.B) {
 	s := settings(b)
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {

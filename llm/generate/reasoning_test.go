@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/llm/generate"
 )
 
-// A reply is split by the mark-up that the template has around a reasoning, or cuts out of
-// answers; which may begin in the prompt.
+// A reply is split at the template's reasoning mark-up: the mark-up that it renders around reasoning, or
+// that it cuts out of answers. The reasoning may begin in the prompt.
 func TestReasoningOfReply(t *testing.T) {
 	m := randomModel(t, 64)
 	const turn = "<|im_start|>{{ m.role }}\n"
@@ -45,7 +45,7 @@ func TestReasoningOfReply(t *testing.T) {
 	}
 }
 
-// A reply that has not come to the end of its reasoning has no answer.
+// A reply that ends within its reasoning has no answer.
 func TestReplyIsReasoning(t *testing.T) {
 	m := randomModel(t, 128)
 	template := `{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}`

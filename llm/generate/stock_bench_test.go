@@ -29,16 +29,15 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// The benchmarks beside stock llama.cpp take a sample of ours and a sample of
-// theirs in turn, and report the median of the ratios of each turn, so that other
-// work on the machine disturbs both alike. They need the programs that scripts/llamacpp
-// puts into build/llamacpp. The distribution of llama.cpp may hold another build
-// of ggml's CPU plugin than ours, with faster or slower code: so the ratio is
-// also given for llama.cpp with our plugin, as same-plugin-ratio.
+// The benchmarks against stock llama.cpp alternate samples of goggml and llama.cpp, and
+// report the median of the ratios of all turns, so that other work on the machine disturbs
+// both alike. They need the programs that scripts/llamacpp puts into build/llamacpp. The
+// distribution of llama.cpp may contain a different build of ggml's CPU plugin, with faster or
+// slower code. So same-plugin-ratio reports the ratio to llama.cpp with goggml's plugin.
 //
-// The environment variables GOGGML_BENCH_SHAPE (28M, 0.3B, 1.1B or another of shapes),
-// GOGGML_BENCH_THREADS and GOGGML_BENCH_ROUNDS change them; on a machine that is
-// busy GOGGML_BENCH_CLOCK=cpu with one thread compares processor time.
+// Environment variables: GOGGML_BENCH_SHAPE (28M, 0.3B, 1.1B or another key of shapes),
+// GOGGML_BENCH_THREADS and GOGGML_BENCH_ROUNDS. On a busy machine, GOGGML_BENCH_CLOCK=cpu with
+// one thread compares processor time.
 const (
 	stockFolder = "../../build/llamacpp"
 	benchFolder = "../../build/bench"
@@ -53,7 +52,7 @@ type benchSettings struct {
 	cpu     bool // compare processor time
 }
 
-// now is a time to take differences of.
+// now returns the wall-clock or processor time since an arbitrary start.
 func (s benchSettings) now() time.Duration {
 	if !s.cpu {
 		return time.Since(started)
@@ -90,13 +89,13 @@ func settings(b *testing.B) benchSettings {
 	return s.of(shapes[s.shape])
 }
 
-// of changes the shape.
+// of returns the settings with the shape of c.
 func (s benchSettings) of(c arch.Config) benchSettings {
 	s.shape, s.config = c.Name, c
 	return s
 }
 
-// enlarge changes the shape to the largest, unless another was asked for.
+// enlarge changes the shape to the largest, unless GOGGML_BENCH_SHAPE selects one.
 func (s *benchSettings) enlarge() bool {
 	if os.Getenv("GOGGML_BENCH_SHAPE") != "" || testing.Short() {
 		return false
@@ -112,7 +111,7 @@ func (s benchSettings) file(b *testing.B, t ggml.Type) string {
 	return path
 }
 
-// A stock is llama.cpp waiting for requests, see scripts/interop/speed.c.
+// A stock is a running llama.cpp that waits for requests, see scripts/interop/speed.c.
 type stock struct {
 	in  io.Writer
 	out *bufio.Scanner
@@ -137,8 +136,8 @@ func startStock(b *testing.B, s benchSettings, plugins, path string, args ...str
 	return &stock{in, bufio.NewScanner(out)}
 }
 
-// stockCommand runs a program of llama.cpp. It finds its plugins beside the
-// loader of its C library, which is the running executable then.
+// stockCommand runs a program of llama.cpp through the loader of its C library, in the folder
+// plugins: the loader is then the running executable, beside which llama.cpp finds its plugins.
 func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.Cmd {
 	b.Helper()
 	loaders, err := filepath.Glob(filepath.Join(plugins, "ld-linux*"))
@@ -148,8 +147,8 @@ func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.C
 	return exec.Command(loaders[0], append([]string{"--library-path", lib + ":" + filepath.Join(lib, "llama"), program}, args...)...)
 }
 
-// plugins are folders for stockCommand: with llama.cpp's own, and, if ours are
-// in ggml/, with those.
+// plugins returns plugin folders for stockCommand: llama.cpp's, and one with goggml's plugins if
+// ggml/ contains them.
 func plugins(b *testing.B) []string {
 	b.Helper()
 	own := filepath.Join(stockFolder, "loader")
@@ -169,7 +168,7 @@ func plugins(b *testing.B) []string {
 	return []string{own, mixed}
 }
 
-// stocks starts a llama.cpp with each of the plugins, and gives their samplers.
+// stocks starts a llama.cpp with each folder of plugins, and returns their samplers.
 func stocks(b *testing.B, s benchSettings, path string, args ...string) func(b *testing.B, format string, values ...any) []timed {
 	b.Helper()
 	var running []*stock
@@ -185,7 +184,7 @@ func stocks(b *testing.B, s benchSettings, path string, args ...string) func(b *
 	}
 }
 
-// sample requests a sample, and returns its time.
+// sample requests a sample and returns its time.
 func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 	b.Helper()
 	_, err := fmt.Fprintf(s.in, format+"\n", args...)
@@ -196,11 +195,12 @@ func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 	return time.Duration(seconds * 1e9)
 }
 
-// A timed function takes a sample, and gives the time of what counts of it.
+// A timed function takes a sample and returns its measured time.
 type timed = func() time.Duration
 
-// beside samples ours, the others and theirs in turn, and reports our speed, its ratio to theirs,
-// and the ratio to theirs with our plugin, if there is one. It returns our times, then the others'.
+// beside samples ours, others and theirs in turn. It reports the tokens/s of ours, ratio (to theirs
+// with llama.cpp's plugin) and same-plugin-ratio (with goggml's, if present). It returns the times of
+// ours, others and theirs.
 func beside(b *testing.B, tokens int, ours timed, theirs []timed, others ...timed) testutil.Turns {
 	b.Helper()
 	var t testutil.Turns
@@ -214,7 +214,7 @@ func beside(b *testing.B, tokens int, ours timed, theirs []timed, others ...time
 	return t
 }
 
-// A benchSession is one of ours.
+// A benchSession is a session of goggml.
 type benchSession struct {
 	benchSettings
 	b     *testing.B
@@ -227,7 +227,7 @@ type benchSession struct {
 
 func (s benchSettings) load(b *testing.B, path string) *model.Model { return s.loadFor(b, path, 1) }
 
-// loadFor reads a model that computes so many sequences at once.
+// loadFor loads a model to compute a number of sequences at once.
 func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.Model {
 	b.Helper()
 	m, err := model.Load(path, model.LoadOptions{Repack: true, Sequences: sequences})
@@ -287,11 +287,11 @@ func (s *benchSession) generate(n int) timed {
 	}
 }
 
-// stockTypes are the types of the weights that are compared.
+// stockTypes are the compared types of weights.
 var stockTypes = []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K}
 
-// Prompts and generation beside stock llama.cpp on the same file and threads, with
-// a KV cache in F16.
+// BenchmarkStock compares prefill and decode with stock llama.cpp on the same file, with the same number of
+// threads and a KV cache in F16.
 func BenchmarkStock(b *testing.B) {
 	s := settings(b)
 	for _, t := range slices.Concat(stockTypes, []ggml.Type{ggml.BF16}) {
@@ -299,7 +299,7 @@ func BenchmarkStock(b *testing.B) {
 	}
 }
 
-// Other architectures, and llama's ratio on the same machine.
+// BenchmarkStockArchitecture compares further architectures, and llama for reference on the same machine.
 func BenchmarkStockArchitecture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")
@@ -314,9 +314,8 @@ func BenchmarkStockArchitecture(b *testing.B) {
 	}
 }
 
-// The same with one in Q8_0, which is best run in a process of its own: attention
-// over it takes up to a tenth longer where the sums that ggml keeps of it happen
-// to lie across two pages of memory, and stock's process is a new one too.
+// BenchmarkStockCache compares with a KV cache in Q8_0. Run it in a separate process, as llama.cpp's is:
+// attention takes up to a tenth longer if ggml's sums for it happen to cross a page boundary.
 func BenchmarkStockCache(b *testing.B) { settings(b).besideStock(b, ggml.Q8_0, ggml.Q8_0) }
 
 func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
@@ -333,10 +332,10 @@ func (s benchSettings) besideStock(b *testing.B, weights, cache ggml.Type) {
 	})
 }
 
-// The same beside the program llama-bench.
+// BenchmarkLlamaBench compares with the program llama-bench.
 func BenchmarkLlamaBench(b *testing.B) {
 	s := settings(b)
-	s.cpu = false // it reports no other
+	s.cpu = false // llama-bench reports only wall-clock time
 	large := s
 	for _, t := range stockTypes {
 		s.besideLlamaBench(b, t)
@@ -382,14 +381,14 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 	return samplers
 }
 
-// An adapter of rank 16 on all matrices of the layers, in F32 and in F16, beside the same
-// without it, and beside stock llama.cpp with it.
+// BenchmarkStockAdapter compares an adapter of rank 16 on all matrices of the layers, in F32 and in F16,
+// with the model without it, and with stock llama.cpp with it.
 func BenchmarkStockAdapter(b *testing.B) {
 	s := settings(b)
 	for _, t := range stockTypes {
 		s.besideAdapter(b, t, "prompt", "generate")
 	}
-	if s.enlarge() { // of a larger model the adapter is a smaller part
+	if s.enlarge() { // the adapter costs a smaller part of a larger model
 		for _, t := range stockTypes {
 			s.besideAdapter(b, t, "generate")
 		}
@@ -422,7 +421,7 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 	})
 }
 
-// makeAdapter writes an adapter that changes something, and reads it.
+// makeAdapter writes and loads an adapter that changes the results.
 func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model.Adapters {
 	b.Helper()
 	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16})
@@ -443,7 +442,7 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 	return loaded.WithScale(1)
 }
 
-// The next tokens of several sequences at once.
+// BenchmarkStockSequences compares decoding of several sequences at once.
 func BenchmarkStockSequences(b *testing.B) {
 	s := settings(b)
 	path := s.file(b, ggml.Q8_0)
@@ -481,7 +480,7 @@ func (s benchSettings) generateSequences(b *testing.B, session *infer.Session, s
 	return s.now() - began
 }
 
-// Loading takes as long as reading the header, whatever the size.
+// BenchmarkLoad measures Load, which takes as long as reading the header, whatever the size.
 func BenchmarkLoad(b *testing.B) {
 	for _, shape := range []string{"28M", "1.1B"} {
 		for _, repack := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/sample"
 )
 
-// collect gives the tokens up to an error.
+// collect returns the tokens up to an error.
 func collect(tokens iter.Seq2[generate.Token, error]) (out []generate.Token, err error) {
 	for t, err := range tokens {
 		out = append(out, t)
@@ -44,7 +44,7 @@ func idsOf(tokens []generate.Token) (ids []int32) {
 	return ids
 }
 
-// The tokens of a stream equal the text that Text writes, and the sequence has them afterwards.
+// Stream yields the text that Text writes, and the sequence then contains its tokens.
 func TestStream(t *testing.T) {
 	m := randomModel(t, 64)
 	options := generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}
@@ -69,7 +69,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Log-probabilities follow from the logits, whatever the sampler makes of them.
+// Log-probabilities follow from the logits before the sampler changes them.
 func TestStreamLogProbs(t *testing.T) {
 	m := randomModel(t, 64)
 	for _, ignore := range []bool{false, true} {
@@ -93,8 +93,8 @@ func TestStreamLogProbs(t *testing.T) {
 	}
 }
 
-// A caller that leaves the loop has a sequence of the tokens so far; the next text continues as if
-// the limit had been there.
+// If the caller leaves the loop, the sequence contains the tokens so far, and the next text continues as
+// after a limit at that token.
 func TestStreamLeft(t *testing.T) {
 	m := randomModel(t, 64)
 	follow := func(q *infer.Sequence, pick *sample.Sampler) string {
@@ -125,7 +125,7 @@ func TestStreamLeft(t *testing.T) {
 	}
 }
 
-// An error is the last of a stream, and has no token.
+// An error ends a stream and comes without a token.
 func TestStreamErrors(t *testing.T) {
 	m := randomModel(t, 16)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -195,8 +195,8 @@ func TestStreamErrors(t *testing.T) {
 	require.Zero(t, *reply)
 }
 
-// A stream of a chat has the tokens of the reply that Reply writes, cut at a limit, by a stop
-// text, or left.
+// Chat.Stream yields the reply that Reply writes, also if it ends at a limit or a stop text, or the caller
+// leaves the loop.
 func TestChatStreamIsReply(t *testing.T) {
 	m := randomModel(t, 128)
 	ask := func(o generate.ChatOptions) *generate.Chat {
@@ -229,7 +229,7 @@ func TestChatStreamIsReply(t *testing.T) {
 		require.Equal(t, []any{want.Content, want.Finish, want.Prompt, want.Generated}, []any{reply.Content, reply.Finish, reply.Prompt, reply.Generated}, name)
 	}
 
-	// A reply that the caller leaves keeps the text so far, and the dialogue continues.
+	// If the caller leaves the loop, the reply keeps the text so far, and the dialogue can continue.
 	c := ask(generate.ChatOptions{Limit: testutil.Ptr(30)})
 	talk := dialogue("hello")
 	seq, reply := c.Stream(context.Background(), talk)
@@ -247,7 +247,7 @@ func TestChatStreamIsReply(t *testing.T) {
 	require.Positive(t, next.Cached)
 }
 
-// The token by which the model ends a text is the last of its stream, and has no text of its own.
+// The token by which the model ends a text comes last in a stream, without text.
 func TestStreamEnds(t *testing.T) {
 	m := randomModel(t, 64)
 	m.Tokenizer = letters(t, nil)

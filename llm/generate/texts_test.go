@@ -25,9 +25,9 @@ func sampler(t *testing.T, o sample.Options) *sample.Sampler {
 	return s
 }
 
-// Texts that are continued together are those that each gives alone, also
-// when they do not all fit into the session, and end at different times; and where the
-// beginnings that they share can be restored at some positions alone.
+// Texts continues each text as Text does alone, also if the session has no room for all of
+// them, if they end at different times, and if shared beginnings can be restored only at some
+// positions.
 func TestTexts(t *testing.T) {
 	for _, step := range []int{1, 4} {
 		t.Run(fmt.Sprint("restorable each ", step), func(t *testing.T) {
@@ -69,7 +69,7 @@ func testTexts(t *testing.T) {
 	}
 }
 
-// A failure of one text leaves the others alone.
+// An error of one text does not affect the others.
 func TestTextsFail(t *testing.T) {
 	m := randomModel(t, 32)
 	cause, full := errors.New("enough"), errors.New("the disk is full")
@@ -110,7 +110,7 @@ func TestTextsFail(t *testing.T) {
 	require.ErrorIs(t, results[5].Err, infer.ErrContextFull)
 	require.Equal(t, 3, s.Free())
 
-	// No room at all is a failure too, not a wait for ever.
+	// A session without any room returns an error instead of waiting forever.
 	for s.Free() > 0 {
 		newSequence(t, s)
 	}
@@ -119,7 +119,7 @@ func TestTextsFail(t *testing.T) {
 	}
 }
 
-// Cancelling ends all texts, those that have not begun too.
+// Cancelling ctx ends all texts, also the texts that have not begun.
 func TestTextsCancel(t *testing.T) {
 	m := randomModel(t, 4096)
 	cause := errors.New("enough")
@@ -149,7 +149,7 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A writer that panics does so in the goroutine of the caller, and leaves no sequence.
+// A writer's panic reaches the caller's goroutine, and no sequence stays open.
 func TestTextsAfterPanic(t *testing.T) {
 	m := randomModel(t, 64)
 	s := newSession(t, m, 3)
@@ -170,7 +170,7 @@ type panickingWriter struct{}
 
 func (panickingWriter) Write([]byte) (int, error) { panic("enough") }
 
-// Texts leave other sequences of the session alone.
+// Texts does not change other sequences of the session.
 func TestTextsBesideOthers(t *testing.T) {
 	m := randomModel(t, 64)
 	s := newSession(t, m, 3)
@@ -194,7 +194,7 @@ func TestTextsBesideOthers(t *testing.T) {
 	require.Less(t, refmath.NMSE(got, want), 1e-11)
 }
 
-// A limit of no tokens computes the prompt, and no text.
+// A limit of 0 computes the prompt and generates no text.
 func TestLimitOfNone(t *testing.T) {
 	m := randomModel(t, 64)
 	none := generate.Options{Limit: testutil.Ptr(0), IgnoreEOG: true}
