@@ -17,8 +17,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Adapters act as their definition says, on weights of any type, repacked or not, in
-// prompts and token by token: on all matrices or some, one of them several times.
+// Adapters agree with their definition for weights of each type, repacked or not, in prefill and
+// token by token, on all matrices or some, also with several pairs for one matrix.
 func TestSessionAdapters(t *testing.T) {
 	for typ, bound := range map[ggml.Type]float64{ggml.F32: 1e-11, ggml.F16: 1e-5, ggml.Q8_0: 1e-3} {
 		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
@@ -27,7 +27,7 @@ func TestSessionAdapters(t *testing.T) {
 				repacked, err := model.Load(s.Model.Path, model.LoadOptions{Repack: true})
 				require.NoError(t, err)
 				defer repacked.Close()
-				exact := maps.Clone(s.Adapters) // with each pair once
+				exact := maps.Clone(s.Adapters) // one pair for each matrix
 				for name, list := range s.Adapters {
 					d := list[0]
 					third, rest := d, d
@@ -58,7 +58,7 @@ func TestSessionAdapters(t *testing.T) {
 	}
 }
 
-// Factors that F16 could not hold act all the same.
+// Adapters may have factors beyond the range of F16.
 func TestSessionAdapterOfAnySize(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q8_0)
 	store := llmtest.NewArena(t)

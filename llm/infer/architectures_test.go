@@ -22,10 +22,9 @@ const (
 	archContext = archLength + 5
 )
 
-// All architectures, with adapters on every matrix, agree with their graph in float64 in
-// prefill, token by token, and as second sequence of a session: with windows shorter than
-// the sequence, and beyond the contexts from which YaRN, a temperature and factors of
-// RoPE reach out.
+// All architectures, with adapters on every matrix, agree with their graph in float64: in prefill,
+// token by token, and as second sequence of a session. The sequence is longer than the windows and
+// than the contexts that YaRN, temperature scaling and RoPE factors extend.
 func TestArchitecturesAgainstReference(t *testing.T) {
 	names := llmtest.Architectures()
 	require.Equal(t, arch.Architectures(), names)
@@ -36,7 +35,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			bound := 1e-11
-			if llmtest.LooksUpGELU(arch) { // GELU's table takes an input in F16, which may be another than in float64
+			if llmtest.LooksUpGELU(arch) { // ggml's table of GELU rounds its input to F16
 				bound = 1e-8
 			}
 			m := llmtest.ArchModel(t, arch, ggml.F32)
@@ -51,10 +50,10 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 	}
 }
 
-// Products with quantised matrices, repacked or not, lose no more than ggml's own, which round
-// what they multiply to 8 bits: but for chance, by values next to the border between two.
+// Products with quantised matrices, repacked or not, have no larger error than ggml's, which rounds
+// activations to 8 bits. A factor allows for values that happen to be near a rounding boundary.
 func TestQuantisedArchitecturesAgainstReference(t *testing.T) {
-	const chance = 2 // the most that was seen is 1.5
+	const chance = 2 // largest observed: 1.5
 	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +81,7 @@ func loadModel(t *testing.T, file string, repack bool) *model.Model {
 	return m
 }
 
-// A reference has the logits of an adapted model after each of some tokens, in float64.
+// A reference has the logits of an adapted model after each token, in float64.
 type reference struct {
 	adapters model.Adapters
 	tokens   []int32
@@ -96,15 +95,15 @@ func newReference(t *testing.T, m *model.Model) *reference {
 	return r
 }
 
-// everyWay has the logits by each way in which a session computes them, by an engine or the
-// usual one.
+// everyWay returns the logits by each way in which a session computes them, on engine e or, if nil,
+// the session's own.
 func (r *reference) everyWay(t *testing.T, m *model.Model, e *device.Engine) map[string][][]float32 {
 	t.Helper()
 	o := infer.SessionOptions{Adapters: r.adapters, Batch: 16, Context: archContext, Engine: e}
 	rows, err := newSequence(t, m, o).DecodeAll(context.Background(), r.tokens)
 	require.NoError(t, err)
 	if !m.Architecture().IsCausal() {
-		return map[string][][]float32{"prefill": rows} // a sequence is computed as a whole
+		return map[string][][]float32{"prefill": rows} // not causal: only whole sequences
 	}
 	session := newSequence(t, m, o)
 	var steps [][]float32
@@ -119,9 +118,9 @@ func (r *reference) nmse(rows [][]float32) float64 {
 	return refmath.NMSE(slices.Concat(rows...), slices.Concat(r.exact[len(r.exact)-len(rows):]...))
 }
 
-// Experts of each type are computed as in float64, each way.
+// Experts of each weight type agree with float64, computed in each way.
 func TestTypesOfExperts(t *testing.T) {
-	const roundedInputs = 3e-2 // by which other experts may be chosen
+	const roundedInputs = 3e-2 // rounding may change the choice of experts
 	for _, k := range llmtest.ExpertTypes() {
 		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {
 			t.Parallel()
@@ -135,8 +134,8 @@ func TestTypesOfExperts(t *testing.T) {
 	}
 }
 
-// The logits of each architecture are stock llama.cpp's, and so is its graph in float64: what keys and weights mean is
-// not ours to say.
+// The logits of each architecture, and of its graph in float64, equal stock llama.cpp's, which defines the meaning of
+// keys and weights.
 func TestArchitecturesAgainstStock(t *testing.T) {
 	for _, arch := range llmtest.StockArchitectures() {
 		m, err := model.Load(llmtest.StockArchFile(t, arch), model.LoadOptions{})
@@ -144,7 +143,7 @@ func TestArchitecturesAgainstStock(t *testing.T) {
 		defer m.Close()
 		tokens := llmtest.ArchTokens()
 		bound := 1e-11
-		if llmtest.LooksUpGELU(arch) { // the table again
+		if llmtest.LooksUpGELU(arch) { // table of GELU, see above
 			bound = 1e-7
 		}
 		if llmtest.DividesByLength(m) {
@@ -162,8 +161,8 @@ func requireLogits(t *testing.T, got [][]float32, want [][]float64, nmse float64
 	require.Less(t, refmath.NMSE(slices.Concat(got...), slices.Concat(want...)), nmse)
 }
 
-// asSecond gives the logits from the middle of a sequence on, beside another one
-// that is longer.
+// asSecond returns the logits from the middle of a sequence on, while a longer first sequence is
+// stepped with it.
 func asSecond(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int32) [][]float32 {
 	t.Helper()
 	o.Sequences = 2
@@ -179,7 +178,7 @@ func asSecond(t *testing.T, m *model.Model, o infer.SessionOptions, tokens []int
 	return rows
 }
 
-// A short context has the RoPE factors for these.
+// A short context uses the RoPE factors for short contexts.
 func TestShortContext(t *testing.T) {
 	m := llmtest.ArchModel(t, "phi3", ggml.F32)
 	tokens := llmtest.RandomTokens(5, 10, m.Config().Vocab)

@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// Where attention is not causal, a sequence is computed as a whole, whatever the batch and what
-// others of the session have, and what would go on from it is refused.
+// A model that is not causal computes a sequence as a whole, whatever Batch and the other sequences of
+// the session are. Continuing the sequence is an error.
 func TestBidirectionalSequences(t *testing.T) {
 	m := llmtest.ArchModel(t, "llada", ggml.F32)
 	ctx, vocab := context.Background(), m.Config().Vocab
@@ -47,7 +47,7 @@ func TestBidirectionalSequences(t *testing.T) {
 			requireLogits(t, [][]float32{logits}, llmtest.ExactLogits(t, m, nil, tokens[:20], 40)[19:], 1e-11)
 		}
 	}
-	next := []infer.StepInput{{Sequence: second, Token: 3}, {Sequence: first, Token: 4}} // both begin
+	next := []infer.StepInput{{Sequence: second, Token: 3}, {Sequence: first, Token: 4}} // both are rewound to 0
 	for _, n := range next {
 		_, err := n.Sequence.Rewind(0)
 		require.NoError(t, err)

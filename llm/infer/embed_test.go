@@ -44,15 +44,15 @@ func exactEmbedding(states [][]float64, o infer.EmbedOptions) []float64 {
 	return v
 }
 
-// Embeddings of all architectures, with adapters, by both op sets, are the pooled hidden states
-// of their graphs in float64: of texts of several lengths, in one pass or several, beside a
-// sequence or not.
+// Embeddings of all architectures, with adapters and both op sets, equal the pooled hidden states of
+// their graphs in float64: for texts of several lengths, in one pass or several, with and without an
+// open sequence.
 func TestEmbedAgainstReference(t *testing.T) {
 	for _, arch := range llmtest.TestedArchitectures() {
 		t.Run(arch, func(t *testing.T) {
 			t.Parallel()
 			bound := 1e-11
-			if llmtest.LooksUpGELU(arch) { // GELU's table takes an input in F16
+			if llmtest.LooksUpGELU(arch) { // ggml's table of GELU rounds its input to F16
 				bound = 1e-7
 			}
 			m, err := model.Load(llmtest.ArchFile(t, arch, ggml.F32), model.LoadOptions{})
@@ -90,7 +90,7 @@ func TestEmbedAgainstReference(t *testing.T) {
 	}
 }
 
-// headOf returns the matrix of the head, if it is not the embedding's.
+// headOf returns the name of the output matrix; an unknown name if it is tied to the embedding.
 func headOf(m *model.Model) string {
 	if m.Config().Tied {
 		return "unknown.weight"
@@ -98,8 +98,7 @@ func headOf(m *model.Model) string {
 	return "output.weight"
 }
 
-// Sequences of a session go on as if nothing had been embedded beside them, and take no place
-// from them.
+// Embed does not change the sequences of a session, and frees the slots that it uses.
 func TestEmbedBesideSequences(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	text := [][]int32{{1, 2, 3}, {4}}
@@ -118,12 +117,12 @@ func TestEmbedBesideSequences(t *testing.T) {
 		require.Less(t, refmath.NMSE(got[i], want[i]), 1e-11)
 	}
 	require.Less(t, refmath.NMSE(decode(t, second, 7), rows[1]), 1e-11)
-	third, logits := start(t, s, 5, 6, 7) // where a text was
+	third, logits := start(t, s, 5, 6, 7) // in a slot that Embed used
 	require.Less(t, refmath.NMSE(logits, rows[1]), 1e-11)
 	require.NoError(t, third.Close())
 }
 
-// A model says in its file how it was trained to be pooled.
+// PoolByModel is the pooling in the model's file.
 func TestPoolingOfModel(t *testing.T) {
 	path := llmtest.ArchFile(t, "llama", ggml.F32)
 	text := [][]int32{{1, 2, 3, 4, 5}}

@@ -23,7 +23,7 @@ func encoder(t *testing.T, name string) *model.Model {
 	return m
 }
 
-// pooled are the scores of texts by a reranker, or their vectors.
+// pooled returns the scores of texts if the model is a reranker, else their vectors.
 func pooled(t *testing.T, s *infer.Session, texts [][]int32) [][]float32 {
 	t.Helper()
 	var all [][]float32
@@ -37,8 +37,8 @@ func pooled(t *testing.T, s *infer.Session, texts [][]int32) [][]float32 {
 	return all
 }
 
-// Vectors and scores of each kind of model are stock llama.cpp's, by both op sets, of texts of several lengths in one pass;
-// and those of each text alone.
+// Vectors and scores of each kind of model equal stock llama.cpp's, with both op sets, for texts of several lengths in
+// one pass and for each text alone.
 func TestEncodersAgainstStock(t *testing.T) {
 	var kinds []string
 	for _, name := range llmtest.Encoders() {
@@ -67,7 +67,7 @@ func TestEncodersAgainstStock(t *testing.T) {
 	require.Equal(t, arch.Encoders(), slices.Compact(kinds))
 }
 
-// A text longer than a batch is computed as a whole, and what is asked of the wrong kind of model is refused.
+// A text longer than Batch is computed as a whole. Calls that a kind of model does not support are errors.
 func TestEncoderLimits(t *testing.T) {
 	ctx := context.Background()
 	m := encoder(t, "bert")

@@ -10,8 +10,8 @@ import (
 const SessionsPart = "sessions"
 
 // AddEstimate adds to an estimate what a session needs: the model with its adapters, the KV cache, and the results of
-// the largest passes. The model lies on the CPU, and nothing of it is read; [estimate.Memory.In] estimates other
-// layouts.
+// the largest passes. The model must be in a CPU layout; its weights are not read. [estimate.Memory.In] estimates
+// other layouts.
 func AddEstimate(to *estimate.Memory, m *model.Model, o SessionOptions) error {
 	d, err := o.decoder(m)
 	if err == nil {

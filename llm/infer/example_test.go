@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// tinyModel has random weights.
+// tinyModel returns a model with random weights.
 func tinyModel() *model.Model {
 	m, err := model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
@@ -56,7 +56,7 @@ func ExampleSequence() {
 	// [1 2 3 6 7]
 }
 
-// Continue two sequences at once, greedily. The second begins as the first does.
+// Continue two sequences at once, greedily. Both begin with the same tokens.
 func ExampleSession_Step() {
 	m := tinyModel() // or model.Load
 	defer m.Close()

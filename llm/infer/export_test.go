@@ -1,6 +1,6 @@
 package infer
 
-// UsesWeight reports whether the graph that was computed last has a weight.
+// UsesWeight reports whether the graph computed last reads a weight.
 func (s *Session) UsesWeight(name string) bool {
 	w := s.d.m.Weight(name)
 	for leaf := range s.d.graphs[0].Leaves() {
@@ -11,5 +11,5 @@ func (s *Session) UsesWeight(name string) bool {
 	return false
 }
 
-// Computed counts the first tokens of the sequence that need not be computed again.
+// Computed returns the number of first tokens whose states are available.
 func (q *Sequence) Computed() int { return q.computed }

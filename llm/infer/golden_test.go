@@ -14,8 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// The logits at all positions of one batch equal stock llama.cpp's, for each type of weights, and
-// so do the converted weights.
+// The logits of one batch and the converted weights equal stock llama.cpp's, for each type of weights.
 func TestGoldenLogits(t *testing.T) {
 	for _, c := range []struct {
 		typ    ggml.Type
@@ -53,7 +52,7 @@ func requireNear(t *testing.T, want, got []float32, nmse, diff float64) {
 	require.LessOrEqual(t, d, diff)
 }
 
-// The same with an adapter at two scales.
+// The logits with an adapter equal stock llama.cpp's, at two scales.
 func TestGoldenAdapter(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	for _, scale := range []string{"1", "0.5"} {

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newSequence makes the sequence of a session for one.
+// newSequence makes a session and a sequence in it.
 func newSequence(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Sequence {
 	t.Helper()
 	return addSequence(t, newSession(t, m, o))
 }
 
-// start adds a sequence of tokens to a session, and returns the logits of what follows.
+// start adds a sequence of tokens to a session and returns the next logits.
 func start(t require.TestingT, s *infer.Session, tokens ...int32) (*infer.Sequence, []float32) {
 	q, err := s.NewSequence()
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func flat(t testing.TB, q *infer.Sequence, tokens []int32) []float32 {
 	return all
 }
 
-// decode gives the logits after the last token.
+// decode returns the logits after the last token.
 func decode(t testing.TB, q *infer.Sequence, tokens ...int32) []float32 {
 	t.Helper()
 	logits, err := q.Decode(context.Background(), tokens)
@@ -63,7 +63,7 @@ func decode(t testing.TB, q *infer.Sequence, tokens ...int32) []float32 {
 	return logits
 }
 
-// rewind makes a sequence one of n tokens.
+// rewind cuts a sequence to n tokens.
 func rewind(t require.TestingT, q *infer.Sequence, n int) {
 	at, err := q.Rewind(n)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func rewind(t require.TestingT, q *infer.Sequence, n int) {
 	require.Equal(t, n, q.Len())
 }
 
-// A cancelledLater is cancelled before the pass that follows so many.
+// A cancelledLater is a context that is cancelled after a number of passes.
 type cancelledLater struct {
 	context.Context
 	passes int

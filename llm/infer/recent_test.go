@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// Sequences of which layers keep the last tokens can end at some positions before: what follows is as
-// if they had never been longer, for them and for others that begin alike.
+// If layers keep only the last tokens, a sequence can be rewound to some earlier positions. It then continues
+// as if it had never been longer, and so does another sequence with the same beginning.
 func TestRecentTokens(t *testing.T) {
 	m := llmtest.ArchModel(t, "lfm2", ggml.F32)
 	tokens, other := llmtest.RandomTokens(1, 60, m.Config().Vocab), llmtest.RandomTokens(2, 40, m.Config().Vocab)
@@ -34,7 +34,7 @@ func TestRecentTokens(t *testing.T) {
 			rewind(t, q, n)
 			require.Equal(t, want, q.Computed())
 			decode(t, q, whole[n:n+3]...)
-			rewind(t, q, n+2) // which is of the new ones, whatever there was before
+			rewind(t, q, n+2) // within the new tokens: always restorable
 			require.Equal(t, n+2, q.Computed())
 			require.Less(t, refmath.NMSE(decode(t, q, whole[n+2:]...), alone(whole)), 1e-11)
 		})

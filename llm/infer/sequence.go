@@ -241,7 +241,7 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 	return logits, cached, err
 }
 
-// takePrefix cuts the sequence to the longest beginning of the tokens that it or another sequence of the session has.
+// takePrefix makes the sequence the longest beginning of the tokens that it or another sequence of the session has.
 func (q *Sequence) takePrefix(tokens []int32) error {
 	if q.session.d.whole { // not causal: the states of a beginning depend on what follows it
 		_, err := q.rewind(0)

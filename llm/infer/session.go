@@ -58,7 +58,7 @@ type SessionOptions struct {
 // with engines of their own can share a model. Close it before the model.
 type Session struct {
 	d       *decoder
-	slots   []*Sequence // nil where one is free
+	slots   []*Sequence // nil: free
 	scratch stepScratch
 	access  exclusive.Access
 }

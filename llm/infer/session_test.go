@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // The logits of all positions agree with the float64 graph, with adapters on
-// every matrix, whether the output is tied or not.
+// every matrix and a tied or separate output matrix.
 func TestSessionAgainstReference(t *testing.T) {
 	for _, tied := range []bool{false, true} {
 		t.Run(fmt.Sprint("tied ", tied), func(t *testing.T) {
@@ -48,13 +48,13 @@ func TestSessionAgainstReference(t *testing.T) {
 	}
 }
 
-// One token at a time gives what one batch gives, also past the point where
-// the graph attends to more of the cache.
+// Decoding token by token gives the logits of one batch, also beyond the length where
+// the graph attends to more positions of the cache.
 func TestSessionStepByStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each length of a sequence")
 	}
-	const rounded = 0 // to 8 bits
+	const rounded = 0 // activations are rounded to 8 bits: see roundingError
 	for _, c := range []struct {
 		weights, cache ggml.Type
 		nmse           float64
@@ -72,7 +72,7 @@ func TestSessionStepByStep(t *testing.T) {
 			exact := flat(t, newSequence(t, m, infer.SessionOptions{}), tokens)
 			bound := c.nmse
 			if bound == rounded {
-				bound = 2 * roundingError(t, m) // of steps, and of what they are held against
+				bound = 2 * roundingError(t, m) // both the steps and the reference have the error
 			}
 			s := newSequence(t, m, infer.SessionOptions{CacheType: c.cache})
 			var steps []float32
@@ -96,7 +96,7 @@ func roundingError(t testing.TB, m *model.Model) float64 {
 	return refmath.NMSE(llmtest.GoldenLogits(t, ggml.Q8_0.String()), exact)
 }
 
-// Any way to a sequence gives its logits.
+// The logits depend on the tokens of a sequence, not on its history.
 func TestSessionHistory(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	fresh := newSequence(t, m, infer.SessionOptions{Context: 300})
@@ -237,7 +237,7 @@ func TestNewSessionErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := infer.NewSession(m, c.o)
 			require.ErrorContains(t, err, c.err)
-			if c.name != "memory" && c.name != "threads" { // an estimate has neither
+			if c.name != "memory" && c.name != "threads" { // an estimate allocates no memory and has no threads
 				require.ErrorContains(t, infer.AddEstimate(estimate.New(), m, c.o), c.err)
 			}
 		})
@@ -258,7 +258,7 @@ func TestSessionCancel(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), delay)
 		got, err := s.Decode(ctx, tokens[5:])
 		cancel()
-		if err == nil { // it was faster
+		if err == nil { // it ended before the deadline
 			require.Equal(t, want, got)
 			break
 		}
@@ -271,8 +271,8 @@ func TestSessionCancel(t *testing.T) {
 	require.Equal(t, want, decode(t, s, tokens[5:]...))
 }
 
-// A token whose embedding is not a number spoils what follows it, and nothing
-// once it is dropped.
+// A token whose embedding is NaN spoils the tokens after it, but nothing once the sequence
+// is rewound.
 func TestSessionForgetsNaN(t *testing.T) {
 	m, err := model.New(llmtest.TinyConfig(false), nil, 1)
 	require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestSessionForgetsNaN(t *testing.T) {
 	require.Less(t, refmath.NMSE(got, want), 1e-11)
 }
 
-// Sessions with engines of their own run at once.
+// Sessions with separate engines run concurrently.
 func TestSessionsInParallel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.Q4_0)
 	want := decode(t, newSequence(t, m, infer.SessionOptions{Threads: 1}), llmtest.GoldenTokens(t)...)
@@ -344,7 +344,7 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// benchDecode decodes n tokens after past others.
+// benchDecode decodes n tokens after a prompt of past tokens.
 func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n int) {
 	s := newSequence(b, m, o)
 	tokens := llmtest.RandomTokens(1, max(past, n), m.Config().Vocab)
@@ -362,7 +362,7 @@ func benchDecode(b *testing.B, m *model.Model, o infer.SessionOptions, past, n i
 	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// A session of what is closed, or nil, is an error at once.
+// NewSession returns an error for closed or nil arguments.
 func TestSessionOfClosedObjects(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	e := llmtest.NewEngine(t)
@@ -377,7 +377,7 @@ func TestSessionOfClosedObjects(t *testing.T) {
 	require.EqualError(t, err, "the model is nil")
 }
 
-// What nobody has made is an error, or nothing.
+// Methods of nil and zero values return an error or zero.
 func TestZeroValues(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func newStates(a *arch.Architecture, o state.Options, l layout.Layout) (*states,
 	return s, nil
 }
 
-// layOutStates makes states without memory: add takes their tensors.
+// layOutStates makes states without memory and passes their tensors to add.
 func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kind string, tensors ...*ggml.Tensor)) (*states, error) {
 	s := &states{slots: o.Slots, length: o.Length, ctx: ggml.NewContext()}
 	options := func(layer int) state.Options {
@@ -70,8 +70,8 @@ func (s *states) attended(n int) int {
 	return min((n+attendedStep-1)/attendedStep*attendedStep, s.length)
 }
 
-// prepare prepares a slot for a pass after which its sequence ends at end, and which reads the
-// positions before before.
+// prepare prepares a slot for a pass that may read the positions [0, before) and after which
+// the sequence ends at position end.
 func (s *states) prepare(slot, end, before int) error {
 	for _, x := range s.all {
 		if err := x.Prepare(slot, end, before); err != nil {
@@ -130,7 +130,7 @@ func (s *Session) rewind(slot, n int) (at int, err error) {
 // copyPrefix copies the states of the first n tokens of a sequence to a slot, up to the nearest
 // position that can be restored.
 func (s *Session) copyPrefix(dst int, src *Sequence, n int) (at int, err error) {
-	if n < src.computed {
+	if n < src.computed { // at src.computed the states are current: nothing to restore
 		n = restorable(n)
 	}
 	return s.d.states.copy(dst, src.slot, n)

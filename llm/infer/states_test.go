@@ -15,14 +15,14 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// restorableEach makes sequences ones that can be restored at multiples of n alone, as those
-// with recurrent states are at some positions.
+// restorableEach lets sequences be restored only at multiples of n, as recurrent states can be
+// restored only at some positions.
 func restorableEach(t *testing.T, n int) {
 	testhook.RestoreStep = n
 	t.Cleanup(func() { testhook.RestoreStep = 0 })
 }
 
-// A rewound sequence continues like one that was never longer, also if it has to be computed again.
+// A rewound sequence continues as if it had never been longer, also if tokens must be recomputed.
 func TestRewind(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	tokens, other := llmtest.RandomTokens(1, 20, m.Config().Vocab), llmtest.RandomTokens(2, 5, m.Config().Vocab)
@@ -35,7 +35,7 @@ func TestRewind(t *testing.T) {
 				rewind(t, q, n)
 				want := n - n%step
 				if n == len(tokens) {
-					want = n // it is there
+					want = n // nothing to rewind
 				}
 				require.Equal(t, want, q.Computed())
 				require.Equal(t, tokens[:n], q.Tokens())
@@ -50,8 +50,8 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// Of a beginning that it or another sequence has a sequence computes nothing again, if it can be
-// restored there.
+// Prefill does not recompute a beginning that the sequence or another one has, up to a position that
+// can be restored.
 func TestPrefill(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	known := llmtest.RandomTokens(1, 11, m.Config().Vocab)
@@ -60,7 +60,7 @@ func TestPrefill(t *testing.T) {
 		name           string
 		own, other     []int32
 		tokens         []int32
-		cached, fourth int // where they can be restored at each position, or each fourth
+		cached, fourth int // tokens, if every position can be restored, and if every fourth
 	}{
 		{"nothing", nil, nil, known, 0, 0},
 		{"its own", begin(6, 1), nil, known, 6, 4},
@@ -99,8 +99,8 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// After a pass that failed, sequences have the tokens that they had, and compute again what could not
-// be restored.
+// After a failed pass, sequences have the tokens from before it, and recompute the tokens whose states
+// could not be restored.
 func TestRestore(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	restorableEach(t, 4)
@@ -124,7 +124,7 @@ func TestRestore(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	goesOn(q, 11, 8)
 
-	// A prefill leaves the beginning that was there.
+	// A failed prefill keeps the beginning that was cached.
 	require.NoError(t, q.Close())
 	q, other := addSequence(t, s), addSequence(t, s)
 	decode(t, other, tokens[:11]...)
@@ -133,8 +133,8 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 11, cached)
 	goesOn(q, 11, 8)
 
-	// Of a step in two passes, the second of which fails, both are taken back, but not
-	// those that have not begun.
+	// If the second of a step's two passes fails, both are undone. Sequences that no pass has
+	// reached are unchanged.
 	third, fourth := addSequence(t, s), addSequence(t, s)
 	decode(t, third, tokens[:6]...)
 	require.NoError(t, fourth.Close())
@@ -148,8 +148,8 @@ func TestRestore(t *testing.T) {
 	goesOn(other, 11, 11)
 }
 
-// Sequences of models whose states are snapshots go on from these, rewound or as the beginning of another one: what follows
-// is what follows a fresh prefill.
+// Models whose states are snapshots continue from a snapshot, after a rewind or from another sequence's beginning.
+// The logits equal the logits after a prefill in a new session.
 func TestRewindSnapshots(t *testing.T) {
 	for _, name := range []string{"falcon-h1", "granitehybrid", "mamba", "minimax-01", "qwen35"} {
 		t.Run(name, func(t *testing.T) {

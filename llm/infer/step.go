@@ -25,7 +25,8 @@ type stepScratch struct {
 
 // Step appends a token to each given sequence of the session, in any order, and writes the
 // Logits of their next tokens. Sequences in adjacent slots are computed in one pass, which
-// reads the weights once for all of them; if all open sequences take part, that is all.
+// reads the weights once for all of them; if all open sequences take part, one
+// pass computes them all.
 //
 // If it fails, the sequences are as after a failed [Sequence.Decode], and the contents of
 // Logits are undefined.

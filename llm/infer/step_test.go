@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/infer"
 )
 
-// argmax is the most likely token.
+// argmax returns the most likely token.
 func argmax(logits []float32) int32 {
 	best := 0
 	for i, x := range logits {
@@ -27,8 +27,8 @@ func argmax(logits []float32) int32 {
 	return int32(best)
 }
 
-// Sequences that go on together take the same tokens as each alone, whatever
-// the cache holds, while others end and begin.
+// Sequences that are stepped together greedily take the same tokens as each alone, for each type
+// of cache, while other sequences end and begin.
 func TestStepGreedy(t *testing.T) {
 	const steps = 40
 	for _, c := range []struct{ weights, cache ggml.Type }{
@@ -82,8 +82,8 @@ func TestStepGreedy(t *testing.T) {
 	}
 }
 
-// Any history of a session gives the logits of its sequences: they begin, alike or not, go on
-// together or some of them, are rewound, and end.
+// The logits of sequences do not depend on the history of their session: random sequences begin (with
+// shared beginnings or not), are stepped together or in part, are rewound, and end.
 func TestStepHistory(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	fresh := newSequence(t, m, infer.SessionOptions{Context: 300})
@@ -119,7 +119,7 @@ func TestStepHistory(t *testing.T) {
 			q := open[i]
 			switch action {
 			case 0, 1:
-				// Few kinds of tokens make beginnings that are alike.
+				// Two kinds of tokens make shared beginnings likely.
 				known[q] = rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 40).Draw(r, "tokens")
 				logits, cached, err := q.Prefill(context.Background(), known[q])
 				require.NoError(r, err)
@@ -147,8 +147,7 @@ func TestStepHistory(t *testing.T) {
 	})
 }
 
-// A sequence gets its own logits, in the memory that it gives, whichever of the others go on
-// beside it.
+// Step writes each sequence's logits into the memory of its input, whichever sequences take part.
 func TestStepOfSome(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	s := newSession(t, m, infer.SessionOptions{Sequences: 6, Context: 64})
@@ -177,7 +176,7 @@ func TestStepOfSome(t *testing.T) {
 	step(4)
 	step(5, 0, 2)
 	step(3, 1, 5)
-	// Gaps that closed sequences have left are filled, by the last ones or new ones.
+	// Slots of closed sequences are reused by the last sequences or by new ones.
 	for _, i := range []int{0, 3} {
 		require.NoError(t, all[i].Close())
 	}
@@ -222,7 +221,7 @@ func TestStepErrors(t *testing.T) {
 	require.Equal(t, []int32{1, 2, 3, 4}, a.Tokens())
 }
 
-// A cancelled step leaves the sequences as they were, even if a part was computed.
+// A cancelled step leaves the sequences unchanged, even if some passes were computed.
 func TestStepCancel(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	s := newSession(t, m, infer.SessionOptions{Sequences: 3})
@@ -247,7 +246,7 @@ func TestStepCancel(t *testing.T) {
 	require.Less(t, refmath.NMSE(next[1].Logits, want), 1e-11)
 }
 
-// A step into memory of the caller's makes no more garbage than DecodeInto.
+// A step into the caller's logits allocates no more than DecodeInto.
 func TestStepGarbage(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	q := newSequence(t, m, infer.SessionOptions{Context: 300})

@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
-// A graph of the stock lowering has only ops that devices have.
+// Graphs of the stock op set use only ops that devices support.
 func TestStockGraph(t *testing.T) {
 	e, err := device.New(device.Options{Threads: 2, OpSet: device.Stock})
 	require.NoError(t, err)

@@ -26,14 +26,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What follows is a trial of kinds of models that no row of the table has: a part with two states of different
-// kinds, one of which cannot be cut anywhere, beside attention in one residual; and layers of different widths.
-// Nothing outside of this file knows of it.
+// This file tries an architecture that no row of the table has: a part with two kinds of states, one of which can
+// be restored only at some positions, parallel to attention in one residual; and layers of different widths. No
+// other file has code for it.
 
-// A runningMean is a matrix times the mean of all vectors so far, each convolved with those before it.
+// A runningMean computes y_n = M · mean(conv(x)_0 … conv(x)_n), with a causal convolution.
 type runningMean struct{}
 
-const taps = 3 // of the convolution
+const taps = 3 // width of the convolution
 
 func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	width := x.T.Dim(0)
@@ -48,7 +48,7 @@ func (runningMean) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Linear(meanOfSample(t, t.ShortConv(x, kernel)), m)[0]
 }
 
-// average is a convolution of as much of each tap.
+// average initialises a convolution with equal taps.
 func average(_ *rand.Rand, kernel []float32) {
 	for i := range kernel {
 		kernel[i] = 1. / taps
@@ -65,7 +65,7 @@ func (runningMean) NewStates(o state.Options) ([]state.State, error) {
 	return []state.State{recent, sums}, err
 }
 
-// meanOfSample is the mean of x [m, n] over the tokens of each one's sample up to itself.
+// meanOfSample returns the running mean of x [m, n] within each token's sample.
 func meanOfSample(t *nn.Tape, x *nn.Value) *nn.Value {
 	c, n := t.C, x.T.Dim(1)
 	shares := nn.Declare(t.Inputs, "shares of means", ggml.F32, []int64{n, n}, func(f *nn.Feed, values []float32) {
@@ -81,7 +81,7 @@ func meanOfSample(t *nn.Tape, x *nn.Value) *nn.Value {
 	}, x)
 }
 
-// meanOfSequence returns the mean of x [m, n·slots] and of all vectors before, whose sum the state keeps.
+// meanOfSequence returns the running mean of x [m, n·slots]; the state keeps the sum of the earlier vectors.
 func meanOfSequence(t *nn.Tape, sums *state.Recurrent, p state.Pass, x *ggml.Tensor) *nn.Value {
 	c, m, n := t.C, x.Dim(0), x.Dim(1)/p.Slots
 	shares := nn.Declare(t.Inputs, "shares of tokens", ggml.F32, []int64{n, n, p.Slots}, func(f *nn.Feed, values []float32) {
@@ -103,8 +103,8 @@ func meanOfSequence(t *nn.Tape, sums *state.Recurrent, p state.Pass, x *ggml.Ten
 	return nn.Input(c.Reshape(y, m, n*p.Slots))
 }
 
-// trialModel has three layers: one of attention and a narrow feed-forward network, one of attention beside a
-// running mean, one of attention with fewer heads and a wide network.
+// trialModel returns a model of three layers: attention and a narrow feed-forward network; attention parallel to a
+// running mean; attention with fewer heads and a wide network.
 func trialModel(t *testing.T) *model.Model {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
@@ -137,7 +137,7 @@ func trialModel(t *testing.T) *model.Model {
 	return m
 }
 
-// Sessions compute what graphs of whole sequences do, in passes of any length, and beside another
+// Sessions agree with the graph of a whole sequence, in passes of any length, and with a second
 // sequence.
 func TestTrialDecodes(t *testing.T) {
 	m := trialModel(t)
@@ -167,9 +167,9 @@ func TestTrialDecodes(t *testing.T) {
 	require.NoError(t, err)
 	requireLosses(whole, 0)
 
-	// What follows rewinding is as it was, from where the state can be restored.
+	// After a rewind the logits are the same; tokens are recomputed from the last snapshot.
 	rewind(t, q, 22)
-	require.Equal(t, 21, q.Computed()) // where the third pass of 7 tokens ended
+	require.Equal(t, 21, q.Computed()) // the end of the third pass of 7 tokens
 	for i := 22; i < len(tokens); i++ {
 		logits, err := q.Decode(context.Background(), tokens[i:i+1])
 		require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestTrialDecodes(t *testing.T) {
 	require.Equal(t, 7, cached)
 	requireLosses([][]float32{logits}, 11)
 
-	// Another sequence begins as the first one does, where that can be restored.
+	// A second sequence reuses the first one's beginning up to a snapshot.
 	other, err := s.NewSequence()
 	require.NoError(t, err)
 	logits, cached, err = other.Prefill(context.Background(), tokens[:11])
@@ -196,7 +196,7 @@ func TestTrialDecodes(t *testing.T) {
 		requireLosses([][]float32{both[1].Logits}, 11+i)
 	}
 
-	// A pass that fails leaves the sequence where it was.
+	// A failed pass leaves the sequence unchanged.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = q.Decode(ctx, tokens[20:21])
@@ -207,7 +207,7 @@ func TestTrialDecodes(t *testing.T) {
 	requireLosses([][]float32{logits}, 20)
 }
 
-// Texts that are embedded at once have the vectors of each alone, in places where others have been.
+// Texts embedded together have the same vectors as alone, also in slots that other texts used.
 func TestTrialEmbeds(t *testing.T) {
 	m := trialModel(t)
 	ctx, o := context.Background(), infer.EmbedOptions{Pooling: infer.PoolMean}
@@ -224,8 +224,8 @@ func TestTrialEmbeds(t *testing.T) {
 	}
 }
 
-// The gradients of adapters are the slopes of the loss, by both lowerings, with recomputed layers
-// and several samples in a row.
+// The gradients of adapters equal the slopes of the loss, with both op sets, recomputed layers, and
+// several samples packed in a row.
 func TestTrialGradients(t *testing.T) {
 	m := trialModel(t)
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
@@ -277,7 +277,7 @@ func requireSlope(t *testing.T, s *llmtest.LoRASetup, l *lossgraph.Graph, b loss
 	s.ComputeGraph(t, l, b)
 }
 
-// A run learns, and one that is continued from a checkpoint does the same.
+// A run lowers the loss, and a run resumed from a checkpoint gives the same result.
 func TestTrialTrains(t *testing.T) {
 	m := trialModel(t)
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")

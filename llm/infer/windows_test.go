@@ -23,8 +23,8 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// windowModel has a layer that sees all, one with a window, one with chunks and ALiBi, and one with
-// another window: rings of 256 rows and, with a Batch of 64, of 512.
+// windowModel returns a model of four layers: full attention, a window of 40, chunks of 60 with ALiBi, and a
+// window of 300. With a Batch of 64 their rings have 256, 256 and 512 rows.
 func windowModel(t *testing.T) *model.Model {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
@@ -57,7 +57,7 @@ func windowModel(t *testing.T) *model.Model {
 
 const windowContext = 1200
 
-// windowOptions returns options of sessions that keep windows, and of others that keep all.
+// windowOptions returns session options with ring caches, and with full caches.
 func windowOptions() (ring, whole infer.SessionOptions) {
 	ring = infer.SessionOptions{Context: windowContext, Batch: 64, Threads: 1}
 	whole = ring
@@ -65,8 +65,8 @@ func windowOptions() (ring, whole infer.SessionOptions) {
 	return ring, whole
 }
 
-// Dropping keys that no query sees any more does not change long texts; until the first key is
-// overwritten, results are equal to the bit.
+// Overwriting keys outside of all windows does not change the results for long texts. Until the first
+// key is overwritten, results are equal to the bit.
 func TestWindowsDecode(t *testing.T) {
 	m := windowModel(t)
 	prompt := llmtest.RandomTokens(5, 100, m.Config().Vocab)
@@ -76,7 +76,7 @@ func TestWindowsDecode(t *testing.T) {
 		length int
 	}{
 		{ggml.F32, 1e-10, windowContext},
-		{ggml.F16, 1e-4, 600}, // ggml adds values up in F16 then: another number of threads differs by as much
+		{ggml.F16, 1e-4, 600}, // ggml sums in F16: another number of threads differs as much
 		{ggml.Q8_0, 1e-6, 600},
 	} {
 		t.Run(c.cache.String(), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWindowsDecode(t *testing.T) {
 	}
 }
 
-// Prompts are the same in passes of any length, beyond the rings.
+// Prefill beyond the rings gives the same logits in passes of any length.
 func TestWindowsPrefill(t *testing.T) {
 	m := windowModel(t)
 	tokens := llmtest.RandomTokens(5, 700, m.Config().Vocab)
@@ -110,8 +110,8 @@ func TestWindowsPrefill(t *testing.T) {
 	}
 }
 
-// A sequence is rewound without computing anything again as far as its windows are kept, which is
-// the length of a pass at least, and anywhere by computing its tokens again.
+// A sequence is rewound without recomputation as far as its rings keep the windows, at least by the
+// length of a pass. Rewinding further recomputes its tokens.
 func TestWindowsRewind(t *testing.T) {
 	m := windowModel(t)
 	ring, whole := windowOptions()
@@ -119,7 +119,7 @@ func TestWindowsRewind(t *testing.T) {
 	q, all := newSequence(t, m, ring), newSequence(t, m, whole)
 	for _, c := range []struct{ n, computed int }{
 		{600, 600},
-		{535, 535}, // more than the length of a pass before
+		{535, 535}, // back by more than a pass
 		{387, 387}, // a query sees 300 keys, including its own; 512 of 600 are kept
 		{386, 0},
 		{1, 0},
@@ -138,7 +138,7 @@ func TestWindowsRewind(t *testing.T) {
 		require.Equal(t, c.n+2, q.Computed())
 	}
 
-	// What is cancelled beyond the rings leaves the tokens that there were.
+	// A decode that is cancelled beyond the rings leaves the tokens unchanged.
 	for _, q := range []*infer.Sequence{q, all} {
 		rewind(t, q, 0)
 		decode(t, q, tokens[:300]...)
@@ -158,7 +158,7 @@ func TestWindowsRewind(t *testing.T) {
 	require.Less(t, refmath.NMSE(decode(t, q, 7), decode(t, all, 7)), 1e-10)
 }
 
-// A sequence begins as another one as long as that has kept what the tokens behind the beginning see.
+// A sequence reuses the beginning of another one if that one's rings still have the keys that the next tokens see.
 func TestWindowsPrefix(t *testing.T) {
 	m := windowModel(t)
 	ring, whole := windowOptions()
@@ -185,15 +185,15 @@ func TestWindowsPrefix(t *testing.T) {
 		rewind(t, all, 0)
 		require.Less(t, refmath.NMSE(got, decode(t, all, prompt...)), 1e-10, c)
 		require.Less(t, refmath.NMSE(decode(t, q, 5), decode(t, all, 5)), 1e-10, c)
-		for _, q := range []*infer.Sequence{q, all} { // what the other one had lost is not there either
+		for _, q := range []*infer.Sequence{q, all} { // the copy lacks the rows that the other ring had lost
 			rewind(t, q, c.beginning/4)
 		}
 		require.Less(t, refmath.NMSE(decode(t, q, 6), decode(t, all, 6)), 1e-10, c)
 	}
 }
 
-// A token whose embedding is not a number spoils nothing once it is dropped, also where it lies in
-// rows that others had before.
+// A token whose embedding is NaN spoils nothing after a rewind, also if it has overwritten rows of the
+// ring.
 func TestWindowsForgetNaN(t *testing.T) {
 	m := windowModel(t)
 	w := m.Weight("token_embd.weight")
@@ -214,13 +214,13 @@ func TestWindowsForgetNaN(t *testing.T) {
 		require.Equal(t, n, q.Computed())
 		rewind(t, all, 0)
 		decode(t, all, tokens[:n]...)
-		more := llmtest.RandomTokens(6, 64, 95) // whose scores are not computed one by one, but in tiles
+		more := llmtest.RandomTokens(6, 64, 95) // enough tokens that attention computes scores in tiles
 		require.Less(t, refmath.NMSE(decode(t, q, more...), decode(t, all, more...)), 1e-10, n)
 	}
 }
 
-// Any history gives the logits of a session that keeps all: sequences begin, alike or not, go on
-// together or some of them, are rewound, cancelled, and end.
+// Ring caches give the logits of full caches after any history: random sequences begin (with shared
+// beginnings or not), are stepped together or in part, are rewound, cancelled, and end.
 func TestWindowsHistory(t *testing.T) {
 	m := windowModel(t)
 	ring, whole := windowOptions()
@@ -321,7 +321,7 @@ func TestWindowsHistory(t *testing.T) {
 	})
 }
 
-// Models of the table decode beyond their windows as they do with all keys, with sinks, softcaps and
+// Architectures with windows decode beyond them as with full caches, with sinks, softcaps and
 // adapters.
 func TestWindowsOfArchitectures(t *testing.T) {
 	for _, name := range []string{"gemma2", "gemma3", "gpt-oss", "cohere2", "plamo3"} {
@@ -340,7 +340,7 @@ func TestWindowsOfArchitectures(t *testing.T) {
 	}
 }
 
-// Layers that see a window take the memory of it.
+// Layers with a window need memory in proportion to the window.
 func TestWindowsMemory(t *testing.T) {
 	m := windowModel(t)
 	ring, whole := windowOptions()
@@ -354,8 +354,8 @@ func TestWindowsMemory(t *testing.T) {
 	require.Nil(t, (&infer.Session{}).Memory())
 }
 
-// The layers of gemma3 1B, of which five of six see a window, after a text that is longer, in turn with a
-// session that keeps all.
+// BenchmarkWindows compares ring caches with full caches by the layers of gemma3 1B, five of six of which have a
+// window, after a text longer than it.
 func BenchmarkWindows(b *testing.B) {
 	c := benchmodel.Gemma3()
 	c.Vocab, c.Context, c.RoPE.TrainedCtx = 8192, 32768, 32768
