@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// eachBlock reads size bytes of a file from an offset on, in blocks, and calls do with each,
-// on all processors. The last block may be shorter.
+// eachBlock reads size bytes of a file from an offset in blocks, and calls do for each, on all
+// processors. The last block may be shorter.
 func eachBlock(file io.ReaderAt, offset, size, blockSize int64, do func(i int, block []byte) error) error {
 	workers := limits.Processors()
 	var group errgroup.Group

@@ -8,21 +8,22 @@ import (
 	"sync"
 )
 
-// Broken counts the broken records that a run skips. Its zero value is ready for use, and it is safe for concurrent use.
+// Broken counts the broken records that a run skips. The zero value is ready for use. It is safe for
+// concurrent use.
 type Broken struct {
 	mu     sync.Mutex
 	counts []BrokenCount
 }
 
-// BrokenCount is how many records have a kind of fault.
+// BrokenCount is the number of records with a kind of fault.
 type BrokenCount struct {
 	Kind  Kind
 	N     int
 	First *Error
 }
 
-// Skip counts the fault of a record and reports true. It reports false for any other error, and if b is nil: nothing is
-// skipped then.
+// Skip counts a record's fault and returns true. It returns false for any other error, or if b is nil,
+// which skips nothing.
 func (b *Broken) Skip(err error) bool {
 	var e *Error
 	if b == nil || !errors.As(err, &e) || e.Kind == Unreadable || e.Kind == NoExamples {
@@ -34,7 +35,7 @@ func (b *Broken) Skip(err error) bool {
 	return true
 }
 
-// add counts faults of a kind, with the lock held.
+// add adds to the count of a kind. The caller holds the lock.
 func (b *Broken) add(more BrokenCount) {
 	i := slices.IndexFunc(b.counts, func(c BrokenCount) bool { return c.Kind == more.Kind })
 	if i < 0 {
@@ -43,13 +44,13 @@ func (b *Broken) add(more BrokenCount) {
 	}
 	c := &b.counts[i]
 	c.N += more.N
-	// Records are encoded in no order, and a report should not depend on it.
+	// Records are encoded in any order; the report must not depend on it.
 	if e := more.First; e.File < c.First.File || e.File == c.First.File && e.Line < c.First.Line {
 		c.First = e
 	}
 }
 
-// restore adds what was counted when records were read.
+// restore adds counts stored when the records were read.
 func (b *Broken) restore(counts []BrokenCount) {
 	if b == nil {
 		return
@@ -61,7 +62,7 @@ func (b *Broken) restore(counts []BrokenCount) {
 	}
 }
 
-// Counts are the kinds of faults that were skipped, the most frequent first.
+// Counts returns the skipped kinds of faults, the most frequent first.
 func (b *Broken) Counts() []BrokenCount {
 	if b == nil {
 		return nil
@@ -78,7 +79,7 @@ func (b *Broken) Counts() []BrokenCount {
 	return counts
 }
 
-// Total is the number of records that were skipped.
+// Total returns the number of skipped records.
 func (b *Broken) Total() int {
 	n := 0
 	for _, c := range b.Counts() {
@@ -87,7 +88,7 @@ func (b *Broken) Total() int {
 	return n
 }
 
-// skipped says how many broken records are left out.
+// skipped formats the number of broken records left out.
 func skipped(n int) string {
 	if n == 1 {
 		return "1 broken record is skipped"
@@ -95,7 +96,7 @@ func skipped(n int) string {
 	return fmt.Sprintf("%d broken records are skipped", n)
 }
 
-// String is a report of several lines, "" if nothing was skipped.
+// String returns a report of several lines; "" if nothing was skipped.
 func (b *Broken) String() string {
 	total := b.Total()
 	if total == 0 {

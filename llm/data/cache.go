@@ -15,21 +15,21 @@ import (
 	"github.com/goggml/ggml/internal/filelock"
 )
 
-// The file of a key is whole, or has pendingSuffix and is locked while it is written. One
-// that is not locked was left by a process that is no more.
+// The file of a key is complete, or it has pendingSuffix and is locked while being written. A pending
+// file that is not locked was left by a process that no longer exists.
 const (
 	tokenSuffix   = ".tokens"
 	pendingSuffix = ".pending"
 	pollLock      = 100 * time.Millisecond
 )
 
-// preparedFile is a token file, and what is known of its examples.
+// preparedFile is a token file with the statistics of its examples.
 type preparedFile struct {
 	*tokenFile
 	stats Stats
 }
 
-// tokenFile opens the file of the cache, or has it filled.
+// tokenFile opens the cached file, or creates it with fill.
 func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
 	if o.Cache == "" {
 		return unnamedFile(fill)
@@ -40,7 +40,7 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 	removeAbandoned(o.Cache)
 	path := filepath.Join(o.Cache, o.cacheKey()+tokenSuffix)
 	for {
-		before, _ := os.Stat(path) // nil if there is none
+		before, _ := os.Stat(path) // nil if absent
 		if f, found := o.cached(path); found {
 			return f, nil
 		}
@@ -49,10 +49,10 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 			return preparedFile{}, err
 		}
 		if !filelock.IsAt(pending.Name(), pending) {
-			pending.Close() // another process has finished it meanwhile
+			pending.Close() // another process finished it while this one waited for the lock
 			continue
 		}
-		if after, err := os.Stat(path); err == nil && !os.SameFile(before, after) { // or had, before this one was made
+		if after, err := os.Stat(path); err == nil && !os.SameFile(before, after) { // or before this one's file
 			filelock.Remove(pending)
 			continue
 		}
@@ -60,15 +60,14 @@ func (o PrepareOptions) tokenFile(ctx context.Context, fill func(*tokenWriter) (
 	}
 }
 
-// cacheKey is the name of the file of the key: a hash of it, of the options, and of the
-// version of the format.
+// cacheKey returns the file name: a hash of the key, the options and the version of the format.
 func (o PrepareOptions) cacheKey() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %s %q", tokenFileVersion, o.Length, o.TooLong, o.Key)
 	return shortHash(h)
 }
 
-// cached opens the file at the path, if there is a whole one.
+// cached opens the file at path if it is complete.
 func (o PrepareOptions) cached(path string) (preparedFile, bool) {
 	file, _, err := filelink.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,8 +86,8 @@ func (o PrepareOptions) cached(path string) (preparedFile, bool) {
 	return preparedFile{}, false
 }
 
-// lockPending opens the file and waits until it is locked. Where there are no locks each
-// process writes a file of its own, and one that is killed leaves it.
+// lockPending creates the pending file and waits for its lock. On systems without locks each process
+// writes a file of its own, and a killed process leaves it behind.
 func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -120,13 +119,13 @@ func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File,
 	}
 }
 
-// fillPending writes the file and puts it at the path. What a power failure makes of it
-// later its checksums find.
+// fillPending writes the file and renames it to path. Checksums detect later damage by a power
+// failure.
 func fillPending(pending *os.File, path string, fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
-	defer pending.Close() // which unlocks it
+	defer pending.Close() // also unlocks it
 	renamed := false
 	defer func() {
-		if !renamed { // also when a function of the caller's panics
+		if !renamed { // also if the caller's function panics
 			os.Remove(pending.Name())
 		}
 	}()
@@ -168,13 +167,13 @@ func openFilled(file *os.File, err error, stats Stats) (preparedFile, error) {
 	return preparedFile{f, stats}, nil
 }
 
-// unnamedFile is a file in the system's temporary folder, gone when it is closed.
+// unnamedFile creates a file in the system's temporary folder that is deleted when it is closed.
 func unnamedFile(fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
 	file, err := os.CreateTemp("", "tokens-*")
 	if err != nil {
 		return preparedFile{}, fmt.Errorf("the tokens need a temporary file: %w; set TMPDIR, or name a folder for the token cache", err)
 	}
-	removed := os.Remove(file.Name()) == nil // where an open file can be
+	removed := os.Remove(file.Name()) == nil // on systems that can remove an open file
 	filled := false
 	defer func() {
 		if filled {
@@ -193,7 +192,7 @@ func unnamedFile(fill func(*tokenWriter) (Stats, error)) (preparedFile, error) {
 	return openFilled(file, nil, stats)
 }
 
-// removeAbandoned removes the files of a folder that processes left which are no more.
+// removeAbandoned removes the pending files that dead processes left in a folder.
 func removeAbandoned(folder string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// A tokensHash is the same for samples, or rows, of the same tokens.
+// A tokensHash is a hash of the tokens of a sample or row.
 type tokensHash [16]byte
 
 func hashTokens(samples ...Sample) (sum tokensHash) {
@@ -18,7 +18,7 @@ func hashTokens(samples ...Sample) (sum tokensHash) {
 	return sum
 }
 
-// firsts gives, for each row, the number of the first row with the same tokens.
+// firsts returns, for each row, the index of the first row with the same tokens.
 func (d *Dataset) firsts() ([]int, error) {
 	firsts, known := make([]int, d.Len()), map[tokensHash]int{}
 	for i := range firsts {
@@ -36,7 +36,7 @@ func (d *Dataset) firsts() ([]int, error) {
 	return firsts, nil
 }
 
-// Distinct returns a data set without the copies: rows that have the same tokens as one before them.
+// Distinct returns a data set without duplicates: rows whose tokens equal an earlier row's.
 func (d *Dataset) Distinct() (*Dataset, error) {
 	firsts, err := d.firsts()
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Dataset) Distinct() (*Dataset, error) {
 	}), nil
 }
 
-// Shared counts the rows of which another data set has a sample with the same tokens.
+// Shared returns the number of rows with the same tokens as a sample of another data set.
 func (d *Dataset) Shared(other *Dataset) (int, error) {
 	known := map[tokensHash]bool{}
 	for i := range other.Len() {

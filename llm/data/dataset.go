@@ -11,11 +11,10 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A Row is a row of a batch: one sample, or several that are packed into it and do not see each
-// other.
+// A Row is a row of a batch: one sample, or several packed samples, which do not attend to each other.
 type Row []Sample
 
-// Predicted counts the tokens that are predicted.
+// Predicted returns the number of predicted tokens.
 func (r Row) Predicted() int {
 	n := 0
 	for _, s := range r {
@@ -24,35 +23,35 @@ func (r Row) Predicted() int {
 	return n
 }
 
-// A Dataset is rows of at most Length predicted tokens. Its samples are in memory or in a file,
-// from which [Dataset.Row] reads. A Dataset does not change, and is safe for concurrent use.
+// A Dataset is a list of rows of at most Length predicted tokens each. Its samples are in memory or in
+// a file, from which [Dataset.Row] reads. It is immutable and safe for concurrent use.
 type Dataset struct {
-	Length int // predicted tokens of a full row
+	Length int // maximum number of predicted tokens per row
 
 	samples sampleStore
-	order   []uint32 // numbers of the samples, row by row; nil: all as they come
-	starts  []uint32 // of each row in order, and the end of the last; nil: one sample a row
+	order   []uint32 // indices of samples, row by row; nil means all samples in order
+	starts  []uint32 // index in order of each row's first sample, and the end; nil means one sample per row
 }
 
-// A sampleStore keeps the samples of a Dataset.
+// A sampleStore holds the samples of a Dataset.
 type sampleStore interface {
 	len() int
-	tokens(i int) int // length of sample i
+	tokens(i int) int // number of tokens of sample i
 	sample(i int) (Sample, error)
 	check(length, vocab int) error
 	fingerprint() string
 	close() error
 }
 
-// New makes a data set of one sample a row. The samples stay the caller's, who does not
-// change them any more.
+// New returns a data set with one sample per row. It keeps the slice; the caller must not change the
+// samples.
 func New(length int, samples []Sample) *Dataset {
 	return &Dataset{Length: length, samples: &inMemory{samples: samples}}
 }
 
-// Close closes the file of samples that are in one, once rows that are being read are there.
-// All data sets of the same samples are closed with it: their rows are errors of
-// [ggml.ErrClosed], and of [os.ErrClosed]. It can be called again.
+// Close closes the file of samples, if any, after reads in progress have ended. All data sets that
+// share the samples are closed: reading their rows returns an error that wraps [ggml.ErrClosed] and
+// [os.ErrClosed]. Close can be called again.
 func (d *Dataset) Close() error {
 	if d == nil || d.samples == nil {
 		return nil
@@ -60,7 +59,7 @@ func (d *Dataset) Close() error {
 	return d.samples.close()
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (d *Dataset) Len() int {
 	switch {
 	case d == nil || d.samples == nil:
@@ -73,7 +72,7 @@ func (d *Dataset) Len() int {
 	return d.samples.len()
 }
 
-// NumSamples is the number of samples in all rows.
+// NumSamples returns the number of samples in all rows.
 func (d *Dataset) NumSamples() int {
 	if d.IsPacked() {
 		return len(d.order)
@@ -106,8 +105,8 @@ func (d *Dataset) Row(i int) (Row, error) {
 	return row, nil
 }
 
-// Predicted counts the predicted tokens of row i, without reading it. It panics if i is out of
-// range.
+// Predicted returns the number of predicted tokens of row i, without reading it. It panics if i is out
+// of range.
 func (d *Dataset) Predicted(i int) int {
 	n := 0
 	for k, to := d.places(i); k < to; k++ {
@@ -132,7 +131,7 @@ func (d *Dataset) number(place int) int {
 	return int(d.order[place])
 }
 
-// Longest counts the predicted tokens of the longest sample.
+// Longest returns the number of predicted tokens of the longest sample.
 func (d *Dataset) Longest() int {
 	n := 0
 	for place := range d.NumSamples() {
@@ -141,7 +140,7 @@ func (d *Dataset) Longest() int {
 	return n
 }
 
-// LongestRow counts the predicted tokens of the longest row.
+// LongestRow returns the number of predicted tokens of the longest row.
 func (d *Dataset) LongestRow() int {
 	if !d.IsPacked() {
 		return d.Longest()
@@ -153,7 +152,7 @@ func (d *Dataset) LongestRow() int {
 	return n
 }
 
-// NumTokens counts the predicted tokens of all rows.
+// NumTokens returns the number of predicted tokens of all rows.
 func (d *Dataset) NumTokens() int {
 	n := 0
 	for row := range d.Len() {
@@ -162,7 +161,8 @@ func (d *Dataset) NumTokens() int {
 	return n
 }
 
-// Fill is the share of the rows that samples take; the rest is padding. It is 0 without rows.
+// Fill returns the fraction of row positions that samples occupy; the rest is padding. It is 0 without
+// rows.
 func (d *Dataset) Fill() float64 {
 	if d.Len() == 0 {
 		return 0
@@ -170,7 +170,8 @@ func (d *Dataset) Fill() float64 {
 	return float64(d.NumTokens()) / float64(d.Len()) / float64(d.Length)
 }
 
-// Check demands samples that fit into a row, with tokens of a vocabulary of that size.
+// Check returns an error if a sample does not fit into a row, or if a token is not in a vocabulary of
+// that size.
 func (d *Dataset) Check(vocab int) error {
 	if d.Len() == 0 {
 		return errors.New("the data set has no samples")
@@ -178,8 +179,7 @@ func (d *Dataset) Check(vocab int) error {
 	return d.samples.check(d.Length, vocab)
 }
 
-// Fingerprint is a hash of all samples and of their order, the same whether they are in
-// memory or in a file.
+// Fingerprint returns a hash of all samples and their order, the same in memory and in a file.
 func (d *Dataset) Fingerprint() string {
 	if d.Len() == 0 {
 		return shortHash(sha256.New())

@@ -5,25 +5,25 @@ import (
 	"io"
 )
 
-// documentReader reads a text document by document: one begins at each occurrence of a
-// marker, and what comes before the first is left out. Without a marker the
-// whole text is one. Empty documents are left out, too.
+// documentReader reads a text document by document. A document begins at each occurrence of a marker;
+// the text before the first is skipped. Without a marker the whole text is one document. Empty
+// documents are skipped too.
 type documentReader struct {
 	text   io.Reader
 	marker []byte
-	keep   bool // documents begin with the marker
-	size   int  // of what is read at a time; shorter documents are given as one
+	keep   bool // documents include the marker
+	size   int  // number of bytes per read; shorter documents are returned whole
 
-	buf   []byte // read, but not given
-	err   error  // of text
+	buf   []byte // bytes read ahead
+	err   error  // error of text
 	begun bool
-	head  string // of the document, to be given before buf
+	head  string // beginning of the document, returned before buf
 }
 
 const readSize = 1 << 16
 
-// next goes to the next document. It reports false at the end of the text, where err
-// is io.EOF, and where the text cannot be read.
+// next goes to the next document. It returns false at the end of the text, with err io.EOF, or if
+// reading fails.
 func (r *documentReader) next() bool {
 	if len(r.marker) == 0 {
 		first := !r.begun
@@ -42,7 +42,7 @@ func (r *documentReader) next() bool {
 	return false
 }
 
-// skipDocument goes behind the next marker.
+// skipDocument skips to the end of the next marker.
 func (r *documentReader) skipDocument() bool {
 	for {
 		if at := bytes.Index(r.buf, r.marker); at >= 0 {
@@ -52,14 +52,14 @@ func (r *documentReader) skipDocument() bool {
 		if r.err != nil {
 			return false
 		}
-		r.buf = r.buf[max(0, len(r.buf)-(len(r.marker)-1)):] // the start of one, maybe
+		r.buf = r.buf[max(0, len(r.buf)-(len(r.marker)-1)):] // may be the start of a marker
 		r.fill(len(r.buf) + r.size)
 	}
 }
 
-// fill reads until buf has n bytes, or the text ends.
+// fill reads until buf has n bytes or the text ends.
 func (r *documentReader) fill(n int) {
-	const many = 100 // reads in a row that give nothing, as package bufio counts
+	const many = 100 // limit of consecutive empty reads, as in package bufio
 	for nothing := 0; len(r.buf) < n && r.err == nil; nothing++ {
 		have := len(r.buf)
 		buf := make([]byte, max(n, r.size)+have)
@@ -75,7 +75,7 @@ func (r *documentReader) fill(n int) {
 	}
 }
 
-// short gives the rest of the document if that is short.
+// short returns the rest of the document if it is short.
 func (r *documentReader) short() (string, bool) {
 	end := r.endOf(r.buf)
 	if end < 0 {
@@ -93,7 +93,7 @@ func (r *documentReader) short() (string, bool) {
 	return text, true
 }
 
-// endOf is where the document ends in text, -1 if it does not.
+// endOf returns the index in text where the document ends; −1 if it does not end.
 func (r *documentReader) endOf(text []byte) int {
 	if len(r.marker) == 0 {
 		return -1
@@ -115,7 +115,7 @@ func (r *documentReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	case end < 0:
 		if end = len(r.buf); r.err == nil {
-			end -= max(0, len(r.marker)-1) // what may be the start of a marker
+			end -= max(0, len(r.marker)-1) // may be the start of a marker
 		}
 	}
 	if end == 0 {

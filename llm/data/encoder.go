@@ -13,30 +13,31 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// EncoderOptions say how an Encoder makes tokens of examples.
+// EncoderOptions are the settings of an Encoder.
 type EncoderOptions struct {
-	// Template renders conversations; a prompt with its completion is a turn of the user and one of the assistant. nil uses
-	// the model's template, which is in the vocabulary. Without any template a conversation is an error, a prompt with its
-	// completion is plain text, and an instruction gets Alpaca's prompt.
+	// Template renders conversations; a prompt with its completion becomes a user turn and an assistant
+	// turn. nil means the model's template, from the vocabulary. Without any template a conversation is an
+	// error, a prompt with its completion is plain text, and an instruction gets Alpaca's prompt.
 	Template *chat.Template
-	// RawPrompts leaves prompts with completions the texts that they are without a template.
+	// RawPrompts treats prompts with completions as plain text even if there is a template.
 	RawPrompts bool
-	// EmptyReasoning says whether the empty blocks of reasoning are trained that the template writes.
+	// EmptyReasoning selects whether empty reasoning blocks written by the template are trained.
 	EmptyReasoning chat.EmptyReasoning
-	// TrainOn says which bytes of a conversation are trained. Of a prompt with a completion, chat.All trains both, and the
-	// other modes the completion alone. A text is trained as a whole.
+	// TrainOn selects the trained bytes of a conversation. For a prompt with a completion, chat.All trains
+	// both, and the other modes only the completion. All of a text is trained.
 	TrainOn chat.Mode
-	// Variables are further names of the template, such as enable_thinking. The tokens of the vocabulary, bos_token,
-	// eos_token, unk_token and pad_token, need not be given.
+	// Variables are additional variables of the template, such as enable_thinking. The vocabulary's tokens
+	// bos_token, eos_token, unk_token and pad_token are set by default.
 	Variables map[string]any
-	// Now is the time that the template sees; if zero, the day of NewEncoder, so that all examples of a run and of the
-	// next one on the same day are equal.
+	// Now is the time that the template sees. Zero means the day of NewEncoder, so that all examples of a
+	// run, and of another run on the same day, are equal.
 	Now time.Time
-	// SkipBroken counts examples with a fault, of which Encode makes a sample without tokens. If it is nil, they are errors.
+	// SkipBroken counts broken examples, for which Encode then returns a sample without tokens. If it is
+	// nil, they are errors.
 	SkipBroken *Broken
 }
 
-// An Encoder makes samples of examples. It is safe for concurrent use.
+// An Encoder converts examples to samples. It is safe for concurrent use.
 type Encoder struct {
 	t     *tokenizer.Tokenizer
 	o     EncoderOptions
@@ -44,7 +45,7 @@ type Encoder struct {
 	chat  chat.Options
 }
 
-// NewEncoder makes an encoder for a model's vocabulary.
+// NewEncoder returns an encoder for a model's vocabulary.
 func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 	if t.NumTokens() == 0 {
 		return nil, errors.New("the model has no vocabulary, without which text has no tokens")
@@ -77,11 +78,11 @@ func (e *Encoder) checkMade() error {
 	return nil
 }
 
-// Encode makes a sample of an example. BOS is in front where the model wants it or the template writes it, once; a text
-// and a completion end with EOS. A token is trained if one of its bytes is, with the largest weight of its bytes. Special
-// tokens are read in the mark-up of the template, and in examples that are texts, or prompts with completions that no
-// template renders, whose mark-up is their own; never in the words of messages and instructions. An example in which
-// nothing is trained is an *Error.
+// Encode converts an example to a sample. BOS is in front, once, if the model wants it or the template
+// writes it; a text and a completion end with EOS. A token is trained if one of its bytes is, with the
+// largest weight of its bytes. Special tokens are recognised in the template's mark-up, in texts, and
+// in prompts with completions that no template renders, whose mark-up is their own; never in the words
+// of messages and instructions. An example without trained tokens is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
 	if err := e.checkMade(); err != nil {
 		return Sample{}, err
@@ -160,8 +161,8 @@ func (e *Encoder) conversation(x Example) (Sample, error) {
 	return s, nil
 }
 
-// closed are the segments of a conversation and its trained ranges, with the end that its template leaves out of the last
-// answer; it is trained where that is.
+// closed returns the segments of a conversation and its trained ranges. If the template omits the end
+// of the last answer's turn, closed adds it; it is trained if the answer is.
 func closed(r *chat.Rendered, trained []chat.Range) ([]tokenizer.Segment, []chat.Range) {
 	segments, end := segmentsOf(r), r.OpenEnd()
 	if end == "" {
@@ -174,12 +175,12 @@ func closed(r *chat.Rendered, trained []chat.Range) ([]tokenizer.Segment, []chat
 	return segments, trained
 }
 
-// hasMarkup reports whether a text has special tokens.
+// hasMarkup reports whether a text contains special tokens.
 func (e *Encoder) hasMarkup(text string) bool {
 	return strings.ContainsAny(text, "<[|") && slices.ContainsFunc(e.t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true}), e.t.IsSpecial)
 }
 
-// text encodes a plain text, all of which is trained.
+// text encodes a plain text; all of it is trained.
 func (e *Encoder) text(x Example) Sample {
 	s := e.sample([]tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
 	s.LossWeights = nil
@@ -191,7 +192,7 @@ func (e *Encoder) completion(x Example) (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	own := x.Format == Completion // the mark-up is the data's own
+	own := x.Format == Completion // contains mark-up of its own
 	trained := chat.Range{From: len(x.Prompt), To: len(x.Prompt) + len(x.Completion), Weight: 1}
 	if e.o.TrainOn == chat.All {
 		trained.From = 0
@@ -203,14 +204,14 @@ func (e *Encoder) completion(x Example) (Sample, error) {
 	return s, nil
 }
 
-// sample encodes a text in segments of which ranges are trained.
+// sample encodes segments of text with the given trained ranges.
 func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, addEOS bool) Sample {
 	ids, ends := encodeWithBOS(e.t, segments)
 	weights := make([]float32, len(ids))
 	from := 0
 	for i, end := range ends {
 		to := end
-		if e.t.IsSpecial(ids[i]) { // without the white space behind it that some have
+		if e.t.IsSpecial(ids[i]) { // without the white space that some tokens include behind them
 			to = min(end, from+len(e.t.Piece(ids[i])))
 		}
 		for len(trained) > 0 && trained[0].To <= from {
@@ -228,8 +229,9 @@ func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, add
 	return s
 }
 
-// weightOf is the weight of a token with the bytes from:to: the largest of the ranges that they meet. A token without
-// bytes, such as the space that a vocabulary puts in front of words, counts as the byte that follows it.
+// weightOf returns the weight of the token of bytes [from, to): the largest weight of the ranges that
+// it overlaps. A token without bytes, such as the space that a vocabulary puts before words, counts as
+// the byte that follows it.
 func weightOf(trained []chat.Range, from, to int) float32 {
 	weight := 0.0
 	for _, r := range trained {
@@ -241,7 +243,7 @@ func weightOf(trained []chat.Range, from, to int) float32 {
 	return float32(weight)
 }
 
-// whyNothing says why no token of an example is trained.
+// whyNothing returns the reason why no token of an example is trained.
 func (e *Encoder) whyNothing(x Example, s Sample) string {
 	if !e.isChat(x) {
 		return "the record has " + counted.Of(len(s.Tokens), "token")
@@ -264,11 +266,12 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 	return "the conversation has no message of the assistant"
 }
 
-// encodingVersion counts the ways in which Encode has made other samples, or notes, of the same.
+// encodingVersion is incremented when Encode's samples or notes for the same example change.
 const encodingVersion = 3
 
-// Key identifies all that decides what Encode makes of an example: vocabulary, template, options, and the time if the
-// template uses it. It is a part of PrepareOptions.Key. A zero value encodes nothing, and has none.
+// Key identifies everything that affects Encode's results: vocabulary, template, options, and the time
+// if the template uses it. It is part of PrepareOptions.Key. It is empty for a zero value, which
+// encodes nothing.
 func (e *Encoder) Key() string {
 	if e.t == nil {
 		return ""
@@ -291,7 +294,7 @@ func (e *Encoder) Key() string {
 	return shortHash(h)
 }
 
-// writeVocabulary writes everything in a vocabulary that decides the tokens of a text.
+// writeVocabulary writes everything in a vocabulary that affects the tokens of a text.
 func writeVocabulary(t *tokenizer.Tokenizer, write func(name string, v any)) {
 	for _, kv := range t.KeyValues() {
 		if kv.Key != tokenizer.ChatTemplateKey {

@@ -8,7 +8,7 @@ import (
 // Kind is a kind of fault in data.
 type Kind string
 
-// Kinds of faults. All but Unreadable and NoExamples are of one record, which can be skipped.
+// Kinds of faults. All except Unreadable and NoExamples concern one record, which can be skipped.
 const (
 	BadJSON        Kind = "bad JSON"
 	Truncated      Kind = "truncated JSON"
@@ -28,27 +28,28 @@ const (
 	Unrendered     Kind = "words that the chat template leaves out"
 	TemplateFailed Kind = "chat template"
 	NothingTrained Kind = "nothing trained"
-	Unreadable     Kind = "unreadable" // a file or the rest of it
+	Unreadable     Kind = "unreadable" // a file, or the rest of one
 	NoExamples     Kind = "no examples"
 )
 
-// Error is a fault of data, with its place and the remedy.
+// Error reports a fault in data, with its place and remedy.
 type Error struct {
-	File   string // "stdin" for the standard input; "" if it is of no file
-	Line   int    // from 1; the row of a Parquet file; 0 if it is of the whole file
-	Column int    // in characters from 1; 0 if it is of the whole record
+	File   string // "stdin" for the standard input; "" if unknown
+	Line   int    // line from 1, or row of a Parquet file; 0 for the whole file
+	Column int    // in characters, from 1; 0 for the whole record
 	Kind   Kind
 	Reason string
-	Remedy string // may be ""
-	Option Option // of reading or encoding, that applies the remedy; its Name is "" if no option does
-	Err    error  // the cause, if there is one
+	Remedy string // "" if none
+	Option Option // option that applies the remedy; its Name is "" if none does
+	Err    error  // cause, or nil
 }
 
-// An Option is a field of [LoadOptions], [ReadOptions] or [EncoderOptions] with what it should hold, so that a program can
-// name its flag for it: Keys or Roles with a key and its value, others with a value, such as Length and TooLong, or without.
+// An Option is a field of [LoadOptions], [ReadOptions] or [EncoderOptions] with the value it should
+// have, so that a program can name its flag for it: Keys or Roles with a key and its value, others
+// with a value, such as Length and TooLong, or without.
 type Option struct{ Name, Key, Value string }
 
-// String is the name of the field, with what it should hold behind it.
+// String returns the name of the field with the value it should have.
 func (o Option) String() string {
 	switch {
 	case o.Key != "":
@@ -59,7 +60,7 @@ func (o Option) String() string {
 	return o.Name
 }
 
-// Error gives file, line, reason and remedy: "data.jsonl:3: …; remove the record".
+// Error returns file, line, reason and remedy: "data.jsonl:3: …; remove the record".
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -79,7 +80,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error {
 	if e == nil {
 		return nil

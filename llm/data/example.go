@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Format is the form of a record, which its keys say.
+// Format is the format of a record, determined by its keys.
 type Format string
 
 // Formats, with their keys.
@@ -19,11 +19,12 @@ const (
 	Messages     Format = "messages"      // messages with role and content; system, tools, documents
 	ShareGPT     Format = "conversations" // conversations with from and value; system, tools
 	Completion   Format = "prompt"        // prompt and completion, both texts or both lists of messages; system, tools
-	Instructions Format = "instruction"   // Alpaca: instruction, input (may be missing) and output; system
+	Instructions Format = "instruction"   // Alpaca: instruction, input (optional) and output; system
 	Text         Format = "text"          // text
 )
 
-// formats are in the order in which they are looked for: further keys of a record do not matter.
+// formats lists the formats in the order in which they are tried. Further keys of a record do not
+// matter.
 var formats = []struct {
 	format Format
 	keys   []string
@@ -35,45 +36,46 @@ var formats = []struct {
 	{Text, []string{"text"}},
 }
 
-// otherKeys are further keys that a record can have.
+// otherKeys are the other keys that a record or message can have.
 var otherKeys = []string{"input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
 
-// Example is one record of a data set. It is a text, a conversation, or a prompt with its completion that is a
-// conversation at once: which of the two is used depends on whether there is a chat template.
+// Example is one record of a data set. It is a text, a conversation, or a prompt with its completion.
+// The last is a conversation too: whether a chat template exists decides which form is used.
 type Example struct {
 	File   string
-	Line   int // from 1; the row of a Parquet file
+	Line   int // from 1; row of a Parquet file
 	Format Format
 
 	Text               string
 	Prompt, Completion string
 
 	chat.Conversation
-	PromptMessages int // how many messages, from the first, are of a prompt and not trained
+	PromptMessages int // number of initial messages that belong to the prompt and are not trained
 
-	unused    []string // keys of the record of which nothing is made
-	notes     []Note   // of an inspection
+	unused    []string // keys of the record that are ignored
+	notes     []Note   // notes of an inspection
 	ownSystem bool     // the first message comes from the key "system"
-	p         *parser  // what the data calls the keys; may be nil
+	p         *parser  // for the data's names of keys; may be nil
 }
 
-// HasText reports whether the example is a text, or a prompt with its completion as texts, which need no chat template.
+// HasText reports whether the example is a text, or a prompt with its completion as texts, and so
+// needs no chat template.
 func (x *Example) HasText() bool {
 	return x.Format == Text || x.Format == Instructions || x.Format == Completion && x.PromptMessages == 0
 }
 
-// A parser makes examples of the records of one file.
+// A parser converts the records of one file to examples.
 type parser struct {
-	names  map[string]string // the data's names of keys that have other ones
-	known  map[string]string // the reverse
+	names  map[string]string // data's name by key, if different
+	known  map[string]string // key by data's name
 	roles  map[string]string
-	format *firstRecord // of the file so far
+	format *firstRecord // format of the file so far
 }
 
-// firstRecord holds what the first record of a file has settled.
+// firstRecord holds the format of a file's first record.
 type firstRecord struct {
 	format Format
-	name   string // of its first key
+	name   string // data's name of its first key
 	line   int
 }
 
@@ -106,7 +108,7 @@ func (p *parser) name(key string) string {
 	return key
 }
 
-// A record is a JSON object's members with the parser's names of keys, and those that it has itself.
+// A record holds the members of a JSON object, by the parser's keys and by the data's.
 type record struct {
 	p       *parser
 	members []member
@@ -122,7 +124,7 @@ func (r *record) get(key string) ([]byte, bool) {
 	return nil, false
 }
 
-// text is the value of a key that has to be a string; "" if the record does not have it.
+// text returns the value of a key that must be a string; "" if it is absent.
 func (r *record) text(key string) (string, *fault) {
 	value, ok := r.get(key)
 	if !ok {
@@ -134,7 +136,7 @@ func (r *record) text(key string) (string, *fault) {
 	return stringOf(value), nil
 }
 
-// parse makes an example of a JSON object.
+// parse converts a JSON object to an example.
 func (p *parser) parse(data []byte, line int) (Example, *fault) {
 	members, f := scanObject(data)
 	if f != nil {
@@ -167,7 +169,7 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 	return x, f
 }
 
-// usedKeys are those that a format has, besides its own.
+// usedKeys lists the keys of each format besides its own.
 var usedKeys = map[Format][]string{
 	Messages:     {"system", "tools", "documents", "functions"},
 	ShareGPT:     {"system", "tools", "documents", "functions"},
@@ -175,7 +177,7 @@ var usedKeys = map[Format][]string{
 	Instructions: slices.Concat([]string{"input", "system", "tools", "documents", "functions"}, reasoningKeys),
 }
 
-// unused lists the keys that the format does not use. An empty value loses nothing.
+// unused lists the keys that the format ignores, except those with empty values.
 func (r *record) unused(format Format) []string {
 	used := usedKeys[format]
 	for _, f := range formats {
@@ -205,7 +207,7 @@ func (r *record) conversation(x *Example, key string) (f *fault) {
 	return r.context(x)
 }
 
-// system puts a message of the system, which has a key of its own beside the conversation, before the others.
+// system inserts a system message from the record's own key before the others.
 func (r *record) system(x *Example) *fault {
 	system, f := r.text("system")
 	if f != nil || strings.TrimSpace(system) == "" {
@@ -224,8 +226,8 @@ func (r *record) system(x *Example) *fault {
 	return nil
 }
 
-// context reads the parts of a conversation beside its messages. Tables, whose columns have one type, hold them as JSON
-// text.
+// context reads tools and other parts of a conversation beside its messages. In tables, whose columns
+// have one type, these are JSON text.
 func (r *record) context(x *Example) (f *fault) {
 	for key, list := range map[string]*json.RawMessage{"tools": &x.Tools, "documents": &x.Documents} {
 		value, ok := r.get(key)
@@ -240,7 +242,7 @@ func (r *record) context(x *Example) (f *fault) {
 			return f
 		}
 	}
-	value, isOld := r.get("functions") // as OpenAI's API had tools before
+	value, isOld := r.get("functions") // name of tools in OpenAI's earlier API
 	if isOld = isOld && x.Tools == nil; isOld {
 		if x.Tools, f = listOfObjects("functions", value); f != nil {
 			return f
@@ -303,10 +305,10 @@ func (r *record) completion(x *Example) (f *fault) {
 	return r.context(x)
 }
 
-// reasoningKeys are the names that a record, as a message, can have for a reasoning.
+// reasoningKeys are the names for reasoning in a record or a message.
 var reasoningKeys = []string{"reasoning_content", "reasoning", "thinking"}
 
-// answer makes a conversation of a question and the completion.
+// answer makes a conversation from a question and the completion.
 func (r *record) answer(x *Example, question string) *fault {
 	answer := chat.NewMessage("assistant", x.Completion)
 	for _, key := range reasoningKeys {
@@ -324,7 +326,8 @@ func (r *record) answer(x *Example, question string) *fault {
 	return r.context(x)
 }
 
-// The prompts of Alpaca (github.com/tatsu-lab/stanford_alpaca), with a line end before the answer as most programs have it.
+// The prompts of Alpaca (github.com/tatsu-lab/stanford_alpaca), with a line end before the answer as
+// in most programs.
 const (
 	alpacaPrompt = "Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n" +
 		"### Instruction:\n%s\n\n### Response:\n"
@@ -332,7 +335,7 @@ const (
 		"Write a response that appropriately completes the request.\n\n### Instruction:\n%s\n\n### Input:\n%s\n\n### Response:\n"
 )
 
-// instructions reads a record of Alpaca, as a prompt and as a conversation.
+// instructions reads an Alpaca record, as a prompt and as a conversation.
 func (r *record) instructions(x *Example) *fault {
 	instruction, f := r.text("instruction")
 	if f != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 )
 
-// otherFormats are formats that are not text, but whose files would be read as text by their
-// extension.
+// otherFormats lists formats that are not text; without this check, their extension would make them
+// plain text.
 var otherFormats = map[string]string{
 	".arrow": "Arrow", ".feather": "Arrow", ".zst": "Zstandard", ".xz": "XZ", ".bz2": "bzip2",
 	".zip": "ZIP", ".tar": "tar", ".tgz": "tar", ".xlsx": "Excel", ".yaml": "YAML", ".yml": "YAML", ".pkl": "pickle", ".gguf": "GGUF",
@@ -30,7 +30,7 @@ type file struct {
 
 const readBuffer = 1 << 20
 
-// A countingReader adds what is read to a count.
+// A countingReader counts the bytes read.
 type countingReader struct {
 	io.Reader
 	count *atomic.Int64
@@ -42,7 +42,7 @@ func (c countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens a source, without its compression and its byte order mark, and counts the bytes that are read of it.
+// open opens a source, decompresses it, skips its byte order mark, and counts the bytes read from it.
 func open(path string, stdin io.Reader, count *atomic.Int64) (*file, error) {
 	f := &file{name: displayName(path), closer: io.NopCloser(nil)}
 	raw := stdin
@@ -76,12 +76,12 @@ func open(path string, stdin io.Reader, count *atomic.Int64) (*file, error) {
 		f.closer.Close()
 		return nil, &Error{File: f.name, Kind: Unreadable, Reason: "the file is UTF-16", Remedy: "convert it to UTF-8"}
 	case bytes.Equal(mark, []byte{0xef, 0xbb, 0xbf}):
-		_, _ = f.r.Discard(3) // it was read
+		_, _ = f.r.Discard(3) // cannot fail: already buffered
 	}
 	return f, nil
 }
 
-// broken is an error in reading the file at a line.
+// broken returns an error for a failed read at a line.
 func (f *file) broken(line int, err error) *Error {
 	e := unreadable(f.name, err)
 	e.Line = line
@@ -92,7 +92,7 @@ func (f *file) broken(line int, err error) *Error {
 	return e
 }
 
-// firstByte is the first byte that is no white space; 0 if there is none.
+// firstByte returns the first byte that is not white space; 0 if there is none.
 func (f *file) firstByte() byte {
 	for n := 64; ; n *= 2 {
 		start, err := f.r.Peek(min(n, readBuffer))

@@ -6,11 +6,11 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Marks surround the trained text in FormatSample: colours of a terminal, or brackets.
+// Marks surround the trained text in FormatSample: terminal colours or brackets.
 type Marks struct{ Begin, End string }
 
-// FormatSample gives a sample as text for people to look at, with the special tokens by name and marks around each
-// chunk of tokens that is trained.
+// FormatSample formats a sample for display, with special tokens by name and marks around each run of
+// trained tokens.
 func FormatSample(t *tokenizer.Tokenizer, s Sample, marks Marks) string {
 	var b strings.Builder
 	open := false
@@ -28,5 +28,5 @@ func FormatSample(t *tokenizer.Tokenizer, s Sample, marks Marks) string {
 	if open {
 		b.WriteString(marks.End)
 	}
-	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may be cut within a character
+	return strings.ToValidUTF8(b.String(), "\ufffd") // a sample may be cut inside a character
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// hashBlock is how much of a file is read at a time: disks are twice as fast as by blocks
-// of the size that systems read ahead.
+// hashBlock is the number of bytes per read: disks are twice as fast as with blocks of the system's
+// read-ahead size.
 const hashBlock = 4 << 20
 
-// HashFiles gives the SHA-256 of the contents of each file, in hexadecimal as sha256sum
-// writes it, for the key of a cache: times and sizes of files miss changes. Files are read
-// side by side; a gigabyte takes most of a second where the processor has instructions for
-// it.
+// HashFiles returns the SHA-256 of the contents of each file in hexadecimal, as sha256sum writes it,
+// for the key of a cache: times and sizes of files miss changes. Files are read in parallel; a
+// gigabyte takes most of a second on a processor with instructions for SHA-256.
 func HashFiles(paths ...string) ([]string, error) {
 	sums := make([]string, len(paths))
 	var group errgroup.Group
@@ -44,7 +43,7 @@ func hashFile(path string) (string, error) {
 	return hashBlocks(file, min(hashBlock, info.Size()+1))
 }
 
-// hashBlocks hashes one block while the next one is read.
+// hashBlocks hashes one block while it reads the next.
 func hashBlocks(r io.Reader, size int64) (string, error) {
 	free, filled := make(chan []byte, 2), make(chan []byte)
 	free <- make([]byte, size)

@@ -5,20 +5,21 @@ import (
 	"sync"
 )
 
-// Hashes are the SHA-256 of the files that a program reads: each is hashed once, whoever asks, such as [Load] for its cache
-// and who writes down what a run was made of. The zero value is ready for use; nil
-// remembers none. It is safe for concurrent use.
+// Hashes caches the SHA-256 of files that a program reads, so that each is hashed once, for example
+// for [Load]'s cache and for the description of a run. The zero value is ready for use; nil caches
+// nothing. It is safe for concurrent use.
 type Hashes struct{ known map[string]hashedFile }
 
-// hashing is held by each call of Of. It is not a field, so that a Hashes can be copied.
+// hashing is held during each call of Of. It is not a field, so that a Hashes can be copied.
 var hashing sync.Mutex
 
 type hashedFile struct {
-	info os.FileInfo // as it was hashed
+	info os.FileInfo // at the time of hashing
 	sum  string
 }
 
-// Of gives the hashes of files as [HashFiles] does. One that was written to since is hashed again.
+// Of returns the hashes of files as [HashFiles] does. A file that has been written to since is hashed
+// again.
 func (h *Hashes) Of(paths ...string) ([]string, error) {
 	if h == nil {
 		h = &Hashes{}
@@ -28,7 +29,7 @@ func (h *Hashes) Of(paths ...string) ([]string, error) {
 	if h.known == nil {
 		h.known = map[string]hashedFile{}
 	}
-	infos := map[string]os.FileInfo{} // of those to hash
+	infos := map[string]os.FileInfo{} // files to hash
 	var missing []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -54,7 +55,7 @@ func (h *Hashes) Of(paths ...string) ([]string, error) {
 	return all, nil
 }
 
-// isOlder reports whether the file is another one now, or has been written to.
+// isOlder reports whether the file has been replaced or written to since.
 func (f hashedFile) isOlder(now os.FileInfo) bool {
 	return !os.SameFile(f.info, now) || f.info.Size() != now.Size() || !f.info.ModTime().Equal(now.ModTime())
 }

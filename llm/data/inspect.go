@@ -12,39 +12,40 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// InspectOptions are [LoadOptions], of which Cache, SkipBroken, HoldOut, HoldOutByRow and Packed are ignored, and the
-// additional checks.
+// InspectOptions are [LoadOptions] and settings of additional checks. Cache, SkipBroken, HoldOut,
+// HoldOutByRow and Packed are ignored.
 type InspectOptions struct {
 	LoadOptions
 	Held    []string // sources of held-out data
-	Samples int      // how many samples are given, spread evenly
+	Samples int      // number of samples to return, evenly spaced
 }
 
-// An Inspection is the result of checking data with the vocabulary and the chat template of a model, before a run.
+// An Inspection is the result of checking data before a run, with the vocabulary and chat template of
+// a model.
 type Inspection struct {
 	Stats
 	Files      []string
 	IsText     bool
-	Turns      int   // messages of conversations
-	Duplicates int   // records that are the same as one before
-	Lengths    []int // of the samples in their order, predicted tokens
+	Turns      int   // number of messages in conversations
+	Duplicates int   // number of records equal to an earlier one
+	Lengths    []int // predicted tokens of each sample, in order
 	Findings   []Finding
 	Samples    []InspectedSample
 }
 
-// An InspectedSample is a sample with its number, from 0.
+// An InspectedSample is a sample with its index.
 type InspectedSample struct {
 	Number int
 	Sample
 }
 
-// Ruined reports whether something was found that ruins a run, but for findings of some names.
+// Ruined reports whether there is a finding that ruins training and is not among the ignored names.
 func (i *Inspection) Ruined(ignored ...string) bool {
 	return slices.ContainsFunc(i.Findings, func(f Finding) bool { return f.Ruins && !slices.Contains(ignored, f.Name) })
 }
 
-// Inspect reads sources as [Load] does, and looks for what ruins runs: broken records are found, and are no error. What
-// cannot be read at all is one.
+// Inspect reads sources as [Load] does, and looks for what ruins runs. Broken records are findings,
+// not errors. A source that cannot be read is an error.
 func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o InspectOptions) (*Inspection, error) {
 	splits, err := Expand(sources)
 	if err != nil {
@@ -59,7 +60,7 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 		return nil, err
 	}
 	d, err := x.read(ctx)
-	hasNone := x.Stats.Examples > 0 && x.Stats.Samples == 0 // which is a finding
+	hasNone := x.Stats.Examples > 0 && x.Stats.Samples == 0 // reported as a finding
 	if err != nil && x.broken.Total() == 0 && !hasNone {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 	return &x.Inspection, nil
 }
 
-// An inspector adds notes on examples to the notes of an encoder.
+// An inspector adds notes on examples to those of an encoder.
 type inspector struct {
 	Inspection
 	t       *tokenizer.Tokenizer
@@ -89,10 +90,10 @@ type inspector struct {
 	turns   atomic.Int64
 	answers answerCensus
 
-	wantsBOS bool // the model's own template writes it
+	wantsBOS bool // the model's own template writes BOS
 }
 
-// read makes samples of the sources.
+// read converts the sources to samples.
 func (x *inspector) read(ctx context.Context) (d *Dataset, err error) {
 	loaded, prepare := versionsOf(x.Files), PrepareOptions{Length: x.o.Length, TooLong: x.o.TooLong, SkipBroken: x.broken}
 	if x.IsText {
@@ -114,7 +115,7 @@ func (x *inspector) read(ctx context.Context) (d *Dataset, err error) {
 	return d, err
 }
 
-// writesBOS reports whether the template of the model begins texts with BOS.
+// writesBOS reports whether the model's template begins texts with BOS.
 func (x *inspector) writesBOS() bool {
 	own, err := ModelTemplate(tokenizer.ChatTemplateKey, x.t)
 	if err != nil || x.t.BOS() == tokenizer.None {
@@ -125,7 +126,7 @@ func (x *inspector) writesBOS() bool {
 	return err == nil && strings.HasPrefix(r.Text, x.t.TokenText(x.t.BOS()))
 }
 
-// keep keeps the lengths of the samples, and some of them.
+// keep stores the lengths of all samples, and some samples.
 func (x *inspector) keep(d *Dataset) error {
 	n := d.Len()
 	for i := range n {
@@ -143,7 +144,7 @@ func (x *inspector) keep(d *Dataset) error {
 	return nil
 }
 
-// A recordHash is the same for records of the same words.
+// A recordHash is a hash of a record's words.
 type recordHash [16]byte
 
 func hashOf(what ...any) (h recordHash) {
@@ -156,7 +157,7 @@ func hashOf(what ...any) (h recordHash) {
 	return h
 }
 
-// hashOfExample hashes what is said, whatever the format and white space.
+// hashOfExample hashes the words of an example, independent of format and white space.
 func hashOfExample(x *Example) recordHash {
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	if len(x.Messages) == 0 {
@@ -165,13 +166,13 @@ func hashOfExample(x *Example) recordHash {
 	what := []any{string(x.Tools)}
 	for _, m := range x.Messages {
 		if what = append(what, m.Role(), words(m.Content()), words(m.Reasoning())); len(m.Calls()) > 0 {
-			what = append(what, m) // with their arguments
+			what = append(what, m) // includes their arguments
 		}
 	}
 	return hashOf(what...)
 }
 
-// heldOut has the records of the held-out data, and of text its long lines.
+// heldOut returns the hashes of held-out records; for text, of its long lines.
 func (o *InspectOptions) heldOut(ctx context.Context) (map[recordHash]bool, error) {
 	held := map[recordHash]bool{}
 	if len(o.Held) == 0 {
@@ -203,7 +204,8 @@ func (o *InspectOptions) heldOut(ctx context.Context) (map[recordHash]bool, erro
 	return held, nil
 }
 
-// examples marks records that are repeated, or held out too, and counts answers: here they come in their order.
+// examples marks records that are repeated or also held out, and counts answers. It runs before
+// encoding, where examples are in order.
 func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		for e, err := range all {
@@ -243,8 +245,8 @@ func (x *inspector) encode(e Example) (Sample, error) {
 	return s, nil
 }
 
-// Histogram counts lengths in at most n intervals of the same width, the first from 0; more than 1,000 are
-// not made.
+// Histogram counts lengths in at most n intervals of equal width, the first beginning at 0; n is
+// limited to 1,000.
 func Histogram(lengths []int, n int) (counts []int, width int) {
 	if len(lengths) == 0 || n < 1 {
 		return nil, 0

@@ -13,33 +13,33 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// What answers have in common, as findings.
+// Findings about common properties of answers.
 const (
 	cutAnswers  = "cut-answers"
 	sameAnswers = "same-answers"
 	manyAnswers = "many-answers"
 )
 
-// fewAnswers is how many answers, at least, say something of all.
+// fewAnswers is the minimum number of answers for such a finding.
 const fewAnswers = 10
 
-// An answerCensus counts what the answers of records have in common. It takes time for each alone, and its memory is bounded.
+// An answerCensus collects statistics of answers, one record at a time, in bounded memory.
 type answerCensus struct {
 	records, answers int
 	same, questions  tally
 
-	ended, open int // answers of several sentences, by whether their last one ends
+	ended, open int // answers of several sentences, by whether the last one is complete
 	firstOpen   place
 	lengths     map[int]*cutLength
 }
 
-// A place is where a record is.
+// A place is the place of a record.
 type place struct {
 	file string
 	line int
 }
 
-// A tally counts texts that are the same, and remembers the most frequent one.
+// A tally counts equal texts and tracks the most frequent one.
 type tally struct {
 	counts map[recordHash]*occurrences
 	top    *occurrences
@@ -51,7 +51,7 @@ type occurrences struct {
 	first place
 }
 
-// maxTallied bounds the texts of a tally. What most records have is among the first.
+// maxTallied limits the number of texts in a tally. A text that most records have is among the first.
 const maxTallied = 1 << 17
 
 func (t *tally) add(key recordHash, text string, at place) {
@@ -71,7 +71,7 @@ func (t *tally) add(key recordHash, text string, at place) {
 	}
 }
 
-// add takes a record that is not among the ones before.
+// add adds a record that is not a duplicate.
 func (c *answerCensus) add(e *Example) {
 	at, trained := place{e.File, e.Line}, 0
 	for i, m := range e.Messages {
@@ -99,14 +99,14 @@ func (c *answerCensus) add(e *Example) {
 
 func lastQuestion(messages []chat.Message) string { return messages[len(messages)-1].Content() }
 
-// Ends of sentences, within a text and at its end, where quotes, brackets and emoji may follow.
+// Ends of sentences, inside a text and at its end, where quotes, brackets and emoji may follow.
 var (
 	sentenceEnd = regexp.MustCompile(`\p{Ll}[.!?]["”’)]?\s+\p{Lu}|[。！？।؟]`)
 	listItem    = regexp.MustCompile(`^\s*(?:[-*+•#|>]|\d+[.)])`)
 )
 
-// isOpen reports whether a text stops in the middle of a sentence: after a letter or a comma, in a line of several words
-// that is no list item.
+// isOpen reports whether a text stops in the middle of a sentence: after a letter or comma, in a line
+// of several words that is not a list item.
 func isOpen(text string) bool {
 	const fewWords = 4
 	line := text[strings.LastIndexByte(text, '\n')+1:]
@@ -114,7 +114,7 @@ func isOpen(text string) bool {
 	return (unicode.IsLetter(last) || last == ',') && !listItem.MatchString(line) && len(strings.Fields(line)) >= fewWords
 }
 
-// measure counts an answer by how it ends.
+// measure adds an answer to the statistics of endings.
 func (c *answerCensus) measure(answer string, hash recordHash, at place) {
 	open := isOpen(answer)
 	switch {
@@ -129,15 +129,16 @@ func (c *answerCensus) measure(answer string, hash recordHash, at place) {
 	c.measureLength(answer, hash, at)
 }
 
-// A cutLength is a length in characters that answers have which stop behind a letter.
+// A cutLength is a length in characters at which answers stop after a letter.
 type cutLength struct {
 	n         int
 	first     place
-	different map[recordHash]bool // a few
-	lastWords [8]int              // by their length
+	different map[recordHash]bool // some of them
+	lastWords [8]int              // by length
 }
 
-// Lengths that are looked at: shorter answers are labels, and longer ones too many for each to be counted.
+// Examined lengths: shorter answers are labels, and longer ones have too many distinct lengths to
+// count each.
 const (
 	minCutLength = 16
 	maxCutLength = 1 << 14
@@ -168,8 +169,8 @@ func (c *answerCensus) measureLength(answer string, hash recordHash, at place) {
 	l.lastWords[min(utf8.RuneCountInString(word), len(l.lastWords)-1)]++
 }
 
-// isCut reports whether answers of a length were cut there: there are many, as others are not, and their last words are of
-// several lengths, as where a text is made of a pattern they are not.
+// isCut reports whether answers of this length were truncated: unusually many have it, and their last
+// words have several lengths, unlike texts made from a pattern.
 func (l *cutLength) isCut(answers int) bool {
 	several := 0
 	for _, n := range l.lastWords {
@@ -180,7 +181,7 @@ func (l *cutLength) isCut(answers int) bool {
 	return l.n >= fewAnswers && 5*l.n >= answers && several >= 3
 }
 
-// find makes findings.
+// find adds the findings.
 func (c *answerCensus) find(add addFinding) {
 	for _, length := range slices.Sorted(maps.Keys(c.lengths)) {
 		if l := c.lengths[length]; l.isCut(c.answers) {
@@ -200,7 +201,8 @@ func (c *answerCensus) find(add addFinding) {
 	}
 }
 
-// isMost reports whether nearly all answers are the most frequent one; that is the more common, the more it is like a label.
+// isMost reports whether nearly all answers equal the most frequent one; the more the text looks like
+// a label, the larger its share must be.
 func (t *tally) isMost(answers int) bool {
 	if strings.ContainsFunc(t.text, unicode.IsSpace) {
 		return 4*t.top.n >= 3*answers
@@ -208,7 +210,7 @@ func (t *tally) isMost(answers int) bool {
 	return 50*t.top.n >= 49*answers
 }
 
-// shortened is the beginning of a text.
+// shortened returns the beginning of a text.
 func shortened(text string) string {
 	const most = 40
 	if runes := []rune(text); len(runes) > most {
@@ -217,5 +219,5 @@ func shortened(text string) string {
 	return text
 }
 
-// String is the place as errors have it.
+// String formats the place as errors do.
 func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }

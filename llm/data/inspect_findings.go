@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Finding is a fault of data, or something worth knowing. Its words name the first record.
+// A Finding is a fault in data, or something worth knowing. Its words name the first record.
 type Finding struct {
 	Name  string // such as doubled-bos
 	Ruins bool   // it ruins training
-	N     int    // records; 0 where it is of all
+	N     int    // number of records; 0 if it concerns all data
 	Warning
 }
 
-// What an inspection finds beside what its notes say.
+// Names of findings other than those of notes.
 const (
 	noTraining        = "nothing-trained"
 	faultyRecords     = "broken-records"
@@ -59,7 +59,7 @@ var noteFindings = []struct {
 	{UnusedKey, "unused-key", false, "nothing is made of the key %q"},
 }
 
-// FindingNames are the names of all that Inspect finds, sorted.
+// FindingNames returns the names of all possible findings, sorted.
 func FindingNames() []string {
 	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding, cutAnswers, sameAnswers, manyAnswers}
 	for _, f := range noteFindings {
@@ -68,7 +68,7 @@ func FindingNames() []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// find makes findings of what was read: those that ruin a run come first, of each kind the most frequent.
+// find lists the findings: those that ruin a run first, and within each group the most frequent first.
 func (x *inspector) find(d *Dataset) {
 	add := func(name string, ruins bool, n int, words ...any) {
 		x.Findings = append(x.Findings, Finding{name, ruins, n, Warning{words}})
@@ -83,7 +83,7 @@ func (x *inspector) find(d *Dataset) {
 	for _, f := range noteFindings {
 		for _, n := range x.NotesOf(f.kind) {
 			if f.kind == EmptyReasoning && x.o.Encode.EmptyReasoning == chat.TrainEmpty {
-				continue // as it was asked for
+				continue // requested by the options
 			}
 			text := f.text
 			if strings.Contains(text, "%") {
@@ -123,8 +123,9 @@ func (x *inspector) findLong(add addFinding) {
 		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
 }
 
-// findTemplate reports a template other than the model's, and tokens of a template that the vocabulary lacks. Some models
-// lack tokens of their own template, and have learnt to do without.
+// findTemplate reports a template other than the model's, and tokens of a template that the vocabulary
+// lacks. It ignores those of the model's own template: some models lack some, and have learnt to do
+// without.
 func (x *inspector) findTemplate(add addFinding) {
 	if x.encoder == nil || x.NotesOf(Rendered) == nil {
 		return
@@ -146,7 +147,7 @@ func (x *inspector) findTemplate(add addFinding) {
 	}
 }
 
-// templateDiffers reports whether the template renders messages otherwise than the model's template.
+// templateDiffers reports whether the template renders messages differently from the model's template.
 func (x *inspector) templateDiffers() bool {
 	if x.o.Encode.Template == nil || x.t.ChatTemplate() == "" {
 		return false
@@ -165,7 +166,7 @@ func (x *inspector) templateDiffers() bool {
 	return rendered(own) != rendered(x.o.Encode.Template)
 }
 
-// fewWords is the conversation by which templates are compared.
+// fewWords returns the conversation by which templates are compared.
 func fewWords() *chat.Conversation {
 	return &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "one"), chat.NewMessage("assistant", "two"), chat.NewMessage("user", "three"), chat.NewMessage("assistant", "four")}}
 }

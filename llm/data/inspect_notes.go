@@ -13,25 +13,25 @@ import (
 
 // Kinds of notes of an inspection, with the meaning of What.
 const (
-	HeldOutToo   NoteKind = "held out too"  // the record is in the held-out data
-	DoubledBOS   NoteKind = "doubled BOS"   // the sample begins with it twice
-	MissingBOS   NoteKind = "missing BOS"   // the sample has none, and prompts of the model do
-	OpenAnswer   NoteKind = "open answer"   // what is trained ends without an end of turn
-	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows what is trained, and is not
-	ForeignEnd   NoteKind = "foreign end"   // what is trained ends with What, at which the model does not stop
-	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, before the one of the template
-	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was read by another encoding
+	HeldOutToo   NoteKind = "held out too"  // the record is also in the held-out data
+	DoubledBOS   NoteKind = "doubled BOS"   // the sample begins with BOS twice
+	MissingBOS   NoteKind = "missing BOS"   // the sample has no BOS, but prompts of the model do
+	OpenAnswer   NoteKind = "open answer"   // the trained text ends without an end of turn
+	UntrainedEnd NoteKind = "untrained end" // the end of turn What follows the trained text, but is not trained
+	ForeignEnd   NoteKind = "foreign end"   // the trained text ends with What, at which the model does not stop
+	WrittenEnd   NoteKind = "written end"   // an answer has the end of turn What as text, before the template's
+	Mojibake     NoteKind = "mojibake"      // What is UTF-8 that was decoded with another encoding
 	UnknownToken NoteKind = "unknown token" // the vocabulary has no token for some character
 	SplitMarkup  NoteKind = "split mark-up" // What looks like a token of the template, but the vocabulary lacks it
 
 	ForeignMarkup    NoteKind = "foreign mark-up"   // the words begin or end with What, which is mark-up of turns
-	ControlCharacter NoteKind = "control character" // the words have What, such as U+0000
-	EscapedTwice     NoteKind = "escaped twice"     // the words have the escape What
+	ControlCharacter NoteKind = "control character" // the words contain What, such as U+0000
+	EscapedTwice     NoteKind = "escaped twice"     // the words contain the escape What
 	RepeatedExchange NoteKind = "repeated exchange" // a question has the same answer twice
-	ToolWithoutCall  NoteKind = "tool without call" // a tool answers that nobody has called
+	ToolWithoutCall  NoteKind = "tool without call" // a tool answers without a call
 )
 
-// notes are those on an example and its sample.
+// notes returns the notes on an example and its sample.
 func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	var notes []Note
 	add := func(kind NoteKind, what string) { notes = append(notes, Note{Kind: kind, What: what}) }
@@ -65,7 +65,7 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	if !x.encoder.isChat(*e) {
 		return notes, nil
 	}
-	if x.wantsBOS && s.Tokens[0] != bos { // texts have it where the vocabulary begins all with it
+	if x.wantsBOS && s.Tokens[0] != bos { // texts have BOS if the vocabulary adds it
 		add(MissingBOS, "")
 	}
 	if kind, what := x.ending(s); kind != "" {
@@ -98,13 +98,13 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	return notes, nil
 }
 
-// wordFaults are faults that no sound text has.
+// wordFaults are faults that no valid text has.
 var wordFaults = []struct {
 	kind NoteKind
 	find func(text string) string
 }{{Mojibake, mojibake}, {ControlCharacter, controlCharacter}}
 
-// textsOf are the words of an example.
+// textsOf returns the texts of an example.
 func textsOf(e *Example) []string {
 	texts := []string{e.Text, e.Prompt, e.Completion}
 	for _, m := range e.Messages {
@@ -113,7 +113,8 @@ func textsOf(e *Example) []string {
 	return texts
 }
 
-// ending says how what is trained of a conversation ends, "" where the model ends its turn so.
+// ending describes how the trained part of a conversation ends; "" if it ends as the model ends its
+// turn.
 func (x *inspector) ending(s Sample) (NoteKind, string) {
 	last := len(s.Tokens) - 1
 	for last > 0 && (s.LossWeights != nil && s.LossWeights[last-1] == 0 || strings.TrimSpace(string(x.t.Piece(s.Tokens[last]))) == "") {
@@ -130,10 +131,11 @@ func (x *inspector) ending(s Sample) (NoteKind, string) {
 	return OpenAnswer, ""
 }
 
-// emptyBlock matches an empty block of reasoning that an answer begins with in the data.
+// emptyBlock matches an empty reasoning block at the beginning of an answer in the data.
 var emptyBlock = regexp.MustCompile(`^\s*(<think>\s*</think>|<thinking>\s*</thinking>|<thought>\s*</thought>|<reasoning>\s*</reasoning>)`)
 
-// writtenEnd finds an end of turn in the words of an answer, which are text: at their end, or anywhere if it is like no word.
+// writtenEnd finds an end of turn written as text in an answer: at its end, or anywhere if it does not
+// look like a word.
 func (x *inspector) writtenEnd(text string) string {
 	for _, end := range x.encoder.chat.EndOfTurn {
 		if strings.HasSuffix(strings.TrimSpace(text), end) || markup.MatchString(end) && strings.Contains(text, end) {
@@ -143,10 +145,10 @@ func (x *inspector) writtenEnd(text string) string {
 	return ""
 }
 
-// markup matches what is written like a special token.
+// markup matches text that looks like a special token.
 var markup = regexp.MustCompile(`<[|｜][^<>|｜\s]{1,40}[|｜]>|<(start|end)_of_[a-z]+>`)
 
-// splitMarkup finds what a template writes like special tokens, and the vocabulary has none of.
+// splitMarkup finds template text that looks like special tokens which the vocabulary lacks.
 func (x *inspector) splitMarkup(r *chat.Rendered) (list []string) {
 	for _, c := range r.Chunks() {
 		if !c.Markup {
@@ -161,10 +163,10 @@ func (x *inspector) splitMarkup(r *chat.Rendered) (list []string) {
 	return list
 }
 
-// longLine is how many bytes a line of text has at least that is no coincidence in two places.
+// longLine is the minimum number of bytes of a text line whose repetition is no coincidence.
 const longLine = 64
 
-// readLines takes notes on the lines of text.
+// readLines adds notes on lines of text.
 func (x *inspector) readLines() error {
 	return eachLine(x.Files, func(line, file string, number int) {
 		var notes []Note
@@ -186,7 +188,7 @@ func (x *inspector) readLines() error {
 	})
 }
 
-// eachLine reads the lines of text files, without white space around them.
+// eachLine calls visit for the lines of text files, without white space around them.
 func eachLine(files []string, visit func(line, file string, number int)) error {
 	for _, file := range files {
 		if err := eachLineOf(file, visit); err != nil {

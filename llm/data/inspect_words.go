@@ -10,27 +10,28 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// turnBegin and turnEnd match the mark-up of turns of published chat templates, at the ends of a text.
+// turnBegin and turnEnd match mark-up of turns in published chat templates, at the ends of a text.
 var (
 	turnBegin = regexp.MustCompile(`^\s*(?:<s>\s*)?(\[INST\]|<<SYS>>|<\|(?:im_start|start_header_id|begin_of_text|start_of_role|user|assistant|system|start|START_OF_TURN_TOKEN)\|>|<start_of_turn>|<\|turn>|<[|｜](?:User|Assistant)[|｜]>|<｜begin▁of▁sentence｜>)`)
 	turnEnd   = regexp.MustCompile(`(\[/INST\]|<\|(?:im_end|eot_id|end|eom_id|end_of_text|endoftext|END_OF_TURN_TOKEN|end_of_turn)\|>|<end_of_turn>|<turn\|>|<｜end▁of▁sentence｜>|</s>|### Response:)\s*$`)
 )
 
-// turnMarkup finds the mark-up of a turn that a text begins or ends with, "" if there is none. A text that mentions some is
-// about it.
+// turnMarkup returns the turn mark-up that a text begins or ends with; "" if there is none. Mark-up
+// inside a text does not count: the text is about it.
 func turnMarkup(text string) string {
 	if m := turnBegin.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
 	m := turnEnd.FindStringSubmatch(text)
-	if m == nil || m[1] == "</s>" && strings.Contains(text, "<s>") { // which is struck text in HTML
+	if m == nil || m[1] == "</s>" && strings.Contains(text, "<s>") { // strikethrough in HTML
 		return ""
 	}
 	return m[1]
 }
 
-// foreignMarkup finds mark-up of turns in the words of an example. An end of turn that the vocabulary has, in an answer, is a
-// finding of its own. Texts without a template have mark-up of their own, as far as the vocabulary has tokens for it.
+// foreignMarkup returns turn mark-up in the words of an example. It skips an end of turn that the
+// vocabulary has in an answer, which is a separate finding. Texts without a template may have mark-up
+// if the vocabulary has tokens for it.
 func (x *inspector) foreignMarkup(e *Example) string {
 	isChat := x.encoder.isChat(*e)
 	isOwn := func(token string) bool { _, is := x.t.TokenID(token); return is }
@@ -51,8 +52,9 @@ func (x *inspector) foreignMarkup(e *Example) string {
 	return ""
 }
 
-// controlCharacter finds a character of a text that is no text, as U+0000; "" if there is none. Form feeds and escapes of
-// terminals are in programs and their output.
+// controlCharacter returns a control character in a text that does not belong in text, such as U+0000;
+// "" if there is none. Form feeds and terminal escapes are allowed: programs and their output have
+// them.
 func controlCharacter(text string) string {
 	at := strings.IndexFunc(text, func(r rune) bool {
 		switch r {
@@ -68,18 +70,19 @@ func controlCharacter(text string) string {
 	return fmt.Sprintf("%U", r)
 }
 
-// Escapes that stand in words: of line ends behind a word or a sign, and before a line end, a capital, a digit or a mark of a list;
-// of characters in a word; of signs in HTML.
+// Escapes written as text: a line end after a word or punctuation and before another line end, a
+// capital, a digit or a list mark; a character escape in a word; an HTML entity.
 var (
 	escapedLine      = regexp.MustCompile(`[\p{L}\p{N}.,:;!?)]\\n(?:\\n|[\p{Lu}\p{N}*•-]|\s*$)`)
 	escapedCharacter = regexp.MustCompile(`\p{L}\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{4}\p{L}`)
 	escapedSign      = regexp.MustCompile(`&(?:nbsp|quot|amp|lt|gt|apos|hellip|mdash|ndash|[lr][sd]quo|#\d{2,5});`)
-	// isAboutCode matches what texts have that may show escapes on purpose.
+	// isAboutCode matches text that may contain escapes on purpose.
 	isAboutCode = regexp.MustCompile("(?i)`|</?[a-z]|html|xml|json|regex|latex|escape|\\\\[a-z]*[{(\\[]")
 	inQuotes    = regexp.MustCompile(`"[^"]*"|(?:^|[\s(=,:\[])'[^']*'`)
 )
 
-// escapedTwice finds an escape that stands in the words of an example, "" if there is none, or if it is about code.
+// escapedTwice returns an escape in the words of an example; "" if there is none, or if the example is
+// about code.
 func escapedTwice(texts []string) string {
 	if !slices.ContainsFunc(texts, func(text string) bool { return strings.ContainsAny(text, `\&`) }) ||
 		slices.ContainsFunc(texts, isAboutCode.MatchString) {
@@ -100,7 +103,8 @@ func escapedTwice(texts []string) string {
 	return ""
 }
 
-// repeatsExchange reports whether a question has the same answer twice in a conversation. Short ones, such as thanks, may.
+// repeatsExchange reports whether a question has the same answer twice in a conversation. Short
+// exchanges, such as thanks, may repeat.
 func repeatsExchange(messages []chat.Message) bool {
 	const short = 20 // bytes
 	known := map[[2]string]bool{}
@@ -121,7 +125,7 @@ func repeatsExchange(messages []chat.Message) bool {
 	return false
 }
 
-// lacksCall reports whether a tool answers that nobody has called. Calls may be a part of the words before.
+// lacksCall reports whether a tool answers without a call. Calls may be part of the preceding text.
 func lacksCall(messages []chat.Message) bool {
 	isTool := func(m chat.Message) bool { return slices.Contains([]string{"tool", "function", "ipython"}, m.Role()) }
 	for i, m := range messages {

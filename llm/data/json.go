@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// fault is a fault of a record, at a byte of it; a negative at means the record as a whole.
+// fault is a fault at a byte of a record; a negative `at` means the record as a whole.
 type fault struct {
 	at     int
 	kind   Kind
@@ -21,7 +21,7 @@ func faultf(kind Kind, remedy, format string, args ...any) *fault {
 	return &fault{at: -1, kind: kind, reason: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
-// by names the option that does what the remedy says.
+// by sets the option that applies the remedy.
 func (f *fault) by(name, key, value string) *fault {
 	f.option = Option{name, key, value}
 	return f
@@ -33,18 +33,19 @@ type member struct {
 	value []byte
 }
 
-// maxDepth bounds the recursion of the scanner.
+// maxDepth limits the recursion of the scanner.
 const maxDepth = 200
 
-// A jsonScanner checks JSON and finds where its values are. It is stricter than encoding/json, which replaces invalid
-// UTF-8 and halves of surrogate pairs by U+FFFD and takes the last of two equal keys without a word.
+// A jsonScanner validates JSON and locates its values. It is stricter than encoding/json, which
+// silently replaces invalid UTF-8 and unpaired surrogates by U+FFFD and takes the last of duplicate
+// keys.
 type jsonScanner struct {
 	data  []byte
 	at    int
 	depth int
 }
 
-// scanObject gives the members of an object, with null as if it were not there.
+// scanObject returns the members of an object, except those whose value is null.
 func scanObject(data []byte) ([]member, *fault) {
 	s := &jsonScanner{data: data}
 	var members []member
@@ -62,7 +63,7 @@ func scanObject(data []byte) ([]member, *fault) {
 	return members, s.end()
 }
 
-// scanList gives the items of a list.
+// scanList returns the items of a list.
 func scanList(data []byte) ([][]byte, *fault) {
 	s := &jsonScanner{data: data}
 	var items [][]byte
@@ -73,7 +74,7 @@ func scanList(data []byte) ([][]byte, *fault) {
 	return items, s.end()
 }
 
-// end wants no more but space.
+// end checks that only white space is left.
 func (s *jsonScanner) end() *fault {
 	if s.space(); s.at < len(s.data) {
 		return s.fault(BadJSON, "", "more follows after the value")
@@ -123,7 +124,7 @@ func (s *jsonScanner) invalidUTF8() *fault {
 	return s.fault(BadEncoding, "convert the file to UTF-8", "byte 0x%02x is not valid UTF-8", s.data[s.at])
 }
 
-// value moves behind a value and gives its bytes.
+// value skips a value and returns its bytes.
 func (s *jsonScanner) value() ([]byte, *fault) {
 	s.space()
 	from := s.at
@@ -192,7 +193,7 @@ func (s *jsonScanner) number() *fault {
 	return nil
 }
 
-// text moves behind a string.
+// text skips a string.
 func (s *jsonScanner) text() *fault {
 	s.at++
 	from, ascii := s.at, true
@@ -263,7 +264,7 @@ func (s *jsonScanner) escape() *fault {
 	return nil
 }
 
-// unit reads the escape \uXXXX at a byte.
+// unit parses the escape \uXXXX at a byte.
 func (s *jsonScanner) unit(at int) (rune, bool) {
 	if at+6 > len(s.data) || s.data[at] != '\\' || s.data[at+1] != 'u' {
 		return 0, false
@@ -272,7 +273,7 @@ func (s *jsonScanner) unit(at int) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// object moves behind an object and calls member for each of its keys.
+// object skips an object and calls member for each key.
 func (s *jsonScanner) object(member func(key string, value []byte)) *fault {
 	var keys keySet
 	return s.each('}', func() *fault {
@@ -302,7 +303,7 @@ func (s *jsonScanner) object(member func(key string, value []byte)) *fault {
 	})
 }
 
-// list moves behind a list and calls item for each of its items.
+// list skips a list and calls item for each item.
 func (s *jsonScanner) list(item func(value []byte)) *fault {
 	return s.each(']', func() *fault {
 		value, f := s.value()
@@ -313,7 +314,7 @@ func (s *jsonScanner) list(item func(value []byte)) *fault {
 	})
 }
 
-// each moves behind what a bracket closes, and calls next where an item of it begins.
+// each skips to the closing bracket, and calls next at the beginning of each item.
 func (s *jsonScanner) each(closing byte, next func() *fault) *fault {
 	if s.depth++; s.depth > maxDepth {
 		return s.fault(BadJSON, "", "it is nested more than %d deep", maxDepth)
@@ -342,7 +343,7 @@ func (s *jsonScanner) each(closing byte, next func() *fault) *fault {
 	}
 }
 
-// keySet holds the keys of one object, which are few: a list is faster than a map.
+// keySet holds the keys of one object. There are few, so a list is faster than a map.
 type keySet struct {
 	list [][]byte
 	many map[string]bool
@@ -372,7 +373,7 @@ func (k *keySet) add(quoted []byte) bool {
 	return true
 }
 
-// stringOf is the text of a string that was scanned.
+// stringOf returns the text of a scanned string.
 func stringOf(quoted []byte) string {
 	rest := quoted[1 : len(quoted)-1]
 	at := bytes.IndexByte(rest, '\\')
@@ -402,7 +403,7 @@ func stringOf(quoted []byte) string {
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hexadecimal(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits), 16, 16) // they were checked
+	n, _ := strconv.ParseUint(string(digits), 16, 16) // validated by the scanner
 	return rune(n)
 }
 

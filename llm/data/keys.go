@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// synonyms are names that much data has for the keys of a format. The key itself is the first.
+// synonyms lists common names of a format's keys. The key itself comes first.
 var synonyms = []struct {
 	format Format
 	names  map[string][]string
-	more   map[string][]string // of keys that may be missing
+	more   map[string][]string // of optional keys
 }{
 	{Instructions, map[string][]string{"instruction": {"instruction"}, "output": {"output", "response", "answer", "completion"}}, map[string][]string{"input": {"input", "context"}}},
 	{Completion, map[string][]string{"prompt": {"prompt", "question", "query", "input"}, "completion": {"completion", "response", "answer", "output"}}, nil},
@@ -21,7 +21,7 @@ var synonyms = []struct {
 // sayName is the remedy for a missing key.
 const sayName = "add it, or say how the data calls it"
 
-// format finds the format of a record by its keys: those that it is asked for, or else synonyms.
+// format returns the format of a record by its keys: the given or standard names, or else synonyms.
 func (r *record) format() (Format, *fault) {
 	if f := r.preferences(); f != nil {
 		return "", f
@@ -44,7 +44,7 @@ func (r *record) format() (Format, *fault) {
 	return "", r.unknownFormat()
 }
 
-// missing is the first of the keys that the record does not have, "" for none.
+// missing returns the first key that the record lacks; "" if none.
 func (r *record) missing(keys []string) string {
 	for _, key := range keys {
 		if _, ok := r.get(key); !ok {
@@ -54,7 +54,7 @@ func (r *record) missing(keys []string) string {
 	return ""
 }
 
-// renamed is the parser with the names that the record has for keys, nil where one is missing.
+// renamed returns the parser with the record's names of keys; nil if one is missing.
 func (r *record) renamed(names, more map[string][]string) (*parser, *fault) {
 	p := *r.p
 	p.names, p.known = maps.Clone(p.names), maps.Clone(p.known)
@@ -77,12 +77,12 @@ func (r *record) renamed(names, more map[string][]string) (*parser, *fault) {
 	return &p, nil
 }
 
-// find is the name that the record has for a key, "" if it has none.
+// find returns the record's name of a key; "" if it is absent.
 func (r *record) find(key string, names []string) (string, *fault) {
 	if _, ok := r.get(key); ok {
 		return r.p.name(key), nil
 	}
-	if r.p.name(key) != key { // which the caller has said
+	if r.p.name(key) != key { // set by the caller
 		return "", nil
 	}
 	var found []string
@@ -100,13 +100,14 @@ func (r *record) find(key string, names []string) (string, *fault) {
 	return "", faultf(Contradiction, "say which", "%q and %q can both be the %s", found[0], found[1], key).by("Keys", key, found[0])
 }
 
-// preferences refuses data of which one answer is better than another, unless it is said what is trained of it.
+// preferences returns a fault for preference data, which has a better and a worse answer, unless the
+// caller has named the key to train.
 func (r *record) preferences() *fault {
 	var chosen []byte
 	rejected := false
 	for _, m := range r.members {
 		switch {
-		case r.p.known[m.key] != "": // it is said
+		case r.p.known[m.key] != "": // named by the caller
 		case m.key == "chosen":
 			chosen = m.value
 		case m.key == "rejected":
@@ -123,7 +124,7 @@ func (r *record) preferences() *fault {
 	return faultf(Preferences, "say how the data calls what to train on", "preference data (\"chosen\", \"rejected\") is not trained yet").by("Keys", key, "chosen")
 }
 
-// unknownFormat says which keys are missing.
+// unknownFormat returns a fault that lists the missing keys.
 func (r *record) unknownFormat() *fault {
 	if len(r.members) == 0 {
 		return faultf(Empty, "remove the record", "the record has no keys")
@@ -147,7 +148,7 @@ func (r *record) unknownFormat() *fault {
 	return faultf(MissingKey, "say how the data calls it", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", ")).by("Keys", "", "")
 }
 
-// other is the one text of the record with another key, "" where there is not just one.
+// other returns the record's only other key with a text; "" if there is not exactly one.
 func (r *record) other(keys []string) string {
 	var names []string
 	for _, m := range r.members {
@@ -159,7 +160,7 @@ func (r *record) other(keys []string) string {
 	return only(names)
 }
 
-// only is the one name of a list, "" where there is not just one.
+// only returns the single element of a list; "" if there is not exactly one.
 func only(names []string) string {
 	if len(names) == 1 {
 		return names[0]

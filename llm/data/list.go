@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// list reads a file that is one list of objects.
+// list reads a file that is a single JSON list of objects.
 func (r *reader) list(f *file) error {
 	s := &listSplitter{r: f.r, line: 1, max: r.o.MaxRecordBytes}
 	for {
@@ -32,7 +32,8 @@ func (r *reader) list(f *file) error {
 	}
 }
 
-// cutOff says why a list does not end: of a fault in its last item, such as a quote that is missing, or of the file.
+// cutOff returns the reason why a list does not end: a fault in its last item, such as a missing
+// quote, or a truncated file.
 func (r *reader) cutOff(f *file, s *listSplitter) error {
 	if len(s.item) > 0 {
 		if _, fault := scanObject(s.item); fault != nil && fault.kind != Truncated {
@@ -48,18 +49,18 @@ var (
 	errNoList = errors.New("a comma or the ] of the list is expected")
 )
 
-// A listSplitter finds the items of a JSON list by their brackets and quotes. Whether they are JSON is not its matter.
+// A listSplitter finds the items of a JSON list by brackets and quotes. It does not validate them.
 type listSplitter struct {
 	r     *bufio.Reader
 	max   int
-	line  int    // that it is at
+	line  int    // current line
 	item  []byte // the last item
-	begin int    // its first line
+	begin int    // first line of the item
 	items int
-	open  bool // the [ was read
+	open  bool // the opening [ was read
 }
 
-// next reads an item; io.EOF stands for the end of the list.
+// next reads an item; io.EOF means the end of the list.
 func (s *listSplitter) next() error {
 	c, err := s.skipSpace()
 	if err == nil && !s.open {
@@ -83,7 +84,7 @@ func (s *listSplitter) next() error {
 	return s.ended(s.rest(c))
 }
 
-// ended turns the end of the file within the list into an error.
+// ended converts the end of the file within the list to an error.
 func (s *listSplitter) ended(err error) error {
 	if err == io.EOF {
 		return errCutOff
@@ -91,7 +92,7 @@ func (s *listSplitter) ended(err error) error {
 	return err
 }
 
-// skipSpace reads the next byte that is no white space.
+// skipSpace returns the next byte that is not white space.
 func (s *listSplitter) skipSpace() (byte, error) {
 	s.item = s.item[:0]
 	for {
@@ -139,7 +140,7 @@ func (s *listSplitter) rest(c byte) error {
 		if err != nil {
 			return err
 		}
-		if depth == 0 && !inText && (next == ',' || next == ']') { // behind a text or a number
+		if depth == 0 && !inText && (next == ',' || next == ']') { // after a number or a string
 			return s.r.UnreadByte()
 		}
 		c = next

@@ -15,62 +15,63 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// LoadOptions say how [Load] makes a data set. With a Length alone it goes by the sources, the vocabulary and its chat
-// template.
+// LoadOptions are the settings of [Load]. Only Length is required; the sources, the vocabulary and its
+// chat template determine the rest.
 type LoadOptions struct {
-	Length  int // predicted tokens of a sample, at most
-	Context int // positions that the model was trained on, for warnings; 0 where they need not know
+	Length  int // maximum number of predicted tokens per sample
+	Context int // positions that the model was trained on, for warnings; 0 if unknown
 
-	Text    TextOptions    // how text becomes samples, of the Length above
+	Text    TextOptions    // how text is divided into samples, of the Length above
 	Read    ReadOptions    // how records are read
-	Encode  EncoderOptions // how they become samples
-	TooLong LongSamples    // what becomes of those that are too long
-	// HoldOut is the part of the rows that is held out, see [Dataset.Split]; 0 is none.
+	Encode  EncoderOptions // how records are encoded
+	TooLong LongSamples    // what to do with records that are too long
+	// HoldOut is the fraction of rows held out, see [Dataset.Split]; 0 means none.
 	HoldOut float64
-	// HoldOutByRow holds them out by [Dataset.SplitByRow], for a run that began so.
+	// HoldOutByRow holds out rows by [Dataset.SplitByRow], to resume a run that began so.
 	HoldOutByRow bool
-	// Packed lets several samples share a row, see [Dataset.Packed]; what is held out has one in each.
+	// Packed allows several samples per row, see [Dataset.Packed]; held-out rows have one each.
 	Packed bool
-	// MaxExamples takes so many records, the first ones; 0 takes all.
+	// MaxExamples limits the number of records to the first ones; 0 means all.
 	MaxExamples int
-	// SkipBroken leaves out broken records and counts them; otherwise the first one ends loading. Read and Encode need not
-	// have it.
+	// SkipBroken skips and counts broken records; otherwise the first one ends loading. It need not be set
+	// in Read and Encode.
 	SkipBroken bool
 
-	Cache  string  // folder that keeps the tokens for the next time, see [PrepareOptions]
-	Hashes *Hashes // of the files, for the cache; may be nil
+	Cache  string  // folder that caches the tokens, see [PrepareOptions]
+	Hashes *Hashes // hashes of the files, for the cache; may be nil
 
-	Progress func(Progress)       // called now and then, and at the end unless all was in the cache; may be nil
-	Warn     func(message string) // of the cache, see [PrepareOptions]; may be nil
+	Progress func(Progress)       // called at intervals, and at the end unless everything was cached; may be nil
+	Warn     func(message string) // called with problems of the cache, see [PrepareOptions]; may be nil
 }
 
-// Progress is how far [Load] has come.
+// Progress is the progress of [Load].
 type Progress struct {
 	Stats
 	IsText       bool
-	Bytes, Total int64 // of the files, before they are unpacked; equal at the end alone
+	Bytes, Total int64 // of the files, compressed; Bytes equals Total only at the end
 }
 
-// Loaded is a data set, and what became of its sources.
+// Loaded is a data set and its statistics.
 type Loaded struct {
 	Data     *Dataset
-	Held     *Dataset // by LoadOptions.HoldOut, or nil
-	Files    []string // of the sources
-	Valid    []string // of the folders among them: held-out data, of which nothing is loaded
-	IsText   bool     // the files are text, and not records
+	Held     *Dataset // rows held out by LoadOptions.HoldOut, or nil
+	Files    []string // files of the sources
+	Valid    []string // held-out files in source folders; not loaded
+	IsText   bool     // the files are text rather than records
 	Stats    Stats
-	Broken   *Broken // what was left out, with LoadOptions.SkipBroken
+	Broken   *Broken // records skipped by LoadOptions.SkipBroken
 	Warnings []Warning
-	Copies   int // of records: samples that have the same tokens as one before
+	Copies   int // number of records with the same tokens as an earlier sample
 
-	all     *Dataset     // with what is held out
-	records recordSource // what was loaded, unless it was text
+	all     *Dataset     // including held-out rows
+	records recordSource // source of the records; zero for text
 }
 
-// Load makes a data set of sources: files, folders, patterns (see [Expand]), or [Stdin]. All are text, which is
-// concatenated, or all have records, see [Read]; conversations are rendered by the chat template of the model. Warnings
-// lists what to know about the records before training. It returns an [*OptionError] if cutting long records would lose
-// most answers of most of them. Close the data set, and Held with it, when it is no longer used.
+// Load makes a data set from sources: files, folders, patterns (see [Expand]), or [Stdin]. Either all
+// are text, which is concatenated, or all have records, see [Read]; conversations are rendered by the
+// model's chat template. Warnings lists what to know about the records before training. If cutting
+// long records would lose most of the answers of most records, the error is an [*OptionError]. Close
+// the data set, and Held with it, when it is no longer used.
 func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadOptions) (*Loaded, error) {
 	splits, err := Expand(sources)
 	if err != nil {
@@ -101,7 +102,7 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	progress := o.progressOf(l)
 	prepare.Progress = func(s Stats) { progress(from.bytesRead(), s, false) }
 	l.all, l.Stats, err = from.prepare(ctx, prepare)
-	if cut := o.checkCut(l.Stats); cut != nil { // which is why there may be no sample at all
+	if cut := o.checkCut(l.Stats); cut != nil { // cutting may be the reason for having no samples
 		l.Close()
 		return nil, cut
 	}
@@ -128,7 +129,7 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	return l, nil
 }
 
-// countCopies counts the copies among records.
+// countCopies counts duplicates among records.
 func (l *Loaded) countCopies() error {
 	if l.IsText {
 		return nil
@@ -138,7 +139,7 @@ func (l *Loaded) countCopies() error {
 	return err
 }
 
-// arrange holds some of the rows out, and fills the others.
+// arrange splits off held-out rows, and packs the others.
 func (l *Loaded) arrange(o LoadOptions) (err error) {
 	l.Data = l.all
 	if o.HoldOut != 0 {
@@ -156,7 +157,7 @@ func (l *Loaded) arrange(o LoadOptions) (err error) {
 	return err
 }
 
-// Close closes the files of the data.
+// Close closes the files of the data sets.
 func (l *Loaded) Close() error {
 	if l == nil {
 		return nil
@@ -164,15 +165,15 @@ func (l *Loaded) Close() error {
 	return l.all.Close()
 }
 
-// A maker makes samples of files.
+// A maker makes samples from files.
 type maker interface {
-	key() string // identifies everything but the files that decides the samples
+	key() string // identifies everything except the files that affects the samples
 	bytesRead() int64
 	prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error)
 }
 
-// cacheOf returns the folder of the cache, and the key in it: the contents of the files, and what makes samples of them.
-// Pipes have no cache, because their contents cannot be compared with an earlier run's.
+// cacheOf returns the cache folder and the key: the contents of the files, and everything that affects
+// the samples. Pipes are not cached, because their contents cannot be compared with an earlier run's.
 func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err error) {
 	if o.Cache == "" || slices.ContainsFunc(files, IsPipe) {
 		return "", "", nil
@@ -181,11 +182,12 @@ func (o *LoadOptions) cacheOf(files []string, m maker) (folder, key string, err 
 	return o.Cache, strings.Join(sums, " ") + " " + m.key(), err
 }
 
-// progressInterval is as often as people see: samples of text take less time than to say how many there are.
+// progressInterval is the interval at which people see a change. Samples of text take less time than
+// reporting them.
 const progressInterval = 50 * time.Millisecond
 
-// progressOf gives what is called with the bytes that were read, and all of them at the end: what is read is not all done
-// before.
+// progressOf returns the function to call with the bytes read. Bytes reaches Total only at the end,
+// because the bytes read have not all been processed before.
 func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd bool) {
 	if o.Progress == nil {
 		return func(int64, Stats, bool) {}
@@ -204,7 +206,7 @@ func (o *LoadOptions) progressOf(l *Loaded) func(bytes int64, s Stats, isEnd boo
 	}
 }
 
-// sizeOf adds up the bytes of files that have a size.
+// sizeOf returns the total size of regular files.
 func sizeOf(files []string) int64 {
 	var total int64
 	for _, file := range files {
@@ -215,7 +217,7 @@ func sizeOf(files []string) int64 {
 	return total
 }
 
-// textSource is files that are one text.
+// textSource is a list of files that form one text.
 type textSource struct {
 	t        *tokenizer.Tokenizer
 	files    []string
@@ -228,7 +230,7 @@ func newTextSource(t *tokenizer.Tokenizer, files []string, v versions, o LoadOpt
 	if o.MaxExamples > 0 {
 		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, and this is text; leave it out"}}}
 	}
-	for _, file := range files { // a device need not end
+	for _, file := range files { // a device may never end
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 			return textSource{}, fmt.Errorf("%s is a device; write its text into a file", file)
 		}
@@ -254,13 +256,13 @@ func (x textSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, St
 	return d, stats, err
 }
 
-// recordSource is files that have examples.
+// recordSource is a list of files with records.
 type recordSource struct {
 	files    []string
 	versions versions
 	read     ReadOptions
 	encoder  *Encoder
-	most     int // examples; 0 for all
+	most     int // maximum number of examples; 0 means all
 }
 
 func newRecordSource(t *tokenizer.Tokenizer, files []string, v versions, broken *Broken, o LoadOptions) (r recordSource, err error) {
@@ -273,7 +275,7 @@ func newRecordSource(t *tokenizer.Tokenizer, files []string, v versions, broken 
 	return r, err
 }
 
-// key has the names of the files too, which warnings name.
+// key includes the names of the files, because warnings contain them.
 func (r recordSource) key() string {
 	key := r.encoder.Key() + " " + r.read.Key() + fmt.Sprintf(" %q", r.files)
 	if r.most > 0 {
@@ -302,8 +304,9 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 	}
 }
 
-// First is the first sample, held out or not, and of each of its tokens whether it is of the words of its record, see
-// [Encoder.Words]; nil where that is not known: of text, and of pipes, which are read once.
+// First returns the first sample, held out or not. For each of its tokens it reports whether the token
+// is part of the record's words, see [Encoder.Words]; nil if unknown, as for text and for pipes, which
+// can be read only once.
 func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
 	if l == nil || ctx == nil {
 		return Sample{}, nil, errors.New("what was loaded, or the context.Context, is nil")
@@ -318,9 +321,9 @@ func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
 	return row[0], l.records.wordsOf(ctx, row[0]), nil
 }
 
-// wordsOf finds the record of the first sample: it is the first of those that become one.
+// wordsOf finds the record of the first sample: the first record that yields one.
 func (r recordSource) wordsOf(ctx context.Context, first Sample) []bool {
-	if r.read.SkipBroken != nil { // without counting them again
+	if r.read.SkipBroken != nil { // do not count them again
 		encoder := *r.encoder
 		r.encoder = &encoder
 		r.read.SkipBroken, r.encoder.o.SkipBroken = &Broken{}, &Broken{}
@@ -335,7 +338,7 @@ func (r recordSource) wordsOf(ctx context.Context, first Sample) []bool {
 			return nil
 		}
 		if n := len(first.Tokens); len(sample.Tokens) < n || !slices.Equal(sample.Tokens[:n], first.Tokens) {
-			continue // it was left out
+			continue // the record was skipped
 		}
 		words, err := r.encoder.Words(x)
 		if err != nil {

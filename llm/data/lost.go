@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// What a template leaves out of a conversation, as notes and errors say it.
+// Parts of a conversation that a template omits, as notes and errors call them.
 const (
 	calledTools      = "the tools that the assistant calls"
 	toolCalls        = "the tool calls of the assistant"
@@ -25,8 +25,9 @@ const (
 	messagesOf       = "messages of the role "
 )
 
-// lost finds what of a conversation no byte of its text comes from. Where that is the assistant's, or a tool that it calls,
-// the example is refused: what it should teach is not in it. Of the rest there are notes.
+// lost finds parts of a conversation of which no byte is in the rendered text. If a part is the
+// assistant's, or a tool that it calls, the example is rejected, because it lacks what it should
+// teach. Other parts become notes.
 func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {
 	l := &losses{x: x}
 	for _, g := range r.Unrendered() {
@@ -39,15 +40,15 @@ func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {
 		Remedy: "take it out of the record, or give a template that has one", Option: otherTemplate}
 }
 
-// otherTemplate is the option that gives a template.
+// otherTemplate is the option that sets a template.
 var otherTemplate = Option{Name: "Template"}
 
-// losses sorts what is lost of an example.
+// losses classifies the omitted parts of an example.
 type losses struct {
 	x       *Example
-	refused []string // with where each is
+	refused []string // descriptions, each with its place
 	notes   []Note
-	called  map[int]bool // tools, once they are asked for
+	called  map[int]bool // indices of the called tools, computed on first use
 }
 
 func (l *losses) refuse(what, path string) {
@@ -82,13 +83,13 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	switch isAnswer := role == "assistant"; {
 	case isAnswer && g.Source == chat.ToolCalls:
 		l.refuse(toolCalls, path[:strings.LastIndexByte(path, ']')+1])
-	case isAnswer && g.Cut && !isLast: // as of the reasoning in it
+	case isAnswer && g.Cut && !isLast: // such as its reasoning
 		note(LeftOut, earlierParts)
 	case isAnswer && g.Cut:
 		l.refuse(answerPart, strings.TrimSuffix(path, ".text"))
 	case isAnswer && g.Source == chat.Content:
 		l.refuse(answerWords, strings.TrimSuffix(path, ".text"))
-	case isAnswer && hasReasoning && !isLast: // by design: earlier reasoning is in no prompt either
+	case isAnswer && hasReasoning && !isLast: // by design: prompts omit earlier reasoning too
 		note(LeftOut, earlierReasoning)
 	case isAnswer:
 		l.refuse(answerReasoning, path)
@@ -101,7 +102,7 @@ func (l *losses) add(g chat.Given, hasReasoning bool) {
 	}
 }
 
-// calledTools are the numbers of the tools that the assistant calls.
+// calledTools returns the indices of the tools that the assistant calls.
 func (x *Example) calledTools() map[int]bool {
 	var tools []struct {
 		Name     string
@@ -131,7 +132,7 @@ func (x *Example) key(key string) string {
 	return x.p.name(key)
 }
 
-// path says where something of message i is in the record.
+// path returns the place of a part of message i in the record.
 func (x *Example) path(i int, path string) string {
 	if x.HasText() {
 		if strings.HasPrefix(path, "content") {
@@ -154,7 +155,8 @@ func (x *Example) path(i int, path string) string {
 	return fmt.Sprintf("%s[%d].%s", x.key(list), i, path)
 }
 
-// lostOfTexts returns notes on what a plain prompt with its completion loses: what only a template has a place for.
+// lostOfTexts returns notes on the parts of a plain prompt with its completion that only a template
+// has a place for.
 func lostOfTexts(x *Example) ([]Note, error) {
 	var notes []Note
 	for _, m := range x.Messages {

@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// knownRoles are the roles of messages with the role that templates know.
+// knownRoles maps the roles of messages to roles that templates know.
 var knownRoles = map[string]string{
 	"system": "system", "developer": "developer",
 	"user": "user", "human": "user", "prompter": "user",
@@ -21,7 +21,8 @@ var knownRoles = map[string]string{
 	"function_call": toolCall, "tool_call": toolCall,
 }
 
-// toolCall is not a role: such a message is the assistant's, and its content a tool call in JSON.
+// toolCall is not a template's role: such a message is the assistant's, with a tool call in JSON as
+// its content.
 const toolCall = "tool call"
 
 // messages reads a list of messages; name is its key, for errors.
@@ -29,7 +30,7 @@ func (p *parser) messages(name string, value []byte) ([]chat.Message, *fault) {
 	if value[0] != '[' {
 		return nil, faultf(WrongType, "", "%q is %s where a list of messages is expected", name, typeOf(value))
 	}
-	items, _ := scanList(value) // the record was checked
+	items, _ := scanList(value) // validated before
 	if len(items) == 0 {
 		return nil, faultf(Empty, "remove the record", "%q has no message", name)
 	}
@@ -52,9 +53,9 @@ type messageParser struct {
 	p       *parser
 	name    string // for errors
 	message chat.Message
-	role    string // as templates know it, or toolCall
+	role    string // role for templates, or toolCall
 	content []byte
-	calls   bool // it has tool calls
+	calls   bool // the message has tool calls
 	weight  float64
 }
 
@@ -62,7 +63,7 @@ type messageParser struct {
 var sharedNames = map[string]string{"from": "role", "value": "content"}
 
 func (m *messageParser) parse(data []byte) *fault {
-	members, _ := scanObject(data) // the record was checked
+	members, _ := scanObject(data) // validated before
 	m.weight = 1
 	for i, member := range members {
 		members[i].key = m.key(member.key)
@@ -87,7 +88,7 @@ func (m *messageParser) parse(data []byte) *fault {
 	return nil
 }
 
-// unknownKey is the one key of a message that means nothing here, if there is just one.
+// unknownKey returns the only unknown key of a message; "" if there is not exactly one.
 func (m *messageParser) unknownKey(members []member) string {
 	known := []string{"role", "content", "name", "tool_calls", "tool_call_id", "weight", "train", "reasoning_content"}
 	var unknown []string
@@ -99,7 +100,7 @@ func (m *messageParser) unknownKey(members []member) string {
 	return only(unknown)
 }
 
-// key is the key of a message that a name of the data stands for.
+// key returns the key that a name in the data stands for.
 func (m *messageParser) key(name string) string {
 	if key, ok := m.p.known[name]; ok && slices.Contains([]string{"role", "content", "from", "value"}, key) {
 		name = key
@@ -152,7 +153,7 @@ func (m *messageParser) set(member member) *fault {
 			return f
 		}
 		m.calls = len(items) > 0
-	case "function_call": // as OpenAI's API had it before tool_calls
+	case "function_call": // name of tool_calls in OpenAI's earlier API
 		if m.role != "assistant" || m.calls {
 			break
 		}
@@ -181,7 +182,7 @@ func (m *messageParser) set(member member) *fault {
 	return m.store(member.key, value)
 }
 
-// store gives the message a key. The value was checked.
+// store sets a key of the message to a validated value.
 func (m *messageParser) store(key string, value []byte) *fault {
 	if value[0] == '"' {
 		m.message.SetText(key, stringOf(value))
@@ -191,7 +192,8 @@ func (m *messageParser) store(key string, value []byte) *fault {
 	return nil
 }
 
-// checkContent wants a text, or a list of parts that are texts. What a tool gives may be an object.
+// checkContent checks that the content is a text, or a list of parts that are texts. A tool's result
+// may also be an object.
 func (m *messageParser) checkContent() *fault {
 	switch m.content[0] {
 	case '"':
@@ -232,7 +234,7 @@ func (m *messageParser) checkPart(i int, item []byte) *fault {
 	return nil
 }
 
-// contentCalls turns a content that is a tool call, or a list of them, into tool_calls.
+// contentCalls converts a content that is a tool call, or a list of them, to tool_calls.
 func (m *messageParser) contentCalls() *fault {
 	calls := m.content
 	if calls[0] == '"' {
@@ -257,8 +259,8 @@ func (m *messageParser) contentCalls() *fault {
 	return m.store("tool_calls", wrapFunctions(calls))
 }
 
-// wrapFunctions wraps bare functions of a list, of tools or of tool calls, as templates expect them: data in ShareGPT's
-// format has them alone. The list was checked.
+// wrapFunctions wraps bare functions in a validated list of tools or tool calls, as templates expect
+// them: ShareGPT data has them bare.
 func wrapFunctions(list []byte) []byte {
 	items, _ := scanList(list)
 	var b bytes.Buffer
@@ -278,7 +280,8 @@ func wrapFunctions(list []byte) []byte {
 	return b.Bytes()
 }
 
-// checkCalls wants a list of tool calls: {"function": {"name": …, "arguments": …}} or what is in it alone.
+// checkCalls checks a list of tool calls, each {"function": {"name": …, "arguments": …}} or only the
+// inner object.
 func (m *messageParser) checkCalls(value []byte) ([][]byte, *fault) {
 	if value[0] != '[' {
 		return nil, m.fault(BadToolCall, "", "has tool_calls as %s where a list is expected", typeOf(value))

@@ -6,10 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// A codePage is an encoding of a byte for each character, by which UTF-8 is read wrongly: the bytes of those that are not ASCII.
+// A codePage is an encoding with one byte per character, with which UTF-8 may have been decoded
+// wrongly: the bytes of its non-ASCII characters.
 type codePage map[rune]byte
 
-// pageOf makes one of its characters from 0x80 on. What a page leaves free, programs read as Latin-1.
+// pageOf makes a code page from its characters from 0x80 on. Undefined bytes are Latin-1, as in most
+// programs.
 func pageOf(upper string) codePage {
 	p, b := codePage{}, 0x80
 	for _, r := range upper {
@@ -19,8 +21,8 @@ func pageOf(upper string) codePage {
 	return p
 }
 
-// codePages are Windows' code pages for Western Europe, Central Europe and Cyrillic, and the one of old
-// Macs.
+// codePages are Windows' code pages for Western Europe, Central Europe and Cyrillic, and the one of
+// old Macs.
 var codePages = []codePage{
 	pageOf("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ\u00a0¡¢£¤¥¦§¨©ª«¬\u00ad®¯°±²³´µ¶·¸¹º»¼½¾¿ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"),
 	pageOf("€\u0081‚\u0083„…†‡\u0088‰Š‹ŚŤŽŹ\u0090‘’“”•–—\u0098™š›śťžź\u00a0ˇ˘Ł¤Ą¦§¨©Ş«¬\u00ad®Ż°±˛ł´µ¶·¸ąş»Ľ˝ľżŔÁÂĂÄĹĆÇČÉĘËĚÍÎĎĐŃŇÓÔŐÖ×ŘŮÚŰÜÝŢßŕáâăäĺćçčéęëěíîďđńňóôőö÷řůúűüýţ˙"),
@@ -28,8 +30,9 @@ var codePages = []codePage{
 	pageOf("ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø¿¡¬√ƒ≈∆«»…\u00a0ÀÃÕŒœ–—“”‘’÷◊ÿŸ⁄€‹›ﬁﬂ‡·‚„‰ÂÊÁËÈÍÎÏÌÓÔ\uf8ffÒÚÛÙıˆ˜¯˘˙˚¸˝˛ˇ"),
 }
 
-// mojibake finds UTF-8 that was read by another encoding, such as Ã© of é, or the mark of a character that was lost. It is ""
-// if there is none. Some pairs occur in no language; of others, such as ß“, three in a row are needed.
+// mojibake returns UTF-8 that was decoded with another encoding, such as Ã© for é, or the replacement
+// character of a lost character; "" if there is none. Some pairs occur in no language; others, such as
+// ß“, count only if three are in a row.
 func mojibake(text string) string {
 	if strings.ContainsRune(text, utf8.RuneError) {
 		return string(utf8.RuneError)
@@ -37,7 +40,7 @@ func mojibake(text string) string {
 	if isASCII(text) {
 		return ""
 	}
-	const lostTwice = "锟斤拷" // two marks of lost characters, read by GBK
+	const lostTwice = "锟斤拷" // two replacement characters decoded as GBK
 	if strings.Contains(text, lostTwice) {
 		return lostTwice
 	}
@@ -72,10 +75,11 @@ func (p codePage) mojibake(runes []rune) string {
 	return ""
 }
 
-// garbled counts the characters from i on that are the bytes of one in UTF-8, 0 if they are not. They clearly are where these
-// are of the letters of the West, of typographic signs, of emoji, or of the mark of a lost character.
+// garbled returns the number of characters from i on that are the bytes of one UTF-8 character; 0 if
+// they are not. isClear reports that the character is a Western letter, a typographic sign, an emoji
+// or the replacement character, so there is little doubt.
 func (p codePage) garbled(runes []rune, i int) (n int, isClear bool) {
-	if runes[i] < utf8.RuneSelf || p[runes[i]] < 0xc2 { // which begins none
+	if runes[i] < utf8.RuneSelf || p[runes[i]] < 0xc2 { // not a leading byte of UTF-8
 		return 0, false
 	}
 	var buffer [utf8.UTFMax]byte
@@ -93,7 +97,7 @@ func (p codePage) garbled(runes []rune, i int) (n int, isClear bool) {
 	}
 	switch bytes[0] {
 	case 0xc2, 0xc3:
-		return n, bytes[1] >= 0xa0 && p.isInWord(runes, i) // below are signs: a capital Ã in quotes
+		return n, bytes[1] >= 0xa0 && p.isInWord(runes, i) // signs below 0xa0: a capital Ã in quotes
 	case 0xe2:
 		return n, bytes[1] == 0x80
 	case 0xf0:
@@ -102,8 +106,9 @@ func (p codePage) garbled(runes []rune, i int) (n int, isClear bool) {
 	return n, r == utf8.RuneError
 }
 
-// isInWord reports whether two characters that may be the bytes of one letter stand where a letter would and they
-// themselves would not: a capital inside a word of small letters, or a sign inside a word, except signs of formulas.
+// isInWord reports whether two characters that may be the bytes of one letter are where a letter would
+// fit and they would not: a capital inside a lower-case word, or a sign inside a word, except
+// mathematical signs.
 func (p codePage) isInWord(runes []rune, i int) bool {
 	var before, after rune
 	if i > 0 {

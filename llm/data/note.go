@@ -8,10 +8,10 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// A Note is something about an example that is no fault, and that one should know before one trains on it.
+// A Note is something about an example to know before training on it, without being a fault.
 type Note struct {
 	Kind NoteKind
-	What string // of the kind
+	What string // depends on the kind
 	File string
 	Line int // as in Example
 }
@@ -19,33 +19,34 @@ type Note struct {
 // NoteKind is a kind of note.
 type NoteKind string
 
-// Kinds of notes, with what What is of them.
+// Kinds of notes, with the meaning of What.
 const (
-	Rendered       NoteKind = "rendered"        // the template makes the text
-	LeftOut        NoteKind = "left out"        // no byte of the text comes from What, which is somebody's words
-	UnusedKey      NoteKind = "unused key"      // nor from the key What, of the record or of a message
-	EmptyAnswer    NoteKind = "empty answer"    // an answer without a word, a reasoning or a tool call is trained
-	RoleOrder      NoteKind = "order of roles"  // of which What is odd
-	MarkedUp       NoteKind = "marked up"       // special tokens of a prompt or its completion are text, because the template makes the turns
-	EmptyReasoning NoteKind = "empty reasoning" // the empty block of reasoning What, of the template, is trained
+	Rendered       NoteKind = "rendered"        // rendered by the template
+	LeftOut        NoteKind = "left out"        // no byte of What, somebody's words, is in the text
+	UnusedKey      NoteKind = "unused key"      // the key What, of the record or of a message, is ignored
+	EmptyAnswer    NoteKind = "empty answer"    // an answer without words, reasoning or tool calls is trained
+	RoleOrder      NoteKind = "order of roles"  // What is unusual about the order of roles
+	MarkedUp       NoteKind = "marked up"       // special tokens of a prompt or completion are text: the template writes the turns
+	EmptyReasoning NoteKind = "empty reasoning" // the template's empty reasoning block What is trained
 )
 
-// NoteCount is how many examples have a note; File and Line locate the first.
+// NoteCount is the number of examples with a note; File and Line locate the first.
 type NoteCount struct {
 	Note
 	N int
 }
 
-// maxNotes bounds the counts of notes, because keys can be as many as records: those beyond are counted as one.
+// maxNotes limits the number of distinct notes, because there can be as many keys as records. Further
+// ones are counted together.
 const (
 	maxNotes    = 100
 	furtherKeys = "…"
 )
 
-// addNotes counts the notes on one more example.
+// addNotes adds the notes on one example to the counts.
 func addNotes(counts []NoteCount, notes []Note) []NoteCount {
 	type what struct{ kind, what string }
-	known := map[what]bool{} // each is counted once for an example
+	known := map[what]bool{} // count each once per example
 	for _, note := range notes {
 		key := what{string(note.Kind), note.What}
 		if known[key] {
@@ -68,7 +69,7 @@ func addNotes(counts []NoteCount, notes []Note) []NoteCount {
 	return counts
 }
 
-// notesAt gives notes the place of their example, and adds one for each key of which nothing is made.
+// notesAt sets the place of an example in its notes, and adds a note for each ignored key.
 func notesAt(notes []Note, x Example) []Note {
 	for _, key := range x.unused {
 		notes = append(notes, Note{Kind: UnusedKey, What: key})

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Packed returns a data set of the same samples with several in a row, none of which sees
-// another: best-fit decreasing, which puts each sample, the long ones first, into the
-// row that it fills best (Ding et al., arXiv 2404.10830). The seed decides which of several
-// samples of one length goes where. It takes four bytes of memory for each sample, and
-// as many again meanwhile. Samples of which no token is predicted are left out.
+// Packed returns a data set with the same samples, several per row, which do not attend to each other.
+// It uses best-fit decreasing: each sample, in order of descending length, goes to the row that it
+// fills best (Ding et al., arXiv 2404.10830). The seed orders samples of equal length. It takes four
+// bytes of memory per sample, and as many again while packing. Samples without predicted tokens are
+// omitted.
 func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	switch {
 	case d.IsPacked():
@@ -19,7 +19,7 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	case d.Len() == 0 || d.Longest() < 1:
 		return nil, errors.New("the data set has no samples to pack")
 	case d.Longest() > d.Length:
-		return nil, d.Check(1<<31 - 1) // which says which
+		return nil, d.Check(1<<31 - 1) // Check names the sample
 	}
 	order := d.longestFirst(seed)
 	rowOf, rows := d.bestFit(order)
@@ -39,11 +39,11 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	return p, nil
 }
 
-// longestFirst returns the rows that predict something, the longest first. Rows of equal length are
+// longestFirst returns the rows with predicted tokens by descending length. Rows of equal length are
 // shuffled.
 func (d *Dataset) longestFirst(seed uint64) []uint32 {
 	longest := d.Longest()
-	next := make([]uint32, longest+1) // where the next one of a length goes
+	next := make([]uint32, longest+1) // next place for a row of each length
 	for row := range d.Len() {
 		next[d.Predicted(row)]++
 	}
@@ -63,14 +63,14 @@ func (d *Dataset) longestFirst(seed uint64) []uint32 {
 // packingStream selects the random stream of packing; a [Shuffler] numbers its streams by epoch.
 const packingStream = 1 << 63
 
-// bestFit gives each of the samples, the longest first, a row.
+// bestFit assigns a row to each sample; samples are in order of descending length.
 func (d *Dataset) bestFit(order []uint32) (rowOf []uint32, rows int) {
 	const none = ^uint32(0)
-	// No row can have more than all tokens, however long it may be.
+	// A row never has more than all tokens, however long it may be.
 	full := min(d.Length, d.NumTokens())
 	rowOf = make([]uint32, len(order))
-	// Rows with the same space left are a stack: the last one by the space, and for each
-	// row the one below.
+	// Rows with the same free space form a stack: last[space] is its top, and below[row] is the next row
+	// of the stack.
 	last, below := make([]uint32, full+1), []uint32{}
 	spaces := newNumberSet(full + 1)
 	for i, sample := range order {
@@ -100,9 +100,8 @@ func (d *Dataset) bestFit(order []uint32) (rowOf []uint32, rows int) {
 	return rowOf, rows
 }
 
-// A numberSet is a set of numbers below some size. Finding the next one takes time of the
-// logarithm of the size, in steps of 64: a word has a bit for each word of the level below
-// that is not 0.
+// A numberSet is a set of numbers below some size. Finding the next number takes logarithmic time in
+// steps of 64: each word has a bit for each nonzero word of the level below.
 type numberSet [][]uint64
 
 func newNumberSet(size int) numberSet {
@@ -132,7 +131,7 @@ func (s numberSet) remove(n int) {
 	}
 }
 
-// next is the least number of the set from n on.
+// next returns the least number ≥ n of the set.
 func (s numberSet) next(n int) (int, bool) {
 	for i, level := range s {
 		if n/64 >= len(level) {
@@ -140,7 +139,7 @@ func (s numberSet) next(n int) (int, bool) {
 		}
 		if word := level[n/64] >> (n % 64); word != 0 {
 			n += bits.TrailingZeros64(word)
-			for ; i > 0; i-- { // the least below
+			for ; i > 0; i-- { // descend to the least number
 				n = n*64 + bits.TrailingZeros64(s[i-1][n])
 			}
 			return n, true

@@ -15,60 +15,58 @@ import (
 	"github.com/goggml/ggml/internal/limits"
 )
 
-// LongSamples says how to treat a sample of more than Length predicted tokens.
+// LongSamples selects how to treat a sample of more than Length predicted tokens.
 type LongSamples string
 
 const (
-	CutLong   LongSamples = "cut"   // it ends there; the zero value is this one, too
-	SplitLong LongSamples = "split" // it becomes several samples, each beginning with the last token of the one before
-	DropLong  LongSamples = "drop"  // it is left out
+	CutLong   LongSamples = "cut"   // truncate it; "" means this too
+	SplitLong LongSamples = "split" // split it into several samples, each beginning with the last token of the previous one
+	DropLong  LongSamples = "drop"  // omit it
 )
 
-// PrepareOptions say how examples become a data set.
+// PrepareOptions are the settings of Prepare.
 type PrepareOptions struct {
-	Length  int // predicted tokens of a row
+	Length  int // maximum number of predicted tokens per row
 	TooLong LongSamples
 
-	// Cache is a folder, made when it is needed, that keeps the tokens for the next time.
-	// "" keeps them in a file without a name, which is gone with the data set. Files of
-	// other keys stay in the folder until somebody removes them.
+	// Cache is a folder for token files, created if needed, in which later calls find the tokens. "" uses
+	// an unnamed file that is deleted with the data set. Nothing deletes files of other keys from the
+	// folder.
 	Cache string
-	// Key identifies what the samples are made of in the cache: it changes with every byte of the
-	// sources ([HashFiles]), the tokenizer, the template and all options of encode. PrepareOptions
-	// are hashed in any case. It includes the names of the sources if messages name the first
-	// faults and notes.
+	// Key identifies the samples in the cache: it must change with every byte of the sources
+	// ([HashFiles]), the tokenizer, the template and all options of encode. PrepareOptions are hashed in
+	// any case. It must include the names of the sources if messages name the first faults and notes.
 	Key string
-	// SkipBroken counts the broken records of these examples alone, as reading and encoding them
-	// does ([ReadOptions], [EncoderOptions]). The cache stores its counts; if Prepare finds them
-	// there and reads no example, it adds them. Of each first fault the cache stores all but the
-	// cause. It may be nil.
+	// SkipBroken is the Broken in which reading and encoding these examples, and no others, count faults
+	// ([ReadOptions], [EncoderOptions]). The cache stores its counts, with each first fault except its
+	// cause. If Prepare finds the cached file and reads no example, it adds these counts. It may be nil.
 	SkipBroken *Broken
 
-	Progress func(Stats)          // called after each example by the goroutine of Prepare; may be nil
-	Warn     func(message string) // of a cache that is of no use, or that one waits for; may be nil
+	Progress func(Stats)          // called after each example, by the goroutine that calls Prepare; may be nil
+	Warn     func(message string) // called if the cache is unusable or locked by another process; may be nil
 }
 
-// Stats count what became of examples.
+// Stats are statistics of examples and their samples.
 type Stats struct {
-	Examples int // that were read
-	Samples  int // of the data set
-	Tokens   int // predicted tokens of them
-	Targets  int // those that are trained
+	Examples int // number of examples read
+	Samples  int // number of samples in the data set
+	Tokens   int // number of their predicted tokens
+	Targets  int // number of trained tokens
 
-	// Examples of more than Length predicted tokens, by what became of them.
+	// Numbers of examples of more than Length predicted tokens, by what happened to them.
 	Cut, Split, Dropped int
-	Lost                int // those that were cut and have lost more than half of what is trained of them
+	Lost                int // cut examples that lost more than half of their trained tokens
 	Longest             int // predicted tokens of the longest example
-	// Empty counts examples, and parts of split ones, that are left out because no token
-	// of them is trained.
+	// Empty is the number of examples, and parts of split examples, omitted because no token of them is
+	// trained.
 	Empty int
 
-	Notes []NoteCount // on the examples, in the order of the first of each
+	Notes []NoteCount // notes on the examples, in order of first occurrence
 
-	FromCache bool // nothing was encoded; the counts are of when it was
+	FromCache bool // read from the cache; the counts are those of the original encoding
 }
 
-// storedStats are the numbers of a file.
+// storedStats are the numbers in a token file.
 type storedStats struct{ Examples, Samples, Tokens, Targets, Cut, Split, Dropped, Lost, Longest, Empty uint64 }
 
 func (s Stats) stored() storedStats {
@@ -85,16 +83,15 @@ func (s storedStats) stats() Stats {
 	}
 }
 
-// Prepare encodes examples on all processors, and keeps the samples, in the order of the
-// examples, in a file that is mapped: memory holds a few bytes of each. With a Cache
-// whose file has the same key already, examples are not read at all. encode leaves an
-// example out by a sample without tokens.
+// Prepare encodes examples on all processors and writes the samples, in the order of the examples, to
+// a mapped file: memory holds a few bytes per sample. If Cache has a file with the same key, it does
+// not read the examples at all. encode omits an example by returning a sample without tokens.
 //
-// The first error of examples or encode ends it, and is returned as it is; where one of them
-// panics, or ends its goroutine by [runtime.Goexit], the error says so. encode runs in
-// several goroutines at once. Processes, or goroutines, that prepare the same at the same
-// time wait for the first, and a process that is killed leaves nothing but a file that
-// the next one removes. Close the data set when it is no longer used.
+// Prepare returns the first error of examples or encode as it is. If one of them panics, or ends its
+// goroutine by [runtime.Goexit], it returns an error that says so. encode runs in several goroutines
+// at once. If several processes or goroutines prepare the same data at the same time, the others wait
+// for the first. A killed process leaves only a file that a later one removes. Close the data set when
+// it is no longer used.
 func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), o PrepareOptions) (*Dataset, Stats, error) {
 	if err := o.complete(); err != nil {
 		return nil, Stats{}, err
@@ -122,7 +119,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 	return &Dataset{Length: o.Length, samples: file.tokenFile}, stats, nil
 }
 
-// nothing is the error of no sample at all.
+// nothing returns the error for having no samples.
 func (o *PrepareOptions) nothing(s Stats) error {
 	examples := counted.Of(s.Examples, "example")
 	if n := o.SkipBroken.Total(); n > 0 {
@@ -150,19 +147,19 @@ func (o *PrepareOptions) complete() error {
 	return nil
 }
 
-// noLength is the error of options whose Length nobody has set.
+// noLength returns the error for a Length that is not set.
 func noLength(n int) error {
 	return fmt.Errorf("the field Length is %d; set it to the most predicted tokens of a sample, such as the context of the model", n)
 }
 
-// A builder makes samples of at most Length predicted tokens, and counts.
+// A builder makes samples of at most Length predicted tokens, and counts them.
 type builder struct {
 	w       *tokenWriter
 	options PrepareOptions
 	stats   Stats
 }
 
-// add takes the sample of the next example.
+// add adds the sample of the next example.
 func (b *builder) add(s Sample) error {
 	b.stats.Examples++
 	b.stats.Longest = max(b.stats.Longest, s.Predicted())
@@ -205,24 +202,23 @@ func (b *builder) write(s Sample) error {
 	return b.w.add(s)
 }
 
-// An encoding is an example on its way through encodeAll.
+// An encoding is an example in progress in encodeAll.
 type encoding[T any] struct {
 	example T
 	sample  Sample
 	err     error
-	done    chan struct{} // closed when sample, or err, is there
+	done    chan struct{} // closed when sample or err is set
 }
 
-// encodeAll gives the samples of all examples to add, in their order. add is called by the
-// goroutine of the caller.
+// encodeAll calls add for the samples of all examples, in order, in the caller's goroutine.
 func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
 	workers := limits.Processors()
-	// Examples in progress are in memory: a few for each worker.
+	// Only examples in progress are in memory: a few per worker.
 	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
 	var group errgroup.Group
-	defer group.Wait() // nothing to report: attempt returns the errors in order
+	defer group.Wait() // no error here: attempt returns errors in order
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // also when add panics
+	defer cancel() // also if add panics
 	group.Go(func() error {
 		attempt("the sequence of examples", func() error {
 			for example, err := range examples {
@@ -236,7 +232,7 @@ func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode 
 			}
 			return nil
 		}, func(err error) {
-			if err != nil { // it is returned after the errors of the examples before it
+			if err != nil { // returned after errors of earlier examples
 				last := &encoding[T]{err: err, done: make(chan struct{})}
 				close(last.done)
 				send(ctx, inOrder, last)
@@ -265,10 +261,10 @@ func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode 
 	return addInOrder(ctx, inOrder, add)
 }
 
-// attempt runs a function of the caller's in a goroutine of ours, and gives its error to end.
-// A panic is one too, which nobody else could recover, and so is the end of the goroutine.
+// attempt runs a caller's function in a goroutine of this package, and passes its error to end. A
+// panic, which the caller could not recover, and the end of the goroutine are errors too.
 func attempt(what string, f func() error, end func(error)) {
-	err := fmt.Errorf("%s ended its goroutine", what) // unless f returns
+	err := fmt.Errorf("%s ended its goroutine", what) // replaced if f returns
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: %w", what, &ggml.PanicError{Value: p, Stack: debug.Stack()})
@@ -295,7 +291,7 @@ func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add fun
 	return context.Cause(ctx)
 }
 
-// send reports whether the value was sent before ctx ended.
+// send sends a value, and reports whether it did so before ctx ended.
 func send[T any](ctx context.Context, to chan<- T, value T) bool {
 	select {
 	case to <- value:

@@ -13,44 +13,46 @@ import (
 	"sync/atomic"
 )
 
-// ReadOptions say how Read reads.
+// ReadOptions are the settings of Read.
 type ReadOptions struct {
-	// Keys are names that the data has for the keys that are looked for: {"messages": "dialog", "prompt": "question"}.
-	// The keys are messages, conversations, prompt, completion, instruction, input, output, text, system, tools, documents
-	// and reasoning_content, and role, content, from and value of a message.
+	// Keys maps standard keys to the data's names for them: {"messages": "dialog", "prompt": "question"}.
+	// The standard keys of records are messages, conversations, prompt, completion, instruction, input,
+	// output, text, system, tools, documents and reasoning_content; those of messages are role, content,
+	// from and value.
 	Keys map[string]string
-	// Roles are further roles of messages with the role that the template sees: {"agent": "assistant"}.
+	// Roles maps further roles of messages to roles that the template knows: {"agent": "assistant"}.
 	Roles map[string]string
-	// Readers read files of further formats by their extension, such as ".parquet".
+	// Readers read files of other formats, by extension, such as ".parquet".
 	Readers map[string]RecordReader
-	// MaxRecordBytes bounds the memory for one record; 256 MB if 0.
+	// MaxRecordBytes limits the size of a record; 0 means 256 MB.
 	MaxRecordBytes int
-	// SkipBroken counts records with a fault, which are left out. If it is nil, the first of them ends the reading.
+	// SkipBroken skips and counts broken records. If it is nil, the first one ends reading.
 	SkipBroken *Broken
-	// Stdin is read for "-"; os.Stdin if nil.
+	// Stdin is read for "-"; nil means os.Stdin.
 	Stdin io.Reader
-	// BytesRead counts the bytes of the files that were read, before they are unpacked, for a display of progress; it may
-	// be nil. A file of a format in Readers is counted after it was read.
+	// BytesRead counts the bytes read from files, still compressed, for a progress display; may be nil. A
+	// file with a reader in Readers is counted when it has been read.
 	BytesRead *atomic.Int64
 }
 
-// Key identifies everything but the files that decides what Read makes. It is a part of
+// Key identifies everything except the files that affects Read's results. It is part of
 // PrepareOptions.Key.
 func (o ReadOptions) Key() string {
-	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed in the order of their keys
+	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed in key order
 }
 
-// A RecordReader reads the records of a file, each as a JSON object. It ends after an error. The objects are only used
-// until the next one is asked for.
+// A RecordReader reads the records of a file, each as a JSON object. An error is the last item. Each
+// object is valid only until the next is requested.
 type RecordReader func(path string) iter.Seq2[[]byte, error]
 
 const defaultMaxRecord = 256 << 20
 
-// Read reads the examples of sources, one after the other, without keeping them: files, folders, patterns (see Expand)
-// or "-" for the standard input. JSON is found by the extension .jsonl, .ndjson or .json, on the standard input by its
-// first character, and is either an object in each line or one list of objects. Tables of texts have the extension .csv
-// or .tsv, and names of keys in their first row. .gz is unpacked. Any other file is text, and one example. An error is
-// the last that is given: an *Error, or why ctx has ended. It is an error if there is no example at all.
+// Read streams the examples of sources, one after another: files, folders, patterns (see Expand) or
+// "-" for the standard input. JSON is recognised by the extension .jsonl, .ndjson or .json, on the
+// standard input by its first character; it is either one object per line or one list of objects.
+// Tables of texts have the extension .csv or .tsv, and the keys in their first row. .gz is
+// decompressed. Any other file is text, and one example. An error is the last item: an *Error, or the
+// reason why ctx has ended. It is an error if there are no examples at all.
 func Read(ctx context.Context, sources []string, o ReadOptions) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		splits, err := Expand(sources)
@@ -76,16 +78,16 @@ func readFiles(ctx context.Context, files []string, o ReadOptions) iter.Seq2[Exa
 	}
 }
 
-// errStopped ends the reading when nobody wants more.
+// errStopped ends reading when the consumer stops.
 var errStopped = errors.New("stopped")
 
-// reader is one call of Read.
+// reader is the state of one call of Read.
 type reader struct {
 	ctx      context.Context
 	o        ReadOptions
 	yield    func(Example, error) bool
 	parser   *parser
-	byLine   bool // the file has an object in each line
+	byLine   bool // the file has one object per line
 	examples int
 }
 
@@ -104,7 +106,7 @@ func (r *reader) read(files []string) error {
 		return err
 	}
 	for _, path := range files {
-		r.parser.format, r.byLine = nil, false // each file has its own
+		r.parser.format, r.byLine = nil, false // determined for each file
 		if err := r.file(path); err != nil {
 			return err
 		}
@@ -158,7 +160,7 @@ func (r *reader) file(path string) error {
 	return r.lines(f)
 }
 
-// give hands on an example, or the fault of its record.
+// give yields an example, or the fault of its record.
 func (r *reader) give(x Example, err error) error {
 	if err != nil {
 		if r.o.SkipBroken.Skip(err) {
@@ -173,7 +175,7 @@ func (r *reader) give(x Example, err error) error {
 	return nil
 }
 
-// record reads one JSON object that begins at a line.
+// record parses a JSON object that begins at a line.
 func (r *reader) record(name string, line int, data []byte) error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
@@ -189,13 +191,13 @@ func (r *reader) record(name string, line int, data []byte) error {
 	return r.give(x, nil)
 }
 
-// mendRecord is the remedy for a fault that explains itself.
+// mendRecord is the remedy for a fault whose description suffices.
 const mendRecord = "mend the record, or have broken ones skipped"
 
 // skipBroken is the option of mendRecord.
 var skipBroken = Option{Name: "SkipBroken"}
 
-// in converts a fault to an error of a file, for a record that begins at a line.
+// in converts a fault to an error with its place in a file, for a record that begins at a line.
 func (f *fault) in(name string, line int, data []byte) *Error {
 	e := &Error{File: name, Line: line, Kind: f.kind, Reason: f.reason, Remedy: f.remedy, Option: f.option}
 	if e.Remedy == "" {
@@ -238,7 +240,7 @@ func (r *reader) lines(f *file) error {
 			return f.broken(n, err)
 		}
 		if data := bytes.TrimSpace(line); len(data) > 0 {
-			// White space before the object counts for the column.
+			// Keep white space before the object, so that columns are right.
 			if err := r.record(f.name, n, bytes.TrimRight(line, "\r\n")); err != nil {
 				return err
 			}
@@ -249,8 +251,8 @@ func (r *reader) lines(f *file) error {
 	}
 }
 
-// remedyOfLine returns the remedy for a line that is no object: the file has another format, or was cut
-// off.
+// remedyOfLine returns the remedy for a line that is not an object: the file has another format or is
+// truncated.
 func remedyOfLine(f *fault, line int) string {
 	switch {
 	case f.remedy != "":
@@ -272,12 +274,12 @@ func (r *reader) tooLong(f *file, line int) *Error {
 
 var errTooLong = errors.New("too long")
 
-// line reads a line, which is valid until the next one; with errTooLong it was left out. The end of the file comes with
-// the last line.
+// line reads a line, valid until the next call. errTooLong means that the line was skipped. The last
+// line is returned with io.EOF.
 func (r *reader) line(f *file) ([]byte, error) {
 	line, err := f.r.ReadSlice('\n')
 	n := len(line)
-	var parts [][]byte // of a line that is longer than the buffer
+	var parts [][]byte // pieces of a line longer than the buffer
 	for err == bufio.ErrBufferFull {
 		if n <= r.o.MaxRecordBytes {
 			parts = append(parts, slices.Clone(line))

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// A report is what a token file records about examples beside numbers: the records that were skipped, and the notes on
-// others.
+// A report is the part of a token file about examples that is not numbers: the skipped records and the
+// notes.
 type report struct {
 	Skipped []BrokenCount
 	Notes   []NoteCount
 }
 
-// encode writes a report as a token file has it: in gob, because texts may be of any bytes, as names of files are. The
-// causes of errors are left out; their texts are in the reasons.
+// encode encodes a report for a token file: as gob, because strings such as file names may contain any
+// bytes. It omits the causes of errors, whose texts are part of the reasons.
 func (r report) encode() ([]byte, error) {
 	if len(r.Skipped)+len(r.Notes) == 0 {
 		return nil, nil
@@ -32,10 +32,10 @@ func (r report) encode() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// decodeReport reads what encode wrote.
+// decodeReport decodes a report.
 func decodeReport(from io.Reader) (r report, err error) {
 	err = gob.NewDecoder(from).Decode(&r)
-	if err != nil && err != io.EOF { // no bytes: nothing to report
+	if err != nil && err != io.EOF { // no bytes mean an empty report
 		return report{}, fmt.Errorf("what it tells of its records cannot be read: %w", err)
 	}
 	return r, nil

@@ -9,17 +9,17 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// A Sample is a sequence of tokens, each to be predicted from the tokens before it.
+// A Sample is a sequence of tokens, each of which except the first is predicted from those before it.
 type Sample struct {
 	Tokens      []int32   // the first token is not predicted
-	LossWeights []float32 // of predicting Tokens[1:]; nil: 1 each
-	Notes       []Note    // on the example that it is made of; Prepare counts them, and a data set does not keep them
+	LossWeights []float32 // weight of predicting Tokens[1:]; nil means all 1
+	Notes       []Note    // notes on its example; Prepare counts them, and data sets do not store them
 }
 
-// Predicted counts the tokens that are predicted: all but the first.
+// Predicted returns the number of predicted tokens: all but the first.
 func (s Sample) Predicted() int { return max(0, len(s.Tokens)-1) }
 
-// Targets counts the tokens that are trained: those predicted with a weight other than 0.
+// Targets returns the number of trained tokens: predicted ones with nonzero weight.
 func (s Sample) Targets() int {
 	if s.LossWeights == nil {
 		return s.Predicted()
@@ -53,7 +53,7 @@ func (s Sample) check(length, vocab int) error {
 	return nil
 }
 
-// part is the sample of some predicted tokens.
+// part returns the sample of `length` predicted tokens from index `from` on.
 func (s Sample) part(from, length int) Sample {
 	to := min(from+length, s.Predicted())
 	p := Sample{Tokens: s.Tokens[from : to+1]}
@@ -63,7 +63,7 @@ func (s Sample) part(from, length int) Sample {
 	return p
 }
 
-// hash adds the sample to a fingerprint. Weights that are all 1 are as good as none.
+// hash adds the sample to a fingerprint. Weights that are all 1 count as nil.
 func (s Sample) hash(h hash.Hash) {
 	weights := s.LossWeights
 	if allOne(weights) {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// A Shuffler visits all rows in each epoch, in an order that depends on the seed
-// and the epoch alone. It is safe for concurrent use.
+// A Shuffler visits all rows once per epoch, in an order that depends only on the seed and the epoch.
+// It is safe for concurrent use.
 type Shuffler struct {
 	Seed uint64
-	N    int // rows
+	N    int // number of rows
 
-	// Bucket is the number, from 0, of the bucket of lengths that a row is in. With it, rows
-	// of one bucket are visited in groups of Group: positions k·Group … (k+1)·Group−1 are
-	// of one bucket, but where an epoch or a bucket ends. Each group has random rows
-	// of its bucket, and the groups are in random order. nil: single rows are.
+	// Bucket returns the index, from 0, of a row's length bucket. Rows of a bucket are then visited in
+	// groups of Group: positions k·Group … (k+1)·Group−1 are in one bucket, except where an epoch or a
+	// bucket ends. Each group has random rows of its bucket, and the groups are in random order. nil means
+	// no groups.
 	Bucket func(row int) int
 	Group  int
 
@@ -23,8 +23,7 @@ type Shuffler struct {
 	perm  []uint32
 }
 
-// At gives the row at a position, from 0, that counts on through the epochs. It panics where
-// there are no rows.
+// At returns the row at a position, counted from 0 across epochs. It panics if there are no rows.
 func (s *Shuffler) At(position int) int {
 	epoch := position / s.N
 	s.mu.Lock()
@@ -42,7 +41,7 @@ func (s *Shuffler) order(epoch int) []uint32 {
 	if s.Bucket == nil || s.Group < 2 {
 		return perm
 	}
-	// The first and the last group of an epoch may be shared with another epoch.
+	// The first and last group of an epoch may be shared with the adjacent epoch.
 	head := min(s.N, (s.Group-epoch*s.N%s.Group)%s.Group)
 	whole := (s.N - head) / s.Group
 	rows := s.byBucket(perm[head : head+whole*s.Group])
@@ -54,7 +53,7 @@ func (s *Shuffler) order(epoch int) []uint32 {
 
 // byBucket sorts rows by bucket, stably.
 func (s *Shuffler) byBucket(rows []uint32) []uint32 {
-	var next []int // where the next row of a bucket goes
+	var next []int // next place for a row of each bucket
 	for _, row := range rows {
 		bucket := s.Bucket(int(row))
 		for bucket >= len(next) {

@@ -13,15 +13,17 @@ import (
 // Stdin is the name of the standard input as a source.
 const Stdin = "-"
 
-// Splits are the files of a folder of data.
+// Splits lists the files of each split of a data folder.
 type Splits struct{ Train, Valid, Test []string }
 
-// splitName matches the files of a folder: train.jsonl, validation.jsonl.gz, train-00000-of-00002.parquet.
+// splitName matches file names of splits: train.jsonl, validation.jsonl.gz,
+// train-00000-of-00002.parquet.
 var splitName = regexp.MustCompile(`(?i)^(train|training|valid|validation|val|dev|test)([-_.].*)?$`)
 
-// Folder finds the files of the splits of a folder: train, valid (or validation, val, dev) and test, each with the
-// extension .jsonl, .json, .ndjson, .parquet, .csv, .tsv or .txt, or .gz behind it. A split may be of several files, such as
-// train-00000-of-00002.parquet, of one extension. The folder has to have a train split.
+// Folder finds the files of a folder's splits: train, valid (or validation, val, dev) and test, with
+// the extension .jsonl, .json, .ndjson, .parquet, .csv, .tsv or .txt, optionally followed by .gz. A
+// split may have several files with the same extension, such as train-00000-of-00002.parquet. The
+// folder must have a train split.
 func Folder(path string) (Splits, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -63,25 +65,26 @@ func Folder(path string) (Splits, error) {
 	return s, nil
 }
 
-// Extensions of files of records, and of all files that a folder of data has.
+// Extensions of files with records, and of all files in a data folder.
 var (
 	recordExtensions = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv"}
 	dataExtensions   = append(slices.Clone(recordExtensions), ".txt")
 )
 
-// extension is the lower-case extension of a file without .gz.
+// extension returns the extension of a file in lower case, ignoring .gz.
 func extension(path string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz"))
 }
 
-// IsPlainText reports whether a source is read as plain text, one example for each file: it is no pipe, whose
-// first character decides, and has no extension of JSON, Parquet or a table.
+// IsPlainText reports whether a source is read as plain text, one example per file: it is not a pipe,
+// whose first character decides, and does not have the extension of JSON, Parquet or a table.
 func IsPlainText(source string) bool { return !hasRecords(source) && !IsPipe(source) }
 
-// hasRecords reports whether the extension of a source says that it has records.
+// hasRecords reports whether a source has the extension of a file with records.
 func hasRecords(source string) bool { return slices.Contains(recordExtensions, extension(source)) }
 
-// IsPipe reports whether a source can be read once only: the standard input, or a pipe such as <(command) of a shell.
+// IsPipe reports whether a source can be read only once: the standard input, or a pipe such as a
+// shell's <(command).
 func IsPipe(source string) bool {
 	if isStdin(source) {
 		return true
@@ -92,8 +95,9 @@ func IsPipe(source string) bool {
 
 func isStdin(source string) bool { return source == Stdin || source == "/dev/stdin" }
 
-// Expand returns the files of sources: for a folder the files of its splits, for a pattern such as data/*.jsonl the
-// matching files in the order of their names, and for a file itself. What is in no folder belongs to the train split.
+// Expand returns the files of sources: for a folder the files of its splits, for a pattern such as
+// data/*.jsonl the matching files sorted by name, and otherwise the file itself. Files that are not
+// from a folder belong to the train split.
 func Expand(sources []string) (Splits, error) {
 	var all Splits
 	for _, source := range sources {
@@ -133,8 +137,7 @@ func expand(source string) (Splits, error) {
 	return Splits{Train: files}, nil
 }
 
-// isText reports whether files are text; otherwise they are records, as a reader's files are. All are one or the
-// other.
+// isText reports whether files are text; otherwise they have records. Mixed files are an error.
 func isText(files []string, readers map[string]RecordReader) (bool, error) {
 	isPlain := func(file string) bool { return IsPlainText(file) && readers[extension(file)] == nil }
 	text := slices.IndexFunc(files, isPlain)
@@ -145,7 +148,7 @@ func isText(files []string, readers map[string]RecordReader) (bool, error) {
 	return text >= 0, nil
 }
 
-// unreadable is an error of the system with a file.
+// unreadable returns the error for a file that the system cannot read.
 func unreadable(path string, err error) *Error {
 	e := &Error{File: displayName(path), Kind: Unreadable, Reason: err.Error(), Err: err}
 	var cause *os.PathError

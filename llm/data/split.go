@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// Limit returns a data set of at most n rows, at equal distances; a negative n is all.
+// Limit returns a data set of at most n evenly spaced rows; a negative n means all.
 func (d *Dataset) Limit(n int) *Dataset {
 	rows := d.Len()
 	if n < 0 || rows <= n {
@@ -24,9 +24,10 @@ func (d *Dataset) Limit(n int) *Dataset {
 	})
 }
 
-// Split holds a fraction of the rows out, between 0 and 1: rest are the others. It takes rows at equal distances, as
-// [Dataset.Limit] does, and at least one. Copies, which have the same tokens, stay together: what is held out is in no row of
-// the rest. So there are fewer rows than the fraction where the copies of a row would make them more.
+// Split holds out a fraction of the rows, between 0 and 1; rest are the others. It takes evenly spaced
+// rows, as [Dataset.Limit] does, and at least one. Duplicates, rows with the same tokens, stay
+// together, so no held-out row is also in rest. Fewer rows are held out if a row's duplicates would
+// exceed the fraction.
 func (d *Dataset) Split(fraction float64) (rest, held *Dataset, err error) {
 	firsts, err := d.firsts()
 	if err != nil {
@@ -35,7 +36,8 @@ func (d *Dataset) Split(fraction float64) (rest, held *Dataset, err error) {
 	return d.split(fraction, firsts)
 }
 
-// SplitByRow is Split without regard to copies, as Split was once: a run that began so goes on with the same rows.
+// SplitByRow is like Split but ignores duplicates, as Split did in earlier versions, so that older
+// runs resume with the same rows.
 func (d *Dataset) SplitByRow(fraction float64) (rest, held *Dataset, err error) {
 	firsts := make([]int, d.Len())
 	for i := range firsts {
@@ -44,14 +46,14 @@ func (d *Dataset) SplitByRow(fraction float64) (rest, held *Dataset, err error) 
 	return d.split(fraction, firsts)
 }
 
-// split holds rows out, each with its copies: those that have the same first row.
+// split holds out rows together with their duplicates, which have the same first row.
 func (d *Dataset) split(fraction float64, firsts []int) (rest, held *Dataset, err error) {
 	rows := d.Len()
 	n := max(1, int(math.Round(fraction*float64(rows))))
 	if !(fraction > 0 && fraction < 1) || n >= rows {
 		return nil, nil, fmt.Errorf("%v of %s cannot be held out: some have to be, and some to be left; choose another fraction, or add data", fraction, counted.Of(rows, "row"))
 	}
-	sizes := make([]int, rows) // of copies, at their first row
+	sizes := make([]int, rows) // number of duplicates, at the index of the first row
 	for _, first := range firsts {
 		sizes[first]++
 	}
@@ -91,7 +93,7 @@ func (d *Dataset) split(fraction float64, firsts []int) (rest, held *Dataset, er
 	return of(false), of(true), nil
 }
 
-// subset is a data set of some rows, of the same samples.
+// subset returns a data set of some rows of the same samples.
 func (d *Dataset) subset(rows iter.Seq[int]) *Dataset {
 	s := &Dataset{Length: d.Length, samples: d.samples, order: []uint32{}}
 	if d.IsPacked() {

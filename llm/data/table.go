@@ -15,10 +15,11 @@ import (
 // separators maps the extension of a table to its separator.
 var separators = map[string]rune{".csv": ',', ".tsv": '\t'}
 
-// quoteFields is the remedy for a row that cannot be split.
+// quoteFields is the remedy for a row that cannot be parsed.
 const quoteFields = "put fields with quotes, line ends or separators in quotes, and double the quotes in them"
 
-// table reads a file of comma-separated values (RFC 4180), whose first row has the keys. All values are texts.
+// table reads a file of comma-separated values (RFC 4180) whose first row has the keys. All values are
+// strings.
 func (r *reader) table(f *file, separator rune) error {
 	limit := &rowLimit{r: f.r}
 	rows := csv.NewReader(limit)
@@ -58,7 +59,7 @@ func (r *reader) table(f *file, separator rune) error {
 	}
 }
 
-// row reads a row as the object that its keys make it.
+// row parses a row as an object with the given keys.
 func (r *reader) row(f *file, line int, keys, row []string) error {
 	if len(row) != len(keys) {
 		return r.give(Example{}, faultf(BadTable, quoteFields, "the row has %s, the first one %d", counted.Of(len(row), "field"), len(keys)).in(f.name, line, nil))
@@ -69,7 +70,7 @@ func (r *reader) row(f *file, line int, keys, row []string) error {
 		if !utf8.ValidString(text) || !utf8.ValidString(keys[i]) {
 			return r.give(Example{}, faultf(BadEncoding, "convert the file to UTF-8", "%q is not valid UTF-8", keys[i]).in(f.name, line, nil))
 		}
-		if keys[i] == "" { // the numbers of rows, as pandas writes them
+		if keys[i] == "" { // row numbers, as pandas writes them
 			continue
 		}
 		if b.Len() > 1 {
@@ -81,13 +82,13 @@ func (r *reader) row(f *file, line int, keys, row []string) error {
 	return r.record(f.name, line, b.Bytes())
 }
 
-// quoted is a text in JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
-	b, _ := json.Marshal(text) // which takes any text
+	b, _ := json.Marshal(text) // never fails for a string
 	return string(b)
 }
 
-// badRow is the error of a row that cannot be taken apart; others can.
+// badRow returns the error for a row that cannot be parsed; later rows may be valid.
 func (r *reader) badRow(f *file, err error) error {
 	var fault *csv.ParseError
 	switch {
@@ -99,7 +100,7 @@ func (r *reader) badRow(f *file, err error) error {
 	return r.give(Example{}, &Error{File: f.name, Line: fault.Line, Column: fault.Column, Kind: BadTable, Reason: fault.Err.Error(), Remedy: quoteFields})
 }
 
-// A rowLimit ends a row that does not end.
+// A rowLimit limits the length of a row, in case a quote is never closed.
 type rowLimit struct {
 	r    io.Reader
 	left int

@@ -8,8 +8,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// ModelTemplate parses the chat template in a model's vocabulary. Errors begin with name, the model's file. A model
-// without a template is an *Error.
+// ModelTemplate parses the chat template in a model's vocabulary. Errors begin with name, the model's
+// file. A missing template is an *Error.
 func ModelTemplate(name string, t *tokenizer.Tokenizer) (*chat.Template, error) {
 	source := t.ChatTemplate()
 	if source == "" {
@@ -18,9 +18,9 @@ func ModelTemplate(name string, t *tokenizer.Tokenizer) (*chat.Template, error) 
 	return chat.Parse(name, source)
 }
 
-// RenderOptions returns the options of a template for a vocabulary: the variables bos_token, eos_token, unk_token and
-// pad_token, as far as the vocabulary has these tokens, further variables, which take precedence, and the tokens that end
-// a turn. A nil vocabulary has none of them.
+// RenderOptions returns a template's options for a vocabulary: the variables bos_token, eos_token,
+// unk_token and pad_token, if the vocabulary has these tokens, additional variables, which take
+// precedence, and the tokens that end a turn. A nil vocabulary has none of these tokens.
 func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Options {
 	o := chat.Options{Variables: map[string]any{}}
 	if t.NumTokens() == 0 {
@@ -41,8 +41,8 @@ func RenderOptions(t *tokenizer.Tokenizer, variables map[string]any) chat.Option
 	return o
 }
 
-// EncodeRendered gives the tokens of a rendered conversation, in training as in generation: special tokens in mark-up
-// alone, and BOS in front, once, where the model wants it or the template writes it.
+// EncodeRendered tokenizes a rendered conversation, in training as in generation: special tokens only
+// in mark-up, and BOS in front, once, if the model wants it or the template writes it.
 func EncodeRendered(t *tokenizer.Tokenizer, r *chat.Rendered) []int32 {
 	if t.NumTokens() == 0 || r == nil {
 		return nil
@@ -59,7 +59,8 @@ func segmentsOf(r *chat.Rendered) []tokenizer.Segment {
 	return segments
 }
 
-// encodeWithBOS puts BOS in front where the model wants it and the text has none. It has no bytes.
+// encodeWithBOS adds BOS in front if the model wants it and the text has none. Such a BOS has no
+// bytes.
 func encodeWithBOS(t *tokenizer.Tokenizer, segments []tokenizer.Segment) (ids []int32, ends []int) {
 	ids, ends = t.EncodeSegments(segments, tokenizer.EncodeOptions{})
 	if t.AddsBOS() && (len(ids) == 0 || ids[0] != t.BOS()) {

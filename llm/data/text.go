@@ -12,31 +12,27 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// TextOptions say how text becomes samples.
+// TextOptions are the settings for dividing text into samples.
 type TextOptions struct {
-	Length int // predicted tokens of a sample
-	// SampleStart divides the text into documents, each of which begins a sample: one
-	// begins where it occurs, and what comes before the first is left out. A document of
-	// more than Length tokens becomes several samples. Without SampleStart the whole
-	// text is one.
+	Length int // maximum number of predicted tokens per sample
+	// SampleStart divides the text into documents. A document begins at each occurrence; the text before
+	// the first is omitted. A document starts a new sample; one of more than Length tokens becomes several
+	// samples. Without SampleStart the whole text is one document.
 	SampleStart        string
-	IncludeSampleStart bool // keep the string itself in the samples
-	// Overlapping lets a sample that is too short go on in the text of the next
-	// documents.
+	IncludeSampleStart bool // keep SampleStart in the samples
+	// Overlapping extends a sample that is too short with the text of the next documents.
 	Overlapping bool
-	// FillWithNext appends the samples that follow, with their BOS and EOS, to
-	// one that is too short.
+	// FillWithNext extends a sample that is too short with the next samples, including their BOS and EOS.
 	FillWithNext bool
-	SeparateBOS  bool // put BOS before each document that does not begin with it
-	SeparateEOS  bool // put EOS after each
-	// RandomOffsets moves the beginning of each sample by a random number of
-	// tokens, fewer than Length and than its document has left, so that samples begin
-	// anywhere. The offsets depend on Seed alone.
+	SeparateBOS  bool // add BOS before each document that does not begin with it
+	SeparateEOS  bool // add EOS after each document
+	// RandomOffsets moves the beginning of each sample by a random number of tokens, less than Length and
+	// than the remaining document, so that samples begin anywhere. The offsets depend only on Seed.
 	RandomOffsets bool
 	Seed          uint64
 }
 
-// FromText tokenises text into samples, which are in memory.
+// FromText tokenizes text into samples in memory.
 func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, error) {
 	var samples []Sample
 	for s, err := range TextSamples(t, strings.NewReader(text), o) {
@@ -48,8 +44,8 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 	return New(o.Length, samples), nil
 }
 
-// TextSamples tokenises the text of r into samples, for [Prepare]. It holds some megabytes in
-// memory, however long the text is. It yields an error of r, or one if there are no samples.
+// TextSamples tokenizes the text of r into samples, for [Prepare]. It needs some megabytes of memory,
+// however long the text is. It yields an error of r, or an error if there are no samples.
 func TextSamples(t *tokenizer.Tokenizer, r io.Reader, o TextOptions) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		documents := documentReader{text: r, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
@@ -60,27 +56,27 @@ func TextSamples(t *tokenizer.Tokenizer, r io.Reader, o TextOptions) iter.Seq2[S
 	}
 }
 
-// A textSampler makes samples of the tokens of a text as they come.
+// A textSampler makes samples from the tokens of a text as they arrive.
 type textSampler struct {
 	t      *tokenizer.Tokenizer
 	o      TextOptions
 	random *rand.Rand
 	yield  func(Sample, error) bool
 
-	// documents are those whose samples are not all made, and what is known of those
-	// behind, which samples may go on into.
+	// documents are those with unfinished samples, and the tokens known of the documents after them, into
+	// which samples may extend.
 	documents []*document
-	ended     bool // there are no more documents
+	ended     bool // the last document has been read
 	samples   int
 }
 
-// A document is the text from one SampleStart to the next, or all of it, as tokens.
+// A document holds the tokens of the text from one SampleStart to the next, or of the whole text.
 type document struct {
-	tokens   []int32 // with BOS and EOS, without the tokens of finished samples
-	bos, eos int     // how many are BOS, at the start, and EOS, at the end
+	tokens   []int32 // with BOS and EOS, without tokens of finished samples
+	bos, eos int     // number of BOS at the start and of EOS at the end
 	complete bool
-	begun    bool // a sample is made
-	offset   int  // of the next sample in tokens; -1 as long as it is not known
+	begun    bool // has at least one sample
+	offset   int  // offset of the next sample in tokens; −1 if not yet known
 }
 
 func (s *textSampler) read(r *documentReader) error {
@@ -116,7 +112,7 @@ func (s *textSampler) read(r *documentReader) error {
 	return nil
 }
 
-// readDocument makes the samples that are certain after another document.
+// readDocument reads another document, and makes the samples that are complete.
 func (s *textSampler) readDocument(r *documentReader, first bool) error {
 	d := &document{offset: -1}
 	s.documents = append(s.documents, d)
@@ -125,7 +121,7 @@ func (s *textSampler) readDocument(r *documentReader, first bool) error {
 		d.bos = d.add(s.t.BOS())
 	}
 	o := tokenizer.EncodeOptions{ParseSpecial: true}
-	own := d.bos > 0 // whether the text may begin with a BOS of its own, which is the one in front
+	own := d.bos > 0 // the text may begin with its own BOS, which replaces this one
 	add := func(ids []int32) {
 		if own && len(ids) > 0 {
 			if own = false; ids[0] == s.t.BOS() {
@@ -154,8 +150,7 @@ func (s *textSampler) readDocument(r *documentReader, first bool) error {
 	return s.makeSamples()
 }
 
-// add appends a special token, if the vocabulary has it, and returns how many
-// it appended.
+// add appends a special token, if the vocabulary has it, and returns the number of tokens appended.
 func (d *document) add(id int32) int {
 	if id == tokenizer.None {
 		return 0
@@ -164,7 +159,7 @@ func (d *document) add(id int32) int {
 	return 1
 }
 
-// makeSamples makes the samples that do not depend on what is still to come.
+// makeSamples makes the samples that do not depend on later text.
 func (s *textSampler) makeSamples() error {
 	for len(s.documents) > 0 {
 		d := s.documents[0]
@@ -191,8 +186,7 @@ func (s *textSampler) makeSamples() error {
 	return nil
 }
 
-// chooseOffset reports false where the offset of the next sample depends on what
-// is still to come.
+// chooseOffset sets the offset of the next sample. It returns false if that depends on later text.
 func (s *textSampler) chooseOffset(d *document) bool {
 	switch {
 	case d.offset >= 0:
@@ -207,8 +201,8 @@ func (s *textSampler) chooseOffset(d *document) bool {
 	return true
 }
 
-// collect gives the first n tokens from the first document on, fewer where the text
-// has no more. It reports false where that depends on what is still to come.
+// collect returns the first n tokens from the first document on, or fewer at the end of the text. ok
+// is false if the result depends on later text.
 func (s *textSampler) collect(n int) (tokens []int32, ok bool) {
 	tokens = make([]int32, 0, min(n, readSize))
 	last := s.documents[0]
@@ -234,7 +228,7 @@ func (s *textSampler) collect(n int) (tokens []int32, ok bool) {
 	if !s.ended {
 		return nil, false
 	}
-	if s.o.Overlapping { // EOS is at the end of the text alone
+	if s.o.Overlapping { // only the end of the text has EOS
 		tokens = append(tokens, last.tokens[len(last.tokens)-last.eos:]...)
 	}
 	return tokens, true

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// TextFiles reads files one after the other as one text, each open only while it
-// is read, without its compression (gzip) and its byte order mark.
+// TextFiles reads files one after another as one text. Each is open only while it is read. It
+// decompresses gzip and skips byte order marks.
 func TextFiles(paths ...string) io.Reader {
 	return &textFiles{paths: paths, count: new(atomic.Int64)}
 }
@@ -15,7 +15,7 @@ func TextFiles(paths ...string) io.Reader {
 type textFiles struct {
 	paths []string
 	file  *file
-	count *atomic.Int64 // of the bytes that were read
+	count *atomic.Int64 // counts the bytes read
 }
 
 func (t *textFiles) Read(p []byte) (int, error) {

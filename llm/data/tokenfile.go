@@ -16,24 +16,24 @@ import (
 	"github.com/goggml/ggml/internal/mapped"
 )
 
-// A token file holds samples. After a header come, little-endian:
+// A token file holds samples. It has a header, followed by these sections, little-endian:
 //
 //	samples  of each: the tokens as varints; unless all weights are 1, runs of
 //	         equal weights, each a varint of its length and a float32
-//	ends     uint64 of each sample: where it ends, from the begin of the first
-//	lengths  uint32 of each sample: its tokens
+//	ends     uint64 of each sample: its end offset, from the beginning of the first
+//	lengths  uint32 of each sample: its number of tokens
 //	report   of records that were skipped or have notes, see report
-//	sums     uint32 of each MiB of all that: its CRC-32C
+//	sums     uint32 of each MiB of the sections above: its CRC-32C
 type header struct {
 	Magic   [8]byte
 	Version uint32
-	Sum     uint32 // CRC-32C of the header, with 0 here
+	Sum     uint32 // CRC-32C of the header with this field 0
 
-	SampleBytes uint64 // of all samples
+	SampleBytes uint64 // size of all samples
 	Samples     uint64
 	ReportBytes uint64
 	MaxToken    int32
-	Longest     uint32 // tokens
+	Longest     uint32 // number of tokens
 	Fingerprint [16]byte
 	Stats       storedStats
 }
@@ -55,22 +55,22 @@ func (h header) encode() []byte {
 	return b.Bytes()
 }
 
-// sum is the checksum that belongs into the header.
+// sum returns the checksum of the header.
 func (h header) sum() uint32 {
 	h.Sum = 0
 	return crc32.Checksum(h.encode(), castagnoli)
 }
 
-// lengthsAt is where the lengths begin in the file, reportAt where they end.
+// lengthsAt returns the file offset of the lengths; reportAt returns their end.
 func (h header) lengthsAt() int64 { return int64(headerSize) + int64(h.SampleBytes+8*h.Samples) }
 func (h header) reportAt() int64  { return h.lengthsAt() + 4*int64(h.Samples) }
 
-// body is the size of all that has checksums.
+// body returns the size of all sections with checksums.
 func (h header) body() int64 { return h.reportAt() + int64(h.ReportBytes) - int64(headerSize) }
 
-// check demands a header of a file of that size.
+// check validates the header of a file of that size.
 func (h header) check(size int64) error {
-	const most = 1 << 50 // bytes, and samples, so that sums of them are exact
+	const most = 1 << 50 // bytes or samples: sums are exact
 	switch {
 	case h.Magic != tokenFileMagic:
 		return errors.New("it is no token file")
@@ -88,7 +88,7 @@ func (h header) check(size int64) error {
 	return nil
 }
 
-// tokenFile is the samples of a token file. Only their lengths are in memory.
+// tokenFile holds the samples of a token file. Only their lengths are in memory.
 type tokenFile struct {
 	file    *mapped.File
 	head    header
@@ -96,7 +96,7 @@ type tokenFile struct {
 	report  report
 }
 
-// readTokenFile takes the file over, and closes it when it is no whole token file.
+// readTokenFile takes ownership of the file, and closes it if it is not a complete token file.
 func readTokenFile(file *os.File) (_ *tokenFile, err error) {
 	m, err := mapped.New(file)
 	if err != nil {
@@ -126,13 +126,13 @@ func readTokenFile(file *os.File) (_ *tokenFile, err error) {
 	if f.report, err = decodeReport(io.NewSectionReader(file, f.head.reportAt(), int64(f.head.ReportBytes))); err != nil {
 		return nil, err
 	}
-	// An unmapped file that nobody closed is closed with the last data set over it.
+	// If nobody closes it, the file is unmapped with the last data set that uses it.
 	runtime.AddCleanup(f, func(m *mapped.File) { m.Close() }, m)
 	return f, nil
 }
 
-// verify compares all checksums. It reads the file, and does not map it: what is mapped
-// and touched counts as the memory of the process.
+// verify compares all checksums. It reads the file instead of mapping it: touched pages of a mapping
+// count as memory of the process.
 func (f *tokenFile) verify(file *os.File) error {
 	body := f.head.body()
 	sums := make([]uint32, (body+sumBlock-1)/sumBlock)
@@ -176,9 +176,9 @@ func (f *tokenFile) sample(i int) (Sample, error) {
 	return decodeSample(raw, int(f.lengths[i]))
 }
 
-// bounds are where a sample begins and ends, from the begin of the first.
+// bounds returns the begin and end of a sample, from the beginning of the first.
 func (f *tokenFile) bounds(i int) (from, to int64, err error) {
-	ends := make([]byte, 16) // of the sample before, and of this one
+	ends := make([]byte, 16) // of the previous sample and of this one
 	first := max(0, i-1)
 	own := ends[:8*(i-first+1)]
 	if _, err := f.file.ReadAt(own, int64(headerSize)+int64(f.head.SampleBytes)+8*int64(first)); err != nil && err != io.EOF {
@@ -196,7 +196,7 @@ func (f *tokenFile) bounds(i int) (from, to int64, err error) {
 
 var errDamaged = errors.New("it is damaged")
 
-// encodeSample appends a sample as a token file has it.
+// encodeSample appends an encoded sample.
 func encodeSample(raw []byte, s Sample) []byte {
 	for _, token := range s.Tokens {
 		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
@@ -216,9 +216,9 @@ func encodeSample(raw []byte, s Sample) []byte {
 	return raw
 }
 
-// decodeSample reads a sample of so many tokens.
+// decodeSample decodes a sample of the given number of tokens.
 func decodeSample(raw []byte, tokens int) (Sample, error) {
-	if tokens > len(raw) { // each has a byte at least
+	if tokens > len(raw) { // each takes at least a byte
 		return Sample{}, errDamaged
 	}
 	s := Sample{Tokens: make([]int32, tokens)}

@@ -12,21 +12,20 @@ import (
 	"os"
 )
 
-// A tokenWriter writes a token file as samples come. It keeps eight bytes of each in
-// memory.
+// A tokenWriter writes a token file sample by sample. It needs eight bytes of memory per sample.
 type tokenWriter struct {
 	file *os.File
 	sums *summingWriter
 	w    *bufio.Writer
 	head header
 	hash hash.Hash
-	raw  []byte // of a sample, reused
+	raw  []byte // encoded sample, reused
 
 	sizes, lengths []uint32
 	report         report // set before finish
 }
 
-// newTokenWriter begins a token file in an empty file.
+// newTokenWriter starts a token file in an empty file.
 func newTokenWriter(file *os.File) (*tokenWriter, error) {
 	if _, err := file.Seek(int64(headerSize), io.SeekStart); err != nil {
 		return nil, err
@@ -38,7 +37,7 @@ func newTokenWriter(file *os.File) (*tokenWriter, error) {
 	}, nil
 }
 
-// add writes a sample, which is one that [Sample.check] accepts.
+// add writes a sample that [Sample.check] accepts.
 func (w *tokenWriter) add(s Sample) error {
 	if len(w.lengths) == math.MaxUint32 {
 		return errors.New("there are more than 2³² samples; make several data sets of them")
@@ -55,7 +54,8 @@ func (w *tokenWriter) add(s Sample) error {
 	return err
 }
 
-// finish writes what follows the samples, and the header, without which the file is invalid.
+// finish writes the sections after the samples, and then the header, without which the file is
+// invalid.
 func (w *tokenWriter) finish(stats Stats) error {
 	report, err := w.report.encode()
 	if err != nil {
@@ -89,12 +89,12 @@ func (w *tokenWriter) finish(stats Stats) error {
 	return err
 }
 
-// A summingWriter keeps the checksum of each block that it passes on.
+// A summingWriter computes the checksum of each block that it writes.
 type summingWriter struct {
 	w    io.Writer
 	sums []uint32
-	sum  uint32 // of the block that is not full yet
-	n    int    // bytes of it
+	sum  uint32 // of the incomplete block
+	n    int    // bytes in it
 }
 
 func (s *summingWriter) Write(p []byte) (int, error) {
@@ -108,7 +108,7 @@ func (s *summingWriter) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// finish gives the sums of all blocks, also of a last one that is not full.
+// finish returns the checksums of all blocks, including an incomplete last one.
 func (s *summingWriter) finish() []uint32 {
 	if s.n > 0 {
 		s.sums, s.sum, s.n = append(s.sums, s.sum), 0, 0

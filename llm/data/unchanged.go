@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// versions identify the contents of files, without reading them.
+// versions identifies the contents of files without reading them.
 type versions map[string]version
 
 type version struct {
@@ -15,7 +15,7 @@ type version struct {
 	modified time.Time
 }
 
-// versionsOf looks at regular files; what else there is has no contents that stay.
+// versionsOf records the versions of regular files; others have no lasting contents.
 func versionsOf(files []string) versions {
 	v := versions{}
 	for _, file := range files {
@@ -26,8 +26,8 @@ func versionsOf(files []string) versions {
 	return v
 }
 
-// check demands that the files have not changed since: samples would be of none of their versions, and a cache would
-// keep them under the hash of another one.
+// check returns an error if a file has changed since: samples would mix versions, and a cache would
+// store them under the hash of another version.
 func (v versions) check() error {
 	for file, before := range v {
 		if info, err := os.Stat(file); err != nil || info.Size() != before.size || !info.ModTime().Equal(before.modified) {
@@ -37,7 +37,7 @@ func (v versions) check() error {
 	return nil
 }
 
-// unchanged yields the items of files, and an error at the end if the files have changed meanwhile.
+// unchanged yields the items of files, and a final error if the files have changed meanwhile.
 func unchanged[T any](all iter.Seq2[T, error], v versions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range all {

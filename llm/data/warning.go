@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// A Warning is what one should know about data before training on it, in words. Its options are fields of [LoadOptions],
-// or a program's names for them.
-type Warning struct{ words []any } // each a string, an Option, or a Warning with more
+// A Warning describes something to know about data before training on it. Its options are fields of
+// [LoadOptions], or a program's names for them.
+type Warning struct{ words []any } // each is a string, an Option or a nested Warning
 
-// String is the warning with options by the names of their fields: "… TooLong drop leaves them out".
+// String returns the warning with options named after their fields: "… TooLong drop leaves them out".
 func (w Warning) String() string { return w.Named(Option.String) }
 
-// Named is the warning with options as name has them (nil by the names of their fields), such as by the flags of a
-// program: "… --too-long drop leaves them out".
+// Named returns the warning with options named by name, such as a program's flags: "… --too-long drop
+// leaves them out". A nil name uses the names of their fields.
 func (w Warning) Named(name func(Option) string) string {
 	if name == nil {
 		name = Option.String
@@ -36,13 +36,13 @@ func (w Warning) Named(name func(Option) string) string {
 	return b.String()
 }
 
-// An OptionError is options that do not go with the data.
+// An OptionError reports options that do not suit the data.
 type OptionError struct{ Warning }
 
-// Error is the warning, see [Warning.Named].
+// Error returns the warning, see [Warning.Named].
 func (e *OptionError) Error() string { return e.String() }
 
-// warnings lists the warnings about records.
+// warnings returns the warnings about records.
 func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	add := func(words ...any) { list = append(list, Warning{words}) }
 	if s.Cut > 0 {
@@ -66,7 +66,7 @@ func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 			Option{Name: "RawPrompts"}, " trains texts with mark-up of their own")
 	}
 	for _, n := range s.NotesOf(EmptyReasoning) {
-		if o.Encode.EmptyReasoning == chat.TrainEmpty { // as it was asked for
+		if o.Encode.EmptyReasoning == chat.TrainEmpty { // requested by the options
 			continue
 		}
 		option := func(value chat.EmptyReasoning) Option { return Option{Name: "EmptyReasoning", Value: value.String()} }
@@ -76,7 +76,8 @@ func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	return list
 }
 
-// otherPrompt warns of a template whose generation prompt is not what the answers follow that are trained.
+// otherPrompt returns a warning if the template's generation prompt differs from the text that
+// precedes trained answers.
 func (e *Encoder) otherPrompt() (Warning, bool) {
 	err := e.o.Template.CheckPrompt(&e.chat)
 	if err == nil {
@@ -88,7 +89,7 @@ func (e *Encoder) otherPrompt() (Warning, bool) {
 
 func (o *LoadOptions) length() Option { return Option{Name: "Length", Value: fmt.Sprint(o.Length)} }
 
-// checkCut demands that most records keep most of their trained tokens.
+// checkCut checks that most records keep most of their trained tokens.
 func (o *LoadOptions) checkCut(s Stats) error {
 	if 2*s.Lost <= s.Examples {
 		return nil
@@ -107,7 +108,7 @@ func (o *LoadOptions) remedyOfCut(s Stats) Warning {
 	return Warning{[]any{first, "; ", option(DropLong), " leaves them out, ", option(SplitLong), " makes several samples of each"}}
 }
 
-// NotesOf are the counts of a kind of note, the most frequent first.
+// NotesOf returns the counts of a kind of note, the most frequent first.
 func (s Stats) NotesOf(kind NoteKind) []NoteCount {
 	var list []NoteCount
 	for _, n := range s.Notes {
@@ -119,10 +120,10 @@ func (s Stats) NotesOf(kind NoteKind) []NoteCount {
 	return list
 }
 
-// shownNotes is how many of a kind are told by name.
+// shownNotes is the maximum number of notes of a kind that are listed.
 const shownNotes = 8
 
-// listNotes lists each note with its number of records and the first one's place.
+// listNotes lists each note with its number of records and the place of the first.
 func listNotes(list []NoteCount, format string) string {
 	var parts []string
 	for _, n := range list[:min(len(list), shownNotes)] {
@@ -134,7 +135,7 @@ func listNotes(list []NoteCount, format string) string {
 	return strings.Join(parts, ", ")
 }
 
-// place says of how many records a note is, and where the first is.
+// place returns the number of records with a note and the place of the first.
 func (n NoteCount) place() string {
 	return fmt.Sprintf("%s, first %s:%d", counted.Of(n.N, "record"), n.File, n.Line)
 }

@@ -2,8 +2,8 @@ package data
 
 import "github.com/goggml/ggml/llm/tokenizer"
 
-// Words reports of each token that Encode makes of an example whether it is of the words of a message, a text, a prompt
-// or a completion, and not of the mark-up around them.
+// Words reports, for each token of an encoded example, whether it is part of the words of a message,
+// text, prompt or completion, rather than of the mark-up around them.
 func (e *Encoder) Words(x Example) ([]bool, error) {
 	if err := e.checkMade(); err != nil {
 		return nil, err
