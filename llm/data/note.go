@@ -26,7 +26,7 @@ const (
 	UnusedKey      NoteKind = "unused key"      // the key What, of the record or of a message, is ignored
 	EmptyAnswer    NoteKind = "empty answer"    // an answer without words, reasoning or tool calls is trained
 	RoleOrder      NoteKind = "order of roles"  // What is unusual about the order of roles
-	MarkedUp       NoteKind = "marked up"       // special tokens of a prompt or completion are text: the template writes the turns
+	MarkedUp       NoteKind = "marked up"       // special tokens are plain text; the template writes the turns
 	EmptyReasoning NoteKind = "empty reasoning" // the template's empty reasoning block What is trained
 )
 

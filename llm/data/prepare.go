@@ -20,7 +20,7 @@ type LongSamples string
 
 const (
 	CutLong   LongSamples = "cut"   // truncate it; "" means this too
-	SplitLong LongSamples = "split" // split it into several samples, each beginning with the last token of the previous one
+	SplitLong LongSamples = "split" // split it; each part begins with the last token of the previous one
 	DropLong  LongSamples = "drop"  // omit it
 )
 

@@ -38,7 +38,7 @@ type ReadOptions struct {
 // Key identifies everything except the files that affects Read's results. It is part of
 // PrepareOptions.Key.
 func (o ReadOptions) Key() string {
-	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed in key order
+	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed sorted
 }
 
 // A RecordReader reads the records of a file, each as a JSON object. An error is the last item. Each

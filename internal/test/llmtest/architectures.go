@@ -23,41 +23,41 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A tinyArch is the smallest model of an architecture that has all that is special
-// about it, as converters of files write it.
+// A tinyArch describes the smallest model of an architecture with all of its features, as converters
+// write its files.
 type tinyArch struct {
-	arch     string         // "" is the name of the model
-	keys     map[string]any // without the architecture's name
-	bare     map[string]any // whose names are all
-	layers   int            // 0 stands for 2
-	headSize int            // 0 stands for 8
-	kvHeads  int            // 0 stands for 2
-	widen    int            // factor of the width of all matrices; 0 stands for 1
+	arch     string         // "" means the model's name
+	keys     map[string]any // without the architecture's name as prefix
+	bare     map[string]any // complete names
+	layers   int            // 0 means 2
+	headSize int            // 0 means 8
+	kvHeads  int            // 0 means 2
+	widen    int            // factor of all matrix widths; 0 means 1
 	fusedQKV bool
 	tied     bool
-	// fusedGateUp: the first feed-forward network has twice the rows. blocks begins the names of blocks.
+	// fusedGateUp doubles the rows of the first feed-forward network. blocks is the prefix of block names.
 	fusedGateUp bool
 	blocks      string
-	like        string             // another that has all its parts
-	gelu        bool               // stock llama.cpp looks its activation up in a table
-	noValues    []bool             // layers whose values are their keys
-	has         []string           // tensors that others of the architecture lack
-	optional    []string           // weights, in each layer
-	noStock     bool               // stock llama.cpp reads no tiny model of the architecture
-	seed        uint64             // of the values
-	factors     map[string]float64 // of the values of kinds of weights; nil for none
-	notStock    []string           // of these, those that stock llama.cpp 0.7.0 does not read
+	like        string             // name of a model that has all of its parts; "" if none
+	gelu        bool               // stock llama.cpp computes its activation by a table
+	noValues    []bool             // per layer: the values are the keys
+	has         []string           // tensors that only some models of the architecture have
+	optional    []string           // optional weights, in each layer
+	noStock     bool               // stock llama.cpp cannot read a tiny model of the architecture
+	seed        uint64             // of the weights' values
+	factors     map[string]float64 // by kind of weight, factors of the values; may be nil
+	notStock    []string           // optional weights that stock llama.cpp 0.7.0 does not read
 }
 
-// LongContext is the context from which on a model with two kinds of RoPE factors has
-// those for long ones.
+// LongContext is the context from which models with two sets of RoPE factors use those for long
+// contexts.
 const LongContext = 17
 
 func biases(matrices ...string) []string { return suffixed(matrices, ".bias") }
 
 func scales(matrices ...string) []string { return suffixed(matrices, ".scale") }
 
-// experts are keys of a mixture, and others.
+// experts returns keys of a mixture, merged with others.
 func experts(keys map[string]any) map[string]any {
 	return merged(map[string]any{"expert_count": uint32(6), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(32)}, keys)
 }
@@ -69,8 +69,9 @@ func suffixed(names []string, suffix string) []string {
 	return names
 }
 
-// TestedArchitectures are the models that a test of each goes through: those that have all parts between them, with -short some
-// that have the kinds of layers, and where GOGGML_ALL_ARCHITECTURES is set, in make fuzz, all.
+// TestedArchitectures returns the models for tests of every architecture: together they have all
+// parts. With -short it returns some that have all kinds of layers; if GOGGML_ALL_ARCHITECTURES is
+// set, as in make fuzz, all models.
 func TestedArchitectures() []string {
 	switch {
 	case os.Getenv("GOGGML_ALL_ARCHITECTURES") != "":
@@ -81,30 +82,30 @@ func TestedArchitectures() []string {
 	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].like != "" })
 }
 
-// FewArchitectures are some that have the kinds of parts between them, for tests of what is around
-// the parts.
+// FewArchitectures returns some models that together have all kinds of parts, for tests that do not
+// test the parts themselves.
 func FewArchitectures() []string {
 	return []string{"bloom", "cohere2", "deci", "gemma3", "gpt-oss", "gpt2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen2moe", "qwen3moe", "smollm3"}
 }
 
-// StockArchitectures lists the models that stock llama.cpp reads.
+// StockArchitectures returns the models that stock llama.cpp reads.
 func StockArchitectures() []string {
 	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].noStock })
 }
 
-// LooksUpGELU reports whether ggml's CPU backend computes an architecture by a table of F16, which
-// takes an input that may be another than in float64.
+// LooksUpGELU reports whether ggml's CPU backend computes the architecture's GELU by a table with F16
+// inputs, so that a rounding difference may select another entry than in float64.
 func LooksUpGELU(name string) bool { return tinyArchs[name].gelu }
 
-// Architectures lists those that [ArchModel] makes models of.
+// Architectures lists the architectures that [ArchModel] supports.
 func Architectures() []string {
 	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].arch != "" })
 }
 
-// models lists the names of tiny models. An architecture has one of its name, and may have others.
+// models lists the names of tiny models. Each architecture has one of its name, and may have others.
 func models() []string { return slices.Sorted(maps.Keys(tinyArchs)) }
 
-// ArchModel loads a tiny random model of an architecture, whose matrices have the type.
+// ArchModel loads a tiny random model of an architecture, with matrices of a type.
 func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 	t.Helper()
 	m, err := model.Load(ArchFile(t, name, typ), model.LoadOptions{})
@@ -113,8 +114,8 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 	return m
 }
 
-// DividesByLength reports whether a model divides what it reads of a state by its length, or what it writes: the length may be
-// small, and roundings count for more then.
+// DividesByLength reports whether a model normalises a state's output or input by its length. If the
+// length is small, this amplifies rounding errors.
 func DividesByLength(m *model.Model) bool {
 	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
 		return slices.ContainsFunc(l, func(r arch.Residual) bool {
@@ -125,24 +126,24 @@ func DividesByLength(m *model.Model) bool {
 	})
 }
 
-// ArchTokens are the tokens whose logits by stock llama.cpp are in testdata, for contexts beyond
-// [LongContext].
+// ArchTokens returns the tokens whose logits, computed by stock llama.cpp, are in testdata. They reach
+// beyond [LongContext].
 func ArchTokens() []int32 { return RandomTokens(9, LongContext+3, tinyVocab) }
 
-// ArchFile writes the file of [ArchModel]. Rows hold whole blocks of types of up to 32 elements.
+// ArchFile writes the file of [ArchModel]. Rows are multiples of block sizes up to 32.
 func ArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	require.Contains(t, tinyArchs, name)
 	return tinyArchs[name].write(t, name, only(typ))
 }
 
-// only gives all matrices a type.
+// only returns a function that gives all matrices a type.
 func only(typ ggml.Type) func(*arch.Weight) ggml.Type {
 	return func(*arch.Weight) ggml.Type { return typ }
 }
 
-// ExpertTypes lists architectures with a type for experts and one for the other matrices, as files have
-// them; with -short only gpt-oss.
+// ExpertTypes returns combinations of a type for experts and one for other matrices, as real files
+// have them; with -short only gpt-oss's.
 func ExpertTypes() []ExpertsOfType {
 	list := []ExpertsOfType{{"gpt-oss", ggml.MXFP4, ggml.BF16}, {"gpt-oss", ggml.NVFP4, ggml.BF16}}
 	if testing.Short() {
@@ -160,7 +161,7 @@ type ExpertsOfType struct {
 	Experts, Others ggml.Type
 }
 
-// Load loads a tiny model, whose rows hold whole blocks of every type.
+// Load loads a tiny model whose rows are multiples of every block size.
 func (e ExpertsOfType) Load(t testing.TB, o model.LoadOptions) *model.Model {
 	t.Helper()
 	a := tinyArchs[e.Arch]
@@ -179,8 +180,8 @@ func (e ExpertsOfType) Load(t testing.TB, o model.LoadOptions) *model.Model {
 	return m
 }
 
-// AllExpertsFile is ArchFile, of mixtures one that chooses all experts: by rounded inputs a router may choose others. Rows
-// hold whole blocks of the type.
+// AllExpertsFile is like ArchFile, but mixtures use all experts: with rounded inputs a router may
+// choose others. Rows are multiples of the type's block size.
 func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	a := tinyArchs[name]
@@ -191,7 +192,7 @@ func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	return a.write(t, name, only(typ))
 }
 
-// chooseAll makes a mixture choose all experts.
+// chooseAll makes a mixture use all experts.
 func (a *tinyArch) chooseAll() {
 	a.keys = maps.Clone(a.keys)
 	for key := range a.keys {
@@ -201,7 +202,7 @@ func (a *tinyArch) chooseAll() {
 	}
 }
 
-// WideArchFile is ArchFile with rows that hold whole blocks of every type.
+// WideArchFile is like ArchFile, with rows that are multiples of every block size.
 func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	t.Helper()
 	a := tinyArchs[name]
@@ -209,27 +210,27 @@ func WideArchFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	return a.write(t, name, only(typ))
 }
 
-// StockArchFile is ArchFile in F32 with no weight that stock llama.cpp does not read.
+// StockArchFile is like ArchFile in F32, without weights that stock llama.cpp does not read.
 func StockArchFile(t testing.TB, name string) (path string) {
 	t.Helper()
 	return tinyArchs[name].forStock().write(t, name, only(ggml.F32))
 }
 
-// WideStockArchFile is StockArchFile with rows that hold whole blocks of every type, values that depend on a seed, and a long
-// context.
+// WideStockArchFile is like StockArchFile, with rows that are multiples of every block size, values
+// that depend on a seed, and a long context.
 func WideStockArchFile(t testing.TB, name string, seed uint64) (path string) {
 	t.Helper()
 	a := tinyArchs[name].forStock()
 	a.factors = maps.Clone(a.factors)
 	for kind := range a.factors {
-		a.factors[kind] /= 2 // wider networks and heads make more of roundings
+		a.factors[kind] /= 2 // wider networks and heads amplify rounding errors
 	}
 	a.widen, a.seed, a.keys = 8, seed, merged(map[string]any{"context_length": uint32(1024)}, a.keys)
-	a.chooseAll() // by rounded inputs a router may choose others
+	a.chooseAll() // with rounded inputs a router may choose others
 	return a.write(t, name, only(ggml.F32))
 }
 
-// forStock lacks what stock llama.cpp does not read.
+// forStock returns the model without weights that stock llama.cpp does not read.
 func (a tinyArch) forStock() tinyArch {
 	a.optional = slices.DeleteFunc(slices.Clone(a.optional), func(w string) bool { return slices.Contains(a.notStock, w) })
 	return a
@@ -254,7 +255,7 @@ var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 
-// widened returns a wider value of a key: one width, or the widths of all layers.
+// widened returns the value of a width key for a wider model: one width, or the widths of all layers.
 func (a tinyArch) widened(value any) any {
 	switch value := value.(type) {
 	case uint32:
@@ -269,7 +270,7 @@ func (a tinyArch) widened(value any) any {
 	return value
 }
 
-// describe begins a file with the keys.
+// describe creates a file with the keys.
 func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 	t.Helper()
 	g, err := ggml.NewGGUF()
@@ -292,7 +293,7 @@ func (a tinyArch) describe(t testing.TB, name string) *ggml.GGUF {
 		general[kind+"."+key] = value
 	}
 	maps.Copy(general, a.bare)
-	for _, key := range slices.Sorted(maps.Keys(general)) { // sorted, so that the file always has equal bytes
+	for _, key := range slices.Sorted(maps.Keys(general)) { // sorted, so that files are reproducible
 		require.NoError(t, g.Set(key, general[key]))
 	}
 	return g
@@ -304,11 +305,12 @@ type tinyWeight struct {
 	values refmath.Tensor
 }
 
-// weights are those that the architecture declares, and of the optional ones the listed: norms, scales and factors around
-// 1, matrices normal with deviation 1/√in, biases with 1/2. Equal seeds give equal weights.
+// weights returns the weights that the architecture declares, including the listed optional ones.
+// Norms, scales and factors are around 1; matrices are normal with standard deviation 1/√in, biases
+// with 1/2. Equal seeds give equal weights.
 func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	t.Helper()
-	g := a.describe(t, name) // by tensors a file says how large the vocabulary is, and what is fused
+	g := a.describe(t, name) // tensors determine the size of the vocabulary, and what is fused
 	defer g.Close()
 	present := []string{"token_embd.weight"}
 	if !a.tied {
@@ -316,7 +318,7 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	}
 	if a.fusedQKV {
 		heads, _ := a.keys["attention.head_count_kv"].([]uint32)
-		first := max(0, slices.IndexFunc(heads, func(n uint32) bool { return n > 0 })) // layer with attention
+		first := max(0, slices.IndexFunc(heads, func(n uint32) bool { return n > 0 })) // first layer with attention
 		present = append(present, fmt.Sprintf("blk.%d.attn_qkv.weight", first))
 	}
 	for i, absent := range a.noValues {
@@ -373,7 +375,7 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 
 var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
 
-// addWeight adds a matrix in a type, or a vector in F32.
+// addWeight adds a matrix of a type, or a vector in F32.
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
 	ne, shape := w.values.Ne, w.Shape

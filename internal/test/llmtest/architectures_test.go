@@ -10,7 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Of each architecture there is a model whose rows hold whole blocks of every type.
+// Each architecture has a model whose rows are multiples of every block size.
 func TestWideArchFile(t *testing.T) {
 	for _, name := range llmtest.TestedArchitectures() {
 		t.Run(name, func(t *testing.T) {

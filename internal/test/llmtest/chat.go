@@ -14,7 +14,7 @@ import (
 
 var markupToken = regexp.MustCompile(`<\|[^<>|\n]+\|>|<｜[^<>\n]+｜>|\[/?[A-Z_]+\]|<(?:start|end)_of_turn>|\[\|[a-z]+\|\]|</?think>`)
 
-// MarkupTokens are the special tokens that a chat template writes, behind others.
+// MarkupTokens returns the special tokens that a chat template writes, after others.
 func MarkupTokens(template string, others ...string) []string {
 	tokens := slices.Clone(others)
 	for _, token := range markupToken.FindAllString(template, -1) {
@@ -25,7 +25,7 @@ func MarkupTokens(template string, others ...string) []string {
 	return tokens
 }
 
-// SaveChat writes a model with a chat template to a folder of the test, and gives its path.
+// SaveChat writes a model with a chat template to a folder of the test, and returns its path.
 func SaveChat(t testing.TB, m *model.Model, template string, o model.SaveOptions) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -1,3 +1,3 @@
-// Package llmtest holds small models, batches and adapters with which the packages of
-// language models are tested, and the float64 reference of each.
+// Package llmtest provides small models, batches and adapters for tests of the language-model
+// packages, with their float64 references.
 package llmtest

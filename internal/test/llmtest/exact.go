@@ -13,8 +13,9 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// ExactLogits are the logits [len(tokens)][vocab] at all positions of a sequence, which the graph of the stock lowering
-// has in float64; GELU is rounded as ggml's CPU backend does. The context decides which factors RoPE has.
+// ExactLogits returns the logits [len(tokens)][vocab] at all positions, computed in float64 from the
+// graph of the stock lowering; GELU is rounded as in ggml's CPU backend. The context selects the RoPE
+// factors.
 func ExactLogits(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int) [][]float64 {
 	t.Helper()
 	return exact(t, m, adapters, tokens, context, (*arch.Builder).Logits)
@@ -26,7 +27,7 @@ func ExactHidden(t testing.TB, m *model.Model, adapters model.Adapters, tokens [
 	return exact(t, m, adapters, tokens, context, func(_ *arch.Builder, _ *nn.Tape, x *nn.Value) *nn.Value { return x })
 }
 
-// exact computes in float64 what is made of the hidden states.
+// exact computes in float64 what `output` builds from the hidden states.
 func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32, context int, output func(*arch.Builder, *nn.Tape, *nn.Value) *nn.Value) [][]float64 {
 	t.Helper()
 	c := ggml.NewContext()

@@ -20,7 +20,7 @@ import (
 //go:embed testdata
 var testdata embed.FS
 
-// unzip returns a file of testdata, see the README there.
+// unzip returns a decompressed file of testdata, see the README there.
 func unzip(t testing.TB, name string) []byte {
 	t.Helper()
 	raw, err := testdata.ReadFile("testdata/" + name + ".gz")
@@ -39,7 +39,7 @@ func unzipTo(t testing.TB, name string) (path string) {
 	return path
 }
 
-// GoldenModel loads the model of testdata with its matrices in a type.
+// GoldenModel loads the model of testdata, with its matrices converted to a type.
 func GoldenModel(t testing.TB, typ ggml.Type) *model.Model {
 	t.Helper()
 	m, err := model.Load(unzipTo(t, "tiny.gguf"), model.LoadOptions{})
@@ -51,10 +51,10 @@ func GoldenModel(t testing.TB, typ ggml.Type) *model.Model {
 	return converted(t, m, typ)
 }
 
-// Dequantised is the model with the values of its matrices in F32.
+// Dequantised returns the model with its matrices converted to F32.
 func Dequantised(t testing.TB, m *model.Model) *model.Model { return converted(t, m, ggml.F32) }
 
-// converted is the model with its matrices in a type.
+// converted returns the model with its matrices converted to a type.
 func converted(t testing.TB, m *model.Model, typ ggml.Type) *model.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), typ.String()+".gguf")
@@ -89,7 +89,8 @@ func GoldenLogits(t testing.TB, name string) []float32 {
 	return goldenNumbers(t, "logits-"+name)
 }
 
-// GoldenVectors are stock llama.cpp's vectors or scores of [EncoderTexts], one after the other, by one of [Encoders] of seed 1.
+// GoldenVectors returns stock llama.cpp's vectors or scores of [EncoderTexts], concatenated, for one
+// of [Encoders] with seed 1.
 func GoldenVectors(t testing.TB, name string) []float32 {
 	t.Helper()
 	return goldenNumbers(t, "vectors-"+name)
@@ -103,7 +104,7 @@ func goldenNumbers(t testing.TB, name string) []float32 {
 	return numbers
 }
 
-// GoldenAdapters reads the adapter of testdata by hand.
+// GoldenAdapters reads the adapter of testdata, without package lora.
 func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
 	t.Helper()
 	g, err := ggml.OpenGGUF(unzipTo(t, "tiny-lora.gguf"))

@@ -15,13 +15,13 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// Whether GELU is computed as the CPU backend does, by a table.
+// Whether GELU is rounded as by the CPU backend's table.
 const (
 	SmoothGELU  = false
 	RoundedGELU = true
 )
 
-// ZeroGrads are accumulators for the gradients of all weights that gradients flow to.
+// ZeroGrads returns zeroed gradient accumulators for all weights that have gradients.
 func ZeroGrads(t testing.TB, m *model.Model) map[*ggml.Tensor]*ggml.Tensor {
 	grads, store := map[*ggml.Tensor]*ggml.Tensor{}, NewArena(t)
 	for w := range m.Weights() {
@@ -32,7 +32,8 @@ func ZeroGrads(t testing.TB, m *model.Model) map[*ggml.Tensor]*ggml.Tensor {
 	return grads
 }
 
-// ExactLoss is a graph of the stock lowering with the inputs of a batch, in float64. It leaves zeros in accumulators.
+// ExactLoss returns the loss graph of the stock lowering with the inputs of a batch, as a float64
+// program. It zeroes the accumulators.
 func ExactLoss(t testing.TB, m *model.Model, b lossgraph.Batch, o lossgraph.Options) *oracle.Program {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
@@ -43,7 +44,7 @@ func ExactLoss(t testing.TB, m *model.Model, b lossgraph.Batch, o lossgraph.Opti
 	require.NoError(t, err)
 	defer l.Close()
 	for x := range l.Graph.Inputs() {
-		x.SetOutput() // to be read behind the computation
+		x.SetOutput() // keeps it readable after the computation
 	}
 	_, err = l.Compute(context.Background(), b)
 	require.NoError(t, err)
@@ -70,7 +71,7 @@ func ExactGradients(t testing.TB, m *model.Model, b lossgraph.Batch, o lossgraph
 	return exactLoss(values, b), grads
 }
 
-// exactLoss returns the loss of a batch after a run.
+// exactLoss returns the loss of a batch from computed values.
 func exactLoss(values oracle.Values, b lossgraph.Batch) (sum float64) {
 	for i, loss := range values.Named("losses") {
 		sum += float64(b.LossWeights[i]) * loss
@@ -78,8 +79,8 @@ func exactLoss(values oracle.Values, b lossgraph.Batch) (sum float64) {
 	return sum
 }
 
-// RequireSlopes demands that gradients agree with central differences of a loss up to a share: over
-// all tensors together, and for each tensor, whose name is in the message.
+// RequireSlopes checks gradients against central differences of a loss, up to a relative error:
+// `together` over all tensors, and `each` for single tensors, which the message names.
 func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads map[*ggml.Tensor][]float64, together, each float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -91,7 +92,7 @@ func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads 
 	var directions [][2][]float64
 	for x, grad := range grads {
 		require.NotZero(t, dot(grad, grad), x.Name())
-		// Along the gradient the slope does not vanish; a random part sees all elements.
+		// Along the gradient the slope does not vanish; a random component covers all elements.
 		direction, norm := make([]float64, len(grad)), math.Sqrt(dot(grad, grad))
 		for i, g := range grad {
 			direction[i] = g/norm + rng.NormFloat64()/math.Sqrt(float64(len(grad)))
@@ -106,12 +107,12 @@ func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads 
 	}
 	for x, a := range tensors {
 		of := [2][]float64{a.leaf, a.direction}
-		exact := (4*slope(loss, b, h, of) - slope(loss, b, 2*h, of)) / 3 // without the error that grows with h² (Richardson)
+		exact := (4*slope(loss, b, h, of) - slope(loss, b, 2*h, of)) / 3 // Richardson extrapolation cancels the error of order h²
 		require.InDelta(t, exact, a.slope, a.bound, x.Name())
 	}
 }
 
-// slope is the central difference of the loss by steps of h along directions, each of a leaf.
+// slope returns the central difference of the loss with step h along directions, each for one leaf.
 func slope(p *oracle.Program, b lossgraph.Batch, h float64, directions ...[2][]float64) float64 {
 	move := func(step float64) {
 		for _, d := range directions {

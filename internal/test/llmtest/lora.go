@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BlockConfig has rows that hold whole blocks of every quantised type.
+// BlockConfig returns a config whose rows are multiples of every block size.
 func BlockConfig() arch.Config {
 	c := TinyConfig(false)
 	c.Embd, c.FF, c.Layers, c.Heads, c.KVHeads, c.HeadSize = 256, 512, 3, 8, 4, 32
@@ -24,11 +24,11 @@ func BlockConfig() arch.Config {
 	return c
 }
 
-// LoRASetup gives a model adapters with random values, and accumulators for their gradients.
+// LoRASetup holds random adapters for a model, and accumulators for their gradients.
 type LoRASetup struct {
 	Model    *model.Model
 	Adapters model.Adapters
-	Grads    map[string]*ggml.Tensor // by the name of what is trained
+	Grads    map[string]*ggml.Tensor // by name of the trained tensor
 	tensors  map[string]*ggml.Tensor
 }
 
@@ -47,9 +47,9 @@ func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRA
 		if !w.IsAdaptable() {
 			continue
 		}
-		a, b := slices.Clone(w.Shape), slices.Clone(w.Shape) // of experts, with the number of them
+		a, b := slices.Clone(w.Shape), slices.Clone(w.Shape) // for experts, includes their number
 		a[1], b[0] = rank, rank
-		if w.Role == arch.Embedding { // A is looked up
+		if w.Role == arch.Embedding { // A is used by GET_ROWS
 			a, b = []int64{rank, w.Shape[1]}, []int64{rank, w.Shape[0]}
 		}
 		s.Adapters[w.Name] = []model.LoRAPair{{A: factor(w.Name+".lora_a", a), B: factor(w.Name+".lora_b", b), Scale: scale}}
@@ -57,7 +57,7 @@ func NewLoRASetup(t testing.TB, m *model.Model, rank int64, scale float32) *LoRA
 	return s
 }
 
-// Trained has the accumulator of each matrix of the adapters.
+// Trained returns the accumulator of each matrix of the adapters.
 func (s *LoRASetup) Trained() map[*ggml.Tensor]*ggml.Tensor {
 	trained := map[*ggml.Tensor]*ggml.Tensor{}
 	for name, acc := range s.Grads {
@@ -66,13 +66,13 @@ func (s *LoRASetup) Trained() map[*ggml.Tensor]*ggml.Tensor {
 	return trained
 }
 
-// Compute returns the loss, and leaves the gradients in Grads.
+// Compute returns the loss, and stores the gradients in Grads.
 func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b lossgraph.Batch, o lossgraph.Options) float64 {
 	t.Helper()
 	return s.ComputeGraph(t, s.NewGraph(t, e, o), b)
 }
 
-// NewGraph adds the gradients of a batch to Grads.
+// NewGraph builds a graph that adds the gradients of a batch to Grads.
 func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o lossgraph.Options) *lossgraph.Graph {
 	t.Helper()
 	o.Adapters, o.Grads = s.Adapters, s.Trained()
@@ -82,7 +82,7 @@ func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o lossgraph.Options
 	return l
 }
 
-// ComputeGraph is Compute by a graph of the setup.
+// ComputeGraph is like Compute, with a graph of [LoRASetup.NewGraph].
 func (s *LoRASetup) ComputeGraph(t testing.TB, l *lossgraph.Graph, b lossgraph.Batch) float64 {
 	t.Helper()
 	for _, acc := range s.Grads {

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TinyConfig is the smallest model with every feature: grouped heads, and rows
-// that hold whole blocks of every quantised type up to 32 elements.
+// TinyConfig returns the config of the smallest model with every feature: grouped heads, and rows that
+// are multiples of block sizes up to 32.
 func TinyConfig(tied bool) arch.Config {
 	return arch.Config{
 		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16,
@@ -27,8 +27,8 @@ func TinyConfig(tied bool) arch.Config {
 	}
 }
 
-// TinyModel makes a random model whose matrices have the type. Its weights are larger than a fresh
-// model's, so that every path counts.
+// TinyModel returns a random model with matrices of a type. Its weights are larger than a new model's,
+// so that every path contributes.
 func TinyModel(t testing.TB, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
 	return NoisyModel(t, c, typ, 0.1)
@@ -40,7 +40,8 @@ func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *mode
 	return ScaledModel(t, c, typ, noise, nil)
 }
 
-// ScaledModel is NoisyModel with some kinds of weights, such as "attn_q_norm", multiplied by factors.
+// ScaledModel is like NoisyModel, with some kinds of weights, such as "attn_q_norm", multiplied by
+// factors.
 func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, factors map[string]float64) *model.Model {
 	t.Helper()
 	made, err := model.New(c, nil, 7)
@@ -77,12 +78,12 @@ func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, fact
 	return m
 }
 
-// Declared lists the weights that the model has, in the order of computation.
+// Declared lists the model's weights, in order of computation.
 func Declared(m *model.Model) []*arch.Weight {
 	return slices.DeleteFunc(slices.Clone(m.Architecture().Weights()), func(w *arch.Weight) bool { return m.Weight(w.Name) == nil })
 }
 
-// Arena holds tensors that live as long as a test.
+// Arena holds tensors for the duration of a test.
 type Arena struct {
 	t   testing.TB
 	ctx *ggml.Context
@@ -112,7 +113,7 @@ func NewEngine(t testing.TB) *device.Engine {
 	return e
 }
 
-// NewBatch is two sequences with some targets left out.
+// NewBatch returns two sequences, with some targets masked.
 func NewBatch(vocab, length int) lossgraph.Batch {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var b lossgraph.Batch
@@ -138,21 +139,22 @@ func WeightedLoss(b lossgraph.Batch, losses []float32) float64 {
 	return sum
 }
 
-// PackableConfig has matrices of which layouts of the processor take all.
+// PackableConfig returns a config whose matrices all of the CPU's repacked layouts accept.
 func PackableConfig(tied bool) arch.Config {
 	c := TinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 128, 192, 32, 32
 	return c
 }
 
-// LargeBlockConfig has matrices of all quantised types.
+// LargeBlockConfig returns a config whose matrices can have every quantised type.
 func LargeBlockConfig(tied bool) arch.Config {
 	c := TinyConfig(tied)
 	c.Embd, c.FF, c.HeadSize, c.RoPE.Dims = 256, 512, 64, 64
 	return c
 }
 
-// RandomMatrices fills the matrices of a model of no file so that its hidden states stay of one size.
+// RandomMatrices fills the matrices of a model without file so that hidden states keep their
+// magnitude.
 func RandomMatrices(t testing.TB, m *model.Model) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -163,7 +165,7 @@ func RandomMatrices(t testing.TB, m *model.Model) {
 	}
 }
 
-// RandomTokens are ids below vocab.
+// RandomTokens returns token IDs below vocab.
 func RandomTokens(seed uint64, n, vocab int) []int32 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	tokens := make([]int32, n)

@@ -63,7 +63,7 @@ func checkEncoders(t *testing.T) {
 	pages.CheckSection(t, "../../../docs/models.md", "encoders", rows.String())
 }
 
-// union adds to a list what it lacks.
+// union appends the elements of more that list lacks.
 func union(list, more []string) []string {
 	for _, x := range more {
 		note(&list, true, x)
@@ -77,7 +77,7 @@ func note(list *[]string, there bool, what string) {
 	}
 }
 
-// describe says what is special about the attention and the feed-forward networks of an architecture.
+// describe lists the features of an architecture's attention and feed-forward networks.
 func describe(a *arch.Architecture) (attention, network []string) {
 	forward := func(f arch.FeedForward, what string) {
 		act := f.Act.String()
@@ -147,7 +147,7 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				forward(p.Shared, "shared: ")
 				note(&network, p.Limit > 0, "limited")
 			default:
-				note(&attention, true, fmt.Sprint(p)) // which says what it is
+				note(&attention, true, fmt.Sprint(p)) // its String names the feature
 			}
 		}
 	}

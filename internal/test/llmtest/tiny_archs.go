@@ -2,7 +2,7 @@ package llmtest
 
 import "slices"
 
-// tinyArchs has the tiny model of each architecture.
+// tinyArchs describes the tiny model of each architecture, by name.
 var tinyArchs = map[string]tinyArch{
 	"llama": {
 		keys: map[string]any{"rope.scaling.type": "linear", "rope.scaling.factor": float32(2)},
@@ -34,7 +34,7 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"olmo2": {
 		keys: map[string]any{
-			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), // which counts nowhere
+			"attention.sliding_window": uint32(5), "rope.freq_base_swa": float32(500), // no effect
 			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
 		},
 		layers: 4,
@@ -74,7 +74,7 @@ var tinyArchs = map[string]tinyArch{
 	"dream":    {like: "llada", keys: map[string]any{"attention.causal": false}, optional: append(biases("attn_q", "attn_k", "attn_v"), "output.bias")},
 	"ernie4_5": {like: "llama", tied: true},
 	"exaone":   {like: "qwen2", tied: true, optional: []string{"rope_freqs.weight"}},
-	"exaone4":  {keys: map[string]any{"attention.sliding_window": uint32(5)}}, // which counts with 64 layers
+	"exaone4":  {keys: map[string]any{"attention.sliding_window": uint32(5)}}, // used only with 64 layers
 	"falcon":   {fusedQKV: true, gelu: true, has: []string{"attn_norm_2"}},
 	"gemma":    {like: "gemma3", gelu: true, tied: true},
 	"gemma2": {
@@ -85,7 +85,7 @@ var tinyArchs = map[string]tinyArch{
 	},
 	"glm4":    {keys: map[string]any{"rope.dimension_sections": []int32{1, 1, 1, 1}}, optional: biases("attn_q", "attn_k", "attn_v")},
 	"gpt2":    {keys: map[string]any{"context_length": uint32(256)}, fusedQKV: true, gelu: true, tied: true},
-	"gptj":    {like: "phi2", keys: map[string]any{"rope.dimension_count": uint32(4)}, kvHeads: 4, gelu: true, noStock: true}, // which has its names alone
+	"gptj":    {like: "phi2", keys: map[string]any{"rope.dimension_count": uint32(4)}, kvHeads: 4, gelu: true, noStock: true}, // known to stock llama.cpp by name only
 	"gptneox": {keys: map[string]any{"use_parallel_residual": true, "rope.dimension_count": uint32(4)}, fusedQKV: true, gelu: true},
 	"granite_swa": {
 		keys: map[string]any{
@@ -198,7 +198,7 @@ var tinyArchs = map[string]tinyArch{
 		},
 		headSize: 16, optional: scales("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
 	},
-	"qwen3tts": {like: "qwen3vl", keys: map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}}, noStock: true}, // which takes 3072 tokens
+	"qwen3tts": {like: "qwen3vl", keys: map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}}, noStock: true}, // stock requires 3072 tokens
 	"qwen35": {
 		keys:   merged(deltaKeys(2, 2), map[string]any{"rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}),
 		layers: 4, headSize: 16, optional: scales("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha", "ssm_out"),

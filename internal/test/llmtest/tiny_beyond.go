@@ -7,7 +7,8 @@ import (
 
 func init() { maps.Copy(tinyArchs, tinyBeyond) }
 
-// tinyBeyond are models of other architectures of which stock llama.cpp makes no random models.
+// tinyBeyond describes models of further architectures for which stock llama.cpp makes no random
+// models.
 var tinyBeyond = map[string]tinyArch{
 	"apertus": {
 		bare: map[string]any{

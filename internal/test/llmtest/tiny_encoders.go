@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// tinyEncoders has tiny models that embed or score texts, by name.
+// tinyEncoders describes tiny models that embed or score texts, by name.
 var tinyEncoders = map[string]tinyArch{
 	"bert":          {keys: map[string]any{"pooling_type": uint32(2)}, bare: types, gelu: true, kvHeads: 4, optional: slices.Concat(typed, bertBiases)},
 	"bert-reranker": {arch: "bert", keys: map[string]any{"pooling_type": uint32(4)}, bare: types, gelu: true, kvHeads: 4, optional: slices.Concat(typed, bertBiases, classifier)},
@@ -100,7 +100,7 @@ func EncoderFile(t testing.TB, name string, seed uint64) (path string) {
 	return a.write(t, name, only(ggml.F32))
 }
 
-// EncoderTexts are texts of several lengths, in tokens.
+// EncoderTexts returns texts of several lengths, as tokens.
 func EncoderTexts() [][]int32 {
 	var texts [][]int32
 	for i, length := range []int{17, 1, 30, 9} {
@@ -109,7 +109,8 @@ func EncoderTexts() [][]int32 {
 	return texts
 }
 
-// TextEncoderFile writes a tiny model's file of [Encoders] with a vocabulary of a kind for its tokens: letters, alone and at the beginnings of words.
+// TextEncoderFile writes the file of a tiny model of [Encoders] with a vocabulary of the given kind:
+// letters, alone and at the beginning of words.
 func TextEncoderFile(t testing.TB, name, kind string) (path string) {
 	t.Helper()
 	c, err := tokenizer.DefaultConfig(kind, "")

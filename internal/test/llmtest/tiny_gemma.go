@@ -7,7 +7,8 @@ import (
 
 func init() { maps.Copy(tinyArchs, tinyGemmas) }
 
-// tinyGemmas have layers with heads of another size that read the keys and values of others.
+// tinyGemmas describes models with layers of another head size, and layers that reuse other layers'
+// keys and values.
 var tinyGemmas = map[string]tinyArch{
 	"gemma4": {
 		keys: merged(gemma4Keys, map[string]any{
@@ -42,6 +43,6 @@ var gemma4Keys = map[string]any{
 	"rope.freq_base": float32(1e6), "rope.freq_base_swa": float32(500),
 }
 
-// GemmaFactors make attention flat, whose scores have no scale, and what layers add small: what follows would enlarge
-// what GELU's table rounds.
+// GemmaFactors make the scores of attention, which are unscaled, small, and the outputs of layers too:
+// otherwise later layers amplify the rounding of GELU's table.
 var GemmaFactors = map[string]float64{"attn_q_norm": 0.25, "post_attention_norm": 0.25, "post_ffw_norm": 0.25, "laurel_post_norm": 0.25, "post_norm": 0.25}

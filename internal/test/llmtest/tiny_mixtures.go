@@ -6,13 +6,13 @@ func init() { maps.Copy(tinyArchs, tinyMixtures) }
 
 var sigmoidRouter = map[string]any{"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5)}
 
-// latent are keys of attention to latent vectors.
+// latent holds the keys of multi-head latent attention.
 var latent = map[string]any{
 	"attention.kv_lora_rank": uint32(32), "attention.key_length_mla": uint32(40), "attention.value_length_mla": uint32(16), "attention.value_length": uint32(32),
 	"attention.head_count_kv": uint32(1), "rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(1),
 }
 
-// with joins keys of mixtures.
+// with merges keys of mixtures.
 func with(all ...map[string]any) map[string]any {
 	return merged(append([]map[string]any{experts(nil)}, all...)...)
 }
@@ -25,7 +25,8 @@ func merged[V any](all ...map[string]V) map[string]V {
 	return keys
 }
 
-// deltaKeys are the keys of layers with the gated delta rule: heads of 16 elements that share queries and keys.
+// deltaKeys returns the keys of layers with the gated delta rule: heads of 16 elements, with shared
+// queries and keys.
 func deltaKeys(shared, heads uint32) map[string]any {
 	return map[string]any{
 		"ssm.conv_kernel": uint32(3), "ssm.state_size": uint32(16), "ssm.inner_size": 16 * heads, "ssm.time_step_rank": heads, "ssm.group_count": shared,

@@ -4,7 +4,7 @@ import "maps"
 
 func init() { maps.Copy(tinyArchs, tinyScans) }
 
-// scanKeys are those of layers of a selective scan, of 64 elements.
+// scanKeys returns the keys of selective-scan layers with 64 elements.
 func scanKeys(heads, groups uint32) map[string]any {
 	keys := map[string]any{"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(16), "ssm.inner_size": uint32(64), "ssm.time_step_rank": heads}
 	if groups > 0 {
@@ -13,12 +13,12 @@ func scanKeys(heads, groups uint32) map[string]any {
 	return keys
 }
 
-// nemotronKeys are those of four layers: a scan, attention, a feed-forward network, a scan.
+// nemotronKeys returns the keys of four layers: scan, attention, feed-forward network, scan.
 func nemotronKeys(width uint32) map[string]any {
 	return merged(scanKeys(4, 2), map[string]any{"attention.head_count_kv": []uint32{0, 2, 0, 0}, "feed_forward_length": []uint32{0, 0, width, 0}})
 }
 
-// tinyScans are models with a selective scan.
+// tinyScans describes models with a selective scan.
 var tinyScans = map[string]tinyArch{
 	"falcon-h1": {
 		keys: scanKeys(4, 1), optional: append(biases("attn_q", "attn_k", "attn_v", "ffn_gate", "ffn_up", "ffn_down", "ssm_conv1d"), scales("attn_output", "ssm_in", "ssm_out")...),
