@@ -107,7 +107,7 @@ func RequireSlopes(t testing.TB, loss *oracle.Program, b lossgraph.Batch, grads 
 	}
 	for x, a := range tensors {
 		of := [2][]float64{a.leaf, a.direction}
-		exact := (4*slope(loss, b, h, of) - slope(loss, b, 2*h, of)) / 3 // Richardson extrapolation cancels the error of order h²
+		exact := (4*slope(loss, b, h, of) - slope(loss, b, 2*h, of)) / 3 // Richardson: cancels the h² error
 		require.InDelta(t, exact, a.slope, a.bound, x.Name())
 	}
 }
