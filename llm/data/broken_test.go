@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// chatML is a template that wants users and assistants in turn.
+// chatML is a template that requires alternating user and assistant turns.
 const chatML = `{% for m in messages %}{% if m.role == 'assistant' and (loop.first or messages[loop.index0 - 1].role == 'assistant') %}` +
 	`{{ raise_exception('Roles must alternate') }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
@@ -52,11 +52,11 @@ const question = `{"role": "user", "content": "U"}`
 
 func inMessages(messages string) string { return `{"messages": [` + question + `, ` + messages + `]}` }
 
-// brokenRecords are the second line of a file whose others are sound, with the error that it is.
+// brokenRecords are broken second lines of an otherwise valid file, with their errors.
 var brokenRecords = []struct {
 	kind Kind
 	line string
-	want string // behind the name of the file
+	want string // after the name of the file
 }{
 	{BadJSON, `{"text" "x"}`, `2:9: a colon is expected, not '"'; mend the record, or have broken ones skipped`},
 	{BadJSON, `{'text': 'x'}`, `2:2: a key in quotes is expected, not '\''; mend the record, or have broken ones skipped`},
@@ -115,7 +115,7 @@ var brokenRecords = []struct {
 	{NothingTrained, inMessages(`{"role": "assistant", "content": "A", "train": false}`), `2: no token is trained: all messages of the assistant have the weight 0; remove the record, or train on more`},
 }
 
-// A broken record is an error with its place, or counted.
+// A broken record is an error with its place, or is counted.
 func TestBrokenRecords(t *testing.T) {
 	template, err := chat.Parse("model.gguf", chatML)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestBrokenRecords(t *testing.T) {
 	require.Contains(t, report[1], fmt.Sprintf("%6d with bad JSON, first %s:2:9: a colon", kinds[BadJSON], path))
 }
 
-// What is wrong with a whole file cannot be skipped.
+// Faults of a whole file cannot be skipped.
 func TestBrokenFiles(t *testing.T) {
 	folder := t.TempDir()
 	good := gzipped(t, strings.Repeat(greeting+"\n", 1000))
@@ -198,7 +198,7 @@ func TestBrokenFiles(t *testing.T) {
 	_, err := readAll(nil, ReadOptions{})
 	require.EqualError(t, err, "no source of data is given")
 
-	// A file that opens and does not read.
+	// A file that opens but cannot be read.
 	_, err = readAll([]string{Stdin}, ReadOptions{Stdin: failing{}})
 	require.EqualError(t, err, "stdin: permission denied")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Functions of the caller's run in goroutines of ours: what they do wrong is an error of
+// The caller's functions run in goroutines of this package: a panic or exit in one is an error of
 // Prepare, and leaves no file.
 func TestPrepareCallbacks(t *testing.T) {
 	samples := []Sample{{Tokens: []int32{1, 2}}, {Tokens: []int32{3, 4}}, {Tokens: []int32{5, 6}}}
@@ -61,13 +61,13 @@ func TestPrepareCallbacks(t *testing.T) {
 			left, err := os.ReadDir(cache)
 			require.NoError(t, err)
 			require.Empty(t, left)
-			// Nothing is locked: the same is prepared now.
+			// Nothing is locked: preparing the same data again succeeds.
 			d, _, err := Prepare(context.Background(), sequenceOf(samples), encode, PrepareOptions{Length: 4, Cache: cache, Key: "k"})
 			require.NoError(t, err)
 			require.NoError(t, d.Close())
 		})
 	}
-	t.Run("progress panics", func(t *testing.T) { // in the goroutine of the caller, as all that is called there
+	t.Run("progress panics", func(t *testing.T) { // runs in the caller's goroutine, which can recover the panic
 		cache := t.TempDir()
 		for range 3 {
 			require.PanicsWithValue(t, "enough", func() {
@@ -80,7 +80,7 @@ func TestPrepareCallbacks(t *testing.T) {
 	})
 }
 
-// The number of the messages of a prompt is the caller's, too.
+// Encode validates PromptMessages, which the caller sets.
 func TestEncodePromptMessages(t *testing.T) {
 	template := parse(t, "{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}")
 	for _, mode := range []chat.Mode{chat.All, chat.Last} {
@@ -96,7 +96,7 @@ func TestEncodePromptMessages(t *testing.T) {
 	}
 }
 
-// A reader that gives nothing for ever is given up.
+// Reading fails after too many consecutive empty reads.
 func TestTextOfNothing(t *testing.T) {
 	for _, marker := range []string{"", "#"} {
 		_, _, err := Prepare(context.Background(), TextSamples(byteTokenizer(t, false), silent{}, TextOptions{Length: 4, SampleStart: marker}),

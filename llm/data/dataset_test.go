@@ -15,9 +15,9 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-const end = 256 // id of BOS and EOS in byteTokenizer
+const end = 256 // ID of BOS and EOS in byteTokenizer
 
-// byteTokenizer has a token for each byte of a text, and "<|endoftext|>".
+// byteTokenizer returns a tokenizer with a token per byte, and "<|endoftext|>".
 func byteTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
 	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: addBOS})
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func samplesOf(t require.TestingT, d *Dataset) []Sample {
 	return list
 }
 
-// texts shows samples as text, with BOS and EOS as a dot.
+// texts formats samples as text, with BOS and EOS as a dot.
 func texts(t require.TestingT, tok *tokenizer.Tokenizer, d *Dataset) []string {
 	var list []string
 	for _, s := range samplesOf(t, d) {
@@ -133,8 +133,7 @@ func TestFromTextErrors(t *testing.T) {
 	}
 }
 
-// Without cuts, each token but the first is a target once, after all the
-// tokens of its sample that come before it.
+// Without cuts, each token except the first is a target once, after all earlier tokens of its sample.
 func TestEachTokenIsATargetOnce(t *testing.T) {
 	tok := byteTokenizer(t, false)
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,7 +154,7 @@ func TestEachTokenIsATargetOnce(t *testing.T) {
 	})
 }
 
-// With cuts the same holds for each part, whatever fills up short samples.
+// With cuts the same holds for each part, whatever extends short samples.
 func TestCutsLoseNothing(t *testing.T) {
 	tok := byteTokenizer(t, false)
 	rapid.Check(t, func(t *rapid.T) {
@@ -216,8 +215,8 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, 1, Sample{Tokens: []int32{1, 2, 3}, LossWeights: []float32{0, 0.5}}.Targets())
 }
 
-// Rows of a closed data set are errors, even if another data set has its samples, and so are
-// indices out of range.
+// Reading rows of a closed data set, even one that shares the samples, and rows out of range are
+// errors.
 func TestRowErrors(t *testing.T) {
 	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}}
 	prepared, _, err := Prepare(t.Context(), sequenceOf(samples), func(s Sample) (Sample, error) { return s, nil }, PrepareOptions{Length: 4})
@@ -246,8 +245,7 @@ func TestRowErrors(t *testing.T) {
 	}
 }
 
-// Rows that are longer than all tokens take no more memory than the tokens, and are filled
-// the same.
+// Rows longer than all tokens take no more memory than the tokens, and are packed the same.
 func TestPackedIntoVeryLongRows(t *testing.T) {
 	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}, {Tokens: []int32{6, 7, 8}}}
 	want, err := New(5, samples).Packed(1)

@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// parse gives no template for an empty source.
+// parse returns nil for an empty source.
 func parse(t require.TestingT, source string) *chat.Template {
 	if source == "" {
 		return nil
@@ -29,7 +29,7 @@ func newEncoder(t require.TestingT, tok *tokenizer.Tokenizer, o EncoderOptions) 
 	return e
 }
 
-// example reads a line.
+// example parses a line.
 func example(t testing.TB, line string) Example {
 	all, err := readAll([]string{write(t, "a.jsonl", line)}, ReadOptions{})
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func example(t testing.TB, line string) Example {
 	return all[0]
 }
 
-// withBOS is ChatML behind bos_token.
+// withBOS is ChatML after bos_token.
 const withBOS = "{{ bos_token }}" + chatML
 
 // lastOpen ends all turns but the last.
@@ -89,7 +89,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// What people write is text, whatever it looks like.
+// Special tokens in messages are plain text.
 func TestNoSpecialTokensInWords(t *testing.T) {
 	tok := chatTokenizer(t, true)
 	e := newEncoder(t, tok, EncoderOptions{Template: parse(t, withBOS)})
@@ -126,8 +126,8 @@ func trainedText(tok *tokenizer.Tokenizer, s Sample) string {
 	return tok.Decode(ids, tokenizer.DecodeOptions{ShowSpecial: true, KeepSpaces: true})
 }
 
-// Texts of ranges are trained token by token: each that has a byte of them, with the largest weight of its bytes, and the
-// space in front of the first word with the word.
+// Training ranges are applied per token: a token is trained if it contains a byte of a range, with the
+// largest weight of its bytes. The space before the first word belongs to the word.
 func TestTokensOfRanges(t *testing.T) {
 	c, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestByteWeights(t *testing.T) {
 	})
 }
 
-// The key depends on what decides the tokens, and on nothing else.
+// The key depends exactly on what affects the tokens.
 func TestEncoderKey(t *testing.T) {
 	const timed = chatML + "{{ strftime_now('%d') }}"
 	day := time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)
@@ -219,7 +219,7 @@ func TestModelTemplate(t *testing.T) {
 	require.ErrorContains(t, err, "model.gguf:2: ")
 }
 
-// An encoder takes the template that comes with the vocabulary, unless another one is given.
+// An encoder uses the vocabulary's template unless another one is set.
 func TestEncoderTakesTheTemplateOfTheModel(t *testing.T) {
 	talk := Example{Format: Messages, Conversation: chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4")}}}
 	text := func(v *tokenizer.Tokenizer, o EncoderOptions) string {
@@ -237,7 +237,7 @@ func TestEncoderTakesTheTemplateOfTheModel(t *testing.T) {
 	_, err = NewEncoder(withTemplate(t, "\n{% if %}"), EncoderOptions{})
 	require.ErrorContains(t, err, "tokenizer.chat_template:2: ")
 
-	// The key of a cache is the same whichever way the template came.
+	// The key is the same for the vocabulary's template and an equal one that is set.
 	same, err := chat.Parse("same", v.ChatTemplate())
 	require.NoError(t, err)
 	given, err := NewEncoder(withTemplate(t, ""), EncoderOptions{Template: same})
@@ -247,7 +247,7 @@ func TestEncoderTakesTheTemplateOfTheModel(t *testing.T) {
 	require.Equal(t, given.Key(), found.Key())
 }
 
-// withTemplate is a vocabulary with a chat template, as a file has them.
+// withTemplate returns a vocabulary with a chat template, as in a model file.
 func withTemplate(t *testing.T, source string) *tokenizer.Tokenizer {
 	t.Helper()
 	c := chatTokenizer(t, false).Config()

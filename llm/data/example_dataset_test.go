@@ -8,18 +8,18 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// countdown makes examples: 5, 4, 3, 2, 1.
+// countdown yields the examples 5, 4, 3, 2, 1.
 func countdown(yield func(int, error) bool) {
 	for n := 5; n > 0 && yield(n, nil); n-- {
 	}
 }
 
-// encodeNumber makes a sample that predicts n tokens.
+// encodeNumber returns a sample that predicts n tokens.
 func encodeNumber(n int) (data.Sample, error) {
 	return data.Sample{Tokens: make([]int32, n+1)}, nil
 }
 
-// A second start finds the tokens in the cache, and reads no examples.
+// A second call finds the tokens in the cache, and reads no examples.
 func ExamplePrepare() {
 	folder, err := os.MkdirTemp("", "tokens")
 	if err != nil {
@@ -43,7 +43,7 @@ func ExamplePrepare() {
 	// 4 samples of 10 tokens, 1 too long, from the cache: true
 }
 
-// Packed rows have several samples, which do not see each other.
+// Packed rows have several samples, which do not attend to each other.
 func ExampleDataset_Packed() {
 	var samples []data.Sample
 	for n := range countdown {
@@ -73,7 +73,7 @@ func ExampleDataset_Packed() {
 	// a sample of 1 predicted tokens
 }
 
-// An epoch visits each row once; groups are of one bucket.
+// An epoch visits each row once; each group is in one bucket.
 func ExampleShuffler() {
 	s := data.Shuffler{Seed: 1, N: 6, Bucket: func(row int) int { return row % 2 }, Group: 3}
 	for i := range s.N {

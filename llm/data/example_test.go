@@ -22,7 +22,7 @@ const lines = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "as
 {"messages": [{"role": "user", "content": "4 + 4?"}, {"role": "assistant", "content": "8"}]}
 `
 
-// Load makes a data set of whatever the files have, by the vocabulary and the chat template of a model.
+// Load makes a data set from files of any format, with the vocabulary and chat template of a model.
 func ExampleLoad() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
 	if err != nil {
@@ -54,7 +54,7 @@ func ExampleLoad() {
 	// user: 4 + 4?<|end|>assistant: «8<|end|>»
 }
 
-// Warnings name options, or what a program calls them.
+// Warnings name options by their fields, or as a program does.
 func ExampleWarning() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
 	if err != nil {
@@ -78,7 +78,7 @@ func ExampleWarning() {
 	// keys of which nothing is made: "topic" (1 record, first stdin:1); -key KEY=NAME gives a key another name
 }
 
-// Read gives the examples of files, or here of the standard input.
+// Read yields the examples of files, here of the standard input.
 func ExampleRead() {
 	broken := &data.Broken{}
 	o := data.ReadOptions{Stdin: strings.NewReader(lines), SkipBroken: broken}
@@ -95,7 +95,7 @@ func ExampleRead() {
 	// 1 skipped: wrong role
 }
 
-// What a vocabulary and a template make of a conversation: only what the assistant writes is trained.
+// Encode a conversation with a vocabulary and a template: only what the assistant writes is trained.
 func ExampleEncoder() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
 	if err != nil {
@@ -146,7 +146,7 @@ func ExampleFolder() {
 	// Output: 2 1 0
 }
 
-// A folder stands for its splits, a pattern for the files that match it.
+// A folder yields the files of its splits, a pattern the files that match.
 func ExampleExpand() {
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -182,7 +182,7 @@ func ExampleError() {
 	// Output: stdin:1:18: a comma or } is expected, not 'l'; each line has to be one JSON object; a file of plain text is called .txt
 }
 
-// A record that calls things by names of its own.
+// Read records that use other names for keys and roles.
 func ExampleReadOptions() {
 	const line = `{"dialog": [{"speaker": "agent", "text": "How can I help?"}]}`
 	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(line)}) {
@@ -204,7 +204,7 @@ func ExampleReadOptions() {
 	// assistant: How can I help?
 }
 
-// A format of one's own is a function that gives its records as JSON.
+// A reader of another format is a function that yields its records as JSON.
 func ExampleRecordReader() {
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -242,7 +242,7 @@ func ExampleRecordReader() {
 	// 3 + 3? → 6
 }
 
-// Which option mends a fault, for a program that has a flag for it.
+// Find the option that fixes a fault, for a program that has a flag for it.
 func ExampleOption() {
 	const line = `{"prompt": "2 + 2?", "reply": "4"}`
 	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(line)}) {
@@ -254,7 +254,7 @@ func ExampleOption() {
 	// Output: missing key: the record has "prompt", but "completion" is missing (Keys["completion"] = "reply")
 }
 
-// What the template leaves out of a question is told; what it leaves out of an answer is a fault.
+// If the template omits part of a question, that is a note; part of an answer is an error.
 func ExampleNote() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
 	if err != nil {
@@ -284,7 +284,7 @@ func ExampleNote() {
 	// rendered: ""
 }
 
-// A tenth of the rows is for validation.
+// Hold out a tenth of the rows for validation.
 func ExampleDataset_Split() {
 	var samples []data.Sample
 	for i := range 20 {
@@ -298,7 +298,7 @@ func ExampleDataset_Split() {
 	// Output: 18 rows for training, 2 for validation
 }
 
-// The tokens that a model goes on from.
+// Encode the prompt that a model continues.
 func ExampleEncodeRendered() {
 	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
 	if err != nil {
@@ -326,7 +326,7 @@ func ExampleEncodeRendered() {
 	// Output: "user" ":" " " "2" " +" " " "2" "?" "<|end|>" "assistant" ":"
 }
 
-// Samples of a text that need not fit in memory.
+// Make samples from a text that need not fit in memory.
 func ExampleTextSamples() {
 	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// many makes records by their number.
+// many returns n records, made from their indices.
 func many(n int, record func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -17,12 +17,12 @@ func many(n int, record func(i int) string) string {
 	return b.String()
 }
 
-// sentence has a different length for each number.
+// sentence returns sentences of different lengths.
 func sentence(i int) string {
 	return strings.Join([]string{"The", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"}[:4+i%6], " ") + fmt.Sprint(" number ", i, strings.Repeat("x", i%7), " today")
 }
 
-// Words and answers that are not as they should be are told in exact words, and what is nearly so is not.
+// Findings about words and answers have the expected text; similar valid data has none.
 func TestInspectWordsAndAnswers(t *testing.T) {
 	ask := func(i int) string { return fmt.Sprint("Question ", i) }
 	answers := func(n int, answer func(i int) string) string {
@@ -107,7 +107,7 @@ func TestInspectWordsAndAnswers(t *testing.T) {
 	}
 }
 
-// What is counted of answers stays bounded.
+// The memory of tallies is bounded.
 func TestTallyIsBounded(t *testing.T) {
 	var c tally
 	for i := range 2 * maxTallied {

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// talkOf is a record of a conversation with roles in turn.
+// talkOf returns a record of a conversation.
 func talkOf(system, user, assistant string) string {
 	line := `{"messages": [`
 	if system != "" {
@@ -21,7 +21,7 @@ func talkOf(system, user, assistant string) string {
 	return line + fmt.Sprintf(`{"role": "user", "content": %q}, {"role": "assistant", "content": %q}]}`, user, assistant) + "\n"
 }
 
-// talks are sound records of similar lengths, in several languages.
+// talks returns valid records of similar lengths, in several languages.
 func talks(from, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -54,7 +54,7 @@ func names(findings []Finding) (list []string) {
 	return list
 }
 
-// Each fault that is planted in sound data is found, and nothing else.
+// Each fault planted in valid data is found, and nothing else.
 func TestInspectFindsFaults(t *testing.T) {
 	const sound, generation = 12, `{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 	turns := func(end string) string {
@@ -62,9 +62,9 @@ func TestInspectFindsFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		template string // of the model, which may have none; ChatML if ""
-		given    string // by the options
-		planted  string // records behind sound ones
+		template string // the model's template; ChatML if ""
+		given    string // template set in the options
+		planted  string // records after the valid ones
 		options  InspectOptions
 		held     string
 		want     string
@@ -143,7 +143,7 @@ func TestInspectFindsFaults(t *testing.T) {
 	}
 }
 
-// In sound data nothing is found, and it is counted.
+// Valid data has no findings, and is counted.
 func TestInspectSound(t *testing.T) {
 	for name, template := range map[string]string{
 		"ChatML": chatML, "with BOS": withBOS, "the last is open": lastOpen,
@@ -161,7 +161,7 @@ func TestInspectSound(t *testing.T) {
 			require.Equal(t, 16, i.Samples[2].Number)
 		})
 	}
-	v := withTemplate(t, withBOS) // which texts begin without, as prompts of text do
+	v := withTemplate(t, withBOS) // texts begin without BOS, like prompts of text
 	for name, record := range map[string]string{"texts": `{"text": "a text %d"}`, "prompts": `{"prompt": "P %d", "completion": "C %[1]d"}`, "instructions": `{"instruction": "U %d", "output": "A %[1]d"}`} {
 		t.Run(name, func(t *testing.T) {
 			var all strings.Builder

@@ -21,7 +21,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// templateTokenizer has the tokens that a template writes, and merges pairs of letters as models do.
+// templateTokenizer returns a tokenizer with the tokens that a template writes, which merges pairs of
+// letters as models do.
 func templateTokenizer(t *testing.T, source string, conversations []chattest.Conversation) *tokenizer.Tokenizer {
 	special := llmtest.MarkupTokens(source, "<s>", "</s>", "<unk>", "<pad>")
 	texts := []string{source}
@@ -45,14 +46,15 @@ func readTemplate(t *testing.T, path string) *chat.Template {
 	return template
 }
 
-// interopEncoder has the variables of chattest.
+// interopEncoder returns an encoder with chattest's variables.
 func interopEncoder(t *testing.T, template *chat.Template, all []chattest.Conversation) *Encoder {
 	e := newEncoder(t, templateTokenizer(t, template.Source(), all), EncoderOptions{Template: template, Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Variables: map[string]any{"unk_token": "<unk>", "pad_token": "<pad>"}})
 	return e
 }
 
-// tokenRanges are the bytes of each token of a sample that is not of a BOS in front; the vocabulary is one of bytes.
+// tokenRanges returns the byte range of each token of a sample, except BOS; the vocabulary has a token
+// per byte.
 func tokenRanges(tok *tokenizer.Tokenizer, s Sample) [][2]int {
 	var ranges [][2]int
 	at := 0
@@ -66,11 +68,12 @@ func tokenRanges(tok *tokenizer.Tokenizer, s Sample) [][2]int {
 
 var otherWords = regexp.MustCompile(`\b[USTDC][0-9] `)
 
-// demanding are the conversations for parts of whose answers many templates have no place; no other is refused.
+// demanding names conversations whose answers have parts that many templates omit; only these may be
+// rejected.
 var demanding = []string{"tool call", "tool call without content", "tool call with words", "tool call as text", "two tool calls", "null content", "reasoning", "reasoning in content"}
 
-// TestInteropMasks checks of all templates that no token with a byte of anybody but the assistant is trained, and that
-// something is.
+// TestInteropMasks checks, for all templates, that no trained token contains a byte from anyone but
+// the assistant, and that some tokens are trained.
 func TestInteropMasks(t *testing.T) {
 	all := chattest.Conversations(t)
 	paths := chattest.Templates(t)
@@ -83,7 +86,7 @@ func TestInteropMasks(t *testing.T) {
 			x := Example{Format: Messages, Conversation: c.Conversation}
 			r, err := e.Render(x)
 			if err != nil {
-				continue // the template refuses the conversation, as llm/chat's tests check
+				continue // the template rejects the conversation, as llm/chat's tests check
 			}
 			where := filepath.Base(path) + ", " + c.Name
 			s, err := e.Encode(x)
@@ -126,8 +129,8 @@ func TestInteropMasks(t *testing.T) {
 	t.Logf("%d templates, %d samples: %d of %d tokens are trained; refused are %v", len(paths), encoded, trained, tokens, refused)
 }
 
-// TestInteropGenerationTags compares the trained tokens with transformers' where templates mark by tags what the
-// assistant writes: a token is trained if one of its bytes is.
+// TestInteropGenerationTags compares trained tokens with transformers' for templates that mark the
+// assistant's text by tags: a token is trained if one of its bytes is.
 func TestInteropGenerationTags(t *testing.T) {
 	all := chattest.Conversations(t)
 	encoders := map[string]*Encoder{}
@@ -150,7 +153,7 @@ func TestInteropGenerationTags(t *testing.T) {
 		r, err := e.Render(x)
 		require.NoError(t, err, where)
 		if r.Text != want.Text {
-			converted[c.Name]++ // to another form of contents or of arguments
+			converted[c.Name]++ // the template takes another form of contents or arguments
 			continue
 		}
 		s := e.sample(segmentsOf(r), r.Trained(chat.Assistant), false)
@@ -169,9 +172,10 @@ func TestInteropGenerationTags(t *testing.T) {
 	t.Logf("%d templates with generation tags, %d samples; converted: %v", len(encoders), equal, converted)
 }
 
-// TestInteropInspect finds nothing that ruins a run in sound conversations, by any published template that takes them: but
-// for blocks of empty reasoning, which some write. The vocabulary stops where the template ends answers, as the model's
-// vocabulary does; templates that end them by no token of the vocabulary made here are left out.
+// TestInteropInspect checks that valid conversations have no finding that ruins training, with any
+// published template that accepts them, except empty reasoning blocks, which some write. Generation
+// stops at the tokens by which the template ends answers, as with the model's vocabulary. Templates
+// that end answers without a token of this test's vocabulary are omitted.
 func TestInteropInspect(t *testing.T) {
 	in := inFolder(t, map[string]string{"a.jsonl": talks(0, 30) + talks(40, 2), "held.jsonl": talks(900, 5)})
 	sound, leftOut := 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readText reads the examples of a file with a text, up to an error.
+// readText reads the examples of a file with the given text, up to an error.
 func readText(t *testing.T, name, text string, o ReadOptions) (list []Example, path string, err error) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -23,7 +23,7 @@ func readText(t *testing.T, name, text string, o ReadOptions) (list []Example, p
 	return list, path, nil
 }
 
-// Much data has other names for the keys; those that are asked for count more.
+// Common synonyms of keys are recognised; names set by the caller take precedence.
 func TestSynonyms(t *testing.T) {
 	for text, want := range map[string][3]string{
 		`{"question": "a", "answer": "b"}`:                                                   {"prompt", "a", "b"},
@@ -52,7 +52,7 @@ func TestSynonyms(t *testing.T) {
 	require.Equal(t, "c", said[0].Completion)
 }
 
-// What is wrong with keys says which option mends it.
+// Faults of keys name the option that fixes them.
 func TestFaultsOfKeys(t *testing.T) {
 	for text, want := range map[string]struct {
 		message string
@@ -84,7 +84,7 @@ func TestFaultsOfKeys(t *testing.T) {
 	require.Equal(t, "b", chosen[0].Completion)
 }
 
-// Tables are read with the names of their first row, quoted line ends, a byte order mark and numbers of rows.
+// Tables may have quoted line ends, a byte order mark and row numbers.
 func TestTables(t *testing.T) {
 	list, path, err := readText(t, "x.csv", "\ufeff,question,answer\r\n0,\"a, \"\"b\"\"\r\nc\",d\r\n\r\n1,e \"f\" gü,\r\n", ReadOptions{})
 	require.ErrorContains(t, err, path+`:5:5: bare " in non-quoted-field; `+quoteFields)

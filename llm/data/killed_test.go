@@ -16,8 +16,8 @@ import (
 // endlessFolder makes the test program prepare endless examples in a folder.
 const endlessFolder = "GOGGML_TEST_ENDLESS"
 
-// A process that is killed while it fills the cache loses nothing: what it leaves is
-// removed by the next one, of whatever data, and the cache is filled anew.
+// A process killed while it fills the cache does no harm: the next preparation of any data removes its
+// file, and the cache is filled again.
 func TestKilledPreparation(t *testing.T) {
 	if folder := os.Getenv(endlessFolder); folder != "" {
 		prepareEndlessly(t, folder)
@@ -43,7 +43,7 @@ func TestKilledPreparation(t *testing.T) {
 			return err == nil && info.Size() > 0
 		}, time.Minute, 10*time.Millisecond)
 
-		// It is locked: preparing other data leaves it alone.
+		// The file is locked, so preparing other data keeps it.
 		prepareThree(t, PrepareOptions{Length: 5, Cache: folder, Key: "third"})
 		require.Len(t, pending(), 1)
 		require.NoError(t, c.Process.Kill())

@@ -20,7 +20,7 @@ const (
 	longTalk  = `{"messages": [{"role": "user", "content": "a question that is far too long for this"}, {"role": "assistant", "content": "an answer that is, too"}], "topic": 1}` + "\n"
 )
 
-// inFolder makes a folder of files, and gives the paths in it.
+// inFolder writes files to a folder, and returns a function that gives their paths.
 func inFolder(t *testing.T, files map[string]string) func(name string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -43,7 +43,7 @@ func inFolder(t *testing.T, files map[string]string) func(name string) string {
 	return in
 }
 
-// Sources of any kind become a data set by one call, and by the template of the vocabulary.
+// One call makes a data set from sources of any kind, with the vocabulary's template.
 func TestLoad(t *testing.T) {
 	in := inFolder(t, map[string]string{
 		"a.txt": "one text ", "b.txt.gz": "and another one", "c.jsonl": shortTalk + shortTalk, "c.jsonl.gz": shortTalk,
@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The cache is found again by all that decides the samples, and by nothing else.
+// Whether the cache is used depends exactly on what affects the samples.
 func TestLoadFromCache(t *testing.T) {
 	in := inFolder(t, map[string]string{"a.txt": strings.Repeat("some text ", 9), "c.jsonl": shortTalk + "broken\n" + shortTalk, "same.jsonl": shortTalk + "broken\n" + shortTalk})
 	v := withTemplate(t, chatML)
@@ -110,7 +110,7 @@ func TestLoadFromCache(t *testing.T) {
 		{"a.txt", changed(text, func(o *LoadOptions) { o.Text.SampleStart = "some" }), false},
 		{"a.txt", changed(text, func(o *LoadOptions) { o.Encode.RawPrompts = true }), true},
 		{"c.jsonl", talks, false}, {"c.jsonl", talks, true},
-		{"same.jsonl", talks, false}, // warnings name the file
+		{"same.jsonl", talks, false}, // warnings contain file names
 		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.Encode.TrainOn = chat.All }), false},
 		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.MaxExamples = 1 }), false},
 		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.Text.SampleStart = "some" }), true},
@@ -125,7 +125,7 @@ func TestLoadFromCache(t *testing.T) {
 	}
 }
 
-// What one should know is told in the words of options, or of flags.
+// Warnings name options, or flags.
 func TestLoadWarnings(t *testing.T) {
 	in := inFolder(t, map[string]string{"cut.jsonl": shortTalk + shortTalk + longTalk, "lost.jsonl": shortTalk + longTalk + longTalk, "all.jsonl": longTalk, "a.txt": "text"})
 	v := withTemplate(t, chatML)
@@ -171,7 +171,7 @@ func TestLoadWarnings(t *testing.T) {
 	require.EqualError(t, err, in("a.txt")+": there is no vocabulary, or no reader of the text: it is nil")
 }
 
-// Rows are held out, and the others are filled.
+// Rows are held out, and the others are packed.
 func TestLoadSplits(t *testing.T) {
 	var ten strings.Builder
 	for i := range 10 {
@@ -179,7 +179,7 @@ func TestLoadSplits(t *testing.T) {
 	}
 	in := inFolder(t, map[string]string{"c.jsonl": ten.String(), "copies.jsonl": strings.Repeat(shortTalk, 6) + ten.String()})
 	v := withTemplate(t, chatML)
-	for byRow, want := range map[bool][]int{false: {14, 2, 5}, true: {14, 2, 5}} { // of the rows 0 and 8, the first is a copy
+	for byRow, want := range map[bool][]int{false: {14, 2, 5}, true: {14, 2, 5}} { // rows 0 and 8; row 0 has duplicates
 		d, err := Load(t.Context(), v, []string{in("copies.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.125, HoldOutByRow: byRow})
 		require.NoError(t, err)
 		shared, err := d.Held.Shared(d.Data)
@@ -200,7 +200,7 @@ func TestLoadSplits(t *testing.T) {
 	require.NoError(t, (*Loaded)(nil).Close())
 }
 
-// A context that is nil is said so, and ends no process.
+// A nil context is an error, not a panic.
 func TestNoContext(t *testing.T) {
 	in := inFolder(t, map[string]string{"a.jsonl": `{"text": "abcdef"}` + "\n", "a.txt": "abcdef"})
 	var none context.Context
@@ -214,7 +214,7 @@ func TestNoContext(t *testing.T) {
 	}
 }
 
-// A file that changes while it is read makes no data set, and no cache.
+// If a file changes while it is read, there is no data set and no cache entry.
 func TestLoadWhileWritten(t *testing.T) {
 	in := inFolder(t, map[string]string{"a.quiz": "one"})
 	changes := true

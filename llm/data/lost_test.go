@@ -11,7 +11,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// Templates that leave something out: tools and reasoning; all reasoning but the last; the system's message.
+// Templates that omit tools and reasoning, all reasoning except the last, and the system message.
 const (
 	plainML    = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 	lastThinks = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and loop.last %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}" +
@@ -29,13 +29,12 @@ func firstLine(t *testing.T, path string) string {
 	return line
 }
 
-// A part of a record that is missing from its text ends the reading if it is the assistant's, and is a note
-// otherwise.
+// If the text lacks part of a record, that is an error for the assistant's part, and a note otherwise.
 func TestNothingVanishes(t *testing.T) {
 	const remedy = ": no byte of the text comes from there; take it out of the record, or give a template that has one"
 	for _, c := range []struct {
 		name, line, template string
-		want                 string // an error
+		want                 string // "" or an error
 		notes                []string
 	}{
 		{name: "tools and tool calls", line: firstLine(t, "testdata/tools.jsonl"), template: plainML,
@@ -105,7 +104,8 @@ func TestNothingVanishes(t *testing.T) {
 	}
 }
 
-// A prompt with its completion is the user's turn and the assistant's, byte for byte, unless it is raw.
+// A prompt with its completion equals a user turn and an assistant turn, byte for byte, unless it is
+// raw.
 func TestPromptAsMessages(t *testing.T) {
 	as := func(source string, raw bool) []Sample {
 		samples, err := prepare(t, []string{"testdata/" + source}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML), RawPrompts: raw})
@@ -123,7 +123,7 @@ func TestPromptAsMessages(t *testing.T) {
 	require.Contains(t, raw, "<|im_start|>user\nHi, I am Paul.<|im_end|>", "messages have no raw text")
 }
 
-// A key of the system beside the conversation is its first message.
+// A system key beside the conversation is its first message.
 func TestSystemKey(t *testing.T) {
 	const want = "<s><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n«4<|im_end|>»\n"
 	for _, line := range []string{
@@ -139,7 +139,7 @@ func TestSystemKey(t *testing.T) {
 	}
 }
 
-// The treatment of empty reasoning decides tokens, and so the cache.
+// EmptyReasoning affects tokens, and so the cache key.
 func TestEmptyReasoningOfSamples(t *testing.T) {
 	keys := map[string]bool{}
 	for mode, want := range map[chat.EmptyReasoning]string{
@@ -155,7 +155,7 @@ func TestEmptyReasoningOfSamples(t *testing.T) {
 	require.Len(t, keys, 3)
 }
 
-// Notes are counted for each example once, in bounded memory, and the cache keeps them.
+// Notes are counted once per example, in bounded memory, and stored in the cache.
 func TestNotes(t *testing.T) {
 	var lines strings.Builder
 	for i := range 150 {

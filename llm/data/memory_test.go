@@ -22,13 +22,13 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A preparation is a file of conversations of some bytes, and how it is prepared.
+// A preparation describes a file of conversations and how to prepare it.
 type preparation struct {
 	Folder    string
 	Bytes     int64
-	Tokenizer bool // a real one and a chat template; else bytes are tokens
+	Tokenizer bool // use a real tokenizer and a chat template instead of bytes as tokens
 
-	look func() // called at each example and row, if not nil
+	look func() // called for each example and row, unless nil
 }
 
 // A prepared is the result.
@@ -50,7 +50,7 @@ var chatWords = func() (words []string) {
 	return words
 }()
 
-// sayings are a text of random words, of very different lengths.
+// sayings returns random words, of very different lengths.
 func sayings(rng *rand.Rand, longest int) string {
 	var b strings.Builder
 	for range 1 + int(float64(longest)*rng.Float64()*rng.Float64()) {
@@ -60,7 +60,7 @@ func sayings(rng *rand.Rand, longest int) string {
 	return b.String()
 }
 
-// writeChats writes JSONL of so many bytes.
+// writeChats writes JSONL of the given size in bytes.
 func writeChats(path string, size int64) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func writeChats(path string, size int64) error {
 	return w.Flush()
 }
 
-// encoder makes samples of conversations.
+// encoder returns a function that encodes conversations.
 func (p preparation) encoder() (func(Example) (Sample, error), error) {
 	if !p.Tokenizer {
 		return func(x Example) (Sample, error) {
@@ -126,8 +126,7 @@ func (p preparation) encoder() (func(Example) (Sample, error), error) {
 	return e.Encode, nil
 }
 
-// run prepares the file, opens it again as a second start does, and reads packed rows in
-// random order.
+// run prepares the file, opens the cache as a second run does, and reads packed rows in random order.
 func (p preparation) run() (prepared, error) {
 	path := filepath.Join(p.Folder, "chats.jsonl")
 	ctx, result := context.Background(), prepared{}
@@ -184,7 +183,7 @@ func (p preparation) run() (prepared, error) {
 
 var prepareJob = testutil.NewJob("prepare", preparation.run)
 
-// prepareBytes also returns the largest resident memory of the process.
+// prepareBytes also returns the peak resident memory of the process.
 func prepareBytes(t *testing.T, size int64, tokenizer bool) (prepared, uint64) {
 	t.Helper()
 	p := preparation{Folder: t.TempDir(), Bytes: size, Tokenizer: tokenizer}
@@ -194,8 +193,8 @@ func prepareBytes(t *testing.T, size int64, tokenizer bool) (prepared, uint64) {
 	return result, peak
 }
 
-// The memory of preparing, and of reading all rows in random order, does not grow with the
-// data: ten million tokens would be 40 MB.
+// The memory for preparing, and for reading all rows in random order, does not grow with the data: ten
+// million tokens would be 40 MB.
 func TestPrepareMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 11 MB")
@@ -211,8 +210,8 @@ func TestPrepareMemory(t *testing.T) {
 	require.Less(t, heap.Growth(), int64(8<<20))
 }
 
-// GOGGML_TEST_DATA_MB=1000 prepares so many MB of conversations with a tokenizer and a chat template, and
-// logs time and memory.
+// GOGGML_TEST_DATA_MB=1000 prepares that many MB of conversations with a tokenizer and a chat
+// template, and logs time and memory.
 func TestPrepareGigabyte(t *testing.T) {
 	megabytes, err := strconv.Atoi(os.Getenv("GOGGML_TEST_DATA_MB"))
 	if err != nil {

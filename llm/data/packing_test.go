@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ofLengths are samples that predict so many tokens each; the first token is the number.
+// ofLengths returns samples with the given numbers of predicted tokens; the first token is the
+// sample's index.
 func ofLengths(length int, lengths ...int) *Dataset {
 	var samples []Sample
 	for i, n := range lengths {
@@ -37,7 +38,7 @@ func rowLengths(t require.TestingT, d *Dataset) [][]int {
 	return rows
 }
 
-// naiveBestFit looks at all rows for each sample.
+// naiveBestFit searches all rows for each sample.
 func naiveBestFit(length int, lengths []int) (rows int) {
 	slices.SortFunc(lengths, func(a, b int) int { return cmp.Compare(b, a) })
 	var spaces []int
@@ -66,8 +67,8 @@ func TestPacked(t *testing.T) {
 	require.Equal(t, 4, d.Limit(2).NumSamples())
 }
 
-// Each sample is in one row, no row is too long, and there are as few rows as by the
-// slow way.
+// Each sample is in one row, no row is too long, and there are as few rows as with the naive
+// algorithm.
 func TestPackedRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.IntRange(1, 5000).Draw(t, "length")
@@ -160,7 +161,7 @@ func TestNumberSet(t *testing.T) {
 	})
 }
 
-// Many samples take moments, whatever their lengths.
+// Packing many samples is fast, whatever their lengths.
 func TestPackingManySamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many samples")

@@ -14,7 +14,8 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// A pipe is read once. Its name tells its format, or else its first bytes do; without a writer it is an error.
+// A pipe is read once. Its name or its first bytes determine its format; without a writer it is an
+// error.
 func TestReadPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	records := "{\"text\": \"one\"}\n{\"text\": \"two\"}\n"

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
-// A numberedSample is an example: a number, and the sample that it becomes.
+// A numberedSample is an example: a number, and the sample that it is encoded to.
 type numberedSample struct {
 	n      int
 	sample Sample
@@ -40,7 +40,7 @@ func examplesOf(samples []Sample) iter.Seq2[numberedSample, error] {
 
 func sampleOf(x numberedSample) (Sample, error) { return x.sample, nil }
 
-// noExamples fail the test when they are read.
+// noExamples returns examples that fail the test when read.
 func noExamples(t require.TestingT) iter.Seq2[numberedSample, error] {
 	return func(func(numberedSample, error) bool) { require.Fail(t, "examples are read") }
 }
@@ -54,7 +54,7 @@ func drawSample(t *rapid.T) Sample {
 	return s
 }
 
-// expected returns the samples that Prepare should make, one after the other.
+// expected returns the samples that Prepare should make.
 func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample, stats Stats) {
 	keep := func(s Sample) {
 		if s.Targets() == 0 {
@@ -99,7 +99,7 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 	return kept, stats
 }
 
-// requireSamples compares weights by what they mean.
+// requireSamples compares samples, with nil weights equal to ones.
 func requireSamples(t require.TestingT, want []Sample, d *Dataset) {
 	got := samplesOf(t, d)
 	require.Len(t, got, len(want))
@@ -113,7 +113,7 @@ func requireSamples(t require.TestingT, want []Sample, d *Dataset) {
 	}
 }
 
-// A file gives back what became of the examples, and so does the cache.
+// A data set has the samples and statistics of its examples, also when read from the cache.
 func TestPrepare(t *testing.T) {
 	folder := t.TempDir()
 	runs := 0
@@ -156,8 +156,8 @@ func TestPrepare(t *testing.T) {
 	})
 }
 
-// What is skipped is told from the cache as when it was: kinds, counts and the first of each,
-// whatever bytes their texts are of. Only the cause is not kept.
+// Skipped records are the same from the cache: kinds, counts and the first of each, with any bytes in
+// their texts. Only the cause is missing.
 func TestSkippedRecordsFromCache(t *testing.T) {
 	folder := t.TempDir()
 	runs := 0
@@ -166,7 +166,7 @@ func TestSkippedRecordsFromCache(t *testing.T) {
 		anyText := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 0, 12).Draw(t, "bytes")) })
 		kind := rapid.SampledFrom([]Kind{BadJSON, TemplateFailed, Empty})
 		faults := make([]*Error, rapid.IntRange(0, 20).Draw(t, "faults"))
-		samples := make([]Sample, len(faults)+1) // the last is sound
+		samples := make([]Sample, len(faults)+1) // the last one is valid
 		for i := range samples {
 			samples[i] = Sample{Tokens: []int32{1, 2}}
 		}
@@ -199,7 +199,7 @@ func TestSkippedRecordsFromCache(t *testing.T) {
 		}
 		require.Equal(t, want, o.SkipBroken.Counts())
 
-		o.SkipBroken = nil // nobody asks
+		o.SkipBroken = nil // faults are not counted
 		d, _, err = Prepare(context.Background(), noExamples(t), sampleOf, o)
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
@@ -210,7 +210,7 @@ func threeSamples() []Sample {
 	return []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 500}, LossWeights: []float32{0.5}}, {Tokens: []int32{6, 7, 70000, 9}}}
 }
 
-// prepareThree fails on messages.
+// prepareThree prepares three examples, and fails the test on messages.
 func prepareThree(t *testing.T, o PrepareOptions) (*Dataset, Stats) {
 	t.Helper()
 	if o.Warn == nil {
@@ -222,7 +222,7 @@ func prepareThree(t *testing.T, o PrepareOptions) (*Dataset, Stats) {
 	return d, stats
 }
 
-// What decides the samples decides whether the cache has them.
+// Everything that affects the samples affects the cache key.
 func TestCacheKey(t *testing.T) {
 	o := PrepareOptions{Length: 5, Cache: filepath.Join(t.TempDir(), "made", "when needed"), Key: "a"}
 	_, stats := prepareThree(t, o)
@@ -247,7 +247,7 @@ func cacheFiles(t require.TestingT, folder string) []string {
 	return files
 }
 
-// A file with any wrong bit, or without its end, is made again, and a message says why.
+// A cached file with any flipped bit, or truncated, is replaced, with a message that says why.
 func TestDamagedCache(t *testing.T) {
 	folder := t.TempDir()
 	message := ""
@@ -280,7 +280,7 @@ func TestDamagedCache(t *testing.T) {
 	require.Equal(t, files, cacheFiles(t, folder))
 }
 
-// The first error, in the order of the examples, ends everything, and nothing is left.
+// The first error, in the order of the examples, ends everything, and no file is left.
 func TestPrepareErrors(t *testing.T) {
 	folder, broken := t.TempDir(), errors.New("line 7 is broken")
 	samples := make([]Sample, 200)
@@ -348,7 +348,7 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// Whoever prepares the same at the same time waits for the first.
+// Concurrent preparations of the same data wait for the first.
 func TestConcurrentPrepare(t *testing.T) {
 	folder := t.TempDir()
 	samples := make([]Sample, 500)
@@ -380,7 +380,7 @@ func TestConcurrentPrepare(t *testing.T) {
 	require.Len(t, cacheFiles(t, folder), 1)
 }
 
-// A data set reports what a model cannot be trained on.
+// Check reports data that a model cannot be trained on.
 func TestCheckOfFile(t *testing.T) {
 	d, _ := prepareThree(t, PrepareOptions{Length: 5})
 	require.NoError(t, d.Check(70001))
@@ -410,8 +410,7 @@ func FuzzDecodeSample(f *testing.F) {
 	})
 }
 
-// Hashes equal the examples of FIPS 180, depend on contents alone, and come in the order of the
-// files.
+// Hashes equal the examples of FIPS 180, depend only on contents, and are in the order of the files.
 func TestHashFiles(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, content string) string {

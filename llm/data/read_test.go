@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 )
 
-// write makes a file in a folder of its own, and gives its path.
+// write writes a file to a new folder, and returns its path.
 func write(t testing.TB, name, content string) string {
 	path := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -28,7 +28,7 @@ func write(t testing.TB, name, content string) string {
 
 func gzipped(t testing.TB, content string) string {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression) // so that half of it is half of the text
+	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression) // uncompressed, so that half of the file is half of the text
 	require.NoError(t, err)
 	_, err = io.WriteString(z, content)
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func gzipped(t testing.TB, content string) string {
 	return b.String()
 }
 
-// shown is an example as a line of text: what a template sees of a conversation, and what is beside.
+// shown formats an example as a line of text: what a template sees of a conversation, and the rest.
 func shown(t testing.TB, x Example) string {
 	var b strings.Builder
 	if x.Text != "" {
@@ -140,7 +140,7 @@ func TestReadFormats(t *testing.T) {
 	}
 }
 
-// Every example knows its line.
+// Every example has its line number.
 func TestReadPlaces(t *testing.T) {
 	lines := write(t, "a.jsonl", "\n{\"text\": \"1\"}\n\n{\"text\": \"2\"}")
 	list := write(t, "b.json", "[{\"text\": \"3\"},\n{\n\"text\": \"4\"}, {\"text\": \"5\"}\n]")
@@ -182,7 +182,7 @@ func TestReadRecords(t *testing.T) {
 	require.Equal(t, 2, all[1].Line)
 }
 
-// Whoever stops early gets no more, and a context that ends is an error.
+// Reading stops when the consumer does, and a cancelled context is an error.
 func TestReadStops(t *testing.T) {
 	path := write(t, "a.jsonl", strings.Repeat("{\"text\": \"x\"}\n", 10))
 	n := 0
@@ -249,11 +249,11 @@ func TestReadKey(t *testing.T) {
 	}
 }
 
-// Lines may be longer than what is read at once.
+// Lines may be longer than the buffer.
 func TestLongLines(t *testing.T) {
 	var content strings.Builder
 	var lengths []int
-	for _, n := range []int{-1, 0, 1, 2 * readBuffer, -2} { // beside the length of the buffer
+	for _, n := range []int{-1, 0, 1, 2 * readBuffer, -2} { // near the length of the buffer
 		n += readBuffer - len(`{"text": ""}`)
 		lengths = append(lengths, n)
 		fmt.Fprintf(&content, `{"text": "%s"}`+"\n", strings.Repeat("x", n))
@@ -268,7 +268,7 @@ func TestLongLines(t *testing.T) {
 	require.Equal(t, lengths, got)
 }
 
-// The bytes of files are counted as they are on the disk.
+// BytesRead counts the compressed bytes of files.
 func TestReadCountsBytes(t *testing.T) {
 	folder := t.TempDir()
 	path, size := filepath.Join(folder, "a.parquet"), int64(0)

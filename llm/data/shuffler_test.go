@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawShuffler gives one that can be drawn again, and again.
+// drawShuffler returns a constructor of equal shufflers.
 func drawShuffler(t *rapid.T) func() *Shuffler {
 	n, seed := rapid.IntRange(1, 40).Draw(t, "rows"), rapid.Uint64().Draw(t, "seed")
 	group, buckets := rapid.IntRange(0, 6).Draw(t, "group"), rapid.IntRange(0, 4).Draw(t, "buckets")
@@ -22,8 +22,8 @@ func drawShuffler(t *rapid.T) func() *Shuffler {
 	}
 }
 
-// Each epoch visits every row once. Its order depends on the seed and the
-// epoch, not on what was asked before.
+// Each epoch visits every row once. Its order depends only on the seed and the epoch, not on earlier
+// calls.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shuffler := drawShuffler(t)
@@ -41,7 +41,7 @@ func TestOrder(t *testing.T) {
 				require.Equal(t, i, v)
 			}
 		}
-		// Another one is asked here and there.
+		// Call another shuffler in between.
 		other := shuffler()
 		for _, position := range rapid.SliceOfN(rapid.IntRange(0, 3*n-1), 1, 20).Draw(t, "positions") {
 			require.Equal(t, whole[position], other.At(position))
@@ -66,8 +66,8 @@ func TestOrdersDiffer(t *testing.T) {
 	}
 }
 
-// Groups are of one bucket, but for those where an epoch or a bucket ends, and
-// whatever batches epochs begin in.
+// Each group is in one bucket, except where an epoch or a bucket ends, wherever in a group epochs
+// begin.
 func TestGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const buckets, epochs = 3, 4

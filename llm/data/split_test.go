@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// Each row is in one of both, in its order, and as many are held out as were asked for.
+// Each row is in one part, in order, and the requested number is held out.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.IntRange(2, 90).Draw(t, "rows")
@@ -48,8 +48,8 @@ func TestSplit(t *testing.T) {
 	require.EqualError(t, err, "0.5 of 1 row cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
 }
 
-// Copies of a record stay on one side. As many rows are held out as their copies allow; without copies SplitByRow holds out
-// the same rows.
+// Duplicates of a record stay together. As many rows are held out as duplicates allow; without
+// duplicates SplitByRow holds out the same rows.
 func TestSplitKeepsCopiesTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		contents := rapid.SliceOfN(rapid.IntRange(0, 12), 2, 60).Draw(t, "contents")
@@ -90,7 +90,7 @@ func TestSplitKeepsCopiesTogether(t *testing.T) {
 	})
 }
 
-// A run that began before copies were kept together has the fingerprint of then.
+// SplitByRow has the fingerprint of runs from before duplicates were kept together.
 func TestSplitByRow(t *testing.T) {
 	var list []data.Sample
 	for i := range 12 {

@@ -18,8 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// wholeText makes the samples of a text that is in memory, with all of its documents
-// and tokens.
+// wholeText makes the samples of a text with all of its documents and tokens in memory.
 func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
 	texts := []string{text}
 	if o.SampleStart != "" {
@@ -46,7 +45,7 @@ func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
 	return samples
 }
 
-// divide splits text where the marker begins; text before the first is dropped.
+// divide splits text at the beginning of each marker; text before the first is dropped.
 func divide(text, marker string, keep bool) []string {
 	var texts []string
 	for i, text := range strings.Split(text, marker) {
@@ -63,11 +62,10 @@ func divide(text, marker string, keep bool) []string {
 	return texts
 }
 
-// tokenised is the tokens of a document, and the special tokens around them,
-// if any.
+// tokenised holds the tokens of a document, and the special tokens around them, if any.
 type tokenised struct{ bos, ids, eos []int32 }
 
-// tokens puts them together.
+// tokens concatenates them.
 func (p tokenised) tokens() []int32 {
 	return slices.Concat(p.bos, p.ids, p.eos)
 }
@@ -79,11 +77,11 @@ func special(id int32) []int32 {
 	return []int32{id}
 }
 
-// appendDocument makes the samples that begin in the first document.
+// appendDocument appends the samples that begin in the first document.
 func appendDocument(samples []Sample, documents []tokenised, o TextOptions) []Sample {
 	own := documents[0].tokens()
 	all := own
-	// The last sample may take up to Length tokens more to be full.
+	// The last sample may need up to Length more tokens.
 	need := len(own) + o.Length
 	for i := 1; (o.Overlapping || o.FillWithNext) && i < len(documents) && len(all) < need; i++ {
 		switch next := documents[i]; {
@@ -146,8 +144,8 @@ func TestStreamedTextHasTheSamplesOfTheWhole(t *testing.T) {
 	}
 }
 
-// Each sample begins within the stretch of its document that it would have had
-// without the offset, and goes on as the text does.
+// Each sample begins within the stretch of its document that it would have without offset, and
+// continues with the text.
 func TestRandomOffsets(t *testing.T) {
 	tok := byteTokenizer(t, false)
 	rapid.Check(t, func(t *rapid.T) {
@@ -225,8 +223,7 @@ func TestTextFiles(t *testing.T) {
 	require.EqualError(t, err, filepath.Join(dir, "none.txt")+": no such file or directory")
 }
 
-// TestTextSamplesMemory reads texts that are larger than the memory that they
-// may take.
+// TestTextSamplesMemory reads texts larger than the allowed memory.
 func TestTextSamplesMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads megabytes")
@@ -258,7 +255,7 @@ func TestTextSamplesMemory(t *testing.T) {
 	}
 }
 
-// iterated reads a text over and over.
+// iterated returns an endless repetition of a text.
 func iterated(text string) io.Reader { return &iteration{text: text} }
 
 type iteration struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A record takes a time that grows with its size, whatever it has many of. Quadratic work would take minutes.
+// Reading a record takes linear time, whatever it has many of. Quadratic work would take minutes.
 func TestWideRecords(t *testing.T) {
 	many := func(n int, format string) string {
 		var b strings.Builder

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Words are the text of records, without the mark-up of template and special tokens.
+// Words marks the text of records, without mark-up of the template and special tokens.
 func TestWords(t *testing.T) {
 	const turns = `{"messages": [{"role": "user", "content": "U V"}, {"role": "assistant", "content": "A"}]}`
 	for _, c := range []struct{ line, template, want string }{
