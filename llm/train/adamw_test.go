@@ -18,12 +18,11 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// single rounds as ggml does, which holds the settings as F32.
+// single rounds to F32, as ggml's settings are.
 func single(x float64) float64 { return float64(float32(x)) }
 
-// The optimiser agrees with a float64 one over several steps, whether the
-// gradient is clipped or not, with decay of all, some or no parameters, when the rate
-// changes and is not the same for all.
+// The optimiser equals a float64 implementation over several steps: with and without clipping, with
+// decay of all, some or no parameters, with changing rates, and with different rates per parameter.
 func TestOptimizerAgainstReference(t *testing.T) {
 	for _, s := range []AdamW{
 		DefaultAdamW(),
@@ -46,7 +45,7 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	c := ggml.NewContext()
 	defer c.Close()
 	shapes := [][]int64{{7, 5}, {33}, {4, 3, 2}, {5, 9}}
-	factors := []float64{1, 1, 16, 0.25} // of the rate
+	factors := []float64{1, 1, 16, 0.25} // factors of the learning rate
 	var params []parameter
 	for i, shape := range shapes {
 		params = append(params, parameter{weight: &arch.Weight{}, Tensor: c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)), dims: len(shape), rate: factors[i]})
@@ -121,8 +120,8 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	}
 }
 
-// The first step of AdamW moves each parameter by the rate, against the sign of its gradient: B by
-// LoRAPlus times the rate of A and of weights. A has no gradient yet, so that it decays alone.
+// The first step of AdamW moves each parameter by its rate, against the sign of its gradient: B by
+// LoRAPlus times the rate of A and of weights. A has no gradient yet, so it only decays.
 func TestRatesAndDecayOfTrainables(t *testing.T) {
 	const rate, ratio, decay = 1e-3, 16, 0.5
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)

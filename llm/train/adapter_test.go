@@ -53,7 +53,7 @@ func values(t *testing.T, a *lora.Adapter) [][]float32 {
 	return list
 }
 
-// Training an adapter changes the adapter, and nothing else.
+// Training an adapter changes only the adapter.
 func TestAdapterLearns(t *testing.T) {
 	m := tinyModel(t)
 	before := snapshot(t, m)
@@ -80,8 +80,8 @@ func TestAdapterLearns(t *testing.T) {
 	require.Equal(t, before, snapshot(t, m))
 }
 
-// Trainers of different adapters share a model, each in a goroutine of its own,
-// and do what they do alone.
+// Trainers of different adapters that share a model, each in its own goroutine, compute the same as
+// alone.
 func TestConcurrentTrainers(t *testing.T) {
 	const runs = 3
 	m := tinyModel(t)
@@ -117,7 +117,7 @@ func TestConcurrentTrainers(t *testing.T) {
 	}
 }
 
-// Steps, evaluations and checkpoints leave no memory behind, neither Go's nor C's.
+// Steps, evaluations and checkpoints leak neither Go's nor C's memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("1,500 steps")
@@ -132,7 +132,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	var objects [2]map[string]int
 	measure := func(i int) {
 		var s runtime.MemStats
-		runtime.GC() // twice: memory of what has a cleanup is freed by the second
+		runtime.GC() // twice: the second collection frees memory with a cleanup
 		debug.FreeOSMemory()
 		runtime.ReadMemStats(&s)
 		heap[i], resident[i], objects[i] = s.HeapAlloc, rss.Now(), ggml.OpenObjects()
@@ -155,7 +155,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	require.Less(t, resident[1], resident[0]+20*step*(steps-warm))
 }
 
-// A checkpoint of one adapter does not continue with a base of other weights.
+// A checkpoint of an adapter cannot be resumed with a base of other weights.
 func TestCheckpointOfAnotherBase(t *testing.T) {
 	d := pattern(8, 8)
 	path := filepath.Join(t.TempDir(), "run.gguf")

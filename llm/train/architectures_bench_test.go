@@ -17,9 +17,8 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// BenchmarkArchitecture takes steps of other architectures and of llama in turn, on shapes of about
-// a billion parameters, and reports the ratio of their FLOP/s, which count the active experts of a
-// mixture.
+// BenchmarkArchitecture alternates steps of other architectures and of llama, with shapes of about a
+// billion parameters, and reports the ratio of their FLOP/s, counting only a mixture's active experts.
 func BenchmarkArchitecture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")
@@ -41,9 +40,9 @@ func BenchmarkArchitecture(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeMixture takes steps of a mixture of 8 billion parameters in Q4_K, with adapters of
-// attention, the router and all experts, within 12 GB with the 4.6 GB of the model, which are mapped from
-// a file that is removed afterwards.
+// BenchmarkLargeMixture measures steps of a mixture of 8 billion parameters in Q4_K, with adapters of
+// attention, the router and all experts, within 12 GB including the 4.6 GB of the model, which is
+// mapped from a file that is removed afterwards.
 func BenchmarkLargeMixture(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")

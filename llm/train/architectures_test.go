@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Twenty steps lower the loss of each architecture, of adapters on a quantised base and
-// of all weights.
+// Twenty steps lower the loss of each architecture, for adapters on a quantised base and for all
+// weights.
 func TestArchitecturesLearn(t *testing.T) {
 	const steps = 20
 	require.Equal(t, arch.Architectures(), llmtest.Architectures())
@@ -39,7 +39,7 @@ func TestArchitecturesLearn(t *testing.T) {
 	}
 }
 
-// requireUntrained demands that a model is refused whose tokens see what they are to predict.
+// requireUntrained checks that a model whose tokens attend to their targets is rejected.
 func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	t.Helper()
 	d := data.New(8, patternSamples(2, 8))
@@ -53,7 +53,7 @@ func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	require.ErrorIs(t, err, arch.ErrNotCausal)
 }
 
-// Models that embed texts are refused: they have no logits that a loss could ask for.
+// Embedding models are rejected: they have no logits for a loss.
 func TestEncodersAreNotTrained(t *testing.T) {
 	m, err := model.Load(llmtest.EncoderFile(t, "bert", 1), model.LoadOptions{})
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestEncodersAreNotTrained(t *testing.T) {
 	require.ErrorIs(t, err, arch.ErrNoLogits)
 }
 
-// Adapters of experts in types of four bits learn too.
+// Adapters of experts in 4-bit types also learn.
 func TestTypesOfExpertsLearn(t *testing.T) {
 	for _, k := range llmtest.ExpertTypes()[:2] {
 		m := k.Load(t, model.LoadOptions{})
@@ -77,7 +77,7 @@ func TestTypesOfExpertsLearn(t *testing.T) {
 	}
 }
 
-// trainable are the weights that gradients flow to.
+// trainable returns the weights that have gradients.
 func trainable(m *model.Model) []*ggml.Tensor {
 	var list []*ggml.Tensor
 	for w := range m.Weights() {

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 )
 
-// Rows of a batch end in padding that counts nothing.
+// Rows of a batch end in padding of weight 0.
 func TestMakeBatch(t *testing.T) {
 	b := makeBatch([]data.Row{
 		{{Tokens: []int32{1, 2, 3, 4}}},
@@ -22,7 +22,7 @@ func TestMakeBatch(t *testing.T) {
 	require.Nil(t, b.Starts)
 }
 
-// Packed samples follow each other, and say where they start.
+// Packed samples are adjacent, and Starts says where they begin.
 func TestMakePackedBatch(t *testing.T) {
 	b := makeBatch([]data.Row{
 		{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{8}}, {Tokens: []int32{4, 5}, LossWeights: []float32{0.5}}},

@@ -21,7 +21,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// There is a graph for each row, and none is much too long.
+// There is a graph for every row length, and none is much too long.
 func TestBucketLengths(t *testing.T) {
 	require.Equal(t, []int{1024, 768, 512, 384, 256, 192, 128}, bucketLengths(1024, 1024))
 	require.Equal(t, []int{104, 80, 56, 40, 32}, bucketLengths(1024, 100))
@@ -44,7 +44,7 @@ func TestBucketLengths(t *testing.T) {
 
 const raggedLength = 96
 
-// raggedSamples have all lengths up to raggedLength, more short ones, and weights.
+// raggedSamples returns samples of all lengths up to raggedLength, mostly short ones, with weights.
 func raggedSamples(n, vocab int) []data.Sample {
 	rng := rand.New(rand.NewPCG(4, 2))
 	var list []data.Sample
@@ -79,7 +79,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 	return tr
 }
 
-// gradientsOf returns the loss and the gradients of a step, without taking it.
+// gradientsOf returns the loss and gradients of a step without updating the parameters.
 func gradientsOf(t *testing.T, tr *Trainer) (loss float64, grads map[string][]float32) {
 	t.Helper()
 	s, err := tr.planStep(t.Context())
@@ -97,7 +97,7 @@ func requireSameStep(t *testing.T, want, got *Trainer) {
 	t.Helper()
 	bound := 1e-5
 	if want.m.Config().Arch == "gemma3" {
-		bound = 1e-4 // ggml looks gelu up in a table of F16, where a rounding is one of F16
+		bound = 1e-4 // ggml's GELU table is F16, so rounding errors are those of F16
 	}
 	wantLoss, wantGrads := gradientsOf(t, want)
 	loss, grads := gradientsOf(t, got)
@@ -108,7 +108,7 @@ func requireSameStep(t *testing.T, want, got *Trainer) {
 	}
 }
 
-// unbucketed computes all rows at full length.
+// unbucketed makes the trainer compute all rows at full length.
 func unbucketed(t testing.TB, tr *Trainer) *Trainer {
 	t.Helper()
 	o := tr.loss.options
@@ -122,9 +122,9 @@ func unbucketed(t testing.TB, tr *Trainer) *Trainer {
 	return tr
 }
 
-// Short graphs, and packed rows, have the losses and the gradients of samples in full rows,
-// by both lowerings: of models with windows, with scales by the position, and with RoPE
-// factors for long contexts.
+// Short graphs and packed rows have the losses and gradients of samples in full rows, with both
+// lowerings, for models with windows, with scales by position, and with RoPE factors for long
+// contexts.
 func TestRowsComputeAlike(t *testing.T) {
 	for _, arch := range []string{"llama", "gemma3", "mistral3", "olmo2", "phi3"} {
 		t.Run(arch, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestRowsComputeAlike(t *testing.T) {
 	}
 }
 
-// A step is the same in whatever batches: the mean is over the weights of all its tokens.
+// The result of a step does not depend on its batches: the mean is over the weights of all its tokens.
 func TestAccumulatedBatchesAreOneBatch(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	ragged := data.New(raggedLength, raggedSamples(24, m.Config().Vocab))
@@ -166,7 +166,7 @@ func TestAccumulatedBatchesAreOneBatch(t *testing.T) {
 	require.Greater(t, packed.Len(), 4)
 	for name, c := range map[string]struct {
 		d      *data.Dataset
-		shapes [][2]int // batch, accumulation
+		shapes [][2]int // batch, accumulate
 	}{
 		"ragged": {ragged, [][2]int{{8, 1}, {1, 8}, {2, 4}, {3, 3}}},
 		"packed": {packed, [][2]int{{4, 1}, {1, 4}, {2, 2}}},
@@ -190,8 +190,8 @@ func TestAccumulatedBatchesAreOneBatch(t *testing.T) {
 	}
 }
 
-// A run that is stopped and continued ends with the bytes of one that is not, whatever its
-// rows: short ones, groups of similar ones, packed ones, from memory or from a file.
+// An interrupted and resumed run ends with the same bytes as an uninterrupted one, for short rows,
+// rows grouped by length, and packed rows, in memory or in a file.
 func TestResumedRows(t *testing.T) {
 	const steps, stop = 7, 3
 	samples := raggedSamples(22, 96)
@@ -246,7 +246,7 @@ func TestResumedRows(t *testing.T) {
 	}
 }
 
-// Data that cannot be read any more ends a step, which can be made again with data that can.
+// Unreadable data fails a step, which can be repeated with readable data.
 func TestStepOfUnreadableData(t *testing.T) {
 	m := tinyLoRAModel(t)
 	one := func(yield func(data.Sample, error) bool) { yield(raggedSamples(1, 96)[0], nil) }
@@ -268,7 +268,7 @@ func repacked(t *testing.T, d *data.Dataset) *data.Dataset {
 	return p
 }
 
-// Packing with another seed, and another order, are other runs.
+// Another packing seed, or another order, is a different run.
 func TestRowsOfAnotherRun(t *testing.T) {
 	m := tinyLoRAModel(t)
 	d := data.New(raggedLength, raggedSamples(22, 96))
@@ -287,7 +287,7 @@ func TestRowsOfAnotherRun(t *testing.T) {
 	}
 }
 
-// Groups of similar rows save more padding than sorting the rows of single steps.
+// Grouping rows by length saves more padding than sorting the rows of each step.
 func TestPaddingSaved(t *testing.T) {
 	m := tinyLoRAModel(t)
 	d := data.New(raggedLength, raggedSamples(64, 96))
@@ -306,7 +306,8 @@ func TestPaddingSaved(t *testing.T) {
 	require.Greater(t, grouped, 0.6*(1-d.Fill()))
 }
 
-// An evaluation of ragged rows is the mean over their tokens, and takes little memory more.
+// An evaluation of rows of different lengths is the mean over their tokens, and takes little
+// additional memory.
 func TestEvaluationOfRaggedRows(t *testing.T) {
 	m := llmtest.ArchModel(t, "olmo2", ggml.F32)
 	d := data.New(raggedLength, raggedSamples(13, m.Config().Vocab))

@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A function of the caller's that panics does so in the goroutine of the caller; the run goes on
-// with the next call, and ends as one that was never interrupted.
+// A panic of a callback occurs in the caller's goroutine. The run continues with the next call, and
+// ends like an uninterrupted one.
 func TestRunCallbackPanics(t *testing.T) {
 	d, valid := noise(1, 4, 8), noise(2, 2, 8)
 	run := func(tr *train.Trainer, path, panics string) error {

@@ -23,7 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A loraRun is a trainer of an adapter, with what it is made of.
+// A loraRun is a trainer of an adapter, with its model, adapter and data.
 type loraRun struct {
 	*Trainer
 	m *model.Model
@@ -34,7 +34,7 @@ func runOptions() Options {
 	return Options{Schedule: Schedule{Peak: 0.01, Warmup: 2, Steps: 6}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 2, Seed: 3, Threads: 1}
 }
 
-// randomSamples are n of which some are short.
+// randomSamples returns n samples, some of them short.
 func randomSamples(n, length int) []data.Sample {
 	var list []data.Sample
 	for i := range n {
@@ -64,7 +64,7 @@ func tinyLoRAModel(t *testing.T) *model.Model {
 	return llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.Q8_0)
 }
 
-// savedRun trains some steps and saves.
+// savedRun runs some steps and saves a checkpoint.
 func savedRun(t *testing.T, m *model.Model, steps int) (path string, r *loraRun) {
 	t.Helper()
 	r = usualRun(t, m)
@@ -78,7 +78,7 @@ func savedRun(t *testing.T, m *model.Model, steps int) (path string, r *loraRun)
 	return path, r
 }
 
-// stateOf is all that a checkpoint restores.
+// stateOf returns everything that a checkpoint restores.
 func stateOf(t *testing.T, tr *Trainer) string {
 	t.Helper()
 	var all bytes.Buffer
@@ -92,8 +92,7 @@ func stateOf(t *testing.T, tr *Trainer) string {
 	return all.String()
 }
 
-// No mutation of a checkpoint goes unnoticed: it is refused, and changes nothing, or it
-// changes nothing that counts.
+// Every mutation of a checkpoint is detected and changes nothing, or affects nothing that is restored.
 func TestCheckpointMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of mutations")
@@ -115,7 +114,7 @@ func TestCheckpointMutations(t *testing.T) {
 		switch i % 5 {
 		case 0, 1:
 			data[at] ^= 1 << rng.IntN(8)
-		case 2: // in the keys, which are a small part of the file
+		case 2: // in the keys, a small part of the file
 			data[rng.IntN(4096)] ^= 1 << rng.IntN(8)
 		case 3:
 			data[at] = byte(rng.Uint32())
@@ -143,11 +142,11 @@ func TestCheckpointMutations(t *testing.T) {
 	require.Greater(t, refused, 400)
 }
 
-// rewrite changes a checkpoint, and gives it the checksum of what it is then.
+// rewrite changes a checkpoint and updates its checksum.
 func rewrite(t *testing.T, path string, change func(g *ggml.GGUF)) string {
 	t.Helper()
 	sum, name := "", filepath.Join(t.TempDir(), "changed.gguf")
-	for range 2 { // the checksum is of a file that is there
+	for range 2 { // the checksum is computed from the written file
 		from, err := ggml.OpenGGUF(path)
 		require.NoError(t, err)
 		g, err := ggml.NewGGUF()
@@ -187,11 +186,11 @@ func poke(name string, value float32) func(t *testing.T, g *ggml.GGUF) {
 	}
 }
 
-// A checkpoint that contradicts itself, or holds what training cannot go on from, is
-// refused by name, with a remedy, and changes nothing.
+// An inconsistent checkpoint, or one that training cannot continue from, is rejected with an error
+// that names the file and the remedy, and changes nothing.
 func TestCheckpointContradictions(t *testing.T) {
 	m := tinyLoRAModel(t)
-	path, _ := savedRun(t, m, 3) // of 7 samples, 4 a step: sample 5 of epoch 1
+	path, _ := savedRun(t, m, 3) // 7 samples, 4 per step: sample 5 of the second epoch
 	const param = "blk.1.attn_q.weight.lora_b"
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	for _, c := range []struct {
@@ -242,7 +241,7 @@ func TestCheckpointContradictions(t *testing.T) {
 	require.EqualError(t, r.LoadCheckpoint(text), text+" is no checkpoint, or a damaged one; "+remedy)
 }
 
-// Another value of a fixed setting is another run, and the error says which setting.
+// Another value of a fixed setting is another run, and the error names the setting.
 func TestCheckpointFixedSettings(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, _ := savedRun(t, m, 2)
@@ -315,8 +314,8 @@ func TestCheckpointFixedSettings(t *testing.T) {
 	}
 }
 
-// Other data is named by what differs in its origin, if a program gives that; an origin that gives
-// the same data is no difference.
+// If a program sets DataOrigin, the error for other data names the differences in it; a different
+// origin of the same data is no difference.
 func TestCheckpointNamesTheOriginOfData(t *testing.T) {
 	m, path := tinyLoRAModel(t), filepath.Join(t.TempDir(), "run.gguf")
 	lo := lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}
@@ -344,7 +343,7 @@ func TestCheckpointNamesTheOriginOfData(t *testing.T) {
 	require.NoError(t, run(map[string]string{"--template": "copy.jinja"}, 7, 6).LoadCheckpoint(path))
 }
 
-// Every byte of the base counts: the fingerprint of weights covers all of them.
+// The fingerprint covers every byte of the base weights.
 func TestCheckpointSeesEveryWeight(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	path, _ := savedRun(t, m, 1)
@@ -372,7 +371,7 @@ func TestCheckpointSeesEveryWeight(t *testing.T) {
 	}
 }
 
-// What may change is told, and the run goes on.
+// Free settings may change: the run continues and lists the changes.
 func TestCheckpointFreeSettings(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 3)
@@ -406,7 +405,7 @@ func TestCheckpointFreeSettings(t *testing.T) {
 	require.Empty(t, same.Changes())
 }
 
-// A checkpoint of before steps had numbers of tokens, and evaluations an accuracy, goes on.
+// Checkpoints from before steps had numbers of tokens, and evaluations an accuracy, can be resumed.
 func TestCheckpointOfFewerColumns(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 2)
@@ -439,8 +438,8 @@ func TestCheckpointOfFewerColumns(t *testing.T) {
 	require.Equal(t, []Evaluation{{Step: 0, Loss: 4}, {Step: 2, Loss: 3}}, r.Evaluations)
 }
 
-// A checkpoint of a program that knows a setting which this one does not is refused; one
-// that lacks a setting is not, as one of before there was such a setting.
+// A checkpoint with a setting that this program does not know is rejected; one that lacks a setting,
+// because it was written before the setting existed, is not.
 func TestCheckpointOfOtherPrograms(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, _ := savedRun(t, m, 1)

@@ -13,8 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What is built with the pairs of an adapter that was closed meanwhile says so, and leaves
-// nothing open.
+// Building with the pairs of a closed adapter is an error, and leaves nothing open.
 func TestClosedAdapter(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)

@@ -13,15 +13,15 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The intervals of many repetitions with a planted difference have it in them as often as they say, for
-// few rows and many, of equal and of very unequal lengths, where both share what is hard in a row.
+// Over many repetitions, intervals contain the planted difference as often as they claim, for few and
+// many rows of equal and very unequal lengths, where hard rows are hard for both.
 func TestComparisonCovers(t *testing.T) {
 	const planted, repetitions = 0.03, 2000
 	for _, rows := range []int{5, 12, 200} {
 		for _, uneven := range []bool{false, true} {
 			for _, confidence := range []float64{0.8, 0.95} {
 				if uneven && rows < 200 {
-					continue // a few rows, one of which outweighs the others, prove little by any formula
+					continue // few rows, one of which outweighs the others, prove little by any formula
 				}
 				t.Run(fmt.Sprintf("%d rows, uneven %v, %v", rows, uneven, confidence), func(t *testing.T) {
 					random := rand.New(rand.NewPCG(1, uint64(rows)))
@@ -61,7 +61,7 @@ func TestComparisonOfEqualRows(t *testing.T) {
 	c, err := train.Compare(a, b, 0.95)
 	require.NoError(t, err)
 	require.InDelta(t, 0.15, c.Mean, 1e-12)
-	half := 2.5706 * math.Sqrt(0.035/6) // t of five degrees of freedom
+	half := 2.5706 * math.Sqrt(0.035/6) // Student's t with five degrees of freedom
 	require.InDelta(t, 0.15-half, c.Low, 1e-4)
 	require.InDelta(t, 0.15+half, c.High, 1e-4)
 	require.False(t, c.Decided())
@@ -86,14 +86,14 @@ func TestComparisonOfEqualRows(t *testing.T) {
 }
 
 // The sums of rows add up to the evaluation, equal the sums of each row alone, and do not depend on
-// how many rows are computed together.
+// the number of rows computed together.
 func TestEvaluationOfRows(t *testing.T) {
 	m := tinyModel(t)
 	samples := patternSamples(9, 20)
 	for i := range samples {
 		samples[i].Tokens = samples[i].Tokens[:20-2*i]
 	}
-	samples[4].LossWeights = make([]float32, samples[4].Predicted()) // nothing of it is trained
+	samples[4].LossWeights = make([]float32, samples[4].Predicted()) // no token is trained
 	d, ctx := data.New(20, samples), context.Background()
 	for _, batch := range []int{1, 4} {
 		e, err := train.NewEvaluator(m, train.EvaluatorOptions{Batch: batch, Threads: 1})

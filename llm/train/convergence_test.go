@@ -15,7 +15,7 @@ func TestPatience(t *testing.T) {
 	for name, c := range map[string]struct {
 		c      Convergence
 		losses []float64
-		at     int // number of the evaluation that ends the run, 0 for none
+		at     int // index of the evaluation that ends the run; 0 for none
 		why    string
 	}{
 		"off":                    {Convergence{}, []float64{1, 2, 3, 4, 5}, 0, ""},
@@ -44,8 +44,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// oldOptimizer is how ggml's former Adam decided to end: the index of the loss at which it
-// did, or −1.
+// oldOptimizer implements the stopping rule of ggml's former Adam: it returns the index of the loss at
+// which it stopped, or −1.
 func oldOptimizer(losses []float64, c Convergence) int {
 	best, noImprovement, past := losses[0], 0, map[int]float64{}
 	for t, fx := range losses {

@@ -19,8 +19,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// stockRun is a run by the ops that all devices have, which keeps this tier of copies; nil for what
-// fits.
+// stockRun returns a run with stock ops, with this tier of copies; nil means as many as fit.
 func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Checkpointing, kept *weightcache.Tier) *loraRun {
 	t.Helper()
 	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
@@ -31,8 +30,8 @@ func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Check
 	return newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: rank, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
-// Copies of weights save work and change nothing, also if a run continues with other copies; folding
-// adapters into them changes only rounding. Graphs request only what they need.
+// Copies of weights save work and do not change results, also if a run resumes with other copies;
+// folding adapters into them changes only rounding. Graphs request only what they need.
 func TestWeightCopies(t *testing.T) {
 	for _, base := range []ggml.Type{ggml.Q8_0, ggml.BF16, ggml.F32} {
 		for _, compute := range []ggml.Type{ggml.F32, ggml.BF16} {
@@ -79,8 +78,8 @@ func TestWeightCopies(t *testing.T) {
 	}
 }
 
-// requireCopiesOf demands copies of the matrices that are multiplied, transposed ones of matrices that
-// gradients flow through, and adapters in them if they are folded.
+// requireCopiesOf checks that there are copies of the matrices that are multiplied, transposed copies
+// of matrices with a backward pass, and folded adapters if requested.
 func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggml.Type, kept weightcache.Tier, tied, folds bool) {
 	t.Helper()
 	var want int64 // elements
@@ -97,7 +96,7 @@ func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggm
 		if kept >= weightcache.Matrix && base != compute || kept == weightcache.All && b > 0 {
 			want += w.NumElements() + b
 		}
-		// Nothing that is trained lies before the first layer.
+		// These pass on no gradient: nothing before them is trained.
 		before := []string{"blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight"}
 		if kept >= weightcache.Both && !slices.Contains(before, w.Name()) {
 			want += w.NumElements() + a
@@ -107,7 +106,7 @@ func requireCopiesOf(t *testing.T, r *loraRun, m *model.Model, base, compute ggm
 	require.GreaterOrEqual(t, r.copies.Sizes().Total(), compute.RowSize(want))
 }
 
-// Each device keeps as much as fits into four fifths of its memory beside a step.
+// Each device holds the copies that fit into four fifths of its memory beside a step.
 func TestWeightCopiesByMemory(t *testing.T) {
 	m := tinyLoRAModel(t)
 	none, both := weightcache.None, weightcache.Both
@@ -138,7 +137,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 			require.Contains(t, fits.WeightCopies(), c.says)
 		}
 	}
-	// A run that goes on keeps no more than it did, and rounds alike.
+	// A resumed run has at most the copies that it had, and rounds the same.
 	withAvailable(t, plenty)
 	little, more := weightcache.Matrix, stockRun(t, m, ggml.BF16, 8, CheckpointingOff, nil)
 	before := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &little)
@@ -152,7 +151,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	require.NoError(t, more.Run(t.Context(), RunOptions{}))
 	require.Equal(t, before.History, more.History)
 
-	// What multiplies weights as they are takes none.
+	// The CPU's kernels multiply weights as they are, and need no copies.
 	o := runOptions()
 	require.Empty(t, autoRun(t, m, o).WeightCopies())
 	o.WeightCopies = &both
@@ -160,7 +159,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	require.EqualError(t, err, "the CPU's kernels multiply weights as they are, and take no copies")
 }
 
-// Of devices each keeps what it has memory for, and the run computes the same.
+// Each of several devices holds the copies that fit, and the results are the same.
 func TestWeightCopiesOverDevices(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -181,7 +180,7 @@ func TestWeightCopiesOverDevices(t *testing.T) {
 	}{
 		{[]int64{0, 0}, []weightcache.Tier{weightcache.None, weightcache.None}},
 		{[]int64{plenty, 0}, []weightcache.Tier{weightcache.All, weightcache.None}},
-		{[]int64{0, plenty}, []weightcache.Tier{weightcache.None, weightcache.None}}, // the CPU's kernels take none
+		{[]int64{0, plenty}, []weightcache.Tier{weightcache.None, weightcache.None}}, // the CPU's kernels need none
 		{[]int64{plenty, plenty}, []weightcache.Tier{weightcache.All, weightcache.None}},
 	} {
 		withAvailable(t, c.available...)

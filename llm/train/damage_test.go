@@ -17,13 +17,13 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A value that is no number is found in whatever matrix of the model, of all types, and little of the model is read back
-// for it.
+// A non-finite value is found in any matrix of the model, of any type, and little of the model is read
+// back.
 func TestDamageIsFoundByDevices(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Unload() })
-	for typ, nan := range map[ggml.Type][]byte{ // an element, or the scale of a block
+	for typ, nan := range map[ggml.Type][]byte{ // a value, or the scale of a block
 		ggml.F32: {0, 0, 0xc0, 0x7f}, ggml.F16: {0, 0x7e}, ggml.BF16: {0xc0, 0x7f}, ggml.Q8_0: {0, 0x7e}, ggml.Q4_K: {0, 0x7e}, ggml.Q6_K: nil,
 	} {
 		path := llmtest.WideArchFile(t, "qwen3moe", typ)
@@ -47,9 +47,9 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 					if w.Type() == ggml.F32 {
 						value = []byte{0, 0, 0xc0, 0x7f}
 					}
-					at := w.NumBytes() - w.Type().RowSize(w.Dim(0)) // the last row
+					at := w.NumBytes() - w.Type().RowSize(w.Dim(0)) // beginning of the last row
 					if w.Type() == ggml.Q6_K {
-						at, value = w.NumBytes()-2, []byte{0, 0x7e} // whose scale comes last
+						at, value = w.NumBytes()-2, []byte{0, 0x7e} // the block's scale is last
 					}
 					good := make([]byte, len(value))
 					_, err := w.ReadAt(good, at)
@@ -68,7 +68,7 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 	}
 }
 
-// A server's NaN is not blamed on the file of the model alone.
+// A NaN from a server is not blamed on the model's file alone.
 func TestServerIsBlamed(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestServerIsBlamed(t *testing.T) {
 	m, err := model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: far})
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
-	_, err = m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // as a server does that lies
+	_, err = m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // wrong data from a server
 	require.NoError(t, err)
 	r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
 	_, err = r.Step(t.Context())

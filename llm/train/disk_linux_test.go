@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
-// Wherever the disk becomes full, existing files stay, no file is left over, and the error names
+// Wherever the disk becomes full, existing files remain, no partial file is left, and the error names
 // the file and the cause.
 func TestFullDisk(t *testing.T) {
 	m := tinyModel(t)
@@ -76,12 +76,12 @@ func TestFullDisk(t *testing.T) {
 					}
 					before := tree(t, disk)
 					if name == "cache" && old {
-						continue // which is read
+						continue // only read
 					}
 					filler := fill(t, disk, room)
 					err := write(path)
 					require.NoError(t, os.Remove(filler))
-					if err == nil { // pages are rounded up
+					if err == nil { // sizes are rounded up to pages
 						continue
 					}
 					refused++
@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// tree has the files and folders of a folder, by their paths.
+// tree returns the contents of a folder by path.
 func tree(t *testing.T, root string) map[string]string {
 	found := map[string]string{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -110,7 +110,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// fill leaves so much room on a disk.
+// fill leaves only the given room on a disk.
 func fill(t *testing.T, disk string, room int64) string {
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(disk, &s))
@@ -123,7 +123,7 @@ func fill(t *testing.T, disk string, room int64) string {
 	return file.Name()
 }
 
-// smallDisk mounts a file system of 2 MiB, which ends with the test.
+// smallDisk mounts a file system of 2 MiB for the test.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	path := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A run whose last step ruins the adapter fails, although no loss has been computed after that
-// step.
+// A run whose last step makes the adapter non-finite fails, although no loss has been computed after
+// that step.
 func TestLastStepDiverges(t *testing.T) {
 	m := tinyModel(t)
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
@@ -35,10 +35,10 @@ func TestLastStepDiverges(t *testing.T) {
 	}
 }
 
-// A checkpoint that is good stays, and the error names it, when a later step ruins the
-// parameters: in the middle of the run, at its end, and when the run is stopped.
+// If a later step makes the parameters non-finite, the last good checkpoint remains, and the error
+// names it: in the middle of the run, at its end, and when the run is stopped.
 func TestGoodCheckpointStays(t *testing.T) {
-	for _, steps := range []int{3, 4, 9} { // the last; before a checkpoint is due; far from the end
+	for _, steps := range []int{3, 4, 9} { // at the end; before a checkpoint is due; far from the end
 		m := tinyModel(t)
 		a := newAdapter(t, m, 1)
 		d := pattern(8, 8)
@@ -67,7 +67,7 @@ func TestGoodCheckpointStays(t *testing.T) {
 	}
 }
 
-// Parameters that are not finite are in no checkpoint and in no adapter.
+// Non-finite parameters are in no checkpoint and no adapter.
 func TestNothingNonFiniteIsSaved(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
@@ -89,7 +89,8 @@ func TestNothingNonFiniteIsSaved(t *testing.T) {
 	require.ErrorContains(t, err, "lower the learning rate")
 }
 
-// A moment overflows before its parameter does: no checkpoint has one, as none is resumed.
+// A moment overflows before its parameter does. Such a moment is not saved, because it could not be
+// resumed.
 func TestNoMomentOverflows(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
@@ -111,7 +112,7 @@ func TestNoMomentOverflows(t *testing.T) {
 	require.NoError(t, tr.SaveCheckpoint(path))
 }
 
-// A damaged weight of the base is to blame, not the learning rate.
+// The error blames a damaged base weight, not the learning rate.
 func TestDamagedBaseIsBlamed(t *testing.T) {
 	m := tinyModel(t)
 	w := m.Weight("blk.0.attn_v.weight")
@@ -126,7 +127,7 @@ func TestDamagedBaseIsBlamed(t *testing.T) {
 		require.ErrorContains(t, err, ": the model's weight blk.0.attn_v.weight holds NaN; use an undamaged file of the model")
 		require.NotContains(t, err.Error(), "learning rate")
 	}
-	// Finite weights can compute what is not, too; no type of products mends that.
+	// Finite weights may also give non-finite results; another compute type does not help then.
 	for i := range values {
 		values[i] = 3e38
 	}

@@ -32,8 +32,8 @@ func TestTotalSteps(t *testing.T) {
 	}
 }
 
-// The last step of the last epoch has the samples that are left, with the weights of a
-// batch of them alone: no sample is seen once more than the epochs say.
+// The last step of the last epoch has only the remaining samples, weighted as a batch of their own: no
+// sample is seen more often than Epochs says.
 func TestLastStepOfAnEpoch(t *testing.T) {
 	const length = 8
 	samples := patternSamples(10, length)
@@ -83,7 +83,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
 }
 
-// twin is a model with the same weights.
+// twin returns a model with the same weights.
 func twin(t *testing.T, m *model.Model) *model.Model {
 	t.Helper()
 	other := tinyModel(t)
@@ -95,7 +95,7 @@ func twin(t *testing.T, m *model.Model) *model.Model {
 	return other
 }
 
-// A run that is made longer goes on in the order of a run that always was as long.
+// A run that is extended continues in the order of a run that had that length from the beginning.
 func TestLongerRun(t *testing.T) {
 	d := pattern(10, 8)
 	run := func(o train.Options, path string) *train.Trainer {

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The memory of evaluations counts, and stays what the first one takes.
+// Memory includes evaluations, and does not grow after the first one.
 func TestEvaluationMemory(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)
@@ -28,7 +28,7 @@ func TestEvaluationMemory(t *testing.T) {
 	first, err := tr.Evaluate(ctx, valid)
 	require.NoError(t, err)
 	with := tr.Memory().Total()
-	const logits = 4 * 24 * 64 * 4 // of a batch, the least that an evaluation keeps
+	const logits = 4 * 24 * 64 * 4 // of one batch: the minimum that an evaluation keeps
 	require.Greater(t, with, before+logits)
 	objects := ggml.OpenObjects()
 	for range 3 {
@@ -39,7 +39,7 @@ func TestEvaluationMemory(t *testing.T) {
 	require.Equal(t, with, tr.Memory().Total())
 	require.Equal(t, objects, ggml.OpenObjects())
 
-	// Other lengths and adapters have graphs of their own, of which few are kept.
+	// Other lengths and adapters have their own graphs, of which few are cached.
 	for length := 2; length < 12; length++ {
 		_, err := tr.Evaluate(ctx, pattern(8, length))
 		require.NoError(t, err)
@@ -60,8 +60,8 @@ func TestEvaluationMemory(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-// Loss and accuracy follow from the logits of a session: over tokens whose weight is not 0,
-// weighted in the loss alone.
+// Loss and accuracy follow from the logits of a session: both over tokens with nonzero weight, but
+// only the loss is weighted.
 func TestEvaluationOfSession(t *testing.T) {
 	m := tinyModel(t)
 	samples := patternSamples(7, 12)
@@ -133,7 +133,7 @@ func TestTokensOfSteps(t *testing.T) {
 	}
 }
 
-// A graph that is kept computes with the parameters as they are.
+// A cached graph uses the current parameters.
 func TestEvaluationSeesTraining(t *testing.T) {
 	m := tinyModel(t)
 	d := pattern(16, 8)
@@ -146,7 +146,7 @@ func TestEvaluationSeesTraining(t *testing.T) {
 	require.Less(t, after.Loss, before.Loss)
 }
 
-// What is closed says so, and what is nil too.
+// Closed and nil objects are errors that say so.
 func TestTrainerOfClosedObjects(t *testing.T) {
 	m := tinyModel(t)
 	a := newAdapter(t, m, 1)

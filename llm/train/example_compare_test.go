@@ -7,7 +7,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Two adapters on the same six samples of ten tokens: B is better in all, but hard samples are hard for both.
+// Two adapters on the same six samples of ten tokens: B is better on all of them, and hard samples are
+// hard for both.
 func ExampleCompare() {
 	var a, b []train.RowEvaluation
 	for i, gain := range []float64{0.10, 0.12, 0.08, 0.11, 0.09, 0.10} {

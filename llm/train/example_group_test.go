@@ -11,8 +11,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Two trainers train together, each with an adapter and an engine of its own, and half of the rows
-// of each step: both end up with the same.
+// Two trainers train together, each with its own adapter and engine and half of the rows of each step.
+// Both end with the same adapter.
 func ExampleTrainer_group() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
@@ -57,7 +57,7 @@ func ExampleTrainer_group() {
 	// learned: true
 }
 
-// Held-out text is measured without training.
+// Evaluate held-out text without training.
 func ExampleEvaluator() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {

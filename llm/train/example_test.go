@@ -20,7 +20,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Train an adapter on a text, and see what it changed.
+// Train an adapter on a text, and compare the loss before and after.
 func ExampleTrainer() {
 	text := strings.Repeat("She sells sea shells by the sea shore. ", 20)
 	m, err := tinyModelFor(text) // or model.Load
@@ -72,7 +72,7 @@ func ExampleTrainer() {
 	// the loss fell: true
 }
 
-// tinyModelFor makes a model with a vocabulary that suits the text.
+// tinyModelFor returns a model with a vocabulary for the text.
 func tinyModelFor(text string) (*model.Model, error) {
 	c, err := tokenizer.TrainBPE(slices.Values([]string{text}), tokenizer.TrainOptions{VocabSize: 280})
 	if err != nil {
@@ -88,8 +88,8 @@ func tinyModelFor(text string) (*model.Model, error) {
 	}, t, 1)
 }
 
-// A rate that falls within four steps after a warm-up of two, then starts again, in cycles that
-// double in length.
+// A rate that falls within four steps after a warm-up of two and then restarts, in cycles that double
+// in length.
 func ExampleSchedule() {
 	s := train.Schedule{Peak: 1, Floor: 0.1, Warmup: 2, Steps: 14, Period: 4, PeriodGrowth: 2, Restart: true}
 	for step := 1; step <= s.Steps; step++ {
@@ -99,7 +99,7 @@ func ExampleSchedule() {
 	// 0.50 1.00 1.00 0.87 0.55 0.23 1.00 0.97 0.87 0.72 0.55 0.38 0.23 0.13
 }
 
-// Stop when the loss of held-out text falls no more, and keep what was best.
+// Stop when the loss of held-out text no longer falls, and save the best adapter.
 func ExampleConvergence() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
@@ -135,7 +135,8 @@ func ExampleConvergence() {
 	// three evaluations after the best: true true
 }
 
-// See whether a run fits into the memory of a layout, here the CPU, with gradient checkpointing and without.
+// Check whether a run fits into the memory of a layout, here the CPU, with and without gradient
+// checkpointing.
 func ExampleEstimateMemory() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
@@ -160,7 +161,7 @@ func ExampleEstimateMemory() {
 	// a step fits: true
 }
 
-// smallAdapter is an adapter on a small model, and text to train it on.
+// smallAdapter returns an adapter of a small model, and text to train it on.
 func smallAdapter() (*model.Model, *lora.Adapter, *data.Dataset, error) {
 	text := strings.Repeat("She sells sea shells by the sea shore. ", 20)
 	m, err := tinyModelFor(text)
@@ -175,7 +176,7 @@ func smallAdapter() (*model.Model, *lora.Adapter, *data.Dataset, error) {
 	return m, a, d, err
 }
 
-// Compare a model with its adapter and without, on held-out text.
+// Compare a model with and without its adapter on held-out text.
 func ExampleEvaluation() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {
@@ -213,8 +214,8 @@ func ExampleEvaluation() {
 	// better: true true true
 }
 
-// A run that is stopped goes on from its checkpoint, with another learning rate if it shall;
-// as another run it is refused.
+// Resume a stopped run from its checkpoint, with another learning rate if desired. A different run is
+// rejected.
 func ExampleTrainer_LoadCheckpoint() {
 	m, adapter, text, err := smallAdapter()
 	if err != nil {

@@ -7,10 +7,10 @@ func Moments(t *Trainer, i int) map[string]*ggml.Tensor {
 	return map[string]*ggml.Tensor{"first": t.opt.first[i], "second": t.opt.second[i]}
 }
 
-// saving saves the state of a run to a file, for RunOptions.OnSave.
+// saving returns a RunOptions.OnSave that saves the state of a run to a file.
 func saving(t *Trainer, path string) func() error {
 	return func() error { return t.SaveCheckpoint(path) }
 }
 
-// Saving is for the tests outside.
+// Saving exports saving to external tests.
 var Saving = saving

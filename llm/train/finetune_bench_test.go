@@ -28,12 +28,11 @@ import (
 
 const (
 	stockRun      = "../../build/llamacpp/run"
-	finetuneBatch = 256 // tokens of a step, one sample
+	finetuneBatch = 256 // tokens per step, in one sample
 )
 
-// Training beside llama-finetune of stock llama.cpp, which trains all weights
-// of a model in F32 and nothing else. The model has the layers of the small
-// one and a vocabulary of bytes.
+// Compares training with llama-finetune of stock llama.cpp, which trains all weights of a model in
+// F32. The model has the layers of the small one and a byte vocabulary.
 func BenchmarkBesideFinetune(b *testing.B) {
 	if _, err := os.Stat(stockRun); err != nil {
 		b.Skip("there is no stock llama.cpp: run scripts/llamacpp")
@@ -49,7 +48,7 @@ func BenchmarkBesideFinetune(b *testing.B) {
 	b.Run("program=goggml/trained=LoRA/base=Q8_0", func(b *testing.B) { benchmarkJob(b, small, shape) })
 }
 
-// byteModel writes a text and a model of it, in F32 and in Q8_0.
+// byteModel writes a text, and a model for it in F32 and in Q8_0.
 func byteModel(b *testing.B) (shape arch.Config, text, path, quantised string) {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -57,7 +56,7 @@ func byteModel(b *testing.B) (shape arch.Config, text, path, quantised string) {
 	for i := range letters {
 		letters[i] = byte('a' + rng.IntN(26))
 	}
-	// Split into words: a tokenizer takes long for one of many thousand letters.
+	// Split into words: tokenizing one of many thousand letters is slow.
 	for i := 7; i < len(letters); i += 8 {
 		letters[i] = ' '
 	}
@@ -88,8 +87,8 @@ func byteModel(b *testing.B) (shape arch.Config, text, path, quantised string) {
 
 var trainedData = regexp.MustCompile(`train: .* data=0*(\d+)/`)
 
-// benchmarkLlamaFinetune lets it train until enough steps are measured, by the
-// moments at which it reports them.
+// benchmarkLlamaFinetune runs it until enough steps are measured, by the times of its progress
+// reports.
 func benchmarkLlamaFinetune(b *testing.B, path, text string) {
 	steps, budget := testutil.BenchTime(b)
 	threads, size := strconv.Itoa(runtime.NumCPU()), strconv.Itoa(finetuneBatch)
@@ -131,7 +130,7 @@ func benchmarkLlamaFinetune(b *testing.B, path, text string) {
 	reportSteps(b, finetuneBatch, testutil.Turns{times}.Median(0), peak)
 }
 
-// splitProgress splits at ends of lines and where a line is written anew.
+// splitProgress splits at line ends and carriage returns.
 func splitProgress(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
 		return i + 1, data[:i], nil
@@ -142,8 +141,7 @@ func splitProgress(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// peakOf is the largest resident memory of a process in bytes, 0 where that is
-// unknown.
+// peakOf returns the peak resident memory of a process in bytes; 0 if unknown.
 func peakOf(pid int) uint64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	found := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(status)

@@ -11,13 +11,13 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
-// wayOf is a fit in words.
+// wayOf describes a fit.
 func wayOf(f *Fit) string {
 	return fmt.Sprintf("%d×%d of %d, %v", f.Batch, f.Accumulate, f.Length, f.Checkpointing)
 }
 
-// If it fits, a run keeps all results instead of recomputing them, has the largest batch that divides a step, and cuts
-// samples if a single one does not fit.
+// If it fits, a run keeps all results instead of recomputing them, uses the largest batch that divides
+// a step, and shortens samples only if a single one does not fit.
 func TestFit(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		p := prospectOf(t, "llama", plenty)
@@ -83,7 +83,7 @@ func TestFit(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The program counts of the CPU's memory, and a fit makes a run that has as much.
+// A run takes the memory of its fit, and the program's memory counts as the CPU's.
 func TestFitWithProgram(t *testing.T) {
 	p := prospectOf(t, "gemma3", plenty)
 	p.Options.Schedule.Steps = 1
@@ -103,7 +103,7 @@ func TestFitWithProgram(t *testing.T) {
 	require.Equal(t, layout.Sizes{1000}, f.Memory.Program)
 }
 
-// Layouts are asked for by each way, and one that has all layers on devices comes first.
+// Fit requests a layout for each way, and prefers one with all layers on devices.
 func TestFitOverDevices(t *testing.T) {
 	p := prospectOf(t, "llama", plenty)
 	p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 1, 1

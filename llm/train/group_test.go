@@ -19,8 +19,8 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// groupRun is a trainer of each rank of a group, with a model, adapters and an engine of its own;
-// of one process without a group. Ranks take the op sets in turn.
+// groupRun returns a trainer for each rank of a group, each with its own model, adapters and engine;
+// for one rank, a single process without a group. The op sets are assigned to ranks in turn.
 func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops ...device.OpSet) []*loraRun {
 	t.Helper()
 	var list []*loraRun
@@ -35,7 +35,7 @@ func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops ...device
 	return list
 }
 
-// together lets each rank do something at once.
+// together runs f for all ranks in parallel.
 func together(runs []*loraRun, f func(rank int, r *loraRun) error) []error {
 	errs := make([]error, len(runs))
 	var all sync.WaitGroup
@@ -67,7 +67,7 @@ func adapterValues(t *testing.T, r *loraRun) (list []float32) {
 	return list
 }
 
-// Ranks whose engines scale the loss and others add up the same gradients.
+// Ranks agree on loss scaling, even if only some engines need it, so that the gradients can be summed.
 func TestGroupScalesLossTogether(t *testing.T) {
 	none := weightcache.None
 	o := Options{
@@ -85,9 +85,9 @@ func TestGroupScalesLossTogether(t *testing.T) {
 	}
 }
 
-// A run of a group equals a run of one process, but for rounding, and is the same on all ranks:
-// with packed rows, accumulated batches, all noise, and a last step with fewer rows than the
-// others, or than there are ranks.
+// A run of a group equals a run of one process up to rounding, and is the same on all ranks: with
+// packed rows, accumulated batches, all noise, and a last step with fewer rows than usual, or than
+// ranks.
 func TestGroup(t *testing.T) {
 	smallGradParts(t)
 	ragged := data.New(raggedLength, raggedSamples(19, 96))
@@ -149,8 +149,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Where a rank is cancelled the step ends on all, the parameters stay, and the run goes on as if
-// nothing had been; where it is cancelled in a run, all ranks save and have stopped.
+// If a rank is cancelled during a step, the step ends on all ranks, the parameters are unchanged, and
+// the run can continue. If it is cancelled during a run, all ranks save and stop.
 func TestGroupIsStopped(t *testing.T) {
 	d := data.New(6, randomSamples(7, 6))
 	runs := groupRun(t, 2, d, runOptions(), device.Kernels)
@@ -204,7 +204,7 @@ func TestGroupIsStopped(t *testing.T) {
 	require.Equal(t, stateOf(t, whole[0].Trainer), stateOf(t, resumed[0].Trainer))
 }
 
-// Where something fails on one rank, the run ends on all.
+// If something fails on one rank, the run ends on all.
 func TestGroupFails(t *testing.T) {
 	broken := errors.New("the disk is full")
 	for name, fail := range map[string]func(o *RunOptions){
@@ -218,7 +218,7 @@ func TestGroupFails(t *testing.T) {
 				o := RunOptions{EvalData: d}
 				fail(&o)
 				if rank == 0 {
-					o.OnSave, o.OnBest = nil, nil // only one saves
+					o.OnSave, o.OnBest = nil, nil // only one rank saves
 				}
 				return r.Run(context.Background(), o)
 			})
@@ -228,7 +228,7 @@ func TestGroupFails(t *testing.T) {
 	}
 }
 
-// Ranks that would not do the same are told so, and none waits for another.
+// Ranks that would compute different things get an error, and none waits for another.
 func TestGroupDiffers(t *testing.T) {
 	d := data.New(6, randomSamples(7, 6))
 	run := func(o RunOptions) func(r *loraRun) error {
@@ -299,7 +299,7 @@ func TestGroupMisuse(t *testing.T) {
 	}), nil)
 }
 
-// A step that is not finite on one rank is none on any.
+// A step that is not finite on one rank is rejected on all.
 func TestGroupDiverges(t *testing.T) {
 	runs := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)
 	step := func(_ int, r *loraRun) error {
@@ -319,7 +319,7 @@ func TestGroupDiverges(t *testing.T) {
 	}
 }
 
-// A calledGroup notes its calls.
+// A calledGroup records its calls.
 type calledGroup struct {
 	parallel.Group
 	calls *[]string
@@ -341,8 +341,8 @@ func (g calledGroup) AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) f
 	}
 }
 
-// A step waits for the network as seldom as it can: its ranks agree on it beside the sums of their gradients, and once
-// more on its end.
+// A step makes as few group calls as possible: ranks compare the step while gradients are summed, and
+// once more at its end.
 func TestCallsOfStep(t *testing.T) {
 	runs := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)
 	calls := make([][]string, len(runs))
@@ -357,7 +357,7 @@ func TestCallsOfStep(t *testing.T) {
 		}), nil)
 	}
 	want := []string{
-		"sum", // about the scale of the loss, before the first step
+		"sum", // to agree on loss scaling, before the first step
 		"begin", "sum", "wait", "sum",
 		"begin", "sum", "wait", "sum",
 	}

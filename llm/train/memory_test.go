@@ -24,7 +24,7 @@ import (
 	"github.com/goggml/ggml/llm/weightcache"
 )
 
-// withAvailable lets the memory of the devices be so many bytes.
+// withAvailable replaces the available memory of the devices.
 func withAvailable(t *testing.T, bytes ...int64) {
 	t.Helper()
 	replaced := availableMemory
@@ -34,7 +34,7 @@ func withAvailable(t *testing.T, bytes ...int64) {
 
 const plenty = math.MaxInt64
 
-// The estimate equals what a trainer has taken after a step, and after a run that evaluates.
+// The estimate equals the memory of a trainer after a step, and after a run with evaluations.
 func TestEstimateMemory(t *testing.T) {
 	ctx := context.Background()
 	for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
@@ -83,7 +83,7 @@ func TestEstimateMemory(t *testing.T) {
 	require.EqualError(t, err, "there are no parameters to train")
 }
 
-// requireEstimate demands an estimate within 5 % of what is taken.
+// requireEstimate checks that an estimate is within 5 % of the memory taken.
 func requireEstimate(t *testing.T, taken, said layout.Sizes) {
 	t.Helper()
 	require.Len(t, said, len(taken))
@@ -96,8 +96,8 @@ func autoRun(t *testing.T, m *model.Model, o Options) *loraRun {
 	return newLoRARun(t, m, data.New(24, randomSamples(7, 24)), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 }
 
-// Layers are recomputed if the results of a step, the trained parameters and a mapped model do not
-// fit into four fifths of the memory.
+// Layers are recomputed if the results of a step, the trained parameters and a mapped model do not fit
+// into four fifths of the memory.
 func TestCheckpointingByMemory(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")
@@ -135,8 +135,8 @@ func TestCheckpointingByMemory(t *testing.T) {
 	}
 }
 
-// A run that is resumed computes as it did before, whatever memory there is now, and so ends
-// in the same bytes; where it cannot, it says so, and rounds otherwise.
+// A resumed run uses checkpointing as before, whatever memory is available now, and so ends with the
+// same bytes. If it cannot, it reports the change, and rounds differently.
 func TestCheckpointingOfResumedRuns(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	run := func(available int64, path string) *loraRun {
@@ -188,7 +188,7 @@ func TestCheckpointingInWords(t *testing.T) {
 	require.Equal(t, "auto on off Checkpointing(3)", fmt.Sprint(CheckpointingAuto, CheckpointingOn, CheckpointingOff, Checkpointing(3)))
 }
 
-// Gradients and moments are not written to for an estimate, and so take no memory.
+// An estimate does not write to gradients and moments, so they take no memory.
 func TestEstimateTakesNoMemory(t *testing.T) {
 	c := llmtest.TinyConfig(false)
 	c.FF = 12_000
@@ -198,7 +198,7 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 		trained.ModelWeights = append(trained.ModelWeights, w)
 	}
 	resident := func() uint64 {
-		debug.FreeOSMemory() // garbage is no memory that it takes
+		debug.FreeOSMemory() // excludes garbage
 		return rss.Now()
 	}
 	before := resident()
@@ -215,7 +215,7 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 	require.Less(t, int64(resident())-int64(before), int64(most))
 }
 
-// A step that does not fit is an error that says by how much; it can be computed in spite of it.
+// A step that does not fit is an error with the figures; the step can be computed nevertheless.
 func TestCheckMemory(t *testing.T) {
 	r := autoRun(t, tinyLoRAModel(t), runOptions())
 	size, err := r.loss.Measure()
@@ -230,7 +230,7 @@ func TestCheckMemory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Each device needs room for its part of a step.
+// Each device needs memory for its part of a step.
 func TestMemoryOfDevices(t *testing.T) {
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
 	require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestMemoryOfDevices(t *testing.T) {
 
 	o := runOptions()
 	none := weightcache.None
-	o.Checkpointing, o.WeightCopies = CheckpointingOff, &none // by which it is decided whether layers are recomputed
+	o.Checkpointing, o.WeightCopies = CheckpointingOff, &none // such a step decides on checkpointing
 	r := autoRun(t, m, o)
 	need, err := r.need()
 	require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestMemoryOfDevices(t *testing.T) {
 	}
 }
 
-// A batch has no rows that no step fills: they would take memory and time.
+// A batch has no rows that no step fills, because they would take memory and time.
 func TestBatchOfMoreThanAllRows(t *testing.T) {
 	m := tinyLoRAModel(t)
 	for _, epochs := range []int{1, 2} {
@@ -285,7 +285,8 @@ func TestBatchOfMoreThanAllRows(t *testing.T) {
 	}
 }
 
-// Results of a step are as many as tokens, and hardly more where these choose among more experts.
+// The results of a step are proportional to its tokens, and hardly depend on the number of experts to
+// choose from.
 func TestMemoryOfExperts(t *testing.T) {
 	need := func(experts, length int, adapted ...string) int64 {
 		c := llmtest.TinyConfig(false)

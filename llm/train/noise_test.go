@@ -31,8 +31,8 @@ func trainSteps(t *testing.T, tr *Trainer, n int) {
 	}
 }
 
-// A run that is continued draws what it would have drawn: all that a checkpoint holds is
-// the same, bit by bit.
+// A resumed run has the noise of an uninterrupted one: everything in its checkpoint is equal, bit by
+// bit.
 func TestNoiseOfContinuedRun(t *testing.T) {
 	m := tinyLoRAModel(t)
 	whole := noisyRun(t, m, nil)
@@ -52,12 +52,12 @@ func TestNoiseOfContinuedRun(t *testing.T) {
 		"another seed": func(o *Options) { o.Seed = 4 },
 	} {
 		other := noisyRun(t, m, change)
-		trainSteps(t, other.Trainer, 2) // in the first one B is zero, and A does not count
+		trainSteps(t, other.Trainer, 2) // in the first step B is zero, so A has no effect
 		require.NotEqual(t, whole.History[1].Loss, other.History[1].Loss, name)
 	}
 }
 
-// Dropout and NEFTune can change in a run that is continued, which says so.
+// Dropout and NEFTune may change in a resumed run, which lists the change.
 func TestNoiseCanChange(t *testing.T) {
 	m := tinyLoRAModel(t)
 	r := noisyRun(t, m, nil)
@@ -70,8 +70,7 @@ func TestNoiseCanChange(t *testing.T) {
 	trainSteps(t, other.Trainer, 1)
 }
 
-// A step draws the same however its rows are divided into batches, and with gradient
-// checkpointing.
+// The noise of a step does not depend on its division into batches, nor on gradient checkpointing.
 func TestNoiseOfAccumulation(t *testing.T) {
 	m := tinyLoRAModel(t)
 	var want []StepMetrics
@@ -92,7 +91,7 @@ func TestNoiseOfAccumulation(t *testing.T) {
 	}
 }
 
-// An evaluation draws nothing.
+// Evaluations have no noise.
 func TestEvaluationWithoutNoise(t *testing.T) {
 	m := tinyLoRAModel(t)
 	evaluate := func(r *loraRun) any {

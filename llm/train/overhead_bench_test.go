@@ -13,7 +13,7 @@ import (
 	"github.com/goggml/ggml/llm/arch"
 )
 
-// The part of a training step that is not the computation of its graph.
+// Measures the part of a training step that is not the computation of its graph.
 func BenchmarkOverhead(b *testing.B) {
 	for _, c := range []struct {
 		config arch.Config
@@ -29,7 +29,7 @@ func BenchmarkOverhead(b *testing.B) {
 			r := c.run
 			r.Model, r.Rank, r.Threads, r.ComputeType = path, 8, runtime.NumCPU(), kernels.FastestType()
 			require.NoError(b, r.train(func(step func() error) error {
-				if err := step(); err != nil { // the first prepares
+				if err := step(); err != nil { // the first step warms up
 					return err
 				}
 				testutil.Overhead(b, r.Context*r.Batch, step)

@@ -8,7 +8,7 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// Parameters are a run where they lie one after the other in the same tensor, and move by the same settings.
+// Parameters form a run if they are adjacent in the same tensor and updated by the same settings.
 func TestRunsOfParameters(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
@@ -21,11 +21,11 @@ func TestRunsOfParameters(t *testing.T) {
 		{Tensor: c.NewTensor(ggml.F32, 4)}, // 1
 		part(whole, 0, 100),                // 2: before 0
 		part(whole, 150, 8, 4),             // 3: after 0
-		part(whole, 182, 8),                // 4: after 3, of another group
+		part(whole, 182, 8),                // 4: after 3, in another group
 		part(whole, 190, 10),               // 5: after 4
 		part(whole, 201, 3),                // 6: after a gap
 		part(other, 0, runElements-1),      // 7
-		part(other, runElements-1, 2),      // 8: too much for one
+		part(other, runElements-1, 2),      // 8: too large for one run
 		part(other, runElements+1, 5),      // 9
 		{Tensor: c.NewTensor(ggml.F32, 4)}, // 10
 		{Tensor: c.View(whole, []int64{2, 2}, []int64{4 * 16}, 4*204)}, // 11: with gaps

@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// What was trained comes out of a checkpoint as it was, into tensors of its names and
-// shapes alone.
+// LoadParameters restores the trained values of a checkpoint, only into tensors with the same names
+// and shapes.
 func TestLoadParameters(t *testing.T) {
 	m := tinyModel(t)
 	path := filepath.Join(t.TempDir(), "checkpoint")

@@ -34,15 +34,14 @@ type peftTensor struct {
 	Shape []int64
 }
 
-// A peftRun is a run of training that this package and PEFT both do.
-// scripts/bench-peft.py reads it.
+// A peftRun is a training run for both this package and PEFT. scripts/bench-peft.py reads it.
 type peftRun struct {
-	Model, Folder string // the file, and where what PEFT reads is
+	Model, Folder string // the model's file, and the folder for PEFT's input
 
 	Vocab, Embd, FF, Layers, Heads, KVHeads, HeadSize, Context int
 	Eps, RoPEBase                                              float32
 	Tied                                                       bool
-	Tensors                                                    []peftTensor // of weights.bin
+	Tensors                                                    []peftTensor // in weights.bin
 
 	Length, Batch, Steps, Threads            int
 	Rank                                     int
@@ -52,15 +51,15 @@ type peftRun struct {
 	ComputeType                              ggml.Type
 }
 
-// A peftStep is the report of a step of either program.
+// A peftStep is the report of a step by either program.
 type peftStep struct {
 	Loss, Seconds float64
-	Libraries     uint64 // resident memory in bytes before there is a model
+	Libraries     uint64 // resident memory in bytes before the model is loaded
 }
 
-// LoRA beside PyTorch and PEFT on the CPU, from the same weights, adapter and data, a step of each
-// in turn; scripts/bench-peft runs it. PEFT gets the weights of our quantised file, so that both
-// compute the same function.
+// Compares LoRA with PyTorch and PEFT on the CPU, from the same weights, adapter and data, alternating
+// steps; scripts/bench-peft runs it. PEFT gets the weights of our quantised file, so both compute the
+// same function.
 func BenchmarkBesidePEFT(b *testing.B) {
 	python := os.Getenv("GOGGML_PEFT")
 	if python == "" {
@@ -113,7 +112,7 @@ func comparePEFT(b *testing.B, python string, r peftRun) {
 	}
 }
 
-// A peftProgram is one that trains, a step when it is asked.
+// A peftProgram is a training program that runs steps on request.
 type peftProgram struct {
 	name, weights string
 	process       *testutil.Process[peftStep]
@@ -142,7 +141,7 @@ func startLikePEFT(b *testing.B, r peftRun) *peftProgram {
 	return newPEFTProgram(b, "goggml", "Q8_0", process)
 }
 
-// step does one, and returns the time that it took.
+// step returns a function that runs a step and returns its duration.
 func (p *peftProgram) step(b *testing.B) func() time.Duration {
 	return func() time.Duration {
 		s, err := p.process.Sample()
@@ -163,7 +162,7 @@ func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
 	b.ReportMetric(float64(p.libraries)/1e6, "libraries-MB")
 }
 
-// fill sets all that is the same in every run.
+// fill sets the fields that are the same in every run.
 func (r *peftRun) fill(b *testing.B, c arch.Config) {
 	var err error
 	r.Model, err = benchmodel.File(benchFolder, c.Name, c, ggml.Q8_0)
@@ -182,8 +181,8 @@ func (r *peftRun) adapter(m *model.Model) (*lora.Adapter, error) {
 	return lora.New(m, lora.Options{Rank: r.Rank, Alpha: r.Alpha, Init: lora.InitKaiming, Seed: 1})
 }
 
-// samples returns the samples of all steps: text of a few words, of which some follow each other
-// more often, so that there is something to learn.
+// samples returns the samples of all steps: text of a few words with some frequent sequences, so that
+// there is something to learn.
 func (r *peftRun) samples() []data.Sample {
 	const words = 64
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -203,7 +202,7 @@ func (r *peftRun) samples() []data.Sample {
 	return list
 }
 
-// trainLikePEFT is our run.
+// trainLikePEFT runs our program.
 var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve func(sample func() (peftStep, error)) error) error {
 	libraries := rss.Peak()
 	m, err := model.Load(r.Model, model.LoadOptions{})
@@ -232,8 +231,8 @@ var trainLikePEFT = testutil.NewProcess("trainLikePEFT", func(r peftRun, serve f
 	})
 })
 
-// writePEFT writes what PEFT reads: weights and adapter as float32, and the
-// batches in the order in which we take them. It returns the weights' shapes.
+// writePEFT writes PEFT's input: weights and adapter as float32, and the batches in our order. It
+// returns the shapes of the weights.
 var writePEFT = testutil.NewJob("writePEFT", func(r peftRun) (tensors []peftTensor, err error) {
 	m, err := model.Load(r.Model, model.LoadOptions{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// prospectOf is a run of an adapter on the CPU, with so much memory.
+// prospectOf returns a prospect of an adapter's run on the CPU, with the given memory.
 func prospectOf(t *testing.T, name string, available int64) Prospect {
 	t.Helper()
 	m := llmtest.ArchModel(t, name, ggml.F32)
@@ -27,7 +27,7 @@ func prospectOf(t *testing.T, name string, available int64) Prospect {
 	}
 }
 
-// fewTokens are random samples of tokens that all vocabularies have.
+// fewTokens returns random samples with tokens that all vocabularies have.
 func fewTokens(n, length int) []data.Sample {
 	samples := randomSamples(n, length)
 	for _, s := range samples {
@@ -38,7 +38,7 @@ func fewTokens(n, length int) []data.Sample {
 	return samples
 }
 
-// taken is the memory of a run of a step and an evaluation.
+// taken returns the memory of a run after a step and an evaluation.
 func (p Prospect) taken(t *testing.T, c Checkpointing) layout.Sizes {
 	t.Helper()
 	p.Options.Checkpointing = c
@@ -51,7 +51,7 @@ func (p Prospect) taken(t *testing.T, c Checkpointing) layout.Sizes {
 	return tr.Memory().Plus(p.Model.Sizes()).Plus(e.Adapters)
 }
 
-// What is said before a run is within 5 % of what it takes.
+// The estimate before a run is within 5 % of the memory taken.
 func TestProspectOfMemory(t *testing.T) {
 	for _, name := range []string{"llama", "gemma3", "qwen3moe"} {
 		for _, packed := range []bool{false, true} {
@@ -76,7 +76,7 @@ func TestProspectOfMemory(t *testing.T) {
 	}
 }
 
-// Where it is left to the run, layers are recomputed as the run will do it.
+// CheckpointingAuto is estimated with the choice that the run will make.
 func TestProspectOfCheckpointing(t *testing.T) {
 	p := prospectOf(t, "llama", plenty)
 	off, c, err := p.Memory()
@@ -90,7 +90,7 @@ func TestProspectOfCheckpointing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, CheckpointingOn, c)
 	require.Less(t, on.Step.Total(), off.Step.Total())
-	withAvailable(t, p.Available[0]-off.Weights[0]) // which are not mapped here
+	withAvailable(t, p.Available[0]-off.Weights[0]) // weights are not mapped here
 	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
 	require.NoError(t, err)
 	defer tr.Close()
@@ -141,8 +141,8 @@ func TestLargestThatFits(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Settings that fit are not beyond the largest that fit: batches beyond the data, samples that are short beside the
-// context of the model.
+// Settings that fit never exceed the reported maxima, even for batches beyond the data and samples
+// much shorter than the model's context.
 func TestOwnSettingsFit(t *testing.T) {
 	p := prospectOf(t, "llama", plenty)
 	p.Options.Checkpointing, p.Options.Epochs, p.Options.Schedule.Steps, p.Options.Batch = CheckpointingOff, 1, 0, p.Data.Len()+2
@@ -153,7 +153,7 @@ func TestOwnSettingsFit(t *testing.T) {
 
 	p = prospectOf(t, "llama", 0)
 	c := p.Model.Config()
-	c.Context = 1 << 17 // 2048 tokens are a 64th of it
+	c.Context = 1 << 17 // 2048 is a 64th of it
 	m, err := model.New(c, nil, 1)
 	require.NoError(t, err)
 	defer m.Close()
@@ -167,7 +167,7 @@ func TestOwnSettingsFit(t *testing.T) {
 	n, err = p.LongestSample()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, n, 24)
-	p.Data = data.New(64, fewTokens(7, 64)) // which do not fit
+	p.Data = data.New(64, fewTokens(7, 64)) // does not fit
 	n, err = p.LongestSample()
 	require.NoError(t, err)
 	require.Positive(t, n)

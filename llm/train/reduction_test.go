@@ -10,15 +10,15 @@ import (
 	"github.com/goggml/ggml/llm/device"
 )
 
-// smallGradParts divides even small gradients, until the test has ended.
+// smallGradParts divides even small gradients into parts, until the test ends.
 func smallGradParts(t *testing.T) {
 	before := leastGradPart
 	leastGradPart = 1
 	t.Cleanup(func() { leastGradPart = before })
 }
 
-// Parts of the gradients are under way when the computation of the last batch has ended, with layers that
-// are recomputed, and by stock ops too; the last layer is the first.
+// Parts of the gradients are being reduced before the computation of the last batch ends, also with
+// checkpointing and with stock ops; the last layer is first.
 func TestReductionOverlaps(t *testing.T) {
 	smallGradParts(t)
 	for _, checkpointing := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
@@ -47,7 +47,7 @@ func TestReductionOverlaps(t *testing.T) {
 	}
 }
 
-// The parts have all gradients, each once, and there are few.
+// The parts contain each gradient once, and there are few parts.
 func TestDivideGrads(t *testing.T) {
 	smallGradParts(t)
 	r := groupRun(t, 2, data.New(6, randomSamples(7, 6)), runOptions(), device.Kernels)[0]

@@ -17,7 +17,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// exactly gives the mean loss over the weighted tokens of samples, and the gradients of all weights, in float64.
+// exactly returns the mean loss over the weighted tokens of samples, and the gradients of all weights,
+// in float64.
 func exactly(t *testing.T, m *model.Model, samples []data.Sample) (loss float64, grads map[string][]float64) {
 	t.Helper()
 	weight := func(s data.Sample, i int) float32 {
@@ -54,7 +55,7 @@ func exactly(t *testing.T, m *model.Model, samples []data.Sample) (loss float64,
 	return loss, grads
 }
 
-// ragged is a data set of samples of all lengths, some with weights.
+// ragged returns samples of all lengths, some with weights.
 func ragged(samples, length int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(8, 1))
 	list := patternSamples(samples, length)
@@ -83,8 +84,8 @@ func samplesOf(t *testing.T, d *data.Dataset) []data.Sample {
 	return list
 }
 
-// A whole run agrees with one in float64: batches, accumulation, masks,
-// schedule, clipping, decay.
+// A whole run equals a float64 implementation: batches, accumulation, masks, schedule, clipping,
+// decay.
 func TestRunAgainstReference(t *testing.T) {
 	const steps = 6
 	m := tinyModel(t)
@@ -157,7 +158,7 @@ func gradientNorm(grads map[string][]float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// The mean is over weighted tokens, in whatever batches.
+// The mean is over weighted tokens, however they are divided into batches.
 func TestEvaluateAgainstReference(t *testing.T) {
 	m := tinyModel(t)
 	d := ragged(10, 9)
@@ -171,7 +172,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 		require.InEpsilon(t, want, got.Loss, 1e-6, "batch of %d", batch)
 	}
 
-	// A data set of another length than the run's.
+	// Samples of another length than the run's.
 	long := pattern(3, 30)
 	want, _ = exactly(t, m, samplesOf(t, long))
 	tr := newTrainer(t, m, d, options(1))
@@ -189,8 +190,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	require.EqualError(t, err, "no token of the data set is trained")
 }
 
-// Weights are of tokens: a token of weight 0 may be anything, one of weight 2
-// counts as two.
+// Weights belong to tokens: a token of weight 0 may have any value, one of weight 2 counts twice.
 func TestWeightsOfTokens(t *testing.T) {
 	sample := data.Sample{Tokens: []int32{1, 2, 3, 4, 5}, LossWeights: []float32{1, 0, 2, 0.5}}
 	other := data.Sample{Tokens: []int32{1, 2, 3, 4, 5, 6, 7}, LossWeights: []float32{0, 0, 0, 0.25, 0, 0}}

@@ -11,9 +11,8 @@ import (
 	"github.com/goggml/ggml"
 )
 
-// A run that continues with more epochs, another rate, schedule and rate of B does so: it has the
-// steps of the new length, each step has the rate of the new schedule, and moves the parameters by
-// it from the moments in the checkpoint.
+// A run can resume with more epochs, another rate, schedule and LoRAPlus: it has the steps of the new
+// length, and each step uses the new schedule's rate with the moments of the checkpoint.
 func TestContinueOtherwise(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	o := runOptions()
@@ -21,7 +20,7 @@ func TestContinueOtherwise(t *testing.T) {
 	before := usualRunWith(t, m, o)
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	require.NoError(t, before.Run(ctx, RunOptions{OnSave: saving(before.Trainer, path)}))
-	require.Equal(t, "all 4 steps are done", before.Ended()) // 2 times 7 samples, 4 a step
+	require.Equal(t, "all 4 steps are done", before.Ended()) // 2 · 7 samples, 4 per step
 
 	o.Epochs, o.LoRAPlus = 5, 4
 	o.Schedule = Schedule{Shape: Linear, Peak: 0.002, Floor: 0.001}
@@ -51,7 +50,7 @@ func TestContinueOtherwise(t *testing.T) {
 		for i, p := range after.opt.params {
 			own := rate
 			if p == after.opt.params[i/2*2+1] {
-				own = 4 * rate // B comes after A
+				own = 4 * rate // B is after A
 			}
 			now, first, second := read(p.Tensor), read(after.opt.first[i]), read(after.opt.second[i])
 			for j := range now {

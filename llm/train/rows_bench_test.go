@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// chatLike are samples as long as chats are: most are short, some fill a row.
+// chatLike returns samples with the lengths of chats: most are short, some fill a row.
 func chatLike(n, length, vocab int) []data.Sample {
 	rng := rand.New(rand.NewPCG(6, 6))
 	var list []data.Sample
@@ -27,7 +27,7 @@ func chatLike(n, length, vocab int) []data.Sample {
 	return list
 }
 
-// Tokens of ragged samples that are trained in a second, by what rows they are in. An
+// Measures trained tokens per second with samples of different lengths, by the kind of rows. An
 // iteration is an epoch.
 func BenchmarkRaggedRows(b *testing.B) {
 	const length, samples, batch = 512, 64, 4

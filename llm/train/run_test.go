@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// noise has nothing to learn: what fits it fits nothing else.
+// noise returns data without structure, so that fitting it does not generalise.
 func noise(seed uint64, samples, length int) *data.Dataset {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	var list []data.Sample
@@ -36,9 +36,8 @@ func withPatience(steps, patience int) train.Options {
 	return o
 }
 
-// A run that overfits ends early, with its result saved, and ends at once when it is
-// resumed; with more patience it goes on as a run that always had it. The best evaluation
-// is before the end.
+// A run that overfits ends early, with its best result saved, and ends at once when resumed. With more
+// patience it continues like a run that always had it. The best evaluation is before the end.
 func TestEarlyStopping(t *testing.T) {
 	d, valid, ctx := noise(1, 4, 8), noise(2, 8, 8), context.Background()
 	path := filepath.Join(t.TempDir(), "run.gguf")
@@ -96,10 +95,10 @@ func TestEarlyStopping(t *testing.T) {
 	require.Equal(t, always.Ended(), patient.Ended())
 }
 
-// The training loss ends a run too, which evaluates for the last time then.
+// Convergence of the training loss also ends a run, after a last evaluation.
 func TestRunConverges(t *testing.T) {
 	o := options(200)
-	o.Schedule = train.Schedule{Shape: train.Constant, Peak: 1e-30, Steps: 200} // moves nothing
+	o.Schedule = train.Schedule{Shape: train.Constant, Peak: 1e-30, Steps: 200} // changes nothing
 	o.Convergence.MaxNoImprovement = 30
 	d := pattern(4, 8) // one batch
 	tr := newTrainer(t, tinyModel(t), d, o)
@@ -110,8 +109,8 @@ func TestRunConverges(t *testing.T) {
 	require.Equal(t, tr.Steps(), tr.Evaluations[1].Step)
 }
 
-// A limit ends the run as its last step would, and the next run goes on. Tokens count from
-// the beginning, time from when the run went on.
+// A limit ends the run like its last step, and the next Run continues. Tokens count from the
+// beginning, time from the start of this Run.
 func TestLimits(t *testing.T) {
 	d, ctx := pattern(8, 8), context.Background()
 	path := filepath.Join(t.TempDir(), "run.gguf")
@@ -121,7 +120,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "all 12 steps are done", whole.Ended())
 
 	tr := start()
-	limited := train.RunOptions{OnSave: func() error { return tr.SaveCheckpoint(path) }, EvalData: d, MaxTokens: testutil.Ptr(100)} // of 32 a step
+	limited := train.RunOptions{OnSave: func() error { return tr.SaveCheckpoint(path) }, EvalData: d, MaxTokens: testutil.Ptr(100)} // 32 per step
 	require.NoError(t, tr.Run(ctx, limited))
 	require.Equal(t, "the limit of 100 tokens is reached", tr.Ended())
 	require.Equal(t, 4, tr.Steps())
@@ -150,7 +149,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "the limit of 100ms is reached", tr.Ended())
 	require.Equal(t, 1, tr.Steps())
 
-	// What is left of a budget may be nothing.
+	// The remaining budget may be zero.
 	for ended, none := range map[string]train.RunOptions{
 		"the limit of 0 tokens is reached": {MaxTokens: testutil.Ptr(0)},
 		"the limit of 0s is reached":       {MaxDuration: testutil.Ptr(time.Duration(0))},
@@ -162,12 +161,12 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A run that dies while it saves its best, or after it and before the checkpoint, ends with
-// the best of a run that does not.
+// A run killed while it saves its best adapter, or after that and before the checkpoint, ends with the
+// same best adapter as an uninterrupted one.
 func TestBestSurvivesKills(t *testing.T) {
 	d, valid, ctx := pattern(16, 8), pattern(8, 8).Limit(4), context.Background()
 	m := tinyModel(t)
-	var bestFile []byte // what OnBest writes
+	var bestFile []byte // written by OnBest
 	folder := t.TempDir()
 	options := func(tr *train.Trainer, path string, onBest func(e train.Evaluation) error) train.RunOptions {
 		return train.RunOptions{OnSave: train.Saving(tr, path), SaveEvery: 3, EvalData: valid, EvalEvery: 2, OnBest: onBest}

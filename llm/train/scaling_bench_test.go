@@ -22,14 +22,14 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A scalingRun measures training steps in a process of its own.
+// A scalingRun measures training steps in a separate process.
 type scalingRun struct {
-	Model          string // file
+	Model          string // path of the model's file
 	Context, Batch int
 	Rank, Threads  int
 	Checkpointing  bool
-	Full           bool     // trains all weights, not an adapter
-	Targets        []string // of the adapter; nil is the usual ones
+	Full           bool     // train all weights instead of an adapter
+	Targets        []string // of the adapter; nil means the usual ones
 	ComputeType    ggml.Type
 }
 
@@ -38,7 +38,7 @@ var trainSteps = testutil.NewProcess("trainSteps", func(r scalingRun, serve func
 	return r.train(func(step func() error) error { return serve(timed(step)) })
 })
 
-// A stepTime does a step, and returns the time that it took.
+// A stepTime runs a step and returns its duration.
 type stepTime = func() (time.Duration, error)
 
 func timed(step func() error) stepTime {
@@ -49,7 +49,7 @@ func timed(step func() error) stepTime {
 	}
 }
 
-// train gives f the step of a trainer.
+// train calls f with the step function of a trainer.
 func (r scalingRun) train(f func(step func() error) error) error {
 	m, err := model.Load(r.Model, model.LoadOptions{NoMmap: r.Full})
 	if err != nil {
@@ -92,8 +92,8 @@ func randomTokens(vocab, length, n int) *data.Dataset {
 	return data.New(length, samples)
 }
 
-// How time and memory of a training step grow with each of its sizes. Where
-// one varies the others stay: 512 tokens, rank 8, all cores.
+// Measures how time and memory of a training step grow with each size. Other sizes stay fixed: 512
+// tokens, rank 8, all cores.
 func BenchmarkScaling(b *testing.B) {
 	small, wide := benchmodel.Small(), benchmodel.Large()
 	wide.Layers = 2
@@ -125,7 +125,7 @@ func BenchmarkScaling(b *testing.B) {
 	}
 }
 
-// The contexts that a model of 1.1 billion parameters can be trained on.
+// Finds the contexts on which a model of 1.1 billion parameters can be trained.
 func BenchmarkLongContext(b *testing.B) {
 	if testing.Short() {
 		b.Skip("takes minutes")
@@ -136,7 +136,7 @@ func BenchmarkLongContext(b *testing.B) {
 	}
 }
 
-// threadCounts doubles up to the number of cores.
+// threadCounts returns powers of two up to the number of cores.
 func threadCounts() []int {
 	var counts []int
 	for n := 1; n < runtime.NumCPU(); n *= 2 {
@@ -154,7 +154,7 @@ func benchmarkSteps(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	benchmarkJob(b, r.on(b, c, base), c)
 }
 
-// on is the run with a model of a shape and type.
+// on returns the run for a model of a shape and type.
 func (r scalingRun) on(b *testing.B, c arch.Config, base ggml.Type) scalingRun {
 	b.Helper()
 	name := c.Name
@@ -175,7 +175,7 @@ func benchmarkJob(b *testing.B, r scalingRun, c arch.Config) {
 	})
 }
 
-// A stepsRun is a process that does steps.
+// A stepsRun is a process that runs steps.
 type stepsRun struct {
 	scalingRun
 	process *testutil.Process[time.Duration]
@@ -196,12 +196,12 @@ func startSteps(b *testing.B, job *testutil.Job[scalingRun, time.Duration], r sc
 
 func (r stepsRun) tokens() int { return r.Context * r.Batch }
 
-// flops of a step: 4 operations for each parameter and token.
+// flops returns the operations of a step: 4 per parameter and token.
 func (r stepsRun) flops(c arch.Config) float64 {
 	return 4 * float64(c.NumActiveParameters()) * float64(r.tokens())
 }
 
-// report reports speed and memory of steps that took so long.
+// report reports speed and memory, given the duration of a step.
 func (r stepsRun) report(b *testing.B, step time.Duration, c arch.Config) {
 	reportSteps(b, r.tokens(), step, r.process.Peak)
 	b.ReportMetric(r.flops(c)/step.Seconds()/1e9, "GFLOP/s")

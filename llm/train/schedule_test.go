@@ -17,7 +17,7 @@ func rates(s Schedule, n int) []float64 {
 	return list
 }
 
-// What transformers' schedules gave a PyTorch optimiser with a rate of 1 (version 5.24) in each of its steps.
+// Rates of each step of transformers' schedules, from a PyTorch optimiser with rate 1 (version 5.24).
 func TestScheduleOfTransformers(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    Schedule
@@ -43,19 +43,19 @@ func TestScheduleOfTransformers(t *testing.T) {
 			require.InDeltaSlice(t, c.want, rates(c.s, len(c.want)), 1e-9)
 		})
 	}
-	// cosine_with_min_lr with min_lr=0.1 has the warm-up from 0, as here.
+	// cosine_with_min_lr with min_lr=0.1 also warms up from 0.
 	s := Schedule{Shape: CosineFromZero, Peak: 1, Floor: 0.1, Warmup: 3, Steps: 11}
 	want := []float64{0.0, 0.333333333, 0.666666667, 1.0, 0.96574579, 0.868198052, 0.722207545, 0.55, 0.377792455, 0.231801948, 0.13425421}
 	require.InDeltaSlice(t, want, rates(s, 11), 1e-9)
-	// Other schedules have the same after the warm-up, whose first step moves something.
+	// Other schedules are equal after the warm-up, whose first step has a nonzero rate.
 	s.Shape = Cosine
 	require.InDeltaSlice(t, append([]float64{0.333333333, 0.666666667, 1.0}, want[3:]...), rates(s, 11), 1e-9)
-	// Runs of earlier versions reached the floor with the last step.
+	// Runs of earlier versions reached the floor in the last step.
 	s.AtFloor = true
 	require.InDeltaSlice(t, append([]float64{0.333333333, 0.666666667, 1.0}, append(want[4:], 0.1)...), rates(s, 11), 1e-9)
 }
 
-// oldFinetune is the cosine of upstream's program, which counted cycles in a loop.
+// oldFinetune is the cosine of upstream's former program, which counted cycles in a loop.
 func oldFinetune(step, period int, growth float64, restart bool) float64 {
 	for restart && step > period {
 		step -= period
@@ -69,7 +69,7 @@ func TestScheduleOfOldFinetune(t *testing.T) {
 		s := Schedule{
 			Peak: 1, Warmup: rapid.IntRange(0, 5).Draw(t, "warm-up"), Steps: 5000,
 			Period: rapid.IntRange(1, 300).Draw(t, "period"), Restart: rapid.Bool().Draw(t, "restart"),
-			PeriodGrowth: float64(rapid.IntRange(1, 3).Draw(t, "growth")), // whole: the old program cut off the rest
+			PeriodGrowth: float64(rapid.IntRange(1, 3).Draw(t, "growth")), // integers only: the old program truncated
 			AtFloor:      true,
 		}
 		step := rapid.IntRange(s.Warmup+1, s.Steps).Draw(t, "step")
@@ -77,8 +77,8 @@ func TestScheduleOfOldFinetune(t *testing.T) {
 	})
 }
 
-// Cycles follow each other without a gap, each about PeriodGrowth times as long as the one
-// before, however many there are.
+// Cycles follow one another without gaps, each about PeriodGrowth times as long as the previous one,
+// however many there are.
 func TestScheduleCycles(t *testing.T) {
 	s := Schedule{Period: 10, PeriodGrowth: 1.1, Restart: true}
 	ends, length, sum := []int{}, 10.0, 0.0
@@ -112,8 +112,8 @@ func TestScheduleCycles(t *testing.T) {
 	})
 }
 
-// The rate rises, reaches its peak with the last step of the warm-up, moves towards the
-// floor, jumps only where a cycle begins, and never leaves its bounds.
+// The rate rises to its peak in the last warm-up step, then moves towards the floor, jumps only at the
+// beginning of a cycle, and stays within its bounds.
 func TestScheduleBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Schedule{
@@ -190,7 +190,7 @@ func TestParseShape(t *testing.T) {
 	require.Equal(t, "Shape(7)", Shape(7).String())
 }
 
-// A schedule that a trainer refuses has no rates, and says so at once.
+// An invalid schedule has NaN rates, without looping for long.
 func TestRatesOfNoSchedule(t *testing.T) {
 	for _, s := range []Schedule{
 		{},
@@ -202,7 +202,7 @@ func TestRatesOfNoSchedule(t *testing.T) {
 	}
 }
 
-// A step farther than any run goes is in some cycle: one was looked for that ends behind it.
+// Any step beyond every run is in some cycle, although the end of that cycle would overflow.
 func TestScheduleAtTheLargestStep(t *testing.T) {
 	for _, growth := range []float64{0, 1.5} {
 		s := Schedule{Peak: 1, Steps: 1, Period: 3, PeriodGrowth: growth, Restart: true}

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// The IDs of settings are in existing files: none may change.
+// Existing files contain the IDs of settings, so none may change.
 func TestSettingIDs(t *testing.T) {
 	path, _ := savedRun(t, tinyLoRAModel(t), 1)
 	g, err := ggml.OpenGGUF(path)
@@ -44,7 +44,7 @@ func TestSettingIDs(t *testing.T) {
 	}, keys)
 }
 
-// rewordSettings gives all settings other words.
+// rewordSettings changes the words of all settings.
 func rewordSettings(t *testing.T) {
 	for i := range settingTable {
 		row := &settingTable[i]
@@ -57,8 +57,8 @@ func rewordSettings(t *testing.T) {
 	}
 }
 
-// Words of settings are no more than that: with others a run goes on to the same end, byte for
-// byte, and what differs is found by the same IDs.
+// Words of settings serve only messages: with other words a run resumes to the same end, byte for
+// byte, and differences have the same IDs.
 func TestRewordedSettings(t *testing.T) {
 	m, folder := tinyLoRAModel(t), t.TempDir()
 	half, whole := filepath.Join(folder, "half.gguf"), filepath.Join(folder, "whole.gguf")
@@ -103,7 +103,7 @@ func TestRewordedSettings(t *testing.T) {
 	}, mismatch.Differences)
 }
 
-// Nothing has two names, and no two things have one.
+// IDs and words are unique.
 func TestSettings(t *testing.T) {
 	ids, words := map[SettingID]bool{}, map[string]bool{}
 	for _, s := range Settings() {
@@ -116,7 +116,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A run of an earlier version goes on to the byte as it began: its last step has the floor, and its checkpoints do not say so.
+// A run of an earlier version continues exactly as it began: the rate of its last step is the floor,
+// which its checkpoints do not state.
 func TestScheduleOfOldRuns(t *testing.T) {
 	m, folder := tinyLoRAModel(t), t.TempDir()
 	half, whole, again := filepath.Join(folder, "half.gguf"), filepath.Join(folder, "whole.gguf"), filepath.Join(folder, "again.gguf")

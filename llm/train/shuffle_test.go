@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/lora"
 )
 
-// The rows that steps see are known by their losses, since the rate is next to nothing. From
-// Reshuffle on they are all rows of the data set once, and then once more, in other orders.
+// Losses identify the rows of steps, because the rate is nearly 0. From Reshuffle on, steps see all
+// rows of the data set once, and then once more, in other orders.
 func TestReshuffleSeesAllRowsInAnotherOrder(t *testing.T) {
 	const rows, before = 7, 3
 	m, ctx := tinyLoRAModel(t), context.Background()
@@ -60,8 +60,8 @@ func TestReshuffleSeesAllRowsInAnotherOrder(t *testing.T) {
 	}
 }
 
-// A run that was resumed, shuffled anew and resumed again without ends as one that was not
-// interrupted after the shuffle, and a checkpoint of before it has the order of before.
+// A run that is resumed, reshuffled and resumed again ends like one that was not interrupted after the
+// reshuffle. A checkpoint from before the reshuffle has the earlier order.
 func TestResumeAfterReshuffle(t *testing.T) {
 	m, ctx := tinyLoRAModel(t), context.Background()
 	first, r := savedRun(t, m, 2)
@@ -98,7 +98,7 @@ func parameters(t *testing.T, r *loraRun) (list [][]float32) {
 	return list
 }
 
-// An order that begins after where the run is contradicts itself.
+// A shuffle that begins after the run's position is inconsistent.
 func TestCheckpointOfAnImpossibleShuffle(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	r := usualRun(t, m)

@@ -16,7 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// counted are the steps of some layers on a clock that counts the nodes of their graph.
+// counted returns steps of some layers, timed by a clock that counts the nodes of their graph.
 func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	t.Helper()
 	type passage struct {
@@ -53,7 +53,8 @@ func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	return m
 }
 
-// deeper is a prospect of a model with more layers than one for tests, if there can be one of its architecture.
+// deeper returns a prospect of a model with more layers than other tests use, if the architecture
+// allows it.
 func deeper(t *testing.T, name string) Prospect {
 	t.Helper()
 	p := prospectOf(t, name, plenty)
@@ -80,8 +81,9 @@ func deeper(t *testing.T, name string) Prospect {
 
 func ptr[T any](x T) *T { return &x }
 
-// The time of a few layers predicts a step of all layers, on a clock that counts nodes. The prediction is exact if one
-// layer of each kind is measured, except where layers share weights: the first one's gradients are not added to others.
+// The time of a few layers predicts a step of all layers, on a clock that counts nodes. The prediction
+// is exact if one layer of each kind is measured, except if layers share weights: the first layer's
+// gradients are not added to others.
 func TestStepOfFewLayers(t *testing.T) {
 	exact := 0
 	for _, name := range llmtest.TestedArchitectures() {
@@ -117,7 +119,7 @@ func TestStepOfFewLayers(t *testing.T) {
 	require.Greater(t, exact, map[bool]int{false: 100, true: 30}[testing.Short()])
 }
 
-// Given the time, steps of all layers and rows are measured; without any, the error says so.
+// With enough time, steps of all layers and rows are measured; with none, the error says so.
 func TestStepTime(t *testing.T) {
 	p := prospectOf(t, "llama", plenty)
 	took, err := p.StepTime(t.Context(), time.Hour)
@@ -139,7 +141,8 @@ func TestStepTime(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What is measured is as much as there is time for: all, a few layers of all rows of a batch, or of one.
+// StepTime measures as much as time allows: everything, a few layers with all rows of a batch, or with
+// one row.
 func TestMostThatIsMeasured(t *testing.T) {
 	b := &probe{batch: 4, layers: slices.Repeat([]probedLayer{{kind: "all"}}, 10), sample: []int{3, 6}}
 	few := &measuredSteps{of: b.layers, layers: b.sample, rows: 1, steps: 1, tokens: 8, took: 3 * time.Second, inLayers: map[int]layerTime{6: {back: time.Second}}}
@@ -148,7 +151,7 @@ func TestMostThatIsMeasured(t *testing.T) {
 		layers, rows := b.most(few, left)
 		require.Equal(t, want, [2]int{len(layers), rows}, "%v", left)
 	}
-	// A step has twelve rows of sixteen tokens on average, or as many as there are.
+	// A step has twelve rows of sixteen tokens on average, or fewer if the data has fewer.
 	b.Data, b.Options = data.New(24, []data.Sample{{Tokens: make([]int32, 9)}, {Tokens: make([]int32, 25)}}), Options{Batch: 4, Accumulate: 3}
 	require.InDelta(t, 12*2*11, b.secondsOfStep(few), 1e-9)
 	b.Options.Epochs = 4
@@ -162,7 +165,7 @@ func TestSampleOf(t *testing.T) {
 		"a":                      {0},
 		"ab":                     {0, 1},
 		"bbaaaa":                 {0, 1, 4},
-		"ffffffaa":               {3, 6, 7}, // of which those before are not trained
+		"ffffffaa":               {3, 6, 7}, // f is not trained
 		"ababababab":             {0, 4, 5},
 		"abcdefghijklmnopqrstuv": {0, 1, 2, 3, 4},
 	} {

@@ -20,12 +20,11 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// benchFolder is where the models are made.
+// benchFolder is the folder for models.
 const benchFolder = "../../build/bench"
 
-// LoRA steps of rank 8 by type of the base, of the products with it, and with
-// checkpointing and without. The ceiling in F32 is measured before each step: a
-// processor is not equally fast at all times.
+// Measures LoRA steps of rank 8 by type of the base and compute type, with and without checkpointing.
+// The F32 ceiling is measured before each step, because a processor's speed varies.
 func BenchmarkStep(b *testing.B) {
 	small, large := benchmodel.Small(), benchmodel.Large()
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.Q8_0, ggml.Q4_0} {
@@ -53,7 +52,7 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	}
 }
 
-// needsType skips a benchmark of products in a type that cannot be multiplied.
+// needsType skips a benchmark whose compute type the machine cannot multiply.
 func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
 	if typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
@@ -64,7 +63,7 @@ func needsType(b *testing.B, typ ggml.Type) {
 // stepRounds returns fewer rounds than for short samples.
 func stepRounds() int { return min(3, testutil.Rounds()) }
 
-// benchmarkBesideSgemm takes steps and large products in turn.
+// benchmarkBesideSgemm alternates steps and large products.
 func benchmarkBesideSgemm(b *testing.B, r scalingRun, c arch.Config) {
 	require.NoError(b, ggml.LoadBackends())
 	ceiling := sgemmProduct(b, r.Context*r.Batch)
@@ -78,9 +77,8 @@ func benchmarkBesideSgemm(b *testing.B, r scalingRun, c arch.Config) {
 	})
 }
 
-// Steps by ggml's own backward pass through built-in ops, without the optimiser, and
-// ours of 512 tokens in turn. Theirs take few tokens, on which their speed hardly
-// depends, because they are slow.
+// Compares steps of ggml's own backward pass with built-in ops, without the optimiser, with ours of
+// 512 tokens. ggml's have few tokens, which hardly affects their speed, because they are slow.
 func BenchmarkAutograd(b *testing.B) {
 	for _, c := range []struct {
 		config arch.Config
@@ -150,8 +148,8 @@ var autogradSteps = testutil.NewProcess("autogradSteps", func(r scalingRun, serv
 	}))
 })
 
-// The speed of large products bounds training. OpenBLAS is the ceiling of F32, oneDNN of BF16,
-// oneMKL of F16.
+// Measures the speed of large products, which bounds training's: OpenBLAS for F32, oneDNN for BF16,
+// oneMKL for F16.
 func BenchmarkCeiling(b *testing.B) {
 	require.NoError(b, ggml.LoadBackends())
 	for _, n := range []int{128, 512, 2048} {
@@ -181,8 +179,7 @@ func benchmarkProduct(b *testing.B, p *product) {
 	b.ReportMetric(p.flops()/took.Seconds()/1e9, "GFLOP/s")
 }
 
-// A product is one of a square matrix with n columns, by a backend that it
-// closes.
+// A product multiplies a square matrix by n columns, on a backend that it closes.
 type product struct {
 	n       int
 	backend *ggml.Backend
@@ -193,7 +190,7 @@ type product struct {
 
 const productSize = 2048 // rows and columns of the matrix
 
-// sgemmProduct is one of F32 by OpenBLAS.
+// sgemmProduct returns a product in F32 by OpenBLAS.
 func sgemmProduct(b *testing.B, n int) *product {
 	b.Helper()
 	backend, err := ggml.NewBLASBackend(runtime.NumCPU())
@@ -203,7 +200,7 @@ func sgemmProduct(b *testing.B, n int) *product {
 	return newProduct(b, backend, ggml.F32, n, func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor { return c.MulMat(w, x) })
 }
 
-// gemmProduct is one in a type of the GEMM library.
+// gemmProduct returns a product in a type of the GEMM library.
 func gemmProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
 	b.Helper()
 	needsType(b, typ)
@@ -228,7 +225,7 @@ func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int, f fun
 		}
 		require.NoError(b, t.SetFloat32s(values))
 	}
-	require.NoError(b, backend.Compute(b.Context(), p.graph)) // to warm up
+	require.NoError(b, backend.Compute(b.Context(), p.graph)) // warm-up
 	return p
 }
 
@@ -238,7 +235,7 @@ func (p *product) run(b *testing.B) time.Duration {
 	return time.Since(start)
 }
 
-// sample is the median of many runs.
+// sample returns the median duration of many runs.
 func (p *product) sample(b *testing.B) time.Duration {
 	return testutil.InTurn(50, 0, func() time.Duration { return p.run(b) }).Median(0)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// farModel is a model whose layers lie behind an RPC server.
+// farModel returns a model whose layers are on an RPC server.
 func farModel(t *testing.T) *model.Model {
 	t.Helper()
 	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
@@ -32,7 +32,7 @@ func farModel(t *testing.T) *model.Model {
 	return m
 }
 
-// engines are those by which steps are computed, each with a model.
+// engines returns models with the engines that compute steps.
 func engines(t *testing.T) map[string]func(t *testing.T) (*model.Model, *device.Engine) {
 	local := func(ops device.OpSet) func(t *testing.T) (*model.Model, *device.Engine) {
 		return func(t *testing.T) (*model.Model, *device.Engine) {
@@ -54,8 +54,7 @@ func engines(t *testing.T) map[string]func(t *testing.T) (*model.Model, *device.
 	}
 }
 
-// A step is a submission for each batch, and reads back one tensor for each: of the losses and
-// the norm.
+// A step is one submission per batch, and reads back one tensor each: the losses and the norm.
 func TestSubmissionsOfStep(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +76,8 @@ func TestSubmissionsOfStep(t *testing.T) {
 	}
 }
 
-// A step whose loss or gradient is not finite moves nothing: parameters and moments stay, to the
-// bit. It says both figures, and the run can go on once what made them so is gone.
+// A step whose loss or gradient is not finite changes no bit of parameters and moments. The error has
+// both figures, and the run can continue when the cause is gone.
 func TestStepThatIsNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, open := range engines(t) {

@@ -16,8 +16,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// modelWith is a small model with further tensors of that name and size, which not every
-// file has.
+// modelWith returns a small model with additional tensors of the given names and sizes, which not
+// every file has.
 func modelWith(t *testing.T, sizes map[string]int) *model.Model {
 	t.Helper()
 	made := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
@@ -42,7 +42,7 @@ func modelWith(t *testing.T, sizes map[string]int) *model.Model {
 	return m
 }
 
-// Each bias is trained: the norm of its gradient agrees with central differences of the loss.
+// Each bias is trained: the norm of its gradient equals central differences of the loss.
 func TestBiasesAreTrained(t *testing.T) {
 	biases := map[string]int{
 		"blk.0.attn_q.bias": 64, "blk.0.attn_k.bias": 32, "blk.1.attn_v.bias": 32, "blk.0.attn_output.bias": 64,
@@ -84,7 +84,7 @@ func TestBiasesAreTrained(t *testing.T) {
 	}
 }
 
-// What no gradient flows to is refused instead of only decayed.
+// Weights without gradients are rejected, because they would only decay.
 func TestUntrainableWeights(t *testing.T) {
 	names := map[string]int{"rope_freqs.weight": 8, "blk.0.attn_q.scale": 1, "blk.1.ffn_down.scale": 1}
 	m := modelWith(t, names)

@@ -38,7 +38,7 @@ func weights(m *model.Model) []*ggml.Tensor {
 	return list
 }
 
-// pattern is a data set that can be learned: each token decides the next.
+// pattern returns a data set that can be learned: each token determines the next.
 func pattern(samples, length int) *data.Dataset {
 	return data.New(length, patternSamples(samples, length))
 }
@@ -72,7 +72,7 @@ func newTrainer(t *testing.T, m *model.Model, d *data.Dataset, o train.Options) 
 	return tr
 }
 
-// snapshot is the bytes of all parameters.
+// snapshot returns the bytes of all parameters.
 func snapshot(t *testing.T, m *model.Model) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -99,7 +99,7 @@ func TestTrainingLearns(t *testing.T) {
 	require.Len(t, tr.History, 120)
 }
 
-// A step of several batches is the step of one batch of all their samples.
+// A step of several batches equals a step with one batch of all samples.
 func TestAccumulation(t *testing.T) {
 	samples := patternSamples(8, 12)
 	samples[1].Tokens = samples[1].Tokens[:5] // the mean is over tokens, not samples
@@ -126,7 +126,7 @@ func checkpointing(on bool) train.Checkpointing {
 	return train.CheckpointingOff
 }
 
-// Checkpointing in the graph changes memory, not numbers.
+// Gradient checkpointing changes memory, not results.
 func TestGradientCheckpointing(t *testing.T) {
 	d := pattern(8, 16)
 	var norms, memory []float64
@@ -142,8 +142,7 @@ func TestGradientCheckpointing(t *testing.T) {
 	require.Less(t, memory[1], memory[0])
 }
 
-// A run that is stopped anywhere and continued ends with the same bytes as one
-// that is not.
+// A run that is stopped anywhere and resumed ends with the same bytes as an uninterrupted one.
 func TestResumeIsTheSameRun(t *testing.T) {
 	d := pattern(20, 12)
 	const steps = 9
@@ -171,15 +170,15 @@ func TestResumeIsTheSameRun(t *testing.T) {
 	require.NoError(t, second.Run(context.Background(), train.RunOptions{OnSave: train.Saving(second, path), EvalData: d.Limit(3), EvalEvery: 4}))
 	require.True(t, bytes.Equal(want, snapshot(t, m)))
 	require.Len(t, second.History, steps)
-	require.Len(t, second.Evaluations, 4) // steps 0, 4, 8, 9
+	require.Len(t, second.Evaluations, 4) // at steps 0, 4, 8, 9
 
-	// The same from the checkpoint of the end: nothing is left to do.
+	// Resuming from the last checkpoint leaves nothing to do.
 	third := newTrainer(t, tinyModel(t), d, options(steps))
 	require.NoError(t, third.LoadCheckpoint(path))
 	require.True(t, third.Done())
 }
 
-// An interrupt in the middle of a step leaves the parameters of the step before.
+// An interrupted step leaves the parameters unchanged.
 func TestInterruptedStep(t *testing.T) {
 	m := tinyModel(t)
 	tr := newTrainer(t, m, pattern(20, 12), options(5))
@@ -247,7 +246,7 @@ func TestNothingToLearn(t *testing.T) {
 	require.ErrorContains(t, err, "no token of its rows is trained")
 }
 
-// What is wrong with a data set is found before the run, not in its midst.
+// Faults of a data set are found before the run begins.
 func TestDatasetErrors(t *testing.T) {
 	m := tinyModel(t)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -274,7 +273,7 @@ func TestDatasetErrors(t *testing.T) {
 	}
 }
 
-// A run that is interrupted when all its steps are done is complete.
+// A run that is interrupted after its last step is complete.
 func TestInterruptAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
@@ -301,7 +300,7 @@ func TestOptionErrors(t *testing.T) {
 		"learning rate": func(o *train.Options) { o.Schedule.Peak = -1 },
 		"β₁ is 1":       func(o *train.Options) { o.AdamW.Beta1 = 1 },
 		"β₂ -0.1;":      func(o *train.Options) { o.AdamW.Beta2 = -0.1 },
-		// What is 1, 0 or infinite where the optimiser computes, in single precision.
+		// Values that are 1, 0 or infinite in single precision, in which the optimiser computes.
 		"β₁ is 0.99999998": func(o *train.Options) { o.AdamW.Beta1 = 0.99999998 },
 		"β₂ 0.99999998; they must be in [0, 1), in single precision too: at most 0.9999999": func(o *train.Options) { o.AdamW.Beta2 = 0.99999998 },
 		"ε is 1e-46":                    func(o *train.Options) { o.AdamW.Epsilon = 1e-46 },
