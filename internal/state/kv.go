@@ -140,7 +140,7 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	})
 }
 
-// Written are the cached keys and values that the queries of a pass attend to, including those of the pass's tokens.
+// Written are the cached keys and values that the queries of a pass attend to, including the pass's own.
 type Written struct {
 	cache        *KV
 	keys, values *ggml.Tensor // [size, attended, heads, slots]

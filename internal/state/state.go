@@ -41,7 +41,7 @@ func (t *Tree) Part(i int) *Tree {
 	return t.Parts[i]
 }
 
-// All returns all states of the tree: its own, then those of its parts.
+// All returns all states of the tree: its own, then its parts'.
 func (t *Tree) All() []State {
 	all := slices.Clone(t.Own)
 	for _, part := range t.Parts {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Files become a cached data set, encoded on all processors. The samples equal those of encoding one
-// example after another, and broken records are counted.
+// Files become a cached data set, encoded on all processors. Its samples equal the result of encoding
+// one example after another, and broken records are counted.
 func TestPrepareConversations(t *testing.T) {
 	var lines strings.Builder
 	for i := range 500 {

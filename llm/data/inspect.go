@@ -78,7 +78,7 @@ func Inspect(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o In
 	return &x.Inspection, nil
 }
 
-// An inspector adds notes on examples to those of an encoder.
+// An inspector adds notes on examples to an encoder's notes.
 type inspector struct {
 	Inspection
 	t       *tokenizer.Tokenizer

@@ -18,7 +18,7 @@ type Finding struct {
 	Warning
 }
 
-// Names of findings other than those of notes.
+// Names of findings that no note reports.
 const (
 	noTraining        = "nothing-trained"
 	faultyRecords     = "broken-records"
@@ -123,9 +123,9 @@ func (x *inspector) findLong(add addFinding) {
 		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
 }
 
-// findTemplate reports a template other than the model's, and tokens of a template that the vocabulary
-// lacks. It ignores those of the model's own template: some models lack some, and have learnt to do
-// without.
+// findTemplate reports a template other than the model's, and its tokens that the vocabulary lacks.
+// Missing tokens of the model's own template do not ruin training: some models lack some, and have
+// learnt to do without.
 func (x *inspector) findTemplate(add addFinding) {
 	if x.encoder == nil || x.NotesOf(Rendered) == nil {
 		return

@@ -63,7 +63,7 @@ type Stats struct {
 
 	Notes []NoteCount // notes on the examples, in order of first occurrence
 
-	FromCache bool // read from the cache; the counts are those of the original encoding
+	FromCache bool // read from the cache, with the counts of the original encoding
 }
 
 // storedStats are the numbers in a token file.

@@ -16,9 +16,9 @@ import (
 // ReadOptions are the settings of Read.
 type ReadOptions struct {
 	// Keys maps standard keys to the data's names for them: {"messages": "dialog", "prompt": "question"}.
-	// The standard keys of records are messages, conversations, prompt, completion, instruction, input,
-	// output, text, system, tools, documents and reasoning_content; those of messages are role, content,
-	// from and value.
+	// Records have the standard keys messages, conversations, prompt, completion, instruction, input,
+	// output, text, system, tools, documents and reasoning_content; messages have role, content, from and
+	// value.
 	Keys map[string]string
 	// Roles maps further roles of messages to roles that the template knows: {"agent": "assistant"}.
 	Roles map[string]string

@@ -159,7 +159,7 @@ func TestLoweringsTrainAlike(t *testing.T) {
 		require.Less(t, runs[device.Kernels][steps-1].Loss, 0.95*runs[device.Kernels][0].Loss)
 		tolerance := 1e-5
 		if m.Config().Arch == "gemma3" {
-			tolerance = 1e-4 // ggml's GELU table is F16, so rounding errors are those of F16
+			tolerance = 1e-4 // ggml's GELU table is F16, so it rounds like F16
 		}
 		requireSameLosses(t, runs[device.Kernels], runs[device.Stock], tolerance)
 

@@ -11,9 +11,9 @@ import (
 	"github.com/goggml/ggml/internal/counted"
 )
 
-// A Planner assigns whole layers to devices, contiguous ranges in order. The embedding is on the device of the first
-// layer, the output on that of the last. What does not fit on the devices goes to the CPU: first the embedding, then
-// experts of layers, then whole layers.
+// A Planner assigns whole layers to devices, contiguous ranges in order. The embedding is on the
+// device of the first layer, the output on the device of the last. What does not fit on the devices
+// goes to the CPU: first the embedding, then experts of layers, then whole layers.
 type Planner struct {
 	// Devices get layers in this order. The CPU may be included, first or last, and gets what does not fit elsewhere.
 	// If it is not included, it gets the first layers, so that the output, the largest product, is on a device.

@@ -44,7 +44,7 @@ func TestPlannerErrors(t *testing.T) {
 	}
 }
 
-// The devices of embedding and output follow from those of the layers.
+// The layers' devices determine the devices of embedding and output.
 func TestPlanPlaces(t *testing.T) {
 	a, b := remote(t), remote(t)
 	two := 2

@@ -97,7 +97,7 @@ func requireSameStep(t *testing.T, want, got *Trainer) {
 	t.Helper()
 	bound := 1e-5
 	if want.m.Config().Arch == "gemma3" {
-		bound = 1e-4 // ggml's GELU table is F16, so rounding errors are those of F16
+		bound = 1e-4 // ggml's GELU table is F16, so it rounds like F16
 	}
 	wantLoss, wantGrads := gradientsOf(t, want)
 	loss, grads := gradientsOf(t, got)
