@@ -32,7 +32,7 @@ type ChatOptions struct {
 	// Stop are texts that end a reply and are left out of it. The model's end-of-generation
 	// tokens, and the text that the template puts after an answer, always end it.
 	Stop []string
-	// Limit is the most tokens of a reply; nil goes on until the context is full.
+	// Limit is the maximum number of tokens of a reply; nil generates until the context is full.
 	Limit *int
 	// ShowSpecial writes control tokens of a reply as their texts: some models begin
 	// tool calls with one.
@@ -152,8 +152,8 @@ func (e *RenderError) Unwrap() error {
 	return e.Err
 }
 
-// Reply writes the answer of [Chat.Stream] to w as it is generated, in whole characters. If an
-// error ends the answer, such as a cancelled ctx, Content is the answer so far.
+// Reply writes the answer of [Chat.Stream] to w as it is generated, in whole characters. If an error such as a
+// cancelled ctx ends the answer, Content is the answer so far.
 func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) (Reply, error) {
 	if w == nil {
 		return Reply{}, errNoWriter

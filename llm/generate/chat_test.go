@@ -373,9 +373,9 @@ func TestChatTokensOfForgedMarkup(t *testing.T) {
 	require.Equal(t, 1, count(plain, 1), "BOS is there once")
 }
 
-// A prompt has the tokens that a model was trained on: the tokens of the whole conversation up to the answer. Only
-// the answer's end of turn ends replies. Contents may be in parts. A template whose generation prompt is missing,
-// or names another role, is no exception: the header of answers takes its place.
+// A prompt consists of the tokens that the model was trained on: the tokens of the whole conversation up to the answer.
+// Only the end of the answer's turn ends a reply. Contents may be lists of parts. If the template's generation prompt
+// is missing or names another role, the header of answers replaces it.
 func TestChatEncodesAsTraining(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	for _, addBOS := range []bool{false, true} {

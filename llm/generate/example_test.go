@@ -24,7 +24,7 @@ const source = `{% for m in messages %}
 {% endfor %}
 {% if add_generation_prompt %}assistant: {% endif %}`
 
-// Two turns of a dialogue. The second computes only what is new.
+// Hold a dialogue of two turns. The second turn computes only new tokens.
 func ExampleChat() {
 	m, err := tinyModel(256) // or model.Load
 	if err != nil {
@@ -172,7 +172,7 @@ func ExampleStream() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		certain = certain && token.LogProb > -12 // token.ID is its number, token.Text what it says
+		certain = certain && token.LogProb > -12 // token.ID is its number, token.Text its text
 		if stats.Generated == 5 {
 			break
 		}
@@ -181,7 +181,7 @@ func ExampleStream() {
 	// Output: true true
 }
 
-// Show a reply as it comes. What became of it is there at the end.
+// Show a reply while it is generated. The final reply holds the text and the statistics.
 func ExampleChat_Stream() {
 	m, err := tinyModel(256) // or model.Load
 	if err != nil {

@@ -32,7 +32,7 @@ func TestChatAnswersAsTrained(t *testing.T) {
 	require.GreaterOrEqual(t, answered(t, m, a.WithScale(1), words[trained:]), held*99/100)
 }
 
-// answered counts the words to which a greedy chat gives the right answer.
+// answered counts the words for which a greedy chat gives the right answer.
 func answered(t *testing.T, m *model.Model, adapters model.Adapters, words []string) (right int) {
 	t.Helper()
 	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})

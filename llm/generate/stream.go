@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// A Token is one that the model generates.
+// A Token is a generated token.
 type Token struct {
 	ID int32
 	// Text is the text that the token completes, in whole characters: a character of several
@@ -69,9 +69,9 @@ func stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (
 // the next turn, append Content to the conversation as a message of the assistant, then the user's
 // message. If the last message is the assistant's, the reply continues it.
 //
-// An error comes as in [Stream]. A conversation that does not fit is [infer.ErrContextFull]; an
-// answer that reaches the end of the context is no error, and its Finish is FinishLength. If the
-// caller leaves the loop, Content is the text of the tokens so far.
+// Errors are yielded as in [Stream]. A conversation that does not fit the context is [infer.ErrContextFull]; an answer
+// that reaches the end of the context is not an error, and its Finish is FinishLength. If the caller leaves the loop,
+// Content is the text of the tokens so far.
 //
 // Nothing is computed before the loop. Each loop gives another answer.
 func (c *Chat) Stream(ctx context.Context, talk *chat.Conversation) (iter.Seq2[Token, error], *Reply) {

@@ -1,29 +1,29 @@
-// Package infer runs language models with LoRA adapters: next-token logits by prefill and decode over
-// a KV cache, and embeddings and scores of texts.
+// Package infer computes next-token logits by prefill and decode over a KV cache, and embeddings and scores of texts,
+// with LoRA adapters.
 //
-// A [Session] has the memory for one [Sequence] or several. Each continues alone, with [Sequence.Decode] or from a
-// known beginning ([Sequence.Prefill]), or together with others by [Session.Step]. [Session.Embed] makes vectors of
-// texts, [Session.Score] scores them by the classifier of a reranker. On the CPU sessions use GEMV, repacked matrices
-// and fused adapters; on other devices the built-in ops.
+// A [Session] holds the memory of one or several [Sequence]s. A sequence is extended alone, by [Sequence.Decode] or,
+// reusing a known prefix, by [Sequence.Prefill]; [Session.Step] extends several together. [Session.Embed] embeds texts,
+// and [Session.Score] scores them with the classifier of a reranker. On the CPU, sessions use GEMV, repacked matrices
+// and fused adapters; on other devices, the built-in ops.
 //
 // # Slots
 //
-// A session has a slot for each sequence, with its states: keys and values so far. A sequence reuses what it, or
-// another one of the session, has computed of the same tokens (Prefill), and shrinks on request (Rewind). A
-// state that cannot be rewound to a position has its missing tokens computed again before the next ones,
-// also after a failed pass; callers notice only the time. Sequences that continue together share a pass if their slots
-// are adjacent: a new sequence takes the first gap, and if there is none, the last ones move into it. Texts to embed
-// use free slots; their graphs end at the hidden states after the output norm, and the host pools them. A second graph computes
-// projections or scores of the pooled states.
+// Each sequence has a slot for its states: the keys and values so far. Prefill reuses the prefix that this or another
+// sequence of the session has computed; Rewind truncates. If a state cannot be rewound to a position, also after a
+// failed pass, the missing tokens are computed again before the next ones; callers notice only the time. Sequences in
+// adjacent slots share a pass in Step: a new sequence takes the first free slot, and if the slots of a step have gaps,
+// the last sequences move into them. Embed uses free slots; its graphs end at the hidden states behind the output norm,
+// which the host pools. A projection of pooled states, and scores, have their own graph.
 //
-// A model that is not causal computes a text as a whole and keeps nothing of it, so the text needs no slot. Several texts
-// share a pass, padded to the longest, up to [SessionOptions].Batch tokens; no token sees padding or another text.
+// If attention is not causal, a text is computed as a whole and nothing of it is kept, so it needs no slot. Several
+// texts share a pass of up to [SessionOptions].Batch tokens, padded to the longest; no token attends to padding or
+// another text.
 //
 // # Windows
 //
-// A layer with a sliding window keeps the window and what a pass may add ([SessionOptions].Batch), rounded up to 256
-// rows as in stock llama.cpp, as a ring for each sequence: gemma3 1B at a context of 32,768 takes 0.16 GB of F16 instead
-// of 0.87. It rewinds by at least Batch tokens without recomputation; FullCache keeps everything (--swa-full). Once a ring
-// has wrapped around, sums are in another order: with an F16 cache logits then differ as much as between two numbers of
-// threads.
+// A layer with a sliding window keeps a ring per sequence: the window plus the tokens of a pass
+// ([SessionOptions].Batch), rounded up to 256 rows as in stock llama.cpp. gemma3 1B with a context of 32,768 takes 0.16
+// GB of F16 instead of 0.87. A ring can rewind by at least Batch tokens without recomputation; FullCache keeps
+// everything (--swa-full). Once a ring has wrapped around, sums are computed in another order: with an F16 cache,
+// logits then differ as much as between two thread counts.
 package infer

@@ -1,9 +1,8 @@
 // Package lora holds low-rank adapters (LoRA, arXiv 2106.09685) of the models of
 // [github.com/goggml/ggml/llm/model].
 //
-// An adapter changes a matrix W [n_in, n_out] to W + s·alpha/r·B·A, with
-// A [n_in, r] and B [r, n_out] of a small rank r. W itself stays as it is:
-// [Adapter.WithScale] gives the pairs to the graph of the model.
+// An adapter replaces a matrix W [n_in, n_out] by W + s·alpha/r·B·A with A [n_in, r], B [r, n_out] and a small rank r.
+// W itself stays unchanged: [Adapter.WithScale] passes the pairs to the graph of the model.
 //
 // # New adapters
 //
@@ -13,9 +12,9 @@
 //
 // # Files
 //
-// [Adapter.Save] writes a GGUF file that stock llama.cpp loads, [Adapter.SavePEFT] the folder of
-// PEFT; [Load] reads either. docs/peft.md lists what is converted, and what cannot be. An adapter
-// of another model is a [*MismatchError] that lists all mismatches.
+// [Adapter.Save] writes a GGUF file for stock llama.cpp, [Adapter.SavePEFT] a folder for PEFT; [Load] reads either.
+// docs/peft.md lists what is converted, and what cannot be. Loading an adapter of another model returns a
+// [*MismatchError] that lists all mismatches.
 //
 // # Merging
 //

@@ -179,7 +179,7 @@ func TestFactorOfAllRanks(t *testing.T) {
 		}
 	}
 
-	// With equal ranks the file has the alpha that gives the factor.
+	// With equal ranks, the file contains the alpha that gives the factor.
 	of := func(o lora.Options) []byte {
 		require.NoError(t, trained(t, m, o).Save(path, lora.SaveOptions{}))
 		return content(t, path)

@@ -59,7 +59,7 @@ func exactWeight(t *testing.T, m *model.Model, base string, joined []model.LoRAP
 	return exact
 }
 
-// change returns what a pair adds to a matrix of a shape, scale·B·A, in float64.
+// change returns the update scale·B·A of a pair in float64, for a matrix of the given shape.
 func change(t *testing.T, p lora.Pair, shape []int64, scale float64) []float64 {
 	t.Helper()
 	in, rank := int(shape[0]), p.Rank()
@@ -78,8 +78,8 @@ func change(t *testing.T, p lora.Pair, shape []int64, scale float64) []float64 {
 	return values
 }
 
-// The merged model computes what base + adapters compute: several at once, of
-// different ranks and scales, one of them twice.
+// The merged model computes what base plus adapters compute: for several adapters with different ranks and scales, one
+// of them applied twice.
 func TestMergeEqualsAdapters(t *testing.T) {
 	for _, tied := range []bool{false, true} {
 		m := fileModel(t, tied, ggml.F32)
@@ -224,7 +224,7 @@ func TestMergeBlocks(t *testing.T) {
 	require.InEpsilon(t, info.Size(), reports[1], 0.01)
 }
 
-// The metadata is kept, but for what the type changes.
+// The metadata is kept, except for keys that describe the type.
 func TestMergeKeys(t *testing.T) {
 	m := fileModel(t, false, ggml.F32)
 	keys := func(o lora.MergeOptions) map[string]any {

@@ -17,7 +17,7 @@ import (
 // many.
 const blockValues = 1 << 21
 
-// A mergeWriter computes the data of the merged tensors as they are written.
+// A mergeWriter computes the data of merged tensors while they are written.
 type mergeWriter struct {
 	ctx     context.Context
 	options MergeOptions

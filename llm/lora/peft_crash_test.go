@@ -66,7 +66,7 @@ func TestSavePEFTKilled(t *testing.T) {
 	requireCleanSave(t, folder, adapters[1], m)
 }
 
-// requireCleanSave demands that a save leaves the pair and nothing else.
+// requireCleanSave checks that a save leaves the two files and nothing else.
 func requireCleanSave(t *testing.T, folder string, a *lora.Adapter, m *model.Model) {
 	t.Helper()
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))

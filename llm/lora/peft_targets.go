@@ -48,7 +48,7 @@ func (t *peftTargets) patternPath(path string) string {
 	return path
 }
 
-// hasParameter reports whether the matrix of a module is one of target_parameters.
+// hasParameter reports whether target_parameters contains the matrix of a module.
 func (t *peftTargets) hasParameter(path string) bool {
 	in, _ := matchesModules(t.Parameters, path+peftParameter)
 	return in
@@ -91,7 +91,7 @@ func (t *peftTargets) has(path string) bool {
 
 var layerOf = regexp.MustCompile(`\.[^.]+\.(\d+)\.`)
 
-// hasLayer reports whether the layer of a module is one of layers_to_transform.
+// hasLayer reports whether layers_to_transform contains the layer of a module.
 func (t *peftTargets) hasLayer(path string) bool {
 	var layers []int
 	var one int

@@ -95,7 +95,7 @@ func fillB(t require.TestingT, a *lora.Adapter, seed uint64) {
 	}
 }
 
-// requireEqual demands the same pairs with the same strengths.
+// requireEqual checks that the pairs and their scales are equal.
 func requireEqual(t require.TestingT, a, b *lora.Adapter) {
 	require.Equal(t, a.Arch, b.Arch)
 	require.Equal(t, len(a.Pairs()), len(b.Pairs()))
@@ -137,8 +137,8 @@ func readConfig(t *testing.T, folder string) (config map[string]any) {
 	return config
 }
 
-// Factors of modules whose rows share a matrix in the file become blocks: their product equals the
-// modules' products, and is 0 where there are no modules.
+// Factors of modules whose rows share a matrix in the file become blocks: the product of the blocks equals the modules'
+// products, and is 0 for rows without a module.
 func TestPEFTIntoFused(t *testing.T) {
 	c := tinyConfig(false)
 	c.FusedQKV, c.Layers, c.RoPE.Mode, c.Arch = true, 1, ggml.RoPENeoX, "qwen2" // whose rows are not permuted
@@ -176,7 +176,7 @@ func product(b, a safetensors.Data, factor float64) []float64 {
 	return sum
 }
 
-// What the configuration says of different adapters.
+// The configuration written for different adapters.
 func TestPEFTConfig(t *testing.T) {
 	m := newModel(t, func() arch.Config {
 		c := tinyConfig(false)
@@ -349,7 +349,7 @@ func TestPEFTRowOrder(t *testing.T) {
 	require.Equal(t, float32(4), a.WithScale(1)["blk.0.attn_v.weight"][0].Scale)
 }
 
-// Names that PEFT gives the same modules.
+// PEFT has several names for the same modules.
 func TestPEFTNames(t *testing.T) {
 	m := tinyModel(t, false)
 	for _, root := range []string{"model.", "model.language_model.", "language_model.model.", ""} {
@@ -473,7 +473,7 @@ func TestPEFTFaults(t *testing.T) {
 	require.ErrorContains(t, err, "output.weight: the model has no such tensor, its output is the token embedding")
 }
 
-// What is wrong with the files themselves.
+// Faults of the files themselves.
 func TestPEFTFiles(t *testing.T) {
 	m := tinyModel(t, false)
 	write := func(files map[string]string) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// small makes a run of some steps, and closes what it is of.
+// small returns a trainer for some steps, its adapter, and a function that closes both.
 func small(steps int) (t *train.Trainer, adapter *lora.Adapter, done func()) {
 	m := must(model.Load("model.gguf", model.LoadOptions{}))
 	chats := must(data.Load(context.Background(), m.Tokenizer, []string{"chats.jsonl"}, data.LoadOptions{Length: 64}))
@@ -26,7 +26,7 @@ func small(steps int) (t *train.Trainer, adapter *lora.Adapter, done func()) {
 	return t, adapter, func() { t.Close(); adapter.Close(); chats.Close(); m.Close() }
 }
 
-// A run that is stopped goes on when the same program is started again, and has nothing to do once it is complete.
+// Stop a run, and start the same program again: it resumes, and does nothing once the run is complete.
 func ExampleOutcome() {
 	start := func(ctx context.Context) {
 		t, adapter, done := small(6)
@@ -38,7 +38,7 @@ func ExampleOutcome() {
 		o := folder.Options(func(path string) error { return adapter.Save(path, lora.SaveOptions{}) })
 		o.OnStep = func(m train.StepMetrics, _ float64) {
 			if m.Step == 4 {
-				stop() // as signal.NotifyContext does when somebody interrupts the program
+				stop() // as signal.NotifyContext does on an interrupt
 			}
 		}
 		out, err := run.Train(ctx, t, o)

@@ -27,7 +27,7 @@ func TestAddSample(t *testing.T) {
 	add(8, "p", "eight", 8)
 	require.Equal(t, []Sample{{0, "p", "base"}, {4, "p", "four"}, {8, "p", "eight"}}, samples())
 
-	// It goes on after step 6, and evaluates again.
+	// The run resumes after step 6 and evaluates again.
 	add(0, "p", "base", 6)
 	require.Equal(t, []Sample{{0, "p", "base"}, {4, "p", "four"}}, samples())
 	add(8, "p", "again", 8)

@@ -18,7 +18,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Options control what a run writes, and when. [Folder.Options] returns the options of a folder.
+// Options control what a run writes, and when. [Folder.Options] returns the options for a folder.
 type Options struct {
 	// Result is the file that Write writes at each save, so that an interrupted or killed run leaves a usable one,
 	// and at the end. The file of the best evaluation is beside it, see [SavedFile.BestPath].

@@ -17,7 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// A run in a folder is stopped, goes on by the same program, and is then complete; others see how far it has come.
+// A run in a folder is stopped, resumed by the same program and completed; its progress is visible to readers.
 func TestTrainInFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs", "first")
 	input := Input{Name: "data", Path: filepath.Join(t.TempDir(), "data.txt")}

@@ -131,9 +131,8 @@ type Decoder struct {
 	partial string // bytes of an incomplete character
 }
 
-// NewDecoder returns a decoder at the start of a sequence. Options are as for
-// Decode; KeepSpaces is implied. To decode what a model generates after a
-// prompt, set Continuation.
+// NewDecoder returns a decoder at the beginning of a sequence. Options are as for Decode, with KeepSpaces implied. To
+// decode what a model generates after a prompt, set Continuation.
 func (t *Tokenizer) NewDecoder(opts DecodeOptions) *Decoder {
 	return &Decoder{t: t, opts: opts, strip: t.cfg.AddSpacePrefix && !opts.Continuation}
 }

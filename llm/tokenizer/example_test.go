@@ -9,7 +9,7 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// Train a small vocabulary, use it, and list what goes into a GGUF file.
+// Train a small vocabulary, use it, and list its GGUF keys.
 func Example() {
 	texts := []string{"low lower lowest", "new newer newest", "wide wider widest"}
 	cfg, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 264})
@@ -43,7 +43,7 @@ func Example() {
 	// tokenizer.ggml.add_eos_token bool
 }
 
-// Show text as it is generated, without breaking characters.
+// Show text while it is generated, without splitting characters.
 func ExampleDecoder() {
 	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
 	if err != nil {
@@ -139,7 +139,7 @@ func ExampleNew() {
 	// Output: <s> ▁hi ▁ h <0x6F>
 }
 
-// What describes a tokenizer in a GGUF file makes it again.
+// Recreate a tokenizer from its GGUF keys.
 func ExampleFromMetadata() {
 	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: true})
 	if err != nil {

@@ -35,8 +35,7 @@ func small() *rapid.Generator[sizes] {
 	})
 }
 
-// runs generates strings with long runs of what patterns and special tokens are
-// made of.
+// runs generates strings with long runs of the characters of patterns and special tokens.
 func runs() *rapid.Generator[string] {
 	bit := rapid.OneOf(
 		rapid.SampledFrom([]string{" ", "\n", "\r\n", "\t", "\u3000", "\u0085", "'", "'s", "'LL", "a", "the", "Zé", "1", "123", "٣", "٣12",

@@ -6,9 +6,8 @@
 //
 // # Getting a tokenizer
 //
-// [FromMetadata] reads the tokenizer.ggml.* keys of a model, [New] takes a
-// [Config] from anywhere else, and [TrainBPE] makes one from text.
-// [Tokenizer.KeyValues] gives the keys to write into a GGUF file.
+// [FromMetadata] reads the tokenizer.ggml.* keys of a model, [New] accepts any [Config], and [TrainBPE] trains a
+// vocabulary on text. [Tokenizer.KeyValues] returns the keys for a GGUF file.
 //
 // # Encoding
 //
@@ -24,9 +23,8 @@
 //
 // # Decoding
 //
-// [Tokenizer.Decode] returns the text of ids at once, a [Decoder] decodes ids as they are
-// generated. A token may hold a part of a character, so the text of a piece of a sequence need not
-// be valid UTF-8.
+// [Tokenizer.Decode] decodes IDs at once, a [Decoder] as they are generated. A token may hold part of a character, so
+// the text of some of a sequence's tokens need not be valid UTF-8.
 //
 // # Concurrency
 //

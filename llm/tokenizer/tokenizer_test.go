@@ -112,7 +112,7 @@ func TestSPMRules(t *testing.T) {
 	require.Equal(t, []tokenizer.ID{6}, tok.Encode("a", plain))
 	// Without byte pieces each byte of a character is unknown.
 	require.Equal(t, []tokenizer.ID{3, 0, 0}, tok.Encode("é", plain))
-	// A special token starts a text anew, with its own prefix.
+	// After a special token, a new text begins, with its own prefix.
 	require.Equal(t, []tokenizer.ID{1, 6, 2, 6}, tok.Encode("a</s>a", special))
 	require.Equal(t, "a", tok.Decode([]tokenizer.ID{6}, tokenizer.DecodeOptions{}))
 	require.Equal(t, " a", tok.Decode([]tokenizer.ID{6}, tokenizer.DecodeOptions{Continuation: true}))
@@ -174,7 +174,7 @@ func TestParseSpecial(t *testing.T) {
 	require.Equal(t, text, tok.Decode(tok.Encode(text, plain), exact))
 }
 
-// texts generates strings that are rich in what split patterns look at.
+// texts generates strings rich in characters that split patterns distinguish.
 func texts() *rapid.Generator[string] {
 	bits := rapid.SampledFrom([]string{" ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'", "a", "the", "Öl", "1", "2024",
 		"²", ".", "...", "<|im_end|>", "<|tool|>", "<s>", "日本", "한", "😀", "e\u0301", "\u00a0", "\u3000", "\x00", "▁", "Ġ"})
@@ -205,8 +205,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// checkRoundTrip checks that decoding is the inverse of encoding, at once and
-// token by token, up to what the formats cannot express.
+// checkRoundTrip checks that decoding inverts encoding, at once and token by token, as far as the formats permit.
 func checkRoundTrip(t require.TestingT, name string, tok *tokenizer.Tokenizer, text string) {
 	want := text
 	if name == "spm" {

@@ -13,8 +13,8 @@ import (
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
-// naiveMerges is the textbook algorithm: count all pairs anew for each merge.
-// Ties go to the pair of the oldest symbols.
+// naiveMerges is the textbook algorithm: it counts all pairs anew for each merge. Ties go to the pair of the oldest
+// symbols.
 func naiveMerges(words []string, byteTokens []string, n int) []string {
 	age := map[string]int{}
 	for i, text := range byteTokens {

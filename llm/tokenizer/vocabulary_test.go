@@ -21,7 +21,7 @@ func ReadGzip(t testing.TB, name string, to any) {
 	require.NoError(t, json.NewDecoder(zip).Decode(to))
 }
 
-// LoadVocab reads what testdata/extract.go wrote, with keys changed by set.
+// LoadVocab reads what testdata/extract.go wrote, and overrides the keys in set.
 func LoadVocab(t testing.TB, name string, set map[string]any) KeyValues {
 	t.Helper()
 	var file struct {

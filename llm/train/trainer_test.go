@@ -323,7 +323,7 @@ func TestOptionErrors(t *testing.T) {
 		"a step of 1 batches of 2147483647 rows":                                   func(o *train.Options) { o.Batch = math.MaxInt32 },
 		"a run of 4294967296 steps is too long; it can have 2147483647":            func(o *train.Options) { o.Schedule.Steps = 1 << 32 },
 		"threads": func(o *train.Options) { o.Threads = -1 },
-		// Zero values name what to set.
+		// Zero values are errors that name what to set.
 		"a step of 0 batches of 0 rows is empty; Batch and Accumulate are at least 1":              func(o *train.Options) { *o = train.Options{} },
 		"a run of 0 steps and 0 epochs is empty; set Schedule.Steps or Epochs":                     func(o *train.Options) { o.Schedule = train.Schedule{} },
 		"AdamW is a zero value; DefaultAdamW has the usual settings":                               func(o *train.Options) { o.AdamW = train.AdamW{} },
