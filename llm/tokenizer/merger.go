@@ -23,8 +23,11 @@ type merger interface {
 // A piece is a part of a word that is not merged further.
 type piece struct {
 	size   int32 // in bytes
-	symbol int32 // for BPE models
+	symbol int32 // a token, or a number of the model's own
 }
+
+// noToken is the symbol of a piece without a token, such as a separator.
+const noToken = -1
 
 // longWord merges a word in windows, with memory for one of them.
 //

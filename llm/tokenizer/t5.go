@@ -11,8 +11,9 @@ import (
 // t5 replaces characters by a table of the file, and cuts the text into the tokens with the largest sum of scores,
 // as SentencePiece's unigram model does (arXiv 1804.10959).
 type t5 struct {
-	prefixes map[string]ID // prefixes of tokens, with the token that equals the prefix, or None
-	scores   []float64     // by token
+	wholeWords
+	prefixes prefixMap
+	scores   []float64 // by token
 	unknown  ID
 	// unknownScore is the score of a character without a token.
 	unknownScore float64
@@ -30,7 +31,7 @@ func newT5(t *Tokenizer) (*t5, error) {
 		return nil, fmt.Errorf("tokenizer: a vocabulary of %q needs an unknown token", ModelT5)
 	}
 	u := &t5{
-		prefixes: map[string]ID{"": None}, scores: make([]float64, len(t.texts)), unknown: t.cfg.Unknown,
+		prefixes: prefixMap{}, scores: make([]float64, len(t.texts)), unknown: t.cfg.Unknown,
 		mergesSpaces: t.cfg.MergeSpaces, prefixSpace: t.cfg.AddSpacePrefix, whole: !t.cfg.MergeSpaces,
 	}
 	var err error
@@ -53,26 +54,14 @@ func newT5(t *Tokenizer) (*t5, error) {
 		if a&attrUserDefined == 0 {
 			u.scores[id] = float64(score)
 		}
-		u.add(ID(id), text)
+		u.prefixes.add(ID(id), text)
+		u.whole = u.whole || strings.LastIndex(text, space) > 0 // a blank after the first character
 	}
 	u.unknownScore = float64(lowest - unknownPenalty)
 	if id, ok := u.prefixes[space]; !ok || id == None { // unknown characters in a row are one token, even across blanks
 		u.whole = true
 	}
 	return u, nil
-}
-
-// add adds a token and its prefixes, and notes whether it contains a blank after its first character.
-func (u *t5) add(id ID, text string) {
-	u.whole = u.whole || strings.LastIndex(text, space) > 0
-	for rest := text; rest != ""; {
-		rest = rest[len(nextChar(rest)):]
-		prefix := text[:len(text)-len(rest)]
-		if _, ok := u.prefixes[prefix]; !ok {
-			u.prefixes[prefix] = None
-		}
-	}
-	u.prefixes[text] = id
 }
 
 // normalize waits for the end of the text, because a replacement may depend on the characters that follow.
@@ -97,21 +86,14 @@ func (u *t5) normalizedLen(raw string) (n, normalized int) {
 
 // split yields words with their leading blanks.
 func (u *t5) split(text string, yield func(word string)) {
-	for text != "" {
-		begin := len(text) - len(strings.TrimLeft(text, " "))
-		end := strings.IndexByte(text[begin:], ' ')
-		if end < 0 || u.whole {
-			end = len(text) - begin
-		}
-		yield(text[:begin+end])
-		text = text[begin+end:]
+	if !u.whole {
+		splitBefore(" ", text, yield)
+	} else if text != "" {
+		yield(text)
 	}
 }
 
 func (u *t5) settled(string) int { return 0 }
-
-// inside never cuts a word, because tokens depend on its end.
-func (u *t5) inside(string) int { return 0 }
 
 func (u *t5) newMerger() merger { return &t5Merger{t5: u} }
 
@@ -182,19 +164,9 @@ func (u *t5Merger) merge(word string) []piece {
 	for from := 0; from < len(text); {
 		char := len(nextChar(text[from:]))
 		known := false
-		for to := from + char; ; {
-			id, ok := u.prefixes[text[from:to]]
-			if !ok {
-				break
-			}
-			if id != None {
-				known = known || to == from+char
-				offer(from, to, id, u.scores[id])
-			}
-			if to == len(text) {
-				break
-			}
-			to += len(nextChar(text[to:]))
+		for size, id := range u.prefixes.tokensOf(text[from:]) {
+			known = known || size == char
+			offer(from, from+size, id, u.scores[id])
 		}
 		if !known {
 			offer(from, from+char, u.unknown, u.unknownScore)
@@ -218,18 +190,6 @@ func (u *t5Merger) merge(word string) []piece {
 	slices.Reverse(u.pieces)
 	return u.pieces
 }
-
-func (u *t5Merger) emit(out *output, text string, p piece, start int) {
-	if p.symbol >= 0 {
-		out.add(p.symbol, start+len(text))
-	}
-}
-
-func (u *t5Merger) wholeChars(text []byte, n int) int { return min(n, len(text)) }
-
-func (u *t5Merger) longest() int { return math.MaxInt }
-
-func (u *t5Merger) longestWhole() int { return math.MaxInt }
 
 // A charsMap replaces byte sequences at the beginning of a text: a double-array trie with nodes of 32 bits, base and
 // label, and the zero-terminated replacement strings of its leaves (arXiv 1804.10959, SentencePiece's

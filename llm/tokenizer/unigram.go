@@ -9,8 +9,9 @@ import (
 
 // unigram cuts words into the tokens with the largest sum of scores, as PLaMo 3 does.
 type unigram struct {
-	prefixes map[string]ID // prefixes of tokens, with the token that equals the prefix, or None
-	scores   []int64       // by token
+	wholeWords
+	prefixes prefixMap
+	scores   []int64 // by token
 	bytes    [256]ID
 	pairs    charPairs
 }
@@ -22,7 +23,7 @@ const (
 )
 
 func newUnigram(t *Tokenizer) (*unigram, error) {
-	u := &unigram{prefixes: map[string]ID{"": None}, scores: make([]int64, len(t.texts)), pairs: charPairs{rare: map[uint64]struct{}{}}}
+	u := &unigram{prefixes: prefixMap{}, scores: make([]int64, len(t.texts)), pairs: charPairs{rare: map[uint64]struct{}{}}}
 	for i := range u.bytes {
 		id, ok := t.ids[byteToken(byte(i))]
 		if !ok || t.attrs[id]&attrByte == 0 {
@@ -39,14 +40,7 @@ func newUnigram(t *Tokenizer) (*unigram, error) {
 			continue
 		}
 		u.scores[id] = int64(score)
-		for rest := text; rest != ""; {
-			rest = rest[len(nextChar(rest)):]
-			prefix := text[:len(text)-len(rest)]
-			if _, ok := u.prefixes[prefix]; !ok {
-				u.prefixes[prefix] = None
-			}
-		}
-		u.prefixes[text] = ID(id)
+		u.prefixes.add(ID(id), text)
 		u.pairs.add(text)
 	}
 	return u, nil
@@ -150,9 +144,6 @@ func (u *unigram) settled(text string) int {
 	return end
 }
 
-// inside never cuts a word, because tokens depend on its end.
-func (u *unigram) inside(string) int { return 0 }
-
 func (u *unigram) newMerger() merger { return &unigramMerger{unigram: u} }
 
 // A unigramMerger has the buffers for one word.
@@ -168,11 +159,8 @@ type bestPiece struct {
 	score int64 // of the whole segmentation
 }
 
-// Symbols of pieces that are not tokens.
-const (
-	noToken      = -1 // the boundary
-	unknownToken = -2 // a character that is spelled in bytes
-)
+// unknownToken is the symbol of a character that is spelled in bytes.
+const unknownToken = -2
 
 func (u *unigramMerger) word(word string) []piece {
 	u.pieces = u.pieces[:0]
@@ -221,18 +209,10 @@ func (u *unigramMerger) cutPart(text string) {
 		}
 		to := from + len(nextChar(text[from:]))
 		best := bestPiece{piece{int32(to - from), unknownToken}, u.best[to].score + unknownScore}
-		for {
-			id, ok := u.prefixes[text[from:to]]
-			if !ok {
-				break
+		for size, id := range u.prefixes.tokensOf(text[from:]) {
+			if score := u.best[from+size].score + u.scores[id]; score >= best.score {
+				best = bestPiece{piece{int32(size), id}, score}
 			}
-			if id != None && u.best[to].score+u.scores[id] >= best.score {
-				best = bestPiece{piece{int32(to - from), id}, u.best[to].score + u.scores[id]}
-			}
-			if to == len(text) {
-				break
-			}
-			to += len(nextChar(text[to:]))
 		}
 		u.best[from] = best
 	}
@@ -242,20 +222,11 @@ func (u *unigramMerger) cutPart(text string) {
 }
 
 func (u *unigramMerger) emit(out *output, text string, p piece, start int) {
-	switch p.symbol {
-	case noToken:
-	case unknownToken:
-		for i := range len(text) {
-			out.add(u.bytes[text[i]], start+i+1)
-		}
-	default:
-		out.add(p.symbol, start+len(text))
+	if p.symbol != unknownToken {
+		u.wholeWords.emit(out, text, p, start)
+		return
+	}
+	for i := range len(text) {
+		out.add(u.bytes[text[i]], start+i+1)
 	}
 }
-
-func (u *unigramMerger) wholeChars(text []byte, n int) int { return min(n, len(text)) }
-
-func (u *unigramMerger) longest() int { return math.MaxInt }
-
-// longestWhole is larger than any word: no word is cut into windows.
-func (u *unigramMerger) longestWhole() int { return math.MaxInt }

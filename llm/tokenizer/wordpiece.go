@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"math"
 	"strings"
 	"unicode"
 )
@@ -9,6 +8,7 @@ import (
 // wordPiece cuts words into the longest tokens from their beginning on, as BERT does (arXiv 1810.04805, from
 // 1609.08144). In files, tokens that begin a word start with ▁; the others have no mark.
 type wordPiece struct {
+	wholeWords
 	ids          map[string]ID
 	unknown      ID
 	maxSize      int // size of the longest token in bytes
@@ -85,21 +85,10 @@ func isChinese(r rune) bool {
 
 // split yields words with the wordEnds before them.
 func (w *wordPiece) split(text string, yield func(word string)) {
-	for text != "" {
-		begin := len(text) - len(strings.TrimLeft(text, wordEnd))
-		end := strings.Index(text[begin:], wordEnd)
-		if end < 0 {
-			end = len(text) - begin
-		}
-		yield(text[:begin+end])
-		text = text[begin+end:]
-	}
+	splitBefore(wordEnd, text, yield)
 }
 
 func (w *wordPiece) settled(text string) int { return len(text) }
-
-// inside never cuts a word: whether a word is unknown as a whole depends on its end.
-func (w *wordPiece) inside(string) int { return 0 }
 
 func (w *wordPiece) newMerger() merger { return &wordPieceMerger{wordPiece: w} }
 
@@ -140,15 +129,3 @@ func (w *wordPieceMerger) merge(text string) []piece {
 	}
 	return w.pieces
 }
-
-func (w *wordPieceMerger) emit(out *output, text string, p piece, start int) {
-	if p.symbol >= 0 {
-		out.add(p.symbol, start+len(text))
-	}
-}
-
-func (w *wordPieceMerger) wholeChars(text []byte, n int) int { return min(n, len(text)) }
-
-func (w *wordPieceMerger) longestWhole() int { return math.MaxInt }
-
-func (w *wordPieceMerger) longest() int { return math.MaxInt }
