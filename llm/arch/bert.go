@@ -12,7 +12,7 @@ func init() {
 			noRoPE: true, positions: Always, ungated: GELU, ffnBias: Maybe, classifier: &classifierHead{pooling: "cls", dense: true}, keys: []key{labels},
 		}),
 		"jina-bert-v2": bert(spec{
-			noRoPE: true, tokenTypes: Always, ungated: GELU, act: ggml.GeGLU, attnBias: Always, ffnBias: Maybe, qkNorm: AllHeads, qkNormThere: Maybe, qkNormBias: Maybe,
+			noRoPE: true, tokenTypes: Always, ungated: GELU, act: ggml.GeGLU, fusedGateUp: Maybe, attnBias: Always, ffnBias: Maybe, qkNorm: AllHeads, qkNormThere: Maybe, qkNormBias: Maybe,
 			mayHave: []string{"attn_norm_2", "ffn_gate"}, complete: jinaALiBi, arrange: jinaLayer, classifier: &classifierHead{pooling: "cls", dense: true, single: true},
 		}),
 		"jina-bert-v3": bert(spec{rope: ggml.RoPENeoX, ungated: GELU, ffnBias: Maybe}),
@@ -53,21 +53,12 @@ var everySecond = key{
 // jinaALiBi sets the bias of ALiBi, for which files have no key.
 func jinaALiBi(c *Config) { c.MaxALiBiBias = 8 }
 
-// jinaLayer's network may have a gate, in its own matrix or in the first rows of ffn_up. If the file has a second norm, the
-// layer adds its input to attention once more.
-func jinaLayer(c *Config, _ int, attention, network Residual) Layer {
-	f := network.Part.(FeedForward)
-	switch {
-	case c.has("ffn_gate"):
-		f.Ungated = Gated
-	case c.FusedGateUp:
-		f.Ungated, f.FusedGateUp = Gated, true
-	}
-	network.Part = f
+// jinaLayer adds its input to attention once more if the file has a second norm.
+func jinaLayer(c *Config, i int, attention, network Residual) Layer {
 	if c.has("attn_norm_2") {
 		attention = Residual{Part: Normed{attention}, Sum: "attn_norm_2"}
 	}
-	return Layer{attention, network}
+	return withNetwork(gateInFile)(c, i, attention, network)
 }
 
 // Normed is a residual whose sum is normalised.

@@ -170,7 +170,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 			c.Has = append(c.Has, kind)
 		}
 	}
-	if up, ok := g.Tensor("blk.0.ffn_up.weight"); ok && s.mayFuseGate {
+	if up, ok := g.Tensor("blk.0.ffn_up.weight"); ok && s.fusedGateUp == Maybe {
 		c.FusedGateUp = len(up.Shape) > 1 && up.Shape[1] == 2*int64(c.FF)
 	}
 	if len(m.faults) == 0 {

@@ -10,19 +10,19 @@ import (
 func init() {
 	family(map[string]spec{
 		"modern-bert": {
-			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norm: norming{layer: true}, embdNorm: weightedNorm, norms: normBefore, act: ggml.GeGLUErf, fusedGateUp: true,
+			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norm: norming{layer: true}, embdNorm: weightedNorm, norms: normBefore, act: ggml.GeGLUErf, fusedGateUp: Always,
 			keys:    slices.Concat(windowKeys(3), []key{localBase, hiddenAct, labels, classifierPooling, notCausal}),
 			mayHave: []string{"attn_norm"}, complete: (*Config).firstGlobal, layer: modernAttention, arrange: modernLayer,
 			classifier: &classifierHead{pooling: "mean", dense: true, gelu: true, norm: true},
 		},
 		"neo-bert": {
-			rope: ggml.RoPENorm, encoder: true, bidirectional: true, outputNorm: "enc.output_norm", norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true,
+			rope: ggml.RoPENorm, encoder: true, bidirectional: true, outputNorm: "enc.output_norm", norms: normBefore, act: ggml.SwiGLU, fusedGateUp: Always,
 			keys: []key{labels, notCausal}, classifier: &classifierHead{pooling: "cls", dense: true},
 		},
 		"eurobert": {rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norms: normBefore, act: ggml.SwiGLU, keys: []key{notCausal}},
 		"t5encoder": {
-			rope: ggml.RoPENeoX, noRoPE: true, relative: true, encoder: true, bidirectional: true, blockNames: "enc.", attnOutput: "attn_o", outputNorm: "enc.output_norm", norms: normBefore,
-			ungated: ReLU, act: ggml.GeGLU, mayHave: []string{"ffn_gate"}, keys: []key{relativeBuckets}, complete: unscaled, arrange: t5Layer, unused: unusedOutput,
+			rope: ggml.RoPENeoX, noRoPE: true, encoder: true, bidirectional: true, blockNames: "enc.", attnOutput: "attn_o", outputNorm: "enc.output_norm", norms: normBefore,
+			ungated: ReLU, act: ggml.GeGLU, mayHave: []string{"ffn_gate"}, keys: []key{relativeBuckets}, complete: unscaled, arrange: withNetwork(gateInFile), unused: unusedOutput,
 		},
 	})
 }
@@ -46,17 +46,19 @@ func modernAttention(c *Config, i int, a *Attention) {
 	}
 }
 
-// modernLayer usually has no norm before the first attention, and an activation that the file names.
+// modernLayer usually has no norm before the first attention.
 func modernLayer(c *Config, i int, attention, network Residual) Layer {
 	if i == 0 && !c.has("attn_norm") {
 		attention.Before = ""
 	}
-	f := network.Part.(FeedForward)
+	return withNetwork(namedActivation)(c, i, attention, network)
+}
+
+// namedActivation takes the activation that the file names.
+func namedActivation(c *Config, _ int, f *FeedForward) {
 	if slices.Contains([]string{"silu", "swish", "swiglu"}, c.HiddenAct) {
 		f.Act = ggml.SwiGLU
 	}
-	network.Part = f
-	return Layer{attention, network}
 }
 
 // unusedOutput is the matrix of logits that files of encoders may have.
@@ -67,13 +69,3 @@ var relativeBuckets = count("attention.relative_buckets_count", func(c *Config) 
 
 // unscaled leaves scores as they are.
 func unscaled(c *Config) { c.AttnScale = 1 }
-
-// t5Layer has a gate in its network if the file has one.
-func t5Layer(c *Config, _ int, attention, network Residual) Layer {
-	if c.has("ffn_gate") {
-		f := network.Part.(FeedForward)
-		f.Ungated = Gated
-		network.Part = f
-	}
-	return Layer{attention, network}
-}

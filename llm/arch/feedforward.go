@@ -146,3 +146,10 @@ func withNetwork(change func(c *Config, i int, f *FeedForward)) func(c *Config, 
 		return Layer{attention, network}
 	}
 }
+
+// gateInFile gives a network a gate if the file has one, as a matrix of its own or in ffn_up.
+func gateInFile(c *Config, _ int, f *FeedForward) {
+	if c.has("ffn_gate") || f.FusedGateUp {
+		f.Ungated = Gated
+	}
+}

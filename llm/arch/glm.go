@@ -4,9 +4,9 @@ import "github.com/goggml/ggml"
 
 func init() {
 	family(map[string]spec{
-		"chatglm": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, modules: chatglmModules},
+		"chatglm": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: Always, modules: chatglmModules},
 		"glm4": {
-			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, layer: scaledOutput,
+			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: Always, layer: scaledOutput,
 			modules: naming{rotatesNeighbours: true, matrices: map[string]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
 		},
 		"glm4moe": {

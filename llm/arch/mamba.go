@@ -14,7 +14,7 @@ func init() {
 			mixture: &mixture{router: Router{Gating: GatingSoftMax, Module: "feed_forward.router"}},
 		},
 		"plamo2": {
-			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, qkNorm: EachHead, noQKVScale: true, perLayer: true, keys: append(scanKeys, noGroups), arrange: plamo2Layer,
+			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: Always, qkNorm: EachHead, noQKVScale: true, perLayer: true, keys: append(scanKeys, noGroups), arrange: plamo2Layer,
 			unsuffixed: append([]string{"post_attention_norm", "post_ffw_norm", "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"}, scanTensors...), modules: plamo2Modules,
 		},
 	})

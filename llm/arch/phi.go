@@ -8,7 +8,7 @@ func init() {
 			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: GELU, arrange: sharedNorm,
 			attnBias: Always, ffnBias: Always, untied: true, outputBias: Always, modules: phi2Modules,
 		},
-		"phi3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: true, ropeFactors: true, modules: fusedModules},
+		"phi3": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: Always, ropeFactors: true, modules: fusedModules},
 		"phimoe": {
 			rope: ggml.RoPENeoX, norm: norming{bias: Always}, norms: normBefore, act: ggml.SwiGLU, attnBias: Always, untied: true, outputBias: Always,
 			ropeFactors: true, mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}},

@@ -6,7 +6,7 @@ func init() {
 	family(map[string]spec{
 		"plamo": {rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, untied: true, arrange: sharedNorm, layer: wholeHeads, modules: naming{layers: "layers.layers.%d."}},
 		"plamo3": {
-			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: true, qkNorm: PerHead, noQKVScale: true,
+			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: Always, qkNorm: PerHead, noQKVScale: true,
 			keys: plamo3Keys, layer: gemma3Layer, unsuffixed: []string{"post_attention_norm", "post_ffw_norm"}, modules: plamo3Modules,
 		},
 	})

@@ -23,7 +23,6 @@ type spec struct {
 	ropeFactors bool
 	positions   Presence // of a matrix of learned positions
 	tokenTypes  Presence // of a matrix with a row for each type of token
-	relative    bool     // scores have a bias by the distance of query and key, see [Relative]
 
 	norm       norming
 	embdNorm   embdNorm
@@ -43,8 +42,7 @@ type spec struct {
 	act     ggml.GLU
 	ungated Activation
 	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
-	fusedGateUp bool
-	mayFuseGate bool // see [Config]
+	fusedGateUp Presence
 	// actScales are divisors of what the activation of a network without gate makes.
 	actScales bool
 	// ffnScales are the factors of the feed-forward network's products with their biases. Stock
@@ -183,7 +181,7 @@ func (s spec) residuals(c Config, i int) (attention, network Residual) {
 	network = Residual{
 		Before: norm(normBefore, cmp.Or(s.ffnNorm, "ffn_norm")), After: norm(normAfter, "post_ffw_norm"), AfterEps: s.afterEps, Scale: c.ResidualScale, Sum: norm(normSum, "layer_output_norm"), Tokenwise: true,
 		Part: FeedForward{
-			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales, DownScale: s.ffnDownScale,
+			Width: at(c.FFs, i, c.FF), Act: s.act, Ungated: s.ungated, ActScales: s.actScales, FusedGateUp: s.fusedGateUp == Always || c.FusedGateUp, Biases: s.ffnBias, Scales: s.ffnScales, DownScale: s.ffnDownScale,
 		},
 	}
 	if experts, ok := s.expertsOf(c, i); ok {
@@ -208,10 +206,7 @@ func (s spec) attention(c Config, i int) Attention {
 		Bidirectional: s.bidirectional, RoPE: c.RoPE, NoRoPE: s.noRoPE, RoPEFactors: s.ropeFactors,
 		Temperature: Temperature{c.AttnTempScale, c.AttnTempLength, c.AttnTempOffset},
 		QKNorm:      s.qkNorm, NormAfterRoPE: s.qkNormAfterRoPE, FusedQKV: c.FusedQKV, QKVBias: max(Maybe, s.qkvBias), OutputBias: s.attnBias,
-		NoQKVScale: s.noQKVScale,
-	}
-	if s.relative {
-		a.Relative = Relative{Buckets: c.RelativeBuckets}
+		NoQKVScale: s.noQKVScale, Relative: Relative{Buckets: c.RelativeBuckets},
 	}
 	a.RoPE.AttnFactor *= yarnMagnitude(c.RoPE, c.YaRNLogMul)
 	if s.layer != nil {
