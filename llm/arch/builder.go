@@ -212,7 +212,6 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Rows: o.Rows}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
-	m.NoLoRA = o.NoLoRA
 	switch s := p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
 	case Scale:
 		m.Scale = s
@@ -229,7 +228,7 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 
 // matrixOf declares a matrix without scale and bias.
 func (p Place) matrixOf(w Weight) nn.Matrix {
-	return nn.Matrix{Name: p.name(w), W: p.Weight(w), Layer: p.block, Kind: w.Kind}
+	return nn.Matrix{Name: p.name(w), W: p.Weight(w), Layer: p.block, Kind: w.Kind, NoLoRA: w.NoLoRA}
 }
 
 // layerPrefix is the prefix of weights that stock llama.cpp reads for each layer rather than each block.

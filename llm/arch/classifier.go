@@ -124,8 +124,8 @@ func (p Place) optionalMatrix(kind string, in, out int64, there bool) nn.Matrix 
 	if !there {
 		return nn.Matrix{}
 	}
-	m := p.matrixOf(Weight{Kind: kind, Shape: []int64{in, out}, Role: Unused, Optional: true})
-	m.Bias, m.NoLoRA = p.Weight(Weight{Kind: kind, Name: kind + ".bias", Shape: []int64{out}, Role: Unused, Optional: true}), true
+	m := p.matrixOf(Weight{Kind: kind, Shape: []int64{in, out}, Role: Unused, Optional: true, NoLoRA: true})
+	m.Bias = p.Weight(Weight{Kind: kind, Name: kind + ".bias", Shape: []int64{out}, Role: Unused, Optional: true})
 	return m
 }
 

@@ -207,7 +207,6 @@ func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.
 	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
-	m.NoLoRA = o.NoLoRA
 	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
 	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + kind + ".scale"}
 	if o.NoScale {

@@ -35,24 +35,18 @@ func ofLocal(name string, field func(c *Config) *int, fallback func(c *Config) i
 }
 
 // projectionWidth is the width between the two matrices of an optional projection.
-var projectionWidth = key{
-	name: "dense_2_feat_out",
-	read: func(m *metadata, name string, c *Config) {
-		c.ProjectionWidth = m.size(name, 0, true)
-		if n := m.size("dense_3_feat_in", c.ProjectionWidth, true); n != c.ProjectionWidth {
-			m.fault("%s.dense_3_feat_in is %d, and %s %d", m.arch, n, name, c.ProjectionWidth)
-		}
-	},
-	write: func(c *Config) any {
-		if c.ProjectionWidth == 0 {
-			return nil
-		}
-		return uint32(c.ProjectionWidth)
-	},
-}
+var projectionWidth = optional("dense_2_feat_out", func(c *Config) *int { return &c.ProjectionWidth }, always(0))
 
 // projectionInput is the same width, as the second matrix's input.
-var projectionInput = key{name: "dense_3_feat_in", read: func(*metadata, string, *Config) {}, write: projectionWidth.write}
+var projectionInput = key{
+	name: "dense_3_feat_in",
+	read: func(m *metadata, name string, c *Config) {
+		if n := m.size(name, c.ProjectionWidth, true); n != c.ProjectionWidth {
+			m.fault("%s.%s is %d, and %s %d", m.arch, name, n, projectionWidth.name, c.ProjectionWidth)
+		}
+	},
+	write: projectionWidth.write,
+}
 
 // gemmaProjection multiplies by two matrices, if the model has them.
 func gemmaProjection(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value {
@@ -69,9 +63,8 @@ func gemma2Projection(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // linear multiplies by a matrix without a bias, which is not adapted.
 func (b *Builder) linear(t *nn.Tape, x *nn.Value, kind string, out int) *nn.Value {
-	m := b.outside().matrixOf(Weight{Kind: kind, Shape: []int64{x.T.Dim(0), int64(out)}, Role: Linear, NoLoRA: true})
-	m.NoLoRA = true
-	return t.Linear(x, m)[0]
+	w := Weight{Kind: kind, Shape: []int64{x.T.Dim(0), int64(out)}, Role: Linear, NoLoRA: true}
+	return t.Linear(x, b.outside().matrixOf(w))[0]
 }
 
 // gemma2EmbeddingAttention normalises values, and has local layers with heads and a RoPE of their own.

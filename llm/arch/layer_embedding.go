@@ -40,7 +40,6 @@ func (b *Builder) layerEmbeddings(t *nn.Tape, x *nn.Value) []*nn.Value {
 	var looked *nn.Value
 	if !b.spec().ownLayerEmbd {
 		embd := p.matrixOf(Weight{Kind: layerEmbd, Shape: []int64{size * layers, int64(c.Vocab)}, Role: Embedding, NoLoRA: true})
-		embd.NoLoRA = true
 		looked = t.Scale(t.Embed(t.TokenIDs(b.NumTokens), embd), float32(math.Sqrt(float64(size))))
 	}
 	made := t.Linear(x, p.Matrix(layerEmbdProj, int64(c.Embd), size*layers, MatrixOptions{NoScale: true, KeepType: true, NoLoRA: true}))[0]

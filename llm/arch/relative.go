@@ -30,7 +30,8 @@ func (r Relative) bucket(distance int) int {
 	return bucket + min(wide, half-1)
 }
 
-// bias [n, n, heads] of keys and queries of a sequence of length n. A layer without weights of its own has those of the first.
+// bias returns the bias [n, n, heads] of keys and queries of a sequence of length n. A layer without weights of its own
+// has the bias of the first layer.
 func (r Relative) bias(p Place, t *nn.Tape, heads int, n int64) *ggml.Tensor {
 	if r.Buckets == 0 {
 		return nil
@@ -38,7 +39,7 @@ func (r Relative) bias(p Place, t *nn.Tape, heads int, n int64) *ggml.Tensor {
 	shape := []int64{int64(heads), int64(r.Buckets)}
 	w := p.Weight(Weight{Kind: "attn_rel_b", Shape: shape, Role: Position, Optional: p.block > 0})
 	if w == nil {
-		w = p.in(0).Weight(Weight{Kind: "attn_rel_b", Shape: shape, Role: Position})
+		return p.beside.relative
 	}
 	buckets := nn.Declare(t.Inputs, "relative buckets", ggml.I32, []int64{n * n}, func(_ *nn.Feed, x []int32) {
 		for i := range x {
@@ -48,5 +49,9 @@ func (r Relative) bias(p Place, t *nn.Tape, heads int, n int64) *ggml.Tensor {
 	})
 	c := t.C
 	rows := c.Reshape(c.GetRows(w, buckets), int64(heads), n, n)
-	return c.Cont(c.Permute(rows, [4]int{2, 0, 1, 3})) // [heads, n, n] → [n, n, heads]
+	bias := c.Cont(c.Permute(rows, [4]int{2, 0, 1, 3})) // [heads, n, n] → [n, n, heads]
+	if p.block == 0 {
+		p.beside.relative = bias
+	}
+	return bias
 }

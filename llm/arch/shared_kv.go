@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
 )
@@ -13,6 +14,7 @@ type beside struct {
 	embedded        *nn.Value         // input of the first layer
 	layerEmbeddings []*nn.Value       // the tokens' embeddings for each layer [size, n], see [LayerEmbedding]; nil: none
 	shared          map[int]keyValues // keys and values that other layers read
+	relative        *ggml.Tensor      // the bias of the first layer, see [Relative]
 }
 
 // LayersBack is the distance to an earlier layer, 0 for none.
