@@ -105,35 +105,34 @@ func (a *Assistant) Close() error {
 // Embed opens a model (an encoder or any language model), returns one vector per text, and closes the model. To embed
 // texts repeatedly, keep a session and call [generate.Embed].
 func Embed(ctx context.Context, path string, o Options, texts ...string) ([][]float32, error) {
-	if o.Session.Sequences == 0 {
-		o.Session.Sequences = max(1, min(len(texts), 8))
-	}
-	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Sequences: o.Session.Sequences})
-	if err != nil {
-		return nil, err
-	}
-	vectors, err := generate.Embed(ctx, all.model, all.session, texts, o.Embed)
-	if closed := all.Close(); err == nil {
-		err = closed
-	}
-	return vectors, err
+	return encode(path, o, len(texts), func(m *model.Model, s *infer.Session) ([][]float32, error) {
+		return generate.Embed(ctx, m, s, texts, o.Embed)
+	})
 }
 
 // Rerank opens a reranker, returns the relevance of each document to the query (larger is better), and closes the
 // model, see [generate.Rerank]. To score repeatedly, keep a session. A model without a classifier is an error.
 func Rerank(ctx context.Context, path string, o Options, query string, documents ...string) ([]float32, error) {
+	return encode(path, o, len(documents), func(m *model.Model, s *infer.Session) ([]float32, error) {
+		return generate.Rerank(ctx, m, s, query, documents)
+	})
+}
+
+// encode calls f with the model and a session that computes up to eight of n texts together, and closes both.
+func encode[T any](path string, o Options, n int, f func(*model.Model, *infer.Session) (T, error)) (results T, err error) {
 	if o.Session.Sequences == 0 {
-		o.Session.Sequences = max(1, min(len(documents), 8))
+		o.Session.Sequences = max(1, min(n, 8))
 	}
 	all, err := open(path, o, model.LoadOptions{Layout: o.Layout, Sequences: o.Session.Sequences})
 	if err != nil {
-		return nil, err
+		return results, err
 	}
-	scores, err := generate.Rerank(ctx, all.model, all.session, query, documents)
-	if closed := all.Close(); err == nil {
-		err = closed
-	}
-	return scores, err
+	defer func() {
+		if closed := all.Close(); err == nil {
+			err = closed
+		}
+	}()
+	return f(all.model, all.session)
 }
 
 // opened is a model with its adapters and a session.

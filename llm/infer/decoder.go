@@ -218,9 +218,6 @@ func (d *decoder) check(start int, tokens []int32) error {
 // pass computes equally many tokens in each slot from first on, after the first starts[i]
 // tokens there, and writes the output.
 func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, out output, dst []float32) error {
-	if ctx == nil {
-		return errors.New("the context.Context is nil")
-	}
 	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
@@ -241,6 +238,9 @@ func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []in
 
 // compute computes the graph of a shape and writes its output.
 func (d *decoder) compute(ctx context.Context, shape graphShape, f *nn.Feed, dst []float32) error {
+	if ctx == nil {
+		return errors.New("the context.Context is nil")
+	}
 	g, err := d.graph(shape)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package infer
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -24,9 +23,6 @@ func (d *decoder) encodeAll(ctx context.Context, texts []*pooledText) error {
 
 // encode computes whole texts in one pass, the longest first. Shorter texts are padded; none of their tokens sees the padding.
 func (d *decoder) encode(ctx context.Context, texts []*pooledText) error {
-	if ctx == nil {
-		return errors.New("the context.Context is nil")
-	}
 	longest, embd := len(texts[0].tokens), d.m.Config().Embd
 	shape := graphShape{slots: len(texts), tokens: longest, attended: d.states.attended(longest), output: hiddenStates}
 	f := &nn.Feed{Rows: len(texts)}
