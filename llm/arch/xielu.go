@@ -1,10 +1,6 @@
 package arch
 
-import (
-	"fmt"
-
-	"github.com/goggml/ggml"
-)
+import "github.com/goggml/ggml"
 
 // xieluKeys are the parameters of xIELU in each layer.
 var xieluKeys = []key{
@@ -52,17 +48,4 @@ func (m *metadata) factors(name string, layers int) []float32 {
 		return nil
 	}
 	return factors
-}
-
-// xieluFaults lists what is wrong with the parameters.
-func (c Config) xieluFaults() (faults []string) {
-	if c.hasKey("xielu.beta") && len(c.XIELU) != c.Layers {
-		faults = append(faults, fmt.Sprintf("xIELU has parameters of %d layers, of %d", len(c.XIELU), c.Layers))
-	}
-	for _, p := range c.XIELU {
-		if !finite(p.AlphaN) || !finite(p.AlphaP) || !finite(p.Beta) || !finite(p.Eps) {
-			return append(faults, fmt.Sprintf("xIELU has the parameters %v", p))
-		}
-	}
-	return faults
 }
