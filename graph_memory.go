@@ -246,7 +246,18 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 		uses := s.measure()
 		s.uses.Store(&uses)
 	}
-	err = guardError(r.error)
+	if err := s.failure(g, owner, r); err != nil || p == reserveOnly {
+		m.free()
+		return err
+	}
+	s.memory, s.graph, s.nodes = m, weak.Make(g), g.version()
+	m.setState(memoryAllocated)
+	return nil
+}
+
+// failure returns the error of an allocation for g that returned r. It notes a fault that breaks the allocator.
+func (s *allocatorState) failure(g *Graph, owner any, r C.goggml_int) error {
+	err := guardError(r.error)
 	switch {
 	case s.refusal != nil:
 		err = g.errorf(s.refusal, "%v", s.refusal)
@@ -269,13 +280,7 @@ func (s *allocatorState) allocate(g *Graph, p purpose, devices []*Device, alloca
 			err = g.errorf(failure, "%v", failure)
 		}
 	}
-	if err != nil || p == reserveOnly {
-		m.free()
-		return err
-	}
-	s.memory, s.graph, s.nodes = m, weak.Make(g), g.version()
-	m.setState(memoryAllocated)
-	return nil
+	return err
 }
 
 // replan reserves memory unless the last plan suits the graph. ggml would apply its last plan to

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,6 +127,21 @@ func (d *lentDevice) memory() (free, total int64) {
 	return min(p.MemoryFree, d.pool.free()), min(p.MemoryTotal, d.pool.limit)
 }
 
+// check rejects numbers out of range.
+func (o Options) check() error {
+	switch {
+	case o.Memory < 0:
+		return fmt.Errorf("clients cannot have %d bytes of memory; 0 is all", o.Memory)
+	case o.CacheSize < 0:
+		return fmt.Errorf("a cache cannot have %d bytes; 0 is any number", o.CacheSize)
+	case o.Clients < 0 || o.Idle < 0 || o.Grace < 0:
+		return errors.New("the number of clients and the times cannot be negative; 0 is the usual")
+	case o.Threads < 0 || o.Threads > ggml.MaxThreads:
+		return fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, ggml.MaxThreads)
+	}
+	return nil
+}
+
 func newServer(o Options, devices []*ggml.Device) (*server, error) {
 	if len(devices) == 0 {
 		cpu, err := ggml.DeviceByType(ggml.CPU)
@@ -134,30 +150,12 @@ func newServer(o Options, devices []*ggml.Device) (*server, error) {
 		}
 		devices = []*ggml.Device{cpu}
 	}
-	switch {
-	case o.Memory < 0:
-		return nil, fmt.Errorf("clients cannot have %d bytes of memory; 0 is all", o.Memory)
-	case o.CacheSize < 0:
-		return nil, fmt.Errorf("a cache cannot have %d bytes; 0 is any number", o.CacheSize)
-	case o.Clients < 0 || o.Idle < 0 || o.Grace < 0:
-		return nil, errors.New("the number of clients and the times cannot be negative; 0 is the usual")
-	case o.Threads < 0 || o.Threads > ggml.MaxThreads:
-		return nil, fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, ggml.MaxThreads)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	s := &server{options: o, threads: o.Threads, sessions: map[*session]bool{}}
+	o.Clients, o.Idle, o.Grace = cmp.Or(o.Clients, 16), cmp.Or(o.Idle, 10*time.Minute), cmp.Or(o.Grace, time.Minute)
+	s := &server{options: o, threads: cmp.Or(o.Threads, ggml.DefaultThreads()), sessions: map[*session]bool{}}
 	s.left = sync.NewCond(&s.mu)
-	if s.threads == 0 {
-		s.threads = ggml.DefaultThreads()
-	}
-	if s.options.Clients == 0 {
-		s.options.Clients = 16
-	}
-	if s.options.Idle == 0 {
-		s.options.Idle = 10 * time.Minute
-	}
-	if s.options.Grace == 0 {
-		s.options.Grace = time.Minute
-	}
 	for i, d := range devices {
 		switch {
 		case d == nil:

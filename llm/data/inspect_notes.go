@@ -31,69 +31,74 @@ const (
 	ToolWithoutCall  NoteKind = "tool without call" // a tool answers without a call
 )
 
+type noteList []Note
+
+func (l *noteList) add(kind NoteKind, what string) { *l = append(*l, Note{Kind: kind, What: what}) }
+
 // notes returns the notes on an example and its sample.
 func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
-	var notes []Note
-	add := func(kind NoteKind, what string) { notes = append(notes, Note{Kind: kind, What: what}) }
+	var notes noteList
 	texts := textsOf(e)
 	for _, fault := range wordFaults {
 		for _, text := range texts {
 			if what := fault.find(text); what != "" {
-				add(fault.kind, what)
+				notes.add(fault.kind, what)
 				break
 			}
 		}
 	}
 	if escape := escapedTwice(texts); escape != "" {
-		add(EscapedTwice, escape)
+		notes.add(EscapedTwice, escape)
 	}
 	if token := x.foreignMarkup(e); token != "" && !slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Kind == MarkedUp }) {
-		add(ForeignMarkup, token)
+		notes.add(ForeignMarkup, token)
 	}
-	bos := x.t.BOS()
+	bos, unknown := x.t.BOS(), x.t.Unknown()
 	if bos != tokenizer.None && len(s.Tokens) > 1 && s.Tokens[0] == bos && s.Tokens[1] == bos {
-		add(DoubledBOS, "")
+		notes.add(DoubledBOS, "")
 	}
-	if unknown := x.t.Unknown(); unknown != tokenizer.None {
-		for _, id := range s.Tokens {
-			if id == unknown {
-				add(UnknownToken, "")
-				break
-			}
-		}
+	if unknown != tokenizer.None && slices.Contains(s.Tokens, unknown) {
+		notes.add(UnknownToken, "")
 	}
 	if !x.encoder.isChat(*e) {
 		return notes, nil
 	}
 	if x.wantsBOS && s.Tokens[0] != bos { // texts have BOS if the vocabulary adds it
-		add(MissingBOS, "")
+		notes.add(MissingBOS, "")
 	}
+	ofChat, err := x.chatNotes(e, s)
+	return append(notes, ofChat...), err
+}
+
+// chatNotes describes what is unusual in a conversation.
+func (x *inspector) chatNotes(e *Example, s Sample) ([]Note, error) {
+	var notes noteList
 	if kind, what := x.ending(s); kind != "" {
-		add(kind, what)
+		notes.add(kind, what)
 	}
 	for _, m := range e.Messages[e.PromptMessages:] {
 		if m.Role() != "assistant" || m.Weight == 0 {
 			continue
 		}
 		if block := emptyBlock.FindString(m.Content()); block != "" {
-			add(EmptyReasoning, strings.TrimSpace(block))
+			notes.add(EmptyReasoning, strings.TrimSpace(block))
 		}
 		if end := x.writtenEnd(m.Content()); end != "" {
-			add(WrittenEnd, end)
+			notes.add(WrittenEnd, end)
 		}
 	}
 	if repeatsExchange(e.Messages) {
-		add(RepeatedExchange, "")
+		notes.add(RepeatedExchange, "")
 	}
 	if lacksCall(e.Messages) {
-		add(ToolWithoutCall, "")
+		notes.add(ToolWithoutCall, "")
 	}
 	r, err := x.encoder.Render(*e)
 	if err != nil {
 		return nil, err
 	}
 	for _, what := range x.splitMarkup(r) {
-		add(SplitMarkup, what)
+		notes.add(SplitMarkup, what)
 	}
 	return notes, nil
 }

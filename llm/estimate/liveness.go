@@ -93,6 +93,12 @@ func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 		l.nodes = append(l.nodes, n)
 		number++
 	}
+	l.reuse()
+	return l
+}
+
+// reuse finds the blocks that a node writes over, in place: it is the last to read them.
+func (l *liveness) reuse() {
 	for i, n := range l.nodes {
 		own := &l.blocks[n.block]
 		over := slices.IndexFunc(n.whole, func(b int) bool { return l.blocks[b].size == own.size && l.blocks[b].last() == i })
@@ -100,7 +106,6 @@ func (m *Memory) livenessOf(g *ggml.Graph) *liveness {
 			own.over = n.whole[over]
 		}
 	}
-	return l
 }
 
 // isOfProcess reports whether a function of this process computes a node, which the scheduler gives to the CPU alone.
@@ -112,10 +117,8 @@ var views = []string{"view", "reshape", "permute", "transpose"}
 // inPlace lists ops whose result ggml writes over an operand that no later node needs.
 var inPlace = []string{"scale", "fill", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "rope", "rms_norm", "soft_max", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "exp", "neg", "step", "abs"}
 
-// peaks returns the peak number of bytes on each device, the CPU last; held[i] is the device of
-// persistent tensor i.
-func (l *liveness) peaks(held []int, devices int) []int64 {
-	at := l.assign(held, devices)
+// homes returns the device of each block, given the devices of the owners and of the nodes.
+func (l *liveness) homes(held, at []int, devices int) []int {
 	home := make([]int, len(l.blocks))
 	for i, b := range l.blocks {
 		switch {
@@ -127,6 +130,14 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 			home[i] = devices - 1 // an input
 		}
 	}
+	return home
+}
+
+// peaks returns the peak number of bytes on each device, the CPU last; held[i] is the device of
+// persistent tensor i.
+func (l *liveness) peaks(held []int, devices int) []int64 {
+	at := l.assign(held, devices)
+	home := l.homes(held, at, devices)
 	allocators := make([]allocation, devices)
 	lives := make([][]int, len(l.blocks)) // per device, the lifetime of the block or its copy; −1 if none
 	for i := range lives {
@@ -149,12 +160,12 @@ func (l *liveness) peaks(held []int, devices int) []int64 {
 		case b.owner >= 0:
 		case b.node >= 0:
 			life := lifetime{from: b.node, order: b.node, size: b.size, over: -1}
-			for d := range devices { // alive until other devices have copied it
+			for d := range devices {
 				switch {
 				case first[d] < 0:
 				case d == home[i]:
 					life.to = max(life.to, last[d]+1)
-				default:
+				default: // until the other device has copied it
 					life.to = max(life.to, begins[first[d]]+1)
 				}
 			}
