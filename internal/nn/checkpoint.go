@@ -15,7 +15,7 @@ func (t *Tape) KeepInputs(layers ...int) {
 }
 
 // Checkpoint computes f without keeping its intermediate results, except saved tensors
-// ([Tape.Once]); the backward pass computes them again from x (gradient checkpointing, arXiv
+// ([Tape.Saved]); the backward pass computes them again from x (gradient checkpointing, arXiv
 // 1604.06174). It needs [Tape.KeepInputs].
 func (t *Tape) Checkpoint(x *Value, f func(t *Tape, x *Value) *Value) *Value {
 	if !t.Training() {
@@ -49,7 +49,7 @@ func (t *Tape) forward(x *Value, memo *memoCursor, f func(t *Tape, x *Value) *Va
 // recompute computes f, and the gradient of x from the gradient of f's result; nil if there is
 // none.
 func (t *Tape) recompute(x *Value, dy *ggml.Tensor, memo memoCursor, f func(t *Tape, x *Value) *Value) *ggml.Tensor {
-	memo.again = true
+	memo.recompute = true
 	own := t.fork()
 	own.memo = &memo
 	in := &Value{T: x.T, needsGrad: x.needsGrad}

@@ -13,11 +13,11 @@ func (t *Tape) Expose(x *Value) *Value {
 func (m *memoCursor) expose(t *Tape, x *Value) *Value {
 	call := m.exposed
 	m.exposed++
-	if !m.again {
+	if !m.recompute {
 		m.memo.exposed = append(m.memo.exposed, &Value{T: x.T, needsGrad: x.needsGrad})
 	}
 	outer := m.memo.exposed[call]
-	if d := t.gradient(outer); m.again && d != nil {
+	if d := t.gradient(outer); m.recompute && d != nil {
 		t.addTo(x, d)
 	}
 	return outer

@@ -37,7 +37,7 @@ type Tape struct {
 	noGrad bool
 	column int64           // column in the batch of a chunk's first token
 	store  activationStore // type of a checkpoint's inputs
-	memo   *memoCursor     // results of Once in a checkpointed function
+	memo   *memoCursor     // saved tensors of a checkpointed function
 }
 
 // backwardSteps are in the order in which they were recorded.

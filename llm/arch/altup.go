@@ -76,10 +76,10 @@ func (a AltUp) laurel(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // altUpMatrix are the options of small matrices, which keep their type when a model is quantised.
 var altUpMatrix = MatrixOptions{NoScale: true, KeepType: true}
 
-// altUpCourse makes the other versions of the embedding, scaled to its length, and ends with the mean of all versions.
-func altUpCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+// altUpLayerOrder makes the other versions of the embedding, scaled to its length, and ends with the mean of all versions.
+func altUpLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	p, embd, others := b.outside(), int64(b.config.Embd), int64(altUpVersions-1)
-	each := t.EachOnce(others, x.T.Dim(1))
+	each := t.EachMatrix(others, x.T.Dim(1))
 	like := func(x, versions *nn.Value, kind string) *nn.Value {
 		ids := t.C.View(each, []int64{others, x.T.Dim(1)}, nil, 0)
 		m := Router{Experts: int(others), Used: int(others)}.matrix(p, kind, embd, embd, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true})

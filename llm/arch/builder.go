@@ -39,8 +39,8 @@ type Builder struct {
 
 	// Only are the layers that the graph has: the others pass what they see on. nil is all.
 	Only []int
-	// Watch is called by the computation at each [Passage] of a layer; nil for none.
-	Watch func(layer int, at Passage)
+	// LayerHook is called by the computation at each [LayerEvent] of a layer; nil for none.
+	LayerHook func(layer int, e LayerEvent)
 }
 
 const (
@@ -66,16 +66,16 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 		if b.States != nil {
 			p.states = b.States[layer]
 		}
-		x = b.watch(t, x, layer, Enters, LeavesBack)
+		x = b.hook(t, x, layer, Enters, LeavesBack)
 		if t := t.On(p.block, ""); checkpoint {
 			x = t.Checkpoint(x, p.pass)
 		} else {
 			x = p.pass(t, x)
 		}
-		return b.watch(t, x, layer, Leaves, EntersBack)
+		return b.hook(t, x, layer, Leaves, EntersBack)
 	}
-	if course := b.spec().course; course != nil {
-		x = course(b, t, x, pass)
+	if inOrder := b.spec().layerOrder; inOrder != nil {
+		x = inOrder(b, t, x, pass)
 	} else {
 		for i := range b.layers {
 			x = pass(x, i)

@@ -31,7 +31,7 @@
 //     Config. complete derives what no key says; layer sets what differs between the attention of layers (window, RoPE,
 //     sinks, gate); arrange places attention and network otherwise than one after the other (sharedNorm and ownNorms put
 //     them side by side). A model that runs blocks of its file several times maps layers to blocks in blocks, and orders
-//     them in course (see hrm_text). mayHave says what the presence of a tensor means.
+//     them in layerOrder (see hrm_text). mayHave says what the presence of a tensor means.
 //  3. If transformers names the modules otherwise than llama's, add a naming. Whether its converter permutes the rows
 //     of heads follows from the RoPE mode; rotatesNeighbours says that it does not, and interleaved that transformers
 //     keeps queries, keys and values of a head side by side.

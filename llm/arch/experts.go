@@ -135,7 +135,7 @@ func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor,
 		scores = t.Sigmoid(logits)
 	}
 	bias := r.choiceBias(p)
-	ids = t.Once(func() *ggml.Tensor {
+	ids = t.Saved(func() *ggml.Tensor {
 		by := scores.T
 		if r.ByLogits {
 			by = logits.T

@@ -10,7 +10,7 @@ func init() {
 	family(map[string]spec{
 		"gemma3n": {
 			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.GeGLU, qkNorm: PerHead, keys: gemma3nKeys, complete: gemma3nSizes, layer: gemma3nAttention,
-			arrange: gemma3nLayer, course: altUpCourse, unusedInLayers: unusedKVOfHeads, modules: gemma3nModules,
+			arrange: gemma3nLayer, layerOrder: altUpLayerOrder, unusedInLayers: unusedKVOfHeads, modules: gemma3nModules,
 		},
 	})
 }

@@ -11,7 +11,7 @@ func init() {
 	family(map[string]spec{
 		"hrm_text": {
 			rope: ggml.RoPENeoX, norm: norming{bare: true}, norms: normBefore, act: ggml.SwiGLU, keys: hrmKeys, layer: sigmoidGate,
-			blocks: hrmBlocks, course: hrmCourse, inModules: hrmModule, scaledLater: true,
+			blocks: hrmBlocks, layerOrder: hrmLayerOrder, inModules: hrmModule, scaledLater: true,
 		},
 	})
 }
@@ -52,9 +52,9 @@ func hrmBlocks(c *Config) (blocks []int) {
 	return blocks
 }
 
-// hrmCourse runs two stacks of layers repeatedly, each on the sum of both stacks' last results (arXiv
+// hrmLayerOrder runs two stacks of layers repeatedly, each on the sum of both stacks' last results (arXiv
 // 2506.21734). Each result is normalised, the last one by the output norm.
-func hrmCourse(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+func hrmLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	c, last := b.config, len(b.layers)
 	low := func(high *nn.Value) *nn.Value {
 		return t.AddWeight(high, b.outside().Weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))

@@ -67,10 +67,10 @@ type spec struct {
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
 	arrange func(c *Config, i int, attention, network Residual) Layer
-	// course passes the embedded x through the layers; nil: one after the other. blocks lists the block
+	// layerOrder passes the embedded x through the layers; nil: one after the other. blocks lists the block
 	// of the file that has the weights of each layer; nil: as many blocks as layers.
-	course func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
-	blocks func(c *Config) []int
+	layerOrder func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
+	blocks     func(c *Config) []int
 	// complete derives what no key says, after the keys are read.
 	complete func(c *Config)
 

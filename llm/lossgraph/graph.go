@@ -38,9 +38,9 @@ type Options struct {
 	// Hooks are called during the backward pass.
 	Hooks []Hook
 	// Layers are the layers that the graph computes; others pass their input on, which saves time. nil means all.
-	// The computation calls Watch whenever it enters or leaves a layer, and waits for it; nil means none.
-	Layers []int
-	Watch  func(layer int, at arch.Passage)
+	// The computation calls LayerHook whenever it enters or leaves a layer, and waits for it; nil means none.
+	Layers    []int
+	LayerHook func(layer int, e arch.LayerEvent)
 	// Losses receives the loss of each token, for graphs that continue from it: F32, contiguous, with at least one
 	// element per token. If it is nil, the graph allocates the tensor.
 	Losses *ggml.Tensor
@@ -200,7 +200,7 @@ func (l *Graph) build(t *nn.Tape, o Options) {
 	b := &arch.Builder{
 		Architecture: l.m.Architecture(), Source: l.m.Weight,
 		NumTokens: n, Rows: int64(o.Batch), Packed: o.Packed, Branched: o.Branched, NEFTune: o.NEFTune, Context: cmp.Or(o.Context, o.Length),
-		Only: o.Layers, Watch: o.Watch,
+		Only: o.Layers, LayerHook: o.LayerHook,
 	}
 	chunk := cmp.Or(o.LogitsChunk, 512)
 	if o.Checkpoint {

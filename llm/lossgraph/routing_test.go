@@ -31,7 +31,7 @@ func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	c, width, n := t.C, x.T.Dim(0), x.T.Dim(1)
 	router := p.Matrix("router", width, r.paths, arch.MatrixOptions{})
 	choose := func() *ggml.Tensor { return c.Reshape(c.ArgMax(t.Linear(x, router)[0].T), 1, n) }
-	once := t.Once
+	once := t.Saved
 	if !r.once {
 		once = func(choose func() *ggml.Tensor) *ggml.Tensor { return choose() }
 	}

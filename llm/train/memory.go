@@ -127,7 +127,7 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
-		Layers: t.options.layers, Watch: t.options.watch,
+		Layers: t.options.layers, LayerHook: t.options.layerHook,
 	})
 	if err != nil {
 		return err

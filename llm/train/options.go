@@ -65,8 +65,8 @@ type Options struct {
 
 	// layers are the layers that steps compute, and watch is called as they pass them, for measuring; nil
 	// means all layers, and no calls.
-	layers []int
-	watch  func(layer int, at arch.Passage)
+	layers    []int
+	layerHook func(layer int, e arch.LayerEvent)
 }
 
 // MaxStepRows is the maximum number of rows per step: a step reads all its rows at once.

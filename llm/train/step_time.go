@@ -232,12 +232,12 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 // early, the only result may be the warm-up step.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
 	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
-	passed := passages{}
+	passed := layerTimes{}
 	o := b.Options
 	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
 	o.layers = layers
 	if len(layers) < len(b.layers) {
-		o.watch = passed.at
+		o.layerHook = passed.at
 	}
 	t, err := New(b.Model, b.Trained, b.Data, o)
 	if err != nil {
@@ -271,10 +271,10 @@ func (b *probe) secondsOfStep(m *measuredSteps) float64 {
 	return m.whole().Seconds() / float64(m.tokens) * tokens
 }
 
-// passages holds the times at which a step passes its layers.
-type passages map[int]*[arch.LeavesBack + 1]time.Time
+// layerTimes holds the times at which a step enters and leaves its layers.
+type layerTimes map[int]*[arch.LeavesBack + 1]time.Time
 
-func (p passages) at(layer int, at arch.Passage) {
+func (p layerTimes) at(layer int, at arch.LayerEvent) {
 	if p[layer] == nil {
 		p[layer] = &[arch.LeavesBack + 1]time.Time{}
 	}
@@ -303,7 +303,7 @@ func (m *measuredSteps) warm() {
 }
 
 // add adds a step. It omits the layer whose backward pass has no observed end.
-func (m *measuredSteps) add(took time.Duration, tokens int, passed passages) {
+func (m *measuredSteps) add(took time.Duration, tokens int, passed layerTimes) {
 	m.steps, m.tokens, m.took = m.steps+1, m.tokens+tokens, m.took+took
 	for layer, at := range passed {
 		forward, back := at[arch.Leaves].Sub(at[arch.Enters]), time.Duration(0)

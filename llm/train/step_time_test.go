@@ -19,19 +19,19 @@ import (
 // counted returns steps of some layers, timed by a clock that counts the nodes of their graph.
 func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	t.Helper()
-	type passage struct {
+	type event struct {
 		layer int
-		at    arch.Passage
+		at    arch.LayerEvent
 	}
-	var order []passage
+	var order []event
 	o := b.Options
-	o.layers, o.watch = layers, func(layer int, at arch.Passage) { order = append(order, passage{layer, at}) }
+	o.layers, o.layerHook = layers, func(layer int, at arch.LayerEvent) { order = append(order, event{layer, at}) }
 	tr, err := New(b.Model, b.Trained, b.Data, o)
 	require.NoError(t, err)
 	defer tr.Close()
 	_, err = tr.Step(t.Context())
 	require.NoError(t, err)
-	clock, passed := time.Time{}.Add(1), passages{}
+	clock, passed := time.Time{}.Add(1), layerTimes{}
 	for node := range tr.loss.graphs[0].Graph.Nodes() {
 		switch node.Op() {
 		case "custom":
@@ -47,7 +47,7 @@ func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	}
 	require.Empty(t, order)
 	m := &measuredSteps{of: b.layers, layers: layers, inLayers: map[int]layerTime{}}
-	m.add(time.Hour, 5, passages{layers[0]: {}})
+	m.add(time.Hour, 5, layerTimes{layers[0]: {}})
 	m.warm()
 	m.add(clock.Sub(time.Time{}), 1, passed)
 	return m

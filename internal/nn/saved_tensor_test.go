@@ -27,7 +27,7 @@ type routedPart struct {
 
 func (p routedPart) choose(t *nn.Tape, f func() *ggml.Tensor) *ggml.Tensor {
 	if p.once {
-		return t.Once(f)
+		return t.Saved(f)
 	}
 	return f()
 }
@@ -103,7 +103,7 @@ func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoin
 
 // A router's choice is not made again from the rounded input of a checkpoint: gradients are
 // those without one, of the whole or in chunks, whatever form inputs are kept in.
-func TestOnce(t *testing.T) {
+func TestSavedTensor(t *testing.T) {
 	cpu, err := nn.CPU(ggml.F32)
 	require.NoError(t, err)
 	exact := nn.Stock()
@@ -152,7 +152,7 @@ func TestOnceNeedsColumns(t *testing.T) {
 			tape.KeepInputs(0)
 			x := tape.Embed(c.NewTensor(ggml.I32, 3), nn.Matrix{W: w})
 			tape.Checkpoint(x, func(t *nn.Tape, x *nn.Value) *nn.Value {
-				t.Once(func() *ggml.Tensor { return t.C.ArgMax(x.T) })
+				t.Saved(func() *ggml.Tensor { return t.C.ArgMax(x.T) })
 				return x
 			})
 		},
