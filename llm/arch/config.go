@@ -17,89 +17,89 @@ type Config struct {
 	Arch     string // general.architecture, one of [Architectures]
 	Name     string // general.name
 	Vocab    int    // tokens of the vocabulary
-	Context  int    // positions it was trained on
+	Context  int    // tokens of the longest sequence in training
 	Embd     int    // width of the residual stream
-	FF       int    // width of the feed-forward layer
+	FF       int    // width of the feed-forward network
 	Layers   int
 	Heads    int
 	KVHeads  int // a divisor of Heads
 	HeadSize int
-	RMSEps   float32 // of models with RMSNorm
+	RMSEps   float32 // epsilon of RMSNorm
 	RoPE     ggml.RoPE
 	Tied     bool // the output matrix is the token embedding
 	FusedQKV bool // queries, keys and values are one matrix
-	// FusedGateUp: the feed-forward network's gate and what it gates are one matrix, in models that may have it so.
+	// FusedGateUp says that W_gate and W_up are one matrix, in architectures whose files may have one or two.
 	FusedGateUp bool
 
-	// Heads, KVHeads and FF of each layer, where they are the most of all; nil: all have the same.
+	// HeadsAt, KVHeadsAt and FFs are the values of each layer, if they differ; Heads, KVHeads and FF are then the largest.
 	HeadsAt, KVHeadsAt, FFs []int
-	// Has are kinds of tensors that this model has, and others of its architecture may lack.
+	// Has lists the optional kinds of tensors that this model has.
 	Has []string
 
-	LayerNormEps float32 // of models with LayerNorm
-	NormGroups   int     // elements of the residual stream that are normalised together; 0: all
+	LayerNormEps float32 // epsilon of LayerNorm
+	NormGroups   int     // groups into which a norm divides the residual stream; 0: none
 
 	Window        int     // keys that a query of a local layer sees; 0: no layer is local
-	WindowPattern int     // each so many-th layer is global
-	LocalLayers   []bool  // which layers are local, if they follow no such pattern
-	LocalFreqBase float32 // of RoPE in local layers, where it has another
-	LocalHeadSize int     // of heads of local layers, where they have another; 0: HeadSize
-	LocalRoPEDims int     // elements of a head that RoPE rotates in local layers, where it is another number; 0: as everywhere
-	LocalFactor   float32 // by which RoPE is stretched in local layers alone; 0 means none
-	NoRoPEStep    int     // each so many-th layer goes without RoPE; 0: none
-	RoPELayers    []bool  // which layers have RoPE, if they follow no such step
-	Parallel      bool    // attention and network see the same, in models that may do so
+	WindowPattern int     // every WindowPattern-th layer is global
+	LocalLayers   []bool  // whether each layer is local, if no such pattern says it
+	LocalFreqBase float32 // frequency base of RoPE in local layers, if it differs
+	LocalHeadSize int     // head size of local layers, if it differs; 0: HeadSize
+	LocalRoPEDims int     // elements of a head that RoPE rotates in local layers, if the number differs; 0: RoPE.Dims
+	LocalFactor   float32 // scaling factor of RoPE in local layers alone; 0: none
+	NoRoPEStep    int     // every NoRoPEStep-th layer has no RoPE; 0: all have it
+	RoPELayers    []bool  // whether each layer has RoPE, if no such step says it
+	Parallel      bool    // attention and feed-forward network have the same input, in architectures whose models may differ
 
-	// See [Experts]. SharedFF is the width of the network that all tokens go through, 0 for the
-	// width of SharedExperts. The first DenseLayers have no experts; of the others each
+	// See [Experts]. SharedFF is the width of the network that computes all tokens; 0 stands for the
+	// width of SharedExperts experts. The first DenseLayers have no experts; of the others, every
 	// ExpertStep-th has.
 	Experts, ExpertsUsed    int
-	ExpertGroups            int // only experts of ExpertGroupsUsed groups are chosen; 0 and 1: of all
+	ExpertGroups            int // a token chooses experts from ExpertGroupsUsed of the groups; 0 and 1: from all experts
 	ExpertGroupsUsed        int
 	ExpertFF                int   // width of an expert; 0 is FF
-	ExpertFFs               []int // in each layer, where it is the most of all; nil: all have the same
-	ValueExperts            int   // of values; a token uses ValueExpertsUsed of them
+	ExpertFFs               []int // width of an expert in each layer, if they differ; ExpertFF is then the largest
+	ValueExperts            int   // experts of attention's values; a token uses ValueExpertsUsed of them
 	ValueExpertsUsed        int
-	ExpertLatent            int // width of what experts see, where it is another than Embd
+	ExpertLatent            int // width of the experts' input, if it differs from Embd
 	SharedExperts, SharedFF int
 	DenseLayers, ExpertStep int
 	Gating                  Gating
 	NormalizedExperts       bool
 	ExpertScale             float32
-	FusedExperts            bool // gate and up are one matrix
+	FusedExperts            bool // W_gate and W_up of the experts are one matrix
 	SwiGLUClamp             float32
-	// What SwiGLU is limited to in each layer, of experts and of other networks, see [FeedForward]; nil: nothing.
+	// Bounds of SwiGLU in each layer, for experts and for other networks, see FeedForward.Clamp; nil: none.
 	ExpertClamps, Clamps []float32
 	ChunkFF              int     // width of small experts; 0 is HeadSize
-	ChunkScale           float32 // of what they make
+	ChunkScale           float32 // factor of the small experts' result
 
-	// Of models that pass two stacks of so many layers: the high one in each of HighCycles, after
-	// LowCycles of the low one.
+	// Models with two stacks of StackLayers layers pass through the high stack in each of HighCycles, after
+	// LowCycles passes through the low one.
 	StackLayers, HighCycles, LowCycles int
 
-	EmbdScale     float32            // of embeddings
-	ResidualScale float32            // of what a layer adds to the residual stream
-	AttnScale     float32            // of q·k; 0 is 1/√HeadSize
-	AttnSoftcap   float32            // that scores are bent to
-	MaxALiBiBias  float32            // of ALiBi; 0 means none
-	XIELU         []ggml.XIELUParams // of each layer, of models with this activation
-	ClampQKV      float32            // that queries, keys and values are limited to
-	LogitScale    float32            // that logits are divided by, or multiplied
-	LogitSoftcap  float32            // that logits are bent to
+	EmbdScale     float32            // factor of embeddings
+	ResidualScale float32            // factor of each addition to the residual stream
+	AttnScale     float32            // factor of the scores q·k; 0 is 1/√HeadSize
+	AttnSoftcap   float32            // soft cap of scores: scores x become cap·tanh(x/cap); 0: none
+	MaxALiBiBias  float32            // ALiBi's largest bias in the file, from which the slopes of heads follow; 0: no ALiBi
+	XIELU         []ggml.XIELUParams // parameters of the activation in each layer
+	ClampQKV      float32            // bound of queries, keys and values, in both directions; 0: none
+	LogitScale    float32            // divisor of logits, or their factor
+	LogitSoftcap  float32            // soft cap of logits; 0: none
 
-	SharedKVLayers int    // at the end, which read the keys and values of layers before
-	ValuesOfKeys   []bool // layers whose values are what the matrix of keys makes; nil: none
-	LayerEmbd      int    // width of the embedding that each layer has, see [LayerEmbedding]; 0: there is none
+	SharedKVLayers int    // the last layers, which read keys and values of earlier layers
+	ValuesOfKeys   []bool // layers without a matrix of values, which take the product of the keys' matrix; nil: none
+	LayerEmbd      int    // width of each layer's own embedding of a token, see [LayerEmbedding]; 0: none
 
-	ConvLength int // tokens that a short convolution sees
+	ConvLength int // taps of a short convolution, in tokens
 
-	// See [DeltaNet], [Mamba] and [Mamba2]. Inner is the width of all its values. Recurrent are the layers that have it, where these are not all but
-	// each AttentionStep-th.
+	// See [DeltaNet], [Mamba] and [Mamba2]. Inner is the width of the values of all heads. Recurrent tells recurrent layers
+	// from attention, unless every AttentionStep-th layer has attention.
 	StateSize, StateHeads, StateKHeads, Inner int
 	AttentionStep                             int
 	Recurrent                                 []bool
 	BareScanNorms                             bool
-	NextLayers                                int // that predict tokens after the next, behind the others; nothing computes them
+	NextLayers                                int // last layers of the file, for multi-token prediction; nothing computes them
 
 	// See [LatentAttention]. ValueSize is the size of values in the cache, if it differs from the keys'.
 	// The sizes with MLA are the sizes of heads if the cache has latent vectors.
@@ -109,15 +109,15 @@ type Config struct {
 	AttnTempScale  float32
 	AttnTempLength int
 	AttnTempOffset float32
-	YaRNLogMul     float32 // of the magnitude of YaRN
+	YaRNLogMul     float32 // multiplier of the logarithm in YaRN's magnitude
 
-	// Of models that embed texts. Labels name the scores of a classifier of several; nil: it has one.
-	TokenTypes      int    // rows of the matrix of types
+	// Models that embed texts. Labels names the scores of a classifier that has several; nil: it has one.
+	TokenTypes      int    // rows of the matrix of token types
 	RelativeBuckets int    // see [Relative]
-	VectorSize      int    // of the vector of a text, where a matrix makes it
-	ProjectionWidth int    // between the two matrices that make a vector of pooled hidden states; 0: there are none
-	HiddenAct       string // the activation, where models may have several
-	ClassifierPool  int    // pooling of a classifier by its number in files, where these say it; 0: as all of its kind
+	VectorSize      int    // size of a text's vector, if a matrix projects to it
+	ProjectionWidth int    // width between the two matrices that project pooled hidden states; 0: no projection
+	HiddenAct       string // name of the activation, in architectures whose models may differ
+	ClassifierPool  int    // pooling of a classifier by its number in files, if they say it; 0: the architecture's
 	Labels          []string
 }
 

@@ -7,25 +7,25 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// FeedForward is a feed-forward network, as a rule gated (arXiv 2002.05202):
+// FeedForward is a feed-forward network, usually a gated one (GLU, arXiv 2002.05202):
 // W_down · (act(W_gate·x) ⊙ W_up·x).
 type FeedForward struct {
-	Width       int // of what is gated
+	Width       int // rows of W_up
 	Act         ggml.GLU
-	Ungated     Activation // of a network without a gate, W_down · act(W_up·x); the zero value has one
-	ActScales   bool       // there may be divisors of what an activation without a gate makes
-	FusedGateUp bool       // one matrix ffn_up [n_embd, 2·Width] holds the gate too
+	Ungated     Activation // the activation of a network without a gate, W_down · act(W_up·x); Gated is the formula above
+	ActScales   bool       // a file may have divisors of the result of Ungated
+	FusedGateUp bool       // W_gate and W_up are one matrix ffn_up [n_embd, 2·Width]
 	Biases      Presence
 	// Scales are the factors of products with their biases. Stock llama.cpp ignores factors in
 	// models that define none.
 	Scales    bool
-	DownScale bool             // only ffn_down's factor
-	SubNorm   bool             // what the last matrix multiplies is normalised
-	XIELU     ggml.XIELUParams // of an activation [XIELU]
-	Clamp     float32          // of what SiLU makes of the gate, above, and of what it gates, to both sides; 0 is none
-	Sparse    float32          // standard deviations above the mean by which what is gated counts, see [nn.Tape.Sparse]; 0: all does
-	Suffix    string           // of the kinds of its weights
-	Module    string           // in transformers; "" is the usual one
+	DownScale bool             // only ffn_down has a factor
+	SubNorm   bool             // the input of W_down is normalised
+	XIELU     ggml.XIELUParams // parameters of the activation [XIELU]
+	Clamp     float32          // bound of SiLU(W_gate·x) from above, and of W_up·x in both directions; 0 is none
+	Sparse    float32          // gates that far above the mean, in standard deviations, count, see [nn.Tape.Sparse]; 0: all do
+	Suffix    string           // ends the kinds of its weights
+	Module    string           // its module in transformers; "" is the usual one
 }
 
 // An Activation is the activation of a network without a gate.
@@ -85,7 +85,7 @@ func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return f.gated(t, parts[0], parts[1])
 }
 
-// gated is what is gated, act(gate) ⊙ up.
+// gated returns act(gate) ⊙ up.
 func (f FeedForward) gated(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	if f.Clamp != 0 {
 		return t.Mul(t.ClampAbove(t.SiLU(gate), f.Clamp), t.Clamp(up, f.Clamp))
@@ -96,7 +96,7 @@ func (f FeedForward) gated(t *nn.Tape, gate, up *nn.Value) *nn.Value {
 	return t.GLU(f.Act, gate, up)
 }
 
-// scaled divides x by the scales that there may be.
+// scaled divides x by the optional scales of the file.
 func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !f.ActScales {
 		return x
@@ -124,7 +124,7 @@ func (f FeedForward) rows(p Place, kind string, count int64) Rows {
 	return r
 }
 
-// activate is the activation of x, of a network without a gate.
+// activate applies the activation of a network without a gate.
 func (f FeedForward) activate(t *nn.Tape, x *nn.Value) *nn.Value {
 	switch f.Ungated {
 	case SquaredReLU:

@@ -43,7 +43,7 @@ func groveLayer(c *Config, _ int, attention, network Residual) Layer {
 type GroveExperts struct {
 	Experts
 	SmallWidth int
-	SmallScale float32 // of what the small ones make
+	SmallScale float32 // factor of the small experts' result
 }
 
 // Forward adds the small experts to the others.

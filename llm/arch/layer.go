@@ -14,11 +14,11 @@ type Residual struct {
 	Sum           string // name of the norm of the sum; "" for none
 	Part          Part
 	Scale         float32 // 0 and 1 mean none
-	AfterEps      float32 // of the norm behind, 0: as everywhere
-	Replaces      bool    // what the part makes takes the place of x: it is not added
-	Normalized    float32 // it is added to Before(x) times this factor; 0: to x
-	// Tokenwise says that the part makes of each token something that depends on no other,
-	// so that some may be computed at a time.
+	AfterEps      float32 // epsilon of the norm After; 0: the model's
+	Replaces      bool    // the part's result replaces x and is not added
+	Normalized    float32 // the result is added to Normalized · Before(x); 0: to x
+	// Tokenwise says that the result for a token depends on no other token, so that chunks of tokens can be computed one
+	// after the other.
 	Tokenwise bool
 }
 
@@ -152,12 +152,12 @@ func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return p.Norm(t, r.Sum, t.Add(lastOf(t, x, y), y))
 }
 
-// branch returns what the residual adds to x.
+// branch returns the residual's addition to x.
 func (r Residual) branch(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return r.made(p, t, p.Norm(t, r.Before, x))
 }
 
-// made returns what the part makes of a normalised x.
+// made returns the scaled result of the part for a normalised x.
 func (r Residual) made(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := r.Part.Forward(p, t, x)
 	return t.Scale(p.norm(t, r.After, y, r.AfterEps), r.Scale)

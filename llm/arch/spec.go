@@ -14,56 +14,55 @@ import (
 // A spec describes a kind of model: data, not code.
 type spec struct {
 	rope     ggml.RoPEMode
-	sections ggml.RoPEMode // of files that divide positions into sections, as for images; RoPENorm: none do
+	sections ggml.RoPEMode // mode of files that divide positions into sections, as for images; RoPENorm: no file does
 	noRoPE   bool
-	// bidirectional: tokens see those after them, too.
+	// bidirectional says that tokens attend to later tokens, too.
 	bidirectional bool
-	// ropeFactors may be in the file: one tensor, or one for short and one for long
+	// ropeFactors says that a file may have divisors of RoPE's frequencies: one tensor, or one for short and one for long
 	// contexts.
 	ropeFactors bool
-	positions   Presence // of a matrix of learned positions
-	tokenTypes  Presence // of a matrix with a row for each type of token
+	positions   Presence // a matrix of learned positions
+	tokenTypes  Presence // a matrix with a row for each type of token
 
 	norm       norming
 	embdNorm   embdNorm
-	afterEps   float32 // of the norms after attention and network, if otherwise
+	afterEps   float32 // epsilon of the norms after attention and network, if it differs
 	norms      norms
-	ffnNorm    string // what ffn_norm is called, if otherwise
-	attnOutput string // what attn_output is called, if otherwise
-	// outputNorm is the name of output_norm, if it differs.
-	outputNorm string
-	blockNames string // what the names of blocks begin with, "" for none
+	ffnNorm    string // name of ffn_norm, if it differs
+	attnOutput string // name of attn_output, if it differs
+	outputNorm string // name of output_norm, if it differs
+	blockNames string // begins the names of blocks
 	qkNorm     QKNorm
-	// Of the norms of queries and keys: they may be missing, are after RoPE, have biases.
+	// Norms of queries and keys: whether a file has them, whether they follow RoPE, whether they have biases.
 	qkNormThere     Presence
 	qkNormAfterRoPE bool
 	qkNormBias      Presence
 
 	act     ggml.GLU
 	ungated Activation
-	// fusedGateUp is a matrix ffn_up [n_embd, 2·n_ff] that holds the gate too.
+	// fusedGateUp says that W_gate and W_up are one matrix ffn_up [n_embd, 2·n_ff].
 	fusedGateUp Presence
-	// actScales are divisors of what the activation of a network without gate makes.
+	// actScales says that a file may have divisors of the result of ungated.
 	actScales bool
 	// ffnScales are the factors of the feed-forward network's products with their biases. Stock
 	// llama.cpp ignores factors in other models.
 	ffnScales    bool
 	ffnDownScale bool // only ffn_down's factor
-	// biases of attn_output and the feed-forward network. Any model may have biases of queries,
+	// Biases of attn_output and of the feed-forward network. Any model may have biases of queries,
 	// keys and values.
 	attnBias, ffnBias Presence
 	qkvBias           Presence
-	noQKVScale        bool // of queries, keys and values, as stock llama.cpp has it
+	noQKVScale        bool // scales of the matrices of queries, keys and values are ignored, as in stock llama.cpp
 
-	// perLayer: files may have other numbers of heads, and widths, for each layer.
+	// perLayer says that numbers of heads and widths may differ between layers.
 	perLayer bool
-	// valuesOfKeys: values of layers without a matrix of their own are what that of keys makes.
+	// valuesOfKeys says that layers without a matrix of values take the product of the keys' matrix.
 	valuesOfKeys bool
-	// keys are those that other kinds of models do not have, or mean otherwise.
+	// keys are the keys that other architectures lack, or read differently.
 	keys []key
-	// ownLayerEmbd: the embeddings of layers are made of a token's embedding alone, see [LayerEmbedding].
+	// ownLayerEmbd says that the embeddings of layers are projections of a token's embedding alone, see [LayerEmbedding].
 	ownLayerEmbd bool
-	// layer changes the attention of layer i from what all have; nil changes nothing.
+	// layer changes the attention of layer i; nil changes nothing.
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
 	arrange func(c *Config, i int, attention, network Residual) Layer
@@ -71,33 +70,33 @@ type spec struct {
 	// of the file that has the weights of each layer; nil: as many blocks as layers.
 	layerOrder func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
 	blocks     func(c *Config) []int
-	// complete derives what no key says, after the keys are read.
+	// complete derives the fields that no key says, after the keys are read.
 	complete func(c *Config)
 
-	// encoder says that a model makes vectors of texts, and no logits. classifier is the head by which it may score them.
+	// encoder says that a model computes vectors of texts and no logits. classifier is the head by which it may score them.
 	encoder    bool
 	classifier *classifierHead
-	project    func(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value // makes vectors of pooled hidden states; nil: they are these
+	project    func(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value // projects pooled hidden states to vectors; nil: they are the vectors
 
 	untied bool // the output matrix is required
-	tied   bool // there is none
-	// scaledLater says that transformers scales embeddings after their module.
+	tied   bool // there is no output matrix: the embedding is used
+	// scaledLater says that transformers scales embeddings outside of their module.
 	scaledLater bool
-	// logitsTimesScale: logits are multiplied by their scale, not divided.
+	// logitsTimesScale says that logits are multiplied by their scale, not divided.
 	logitsTimesScale bool
 	outputBias       Presence
 	outputNoLoRA     bool // the output matrix is not adapted, see [Weight]
 
 	mayHave    []string                 // optional tensors of layers, see [Config.Has]
-	unsuffixed []string                 // kinds of weights whose names end with them
-	unused     func(c *Config) []Weight // what files may have besides
+	unsuffixed []string                 // kinds of weights whose names lack the suffix .weight
+	unused     func(c *Config) []Weight // tensors of files that nothing computes with
 	// unusedInLayers are unused weights that each layer may have.
 	unusedInLayers func(c *Config) []Weight
-	noExperts      bool // their number says nothing
+	noExperts      bool // a number of experts in a file means nothing
 	modules        naming
-	// inModules is the path in transformers of the layer that is a block; nil: as modules has it.
+	// inModules returns the path in transformers of a block's layer; nil: the path of modules.
 	inModules func(c *Config, block int) string
-	mixture   *mixture // of experts; nil where models have none
+	mixture   *mixture // mixture of experts; nil: no model has one
 }
 
 // embdNorm says whether embeddings are normalised.

@@ -63,11 +63,12 @@ func (s ScanSizes) newStates(o state.Options, convolved int) ([]state.State, err
 	return recurrentStates(o, convolved, s.ConvLength, s.StateSize*s.Inner)
 }
 
-// recurrentSnapshots is how many states are kept of a sequence: fewer leave none of the turn before, after the tokens of an
-// answer. All together are as large as keys and values of some thousand tokens.
+// recurrentSnapshots is the number of snapshots of a sequence's state. With fewer, none of the previous turn would be left
+// after the tokens of an answer. Together they are as large as the keys and values of some thousand tokens.
 const recurrentSnapshots = 8
 
-// recurrentStates makes a state of what is convolved, of a width, and one of the heads, of so many elements.
+// recurrentStates makes the state of a convolution of `length` taps over `convolved` channels, and the state of the heads,
+// of a number of elements.
 func recurrentStates(o state.Options, convolved, length, elements int) ([]state.State, error) {
 	recent, err := state.NewRecent(o, convolved, length-1)
 	if err != nil {

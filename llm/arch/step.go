@@ -26,7 +26,7 @@ var stepKeys = []key{
 	derived(localFreqBase, func(c *Config) *float32 { return &c.LocalFreqBase }, func(c *Config) float32 { return c.RoPE.FreqBase }),
 }
 
-// clampKeys are what SwiGLU is limited to in each layer, of experts and of other networks.
+// clampKeys are the bounds of SwiGLU in each layer, for experts and for other networks.
 var clampKeys = []key{
 	clampKey("swiglu_clamp_exp", func(c *Config) *[]float32 { return &c.ExpertClamps }),
 	clampKey("swiglu_clamp_shexp", func(c *Config) *[]float32 { return &c.Clamps }),

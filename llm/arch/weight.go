@@ -15,19 +15,19 @@ const (
 	Linear         Role = iota // a matrix of products [n_in, n_out], which LoRA can adapt
 	Embedding                  // a matrix whose rows are looked up; if tied, it is also the output matrix
 	Norm                       // the factors of a norm
-	Bias                       // what is added to a product [n_out]
+	Bias                       // the bias of a product [n_out]
 	Scale                      // the factor [1] of a product, before adapters and bias are added
 	OutScale                   // the factor of a product [1] with adapters and bias
 	ExpertMatrices             // matrices of products [n_in, n_out, experts], of which some are chosen
 	Gate                       // a vector of products [n_in]
-	ChoiceBias                 // what is added to the scores of experts as they are chosen [experts]
-	RoPEFreqs                  // what frequencies of RoPE are divided by [dims/2]
+	ChoiceBias                 // added to the scores of experts for their choice alone [experts]
+	RoPEFreqs                  // divisors of RoPE's frequencies [dims/2]
 	Position                   // a matrix with a row for each position
-	Kernel                     // of a convolution of each channel [taps, channels]
-	Sink                       // scores that take part in the sum of a softmax alone
-	Decay                      // what the logarithms of decays are multiplied by [heads], [1, heads] or [states, heads]
-	Skip                       // factors of what goes past a recurrence [heads] or [1, heads]
-	Unused                     // a tensor of files that the text model does not compute with
+	Kernel                     // the kernel of a convolution of each channel [taps, channels]
+	Sink                       // attention sinks: scores without a key, in the sum of a softmax alone
+	Decay                      // factors of the logarithms of decays [heads], [1, heads] or [states, heads]
+	Skip                       // factors of the input that bypasses a recurrence [heads] or [1, heads]
+	Unused                     // a tensor of the file that the text model does not compute with
 )
 
 // CanHave reports whether a weight of the role can be of a type: rows of a matrix are
@@ -42,8 +42,8 @@ func (r Role) CanHave(t ggml.Type) bool {
 	return t == ggml.F32
 }
 
-// IsTrainable reports whether gradients flow to weights of the role: to all but the factors
-// of RoPE's frequencies and of products, and what chooses experts.
+// IsTrainable reports whether gradients flow to weights of the role: to all except divisors of frequencies, factors of
+// products, and biases of a choice.
 func (r Role) IsTrainable() bool {
 	switch r {
 	case RoPEFreqs, Scale, OutScale, ChoiceBias, Unused:
@@ -78,9 +78,8 @@ type Weight struct {
 	Used     int  // of matrices of experts, how many a token is computed with
 	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
 	Init func(rng *rand.Rand, values []float32)
-	// Rows of a matrix that can be adapted, one below the other: more than one where it
-	// holds what others have in several. Matrices of experts have none: transformers has these
-	// otherwise than as modules.
+	// Rows are the row ranges of an adaptable matrix in order. A fused matrix has one for each matrix of other files.
+	// Matrices of experts have none: they are no modules in transformers.
 	Rows []Rows
 }
 
