@@ -35,16 +35,18 @@ type nodeRow struct {
 	at     string
 }
 
-// A nodeTable compares each node that schedulers compute with its float64 formula, applied to the computed operands.
+// A nodeTable compares nodes that schedulers compute with their float64 formulas, applied to the computed operands.
+// Of the nodes of a model that differ in nothing but values it compares one.
 type nodeTable struct {
 	mu   sync.Mutex
 	rows map[nodeKind]*nodeRow
-	name string // of the model or graph
+	name string          // of the model or graph
+	seen map[string]bool // nodes, by name, op, parameters, types and layout
 }
 
 // newNodeTable records everything computed until the end of the test.
 func newNodeTable(t *testing.T) *nodeTable {
-	n := &nodeTable{rows: map[nodeKind]*nodeRow{}}
+	n := &nodeTable{rows: map[nodeKind]*nodeRow{}, seen: map[string]bool{}}
 	testhook.Allocating = func(graph any) {
 		for x := range graph.(*ggml.Graph).Inputs() {
 			x.SetOutput() // keeps it readable after the computation
@@ -55,11 +57,24 @@ func newNodeTable(t *testing.T) *nodeTable {
 		p, err := oracle.Compile(g, nil)
 		require.NoError(t, err)
 		p.RoundGELU = true
-		replay := p.Replay()
-		require.NoError(t, s.SetEvalCallback(nil, func(x *ggml.Tensor) error { return n.see(replay, x) }))
+		replay := p.Replay(g, n.isNew)
+		require.NoError(t, s.SetEvalCallback(replay.Needs, func(x *ggml.Tensor) error { return n.see(replay, x) }))
 	}
 	t.Cleanup(func() { testhook.Allocating, testhook.Scheduled = nil, nil })
 	return n
+}
+
+// isNew reports whether a node differs from all before it, and remembers it.
+func (n *nodeTable) isNew(x *ggml.Tensor) bool {
+	key := fmt.Sprint(n.name, x.Op(), x.OpParams())
+	for _, s := range append(x.Sources(), x) {
+		key += fmt.Sprint(" ", s.Type(), s.Shape(), s.Stride(0), s.Stride(1), s.Stride(2), s.Stride(3))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	isNew := !n.seen[key]
+	n.seen[key] = true
+	return isNew
 }
 
 func (n *nodeTable) see(replay *oracle.Replay, x *ggml.Tensor) error {
