@@ -83,10 +83,12 @@ func Declared(m *model.Model) []*arch.Weight {
 	return slices.DeleteFunc(slices.Clone(m.Architecture().Weights()), func(w *arch.Weight) bool { return m.Weight(w.Name) == nil })
 }
 
-// Arena holds tensors for the duration of a test.
+// Arena holds tensors for the duration of a test, many in one buffer: whatever uses a tensor retains all buffers of
+// its context.
 type Arena struct {
-	t   testing.TB
-	ctx *ggml.Context
+	t    testing.TB
+	ctx  *ggml.Context
+	room *ggml.TensorAllocator
 }
 
 func NewArena(t testing.TB) *Arena {
@@ -98,9 +100,14 @@ func NewArena(t testing.TB) *Arena {
 func (a *Arena) Tensor(name string, values []float32, shape ...int64) *ggml.Tensor {
 	a.t.Helper()
 	x := a.ctx.NewTensor(ggml.F32, shape...).SetName(name)
-	buffers, err := a.ctx.Allocate(ggml.CPUBufferType())
-	require.NoError(a.t, err)
-	a.t.Cleanup(func() { buffers.Close() })
+	if a.room == nil || a.room.Allocate(x) != nil {
+		buffer, err := ggml.CPUBufferType().NewBuffer(max(1<<20, 2*x.NumBytes()))
+		require.NoError(a.t, err)
+		a.t.Cleanup(func() { buffer.Close() })
+		a.room, err = ggml.NewTensorAllocator(buffer)
+		require.NoError(a.t, err)
+		require.NoError(a.t, a.room.Allocate(x))
+	}
 	require.NoError(a.t, ggml.Write(x, values))
 	return x
 }
