@@ -8,9 +8,11 @@ func GetRows(a, ids Tensor) Tensor {
 	check(ids.Ne[1] == a.Ne[2] && ids.Ne[2] == a.Ne[3] && ids.Ne[3] == 1,
 		"GetRows: ids %v do not fit %v", ids.Ne, a.Ne)
 	ne := [4]int64{a.Ne[0], ids.Ne[0], a.Ne[2], a.Ne[3]}
-	return generate(ne, func(i0, i1, i2, i3 int64) float64 {
-		return a.At(i0, rowID("GetRows", ids.At(i1, i2, i3, 0), a.Ne[1]), i2, i3)
+	out := New(ne[:]...)
+	eachRow(ne, func(i1, i2, i3 int64) {
+		copy(out.row(i1, i2, i3), a.row(rowID("GetRows", ids.At(i1, i2, i3, 0), a.Ne[1]), i2, i3))
 	})
+	return out
 }
 
 // GetRowsBack returns a matrix [n, rows] into whose row ids[i] row i of
