@@ -43,7 +43,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 				bound = 1e-9
 			}
 			r := newReference(t, m)
-			for way, rows := range r.everyWay(t, m, nil) {
+			for way, rows := range r.everyWay(t, m, "") {
 				require.Less(t, r.nmse(rows), bound, way)
 			}
 		})
@@ -60,12 +60,9 @@ func TestQuantisedArchitecturesAgainstReference(t *testing.T) {
 			file := llmtest.AllExpertsFile(t, arch, ggml.Q8_0)
 			m := loadModel(t, file, false)
 			r := newReference(t, m)
-			e, err := device.New(device.Options{Threads: 2, OpSet: device.Stock})
-			require.NoError(t, err)
-			t.Cleanup(func() { e.Close() })
-			own := r.everyWay(t, m, e)
+			own := r.everyWay(t, m, device.Stock)
 			for _, m := range []*model.Model{m, loadModel(t, file, true)} {
-				for way, rows := range r.everyWay(t, m, nil) {
+				for way, rows := range r.everyWay(t, m, "") {
 					require.Less(t, r.nmse(rows), chance*r.nmse(own[way]), way)
 				}
 			}
@@ -95,16 +92,22 @@ func newReference(t *testing.T, m *model.Model) *reference {
 	return r
 }
 
-// everyWay returns the logits by each way in which a session computes them, on engine e or, if nil,
-// the session's own.
-func (r *reference) everyWay(t *testing.T, m *model.Model, e *device.Engine) map[string][][]float32 {
+// everyWay returns the logits by each way in which a session computes them with a set of ops: prefill with two
+// threads, and steps with one, because two would wait for each other longer than they compute.
+func (r *reference) everyWay(t *testing.T, m *model.Model, ops device.OpSet) map[string][][]float32 {
 	t.Helper()
-	o := infer.SessionOptions{Adapters: r.adapters, Batch: 16, Context: archContext, Engine: e}
-	rows, err := newSequence(t, m, o).DecodeAll(context.Background(), r.tokens)
+	options := func(threads int) infer.SessionOptions {
+		e, err := device.New(device.Options{Threads: threads, OpSet: ops})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		return infer.SessionOptions{Adapters: r.adapters, Batch: 16, Context: archContext, Engine: e}
+	}
+	rows, err := newSequence(t, m, options(2)).DecodeAll(context.Background(), r.tokens)
 	require.NoError(t, err)
 	if !m.Architecture().IsCausal() {
 		return map[string][][]float32{"prefill": rows} // not causal: only whole sequences
 	}
+	o := options(1)
 	session := newSequence(t, m, o)
 	var steps [][]float32
 	for _, token := range r.tokens {
@@ -124,9 +127,10 @@ func TestTypesOfExperts(t *testing.T) {
 	for _, k := range llmtest.ExpertTypes() {
 		t.Run(fmt.Sprintf("%s %v", k.Arch, k.Experts), func(t *testing.T) {
 			t.Parallel()
-			r := newReference(t, k.Load(t, model.LoadOptions{}))
-			for _, repack := range []bool{false, true} {
-				for way, rows := range r.everyWay(t, k.Load(t, model.LoadOptions{Repack: repack}), nil) {
+			m := k.Load(t, model.LoadOptions{})
+			r := newReference(t, m)
+			for _, m := range []*model.Model{m, k.Load(t, model.LoadOptions{Repack: true})} {
+				for way, rows := range r.everyWay(t, m, "") {
 					require.Less(t, r.nmse(rows), roundedInputs, way)
 				}
 			}
