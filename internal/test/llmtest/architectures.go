@@ -70,17 +70,20 @@ func suffixed(names []string, suffix string) []string {
 }
 
 // TestedArchitectures returns the models for tests of every architecture: together they have all
-// parts. With -short it returns some that have all kinds of layers; if GOGGML_ALL_ARCHITECTURES is
-// set, as in make fuzz, all models.
+// parts. With -short it returns some that have all kinds of layers; in make fuzz, all models.
 func TestedArchitectures() []string {
 	switch {
-	case os.Getenv("GOGGML_ALL_ARCHITECTURES") != "":
+	case TakesAll():
 		return models()
 	case testing.Short():
 		return slices.Sorted(slices.Values(append(FewArchitectures(), "deepseek2", "falcon", "lfm2", "llada")))
 	}
 	return slices.DeleteFunc(models(), func(name string) bool { return tinyArchs[name].like != "" })
 }
+
+// TakesAll reports whether GOGGML_ALL_ARCHITECTURES is set, as in make fuzz: tests then go through all
+// architectures.
+func TakesAll() bool { return os.Getenv("GOGGML_ALL_ARCHITECTURES") != "" }
 
 // FewArchitectures returns some models that together have all kinds of parts, for tests that do not
 // test the parts themselves.
