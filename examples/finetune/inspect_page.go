@@ -25,6 +25,7 @@ func (r *inspectReport) writePage(w io.Writer) error {
 	}
 	type shown struct {
 		Number int
+		Place  string
 		Chunks []training.Chunk
 	}
 	page := struct {
@@ -40,7 +41,7 @@ func (r *inspectReport) writePage(w io.Writer) error {
 		page.Findings = append(page.Findings, finding{f.Name, training.FindingText(f), r.ruins(f)})
 	}
 	for _, s := range r.Samples {
-		page.Samples = append(page.Samples, shown{s.Number + 1, training.Chunks(r.m.Tokenizer, s.Sample)})
+		page.Samples = append(page.Samples, shown{s.Number + 1, s.Place, training.Chunks(r.m.Tokenizer, s.Sample)})
 	}
 	return inspectTemplate.Execute(w, page)
 }

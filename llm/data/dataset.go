@@ -29,6 +29,7 @@ type Dataset struct {
 	Length int // maximum number of predicted tokens per row
 
 	samples sampleStore
+	sources []string // names of the files that origins number
 	order   []uint32 // indices of samples, row by row; nil means all samples in order
 	starts  []uint32 // index in order of each row's first sample, and the end; nil means one sample per row
 }
@@ -103,6 +104,20 @@ func (d *Dataset) Row(i int) (Row, error) {
 		}
 	}
 	return row, nil
+}
+
+// Place returns the place of a sample of the data set, such as "chat.jsonl:3" or, for a later part of a
+// long record, "chat.jsonl:3, from token 512"; "" if it is unknown.
+func (d *Dataset) Place(s Sample) string {
+	o := s.Origin
+	if o.Line == 0 || o.File >= len(d.sources) {
+		return ""
+	}
+	place := fmt.Sprintf("%s:%d", displayName(d.sources[o.File]), o.Line)
+	if o.Token > 0 {
+		place += fmt.Sprintf(", from token %d", o.Token)
+	}
+	return place
 }
 
 // Predicted returns the number of predicted tokens of row i, without reading it. It panics if i is out

@@ -6,7 +6,7 @@
 // A source names files; a file has records. A record is a unit of the data, such as a JSON object. An
 // [Example] is a parsed record: a text, a prompt with its completion, or a conversation. Plain text is
 // divided into documents. A [Sample] holds the tokens of an example, or of a part of it that fits, and
-// which of them are trained. A [Row] of a batch holds one sample, or several packed ones. A [Dataset]
+// which of them are trained; it knows its record ([Dataset.Place]). A [Row] of a batch holds one sample, or several packed ones. A [Dataset]
 // is a list of rows; a split of it is for training, validation or tests.
 //
 // # From files to rows
@@ -38,7 +38,7 @@
 // cached. Its rows have one sample each, or several after [Dataset.Packed]; a [Shuffler] gives their
 // order.
 //
-// A token file has varints and runs of weights. It is mapped, and little of it stays resident; memory
+// A token file has varints, and runs of words and weights. It is mapped, and little of it stays resident; memory
 // holds the length of each sample. In a cache folder its name is a hash of its key and the options.
 // Load's key includes the contents of the sources ([HashFiles], about a second per gigabyte; sizes and
 // times would miss changes), the tokenizer and the template. A process writes the file under another

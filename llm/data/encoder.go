@@ -84,16 +84,22 @@ func (e *Encoder) checkMade() error {
 // in prompts with completions that no template renders, whose mark-up is their own; never in the words
 // of messages and instructions. An example without trained tokens is an *Error.
 func (e *Encoder) Encode(x Example) (Sample, error) {
+	s, _, err := e.encodeRendered(x)
+	return s, err
+}
+
+// encodeRendered is Encode; it also returns the rendered conversation, or nil.
+func (e *Encoder) encodeRendered(x Example) (Sample, *chat.Rendered, error) {
 	if err := e.checkMade(); err != nil {
-		return Sample{}, err
+		return Sample{}, nil, err
 	}
-	s, err := e.encode(x)
+	s, r, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {
 		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more"}
 	}
 	if err == nil {
-		s.Notes = notesAt(s.Notes, x)
-		return s, nil
+		s.Notes, s.Origin = notesAt(s.Notes, x), Origin{File: x.Source, Line: x.Line}
+		return s, r, nil
 	}
 	var at *Error
 	if !errors.As(err, &at) {
@@ -101,19 +107,20 @@ func (e *Encoder) Encode(x Example) (Sample, error) {
 	}
 	at.File, at.Line = x.File, x.Line
 	if e.o.SkipBroken.Skip(at) {
-		return Sample{}, nil
+		return Sample{}, nil, nil
 	}
-	return Sample{}, at
+	return Sample{}, nil, at
 }
 
-func (e *Encoder) encode(x Example) (Sample, error) {
+func (e *Encoder) encode(x Example) (Sample, *chat.Rendered, error) {
 	switch {
 	case e.isChat(x):
 		return e.conversation(x)
 	case x.Format == Text:
-		return e.text(x), nil
+		return e.text(x), nil, nil
 	}
-	return e.completion(x)
+	s, err := e.completion(x)
+	return s, nil, err
 }
 
 // isChat reports whether an example is rendered by the template.
@@ -142,23 +149,23 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 	return e.o.Template.Render(c, &e.chat)
 }
 
-func (e *Encoder) conversation(x Example) (Sample, error) {
+func (e *Encoder) conversation(x Example) (Sample, *chat.Rendered, error) {
 	r, err := e.Render(x)
 	if err != nil {
-		return Sample{}, err
+		return Sample{}, nil, err
 	}
 	notes, err := e.lost(&x, r)
 	if err != nil {
-		return Sample{}, err
+		return Sample{}, nil, err
 	}
 	trained := r.Trained(e.o.TrainOn)
 	segments, ranges := closed(r, trained)
-	s := e.sample(segments, ranges, false)
+	s := e.sample(segments, ranges, r)
 	s.Notes = append(notes, notesOnAnswers(r, &x, trained)...)
 	if x.Format == Completion && x.HasText() && (e.hasMarkup(x.Prompt) || e.hasMarkup(x.Completion)) {
 		s.Notes = append(s.Notes, Note{Kind: MarkedUp})
 	}
-	return s, nil
+	return s, r, nil
 }
 
 // closed returns the segments of a conversation and its trained ranges. If the template omits the end
@@ -182,7 +189,7 @@ func (e *Encoder) hasMarkup(text string) bool {
 
 // text encodes a plain text; all of it is trained.
 func (e *Encoder) text(x Example) Sample {
-	s := e.sample([]tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, true)
+	s := e.sample([]tokenizer.Segment{{Text: x.Text, ParseSpecial: true}}, []chat.Range{{To: len(x.Text), Weight: 1}}, nil)
 	s.LossWeights = nil
 	return s
 }
@@ -197,17 +204,21 @@ func (e *Encoder) completion(x Example) (Sample, error) {
 	if e.o.TrainOn == chat.All {
 		trained.From = 0
 	}
-	s := e.sample([]tokenizer.Segment{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, true)
+	s := e.sample([]tokenizer.Segment{{Text: x.Prompt, ParseSpecial: own}, {Text: x.Completion, ParseSpecial: own}}, []chat.Range{trained}, nil)
 	if s.Notes = notes; strings.TrimSpace(x.Completion) == "" {
 		s.Notes = append(s.Notes, Note{Kind: EmptyAnswer})
 	}
 	return s, nil
 }
 
-// sample encodes segments of text with the given trained ranges.
-func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, addEOS bool) Sample {
+// sample encodes segments of text with the given trained ranges. They are the text of a rendered
+// conversation; without one, when r is nil, the text ends with EOS.
+func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, r *chat.Rendered) Sample {
 	ids, ends := encodeWithBOS(e.t, segments)
-	weights := make([]float32, len(ids))
+	s := Sample{Tokens: ids, LossWeights: make([]float32, len(ids))}
+	if r != nil {
+		s.Words = make([]bool, len(ids))
+	}
 	from := 0
 	for i, end := range ends {
 		to := end
@@ -217,11 +228,13 @@ func (e *Encoder) sample(segments []tokenizer.Segment, trained []chat.Range, add
 		for len(trained) > 0 && trained[0].To <= from {
 			trained = trained[1:]
 		}
-		weights[i] = weightOf(trained, from, to)
+		s.LossWeights[i] = weightOf(trained, from, to)
+		if r != nil {
+			s.Words[i] = end > from && !e.t.IsSpecial(ids[i]) && !r.IsMarkup(from, end)
+		}
 		from = end
 	}
-	s := Sample{Tokens: ids, LossWeights: weights}
-	if n := len(s.Tokens); addEOS && e.t.EOS() != tokenizer.None && (n == 0 || !e.t.IsEOG(s.Tokens[n-1])) {
+	if n := len(s.Tokens); r == nil && e.t.EOS() != tokenizer.None && (n == 0 || !e.t.IsEOG(s.Tokens[n-1])) {
 		s.Tokens = append(s.Tokens, e.t.EOS())
 		s.LossWeights = append(s.LossWeights, 1)
 	}

@@ -148,7 +148,7 @@ func TestTokensOfRanges(t *testing.T) {
 		{[]tokenizer.Segment{{Text: "1"}, {Text: "</s>", ParseSpecial: true}, {Text: "1"}}, []chat.Range{{From: 0, To: 5, Weight: 1}}, "<s> 0, ▁ 1, 1 1, </s> 1, ▁ 0, 1 0"},
 		{[]tokenizer.Segment{{Text: "1b"}, {Text: "ab"}, {Text: "b"}}, []chat.Range{{From: 2, To: 4, Weight: 1}}, "<s> 0, ▁ 0, 1 0, bab 1, b 0"},
 	} {
-		s := e.sample(c.segments, c.trained, false)
+		s := e.sample(c.segments, c.trained, &chat.Rendered{})
 		got := ""
 		for i, id := range s.Tokens {
 			if i > 0 {
@@ -179,7 +179,7 @@ func TestByteWeights(t *testing.T) {
 			want = append(want, slices.Repeat([]float32{float32(weight)}, len(text))...)
 			at += len(text)
 		}
-		s := (&Encoder{t: tok}).sample(segments, ranges, false)
+		s := (&Encoder{t: tok}).sample(segments, ranges, &chat.Rendered{})
 		require.Len(t, s.Tokens, len(want))
 		require.Equal(t, append([]float32{0}, want...)[1+min(1, len(want)):], append([]float32{}, s.LossWeights...))
 	})

@@ -43,6 +43,7 @@ var otherKeys = []string{"input", "system", "tools", "documents", "reasoning_con
 // The last is a conversation too: whether a chat template exists decides which form is used.
 type Example struct {
 	File   string
+	Source int // index of the file among those that are read
 	Line   int // from 1; row of a Parquet file
 	Format Format
 

@@ -33,9 +33,10 @@ type Inspection struct {
 	Samples    []InspectedSample
 }
 
-// An InspectedSample is a sample with its index.
+// An InspectedSample is a sample with its index and its place, see [Dataset.Place].
 type InspectedSample struct {
 	Number int
+	Place  string
 	Sample
 }
 
@@ -95,7 +96,7 @@ type inspector struct {
 
 // read converts the sources to samples.
 func (x *inspector) read(ctx context.Context) (d *Dataset, err error) {
-	loaded, prepare := versionsOf(x.Files), PrepareOptions{Length: x.o.Length, TooLong: x.o.TooLong, SkipBroken: x.broken}
+	loaded, prepare := versionsOf(x.Files), PrepareOptions{Length: x.o.Length, TooLong: x.o.TooLong, Sources: x.Files, SkipBroken: x.broken}
 	if x.IsText {
 		source, err := newTextSource(x.t, x.Files, loaded, x.o.LoadOptions)
 		if err != nil {
@@ -139,7 +140,7 @@ func (x *inspector) keep(d *Dataset) error {
 		if err != nil {
 			return err
 		}
-		x.Samples = append(x.Samples, InspectedSample{number, row[0]})
+		x.Samples = append(x.Samples, InspectedSample{number, d.Place(row[0]), row[0]})
 	}
 	return nil
 }
@@ -230,15 +231,11 @@ func (x *inspector) examples(all iter.Seq2[Example, error]) iter.Seq2[Example, e
 // encode encodes an example, and adds notes to the encoder's.
 func (x *inspector) encode(e Example) (Sample, error) {
 	x.turns.Add(int64(len(e.Messages)))
-	s, err := x.encoder.Encode(e)
+	s, r, err := x.encoder.encodeRendered(e)
 	if err != nil || len(s.Tokens) == 0 {
 		return s, err
 	}
-	notes, err := x.notes(&e, s)
-	if err != nil {
-		return s, err
-	}
-	for _, n := range append(e.notes, notes...) {
+	for _, n := range append(e.notes, x.notes(&e, s, r)...) {
 		n.File, n.Line = e.File, e.Line
 		s.Notes = append(s.Notes, n)
 	}

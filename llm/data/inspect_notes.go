@@ -35,8 +35,8 @@ type noteList []Note
 
 func (l *noteList) add(kind NoteKind, what string) { *l = append(*l, Note{Kind: kind, What: what}) }
 
-// notes returns the notes on an example and its sample.
-func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
+// notes returns the notes on an example and its sample; r is its rendered conversation, or nil.
+func (x *inspector) notes(e *Example, s Sample, r *chat.Rendered) []Note {
 	var notes noteList
 	texts := textsOf(e)
 	for _, fault := range wordFaults {
@@ -60,18 +60,17 @@ func (x *inspector) notes(e *Example, s Sample) ([]Note, error) {
 	if unknown != tokenizer.None && slices.Contains(s.Tokens, unknown) {
 		notes.add(UnknownToken, "")
 	}
-	if !x.encoder.isChat(*e) {
-		return notes, nil
+	if r == nil {
+		return notes
 	}
 	if x.wantsBOS && s.Tokens[0] != bos { // texts have BOS if the vocabulary adds it
 		notes.add(MissingBOS, "")
 	}
-	ofChat, err := x.chatNotes(e, s)
-	return append(notes, ofChat...), err
+	return append(notes, x.chatNotes(e, s, r)...)
 }
 
 // chatNotes describes what is unusual in a conversation.
-func (x *inspector) chatNotes(e *Example, s Sample) ([]Note, error) {
+func (x *inspector) chatNotes(e *Example, s Sample, r *chat.Rendered) []Note {
 	var notes noteList
 	if kind, what := x.ending(s); kind != "" {
 		notes.add(kind, what)
@@ -93,14 +92,10 @@ func (x *inspector) chatNotes(e *Example, s Sample) ([]Note, error) {
 	if lacksCall(e.Messages) {
 		notes.add(ToolWithoutCall, "")
 	}
-	r, err := x.encoder.Render(*e)
-	if err != nil {
-		return nil, err
-	}
 	for _, what := range x.splitMarkup(r) {
 		notes.add(SplitMarkup, what)
 	}
-	return notes, nil
+	return notes
 }
 
 // wordFaults are faults that no valid text has.

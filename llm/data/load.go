@@ -3,7 +3,6 @@ package data
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -63,8 +62,7 @@ type Loaded struct {
 	Warnings []Warning
 	Copies   int // number of records with the same tokens as an earlier sample
 
-	all     *Dataset     // including held-out rows
-	records recordSource // source of the records; zero for text
+	all *Dataset // including held-out rows
 }
 
 // Load makes a data set from sources: files, folders, patterns (see [Expand]), or [Stdin]. Either all
@@ -86,16 +84,17 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	}
 	loaded := versionsOf(l.Files)
 	var from maker
+	var records recordSource
 	if l.IsText {
 		from, err = newTextSource(t, l.Files, loaded, o)
 	} else {
-		l.records, err = newRecordSource(t, l.Files, loaded, l.Broken, o)
-		from = l.records
+		records, err = newRecordSource(t, l.Files, loaded, l.Broken, o)
+		from = records
 	}
 	if err != nil {
 		return nil, err
 	}
-	prepare := PrepareOptions{Length: o.Length, TooLong: o.TooLong, SkipBroken: l.Broken, Warn: o.Warn}
+	prepare := PrepareOptions{Length: o.Length, TooLong: o.TooLong, Sources: l.Files, SkipBroken: l.Broken, Warn: o.Warn}
 	if prepare.Cache, prepare.Key, err = o.cacheOf(l.Files, from); err != nil {
 		return nil, err
 	}
@@ -114,7 +113,7 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	}
 	l.Warnings = o.warnings(l.Stats)
 	if l.Stats.NotesOf(Rendered) != nil {
-		if w, isOther := l.records.encoder.otherPrompt(); isOther {
+		if w, isOther := records.encoder.otherPrompt(); isOther {
 			l.Warnings = append(l.Warnings, w)
 		}
 	}
@@ -302,49 +301,4 @@ func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {
 			}
 		}
 	}
-}
-
-// First returns the first sample, held out or not. For each of its tokens it reports whether the token
-// is part of the record's words, see [Encoder.Words]; nil if unknown, as for text and for pipes, which
-// can be read only once.
-func (l *Loaded) First(ctx context.Context) (Sample, []bool, error) {
-	if l == nil || ctx == nil {
-		return Sample{}, nil, errors.New("what was loaded, or the context.Context, is nil")
-	}
-	row, err := l.all.Row(0)
-	if err != nil || len(row) == 0 {
-		return Sample{}, nil, err
-	}
-	if l.IsText || l.records.encoder == nil || slices.ContainsFunc(l.Files, IsPipe) {
-		return row[0], nil, nil
-	}
-	return row[0], l.records.wordsOf(ctx, row[0]), nil
-}
-
-// wordsOf finds the record of the first sample: the first record that yields one.
-func (r recordSource) wordsOf(ctx context.Context, first Sample) []bool {
-	if r.read.SkipBroken != nil { // do not count them again
-		encoder := *r.encoder
-		r.encoder = &encoder
-		r.read.SkipBroken, r.encoder.o.SkipBroken = &Broken{}, &Broken{}
-	}
-	r.read.BytesRead = nil
-	for x, err := range r.examples(ctx) {
-		if err != nil {
-			return nil
-		}
-		sample, err := r.encoder.Encode(x)
-		if err != nil {
-			return nil
-		}
-		if n := len(first.Tokens); len(sample.Tokens) < n || !slices.Equal(sample.Tokens[:n], first.Tokens) {
-			continue // the record was skipped
-		}
-		words, err := r.encoder.Words(x)
-		if err != nil {
-			return nil
-		}
-		return words
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,11 +79,12 @@ func TestLoad(t *testing.T) {
 		require.Equal(t, c.valid, d.Valid)
 		require.Equal(t, c.samples, d.Data.NumSamples())
 		require.Equal(t, Progress{Stats: d.Stats, IsText: c.isText, Bytes: sizeOf(d.Files), Total: sizeOf(d.Files)}, last)
-		first, words, err := d.First(t.Context())
+		row, err := d.Data.Row(0)
 		require.NoError(t, err)
+		first := row[0]
 		require.Equal(t, c.first, FormatSample(v, first, Marks{}))
 		var text strings.Builder
-		for i, isWord := range words {
+		for i, isWord := range first.Words {
 			if isWord {
 				text.Write(v.Piece(first.Tokens[i]))
 			}
@@ -90,6 +92,46 @@ func TestLoad(t *testing.T) {
 		require.Equal(t, c.firstWords, text.String())
 		require.NoError(t, d.Close())
 	}
+}
+
+// A sample knows its file, line and part of the record: of records of any kind, held out and packed, and from the
+// cache.
+func TestPlace(t *testing.T) {
+	in := inFolder(t, map[string]string{
+		"c.jsonl": shortTalk + "broken\n\n" + longTalk, "list.json": "[\n" + strings.TrimSpace(shortTalk) + "]",
+		"t.csv.gz": "prompt,completion\n2 + 2?,4\n\"two\nlines\",5\n", "folder/train.jsonl": shortTalk, "a.txt": "text",
+	})
+	v := withTemplate(t, chatML)
+	o := LoadOptions{Length: 70, TooLong: SplitLong, SkipBroken: true, Cache: in("cache"), HoldOut: 0.3, Packed: true}
+	for _, cached := range []bool{false, true} {
+		d, err := Load(t.Context(), v, []string{in("*.*s*"), in("folder")}, o)
+		require.NoError(t, err)
+		require.Equal(t, cached, d.Stats.FromCache)
+		var places []string
+		for _, set := range []*Dataset{d.Data, d.Held} {
+			for _, s := range samplesOf(t, set) {
+				places = append(places, set.Place(s))
+			}
+		}
+		slices.Sort(places)
+		want := []string{"c.jsonl:1", "c.jsonl:4", "c.jsonl:4, from token 70", "folder/train.jsonl:1", "list.json:2", "t.csv.gz:2", "t.csv.gz:3"}
+		for i := range want {
+			want[i] = in(want[i])
+		}
+		require.Equal(t, want, places)
+		require.NoError(t, d.Close())
+	}
+
+	o = LoadOptions{Length: 200, Read: ReadOptions{Stdin: strings.NewReader("\n" + shortTalk)}}
+	d, err := Load(t.Context(), v, []string{Stdin}, o)
+	require.NoError(t, err)
+	require.Equal(t, "stdin:2", d.Data.Place(samplesOf(t, d.Data)[0]))
+	require.NoError(t, d.Close())
+	d, err = Load(t.Context(), v, []string{in("a.txt")}, o)
+	require.NoError(t, err)
+	require.Empty(t, d.Data.Place(samplesOf(t, d.Data)[0]))
+	require.NoError(t, d.Close())
+	require.Empty(t, New(1, nil).Place(Sample{Origin: Origin{Line: 1}}))
 }
 
 // Whether the cache is used depends exactly on what affects the samples.

@@ -30,7 +30,7 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	for row := range rows {
 		starts[row+1] += starts[row]
 	}
-	p := &Dataset{Length: d.Length, samples: d.samples, order: make([]uint32, len(order)), starts: starts}
+	p := &Dataset{Length: d.Length, samples: d.samples, sources: d.sources, order: make([]uint32, len(order)), starts: starts}
 	next := slices.Clone(starts)
 	for i, row := range rowOf {
 		p.order[next[row]] = uint32(d.number(int(order[i])))

@@ -28,6 +28,7 @@ const (
 type PrepareOptions struct {
 	Length  int // maximum number of predicted tokens per row
 	TooLong LongSamples
+	Sources []string // names of the files that the samples' origins number; may be nil
 
 	// Cache is a folder for token files, created if needed, in which later calls find the tokens. "" uses
 	// an unnamed file that is deleted with the data set. Nothing deletes files of other keys from the
@@ -116,7 +117,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 		file.close()
 		return nil, stats, o.nothing(stats)
 	}
-	return &Dataset{Length: o.Length, samples: file.tokenFile}, stats, nil
+	return &Dataset{Length: o.Length, samples: file.tokenFile, sources: o.Sources}, stats, nil
 }
 
 // nothing returns the error for having no samples.

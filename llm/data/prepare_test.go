@@ -51,6 +51,11 @@ func drawSample(t *rapid.T) Sample {
 	if s.Predicted() > 0 && rapid.Bool().Draw(t, "weighted") {
 		s.LossWeights = rapid.SliceOfN(weight, s.Predicted(), s.Predicted()).Draw(t, "weights")
 	}
+	if rapid.Bool().Draw(t, "of a conversation") && len(s.Tokens) > 0 {
+		s.Words = rapid.SliceOfN(rapid.Bool(), len(s.Tokens), len(s.Tokens)).Draw(t, "words")
+	}
+	number := rapid.IntRange(0, 1<<30)
+	s.Origin = Origin{number.Draw(t, "file"), number.Draw(t, "line"), number.Draw(t, "token")}
 	return s
 }
 
@@ -77,7 +82,11 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 		case tooLong == SplitLong:
 			stats.Split++
 			for from := 0; from < n; from += length {
-				part := Sample{Tokens: s.Tokens[from : min(n, from+length)+1]}
+				part := Sample{Tokens: s.Tokens[from : min(n, from+length)+1], Origin: s.Origin}
+				part.Origin.Token += from
+				if s.Words != nil {
+					part.Words = s.Words[from : min(n, from+length)+1]
+				}
 				if s.LossWeights != nil {
 					part.LossWeights = s.LossWeights[from:min(n, from+length)]
 				}
@@ -87,6 +96,9 @@ func expected(samples []Sample, length int, tooLong LongSamples) (kept []Sample,
 			stats.Cut++
 			all := s.Targets()
 			s.Tokens = s.Tokens[:length+1]
+			if s.Words != nil {
+				s.Words = s.Words[:length+1]
+			}
 			if s.LossWeights != nil {
 				s.LossWeights = s.LossWeights[:length]
 			}
@@ -105,6 +117,8 @@ func requireSamples(t require.TestingT, want []Sample, d *Dataset) {
 	require.Len(t, got, len(want))
 	for i, s := range want {
 		require.Equal(t, s.Tokens, got[i].Tokens)
+		require.Equal(t, s.Words, got[i].Words)
+		require.Equal(t, s.Origin, got[i].Origin)
 		if allOne(s.LossWeights) {
 			require.Nil(t, got[i].LossWeights)
 		} else {
@@ -406,6 +420,8 @@ func FuzzDecodeSample(f *testing.F) {
 			again, err := decodeSample(encodeSample(nil, s), tokens)
 			require.NoError(t, err)
 			require.Equal(t, s.Tokens, again.Tokens)
+			require.Equal(t, s.Words, again.Words)
+			require.Equal(t, s.Origin, again.Origin)
 		}
 	})
 }

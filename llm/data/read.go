@@ -87,6 +87,7 @@ type reader struct {
 	o        ReadOptions
 	yield    func(Example, error) bool
 	parser   *parser
+	source   int  // index of the file
 	byLine   bool // the file has one object per line
 	examples int
 }
@@ -105,7 +106,8 @@ func (r *reader) read(files []string) error {
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
 		return err
 	}
-	for _, path := range files {
+	for i, path := range files {
+		r.source = i
 		r.parser.format, r.byLine = nil, false // determined for each file
 		if err := r.file(path); err != nil {
 			return err
@@ -169,6 +171,7 @@ func (r *reader) give(x Example, err error) error {
 		return err
 	}
 	r.examples++
+	x.Source = r.source
 	if !r.yield(x, nil) {
 		return errStopped
 	}

@@ -13,7 +13,18 @@ import (
 type Sample struct {
 	Tokens      []int32   // the first token is not predicted
 	LossWeights []float32 // weight of predicting Tokens[1:]; nil means all 1
-	Notes       []Note    // notes on its example; Prepare counts them, and data sets do not store them
+	// Words reports, for each token, whether it is part of the words of a message rather than of the
+	// template's mark-up around them; nil if no template was used.
+	Words  []bool
+	Origin Origin
+	Notes  []Note // notes on its example; Prepare counts them, and data sets do not store them
+}
+
+// An Origin is the place of a sample in the sources of its data set, see [Dataset.Place].
+type Origin struct {
+	File  int // index of the file in the sources
+	Line  int // of the record, as in Example; 0 if unknown
+	Token int // index in the record's tokens of the sample's first token, for parts of a long record
 }
 
 // Predicted returns the number of predicted tokens: all but the first.
@@ -40,6 +51,12 @@ func (s Sample) check(length, vocab int) error {
 	if s.LossWeights != nil && len(s.LossWeights) != s.Predicted() {
 		return fmt.Errorf("it has %s for %s", counted.Of(len(s.LossWeights), "weight"), counted.Of(s.Predicted(), "predicted token"))
 	}
+	if s.Words != nil && len(s.Words) != len(s.Tokens) {
+		return fmt.Errorf("it says of %d tokens whether they are words, and has %d", len(s.Words), len(s.Tokens))
+	}
+	if o := s.Origin; o.File < 0 || o.Line < 0 || o.Token < 0 {
+		return fmt.Errorf("its origin is %+v; no number of it is negative", o)
+	}
 	for i, token := range s.Tokens {
 		if token < 0 || int(token) >= vocab {
 			return fmt.Errorf("token %d is %d; the vocabulary has %d", i, token, vocab)
@@ -56,14 +73,18 @@ func (s Sample) check(length, vocab int) error {
 // part returns the sample of `length` predicted tokens from index `from` on.
 func (s Sample) part(from, length int) Sample {
 	to := min(from+length, s.Predicted())
-	p := Sample{Tokens: s.Tokens[from : to+1]}
+	p := Sample{Tokens: s.Tokens[from : to+1], Origin: s.Origin}
+	p.Origin.Token += from
+	if s.Words != nil {
+		p.Words = s.Words[from : to+1]
+	}
 	if s.LossWeights != nil {
 		p.LossWeights = s.LossWeights[from:to]
 	}
 	return p
 }
 
-// hash adds the sample to a fingerprint. Weights that are all 1 count as nil.
+// hash adds the tokens and weights of the sample to a fingerprint. Weights that are all 1 count as nil.
 func (s Sample) hash(h hash.Hash) {
 	weights := s.LossWeights
 	if allOne(weights) {

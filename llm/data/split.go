@@ -95,7 +95,7 @@ func (d *Dataset) split(fraction float64, firsts []int) (rest, held *Dataset, er
 
 // subset returns a data set of some rows of the same samples.
 func (d *Dataset) subset(rows iter.Seq[int]) *Dataset {
-	s := &Dataset{Length: d.Length, samples: d.samples, order: []uint32{}}
+	s := &Dataset{Length: d.Length, samples: d.samples, sources: d.sources, order: []uint32{}}
 	if d.IsPacked() {
 		s.starts = []uint32{0}
 	}

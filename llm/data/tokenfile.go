@@ -18,8 +18,9 @@ import (
 
 // A token file holds samples. It has a header, followed by these sections, little-endian:
 //
-//	samples  of each: the tokens as varints; unless all weights are 1, runs of
-//	         equal weights, each a varint of its length and a float32
+//	samples  of each: as varints its origin, its tokens, and the number of runs of
+//	         words, with the length of each; unless all weights are 1, runs of equal
+//	         weights, each a varint of its length and a float32
 //	ends     uint64 of each sample: its end offset, from the beginning of the first
 //	lengths  uint32 of each sample: its number of tokens
 //	report   of records that were skipped or have notes, see report
@@ -39,7 +40,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 4
+	tokenFileVersion = 5
 	sumBlock         = 1 << 20
 )
 
@@ -198,8 +199,16 @@ var errDamaged = errors.New("it is damaged")
 
 // encodeSample appends an encoded sample.
 func encodeSample(raw []byte, s Sample) []byte {
+	for _, n := range []int{s.Origin.File, s.Origin.Line, s.Origin.Token} {
+		raw = binary.AppendUvarint(raw, uint64(n))
+	}
 	for _, token := range s.Tokens {
 		raw = binary.AppendUvarint(raw, uint64(uint32(token)))
+	}
+	runs := runsOf(s.Words)
+	raw = binary.AppendUvarint(raw, uint64(len(runs)))
+	for _, run := range runs {
+		raw = binary.AppendUvarint(raw, uint64(run))
 	}
 	if allOne(s.LossWeights) {
 		return raw
@@ -216,34 +225,66 @@ func encodeSample(raw []byte, s Sample) []byte {
 	return raw
 }
 
+// runsOf returns the lengths of runs of equal values, beginning with false, of which there may be none.
+func runsOf(list []bool) (runs []int) {
+	for value := false; len(list) > 0; value = !value {
+		run := slices.Index(list, !value)
+		if run < 0 {
+			run = len(list)
+		}
+		runs, list = append(runs, run), list[run:]
+	}
+	return runs
+}
+
 // decodeSample decodes a sample of the given number of tokens.
 func decodeSample(raw []byte, tokens int) (Sample, error) {
 	if tokens > len(raw) { // each takes at least a byte
 		return Sample{}, errDamaged
 	}
-	s := Sample{Tokens: make([]int32, tokens)}
+	r := sampleDecoder{raw: raw}
+	s := Sample{Origin: Origin{File: r.number(math.MaxInt), Line: r.number(math.MaxInt), Token: r.number(math.MaxInt)}, Tokens: make([]int32, tokens)}
 	for i := range s.Tokens {
-		token, n := binary.Uvarint(raw)
-		if n <= 0 || token > math.MaxInt32 {
-			return Sample{}, errDamaged
-		}
-		s.Tokens[i], raw = int32(token), raw[n:]
+		s.Tokens[i] = int32(r.number(math.MaxInt32))
 	}
-	if len(raw) == 0 {
-		return s, nil
+	for i := range r.number(len(raw)) {
+		s.Words = append(s.Words, slices.Repeat([]bool{i%2 != 0}, r.number(tokens-len(s.Words)))...)
 	}
-	s.LossWeights = make([]float32, 0, s.Predicted())
-	for len(raw) > 0 {
-		run, n := binary.Uvarint(raw)
-		if n <= 0 || len(raw) < n+4 || run > uint64(s.Predicted()-len(s.LossWeights)) {
-			return Sample{}, errDamaged
-		}
-		weight := math.Float32frombits(binary.LittleEndian.Uint32(raw[n:]))
-		s.LossWeights = append(s.LossWeights, slices.Repeat([]float32{weight}, int(run))...)
-		raw = raw[n+4:]
+	for len(r.raw) > 0 {
+		run := r.number(s.Predicted() - len(s.LossWeights))
+		s.LossWeights = append(s.LossWeights, slices.Repeat([]float32{r.float32()}, run)...)
 	}
-	if len(s.LossWeights) != s.Predicted() {
+	if r.damaged || s.Words != nil && len(s.Words) != tokens || s.LossWeights != nil && len(s.LossWeights) != s.Predicted() {
 		return Sample{}, errDamaged
 	}
 	return s, nil
 }
+
+// A sampleDecoder reads the numbers of a sample; after damage all further ones are 0.
+type sampleDecoder struct {
+	raw     []byte
+	damaged bool
+}
+
+// number reads a varint of at most `most`.
+func (r *sampleDecoder) number(most int) int {
+	x, n := binary.Uvarint(r.raw)
+	if n <= 0 || x > uint64(most) {
+		r.fail()
+		return 0
+	}
+	r.raw = r.raw[n:]
+	return int(x)
+}
+
+func (r *sampleDecoder) float32() float32 {
+	if len(r.raw) < 4 {
+		r.fail()
+		return 0
+	}
+	x := math.Float32frombits(binary.LittleEndian.Uint32(r.raw))
+	r.raw = r.raw[4:]
+	return x
+}
+
+func (r *sampleDecoder) fail() { r.raw, r.damaged = nil, true }

@@ -116,7 +116,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	sets.Train, sets.closers = d.Data, append(sets.closers, d)
 	sets.IsChat = d.Stats.NotesOf(data.Rendered) != nil
 	if f.ShowSample && !d.IsText {
-		if err := showFirst(ctx, f.Log(), s.Tokenizer, d); err != nil {
+		if err := showFirst(f.Log(), s.Tokenizer, d.Data); err != nil {
 			return fmt.Errorf("--train-data: %w", err)
 		}
 	}

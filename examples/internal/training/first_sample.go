@@ -1,7 +1,6 @@
 package training
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -21,23 +20,31 @@ const (
 )
 
 // showFirst prints the first sample of records, which reveals a wrong template or mask.
-func showFirst(ctx context.Context, w io.Writer, t *tokenizer.Tokenizer, d *data.Loaded) error {
-	first, words, err := d.First(ctx)
+func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
+	row, err := d.Row(0)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample, trained parts in «»:\n%s\n", Preview(t, first, words))
+	_, err = fmt.Fprintf(w, "the first sample%s:\n%s\n", Place(d.Place(row[0])), Preview(t, row[0]))
 	return err
 }
 
+// Place returns what the heading of a preview says behind the sample's name.
+func Place(place string) string {
+	if place != "" {
+		place = ", " + place
+	}
+	return place + ", trained parts in «»"
+}
+
 // Preview returns the text of a sample with marks around the trained parts. It shortens long words of the
-// record, never the mark-up between them. If words is nil, every text between special tokens counts as words.
-func Preview(t *tokenizer.Tokenizer, s data.Sample, words []bool) string {
+// record, never the mark-up between them. Without a template, every text between special tokens counts as words.
+func Preview(t *tokenizer.Tokenizer, s data.Sample) string {
 	var b strings.Builder
 	shown, open := 0, false
 	for from := 0; from < len(s.Tokens); {
-		trained, isWords, to := isTrained(s, from), isWord(t, s, words, from), from+1
-		for to < len(s.Tokens) && isTrained(s, to) == trained && isWord(t, s, words, to) == isWords {
+		trained, isWords, to := isTrained(s, from), isWord(t, s, from), from+1
+		for to < len(s.Tokens) && isTrained(s, to) == trained && isWord(t, s, to) == isWords {
 			to++
 		}
 		text := []rune(printable(decode(t, s.Tokens[from:to])))
@@ -87,11 +94,11 @@ func isTrained(s data.Sample, i int) bool {
 }
 
 // isWord reports whether a token belongs to the words of a record.
-func isWord(t *tokenizer.Tokenizer, s data.Sample, words []bool, i int) bool {
-	if words == nil {
+func isWord(t *tokenizer.Tokenizer, s data.Sample, i int) bool {
+	if s.Words == nil {
 		return !t.IsSpecial(s.Tokens[i])
 	}
-	return i < len(words) && words[i]
+	return s.Words[i]
 }
 
 // decode returns the text of tokens, with special tokens by name.

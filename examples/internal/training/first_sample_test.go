@@ -35,25 +35,23 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	var out strings.Builder
-	require.NoError(t, showFirst(t.Context(), &out, v, d))
+	require.NoError(t, showFirst(&out, v, d.Data))
 	header := template[strings.Index(template, "[["):strings.Index(template, "{{ m.role")]
 	half := func(c string) string { return strings.Repeat(c, 80) }
-	require.Equal(t, "the first sample, trained parts in «»:\n"+
+	require.Equal(t, "the first sample, "+filepath.Join(folder, "chat.jsonl")+":2, trained parts in «»:\n"+
 		header+"system: "+half("a")+"… (97 characters left out) …"+half("a")+"<|end|>"+
 		header+"user: "+c+"<|end|>"+
 		header+"assistant: «"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»\n", out.String())
 
-	// Standard input cannot be read twice, so only special tokens are known as mark-up.
+	// Standard input is read once, and shown as well.
 	o.Read.Stdin = strings.NewReader(long + record)
 	once, err := data.Load(t.Context(), v, []string{data.Stdin}, o)
 	require.NoError(t, err)
 	defer once.Close()
-	first, words, err := once.First(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, words)
-	text := Preview(v, first, nil)
-	require.Equal(t, 3, strings.Count(text, "<|end|>"))
-	require.Contains(t, text, "«"+half("b")+"… (340 characters left out) …"+half("b")+"<|end|>»")
+	shown := strings.Replace(out.String(), filepath.Join(folder, "chat.jsonl"), "stdin", 1)
+	out.Reset()
+	require.NoError(t, showFirst(&out, v, once.Data))
+	require.Equal(t, shown, out.String())
 }
 
 // The preview shows the first of many turns, and no control character of the data.
@@ -69,7 +67,7 @@ func TestFirstSampleIsBounded(t *testing.T) {
 			}
 		}
 		s.LossWeights = s.LossWeights[1:]
-		return Preview(v, s, nil)
+		return Preview(v, s)
 	}
 	require.Equal(t, "ab«cd»ef«gh»", show("ab", "cd", "ef", "gh"))
 	var turns []string

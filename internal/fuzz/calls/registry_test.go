@@ -458,6 +458,7 @@ var public = registry{
 		reflect.TypeFor[data.NoteKind](),
 		reflect.TypeFor[data.Option](),
 		reflect.TypeFor[data.OptionError](),
+		reflect.TypeFor[data.Origin](),
 		reflect.TypeFor[data.PrepareOptions](),
 		reflect.TypeFor[data.Progress](),
 		reflect.TypeFor[data.ReadOptions](),
