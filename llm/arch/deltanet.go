@@ -45,7 +45,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
 	parts := t.Split(t.SiLU(p.convolve(t, qkv, "ssm_conv1d", d.ConvLength)), keys, keys, values)
 	normal := func(x *nn.Value) *nn.Value {
-		x = t.L2Norm(t.Heads(x, kHeads), p.config.RMSEps)
+		x = p.unit(t, t.Heads(x, kHeads))
 		if d.Grouped {
 			x = t.RepeatHeads(x, heads/kHeads)
 		}
@@ -58,6 +58,12 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y, z = p.Kept(t, y), p.Kept(t, z)
 	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
+}
+
+// unit returns x / √(‖x‖² + ε) over ne0: RMSNorm with other factors.
+func (p Place) unit(t *nn.Tape, x *nn.Value) *nn.Value {
+	n := float64(max(1, x.T.Dim(0))) // 0 of a tensor that stands for a failure
+	return t.Scale(t.Norm(t.Contiguous(x), nn.Norm{Eps: p.config.RMSEps / float32(n)}), float32(1/math.Sqrt(n)))
 }
 
 // rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key
