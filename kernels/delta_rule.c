@@ -35,33 +35,53 @@ struct kern_delta_token {
 	kern_delta_row rest, add; // v − Sᵀ·k, and that times beta
 	const float *q, *k;
 	float decay, beta; // exp(g)
+	float *decays;     // exp(g) of each row of the state; NULL if all rows have one decay
 };
 
-// to ← decay·from + k·addᵀ, which may be the same panel.
-KERN_CLONES static void kern_delta_update(kern_delta_row *to, const kern_delta_row *from, struct kern_delta_token *t, int64_t size) {
-	kern_delta_row seen = {{0}}, add;
+// These functions are compiled for one decay and for a decay of each row: `rows` is a constant.
+#define KERN_DELTA_INLINE __attribute__((always_inline)) static inline
+
+// Sᵀ·k after the decay.
+KERN_DELTA_INLINE void kern_delta_seen(kern_delta_row seen, const kern_delta_row *s, const struct kern_delta_token *t, int64_t size, const bool rows) {
 	const float *k = t->k, decay = t->decay;
+	kern_delta_row sum = {{0}};
 	for (int64_t i = 0; i < size; i++) {
-		KERN_DELTA_EACH(l) seen[l] += from[i][l] * k[i];
+		float key = rows ? k[i] * t->decays[i] : k[i];
+		KERN_DELTA_EACH(l) sum[l] += s[i][l] * key;
 	}
+	KERN_DELTA_EACH(l) seen[l] = rows ? sum[l] : sum[l] * decay;
+}
+
+KERN_DELTA_INLINE void kern_delta_update_by(kern_delta_row *to, const kern_delta_row *from, struct kern_delta_token *t, int64_t size, const bool rows) {
+	kern_delta_row seen, add;
+	const float *k = t->k;
+	kern_delta_seen(seen, from, t, size, rows);
 	KERN_DELTA_EACH(l) {
-		t->rest[l] = t->v[l] - seen[l] * decay;
+		t->rest[l] = t->v[l] - seen[l];
 		t->add[l] = add[l] = t->rest[l] * t->beta;
 	}
 	for (int64_t i = 0; i < size; i++) {
+		float decay = rows ? t->decays[i] : t->decay;
 		KERN_DELTA_EACH(l) to[i][l] = from[i][l] * decay + add[l] * k[i];
 	}
 }
 
-// The update in place, and y = Sᵀ·q·scale.
-KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern_delta_token *t, float scale, int64_t size, int64_t columns) {
-	kern_delta_row seen = {{0}}, read = {{0}}, add;
-	const float *q = t->q, *k = t->k, decay = t->decay;
-	for (int64_t i = 0; i < size; i++) {
-		KERN_DELTA_EACH(l) seen[l] += s[i][l] * k[i];
+// to ← decay·from + k·addᵀ, which may be the same panel.
+KERN_CLONES static void kern_delta_update(kern_delta_row *to, const kern_delta_row *from, struct kern_delta_token *t, int64_t size) {
+	if (t->decays != NULL) {
+		kern_delta_update_by(to, from, t, size, true);
+	} else {
+		kern_delta_update_by(to, from, t, size, false);
 	}
-	KERN_DELTA_EACH(l) add[l] = (t->v[l] - seen[l] * decay) * t->beta;
+}
+
+KERN_DELTA_INLINE void kern_delta_read_by(float *y, kern_delta_row *s, struct kern_delta_token *t, float scale, int64_t size, int64_t columns, const bool rows) {
+	kern_delta_row seen, read = {{0}}, add;
+	const float *q = t->q, *k = t->k;
+	kern_delta_seen(seen, s, t, size, rows);
+	KERN_DELTA_EACH(l) add[l] = (t->v[l] - seen[l]) * t->beta;
 	for (int64_t i = 0; i < size; i++) {
+		float decay = rows ? t->decays[i] : t->decay;
 		KERN_DELTA_EACH(l) {
 			kern_lanes x = s[i][l] * decay + add[l] * k[i];
 			s[i][l] = x;
@@ -72,16 +92,24 @@ KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern
 	memcpy(y, read, columns * sizeof *y);
 }
 
-// Where the gradients of a token go.
+// The update in place, and y = Sᵀ·q·scale.
+KERN_CLONES static void kern_delta_read(float *y, kern_delta_row *s, struct kern_delta_token *t, float scale, int64_t size, int64_t columns) {
+	if (t->decays != NULL) {
+		kern_delta_read_by(y, s, t, scale, size, columns, true);
+	} else {
+		kern_delta_read_by(y, s, t, scale, size, columns, false);
+	}
+}
+
+// Where the gradients of a token go; g is one number, or one for each row of the state.
 struct kern_delta_grads {
 	float *q, *k, *g, *beta; // added to
 	float *v;
 };
 
-// The way back through a token: ds is the gradient of the state after it, and becomes that of the state before it.
-KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
-		const struct kern_delta_token *t, int64_t size, int64_t columns) {
-	const float *q = t->q, *k = t->k, decay = t->decay;
+KERN_DELTA_INLINE void kern_delta_back_by(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
+		const struct kern_delta_token *t, int64_t size, int64_t columns, const bool rows) {
+	const float *q = t->q, *k = t->k;
 	kern_delta_row d_add = {{0}}, d_rest, add, dy;
 	KERN_DELTA_EACH(l) {
 		add[l] = t->add[l];
@@ -104,6 +132,10 @@ KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_r
 	}
 	for (int64_t i = 0; i < size; i++) {
 		kern_lanes d_key = {0};
+		float decay = rows ? t->decays[i] : t->decay;
+		if (rows) {
+			d_decay = (kern_lanes){0};
+		}
 		KERN_DELTA_EACH(l) {
 			kern_lanes x = ds[i][l], s = before[i][l];
 			d_key += x * add[l] - s * decay * d_rest[l];
@@ -112,25 +144,51 @@ KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_r
 			ds[i][l] = x * decay;
 		}
 		to.k[i] += kern_delta_sum(&d_key);
+		if (rows) {
+			to.g[i] += kern_delta_sum(&d_decay) * decay;
+		}
 	}
 	*to.beta += kern_delta_sum(&d_beta);
-	*to.g += kern_delta_sum(&d_decay) * decay;
+	if (!rows) {
+		*to.g += kern_delta_sum(&d_decay) * t->decay;
+	}
 	memcpy(to.v, d_rest, columns * sizeof *to.v);
+}
+
+// The way back through a token: ds is the gradient of the state after it, and becomes the gradient of the state before it.
+KERN_CLONES static void kern_delta_back(struct kern_delta_grads to, kern_delta_row *ds, const kern_delta_row *before, const kern_delta_row *after,
+		const struct kern_delta_token *t, int64_t size, int64_t columns) {
+	if (t->decays != NULL) {
+		kern_delta_back_by(to, ds, before, after, t, size, columns, true);
+	} else {
+		kern_delta_back_by(to, ds, before, after, t, size, columns, false);
+	}
 }
 
 // The operands of one head of a row, whose tokens are at distances.
 struct kern_delta_head {
 	const float *q, *k, *v, *g, *beta, *dy;
 	const int32_t *starts;
-	int64_t size, n, key_stride, value_stride, number_stride;
+	int64_t size, n, key_stride, value_stride, number_stride, rates; // numbers g of a token, of each head
 };
+
+KERN_CLONES static void kern_delta_exp(float *y, const float *x, int64_t n) {
+	for (int64_t i = 0; i < n; i++) {
+		y[i] = kern_exp(x[i]);
+	}
+}
 
 // Reads token i of a panel of columns from `first` on; those behind the last are 0.
 static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_head *h, int64_t i, int64_t first, int64_t columns, float scale) {
 	t->q = h->q + i * h->key_stride;
 	t->k = h->k + i * h->key_stride;
 	t->beta = h->beta[i * h->number_stride];
-	t->decay = expf(h->g[i * h->number_stride]);
+	const float *g = h->g + i * h->number_stride * h->rates;
+	if (t->decays != NULL) {
+		kern_delta_exp(t->decays, g, h->size);
+	} else {
+		t->decay = expf(*g);
+	}
 	memset(t->v, 0, sizeof t->v);
 	memcpy(t->v, h->v + i * h->value_stride + first, columns * sizeof(float));
 	if (h->dy != NULL) {
@@ -140,19 +198,31 @@ static void kern_delta_load(struct kern_delta_token *t, const struct kern_delta_
 	}
 }
 
+// Whether each row of the state has a decay of its own.
+static bool kern_delta_by_row(const struct ggml_tensor *const *src) { return ggml_nelements(src[3]) > ggml_nelements(src[4]); }
+
 static bool kern_delta_starts(const struct kern_delta_head *h, int64_t i) { return i == 0 || (h->starts != NULL && h->starts[i] >= i); }
 
 // Value head h of a row, and the key head that it uses.
 static struct kern_delta_head kern_delta_head(const struct ggml_tensor *const *src, const struct ggml_tensor *starts, int64_t row, int64_t h) {
 	const struct ggml_tensor *k = src[1], *v = src[2];
 	int64_t n = v->ne[2], size = v->ne[0], key = ((row * n) * k->ne[1] + h % k->ne[1]) * size, value = (row * n * v->ne[1] + h) * size,
-			number = row * n * v->ne[1] + h;
+			number = row * n * v->ne[1] + h, rates = kern_delta_by_row(src) ? size : 1;
 	return (struct kern_delta_head){
 		(const float *)src[0]->data + key, (const float *)k->data + key, (const float *)v->data + value,
-		(const float *)src[3]->data + number, (const float *)src[4]->data + number, NULL,
+		(const float *)src[3]->data + number * rates, (const float *)src[4]->data + number, NULL,
 		starts == NULL ? NULL : (const int32_t *)starts->data + row * n,
-		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1],
+		size, n, k->ne[1] * size, v->ne[1] * size, v->ne[1], rates,
 	};
+}
+
+// Tokens whose decays lie behind them, if there is one for each row of the state.
+static struct kern_delta_token *kern_delta_tokens(int64_t count, int64_t size, bool rows) {
+	struct kern_delta_token *tokens = kern_scratch(KERN_SCRATCH_ROW, count * (sizeof *tokens + size * sizeof(float)));
+	for (int64_t i = 0; i < count; i++) {
+		tokens[i].decays = rows ? (float *)(tokens + count) + i * size : NULL;
+	}
+	return tokens;
 }
 
 static const struct ggml_tensor *kern_delta_starts_of(const struct ggml_tensor *dst) {
@@ -168,17 +238,17 @@ KERN_OP(gated_delta_rule) {
 	int64_t size = dst->ne[0], heads = dst->ne[1], n = dst->ne[2], panels = kern_ceil_div(size, KERN_DELTA_PANEL);
 	float scale = 1 / sqrtf((float)size);
 	kern_delta_row *s = kern_scratch(KERN_SCRATCH_TILE, size * sizeof *s);
+	struct kern_delta_token *t = kern_delta_tokens(1, size, kern_delta_by_row((const struct ggml_tensor *const *)dst->src));
 	for (int64_t c; (c = kern_next_chunk(dst, panels * heads * dst->ne[3], nth)) >= 0;) {
 		int64_t first = c % panels * KERN_DELTA_PANEL, row = c / panels / heads, columns = kern_min(size - first, KERN_DELTA_PANEL);
 		struct kern_delta_head h = kern_delta_head((const struct ggml_tensor *const *)dst->src, starts, row, c / panels % heads);
 		float *y = (float *)dst->data + (h.v - (const float *)dst->src[2]->data) + first;
-		struct kern_delta_token t;
 		for (int64_t i = 0; i < n; i++) {
 			if (kern_delta_starts(&h, i)) {
 				memset(s, 0, size * sizeof *s);
 			}
-			kern_delta_load(&t, &h, i, first, columns, scale);
-			kern_delta_read(y + i * h.value_stride, s, &t, scale, size, columns);
+			kern_delta_load(t, &h, i, first, columns, scale);
+			kern_delta_read(y + i * h.value_stride, s, t, scale, size, columns);
 		}
 	}
 }
@@ -191,14 +261,14 @@ struct kern_delta_memory {
 	struct kern_delta_token *tokens; // of a block
 };
 
-static struct kern_delta_memory kern_delta_memory(int64_t size, int64_t n) {
+static struct kern_delta_memory kern_delta_memory(int64_t size, int64_t n, bool rows) {
 	struct kern_delta_memory m;
 	m.ds = kern_scratch(KERN_SCRATCH_ACCUMULATOR, 2 * size * sizeof *m.ds);
 	m.zero = m.ds + size;
 	memset(m.zero, 0, size * sizeof *m.zero);
 	m.saved = kern_scratch(KERN_SCRATCH_COLUMNS, kern_ceil_div(n, KERN_DELTA_BLOCK) * size * sizeof *m.saved);
 	m.states = kern_scratch(KERN_SCRATCH_TILE, (KERN_DELTA_BLOCK + 1) * size * sizeof *m.states);
-	m.tokens = kern_scratch(KERN_SCRATCH_ROW, KERN_DELTA_BLOCK * sizeof *m.tokens);
+	m.tokens = kern_delta_tokens(KERN_DELTA_BLOCK, size, rows);
 	return m;
 }
 
@@ -228,7 +298,7 @@ static void kern_delta_panel_back(struct kern_delta_grads to, const struct kern_
 			int64_t i = from + j;
 			bool starts = kern_delta_starts(h, i);
 			struct kern_delta_grads at = {
-				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride, to.beta + i * h->number_stride, to.v + i * h->value_stride + first,
+				to.q + i * h->key_stride, to.k + i * h->key_stride, to.g + i * h->number_stride * h->rates, to.beta + i * h->number_stride, to.v + i * h->value_stride + first,
 			};
 			kern_delta_back(at, m.ds, starts ? m.zero : m.states + j * size, m.states + (j + 1) * size, m.tokens + j, size, columns);
 			if (starts) {
@@ -246,19 +316,20 @@ KERN_OP(gated_delta_rule_grad) {
 	int64_t size = v->ne[0], heads = v->ne[1], n = v->ne[2], keys = k->ne[1];
 	float scale = 1 / sqrtf((float)size), *dq = dst->data, *dk = dq + ggml_nelements(k), *dv = dk + ggml_nelements(k),
 		  *dg = dv + ggml_nelements(v), *dbeta = dg + ggml_nelements(src[3]);
-	struct kern_delta_memory m = kern_delta_memory(size, n);
+	struct kern_delta_memory m = kern_delta_memory(size, n, kern_delta_by_row(src));
 	for (int64_t c; (c = kern_next_chunk(dst, keys * v->ne[3], nth)) >= 0;) {
 		for (int64_t head = c % keys; head < heads; head += keys) {
 			struct kern_delta_head h = kern_delta_head(src, starts, c / keys, head);
-			int64_t key = h.k - (const float *)k->data, value = h.v - (const float *)v->data, number = h.g - (const float *)src[3]->data;
+			int64_t key = h.k - (const float *)k->data, value = h.v - (const float *)v->data, number = h.beta - (const float *)src[4]->data;
 			h.dy = (const float *)dst->src[0]->data + value;
-			struct kern_delta_grads to = {dq + key, dk + key, dg + number, dbeta + number, dv + value};
+			struct kern_delta_grads to = {dq + key, dk + key, dg + number * h.rates, dbeta + number, dv + value};
 			for (int64_t i = 0; i < n; i++) {
 				if (head < keys) {
 					memset(to.q + i * h.key_stride, 0, size * sizeof(float));
 					memset(to.k + i * h.key_stride, 0, size * sizeof(float));
 				}
-				to.g[i * h.number_stride] = to.beta[i * h.number_stride] = 0;
+				memset(to.g + i * h.number_stride * h.rates, 0, h.rates * sizeof(float));
+				to.beta[i * h.number_stride] = 0;
 			}
 			for (int64_t first = 0; first < size; first += KERN_DELTA_PANEL) {
 				kern_delta_panel_back(to, &h, m, first, scale);

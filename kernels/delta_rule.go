@@ -13,9 +13,10 @@ import (
 // DeltaRule holds the operands of [GatedDeltaRule]: rows of n tokens, where value head h uses key head
 // h mod k heads. All are F32 and contiguous.
 type DeltaRule struct {
-	Q, K    *ggml.Tensor // [size, k heads, n, rows]
-	V       *ggml.Tensor // [size, heads, n, rows]
-	G, Beta *ggml.Tensor // [heads, n, rows]
+	Q, K *ggml.Tensor // [size, k heads, n, rows]
+	V    *ggml.Tensor // [size, heads, n, rows]
+	G    *ggml.Tensor // [heads, n, rows]; [size, heads, n, rows]: each channel of a key has its own, at most 0
+	Beta *ggml.Tensor // [heads, n, rows]
 	// Starts I32 [n, rows], contiguous, is the first token of each token's sample. A sample begins
 	// at a token whose value is its own index or more. nil stands for one sample a row.
 	Starts *ggml.Tensor
@@ -43,6 +44,8 @@ var (
 // has a matrix S, which is zero at the start of a sample; for each token
 //
 //	S ← exp(g)·S,  S ← S + β·k·(v − Sᵀ·k)ᵀ,  y = Sᵀ·q / √size
+//
+// If each channel has its own g, exp(g) multiplies the rows of S (Kimi delta attention, arXiv 2510.26692).
 //
 // It is computed token by token, by as many threads as there are blocks of 64 columns of all states, which do not
 // depend on each other; the time grows with n and no faster. The result does not depend on the number of threads. It is
@@ -72,7 +75,7 @@ func GatedDeltaRuleGrad(c *ggml.Context, dy *ggml.Tensor, d DeltaRule) (dq, dk, 
 		if ok = b.OK(); !ok {
 			return nil
 		}
-		return b.Native(gatedDeltaRuleGrad, params(p), ggml.F32, 2*d.Q.NumElements()+d.V.NumElements()+2*d.G.NumElements())
+		return b.Native(gatedDeltaRuleGrad, params(p), ggml.F32, 2*d.Q.NumElements()+d.V.NumElements()+d.G.NumElements()+d.Beta.NumElements())
 	})
 	if !ok {
 		return all, all, all, all, all
@@ -99,7 +102,7 @@ func requireDeltaRule(b *ggml.OpBuilder, d DeltaRule) {
 	b.Require(max(v.Dim(0), v.Dim(2)) <= math.MaxInt32, "a dimension is above %d", math.MaxInt32)
 	requireChunks(b, float64(v.Dim(1))*float64(v.Dim(3))*float64(v.Dim(0)))
 	want := [4]int64{v.Dim(1), v.Dim(2), v.Dim(3), 1}
-	b.Require(shapeOf(d.G) == want && shapeOf(d.Beta) == want, "G and Beta must be [heads, n, rows] of V, %v", want)
+	b.Require((shapeOf(d.G) == want || shapeOf(d.G) == shapeOf(v)) && shapeOf(d.Beta) == want, "Beta must be [heads, n, rows] of V, %v, and G like Beta or like V", want)
 	if d.Starts != nil {
 		b.RequireType("Starts", d.Starts, ggml.I32)
 		b.RequireContiguous("Starts", d.Starts)

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,20 +16,21 @@ import (
 // deltaCases have heads that share keys, several blocks of tokens, and more columns than a panel.
 func deltaCases() []opCase {
 	var cases []opCase
-	for _, packed := range []bool{true, false} {
-		suffix := "_alone"
-		if packed { // types are probed with the first, which has all operands
-			suffix = ""
-		}
+	for _, suffix := range []string{"", "_alone", "_channels", "_channels_alone"} { // types are probed with the first, which has all operands
+		packed := !strings.HasSuffix(suffix, "_alone")
 		operands := func(d *draw) []operand {
 			size, keys, n, rows := d.Size(70), d.Size(3), d.Size(150), d.Size(2)
 			heads := keys * d.Size(3)
 			unit := func() operand {
 				return operand{Type: ggml.F32, Values: refmath.L2Norm(d.Normal(size, keys, n, rows).Values, 1e-6)}
 			}
+			rates := []int64{heads, n, rows}
+			if strings.HasPrefix(suffix, "_channels") {
+				rates = []int64{size, heads, n, rows}
+			}
 			args := []operand{
 				unit(), unit(), d.Normal(size, heads, n, rows).As(ggml.F32),
-				d.Uniform(-1, 0, heads, n, rows).As(ggml.F32), d.Uniform(0, 1, heads, n, rows).As(ggml.F32),
+				d.Uniform(-1, 0, rates...).As(ggml.F32), d.Uniform(0, 1, heads, n, rows).As(ggml.F32),
 			}
 			if packed {
 				starts := operand{Type: ggml.I32, Values: refmath.New(n, rows)}
@@ -90,12 +92,15 @@ func TestGatedDeltaRuleThreads(t *testing.T) {
 		}
 		return w.Reshape(w.Leaf(optest.Normal(seed, int(count))...), ne...)
 	}
-	d := kernels.DeltaRule{
-		Q: w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
-		G: w.Neg(w.Sigmoid(leaf(4, heads, n))), Beta: w.Sigmoid(leaf(5, heads, n)),
+	var results []*ggml.Tensor
+	for _, rates := range [][]int64{{heads, n}, {size, heads, n}} {
+		d := kernels.DeltaRule{
+			Q: w.L2Norm(leaf(1, size, keys, n), 1e-6), K: w.L2Norm(leaf(2, size, keys, n), 1e-6), V: leaf(3, size, heads, n),
+			G: w.Neg(w.Sigmoid(leaf(4, rates...))), Beta: w.Sigmoid(leaf(5, heads, n)),
+		}
+		dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
+		results = append(results, kernels.GatedDeltaRule(w.Context, d), dq, dk, dv, dg, dbeta)
 	}
-	dq, dk, dv, dg, dbeta := kernels.GatedDeltaRuleGrad(w.Context, leaf(6, size, heads, n), d)
-	results := []*ggml.Tensor{kernels.GatedDeltaRule(w.Context, d), dq, dk, dv, dg, dbeta}
 	for _, y := range results {
 		y.SetOutput()
 	}
@@ -128,7 +133,7 @@ func TestGatedDeltaRuleErrors(t *testing.T) {
 		"the shapes must be equal":                                  rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Q = c.NewTensor(ggml.F32, 8, 1, 5) }),
 		"K and V must be equal but in ne1":                          rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 7, 4, 5) }),
 		"ne1 of V must be a multiple of ne1 of K: they are 3 and 2": rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.V = c.NewTensor(ggml.F32, 8, 3, 5) }),
-		"G and Beta must be [heads, n, rows] of V":                  rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Beta = c.NewTensor(ggml.F32, 4, 4) }),
+		"Beta must be [heads, n, rows] of V":                        rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Beta = c.NewTensor(ggml.F32, 4, 4) }),
 		"Starts has type f32; it must have i32":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.F32, 5) }),
 		"Starts must be [n, rows] of V, [5, 1]":                     rule(func(c *ggml.Context, d *kernels.DeltaRule) { d.Starts = c.NewTensor(ggml.I32, 4) }),
 		"operand 3 is nil":                                          rule(func(_ *ggml.Context, d *kernels.DeltaRule) { d.G = nil }),

@@ -190,8 +190,10 @@ func kernelOps() {
 		heads := keys * p.size(3)
 		key := func() *tensor { return p.contiguous(f32, size, keys, n, rows) }
 		gate := func() *tensor { return p.contiguous(f32, heads, n, rows) }
+		value := func() *tensor { return p.contiguous(f32, size, heads, n, rows) }
 		starts := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, rows) })
-		return list{key(), key(), p.contiguous(f32, size, heads, n, rows), gate(), gate(), starts}
+		rates := []func() *tensor{gate, value}[p.IntN(2)]
+		return list{key(), key(), value(), rates(), gate(), starts}
 	}
 	family(func(p *program) []any { return delta(p) }, "GatedDeltaRule")
 	family(func(p *program) []any {

@@ -5,17 +5,25 @@ import (
 	"slices"
 )
 
-// DeltaRule holds the operands of the gated delta rule: q, k [size, k heads, n, rows], v [size, heads, n, rows], g and beta
-// [heads, n, rows], and the first token of each token's sample [n, rows], or nothing.
+// DeltaRule holds the operands of the gated delta rule: q, k [size, k heads, n, rows], v [size, heads, n, rows], g
+// [heads, n, rows] or [size, heads, n, rows], beta [heads, n, rows], and the first token of each token's sample [n, rows],
+// or nothing.
 type DeltaRule struct{ Q, K, V, G, Beta, Starts Tensor }
 
-// deltaToken is what a token does to column j of the state of a head: before, S_j; rest, v_j − exp(g)·S_j·k.
+// deltaToken is what a token does to column j of the state of a head: before, S_j; rest, v_j − (keep·S_j)·k.
 type deltaToken struct {
-	before     []float64
-	rest       float64
-	after      []float64
-	start      bool
-	beta, keep float64
+	before, after, keep []float64
+	rest, beta          float64
+	start               bool
+}
+
+// rate returns the index of g of row i of a state.
+func (d DeltaRule) rate(i, h, t, row int64) int64 {
+	number := (row*d.V.Ne[2]+t)*d.V.Ne[1] + h
+	if len(d.G.Data) == len(d.Beta.Data) {
+		return number
+	}
+	return number*d.V.Ne[0] + i
 }
 
 // column goes through the tokens of column j of value head h.
@@ -23,7 +31,10 @@ func (d DeltaRule) column(j, h, row int64) []deltaToken {
 	state := make([]float64, d.V.Ne[0])
 	var tokens []deltaToken
 	for t := range d.V.Ne[2] {
-		x := deltaToken{beta: d.Beta.At(h, t, row, 0), keep: math.Exp(d.G.At(h, t, row, 0))}
+		x := deltaToken{beta: d.Beta.At(h, t, row, 0), keep: make([]float64, len(state))}
+		for i := range x.keep {
+			x.keep[i] = math.Exp(d.G.Data[d.rate(int64(i), h, t, row)])
+		}
 		x.start = t == 0 || d.Starts.Data != nil && d.Starts.At(t, row, 0, 0) >= float64(t)
 		if x.start {
 			state = make([]float64, len(state))
@@ -32,10 +43,10 @@ func (d DeltaRule) column(j, h, row int64) []deltaToken {
 		x.before, x.after = state, slices.Clone(state)
 		x.rest = d.V.At(j, h, t, row)
 		for i, s := range state {
-			x.rest -= x.keep * s * key[i]
+			x.rest -= x.keep[i] * s * key[i]
 		}
 		for i := range state {
-			x.after[i] = x.keep*state[i] + x.beta*x.rest*key[i]
+			x.after[i] = x.keep[i]*state[i] + x.beta*x.rest*key[i]
 		}
 		state, tokens = x.after, append(tokens, x)
 	}
@@ -83,15 +94,14 @@ func GatedDeltaRuleBack(dy Tensor, d DeltaRule) (grads [5]Tensor) {
 				next[i] += read * q[i]
 				add += next[i] * k[i] // the gradient of beta·rest
 			}
-			dRest, dKeep := add*x.beta, 0.0
+			dRest := add * x.beta
 			for i := range next {
-				dk[i] += next[i]*x.beta*x.rest - dRest*x.keep*x.before[i]
+				dk[i] += next[i]*x.beta*x.rest - dRest*x.keep[i]*x.before[i]
 				next[i] -= dRest * k[i]
-				dKeep += next[i] * x.before[i]
-				next[i] *= x.keep
+				grads[3].Data[d.rate(int64(i), h, t, row)] += next[i] * x.before[i] * x.keep[i]
+				next[i] *= x.keep[i]
 			}
 			grads[2].Set(dRest, j, h, t, row)
-			grads[3].Set(grads[3].At(h, t, row, 0)+dKeep*x.keep, h, t, row, 0)
 			grads[4].Set(grads[4].At(h, t, row, 0)+add*x.rest, h, t, row, 0)
 			if x.start {
 				clear(next)
