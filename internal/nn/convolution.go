@@ -26,7 +26,7 @@ func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
 				}
 				all = d
 			}
-			return transposed(c, all)
+			return c.Reshape(transposed(c, all), kernel.Shape()...)
 		})
 		t.flow(x, func() *ggml.Tensor {
 			return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j) })
@@ -57,10 +57,11 @@ func weightedSum(c *ggml.Context, taps []*ggml.Tensor, x func(j int) *ggml.Tenso
 
 // kernelTaps are the columns [m] of a kernel [taps, m] by the distance of what they multiply.
 func kernelTaps(c *ggml.Context, kernel *ggml.Tensor) []*ggml.Tensor {
-	n, columns := kernel.Dim(0), transposed(c, kernel)
+	n, m := kernel.Dim(0), kernel.NumElements()/max(1, kernel.Dim(0))
+	columns := transposed(c, c.Reshape(kernel, n, m))
 	taps := make([]*ggml.Tensor, n)
 	for j := range taps {
-		taps[j] = c.View(columns, []int64{kernel.Dim(1)}, nil, (n-1-int64(j))*columns.Stride(1))
+		taps[j] = c.View(columns, []int64{m}, nil, (n-1-int64(j))*columns.Stride(1))
 	}
 	return taps
 }

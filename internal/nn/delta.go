@@ -11,12 +11,13 @@ import "github.com/goggml/ggml"
 
 // A DeltaRule holds the operands of the gated delta rule.
 type DeltaRule struct {
-	Q, K    *Value // [size, k heads, n]; value head h uses key head h mod k heads
-	V       *Value // [size, heads, n]
-	G, Beta *Value // [heads, n]
-	Rows    int64  // of equal length
-	Packed  bool   // a row may hold several samples
-	Chunk   int64  // tokens of a chunk; 0: chunkLength
+	Q, K   *Value // [size, k heads, n]; value head h uses key head h mod k heads
+	V      *Value // [size, heads, n]
+	G      *Value // [heads, n]; [size, heads, n]: each channel of a key has its own
+	Beta   *Value // [heads, n]
+	Rows   int64  // of equal length
+	Packed bool   // a row may hold several samples
+	Chunk  int64  // tokens of a chunk; 0: chunkLength
 }
 
 // GatedDelta computes y [size, heads, n] of whole sequences, and the gradients of Q, K, V, G and Beta.
@@ -37,11 +38,22 @@ func (t *Tape) GatedDeltaStep(d DeltaRule, states *ggml.Tensor, slots int64) (y 
 	c, size, heads, n := t.C, d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
-		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.scalars(c, d.G, n, slots), Beta: d.scalars(c, d.Beta, n, slots), State: c.Reshape(states, size, size, heads, slots),
+		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.stepDecays(c, n, slots), Beta: d.scalars(c, d.Beta, n, slots), State: c.Reshape(states, size, size, heads, slots),
 	})
 	y = Input(c.Reshape(c.View(all, []int64{size * heads, n * slots}, nil, 0), size, heads, n*slots))
 	after = c.View(all, []int64{size * size * heads, slots}, nil, n*slots*all.Stride(1))
 	return y, after
+}
+
+// byChannel reports whether each channel of a key has its own decay.
+func (d DeltaRule) byChannel() bool { return d.G.T.NumElements() > d.Beta.T.NumElements() }
+
+// stepDecays returns G of n tokens of each slot, [1 or size, heads, n, slots].
+func (d DeltaRule) stepDecays(c *ggml.Context, n, slots int64) *ggml.Tensor {
+	if d.byChannel() {
+		return c.Reshape(contiguous(c, d.G.T), d.V.T.Dim(0), d.V.T.Dim(1), n, slots)
+	}
+	return d.scalars(c, d.G, n, slots)
 }
 
 // scalars reshapes x [heads, n] to heads of one element, [1, heads, columns…].

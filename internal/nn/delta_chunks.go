@@ -12,9 +12,11 @@ type deltaChunks struct {
 	q, k, v *ggml.Tensor
 	beta    *ggml.Tensor
 
-	kk     *ggml.Tensor // K·Kᵀ, [earlier, later, …]
+	rates  *ggml.Tensor // logarithms of decays of channels, [size of k, chunk, …]; nil: whole heads decay
+	same   *ggml.Tensor // of channels: 1 between tokens of a sample, [earlier, later, chunks·rows]; nil: a row has one sample
+	kk     *ggml.Tensor // K·Kᵀ ⊙ decay, [earlier, later, …]
 	seen   *ggml.Tensor // K·Qᵀ ⊙ decay, lower triangle with the diagonal
-	solve  *ggml.Tensor // (I + tril(β ⊙ K·Kᵀ ⊙ decay, −1))⁻¹
+	solve  *ggml.Tensor // (I + tril(β ⊙ kk, −1))⁻¹
 	fresh  *ggml.Tensor // values that tokens write with a state of zero, [size of v, chunk, …]
 	reads  *ggml.Tensor // keys by which tokens read the state before the chunk, [size of k, chunk, …]
 	kLeft  *ggml.Tensor // keys times left
@@ -26,9 +28,17 @@ type deltaChunks struct {
 func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 	heads := d.V.T.Dim(1)
 	f := &deltaChunks{tokenChunks: newChunks(t.C, d.V.T.Dim(2), d.Rows, d.Chunk)}
+	if d.byChannel() {
+		f.roundLength()
+	}
 	f.q, f.k = f.share(f.split(d.Q.T), heads), f.share(f.split(d.K.T), heads)
 	f.v, f.beta = f.split(d.V.T), f.numbers(d.Beta)
-	f.decays(t, f.numbers(d.G), d.Packed)
+	if d.byChannel() {
+		f.rates = f.split(d.G.T)
+		f.channelDecays(t, d.Packed)
+	} else {
+		f.decays(t, f.numbers(d.G), d.Packed)
+	}
 	f.inside()
 	f.across()
 	return f
@@ -55,14 +65,23 @@ func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
 // inside computes everything within chunks that needs no state.
 func (f *deltaChunks) inside() {
 	c, chunk := f.c, f.k.Dim(1)
-	f.kk = mulMat(c, f.k, f.k)
-	earlier := c.Tri(c.Mul(c.Mul(f.kk, f.decay), f.beta), ggml.Lower)
+	f.kk, f.seen = f.products()
+	earlier := c.Tri(c.Mul(f.kk, f.beta), ggml.Lower)
 	one := c.Diag(c.ScaleBias(c.Arange(0, float32(chunk), 1), 0, 1))
 	f.solve = c.SolveTri(c.Add(earlier, one), c.Repeat(one, f.kk.Shape()...))
 	f.fresh = mulMat(c, transposed(c, c.Mul(f.v, f.beta)), f.solve)
-	f.reads = mulMat(c, transposed(c, c.Mul(f.k, c.Mul(f.beta, f.gamma))), f.solve)
+	f.reads = mulMat(c, transposed(c, c.Mul(f.k, c.Mul(f.gamma, f.beta))), f.solve)
 	f.kLeft = c.Mul(f.k, f.left)
-	f.seen = c.Tri(c.Mul(mulMat(c, f.k, f.q), f.decay), ggml.LowerDiag)
+	f.seen = c.Tri(f.seen, ggml.LowerDiag)
+}
+
+// products returns K·Kᵀ ⊙ decay and K·Qᵀ ⊙ decay, [earlier, later, …]; the upper triangles mean nothing.
+func (f *deltaChunks) products() (kk, kq *ggml.Tensor) {
+	if f.rates != nil {
+		return f.channelProducts()
+	}
+	c := f.c
+	return c.Mul(mulMat(c, f.k, f.k), f.decay), c.Mul(mulMat(c, f.k, f.q), f.decay)
 }
 
 // across computes the states from chunk to chunk.

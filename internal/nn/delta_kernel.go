@@ -13,7 +13,11 @@ func gatedDeltaRule(t *Tape, d DeltaRule) Result[[]*ggml.Tensor] {
 		return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, d.Rows)
 	}
 	numbers := func(x *Value) *ggml.Tensor { return c.Reshape(contiguous(c, x.T), d.V.T.Dim(1), n, d.Rows) }
-	native := kernels.DeltaRule{Q: heads(d.Q.T), K: heads(d.K.T), V: heads(d.V.T), G: numbers(d.G), Beta: numbers(d.Beta)}
+	rates := numbers
+	if d.byChannel() {
+		rates = func(x *Value) *ggml.Tensor { return heads(x.T) }
+	}
+	native := kernels.DeltaRule{Q: heads(d.Q.T), K: heads(d.K.T), V: heads(d.V.T), G: rates(d.G), Beta: numbers(d.Beta)}
 	if d.Packed {
 		native.Starts = Declare(t.Inputs, "starts of samples", ggml.I32, []int64{n, d.Rows}, func(f *Feed, x []int32) { copy(x, f.Starts) })
 	}

@@ -15,6 +15,7 @@ import (
 type deltaCase struct {
 	size, kHeads, heads int64
 	sampleRows
+	byChannel bool // each channel of a key has its own decay
 }
 
 func (k deltaCase) draw(rng *rand.Rand) []refmath.Tensor {
@@ -22,9 +23,19 @@ func (k deltaCase) draw(rng *rand.Rand) []refmath.Tensor {
 	unit := func(heads int64) refmath.Tensor {
 		return refmath.L2Norm(refmath.Normal(rng, 1, k.size, heads, n), 1e-6)
 	}
-	g, beta := refmath.New(1, k.heads, n), refmath.New(1, k.heads, n)
+	each := int64(1)
+	if k.byChannel {
+		each = k.size
+	}
+	g, beta := refmath.New(each, k.heads, n), refmath.New(1, k.heads, n)
 	for i := range g.Data {
-		g.Data[i], beta.Data[i] = -rng.ExpFloat64()/2, rng.Float64()
+		g.Data[i] = -rng.ExpFloat64() / 2
+		if k.byChannel && i%7 == 0 {
+			g.Data[i] -= 40 // in a chunk, the sum overflows exp
+		}
+	}
+	for i := range beta.Data {
+		beta.Data[i] = rng.Float64()
 	}
 	return []refmath.Tensor{unit(k.kHeads), unit(k.kHeads), refmath.Normal(rng, 1, k.size, k.heads, n), g, beta}
 }
@@ -37,17 +48,20 @@ func (k deltaCase) want(x []refmath.Tensor) []float64 {
 	})
 }
 
-// The rule by chunks of any length computes what it says token by token in float64, and its gradients are slopes of
-// that.
+// Chunks of any length compute the recurrence of float64, and their gradients equal its central differences.
 func TestGatedDelta(t *testing.T) {
 	for _, k := range []deltaCase{
-		{4, 1, 1, sampleRows{{1}}},
-		{4, 2, 4, sampleRows{{5}}},
-		{3, 1, 2, sampleRows{{7}, {7}}},
-		{4, 2, 2, sampleRows{{3, 1, 6, 2}}},
-		{4, 1, 3, sampleRows{{9, 4}, {2, 11}}},
-		{2, 1, 1, sampleRows{{150}}},
-		{2, 1, 2, sampleRows{{70, 60, 1}, {64, 3, 64}}},
+		{4, 1, 1, sampleRows{{1}}, false},
+		{4, 2, 4, sampleRows{{5}}, false},
+		{3, 1, 2, sampleRows{{7}, {7}}, false},
+		{4, 2, 2, sampleRows{{3, 1, 6, 2}}, false},
+		{4, 1, 3, sampleRows{{9, 4}, {2, 11}}, false},
+		{2, 1, 1, sampleRows{{150}}, false},
+		{2, 1, 2, sampleRows{{70, 60, 1}, {64, 3, 64}}, false},
+		{4, 2, 2, sampleRows{{1}}, true},
+		{3, 2, 2, sampleRows{{7}, {7}}, true},
+		{4, 1, 2, sampleRows{{3, 1, 6, 2}}, true},
+		{2, 2, 2, sampleRows{{70, 60, 1}, {64, 3, 64}}, true},
 	} {
 		for _, chunk := range []int64{1, 4, 16, 64, 1000} {
 			if k.tokens() > 100 && chunk < 16 {
@@ -61,6 +75,9 @@ func TestGatedDelta(t *testing.T) {
 func requireDelta(t *testing.T, k deltaCase, chunk int64) {
 	n := k.tokens()
 	shapes := [][]int64{{k.size, k.kHeads, n}, {k.size, k.kHeads, n}, {k.size, k.heads, n}, {k.heads, n}, {k.heads, n}}
+	if k.byChannel {
+		shapes[3] = []int64{k.size, k.heads, n}
+	}
 	requireRecurrence(t, k.sampleRows, k.draw(optest.RNG(uint64(n))), shapes, k.want, func(tape *nn.Tape, of []*nn.Value) *nn.Value {
 		return tape.GatedDelta(nn.DeltaRule{Q: of[0], K: of[1], V: of[2], G: of[3], Beta: of[4], Rows: int64(len(k.sampleRows)), Packed: k.packed(), Chunk: chunk})
 	})

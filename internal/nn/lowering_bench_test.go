@@ -71,19 +71,26 @@ func BenchmarkLayerNorm(b *testing.B) {
 	}
 }
 
-// The gated delta rule of Qwen3.5's small models with its gradients by the CPU's lowering and by stock's, and causal
-// attention of that width, in turn. Of long samples stock's chunks
-// take more memory than a test should: there the figure beside stock is left out.
+// The gated delta rule of Qwen3.5's small models, and the rule whose channels decay each at their rate, with gradients by the
+// CPU's lowering and by stock's, and causal attention of that width, in turn. Of long samples stock's chunks take more memory
+// than a test should: there the figure beside stock is left out.
 func BenchmarkGatedDelta(b *testing.B) {
 	const size, heads = 128, 16
-	for _, n := range []int64{512, 2048, 16384} {
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+	for _, of := range []struct {
+		n, rates int64
+	}{{512, 1}, {2048, 1}, {16384, 1}, {512, size}, {2048, size}} {
+		n := of.n
+		b.Run(fmt.Sprintf("n=%d/rates=%d", n, of.rates), func(b *testing.B) {
 			delta := func(l *nn.Lowering) func() time.Duration {
 				return timedGraph(b, func(c *ggml.Context, leaf func(ne ...int64) *ggml.Tensor) []*ggml.Tensor {
 					unit := func() *nn.Value { return nn.Input(c.L2Norm(leaf(size, heads, n), 1e-6)) }
-					gate := func() *ggml.Tensor { return c.Sigmoid(leaf(heads, n)) }
-					y := nn.GatedDelta.Build(&nn.Tape{C: c, Lowering: l, Inputs: nn.NewInputs(c)}, nn.DeltaRule{
-						Q: unit(), K: unit(), V: nn.Input(leaf(size, heads, n)), G: nn.Input(c.Neg(gate())), Beta: nn.Input(gate()), Rows: 1,
+					gate := func(rates int64) *ggml.Tensor { return c.Sigmoid(leaf(rates*heads, n)) }
+					rates := c.Neg(gate(of.rates))
+					if of.rates > 1 {
+						rates = c.Reshape(rates, of.rates, heads, n)
+					}
+					y := nn.GatedDelta.Build(&nn.Tape{C: c, Graph: c.NewGraph(), Lowering: l, Inputs: nn.NewInputs(c)}, nn.DeltaRule{
+						Q: unit(), K: unit(), V: nn.Input(leaf(size, heads, n)), G: nn.Input(rates), Beta: nn.Input(gate(1)), Rows: 1,
 					})
 					return append(y.Grad(leaf(size, heads, n)), y.Y)
 				})

@@ -107,10 +107,16 @@ func (f *tokenChunks) decays(t *Tape, g *ggml.Tensor, packed bool) {
 	if packed {
 		same, since := f.samples(t)
 		f.decay, f.gamma = c.Mul(f.decay, same), c.Mul(f.gamma, since)
-		ofLast := c.View(same, []int64{chunk, 1, same.Dim(2)}, []int64{same.Stride(1), same.Stride(2)}, (chunk-1)*same.Stride(1))
-		f.left = c.Mul(f.left, c.Reshape(c.Cont(ofLast), 1, chunk, same.Dim(2)))
+		f.left = c.Mul(f.left, f.ofLast(same))
 	}
 	f.total = f.last(f.gamma)
+}
+
+// ofLast are 1 where a token is of the sample of the last one of its chunk, [1, chunk, chunks·rows].
+func (f *tokenChunks) ofLast(same *ggml.Tensor) *ggml.Tensor {
+	c, chunk := f.c, f.length
+	last := c.View(same, []int64{chunk, 1, same.Dim(2)}, []int64{same.Stride(1), same.Stride(2)}, (chunk-1)*same.Stride(1))
+	return c.Reshape(c.Cont(last), 1, chunk, same.Dim(2))
 }
 
 // decayGrads returns the gradient of g, given the gradients of log decay [earlier, later, …], log gamma and log left
