@@ -8,7 +8,7 @@ import (
 
 func init() {
 	deepseek2 := spec{
-		rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, keys: slices.Concat(latentKeys, deepseek2Keys), arrange: deepseek2Layer(true), outputNoLoRA: true,
+		rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, keys: slices.Concat(latentKeys, mlaSizes, deepseek2Keys), arrange: deepseek2Layer(true), outputNoLoRA: true,
 		mixture: &mixture{
 			router: Router{Gating: GatingSoftMax, ChoiceBias: Maybe, Module: "mlp.gate"}, module: "mlp.shared_experts",
 			reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
@@ -47,8 +47,6 @@ var noImageWindow = key{
 }
 
 var deepseek2Keys = []key{
-	optional("attention.key_length_mla", func(c *Config) *int { return &c.KeySizeMLA }, always(0)),
-	optional("attention.value_length_mla", func(c *Config) *int { return &c.ValueSizeMLA }, always(0)),
 	factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false),
 	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
 	optional("attention.temperature_length", func(c *Config) *int { return &c.AttnTempLength }, always(0)),

@@ -54,7 +54,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	rule.Q, rule.K, rule.V = normal(parts[0]), normal(parts[1]), t.Heads(parts[2], heads)
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
-	y := t.Flat(t.Norm(d.recur(p, t, rule), n))
+	y := t.Flat(t.Norm(recurDelta(p, t, rule, 1), n))
 	y, z = p.Kept(t, y), p.Kept(t, z)
 	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
@@ -102,9 +102,9 @@ func decays(rng *rand.Rand, values []float32) {
 	}
 }
 
-// recur applies the rule: from the sequences' states, or from zero.
-func (d DeltaNet) recur(p Place, t *nn.Tape, rule nn.DeltaRule) *nn.Value {
-	kept := p.State(1)
+// recurDelta applies the rule to the part's state of this number; without states, to whole sequences.
+func recurDelta(p Place, t *nn.Tape, rule nn.DeltaRule, number int) *nn.Value {
+	kept := p.State(number)
 	if kept == nil {
 		return t.GatedDelta(rule)
 	}

@@ -90,6 +90,12 @@ func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string,
 // latentKeys are the keys of latent attention.
 var latentKeys = append([]key{optional("attention.q_lora_rank", func(c *Config) *int { return &c.QRank }, always(0))}, latentValueKeys...)
 
+// mlaSizes are the keys of the sizes of heads in files whose cache has latent vectors.
+var mlaSizes = []key{
+	optional("attention.key_length_mla", func(c *Config) *int { return &c.KeySizeMLA }, always(0)),
+	optional("attention.value_length_mla", func(c *Config) *int { return &c.ValueSizeMLA }, always(0)),
+}
+
 // latentValueKeys are the keys of models without latent queries.
 var latentValueKeys = []key{
 	count("attention.kv_lora_rank", func(c *Config) *int { return &c.KVRank }),

@@ -387,6 +387,7 @@ var public = registry{
 		reflect.TypeFor[arch.FeedForward](),
 		reflect.TypeFor[arch.Gating](),
 		reflect.TypeFor[arch.GroveExperts](),
+		reflect.TypeFor[arch.KimiDelta](),
 		reflect.TypeFor[arch.LatentAttention](),
 		reflect.TypeFor[arch.LatentExperts](),
 		reflect.TypeFor[arch.Layer](),

@@ -124,7 +124,8 @@ func DividesByLength(m *model.Model) bool {
 		return slices.ContainsFunc(l, func(r arch.Residual) bool {
 			scan, _ := r.Part.(arch.Mamba)
 			_, rule := r.Part.(arch.DeltaNet)
-			return rule || scan.Norms
+			_, channels := r.Part.(arch.KimiDelta)
+			return rule || channels || scan.Norms
 		})
 	})
 }
@@ -254,7 +255,7 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 const tinyVocab, tinyEmbd = 40, 32
 
 // widthKeys match the keys of matrix widths.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size|kda\.head_dim)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 

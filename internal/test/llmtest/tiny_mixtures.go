@@ -126,6 +126,12 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		headSize: 40,
 	},
+	"kimi-linear": {
+		keys: with(latent, map[string]any{
+			"expert_gating_func": uint32(2), "expert_weights_scale": float32(1.5), "attention.head_count_kv": []uint32{0, 1, 0}, "ssm.conv_kernel": uint32(3), "kda.head_dim": uint32(32),
+		}),
+		layers: 3, headSize: 40,
+	},
 	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
 	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
 	"qwen3vlmoe":   {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},

@@ -1,0 +1,115 @@
+package arch
+
+import (
+	"math"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+func init() {
+	family(map[string]spec{
+		"kimi-linear": {
+			rope: ggml.RoPENorm, noRoPE: true, norms: normBefore, act: ggml.SwiGLU, untied: true, perLayer: true, outputNoLoRA: true,
+			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys), arrange: kimiLayer, unsuffixed: []string{"ssm_a"}, unusedInLayers: unusedKimiBiases,
+			mixture: &mixture{
+				router: Router{Normalized: true, ChoiceBias: Always, Module: "block_sparse_moe.gate"}, module: "block_sparse_moe.shared_experts",
+				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsScale,
+			},
+		},
+	})
+}
+
+var kimiKeys = []key{
+	count("ssm.conv_kernel", func(c *Config) *int { return &c.ConvLength }),
+	count("kda.head_dim", func(c *Config) *int { return &c.StateSize }),
+}
+
+// unusedKimiBiases returns the biases that files contain but no graph uses.
+func unusedKimiBiases(c *Config) (list []Weight) {
+	for _, kind := range []string{"attn_q.bias", "attn_k.bias", "attn_v.bias"} {
+		list = append(list, unused(kind, c.StateSize*at(c.HeadsAt, 0, c.Heads)))
+	}
+	return list
+}
+
+// kimiLayer puts delta attention into layers without key heads, and latent attention without RoPE into others.
+func kimiLayer(c *Config, _ int, attention, network Residual) Layer {
+	a := attention.Part.(Attention)
+	if a.KVHeads == 0 {
+		attention.Part = KimiDelta{Heads: at(c.HeadsAt, 0, c.Heads), HeadSize: c.StateSize, ConvLength: c.ConvLength}
+		return Layer{attention, network}
+	}
+	l := latentAttention(c, a)
+	l.Scale = float32(1 / math.Sqrt(float64(l.KeySize)))
+	attention.Part = l
+	return Layer{attention, network}
+}
+
+// KimiDelta is linear attention by the gated delta rule with a decay for each channel (arXiv 2510.26692), see [nn.DeltaRule].
+// Short convolutions mix queries, keys and values with the tokens before. Two low-rank matrices each make the decays and
+// the output gate.
+type KimiDelta struct{ Heads, HeadSize, ConvLength int }
+
+// String describes the part.
+func (KimiDelta) String() string { return "layers of the gated delta rule with a decay per channel" }
+
+// Forward reads and changes the state of each head, token by token.
+func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	embd, size, heads := int64(p.config.Embd), int64(k.HeadSize), int64(k.Heads)
+	inner := size * heads
+	made := t.Linear(x, k.matrix(p, "attn_q", embd, inner), k.matrix(p, "attn_k", embd, inner), k.matrix(p, "attn_v", embd, inner),
+		k.matrix(p, "ssm_f_a", embd, size), k.matrix(p, "ssm_g_a", embd, size), k.matrix(p, "ssm_beta", embd, heads))
+	convolved := func(i int, kind string) *nn.Value {
+		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
+		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, i)), heads)
+	}
+	rule := nn.DeltaRule{
+		Q: p.unit(t, convolved(0, "ssm_conv1d_q")), K: p.unit(t, convolved(1, "ssm_conv1d_k")), V: convolved(2, "ssm_conv1d_v"),
+		G: k.decay(p, t, made[3]), Beta: t.Sigmoid(made[5]), Rows: p.Rows, Packed: p.Packed,
+	}
+	n := p.normOf()
+	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
+	y := p.Kept(t, t.Flat(t.Norm(recurDelta(p, t, rule, 3), n)))
+	gate := t.Linear(t.Contiguous(p.Kept(t, made[4])), k.matrix(p, "ssm_g_b", size, inner))[0]
+	out := p.Matrix("attn_output", inner, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true})
+	return t.Linear(t.Mul(y, t.Sigmoid(gate)), out)[0]
+}
+
+// matrix declares a matrix that stock llama.cpp multiplies without adapters.
+func (KimiDelta) matrix(p Place, kind string, in, out int64) nn.Matrix {
+	return p.Matrix(kind, in, out, latentMatrix)
+}
+
+// decay returns the logarithms of the states' decays, [size, heads, n].
+func (k KimiDelta) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
+	size, heads := int64(k.HeadSize), int64(k.Heads)
+	x = t.Linear(t.Contiguous(x), k.matrix(p, "ssm_f_b", size, size*heads))[0]
+	x = t.Heads(t.Softplus(t.AddWeight(x, p.bias("ssm_dt", size*heads, Always))), heads)
+	return t.MulHeads(x, p.Weight(Weight{Kind: "ssm_a", Shape: []int64{1, heads}, Role: Decay, Init: decays}))
+}
+
+// NewStates makes four states: the last inputs of each convolution, and the heads' matrices.
+func (k KimiDelta) NewStates(o state.Options) (list []state.State, err error) {
+	for range 3 {
+		recent, err := state.NewRecent(o, k.HeadSize*k.Heads, k.ConvLength-1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, recent)
+	}
+	heads, err := state.NewRecurrent(o, k.HeadSize*k.HeadSize*k.Heads, recurrentSnapshots)
+	return append(list, heads), err
+}
+
+// Check reports sizes that are out of bounds.
+func (k KimiDelta) Check(c Config) []string {
+	return c.sizeFaults([]sizeBound{
+		{"attention.head_count", k.Heads, 1 << 12}, {"kda.head_dim", k.HeadSize, 1 << 12}, {"ssm.conv_kernel", k.ConvLength, math.MaxInt16},
+	})
+}
+
+// MixingFLOPs counts a token's three operations on each head's state: subtract the key's reading, add, read.
+func (k KimiDelta) MixingFLOPs(int) float64 { return 6 * float64(k.Heads*k.HeadSize*k.HeadSize) }
