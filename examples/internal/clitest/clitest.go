@@ -18,6 +18,10 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
+// sleepy are settings by which waiting threads of libraries sleep, because other programs need the processors. By
+// default OpenBLAS's threads spin for tens of milliseconds after a program has started.
+var sleepy = map[string]string{"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
+
 // Main is [testutil.Main] for tests that start programs: each name is a command
 // of testscript and of package os/exec.
 //
@@ -28,6 +32,9 @@ func Main(m *testing.M, programs map[string]func()) {
 		os.Exit(standIn(name, os.Args[1:]))
 	}
 	programs[serverProgram] = serveRPC
+	for name, value := range sleepy {
+		os.Setenv(name, value)
+	}
 	if ops := strings.Fields(os.Getenv("GOGGML_TEST_LACK")); ops != nil {
 		testhook.Lack(ops...) // pretend that devices lack these ops
 	}
