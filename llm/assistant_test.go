@@ -54,7 +54,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"no.gguf", llm.Options{}, "no.gguf"},
 		{"model.gguf", llm.Options{Adapters: []string{"no.gguf"}}, "no.gguf"},
-		{"model.gguf", llm.Options{Session: infer.SessionOptions{Context: -1}}, "a context of -1 tokens is impossible"},
+		{"model.gguf", llm.Options{Session: infer.SessionOptions{Context: -1}}, "a context cannot have -1 tokens"},
 		{"model.gguf", llm.Options{Session: infer.SessionOptions{Adapters: model.Adapters{}}}, "Options.Session.Adapters are set: name their files in Options.Adapters"},
 		{"model.gguf", llm.Options{Sampling: sample.Options{TopK: -1}}, "top-k -1"},
 	} {
@@ -156,9 +156,9 @@ func TestEncoders(t *testing.T) {
 	require.InDelta(t, scores[1], alone[0], 1e-5)
 
 	_, err = llm.Rerank(ctx, "model.gguf", llm.Options{}, "how long", "free")
-	require.ErrorContains(t, err, "model.gguf has no classifier (cls.weight or cls.output.weight) to score texts with: it is no reranker")
+	require.ErrorContains(t, err, "model.gguf is not a reranker: it has no classifier (cls.weight or cls.output.weight) to score texts")
 	_, err = llm.Embed(ctx, "reranker.gguf", llm.Options{}, "free")
-	require.ErrorContains(t, err, "a reranker scores texts")
+	require.ErrorContains(t, err, "for a reranker, use Session.Score")
 	_, err = llm.NewAssistant("bert.gguf", llm.Options{})
 	require.ErrorIs(t, err, arch.ErrNoLogits)
 }

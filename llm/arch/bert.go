@@ -39,7 +39,7 @@ var everySecond = key{
 	name: "moe_every_n_layers",
 	read: func(m *metadata, name string, c *Config) {
 		if c.ExpertStep = m.size(name, 0, true); c.Experts > 0 && c.ExpertStep != 2 {
-			m.fault("%s.%s is %d; 2 is supported", m.arch, name, c.ExpertStep)
+			m.fault("%s.%s is %d; only 2 is supported", m.arch, name, c.ExpertStep)
 		}
 	},
 	write: func(c *Config) any {

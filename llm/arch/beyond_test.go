@@ -62,5 +62,5 @@ func TestBidirectionalAttention(t *testing.T) {
 	require.ErrorIs(t, a.CheckCausal("it ends."), ErrNotCausal)
 	_, err = with(func(a *Attention) { a.Bidirectional, a.Window, a.Chunked = true, 4, true })
 	require.ErrorIs(t, err, ErrUnsupported)
-	require.ErrorContains(t, err, "attention to tokens behind has no chunks of positions")
+	require.ErrorContains(t, err, "bidirectional attention cannot be split into chunks of positions")
 }

@@ -20,7 +20,7 @@ func (a *Architecture) CheckCausal(consequence string) error {
 	if a.IsCausal() {
 		return nil
 	}
-	return fmt.Errorf("the architecture %s has %w, each token sees those after it: %s", a.config.Arch, ErrNotCausal, consequence)
+	return fmt.Errorf("the architecture %s has %w, so each token sees later tokens: %s", a.config.Arch, ErrNotCausal, consequence)
 }
 
 // noteBidirectional records that a part lets tokens see later tokens.
@@ -30,7 +30,7 @@ func (p Place) noteBidirectional(t *nn.Tape, a Attention) {
 	}
 	if a.Chunked {
 		t.C.BuildOp("attention", nil, func(b *ggml.OpBuilder) *ggml.Tensor {
-			b.Require(false, "attention to tokens behind has no chunks of positions")
+			b.Require(false, "bidirectional attention cannot be split into chunks of positions")
 			return nil
 		})
 	}

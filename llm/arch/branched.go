@@ -10,7 +10,7 @@ import (
 // CheckBranched requires a model that can train several answers behind one prompt: causal attention alone
 // carries information between tokens. A recurrent state would have to branch too.
 func (a *Architecture) CheckBranched() error {
-	const remedy = "give each answer a sample of its own, with its prompt"
+	const remedy = "give each answer its own sample, with its own prompt"
 	if err := a.CheckCausal(remedy); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (a *Architecture) CheckBranched() error {
 	for i, layer := range layers {
 		for _, s := range layer.All() {
 			if _, isCache := s.(*state.KV); !isCache {
-				return fmt.Errorf("layer %d of the architecture %s keeps more of a sample than keys and values, and answers cannot share a prompt: %s", i, a.config.Arch, remedy)
+				return fmt.Errorf("layer %d of the architecture %s keeps more than keys and values, so answers cannot share a prompt: %s", i, a.config.Arch, remedy)
 			}
 		}
 	}

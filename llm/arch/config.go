@@ -199,14 +199,14 @@ func (m *metadata) numTokens() int64 {
 func (m *metadata) readVocabulary(c *Config) {
 	c.Vocab = int(m.numTokens())
 	if c.Vocab == 0 {
-		m.fault("tensor token_embd.weight is missing, or no matrix")
+		m.fault("tensor token_embd.weight is missing or not a matrix")
 		return
 	}
 	if HasVocabulary(m.g) {
 		return
 	}
 	if n := m.size("vocab_size", c.Vocab, true); n != c.Vocab {
-		m.fault("%s.vocab_size is %d, and token_embd.weight has %d rows", m.arch, n, c.Vocab)
+		m.fault("%s.vocab_size is %d, but token_embd.weight has %d rows", m.arch, n, c.Vocab)
 	}
 }
 
@@ -254,7 +254,7 @@ func (c Config) unsaid() ([]string, error) {
 	for i := range is.NumField() {
 		name := is.Type().Field(i).Name
 		if a, b := is.Field(i), written.Field(i); !slices.Contains(elsewhere, name) && !reflect.DeepEqual(a.Interface(), b.Interface()) {
-			faults = append(faults, fmt.Sprintf("%s is %v, and files of this architecture make it %v", name, a, b))
+			faults = append(faults, fmt.Sprintf("%s is %v, but files of this architecture can only have %v", name, a, b))
 		}
 	}
 	return faults, nil

@@ -26,5 +26,5 @@ func TestLayersOfOtherParts(t *testing.T) {
 	require.Equal(t, []string{"shortconv.in_proj", "shortconv.out_proj"}, a.Linears())
 	_, err = arch.New(c, []arch.Layer{{convolution}, {{Part: arch.Parallel{convolution, {Part: arch.Attention{Heads: 2, KVHeads: 3, HeadSize: 8}}}}}, {{Part: arch.FeedForward{}}}})
 	require.EqualError(t, err, "unsupported model: llama.attention.head_count_kv: 2 heads cannot share 3 KV heads; "+
-		"llama.rope.dimension_count: RoPE rotates 0 of 8 elements of a head; llama.feed_forward_length is 0")
+		"llama.rope.dimension_count: RoPE cannot rotate 0 elements of a head of 8; llama.feed_forward_length is 0")
 }

@@ -128,10 +128,10 @@ func (d DeltaNet) Check(c Config) (faults []string) {
 		return faults
 	}
 	if d.Heads%d.KHeads != 0 {
-		faults = append(faults, fmt.Sprintf("%s: %d heads cannot share queries and keys of %d", c.key("ssm.group_count"), d.Heads, d.KHeads))
+		faults = append(faults, fmt.Sprintf("%s: %d heads cannot share the queries and keys of %d heads", c.key("ssm.group_count"), d.Heads, d.KHeads))
 	}
 	if c.Inner != d.Heads*d.HeadSize {
-		faults = append(faults, fmt.Sprintf("%s is %d; %d heads of %d elements make another number", c.key("ssm.inner_size"), c.Inner, d.Heads, d.HeadSize))
+		faults = append(faults, fmt.Sprintf("%s is %d, not %d heads times %d elements", c.key("ssm.inner_size"), c.Inner, d.Heads, d.HeadSize))
 	}
 	return faults
 }
@@ -157,7 +157,7 @@ var deltaKeys = []key{
 		read: func(m *metadata, name string, c *Config) {
 			n := m.size(name, 0, true)
 			if n < 0 || n >= max(c.Layers, 1) {
-				m.fault("%s.%s is %d of %d layers", m.arch, name, n, c.Layers)
+				m.fault("%s.%s is %d, but there are %d layers", m.arch, name, n, c.Layers)
 				return
 			}
 			c.NextLayers, c.Layers = n, c.Layers-n

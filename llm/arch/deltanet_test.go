@@ -41,10 +41,10 @@ func TestNextLayers(t *testing.T) {
 func TestDeltaNetFaults(t *testing.T) {
 	c := llmtest.ArchModel(t, "qwen35moe", ggml.F32).Config()
 	for want, change := range map[string]func(c *arch.Config){
-		"qwen35moe.ssm.group_count: 4 heads cannot share queries and keys of 3":      func(c *arch.Config) { c.StateKHeads = 3 },
-		"qwen35moe.ssm.inner_size is 63; 4 heads of 16 elements make another number": func(c *arch.Config) { c.Inner = 63 },
-		"qwen35moe.ssm.state_size is -1":                                             func(c *arch.Config) { c.StateSize = -1 },
-		"qwen35moe.attention.recurrent_layers has 1 values for 4 layers":             func(c *arch.Config) { c.Recurrent = []bool{true} },
+		"qwen35moe.ssm.group_count: 4 heads cannot share the queries and keys of 3 heads": func(c *arch.Config) { c.StateKHeads = 3 },
+		"qwen35moe.ssm.inner_size is 63, not 4 heads times 16 elements":                   func(c *arch.Config) { c.Inner = 63 },
+		"qwen35moe.ssm.state_size is -1":                                                  func(c *arch.Config) { c.StateSize = -1 },
+		"qwen35moe.attention.recurrent_layers has 1 values for 4 layers":                  func(c *arch.Config) { c.Recurrent = []bool{true} },
 	} {
 		changed := c
 		change(&changed)

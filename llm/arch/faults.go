@@ -79,13 +79,13 @@ func (c *configCheck) sizes() {
 	} {
 		c.require(n.value >= n.least && n.value <= math.MaxInt32, "%s is %d", c.key(n.name), n.value)
 	}
-	c.require(c.Layers <= maxLayers, "there are %d layers; %d are the most", c.Layers, maxLayers)
+	c.require(c.Layers <= maxLayers, "there are %d layers; the limit is %d", c.Layers, maxLayers)
 }
 
 // widths bounds the dimensions of matrices.
 func (c *configCheck) widths() {
 	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers} {
-		c.require(width <= maxWidth, "a matrix has rows or columns of %d elements; %d are the most", width, maxWidth)
+		c.require(width <= maxWidth, "a matrix has rows or columns of %d elements; the limit is %d", width, maxWidth)
 	}
 }
 
@@ -95,19 +95,19 @@ func (c *configCheck) rope() {
 	c.require(positive(r.FreqScale), "%s is %v", c.key("rope.scaling.factor"), 1/r.FreqScale)
 	c.require(r.TrainedCtx >= 0 && r.TrainedCtx <= math.MaxInt32, "%s is %d", c.key("rope.scaling.original_context_length"), r.TrainedCtx)
 	c.require(finite(r.AttnFactor), "%s is %v", c.key("rope.scaling.attn_factor"), r.AttnFactor)
-	c.require(r.Mode == c.ropeMode(), "RoPE has mode %v, which is another architecture's", r.Mode)
-	c.require(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can have %v", r.ExtFactor, yarnExtFactor)
+	c.require(r.Mode == c.ropeMode(), "RoPE mode %v belongs to another architecture", r.Mode)
+	c.require(r.ExtFactor == 0 || r.ExtFactor == yarnExtFactor, "YaRN has factor %v; files can only have %v", r.ExtFactor, yarnExtFactor)
 	betas := r.BetaFast == yarnBetaFast && r.BetaSlow == yarnBetaSlow
 	if c.hasKey("rope.scaling.yarn_beta_fast") {
 		betas = positive(r.BetaFast) && positive(r.BetaSlow)
 	}
-	c.require(finite(r.BetaFast) && finite(r.BetaSlow) && (r.ExtFactor == 0 || betas), "YaRN has betas %v and %v; files of this architecture can have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
+	c.require(finite(r.BetaFast) && finite(r.BetaSlow) && (r.ExtFactor == 0 || betas), "YaRN has betas %v and %v; files of this architecture can only have %v and %v", r.BetaFast, r.BetaSlow, yarnBetaFast, yarnBetaSlow)
 }
 
 func (c *configCheck) norms() {
 	c.require(c.RMSEps >= 0 && finite(c.RMSEps), "%s is %v", c.key("attention.layer_norm_rms_epsilon"), c.RMSEps)
 	c.require(c.LayerNormEps >= 0 && finite(c.LayerNormEps), "%s is %v", c.key("attention.layer_norm_epsilon"), c.LayerNormEps)
-	c.require(c.NormGroups >= 0 && (c.NormGroups == 0 || c.Embd%c.NormGroups == 0), "%s is %d, and %s %d", c.key("attention.group_norm_groups"), c.NormGroups, c.key("embedding_length"), c.Embd)
+	c.require(c.NormGroups >= 0 && (c.NormGroups == 0 || c.Embd%c.NormGroups == 0), "%s is %d, and does not divide %s, which is %d", c.key("attention.group_norm_groups"), c.NormGroups, c.key("embedding_length"), c.Embd)
 }
 
 // localLayers checks windows, and what layers with a window have of their own or share.
@@ -117,11 +117,11 @@ func (c *configCheck) localLayers() {
 	if c.hasKey(localFreqBase) {
 		c.require(c.Window == 0 || positive(c.LocalFreqBase), "%s is %v", c.key(localFreqBase), c.LocalFreqBase)
 	} else {
-		c.require(c.LocalFreqBase == 0 || c.LocalFreqBase == c.RoPE.FreqBase, "%s is %v, and the base of all layers %v", c.key(localFreqBase), c.LocalFreqBase, c.RoPE.FreqBase)
+		c.require(c.LocalFreqBase == 0 || c.LocalFreqBase == c.RoPE.FreqBase, "%s is %v, but the base of all layers is %v", c.key(localFreqBase), c.LocalFreqBase, c.RoPE.FreqBase)
 	}
-	c.require(c.SharedKVLayers >= 0 && c.SharedKVLayers < c.Layers, "%s is %d of %d layers", c.key("attention.shared_kv_layers"), c.SharedKVLayers, c.Layers)
+	c.require(c.SharedKVLayers >= 0 && c.SharedKVLayers < c.Layers, "%s is %d, but there are %d layers", c.key("attention.shared_kv_layers"), c.SharedKVLayers, c.Layers)
 	c.require(c.LayerEmbd >= 0, "%s is %d", c.key("embedding_length_per_layer_input"), c.LayerEmbd)
-	c.require(c.LocalFactor >= 0 && finite(c.LocalFactor) && (c.LocalFactor == 0 || c.RoPE.FreqScale == 1 && c.RoPE.ExtFactor == 0), "%s is %v, of local layers alone", c.key("rope.scaling.factor"), c.LocalFactor)
+	c.require(c.LocalFactor >= 0 && finite(c.LocalFactor) && (c.LocalFactor == 0 || c.RoPE.FreqScale == 1 && c.RoPE.ExtFactor == 0), "%s is %v, and cannot apply only to local layers", c.key("rope.scaling.factor"), c.LocalFactor)
 }
 
 func (c *configCheck) factors() {
@@ -129,7 +129,7 @@ func (c *configCheck) factors() {
 	if c.hasKey("attention.temperature_length") {
 		temperatureLength = "attention.temperature_length"
 	}
-	c.require(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, and attention has a temperature that grows with it", c.key(temperatureLength), c.AttnTempLength)
+	c.require(c.AttnTempScale == 0 || c.AttnTempLength > 0, "%s is %d, but the attention temperature needs it to be positive", c.key(temperatureLength), c.AttnTempLength)
 	for _, f := range []struct {
 		name  string
 		value float32
@@ -150,12 +150,12 @@ func (c *configCheck) experts() {
 	if c.Experts == 0 {
 		return
 	}
-	c.require(c.Experts > 0 && c.Experts <= maxExperts, "%s is %d; %d are the most", c.key("expert_count"), c.Experts, maxExperts)
-	c.require(c.ExpertsUsed > 0 && c.ExpertsUsed <= c.Experts, "%s is %d of %d", c.key("expert_used_count"), c.ExpertsUsed, c.Experts)
+	c.require(c.Experts > 0 && c.Experts <= maxExperts, "%s is %d; the limit is %d", c.key("expert_count"), c.Experts, maxExperts)
+	c.require(c.ExpertsUsed > 0 && c.ExpertsUsed <= c.Experts, "%s is %d, but must be 1 to %d", c.key("expert_used_count"), c.ExpertsUsed, c.Experts)
 	if g := c.ExpertGroups; g > 1 {
-		c.require(c.Experts%g == 0 && c.Experts/g > 1, "%s is %d, of %d experts", c.key("expert_group_count"), g, c.Experts)
-		c.require(c.ExpertGroupsUsed > 0 && c.ExpertGroupsUsed <= g, "%s is %d of %d", c.key("expert_group_used_count"), c.ExpertGroupsUsed, g)
-		c.require(c.ExpertsUsed <= c.ExpertGroupsUsed*(c.Experts/g), "%s is %d, more than %d groups have", c.key("expert_used_count"), c.ExpertsUsed, c.ExpertGroupsUsed)
+		c.require(c.Experts%g == 0 && c.Experts/g > 1, "%s is %d, and does not divide %d experts into groups", c.key("expert_group_count"), g, c.Experts)
+		c.require(c.ExpertGroupsUsed > 0 && c.ExpertGroupsUsed <= g, "%s is %d, but must be 1 to %d", c.key("expert_group_used_count"), c.ExpertGroupsUsed, g)
+		c.require(c.ExpertsUsed <= c.ExpertGroupsUsed*(c.Experts/g), "%s is %d, more experts than %d groups have", c.key("expert_used_count"), c.ExpertsUsed, c.ExpertGroupsUsed)
 	}
 	c.require(c.Gating >= GatingSoftMax && c.Gating <= GatingSoftMaxChosen, "%s is %d, which is unsupported", c.key("expert_gating_func"), c.Gating)
 	c.require(finite(c.ExpertScale), "%s is %v", c.key("expert_weights_scale"), c.ExpertScale)
@@ -198,23 +198,23 @@ func (c *configCheck) cycles() {
 		return
 	}
 	ok := max(c.StackLayers, c.HighCycles, c.LowCycles) <= maxLayers && c.StackLayers*c.HighCycles*(c.LowCycles+1) == c.Layers
-	c.require(ok, "%s is %d; %d layers a stack, in %d cycles of %d of the low one, make another number", c.key("block_count"), c.Layers, c.StackLayers, c.HighCycles, c.LowCycles)
+	c.require(ok, "%s is %d, not the product of %d layers per stack, %d high cycles, and %d low cycles plus 1", c.key("block_count"), c.Layers, c.StackLayers, c.HighCycles, c.LowCycles)
 }
 
 func (c *configCheck) valueExperts() {
 	if c.ValueExperts == 0 {
 		return
 	}
-	c.require(c.ValueExperts > 0 && c.ValueExperts <= maxExperts, "%s is %d; %d are the most", c.key("attention.value_expert_count"), c.ValueExperts, maxExperts)
-	c.require(c.ValueExpertsUsed > 0 && c.ValueExpertsUsed <= c.ValueExperts, "%s is %d of %d", c.key("attention.value_expert_used_count"), c.ValueExpertsUsed, c.ValueExperts)
-	c.require(c.Gating != GatingSoftMaxChosen, "%s is %d, which is unsupported of experts of values", c.key("expert_gating_func"), c.Gating)
+	c.require(c.ValueExperts > 0 && c.ValueExperts <= maxExperts, "%s is %d; the limit is %d", c.key("attention.value_expert_count"), c.ValueExperts, maxExperts)
+	c.require(c.ValueExpertsUsed > 0 && c.ValueExpertsUsed <= c.ValueExperts, "%s is %d, but must be 1 to %d", c.key("attention.value_expert_used_count"), c.ValueExpertsUsed, c.ValueExperts)
+	c.require(c.Gating != GatingSoftMaxChosen, "%s is %d, which value experts do not support", c.key("expert_gating_func"), c.Gating)
 }
 
 func (c *configCheck) xielu() {
-	c.require(!c.hasKey("xielu.beta") || len(c.XIELU) == c.Layers, "xIELU has parameters of %d layers, of %d", len(c.XIELU), c.Layers)
+	c.require(!c.hasKey("xielu.beta") || len(c.XIELU) == c.Layers, "xIELU has parameters for %d layers, but there are %d", len(c.XIELU), c.Layers)
 	for _, p := range c.XIELU {
 		if !finite(p.AlphaN) || !finite(p.AlphaP) || !finite(p.Beta) || !finite(p.Eps) {
-			c.require(false, "xIELU has the parameters %v", p)
+			c.require(false, "xIELU has non-finite parameters %v", p)
 			return
 		}
 	}
@@ -239,10 +239,10 @@ func (c *configCheck) lists() {
 	for i := range c.Layers {
 		heads, kv, width := at(c.HeadsAt, i, c.Heads), at(c.KVHeadsAt, i, c.KVHeads), at(c.FFs, i, c.FF)
 		ok := heads >= 0 && heads <= c.Heads && kv >= 0 && kv <= c.KVHeads && width >= 0 && width <= c.FF // parts may demand more
-		c.require(ok, "layer %d has %d heads, %d KV heads and %d elements of the feed-forward layer", i, heads, kv, width)
+		c.require(ok, "layer %d cannot have %d heads, %d KV heads and a feed-forward width of %d", i, heads, kv, width)
 	}
 	for i, width := range c.ExpertFFs {
-		c.require(c.isDense(i) || width > 0 && width <= c.ExpertFF, "layer %d has experts of %d elements", i, width)
+		c.require(c.isDense(i) || width > 0 && width <= c.ExpertFF, "layer %d cannot have experts of width %d", i, width)
 	}
 }
 

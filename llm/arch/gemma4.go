@@ -28,7 +28,7 @@ var gemma4Keys = []key{
 		name: "attention.value_length_swa",
 		read: func(m *metadata, name string, c *Config) {
 			if n := m.size(name, 0, false); n != c.LocalHeadSize && n > 0 {
-				m.fault("%s.%s is %d, and the length of keys %d", m.arch, name, n, c.LocalHeadSize)
+				m.fault("%s.%s is %d, but the length of keys is %d", m.arch, name, n, c.LocalHeadSize)
 			}
 		},
 		write: func(c *Config) any { return uint32(c.LocalHeadSize) },
@@ -48,7 +48,7 @@ var localLayers = key{
 	name: "attention.sliding_window_pattern",
 	read: func(m *metadata, name string, c *Config) {
 		if _, isList := m.list(m.arch + "." + name); !isList {
-			m.fault("%s.%s is no list of the layers", m.arch, name)
+			m.fault("%s.%s is not a list of the layers", m.arch, name)
 			return
 		}
 		c.WindowPattern, c.LocalLayers = m.pattern(name, 0)

@@ -42,7 +42,7 @@ var projectionInput = key{
 	name: "dense_3_feat_in",
 	read: func(m *metadata, name string, c *Config) {
 		if n := m.size(name, c.ProjectionWidth, true); n != c.ProjectionWidth {
-			m.fault("%s.%s is %d, and %s %d", m.arch, name, n, projectionWidth.name, c.ProjectionWidth)
+			m.fault("%s.%s is %d, but %s is %d", m.arch, name, n, projectionWidth.name, c.ProjectionWidth)
 		}
 	},
 	write: projectionWidth.write,

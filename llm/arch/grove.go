@@ -22,7 +22,7 @@ var groveKeys = []key{
 		name: "experts_per_group",
 		read: func(m *metadata, name string, c *Config) {
 			if n := m.size(name, 1, true); n != 1 {
-				m.fault("%s.%s is %d: experts that share a small one are unsupported", m.arch, name, n)
+				m.fault("%s.%s is %d: experts that share a small expert are unsupported", m.arch, name, n)
 			}
 		},
 		write: func(*Config) any { return uint32(1) },

@@ -36,7 +36,7 @@ func TestHostileCounts(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<22), "%s %d", key, hostile)
 				if key == name+".block_count" {
-					assert.ErrorContains(t, err, "layers; 512 are the most", key)
+					assert.ErrorContains(t, err, "layers; the limit is 512", key)
 				}
 			}
 			require.NoError(t, g.Set(key, value))

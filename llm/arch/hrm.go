@@ -25,7 +25,7 @@ var hrmKeys = []key{
 		name: "hrm.prefix_lm",
 		read: func(m *metadata, name string, _ *Config) {
 			if value(m, m.arch+"."+name, false, true) {
-				m.fault("%s.%s is true: prompts that are seen in both directions are unsupported", m.arch, name)
+				m.fault("%s.%s is true: bidirectional attention within prompts is unsupported", m.arch, name)
 			}
 		},
 		write: func(*Config) any { return nil },

@@ -89,7 +89,7 @@ func (m *metadata) whole(name string, list reflect.Value) []int {
 	for i := range sizes {
 		x := list.Index(i)
 		if !x.CanInt() && !x.CanUint() {
-			m.fault("%s is no list of whole numbers", name)
+			m.fault("%s is not a list of whole numbers", name)
 			return nil
 		}
 		sizes[i] = int(x.Convert(reflect.TypeFor[int64]()).Int())
@@ -133,7 +133,7 @@ func (m *metadata) flags(name string) []bool {
 	}
 	m.checkLength(name, list)
 	if each := reflect.New(list.Type().Elem()).Elem(); each.Kind() != reflect.Bool && !each.CanInt() && !each.CanUint() {
-		m.fault("%s is no list of truth values", name)
+		m.fault("%s is not a list of booleans", name)
 		return nil
 	}
 	flags := make([]bool, list.Len())
@@ -154,7 +154,7 @@ func (m *metadata) uniformFactor(name string, fallback float32) float32 {
 	for i := range list.Len() {
 		each, isReal := list.Index(i).Interface().(float32)
 		if !isReal || i > 0 && each != x {
-			m.fault("%s.%s is no list of equal real numbers: others are unsupported", m.arch, name)
+			m.fault("%s.%s is not a list of equal real numbers, which alone is supported", m.arch, name)
 			return fallback
 		}
 		x = each
@@ -189,7 +189,7 @@ func (m *metadata) readKeys(c *Config, s spec) {
 	for _, k := range s.allKeys() {
 		k.read(m, k.name, c)
 		if c.Layers > maxLayers { // before lists of all layers are made
-			m.fault("there are %d layers; %d are the most", c.Layers, maxLayers)
+			m.fault("there are %d layers; the limit is %d", c.Layers, maxLayers)
 			return
 		}
 	}
@@ -215,10 +215,10 @@ func (m *metadata) refuse(c *Config, s spec) {
 		m.fault("it is a mixture of %d experts, which is unsupported", n)
 	}
 	if n := m.size(nextLayers, 0, true); n > 0 && !c.hasKey(nextLayers) {
-		m.fault("the last %d of its layers predict tokens after the next, which is unsupported", n)
+		m.fault("its last layers (%d) predict several tokens ahead, which is unsupported", n)
 	}
 	if !s.bidirectional && !value(m, m.arch+".attention.causal", true, true) {
-		m.fault("its attention is not causal, which is unsupported")
+		m.fault("its attention is bidirectional, which is unsupported")
 	}
 	for _, same := range []struct {
 		name  string

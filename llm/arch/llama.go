@@ -36,7 +36,7 @@ var onceThrough = key{
 	name: "num_loops",
 	read: func(m *metadata, name string, _ *Config) {
 		if n := m.size(name, 1, true); n > 1 {
-			m.fault("%s.%s is %d: layers that are passed several times are unsupported", m.arch, name, n)
+			m.fault("%s.%s is %d: passing through layers several times is unsupported", m.arch, name, n)
 		}
 	},
 	write: func(*Config) any { return nil },

@@ -54,13 +54,13 @@ func (m *metadata) sections(s spec) (sections [4]int) {
 		return sections
 	}
 	if list.Len() > len(sections) {
-		m.fault("%s has %d values; 4 are the most", name, list.Len())
+		m.fault("%s has %d values; the limit is 4", name, list.Len())
 		return sections
 	}
 	for i := range list.Len() {
 		x := list.Index(i)
 		if !x.CanInt() && !x.CanUint() {
-			m.fault("%s is no list of whole numbers", name)
+			m.fault("%s is not a list of whole numbers", name)
 			return sections
 		}
 		sections[i] = int(x.Convert(reflect.TypeFor[int64]()).Int())

@@ -72,7 +72,7 @@ func shareKV(layers []Layer) (shares map[int]bool, err error) {
 			}
 			from := i - int(a.SharedKV)
 			if a.SharedKV < 0 || from < 0 || !makesKV(layers[from], a) {
-				err = fmt.Errorf("layer %d reads the keys and values of layer %d, which has none for such heads and such a window", i, from)
+				err = fmt.Errorf("layer %d reads the keys and values of layer %d, which has none with the same heads and window", i, from)
 				return
 			}
 			shares[from] = true

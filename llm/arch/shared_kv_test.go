@@ -22,10 +22,10 @@ func TestSharedKV(t *testing.T) {
 	}
 	require.Equal(t, []arch.LayersBack{0, 0, 0, 0, 2, 2}, from)
 	for layers, want := range map[int]string{
-		1:  "layer 5 reads the keys and values of layer 4, which has none for such heads and such a window",
-		5:  "layer 1 reads the keys and values of layer 0, which has none for such heads and such a window",
-		6:  "gemma4.attention.shared_kv_layers is 6 of 6 layers",
-		-1: "gemma4.attention.shared_kv_layers is -1 of 6 layers",
+		1:  "layer 5 reads the keys and values of layer 4, which has none with the same heads and window",
+		5:  "layer 1 reads the keys and values of layer 0, which has none with the same heads and window",
+		6:  "gemma4.attention.shared_kv_layers is 6, but there are 6 layers",
+		-1: "gemma4.attention.shared_kv_layers is -1, but there are 6 layers",
 	} {
 		c.SharedKVLayers = layers
 		_, err := arch.Resolve(c)

@@ -228,7 +228,7 @@ func kinds(encoder bool) []string {
 
 // supported lists all kinds of models, for errors.
 func supported() string {
-	return fmt.Sprintf("%s; to embed texts: %s", strings.Join(Architectures(), ", "), strings.Join(Encoders(), ", "))
+	return fmt.Sprintf("%s; only for embeddings: %s", strings.Join(Architectures(), ", "), strings.Join(Encoders(), ", "))
 }
 
 // skipRoPE leaves each so many-th layer without position embedding (NoPE).

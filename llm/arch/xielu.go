@@ -44,7 +44,7 @@ func (m *metadata) factors(name string, layers int) []float32 {
 	}
 	factors, ok := list.Interface().([]float32)
 	if !ok || len(factors) != layers {
-		m.fault("%s is no list of %d real numbers", name, layers)
+		m.fault("%s is not a list of %d real numbers", name, layers)
 		return nil
 	}
 	return factors

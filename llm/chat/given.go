@@ -133,12 +133,12 @@ func (u *units) listOf(data json.RawMessage, name string, source Source) (jinja.
 	}
 	list, ok := v.(*jinja.Sequence)
 	if !ok {
-		return nil, fmt.Errorf("%s: a list is expected, got %s", name, jinja.TypeName(v))
+		return nil, fmt.Errorf("%s: expected a list, got %s", name, jinja.TypeName(v))
 	}
 	items := make([]jinja.Value, len(list.Items))
 	for i, item := range list.Items {
 		if _, ok := item.(*jinja.Dict); !ok {
-			return nil, fmt.Errorf("%s: item %d: an object is expected, got %s", name, i, jinja.TypeName(item))
+			return nil, fmt.Errorf("%s: item %d: expected an object, got %s", name, i, jinja.TypeName(item))
 		}
 		g := Given{Message: -1, Source: source, Path: fmt.Sprintf("%s[%d]", name, i), Index: i}
 		items[i] = jinja.Retag(item, u.tag(g, item))

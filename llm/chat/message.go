@@ -32,7 +32,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	}
 	object, ok := v.(*jinja.Dict)
 	if !ok {
-		return fmt.Errorf("message: an object is expected, got %s", jinja.TypeName(v))
+		return fmt.Errorf("message: expected an object, got %s", jinja.TypeName(v))
 	}
 	*m = Message{Weight: 1, fields: jinja.NewDict()}
 	for key, v := range object.Fields() {

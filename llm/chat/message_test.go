@@ -11,7 +11,7 @@ import (
 
 func TestMessages(t *testing.T) {
 	for _, c := range []struct{ source, message string }{
-		{`{"messages": [1]}`, "message: an object is expected, got int"},
+		{`{"messages": [1]}`, "message: expected an object, got int"},
 		{`{"messages": [{"role": "user", "content": "\ud800"}]}`, "half of a surrogate pair"},
 		{"{\"messages\": [{\"role\": \"user\", \"content\": \"\xff\"}]}", "not valid UTF-8"},
 		{`{"messages": [{"role": "user", "weight": -1}]}`, "weight is -1, expected a number that is not negative"},
@@ -22,13 +22,13 @@ func TestMessages(t *testing.T) {
 	}
 	for _, c := range []struct{ source, message string }{
 		{`{"messages": []}`, "test: the conversation has no message"},
-		{`{"messages": [{"role": "user"}], "tools": 1}`, "test: tools: a list is expected, got int"},
-		{`{"messages": [{"role": "user"}], "tools": [1]}`, "test: tools: item 0: an object is expected, got int"},
-		{`{"messages": [{"role": "user"}], "documents": {}}`, "test: documents: a list is expected, got dict"},
+		{`{"messages": [{"role": "user"}], "tools": 1}`, "test: tools: expected a list, got int"},
+		{`{"messages": [{"role": "user"}], "tools": [1]}`, "test: tools: item 0: expected an object, got int"},
+		{`{"messages": [{"role": "user"}], "documents": {}}`, "test: documents: expected a list, got dict"},
 	} {
 		_, err := render(chatML, conversation(t, c.source), nil)
 		require.EqualError(t, err, c.message)
 	}
 	_, err := render(chatML, greeting, &chat.Options{AddGenerationPrompt: true, ContinueFinalMessage: true})
-	require.ErrorContains(t, err, "give one of them")
+	require.ErrorContains(t, err, "set only one of them")
 }

@@ -17,11 +17,11 @@ type PromptError struct {
 func (e *PromptError) Error() string {
 	switch {
 	case e == nil:
-		return "the generation prompt is not the header of answers"
+		return "the generation prompt is not the start of answers"
 	case e.Prompt == "":
-		return fmt.Sprintf("the chat template has no generation prompt, and writes %q before answers", e.Header)
+		return fmt.Sprintf("the chat template has no generation prompt, but writes %q before answers", e.Header)
 	}
-	return fmt.Sprintf("the chat template asks for answers by the generation prompt %q, and writes %q before them", e.Prompt, e.Header)
+	return fmt.Sprintf("the chat template's generation prompt is %q, but it writes %q before answers", e.Prompt, e.Header)
 }
 
 // CheckPrompt renders the generation prompt and the header of an answer, and returns a [*PromptError] if they begin

@@ -38,11 +38,11 @@ func TestCheckPrompt(t *testing.T) {
 		{"no header at all", inst, "[INST] Q [/INST]", ""},
 		{"no header, and a block of reasoning", inst + "{% if add_generation_prompt %}<think>{% endif %}", "[INST] Q [/INST]<think>", ""},
 		{"a prompt that is always written", strings.ReplaceAll(inst, " [/INST]", " [/INST]<A>"), "[INST] Q [/INST]<A>", ""},
-		{"no prompt", turnsOnly, question + header, `the chat template has no generation prompt, and writes "<|im_start|>assistant\n" before answers`},
-		{"no prompt, for contents in parts", parts, "<|user|>Q<|assistant|>", `the chat template has no generation prompt, and writes "<|assistant|>" before answers`},
-		{"another role", prompts("<|im_start|>model\n"), question + header, `the chat template asks for answers by the generation prompt "<|im_start|>model\n", and writes "<|im_start|>assistant\n" before them`},
-		{"a prompt that names no role", prompts("<|im_start|>"), question + header, `the chat template asks for answers by the generation prompt "<|im_start|>", and writes "<|im_start|>assistant\n" before them`},
-		{"other tokens", prompts("### Answer:\n"), question + header, `the chat template asks for answers by the generation prompt "### Answer:\n", and writes "<|im_start|>assistant\n" before them`},
+		{"no prompt", turnsOnly, question + header, `the chat template has no generation prompt, but writes "<|im_start|>assistant\n" before answers`},
+		{"no prompt, for contents in parts", parts, "<|user|>Q<|assistant|>", `the chat template has no generation prompt, but writes "<|assistant|>" before answers`},
+		{"another role", prompts("<|im_start|>model\n"), question + header, `the chat template's generation prompt is "<|im_start|>model\n", but it writes "<|im_start|>assistant\n" before answers`},
+		{"a prompt that names no role", prompts("<|im_start|>"), question + header, `the chat template's generation prompt is "<|im_start|>", but it writes "<|im_start|>assistant\n" before answers`},
+		{"other tokens", prompts("### Answer:\n"), question + header, `the chat template's generation prompt is "### Answer:\n", but it writes "<|im_start|>assistant\n" before answers`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			template, err := chat.Parse("test", c.template)
@@ -69,6 +69,6 @@ func TestCheckPrompt(t *testing.T) {
 	_, err = template.RenderPrompt(greeting, nil)
 	require.ErrorContains(t, err, "no")
 	_, err = template.RenderPrompt(greeting, &chat.Options{ContinueFinalMessage: true})
-	require.ErrorContains(t, err, "give one of them")
-	require.EqualError(t, (*chat.PromptError)(nil), "the generation prompt is not the header of answers")
+	require.ErrorContains(t, err, "set only one of them")
+	require.EqualError(t, (*chat.PromptError)(nil), "the generation prompt is not the start of answers")
 }

@@ -92,4 +92,4 @@ func (t *Template) Render(c *Conversation, o *Options) (*Rendered, error) {
 	return r, nil
 }
 
-var errBothPrompts = errors.New("AddGenerationPrompt begins a message and ContinueFinalMessage continues one: give one of them")
+var errBothPrompts = errors.New("AddGenerationPrompt begins a message, and ContinueFinalMessage continues one: set only one of them")

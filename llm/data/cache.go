@@ -82,7 +82,7 @@ func (o PrepareOptions) cached(path string) (preparedFile, bool) {
 			return preparedFile{f, stats}, true
 		}
 	}
-	o.Warn(fmt.Sprintf("the token cache %s is of no use: %v; it is made again", path, err))
+	o.Warn(fmt.Sprintf("the token cache %s cannot be used: %v; making it again", path, err))
 	return preparedFile{}, false
 }
 
@@ -109,7 +109,7 @@ func (o PrepareOptions) lockPending(ctx context.Context, path string) (*os.File,
 			return os.CreateTemp(filepath.Dir(path), "*."+filepath.Base(path))
 		}
 		if tries == 1 {
-			o.Warn(fmt.Sprintf("waiting for another process, which prepares the same data: it writes %s", path))
+			o.Warn(fmt.Sprintf("waiting for another process, which prepares the same data in %s", path))
 		}
 		select {
 		case <-ctx.Done():
@@ -162,7 +162,7 @@ func openFilled(file *os.File, err error, stats Stats) (preparedFile, error) {
 	}
 	f, err := readTokenFile(file)
 	if err != nil {
-		return preparedFile{}, fmt.Errorf("%s: what was just written is damaged: %w", file.Name(), err)
+		return preparedFile{}, fmt.Errorf("%s: the file just written is damaged: %w", file.Name(), err)
 	}
 	return preparedFile{f, stats}, nil
 }

@@ -46,8 +46,8 @@ func TestPrepareCallbacks(t *testing.T) {
 		{"encode ends its goroutine", sequenceOf(samples), failingAt(1, runtime.Goexit), "the function that encodes an example ended its goroutine"},
 		{"the sequence panics", sequence(func() { panic(cause) }), encode, "the sequence of examples: the function panicked: a fault"},
 		{"the sequence ends its goroutine", sequence(runtime.Goexit), encode, "the sequence of examples ended its goroutine"},
-		{"no sequence", nil, encode, "there are no examples, or there is no function that encodes them: it is nil"},
-		{"no encode", sequenceOf(samples), nil, "there are no examples, or there is no function that encodes them: it is nil"},
+		{"no sequence", nil, encode, "the examples, or the function that encodes them, are nil"},
+		{"no encode", sequenceOf(samples), nil, "the examples, or the function that encodes them, are nil"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cache := t.TempDir()
@@ -104,9 +104,9 @@ func TestTextOfNothing(t *testing.T) {
 		require.ErrorIs(t, err, io.ErrNoProgress)
 	}
 	_, err := FromText(nil, "text", TextOptions{Length: 4})
-	require.EqualError(t, err, "there is no vocabulary, or no reader of the text: it is nil")
+	require.EqualError(t, err, "the vocabulary, or the reader of the text, is nil")
 	_, err = FromText(byteTokenizer(t, false), "text", TextOptions{Length: math.MaxInt})
-	require.EqualError(t, err, "samples of 9223372036854775807 tokens are longer than 2147483647, which are the most")
+	require.EqualError(t, err, "samples of 9223372036854775807 tokens are too long; the limit is 2147483647")
 }
 
 type silent struct{}

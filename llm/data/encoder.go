@@ -48,7 +48,7 @@ type Encoder struct {
 // NewEncoder returns an encoder for a model's vocabulary.
 func NewEncoder(t *tokenizer.Tokenizer, o EncoderOptions) (*Encoder, error) {
 	if t.NumTokens() == 0 {
-		return nil, errors.New("the model has no vocabulary, without which text has no tokens")
+		return nil, errors.New("the model has no vocabulary, so text cannot be turned into tokens")
 	}
 	if o.Now.IsZero() {
 		year, month, day := time.Now().Date()
@@ -95,7 +95,7 @@ func (e *Encoder) encodeRendered(x Example) (Sample, *chat.Rendered, error) {
 	}
 	s, r, err := e.encode(x)
 	if err == nil && s.Targets() == 0 {
-		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more"}
+		err = &Error{Kind: NothingTrained, Reason: "no token is trained: " + e.whyNothing(x, s), Remedy: "remove the record, or train on more of it"}
 	}
 	if err == nil {
 		s.Notes, s.Origin = notesAt(s.Notes, x), Origin{File: x.Source, Line: x.Line}
@@ -138,7 +138,7 @@ func (e *Encoder) Render(x Example) (*chat.Rendered, error) {
 	}
 	if e.o.Template == nil {
 		return nil, &Error{Kind: TemplateFailed, Reason: "a conversation needs a chat template, and the model has none (" + tokenizer.ChatTemplateKey + ")",
-			Remedy: "train on texts or completions, or give one in a file", Option: otherTemplate}
+			Remedy: "train on texts or completions, or give a template in a file", Option: otherTemplate}
 	}
 	c := e.forms.Convert(&x.Conversation)
 	if e.o.TrainOn != chat.All {
@@ -266,17 +266,17 @@ func (e *Encoder) whyNothing(x Example, s Sample) string {
 		if m.Role() == "assistant" {
 			assistant = true
 			if m.Weight > 0 {
-				return "the template writes nothing of what the assistant says"
+				return "the template leaves out all that the assistant says"
 			}
 		}
 	}
 	switch {
 	case assistant:
-		return "all messages of the assistant have the weight 0"
+		return "all assistant messages have weight 0"
 	case x.PromptMessages > 0:
-		return "the completion has no message of the assistant"
+		return "the completion has no assistant message"
 	}
-	return "the conversation has no message of the assistant"
+	return "the conversation has no assistant message"
 }
 
 // encodingVersion is incremented when Encode's samples or notes for the same example change.

@@ -89,11 +89,11 @@ func newParser(keys, roles map[string]string) (*parser, error) {
 	all = append(all, otherKeys...)
 	for key, name := range keys {
 		if !slices.Contains(all, key) {
-			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("no key %q can have another name (it is given %q)", key, name),
-				Remedy: "it is one of " + strings.Join(all, ", ")}
+			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("there is no key %q, so it cannot be renamed to %q", key, name),
+				Remedy: "the keys are " + strings.Join(all, ", ")}
 		}
 		if other, ok := p.known[name]; ok || name == "" {
-			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("the key %q is given to %s and %s", name, min(key, other), max(key, other)), Remedy: "give each key a name of its own"}
+			return nil, &Error{Kind: MissingKey, Reason: fmt.Sprintf("the name %q is given to both %s and %s", name, min(key, other), max(key, other)), Remedy: "give each key its own name"}
 		}
 		p.names[key], p.known[name] = name, key
 	}
@@ -151,7 +151,7 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 	if p.format == nil {
 		p.format = &firstRecord{format, r.p.name(string(format)), line}
 	} else if p.format.format != format {
-		return Example{}, faultf(MixedFormats, "give each format a file of its own", "this record has %q, that of line %d has %q: they are of different formats",
+		return Example{}, faultf(MixedFormats, "put each format into its own file", "this record has %q, but the record in line %d has %q: their formats differ",
 			r.p.name(string(format)), p.format.line, p.format.name)
 	}
 	x := Example{Format: format, p: r.p, unused: r.unused(format)}
@@ -218,7 +218,7 @@ func (r *record) system(x *Example) *fault {
 		if first.Content() == system {
 			return nil
 		}
-		return faultf(Contradiction, "leave one of them out", "%q says something else than the system's message with which the conversation begins", r.p.name("system"))
+		return faultf(Contradiction, "leave one of them out", "%q differs from the system message at the start of the conversation", r.p.name("system"))
 	}
 	x.Messages, x.ownSystem = slices.Insert(x.Messages, 0, chat.NewMessage("system", system)), true
 	if x.PromptMessages > 0 {

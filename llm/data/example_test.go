@@ -74,8 +74,8 @@ func ExampleWarning() {
 	fmt.Println(d.Warnings[0])
 	fmt.Println(d.Warnings[0].Named(func(o data.Option) string { return "-key " + o.Key + "=" + o.Value }))
 	// Output:
-	// keys of which nothing is made: "topic" (1 record, first stdin:1); Keys KEY=NAME gives a key another name
-	// keys of which nothing is made: "topic" (1 record, first stdin:1); -key KEY=NAME gives a key another name
+	// unused keys: "topic" (1 record, first stdin:1); Keys KEY=NAME gives a key another name
+	// unused keys: "topic" (1 record, first stdin:1); -key KEY=NAME gives a key another name
 }
 
 // Read yields the examples of files, here of the standard input.
@@ -179,7 +179,7 @@ func ExampleError() {
 	for _, err := range data.Read(context.Background(), []string{data.Stdin}, data.ReadOptions{Stdin: strings.NewReader(`{"text": "It is "late"."}`)}) {
 		fmt.Println(err)
 	}
-	// Output: stdin:1:18: a comma or } is expected, not 'l'; each line has to be one JSON object; a file of plain text is called .txt
+	// Output: stdin:1:18: a comma or } is expected, not 'l'; each line must be one JSON object; give plain text the extension .txt
 }
 
 // Read records that use other names for keys and roles.
@@ -200,7 +200,7 @@ func ExampleReadOptions() {
 		fmt.Println(x.Messages[0].Role()+":", x.Messages[0].Content())
 	}
 	// Output:
-	// stdin:1: the record has none of the keys messages, conversations, prompt, instruction, text; it has "dialog"; say how the data calls it
+	// stdin:1: the record has none of the keys messages, conversations, prompt, instruction, text; it has "dialog"; name the key to use instead
 	// assistant: How can I help?
 }
 

@@ -48,7 +48,7 @@ func open(path string, stdin io.Reader, count *atomic.Int64) (*file, error) {
 	raw := stdin
 	if !isStdin(path) {
 		if format, ok := otherFormats[filepath.Ext(strings.ToLower(path))]; ok {
-			return nil, &Error{File: path, Kind: Unreadable, Reason: "a file of " + format + " is not read",
+			return nil, &Error{File: path, Kind: Unreadable, Reason: format + " files cannot be read",
 				Remedy: "convert it to JSONL: one object in each line, with the keys messages, prompt and completion, or text"}
 		}
 		opened, err := filelink.OpenStream(path)

@@ -185,19 +185,19 @@ func (l *cutLength) isCut(answers int) bool {
 func (c *answerCensus) find(add addFinding) {
 	for _, length := range slices.Sorted(maps.Keys(c.lengths)) {
 		if l := c.lengths[length]; l.isCut(c.answers) {
-			add(cutAnswers, true, l.n, fmt.Sprintf("%s of %d end behind %d characters, in a word or before the end of a sentence, first %v: they were cut, and the model learns to stop there",
+			add(cutAnswers, true, l.n, fmt.Sprintf("%s of %d end after %d characters, within a word or sentence, first %v: they were cut, and the model learns to stop there",
 				counted.Of(l.n, "answer"), c.answers, length, l.first))
 		}
 	}
 	if c.open >= fewAnswers && 10*c.open >= c.open+c.ended {
-		add(cutAnswers, true, c.open, fmt.Sprintf("%s of %d of several sentences end in the middle of one, first %v: they were cut, and the model learns to stop there",
+		add(cutAnswers, true, c.open, fmt.Sprintf("%s of %d with several sentences end in the middle of a sentence, first %v: they were cut, and the model learns to stop there",
 			counted.Of(c.open, "answer"), c.open+c.ended, c.firstOpen))
 	}
 	if top := c.same.top; top != nil && top.n >= 2*fewAnswers && c.same.isMost(c.answers) {
-		add(sameAnswers, true, top.n, fmt.Sprintf("%d of %s are %q, first %v: the model learns to say it to everything", top.n, counted.Of(c.answers, "answer"), shortened(c.same.text), top.first))
+		add(sameAnswers, true, top.n, fmt.Sprintf("%d of %s are %q, first %v: the model learns to answer everything with it", top.n, counted.Of(c.answers, "answer"), shortened(c.same.text), top.first))
 	}
 	if top := c.questions.top; top != nil && top.n >= fewAnswers && 5*top.n >= c.records {
-		add(manyAnswers, 2*top.n >= c.records, top.n, fmt.Sprintf("%d of %s ask the same, %q, and have different answers, first %v", top.n, counted.Of(c.records, "record"), shortened(c.questions.text), top.first))
+		add(manyAnswers, 2*top.n >= c.records, top.n, fmt.Sprintf("%d of %s ask the same question, %q, but have different answers, first %v", top.n, counted.Of(c.records, "record"), shortened(c.questions.text), top.first))
 	}
 }
 

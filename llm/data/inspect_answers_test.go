@@ -36,38 +36,38 @@ func TestInspectWordsAndAnswers(t *testing.T) {
 	const turns = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 	const q, a = `{"role": "user", "content": "What is the capital of France?"}`, `{"role": "assistant", "content": "It is Paris."}`
 	for _, c := range []struct{ name, records, want string }{
-		{"mark-up of Llama 2", talkOf("", "[INST] U [/INST]", "A"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "[INST]", which is text there: the mark-up of turns is that of the template`},
-		{"mark-up of Llama 3", talkOf("", "U<|eot_id|>", "A"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<|eot_id|>", which is text there: the mark-up of turns is that of the template`},
-		{"an end of Gemma", talkOf("", "U", "A <end_of_turn>\n"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<end_of_turn>", which is text there: the mark-up of turns is that of the template`},
-		{"a text for another vocabulary", `{"text": "<|start_header_id|>user<|end_header_id|> U"}`, `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<|start_header_id|>", which is text there: the mark-up of turns is that of the template`},
+		{"mark-up of Llama 2", talkOf("", "[INST] U [/INST]", "A"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "[INST]", which counts as plain text: the template writes the mark-up of turns`},
+		{"mark-up of Llama 3", talkOf("", "U<|eot_id|>", "A"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<|eot_id|>", which counts as plain text: the template writes the mark-up of turns`},
+		{"an end of Gemma", talkOf("", "U", "A <end_of_turn>\n"), `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<end_of_turn>", which counts as plain text: the template writes the mark-up of turns`},
+		{"a text for another vocabulary", `{"text": "<|start_header_id|>user<|end_header_id|> U"}`, `foreign-markup: 1 record, first a.jsonl:1: a message begins or ends with "<|start_header_id|>", which counts as plain text: the template writes the mark-up of turns`},
 		{"a text for this vocabulary", `{"text": "<|im_start|>user\nU<|im_end|>"}`, ""},
 		{"words about mark-up", talkOf("", "What does [INST] mean?", "It begins <|start_header_id|> turns. <s>This</s> is struck"), ""},
 
-		{"NUL", talkOf("", "U", "a") + `{"messages": [{"role": "user", "content": "U\u0000"}, ` + a + "]}\n", `control-characters: 1 record, first a.jsonl:2: the text has the control character U+0000: it is no text, or was read wrongly`},
-		{"Windows-1252 as Latin-1", messages(`{"role": "user", "content": "it\u0092s"}, ` + a), `control-characters: 1 record, first a.jsonl:1: the text has the control character U+0092: it is no text, or was read wrongly`},
+		{"NUL", talkOf("", "U", "a") + `{"messages": [{"role": "user", "content": "U\u0000"}, ` + a + "]}\n", `control-characters: 1 record, first a.jsonl:2: the text has the control character U+0000: it is not text, or was decoded wrongly`},
+		{"Windows-1252 as Latin-1", messages(`{"role": "user", "content": "it\u0092s"}, ` + a), `control-characters: 1 record, first a.jsonl:1: the text has the control character U+0092: it is not text, or was decoded wrongly`},
 		{"white space and colours", messages(`{"role": "user", "content": "a\tb\r\n\fc \u001b[31mred\u001b[0m"}, ` + a), ""},
 
-		{"line ends", talkOf("", "Write a letter", `Dear Sir,\nThank you.\n\nYours`), `escaped-twice: 1 record, first a.jsonl:1: the words have the escape "\\n": it was escaped twice, or not undone`},
-		{"signs of HTML", talkOf("", "Who?", "Smith&nbsp;&amp; Sons"), `escaped-twice: 1 record, first a.jsonl:1: the words have the escape "&nbsp;": it was escaped twice, or not undone`},
-		{"letters", talkOf("", "Where?", `In a caf\u00e9`), `escaped-twice: 1 record, first a.jsonl:1: the words have the escape "\\u": it was escaped twice, or not undone`},
+		{"line ends", talkOf("", "Write a letter", `Dear Sir,\nThank you.\n\nYours`), `escaped-twice: 1 record, first a.jsonl:1: the text has the escape "\\n": it was escaped twice, or never unescaped`},
+		{"signs of HTML", talkOf("", "Who?", "Smith&nbsp;&amp; Sons"), `escaped-twice: 1 record, first a.jsonl:1: the text has the escape "&nbsp;": it was escaped twice, or never unescaped`},
+		{"letters", talkOf("", "Where?", `In a caf\u00e9`), `escaped-twice: 1 record, first a.jsonl:1: the text has the escape "\\u": it was escaped twice, or never unescaped`},
 		{"code", talkOf("", "Print a line", `printf("Hello,\n");`) + talkOf("", "And in shell?", "`echo -e 'a.\\nB'`") + talkOf("", "Which HTML?", "&nbsp;"), ""},
 		{"a formula", talkOf("", "The gradient?", `x\nabla f, and \neq 0`) + talkOf("", "Path?", `C:\new\Name`) + talkOf("", "Sign?", "AT&T; R&D"), ""},
 
-		{"an exchange twice", messages(q + "," + a + "," + q + "," + a), `repeated-exchange: 1 record, first a.jsonl:1: a question and its answer are twice in a conversation: the model learns to repeat itself`},
+		{"an exchange twice", messages(q + "," + a + "," + q + "," + a), `repeated-exchange: 1 record, first a.jsonl:1: a question and its answer occur twice in a conversation: the model learns to repeat itself`},
 		{"a question twice", messages(q + "," + a + "," + q + `, {"role": "assistant", "content": "Paris, as I said."}`), ""},
 		{"thanks twice", messages(strings.Repeat(`{"role": "user", "content": "Thanks"}, {"role": "assistant", "content": "Welcome"}, `, 2) + q + "," + a), ""},
 
-		{"a tool after a user", messages(q + `, {"role": "tool", "content": "12"}, ` + a), `tool-without-call: 1 record, first a.jsonl:1: a tool answers that nobody has called: the model learns to expect what it does not ask for`},
-		{"a tool after words", messages(q + `, {"role": "assistant", "content": "Let me see."}, {"role": "tool", "content": "12"}, ` + a), `tool-without-call: 1 record, first a.jsonl:1: a tool answers that nobody has called: the model learns to expect what it does not ask for`},
+		{"a tool after a user", messages(q + `, {"role": "tool", "content": "12"}, ` + a), `tool-without-call: 1 record, first a.jsonl:1: a tool answers without a call: the model learns to expect results that it did not ask for`},
+		{"a tool after words", messages(q + `, {"role": "assistant", "content": "Let me see."}, {"role": "tool", "content": "12"}, ` + a), `tool-without-call: 1 record, first a.jsonl:1: a tool answers without a call: the model learns to expect results that it did not ask for`},
 		{"two tools after a call in words", messages(q + `, {"role": "assistant", "content": "<tool_call>{\"name\": \"f\"}</tool_call>"}, {"role": "tool", "content": "12"}, {"role": "tool", "content": "13"}, ` + a), ""},
 
-		{"answers of one length", answers(30, cut), `cut-answers: 30 answers of 30 end behind 20 characters, in a word or before the end of a sentence, first a.jsonl:1: they were cut, and the model learns to stop there`},
+		{"answers of one length", answers(30, cut), `cut-answers: 30 answers of 30 end after 20 characters, within a word or sentence, first a.jsonl:1: they were cut, and the model learns to stop there`},
 		{"answers of a pattern", answers(30, func(i int) string { return fmt.Sprintf("Item %03d costs %03d euros", i, 2*i) }), ""},
 		{"labels of one length", answers(30, func(i int) string { return fmt.Sprintf("%08d", i) }), ""},
 		{"headlines", answers(60, sentence), ""},
 		{"answers without their ends", answers(40, func(i int) string {
 			return "It is so. It is " + sentence(i) + []string{".", ".", ""}[i%3]
-		}), `cut-answers: 13 answers of 40 of several sentences end in the middle of one, first a.jsonl:3: they were cut, and the model learns to stop there`},
+		}), `cut-answers: 13 answers of 40 with several sentences end in the middle of a sentence, first a.jsonl:3: they were cut, and the model learns to stop there`},
 		{"answers that end with lists", answers(40, func(i int) string {
 			return "It is so. It is " + sentence(i) + []string{".", ":\n- first and second of them all", "\nYours, Ann"}[i%3]
 		}), ""},
@@ -77,7 +77,7 @@ func TestInspectWordsAndAnswers(t *testing.T) {
 				return sentence(i)
 			}
 			return "I cannot help with that."
-		}), `same-answers: 50 of 60 answers are "I cannot help with that.", first a.jsonl:1: the model learns to say it to everything`},
+		}), `same-answers: 50 of 60 answers are "I cannot help with that.", first a.jsonl:1: the model learns to answer everything with it`},
 		{"a frequent answer", answers(60, func(i int) string {
 			if i%3 == 2 {
 				return sentence(i)
@@ -86,7 +86,7 @@ func TestInspectWordsAndAnswers(t *testing.T) {
 		}), ""},
 		{"a frequent label", answers(60, func(i int) string { return []string{"ham", "ham", "ham", "ham", "ham", "spam"}[i%6] }), ""},
 
-		{"one question", many(30, func(i int) string { return talkOf("", "Tell me!", sentence(i)) }) + answers(30, sentence), `many-answers: 30 of 60 records ask the same, "Tell me!", and have different answers, first a.jsonl:1`},
+		{"one question", many(30, func(i int) string { return talkOf("", "Tell me!", sentence(i)) }) + answers(30, sentence), `many-answers: 30 of 60 records ask the same question, "Tell me!", but have different answers, first a.jsonl:1`},
 		{"several answers to each", many(60, func(i int) string { return talkOf("", ask(i/6), sentence(i)) }), ""},
 		{"copies", strings.Repeat(talkOf("", "U", "An answer"), 60), ""},
 	} {

@@ -37,26 +37,26 @@ var noteFindings = []struct {
 	ruins bool
 	text  string
 }{
-	{HeldOutToo, "held-out-too", true, "is in the held-out data too, whose loss then says nothing of new data"},
-	{OpenAnswer, "open-answer", true, "what is trained ends without an end of turn: the model learns not to stop"},
-	{UntrainedEnd, "untrained-end", true, "the end of turn %q follows the answer, and is not trained: the model does not learn to stop"},
-	{ForeignEnd, "foreign-end", true, "the answer ends with %q, at which programs do not stop: it is no end of generation of the vocabulary"},
-	{WrittenEnd, "written-end", true, "an answer has the end of turn %q as text, and the one of the template behind it: the model learns to write it, and not to stop there"},
-	{DoubledBOS, "doubled-bos", true, "the sample begins with BOS twice, as no prompt does"},
-	{MissingBOS, "missing-bos", true, "the sample begins without BOS, which the model's own template writes"},
+	{HeldOutToo, "held-out-too", true, "also in the held-out data, so the held-out loss says nothing about new data"},
+	{OpenAnswer, "open-answer", true, "the trained text ends without an end of turn: the model learns not to stop"},
+	{UntrainedEnd, "untrained-end", true, "the end of turn %q after the answer is not trained: the model does not learn to stop"},
+	{ForeignEnd, "foreign-end", true, "the answer ends with %q, but programs do not stop there: the vocabulary does not list it as an end of generation"},
+	{WrittenEnd, "written-end", true, "an answer has the end of turn %q as text, before the template's own: the model learns to write it, and not to stop there"},
+	{DoubledBOS, "doubled-bos", true, "the sample begins with BOS twice, but prompts do not"},
+	{MissingBOS, "missing-bos", true, "the sample begins without BOS, but the model's own template writes it"},
 	{RoleOrder, "role-order", true, "the roles are in an odd order: %s"},
 	{EmptyAnswer, "empty-answer", true, "an answer is empty, and its end is trained: the model learns to say nothing"},
-	{Mojibake, "mojibake", true, "the text has %q, which is UTF-8 that was read by another encoding, or a character that was lost"},
-	{ForeignMarkup, "foreign-markup", true, "a message begins or ends with %q, which is text there: the mark-up of turns is that of the template"},
-	{ControlCharacter, "control-characters", true, "the text has the control character %s: it is no text, or was read wrongly"},
-	{EscapedTwice, "escaped-twice", true, "the words have the escape %q: it was escaped twice, or not undone"},
-	{RepeatedExchange, "repeated-exchange", true, "a question and its answer are twice in a conversation: the model learns to repeat itself"},
-	{ToolWithoutCall, "tool-without-call", true, "a tool answers that nobody has called: the model learns to expect what it does not ask for"},
-	{EmptyReasoning, "empty-reasoning", true, "answers without reasoning have %q, of the template or of the data, and it is trained: the model learns not to reason"},
+	{Mojibake, "mojibake", true, "the text has %q: a lost character, or UTF-8 that was decoded with another encoding"},
+	{ForeignMarkup, "foreign-markup", true, "a message begins or ends with %q, which counts as plain text: the template writes the mark-up of turns"},
+	{ControlCharacter, "control-characters", true, "the text has the control character %s: it is not text, or was decoded wrongly"},
+	{EscapedTwice, "escaped-twice", true, "the text has the escape %q: it was escaped twice, or never unescaped"},
+	{RepeatedExchange, "repeated-exchange", true, "a question and its answer occur twice in a conversation: the model learns to repeat itself"},
+	{ToolWithoutCall, "tool-without-call", true, "a tool answers without a call: the model learns to expect results that it did not ask for"},
+	{EmptyReasoning, "empty-reasoning", true, "answers without reasoning have %q, from the template or the data, and training on it teaches the model not to reason"},
 	{UnknownToken, "unknown-token", true, "the vocabulary has no token for some character"},
-	{MarkedUp, "marked-up", true, "special tokens of a prompt or its completion are text, because the chat template makes the turns"},
+	{MarkedUp, "marked-up", true, "special tokens in a prompt or completion count as plain text, because the chat template writes the turns"},
 	{LeftOut, "left-out", false, "the chat template has no place for %s"},
-	{UnusedKey, "unused-key", false, "nothing is made of the key %q"},
+	{UnusedKey, "unused-key", false, "the key %q is not used"},
 }
 
 // FindingNames returns the names of all possible findings, sorted.
@@ -119,7 +119,7 @@ func (x *inspector) findLong(add addFinding) {
 	if ruins {
 		name = lostAnswers
 	}
-	add(name, ruins, s.Cut, "too long for ", x.o.length(), fmt.Sprintf(" and cut: %d of %s, of which %d lose all or most of their answers; ",
+	add(name, ruins, s.Cut, "too long for ", x.o.length(), fmt.Sprintf(" and cut: %d of %s, and %d lose all or most of their answers; ",
 		s.Cut, counted.Of(s.Examples, "record"), s.Lost), x.o.remedyOfCut(s))
 }
 
@@ -132,7 +132,7 @@ func (x *inspector) findTemplate(add addFinding) {
 	}
 	isOther := x.templateDiffers()
 	if isOther {
-		add(differentTemplate, true, 0, "the chat template is not the one in the model, which programs that run the model use: it writes another text for the same messages; ", otherTemplate, " is it")
+		add(differentTemplate, true, 0, "the chat template given by ", otherTemplate, " differs from the model's own, which programs use to run the model: it writes other text for the same messages")
 	}
 	var missing []string
 	for _, n := range x.NotesOf(SplitMarkup) {
@@ -140,7 +140,7 @@ func (x *inspector) findTemplate(add addFinding) {
 	}
 	if missing != nil {
 		isOwn := !isOther && x.t.ChatTemplate() != ""
-		add(missingTokens, !isOwn, 0, "the chat template writes "+strings.Join(missing, ", ")+", of which the vocabulary has no token: they are read as several")
+		add(missingTokens, !isOwn, 0, "the chat template writes "+strings.Join(missing, ", ")+", which are not tokens of the vocabulary: each is read as several tokens")
 	}
 	if w, isOther := x.encoder.otherPrompt(); isOther {
 		add(differentPrompt, true, 0, w)
@@ -183,6 +183,6 @@ func (x *inspector) findPadding(d *Dataset, add addFinding) {
 	if err != nil {
 		return
 	}
-	add(padding, fill < most, 0, fmt.Sprintf("samples fill %.0f %% of rows as long as the longest of them: ", 100*fill),
-		Option{Name: "Packed"}, fmt.Sprintf(" would make %s of %d, %.0f %% full", counted.Of(packed.Len(), "row"), d.Len(), 100*packed.Fill()))
+	add(padding, fill < most, 0, fmt.Sprintf("samples fill only %.0f %% of their padded rows: ", 100*fill),
+		Option{Name: "Packed"}, fmt.Sprintf(" would need %s instead of %d, %.0f %% full", counted.Of(packed.Len(), "row"), d.Len(), 100*packed.Fill()))
 }

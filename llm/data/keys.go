@@ -19,7 +19,7 @@ var synonyms = []struct {
 }
 
 // sayName is the remedy for a missing key.
-const sayName = "add it, or say how the data calls it"
+const sayName = "add it, or name the key that has it"
 
 // format returns the format of a record by its keys: the given or standard names, or else synonyms.
 func (r *record) format() (Format, *fault) {
@@ -97,7 +97,7 @@ func (r *record) find(key string, names []string) (string, *fault) {
 	case 1:
 		return found[0], nil
 	}
-	return "", faultf(Contradiction, "say which", "%q and %q can both be the %s", found[0], found[1], key).by("Keys", key, found[0])
+	return "", faultf(Contradiction, "name one of them", "%q and %q can both be the %s", found[0], found[1], key).by("Keys", key, found[0])
 }
 
 // preferences returns a fault for preference data, which has a better and a worse answer, unless the
@@ -121,7 +121,7 @@ func (r *record) preferences() *fault {
 	if chosen[0] == '[' {
 		key = "messages"
 	}
-	return faultf(Preferences, "say how the data calls what to train on", "preference data (\"chosen\", \"rejected\") is not trained yet").by("Keys", key, "chosen")
+	return faultf(Preferences, "name the key to train on", "preference data (\"chosen\", \"rejected\") is not trained yet").by("Keys", key, "chosen")
 }
 
 // unknownFormat returns a fault that lists the missing keys.
@@ -145,7 +145,7 @@ func (r *record) unknownFormat() *fault {
 	if len(found) > 8 {
 		found = append(found[:8], "…")
 	}
-	return faultf(MissingKey, "say how the data calls it", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", ")).by("Keys", "", "")
+	return faultf(MissingKey, "name the key to use instead", "the record has none of the keys %s; it has %s", strings.Join(wanted, ", "), strings.Join(found, ", ")).by("Keys", "", "")
 }
 
 // other returns the record's only other key with a text; "" if there is not exactly one.

@@ -58,14 +58,14 @@ func TestFaultsOfKeys(t *testing.T) {
 		message string
 		option  Option
 	}{
-		`{"question": "a", "answer": "b", "response": "c"}`: {`"answer" and "response" can both be the completion; say which`, Option{"Keys", "completion", "answer"}},
-		`{"prompt": "a", "reply": "b"}`:                     {`the record has "prompt", but "completion" is missing; add it, or say how the data calls it`, Option{"Keys", "completion", "reply"}},
-		`{"prompt": "a", "x": "b", "y": "c"}`:               {`the record has "prompt", but "completion" is missing; add it, or say how the data calls it`, Option{"Keys", "completion", ""}},
-		`{"a": 1}`:                                          {`the record has none of the keys messages, conversations, prompt, instruction, text; it has "a"; say how the data calls it`, Option{"Keys", "", ""}},
-		`{"prompt": "a", "chosen": "b", "rejected": "c"}`:   {`preference data ("chosen", "rejected") is not trained yet; say how the data calls what to train on`, Option{"Keys", "completion", "chosen"}},
-		`{"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": []}`: {`preference data ("chosen", "rejected") is not trained yet; say how the data calls what to train on`, Option{"Keys", "messages", "chosen"}},
-		`{"messages": [{"speaker": "user", "content": "x"}]}`:                           {`messages[0] has no "role"; add it, or say how the data calls it`, Option{"Keys", "role", "speaker"}},
-		`{"messages": [{"role": "user", "text": "x"}]}`:                                 {`messages[0] has no "content"; add it, or say how the data calls it`, Option{"Keys", "content", "text"}},
+		`{"question": "a", "answer": "b", "response": "c"}`: {`"answer" and "response" can both be the completion; name one of them`, Option{"Keys", "completion", "answer"}},
+		`{"prompt": "a", "reply": "b"}`:                     {`the record has "prompt", but "completion" is missing; add it, or name the key that has it`, Option{"Keys", "completion", "reply"}},
+		`{"prompt": "a", "x": "b", "y": "c"}`:               {`the record has "prompt", but "completion" is missing; add it, or name the key that has it`, Option{"Keys", "completion", ""}},
+		`{"a": 1}`:                                          {`the record has none of the keys messages, conversations, prompt, instruction, text; it has "a"; name the key to use instead`, Option{"Keys", "", ""}},
+		`{"prompt": "a", "chosen": "b", "rejected": "c"}`:   {`preference data ("chosen", "rejected") is not trained yet; name the key to train on`, Option{"Keys", "completion", "chosen"}},
+		`{"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": []}`: {`preference data ("chosen", "rejected") is not trained yet; name the key to train on`, Option{"Keys", "messages", "chosen"}},
+		`{"messages": [{"speaker": "user", "content": "x"}]}`:                           {`messages[0] has no "role"; add it, or name the key that has it`, Option{"Keys", "role", "speaker"}},
+		`{"messages": [{"role": "user", "text": "x"}]}`:                                 {`messages[0] has no "content"; add it, or name the key that has it`, Option{"Keys", "content", "text"}},
 	} {
 		_, path, err := readText(t, "x.jsonl", text, ReadOptions{})
 		require.EqualError(t, err, path+":1: "+want.message, text)
@@ -103,9 +103,9 @@ func TestTables(t *testing.T) {
 		"text,x\na":        ":2: the row has 1 field, the first one 2; " + quoteFields,
 		"text,text\na,b":   `:1: the first row, which names the keys, has "text" twice; give each column a name of its own`,
 		"text\n\xff":       `:2: "text" is not valid UTF-8; convert the file to UTF-8`,
-		"a,b\nc,d":         `:2: the record has none of the keys messages, conversations, prompt, instruction, text; it has "a", "b"; say how the data calls it`,
+		"a,b\nc,d":         `:2: the record has none of the keys messages, conversations, prompt, instruction, text; it has "a", "b"; name the key to use instead`,
 		"text\na\nb\n\"\"": `:4: "text" is empty; remove the record`,
-		"messages\n[]":     `:2: "messages" is a string where a list of messages is expected; mend the record, or have broken ones skipped`,
+		"messages\n[]":     `:2: "messages" is a string where a list of messages is expected; fix the record, or skip broken records`,
 	} {
 		_, path, err := readText(t, "x.csv", text, ReadOptions{})
 		require.EqualError(t, err, path+want, text)

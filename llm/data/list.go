@@ -22,7 +22,7 @@ func (r *reader) list(f *file) error {
 			err = r.cutOff(f, s)
 		case errors.Is(err, errNoList):
 			err = &Error{File: f.name, Line: s.line, Kind: Unreadable, Reason: err.Error(),
-				Remedy: "the file has to be one list [{…}, {…}], or to have an object in each line"}
+				Remedy: "the file must be one list [{…}, {…}], or have an object in each line"}
 		default:
 			err = f.broken(s.line, err)
 		}
@@ -46,7 +46,7 @@ func (r *reader) cutOff(f *file, s *listSplitter) error {
 
 var (
 	errCutOff = errors.New("the file ends within its list")
-	errNoList = errors.New("a comma or the ] of the list is expected")
+	errNoList = errors.New("expected a comma or the ] of the list")
 )
 
 // A listSplitter finds the items of a JSON list by brackets and quotes. It does not validate them.

@@ -227,7 +227,7 @@ type textSource struct {
 
 func newTextSource(t *tokenizer.Tokenizer, files []string, v versions, o LoadOptions) (textSource, error) {
 	if o.MaxExamples > 0 {
-		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, and this is text; leave it out"}}}
+		return textSource{}, &OptionError{Warning{[]any{Option{Name: "MaxExamples"}, " counts records, but this data is text; leave it out"}}}
 	}
 	for _, file := range files { // a device may never end
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {

@@ -176,15 +176,15 @@ func TestLoadWarnings(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	require.Len(t, d.Warnings, 2)
-	require.Equal(t, "too long for Length 40 and cut: 1 of 3 records (33 %), of which 1 lose all or most of their answers; "+
+	require.Equal(t, "too long for Length 40 and cut: 1 of 3 records (33 %), and 1 lose all or most of their answers; "+
 		"Length 82 fits all; TooLong drop leaves them out, TooLong split makes several samples of each", d.Warnings[0].String())
-	require.Equal(t, `keys of which nothing is made: "topic" (1 record, first `+in("cut.jsonl")+`:3); --keys=NAME gives a key another name`, d.Warnings[1].Named(flag))
+	require.Equal(t, `unused keys: "topic" (1 record, first `+in("cut.jsonl")+`:3); --keys=NAME gives a key another name`, d.Warnings[1].Named(flag))
 	turns, _, _ := strings.Cut(chatML, "{% if add_generation_prompt %}")
 	d, err = Load(t.Context(), withTemplate(t, turns), []string{in("all.jsonl")}, LoadOptions{Length: 400})
 	require.NoError(t, err)
 	defer d.Close()
-	require.Equal(t, `the chat template has no generation prompt, and writes "<|im_start|>assistant\n" before answers: a program that asks by the template gives a prompt that is not trained; `+
-		"--template takes a template that asks by what it writes before answers", d.Warnings[len(d.Warnings)-1].Named(flag))
+	require.Equal(t, `the chat template has no generation prompt, but writes "<|im_start|>assistant\n" before answers: programs that follow the template give a prompt that was not trained; with `+
+		"--template, give a template with a generation prompt equal to the start of its answers", d.Warnings[len(d.Warnings)-1].Named(flag))
 
 	for _, c := range []struct {
 		sources []string
@@ -196,7 +196,7 @@ func TestLoadWarnings(t *testing.T) {
 				"the longest has 82 tokens, and the model was trained on 64 positions; --toolong=drop leaves them out, --toolong=split makes several samples of each"},
 		{[]string{in("all.jsonl")}, LoadOptions{Length: 40},
 			"too long for --length=40 and cut, most records lose all or most of their answers: 1 of 1; --length=82 fits all; --toolong=drop leaves them out, --toolong=split makes several samples of each"},
-		{[]string{in("a.txt")}, LoadOptions{Length: 4, MaxExamples: 1}, "--maxexamples counts records, and this is text; leave it out"},
+		{[]string{in("a.txt")}, LoadOptions{Length: 4, MaxExamples: 1}, "--maxexamples counts records, but this data is text; leave it out"},
 	} {
 		_, err := Load(t.Context(), v, c.sources, c.o)
 		var options *OptionError
@@ -210,7 +210,7 @@ func TestLoadWarnings(t *testing.T) {
 	_, err = Load(t.Context(), v, nil, LoadOptions{Length: 4})
 	require.EqualError(t, err, "no source of data is given")
 	_, err = Load(t.Context(), nil, []string{in("a.txt")}, LoadOptions{Length: 4})
-	require.EqualError(t, err, in("a.txt")+": there is no vocabulary, or no reader of the text: it is nil")
+	require.EqualError(t, err, in("a.txt")+": the vocabulary, or the reader of the text, is nil")
 }
 
 // Rows are held out, and the others are packed.
@@ -238,7 +238,7 @@ func TestLoadSplits(t *testing.T) {
 	_, err = d.Held.Row(0)
 	require.Error(t, err)
 	_, err = Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 1})
-	require.EqualError(t, err, "1 of 10 rows cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
+	require.EqualError(t, err, "1 of 10 rows cannot be held out: some must be held out, and some must remain; choose another fraction, or add data")
 	require.NoError(t, (*Loaded)(nil).Close())
 }
 
@@ -274,7 +274,7 @@ func TestLoadWhileWritten(t *testing.T) {
 		return Load(t.Context(), byteTokenizer(t, false), []string{in("a.quiz")}, o)
 	}
 	_, err := load()
-	require.EqualError(t, err, in("a.quiz")+" was changed while it was read; load it again when nothing writes it")
+	require.EqualError(t, err, in("a.quiz")+" changed while it was read; load it again when no program writes to it")
 	for _, fromCache := range []bool{false, true} {
 		l, err := load()
 		require.NoError(t, err)
@@ -285,6 +285,6 @@ func TestLoadWhileWritten(t *testing.T) {
 	text := versionsOf([]string{in("a.quiz")})
 	require.NoError(t, os.Remove(in("a.quiz")))
 	for _, err := range unchanged(func(func(Sample, error) bool) {}, text) {
-		require.ErrorContains(t, err, "was changed while it was read")
+		require.ErrorContains(t, err, "changed while it was read")
 	}
 }

@@ -36,8 +36,8 @@ func (e *Encoder) lost(x *Example, r *chat.Rendered) ([]Note, error) {
 	if len(l.refused) == 0 {
 		return l.notes, nil
 	}
-	return nil, &Error{Kind: Unrendered, Reason: "the chat template has no place for " + strings.Join(l.refused, ", nor for ") + ": no byte of the text comes from there",
-		Remedy: "take it out of the record, or give a template that has one", Option: otherTemplate}
+	return nil, &Error{Kind: Unrendered, Reason: "the chat template has no place for " + strings.Join(l.refused, ", nor for ") + ": none of it is in the text",
+		Remedy: "remove it from the record, or give a template that writes it", Option: otherTemplate}
 }
 
 // otherTemplate is the option that sets a template.
@@ -162,8 +162,8 @@ func lostOfTexts(x *Example) ([]Note, error) {
 	for _, m := range x.Messages {
 		switch {
 		case m.Role() == "assistant" && strings.TrimSpace(m.Reasoning()) != "":
-			return nil, &Error{Kind: Unrendered, Reason: "a prompt with its completion as texts has no place for " + answerReasoning,
-				Remedy: "take it out of the record, or have it rendered by a template", Option: otherTemplate}
+			return nil, &Error{Kind: Unrendered, Reason: "a prompt and completion in plain text have no place for " + answerReasoning,
+				Remedy: "remove it from the record, or use a chat template", Option: otherTemplate}
 		case m.Role() == "system":
 			notes = append(notes, Note{Kind: LeftOut, What: systemMessages})
 		}

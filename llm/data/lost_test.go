@@ -31,7 +31,7 @@ func firstLine(t *testing.T, path string) string {
 
 // If the text lacks part of a record, that is an error for the assistant's part, and a note otherwise.
 func TestNothingVanishes(t *testing.T) {
-	const remedy = ": no byte of the text comes from there; take it out of the record, or give a template that has one"
+	const remedy = ": none of it is in the text; remove it from the record, or give a template that writes it"
 	for _, c := range []struct {
 		name, line, template string
 		want                 string // "" or an error
@@ -57,7 +57,7 @@ func TestNothingVanishes(t *testing.T) {
 			want: "the chat template has no place for the reasoning of the assistant (thinking)" + remedy},
 		{name: "thinking that is no text", line: `{"prompt": "U", "completion": "A", "thinking": true}`, template: plainML, notes: []string{"rendered", "unused key thinking"}},
 		{name: "reasoning beside raw texts", line: `{"prompt": "U", "completion": "A", "reasoning_content": "R"}`,
-			want: "a prompt with its completion as texts has no place for the reasoning of the assistant; take it out of the record, or have it rendered by a template"},
+			want: "a prompt and completion in plain text have no place for the reasoning of the assistant; remove it from the record, or use a chat template"},
 		{name: "reasoning of earlier answers", line: inMessages(`{"role": "assistant", "reasoning_content": "R", "content": "A"}, ` + question + `, {"role": "assistant", "reasoning_content": "S", "content": "B"}`), template: lastThinks,
 			notes: []string{"left out the reasoning of answers before the last", "rendered"}},
 		{name: "reasoning in a content", line: inMessages(`{"role": "assistant", "content": "<think>two and two make four, as everybody knows</think>4"}`), template: distilled,

@@ -123,7 +123,7 @@ func (m *messageParser) setRole(value []byte) *fault {
 	role, ok := m.p.roles[given]
 	if !ok {
 		roles := slices.Sorted(maps.Keys(m.p.roles))
-		return m.fault(WrongRole, "it is one of "+strings.Join(roles, ", ")+"; say which of them another name stands for", "has the role %q", given).by("Roles", given, "assistant")
+		return m.fault(WrongRole, "known roles are "+strings.Join(roles, ", ")+"; say which of them this name means", "has the role %q", given).by("Roles", given, "assistant")
 	}
 	m.role = role
 	return nil
@@ -166,13 +166,13 @@ func (m *messageParser) set(member member) *fault {
 	case "weight":
 		weight, err := strconv.ParseFloat(string(value), 64)
 		if err != nil || weight < 0 {
-			return m.fault(BadWeight, "it is a number from 0", "has the weight %s", value)
+			return m.fault(BadWeight, "it must be a number of 0 or more", "has the weight %s", value)
 		}
 		m.weight *= weight
 		return nil
 	case "train":
 		if string(value) != "true" && string(value) != "false" {
-			return m.fault(BadWeight, "it is true or false", "has %s for train", value)
+			return m.fault(BadWeight, "it must be true or false", "has %s for train", value)
 		}
 		if string(value) == "false" {
 			m.weight = 0
@@ -187,7 +187,7 @@ func (m *messageParser) store(key string, value []byte) *fault {
 	if value[0] == '"' {
 		m.message.SetText(key, stringOf(value))
 	} else if err := m.message.Set(key, value); err != nil {
-		return m.fault(WrongType, "", "has a value that is refused: %v", err)
+		return m.fault(WrongType, "", "has an invalid value: %v", err)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (m *messageParser) checkPart(i int, item []byte) *fault {
 		}
 	}
 	if kind != "text" || !text {
-		return m.fault(WrongType, `only text is trained: a part is {"type": "text", "text": "…"}`, "has the part %d of its content with the type %q", i, kind)
+		return m.fault(WrongType, `only text can be trained: a part is {"type": "text", "text": "…"}`, "has the part %d of its content with the type %q", i, kind)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 		return nil, Stats{}, errNoContext
 	}
 	if examples == nil || encode == nil {
-		return nil, Stats{}, errors.New("there are no examples, or there is no function that encodes them: it is nil")
+		return nil, Stats{}, errors.New("the examples, or the function that encodes them, are nil")
 	}
 	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
 		b := builder{w: w, options: o}
@@ -126,7 +126,7 @@ func (o *PrepareOptions) nothing(s Stats) error {
 	if n := o.SkipBroken.Total(); n > 0 {
 		return fmt.Errorf("no token of %s is trained; %s, the first: %w", examples, skipped(n), o.SkipBroken.Counts()[0].First)
 	}
-	return fmt.Errorf("no token of %s is trained; check the data, its masks, and what is done with long ones", examples)
+	return fmt.Errorf("no token of %s is trained; check the data, its masks, and the handling of long records", examples)
 }
 
 func (o *PrepareOptions) complete() error {
@@ -135,9 +135,9 @@ func (o *PrepareOptions) complete() error {
 	case o.Length < 1:
 		return noLength(o.Length)
 	case o.TooLong != CutLong && o.TooLong != SplitLong && o.TooLong != DropLong:
-		return fmt.Errorf("what is too long cannot be %q; it can be cut, split or dropped", o.TooLong)
+		return fmt.Errorf("unknown handling of long samples %q; they can be cut, split or dropped", o.TooLong)
 	case o.Cache != "" && o.Key == "":
-		return errors.New("a cache needs a key of what the samples are made of")
+		return errors.New("a token cache needs a key that identifies the data and its encoding")
 	}
 	if o.Progress == nil {
 		o.Progress = func(Stats) {}

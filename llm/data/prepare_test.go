@@ -146,7 +146,7 @@ func TestPrepare(t *testing.T) {
 		require.Equal(t, wantStats, last)
 		if len(want) == 0 {
 			count := strings.TrimSuffix(fmt.Sprintf("%d examples", len(samples)), map[bool]string{true: "s"}[len(samples) == 1])
-			require.EqualError(t, err, fmt.Sprintf("no token of %s is trained; check the data, its masks, and what is done with long ones", count))
+			require.EqualError(t, err, fmt.Sprintf("no token of %s is trained; check the data, its masks, and the handling of long records", count))
 			return
 		}
 		require.NoError(t, err)
@@ -284,8 +284,8 @@ func TestDamagedCache(t *testing.T) {
 		message = ""
 		d, stats := prepareThree(t, o)
 		require.False(rt, stats.FromCache)
-		require.Contains(rt, message, "the token cache "+files[0]+" is of no use: ")
-		require.Contains(rt, message, "; it is made again")
+		require.Contains(rt, message, "the token cache "+files[0]+" cannot be used: ")
+		require.Contains(rt, message, "; making it again")
 		requireSamples(rt, threeSamples(), d)
 		now, err := os.ReadFile(files[0])
 		require.NoError(rt, err)
@@ -353,8 +353,8 @@ func TestPrepareErrors(t *testing.T) {
 
 	for want, o := range map[string]PrepareOptions{
 		"the field Length is 0; set it to the most predicted tokens of a sample, such as the context of the model": {},
-		`what is too long cannot be "shorten"; it can be cut, split or dropped`:                                    {Length: 1, TooLong: "shorten"},
-		"a cache needs a key of what the samples are made of":                                                      {Length: 1, Cache: folder},
+		`unknown handling of long samples "shorten"; they can be cut, split or dropped`:                            {Length: 1, TooLong: "shorten"},
+		"a token cache needs a key that identifies the data and its encoding":                                      {Length: 1, Cache: folder},
 		"the token cache cannot be written: mkdir /dev/null: not a directory":                                      {Length: 1, Cache: os.DevNull, Key: "a"},
 	} {
 		_, _, err := Prepare(context.Background(), noExamples(t), sampleOf, o)

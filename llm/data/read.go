@@ -195,7 +195,7 @@ func (r *reader) record(name string, line int, data []byte) error {
 }
 
 // mendRecord is the remedy for a fault whose description suffices.
-const mendRecord = "mend the record, or have broken ones skipped"
+const mendRecord = "fix the record, or skip broken records"
 
 // skipBroken is the option of mendRecord.
 var skipBroken = Option{Name: "SkipBroken"}
@@ -265,7 +265,7 @@ func remedyOfLine(f *fault, line int) string {
 	case f.kind == Truncated:
 		return "the file was cut off, or has a line end within an object: write each object in one line"
 	case f.kind == BadJSON && line == 1:
-		return "each line has to be one JSON object; a file of plain text is called .txt"
+		return "each line must be one JSON object; give plain text the extension .txt"
 	}
 	return ""
 }

@@ -215,10 +215,10 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	_, err := Folder(folder)
-	require.EqualError(t, err, folder+": the folder has no train file: it is empty; call the file train.jsonl or train.parquet, or name it instead of the folder")
+	require.EqualError(t, err, folder+": the folder has no train file: it is empty; name the file train.jsonl or train.parquet, or give the file instead of the folder")
 	add("README.md", "trainer.jsonl", "train.arrow")
 	_, err = Folder(folder)
-	require.ErrorContains(t, err, "the folder has no train file: it has README.md, train.arrow, trainer.jsonl; call")
+	require.ErrorContains(t, err, "the folder has no train file: it has README.md, train.arrow, trainer.jsonl; name")
 	add("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "Validation.jsonl.gz", "test.json")
 	s, err := Folder(folder)
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestFolder(t *testing.T) {
 	require.Equal(t, Splits{in("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"), in("Validation.jsonl.gz"), in("test.json")}, s)
 	add("train.jsonl")
 	_, err = Folder(folder)
-	require.EqualError(t, err, folder+": train-00000-of-00002.parquet and train.jsonl are both files of one split; remove one of them, or name the files")
+	require.EqualError(t, err, folder+": train-00000-of-00002.parquet and train.jsonl are both files of the same split; remove one of them, or name the files")
 	require.NoError(t, os.Remove(s.Train[0]))
 	require.NoError(t, os.Remove(s.Train[1]))
 	all, err := readAll([]string{folder, filepath.Join(folder, "te*.json")}, ReadOptions{})

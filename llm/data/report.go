@@ -36,7 +36,7 @@ func (r report) encode() ([]byte, error) {
 func decodeReport(from io.Reader) (r report, err error) {
 	err = gob.NewDecoder(from).Decode(&r)
 	if err != nil && err != io.EOF { // no bytes mean an empty report
-		return report{}, fmt.Errorf("what it tells of its records cannot be read: %w", err)
+		return report{}, fmt.Errorf("its report on the records cannot be read: %w", err)
 	}
 	return r, nil
 }

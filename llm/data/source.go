@@ -50,7 +50,7 @@ func Folder(path string) (Splits, error) {
 		for _, file := range split {
 			if extension(file) != extension(split[0]) {
 				return Splits{}, &Error{File: path, Kind: Unreadable, Remedy: "remove one of them, or name the files",
-					Reason: fmt.Sprintf("%s and %s are both files of one split", filepath.Base(split[0]), filepath.Base(file))}
+					Reason: fmt.Sprintf("%s and %s are both files of the same split", filepath.Base(split[0]), filepath.Base(file))}
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func Folder(path string) (Splits, error) {
 			found = "it has " + strings.Join(names[:min(len(names), 5)], ", ")
 		}
 		return Splits{}, &Error{File: path, Kind: Unreadable, Reason: "the folder has no train file: " + found,
-			Remedy: "call the file train.jsonl or train.parquet, or name it instead of the folder"}
+			Remedy: "name the file train.jsonl or train.parquet, or give the file instead of the folder"}
 	}
 	return s, nil
 }
@@ -128,7 +128,7 @@ func expand(source string) (Splits, error) {
 	}
 	files, err := filepath.Glob(source)
 	if err != nil {
-		return Splits{}, &Error{File: source, Kind: Unreadable, Reason: "the pattern is wrong: " + err.Error(), Err: err}
+		return Splits{}, &Error{File: source, Kind: Unreadable, Reason: "invalid pattern: " + err.Error(), Err: err}
 	}
 	if len(files) == 0 {
 		return Splits{}, &Error{File: source, Kind: Unreadable, Reason: "no file matches the pattern",

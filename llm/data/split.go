@@ -51,7 +51,7 @@ func (d *Dataset) split(fraction float64, firsts []int) (rest, held *Dataset, er
 	rows := d.Len()
 	n := max(1, int(math.Round(fraction*float64(rows))))
 	if !(fraction > 0 && fraction < 1) || n >= rows {
-		return nil, nil, fmt.Errorf("%v of %s cannot be held out: some have to be, and some to be left; choose another fraction, or add data", fraction, counted.Of(rows, "row"))
+		return nil, nil, fmt.Errorf("%v of %s cannot be held out: some must be held out, and some must remain; choose another fraction, or add data", fraction, counted.Of(rows, "row"))
 	}
 	sizes := make([]int, rows) // number of duplicates, at the index of the first row
 	for _, first := range firsts {

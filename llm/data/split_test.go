@@ -45,7 +45,7 @@ func TestSplit(t *testing.T) {
 		require.Equal(t, rows, rest.Len()+held.Len())
 	})
 	_, _, err := data.New(1, []data.Sample{{Tokens: []int32{1, 2}}}).Split(0.5)
-	require.EqualError(t, err, "0.5 of 1 row cannot be held out: some have to be, and some to be left; choose another fraction, or add data")
+	require.EqualError(t, err, "0.5 of 1 row cannot be held out: some must be held out, and some must remain; choose another fraction, or add data")
 }
 
 // Duplicates of a record stay together. As many rows are held out as duplicates allow; without

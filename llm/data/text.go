@@ -81,13 +81,13 @@ type document struct {
 
 func (s *textSampler) read(r *documentReader) error {
 	if s.t.NumTokens() == 0 || r.text == nil {
-		return errors.New("there is no vocabulary, or no reader of the text: it is nil")
+		return errors.New("the vocabulary, or the reader of the text, is nil")
 	}
 	if s.o.Length < 1 {
 		return noLength(s.o.Length)
 	}
 	if s.o.Length > math.MaxInt32 {
-		return fmt.Errorf("samples of %d tokens are longer than %d, which are the most", s.o.Length, math.MaxInt32)
+		return fmt.Errorf("samples of %d tokens are too long; the limit is %d", s.o.Length, math.MaxInt32)
 	}
 	found := false
 	for r.next() {

@@ -74,7 +74,7 @@ func (h header) check(size int64) error {
 	const most = 1 << 50 // bytes or samples: sums are exact
 	switch {
 	case h.Magic != tokenFileMagic:
-		return errors.New("it is no token file")
+		return errors.New("it is not a token file")
 	case h.Version != tokenFileVersion:
 		return fmt.Errorf("it is of version %d, not %d", h.Version, tokenFileVersion)
 	case h.Sum != h.sum():

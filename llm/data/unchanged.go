@@ -31,7 +31,7 @@ func versionsOf(files []string) versions {
 func (v versions) check() error {
 	for file, before := range v {
 		if info, err := os.Stat(file); err != nil || info.Size() != before.size || !info.ModTime().Equal(before.modified) {
-			return fmt.Errorf("%s was changed while it was read; load it again when nothing writes it", file)
+			return fmt.Errorf("%s changed while it was read; load it again when no program writes to it", file)
 		}
 	}
 	return nil

@@ -46,32 +46,32 @@ func (e *OptionError) Error() string { return e.String() }
 func (o *LoadOptions) warnings(s Stats) (list []Warning) {
 	add := func(words ...any) { list = append(list, Warning{words}) }
 	if s.Cut > 0 {
-		add("too long for ", o.length(), fmt.Sprintf(" and cut: %d of %s (%.0f %%), of which %d lose all or most of their answers; ",
+		add("too long for ", o.length(), fmt.Sprintf(" and cut: %d of %s (%.0f %%), and %d lose all or most of their answers; ",
 			s.Cut, counted.Of(s.Examples, "record"), 100*float64(s.Cut)/float64(s.Examples), s.Lost), o.remedyOfCut(s))
 	}
 	if notes := s.NotesOf(LeftOut); notes != nil {
-		add("in no sample, because the chat template, or a text, has no place for it: " + listNotes(notes, "%s"))
+		add("left out of all samples, because the chat template or plain text has no place for it: " + listNotes(notes, "%s"))
 	}
 	if notes := s.NotesOf(UnusedKey); notes != nil {
-		add("keys of which nothing is made: "+listNotes(notes, "%q")+"; ", Option{"Keys", "KEY", "NAME"}, " gives a key another name")
+		add("unused keys: "+listNotes(notes, "%q")+"; ", Option{"Keys", "KEY", "NAME"}, " gives a key another name")
 	}
 	for _, n := range s.NotesOf(EmptyAnswer) {
-		add("empty answers, of which the end of the turn alone is trained: " + n.place())
+		add("empty answers, which train only the end of the turn: " + n.place())
 	}
 	if notes := s.NotesOf(RoleOrder); notes != nil {
 		add("the roles are in an odd order: " + listNotes(notes, "%s"))
 	}
 	for _, n := range s.NotesOf(MarkedUp) {
-		add("prompts or completions have special tokens, which are text in a turn that the chat template makes: "+n.place()+"; ",
-			Option{Name: "RawPrompts"}, " trains texts with mark-up of their own")
+		add("prompts or completions have special tokens, which count as plain text in turns of the chat template: "+n.place()+"; ",
+			Option{Name: "RawPrompts"}, " trains texts that have their own mark-up")
 	}
 	for _, n := range s.NotesOf(EmptyReasoning) {
 		if o.Encode.EmptyReasoning == chat.TrainEmpty { // requested by the options
 			continue
 		}
 		option := func(value chat.EmptyReasoning) Option { return Option{Name: "EmptyReasoning", Value: value.String()} }
-		add(fmt.Sprintf("the chat template writes %q into answers without reasoning (%s), and the model is trained to write it, that is not to reason: ", n.What, n.place()),
-			option(chat.MaskEmpty), " leaves it in the text untrained, ", option(chat.TrainEmpty), " says that it is meant")
+		add(fmt.Sprintf("the chat template writes %q into answers without reasoning (%s), and training on it teaches the model not to reason: ", n.What, n.place()),
+			option(chat.MaskEmpty), " keeps it in the text without training on it, ", option(chat.TrainEmpty), " accepts it")
 	}
 	return list
 }
@@ -83,8 +83,8 @@ func (e *Encoder) otherPrompt() (Warning, bool) {
 	if err == nil {
 		return Warning{}, false
 	}
-	return Warning{[]any{err.Error() + ": a program that asks by the template gives a prompt that is not trained; ",
-		otherTemplate, " takes a template that asks by what it writes before answers"}}, true
+	return Warning{[]any{err.Error() + ": programs that follow the template give a prompt that was not trained; with ",
+		otherTemplate, ", give a template with a generation prompt equal to the start of its answers"}}, true
 }
 
 func (o *LoadOptions) length() Option { return Option{Name: "Length", Value: fmt.Sprint(o.Length)} }

@@ -130,10 +130,10 @@ func TestOtherDevice(t *testing.T) {
 	const remedy = "load the model with this layout, and make its adapters for that model"
 
 	_, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
-	require.ErrorContains(t, err, "lies in memory of CPU")
+	require.ErrorContains(t, err, "is in memory of CPU")
 	require.ErrorContains(t, err, remedy)
 	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{})})
-	require.ErrorContains(t, err, ", and the layout of the engine has it on CPU; "+remedy)
+	require.ErrorContains(t, err, ", but the layout of the engine puts it on CPU; "+remedy)
 	_, err = infer.NewSession(on, infer.SessionOptions{Engine: e, Adapters: newAdapter(t, m).WithScale(1)})
 	require.ErrorContains(t, err, "lora_a")
 	require.ErrorContains(t, err, remedy)
@@ -170,8 +170,8 @@ func TestLoweringOfDevice(t *testing.T) {
 		o    device.Options
 		says string
 	}{
-		{device.Options{Layout: layout.On(d), OpSet: device.Kernels}, `the op set "cpu" is of the CPU, and not of ` + d.Name() + `; leave it out, or use "stock"`},
-		{device.Options{OpSet: "fast"}, `there is no op set "fast"; they are "cpu" and "stock"`},
+		{device.Options{Layout: layout.On(d), OpSet: device.Kernels}, `only the CPU has the op set "cpu", not ` + d.Name() + `; leave it out, or use "stock"`},
+		{device.Options{OpSet: "fast"}, `there is no op set "fast"; choose "cpu" or "stock"`},
 	} {
 		_, err := device.New(c.o)
 		require.EqualError(t, err, c.says)

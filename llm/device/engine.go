@@ -135,7 +135,7 @@ func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
 	d := e.places.Devices[i]
 	for _, t := range tensors {
 		if bt := t.BufferType(); bt != nil && !d.SupportsBufferType(bt) {
-			return fmt.Errorf("%v lies in memory of %s, and the layout of the engine has it on %s; load the model with this layout, and make its adapters for that model", t, bt.Name(), d.Name())
+			return fmt.Errorf("%v is in memory of %s, but the layout of the engine puts it on %s; load the model with this layout, and make its adapters for that model", t, bt.Name(), d.Name())
 		}
 	}
 	return nil

@@ -196,7 +196,7 @@ func TestLayoutErrors(t *testing.T) {
 	}
 	if blas, err := ggml.BLASDevice(); err == nil {
 		_, err := device.New(device.Options{Layout: layout.On(blas)})
-		require.EqualError(t, err, "BLAS works beside the CPU and holds no weights; leave it out of the layout")
+		require.EqualError(t, err, "BLAS assists the CPU and cannot hold weights; leave it out of the layout")
 	}
 	for i, devices := range map[int]string{-1: "CPU", 1: "CPU", 2: d.Name() + ", CPU"} {
 		l := layout.Layout{Of: all(i)}
@@ -204,13 +204,13 @@ func TestLayoutErrors(t *testing.T) {
 			l.Devices = []*ggml.Device{d}
 		}
 		_, err := model.Load(m.Path, model.LoadOptions{Layout: l})
-		require.EqualError(t, err, fmt.Sprintf("the layout puts token_embd on device %d; its devices, counted from 0, are %s", i, devices))
+		require.EqualError(t, err, fmt.Sprintf("the layout puts token_embd on device %d, which it does not have; its devices, counted from 0, are %s", i, devices))
 		_, err = infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: l})})
-		require.ErrorContains(t, err, fmt.Sprintf("on device %d; its devices", i))
+		require.ErrorContains(t, err, fmt.Sprintf("on device %d, which it does not have; its devices", i))
 	}
 	beyond := layout.Layout{Of: func(layer int, kind string) int { return layer + 1 }}
 	_, err := model.Load(m.Path, model.LoadOptions{Layout: beyond})
-	require.ErrorContains(t, err, " of layer 0 on device 1; its devices, counted from 0, are CPU")
+	require.ErrorContains(t, err, " of layer 0 on device 1, which it does not have; its devices, counted from 0, are CPU")
 
 	// The engine's layout is not the model's.
 	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
@@ -219,5 +219,5 @@ func TestLayoutErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: layout.On(d)})})
-	require.ErrorContains(t, err, "lies in memory of CPU_Mapped, and the layout of the engine has it on "+d.Name()+"; load the model with this layout, and make its adapters for that model")
+	require.ErrorContains(t, err, "is in memory of CPU_Mapped, but the layout of the engine puts it on "+d.Name()+"; load the model with this layout, and make its adapters for that model")
 }

@@ -57,7 +57,7 @@ var opSets = []*opSet{{
 	},
 	check: func(l layout.Layout, t ggml.Type) error {
 		if t == ggml.F16 {
-			return fmt.Errorf("it is of the CPU, and not of %v; use f32 or bf16", l)
+			return fmt.Errorf("only the CPU has it, not %v; use f32 or bf16", l)
 		}
 		return nil
 	},
@@ -76,10 +76,10 @@ func (o Options) opSet() (*opSet, error) {
 	}
 	i := slices.IndexFunc(opSets, func(s *opSet) bool { return s.name == o.OpSet })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no op set %q; they are %q and %q", o.OpSet, Kernels, Stock)
+		return nil, fmt.Errorf("there is no op set %q; choose %q or %q", o.OpSet, Kernels, Stock)
 	}
 	if slices.ContainsFunc(o.Layout.Devices, func(d *ggml.Device) bool { return !opSets[i].takes(d) }) {
-		return nil, fmt.Errorf("the op set %q is of the CPU, and not of %s; leave it out, or use %q", o.OpSet, o.Layout, Stock)
+		return nil, fmt.Errorf("only the CPU has the op set %q, not %s; leave it out, or use %q", o.OpSet, o.Layout, Stock)
 	}
 	return opSets[i], nil
 }
@@ -151,7 +151,7 @@ func (e *Engine) CheckComputeType(t ggml.Type) error {
 func checkKernels(_ layout.Layout, t ggml.Type) error {
 	switch {
 	case t == ggml.F16 && !kernels.HasF16Accumulation():
-		return errors.New("it needs oneMKL, which GOGGML_BLAS must name, and a processor with AVX512-FP16; leave it out")
+		return errors.New("it needs oneMKL, named by GOGGML_BLAS, and a processor with AVX512-FP16; leave it out")
 	case t == ggml.BF16 && !kernels.HasBF16():
 		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
 	}
@@ -239,7 +239,7 @@ func (e *Engine) optionalOps(i int) (nn.OptionalOps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the ops of %s: %w", d.Name(), err)
 	}
-	ggml.Logger().Debug("ops that not every device has", slog.String("device", d.Name()), slog.String("ops", has.String()))
+	ggml.Logger().Debug("ops that only some devices have", slog.String("device", d.Name()), slog.String("ops", has.String()))
 	e.optional[i] = has
 	return has, nil
 }

@@ -17,7 +17,7 @@ import (
 // takes less than a second per device, and frees its memory.
 func (e *Engine) PeakFLOPS(ctx context.Context, compute ggml.Type, layers int) (float64, error) {
 	if most := 1 << 16; layers < 1 || layers > most {
-		return 0, fmt.Errorf("a model of %d layers is impossible; it has 1 to %d", layers, most)
+		return 0, fmt.Errorf("a model cannot have %d layers; it has 1 to %d", layers, most)
 	}
 	lowerings, err := e.Lowerings(Use{Compute: compute})
 	if err != nil {

@@ -28,5 +28,5 @@ func TestPeakFLOPS(t *testing.T) {
 	_, err = e.PeakFLOPS(ctx, ggml.Q4_0, 2)
 	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16 or f16")
 	_, err = e.PeakFLOPS(ctx, ggml.F32, 0)
-	require.EqualError(t, err, "a model of 0 layers is impossible; it has 1 to 65536")
+	require.EqualError(t, err, "a model cannot have 0 layers; it has 1 to 65536")
 }

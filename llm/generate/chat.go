@@ -133,7 +133,7 @@ func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err 
 	}
 	ids = data.EncodeRendered(c.m.Tokenizer, rendered)
 	if len(ids) == 0 {
-		return "", nil, &RenderError{errors.New("the chat template makes no text of the conversation")}
+		return "", nil, &RenderError{errors.New("the chat template renders no text for the conversation")}
 	}
 	return rendered.Text, ids, nil
 }

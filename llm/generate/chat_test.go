@@ -124,7 +124,7 @@ func requireUnwritten(t *testing.T, m *model.Model) {
 	require.NoError(t, err)
 	pick, err := sample.New(sample.Options{})
 	require.NoError(t, err)
-	want := "the architecture " + m.Config().Arch + " has attention that is not causal, each token sees those after it: it writes no text token by token, and writing by diffusion is unsupported"
+	want := "the architecture " + m.Config().Arch + " has attention that is not causal, so each token sees later tokens: it writes no text token by token, and writing by diffusion is unsupported"
 	_, err = generate.NewChat(m, q, pick, generate.ChatOptions{})
 	require.EqualError(t, err, want)
 	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "who", W: io.Discard, Sampler: pick})
@@ -480,10 +480,10 @@ func TestChatErrors(t *testing.T) {
 	require.NoError(t, err)
 	_, err = silent.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.ErrorAs(t, err, &refused)
-	require.EqualError(t, err, "the chat template makes no text of the conversation")
+	require.EqualError(t, err, "the chat template renders no text for the conversation")
 	_, err = c.Reply(context.Background(), io.Discard, dialogue(strings.Repeat("x", 80)))
 	require.ErrorIs(t, err, infer.ErrContextFull)
-	require.Regexp(t, `^the context is full: the conversation has 1\d\d tokens, the context has room for 64$`, err.Error())
+	require.Regexp(t, `^the context is full: the conversation has 1\d\d tokens, but the context holds 64$`, err.Error())
 
 	// A chat can be used again after an error.
 	want, err := c.Reply(context.Background(), io.Discard, dialogue("x"))

@@ -38,7 +38,7 @@ func TestEmbed(t *testing.T) {
 	require.NoError(t, err)
 	defer wordless.Close()
 	_, err = generate.Embed(ctx, wordless, s, texts, o)
-	require.EqualError(t, err, "a model made in memory has no vocabulary, so text means nothing to it")
+	require.EqualError(t, err, "a model made in memory has no vocabulary, so it cannot read text")
 	_, err = generate.Embed(ctx, nil, s, texts, o)
 	require.EqualError(t, err, "the model is nil")
 }

@@ -90,7 +90,7 @@ func Text(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (St
 	return *stats, err
 }
 
-var errNoWriter = errors.New("the writer is nil; io.Discard takes a text that nobody needs")
+var errNoWriter = errors.New("the writer is nil; use io.Discard to drop the text")
 
 // check requires a model with a vocabulary, and a sampler.
 func check(m *model.Model, pick *sample.Sampler) error {
@@ -120,7 +120,7 @@ func checkSequence(m *model.Model, q *infer.Sequence) error {
 // checkSession requires a session of the model. A nil, zero or closed session reports its own error later.
 func checkSession(m *model.Model, s *infer.Session) error {
 	if of := s.Model(); of != nil && of != m {
-		return fmt.Errorf("the session is of another model: of %s, and the text of %s", name(of), name(m))
+		return fmt.Errorf("the session belongs to another model: to %s, not %s", name(of), name(m))
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func checkVocabulary(m *model.Model) error {
 		return err
 	}
 	if m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary, so text means nothing to it", name(m))
+		return fmt.Errorf("%s has no vocabulary, so it cannot read text", name(m))
 	}
 	return nil
 }

@@ -154,8 +154,8 @@ func TestTextNeeds(t *testing.T) {
 	}{
 		{"the model is nil", nil, io.Discard, pick, q, session},
 		{"model : use of a closed object", closed, io.Discard, pick, q, session},
-		{"a model made in memory has no vocabulary, so text means nothing to it", wordless, io.Discard, pick, q, session},
-		{"the writer is nil; io.Discard takes a text that nobody needs", m, nil, pick, q, session},
+		{"a model made in memory has no vocabulary, so it cannot read text", wordless, io.Discard, pick, q, session},
+		{"the writer is nil; use io.Discard to drop the text", m, nil, pick, q, session},
 		{"the sampler is nil; sample.New makes one", m, io.Discard, nil, q, session},
 		{"the sequence is nil", m, io.Discard, pick, nil, session},
 		{"the session is nil", m, io.Discard, pick, q, nil},

@@ -141,7 +141,7 @@ func (g *generation) endEarly() {
 	}
 }
 
-var errElsewhere = errors.New("the sequence was changed while a text was going on in it; give each text a sequence of its own")
+var errElsewhere = errors.New("the sequence was changed while a text was generated in it; give each text its own sequence")
 
 // isElsewhere reports whether anything but this text has continued or rewound its sequence.
 func (g *generation) isElsewhere() bool { return g.next.Sequence.Len() != g.at }

@@ -44,7 +44,7 @@ var errBroken = errors.New("the loop has ended")
 // prompt again.
 func Stream(ctx context.Context, m *model.Model, q *infer.Sequence, r Request) (iter.Seq2[Token, error], *Stats) {
 	if r.W != nil {
-		return failed(errors.New("the request has a writer, which Text writes to; Stream gives the tokens to its caller")), new(Stats)
+		return failed(errors.New("the request has a writer, which only Text uses; Stream yields the tokens to its caller")), new(Stats)
 	}
 	return stream(ctx, m, q, r)
 }
@@ -120,7 +120,7 @@ func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply,
 		return nil, "", err
 	}
 	if len(ids) > c.sequence.Context() {
-		return nil, "", fmt.Errorf("%w: the conversation has %s, the context has room for %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
+		return nil, "", fmt.Errorf("%w: the conversation has %s, but the context holds %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
 	g := &generation{m: c.m, pick: c.pick, o: Options{Limit: c.options.Limit, LogProbs: c.options.LogProbs}, take: take, ends: c.ends.tokens, stats: &reply.Stats}
 	g.stop = stopTexts{stop: c.ends.texts, repair: true}

@@ -157,7 +157,7 @@ func TestStreamErrors(t *testing.T) {
 	}{
 		{generate.Request{Prompt: "", Sampler: pick}, "the prompt is empty, and the model has no token that begins a text"},
 		{generate.Request{Prompt: "x"}, "the sampler is nil; sample.New makes one"},
-		{generate.Request{Prompt: "x", Sampler: pick, W: io.Discard}, "the request has a writer, which Text writes to; Stream gives the tokens to its caller"},
+		{generate.Request{Prompt: "x", Sampler: pick, W: io.Discard}, "the request has a writer, which only Text uses; Stream yields the tokens to its caller"},
 	} {
 		q, _ := open(t, m)
 		seq, _ := generate.Stream(context.Background(), m, q, c.r)
@@ -175,11 +175,11 @@ func TestStreamErrors(t *testing.T) {
 			break
 		}
 	}
-	require.EqualError(t, err, "the sequence was changed while a text was going on in it; give each text a sequence of its own")
+	require.EqualError(t, err, "the sequence was changed while a text was generated in it; give each text its own sequence")
 
 	other := randomModel(t, 16)
 	otherQ, _ := open(t, other)
-	const want = "the session is of another model: of a model made in memory, and the text of a model made in memory"
+	const want = "the session belongs to another model: to a model made in memory, not a model made in memory"
 	seq, _ = generate.Stream(context.Background(), m, otherQ, generate.Request{Prompt: "x", Sampler: pick})
 	_, err = collect(seq)
 	require.ErrorContains(t, err, want)

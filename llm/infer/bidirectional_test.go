@@ -29,7 +29,7 @@ func TestBidirectionalSequences(t *testing.T) {
 		requireLogits(t, rows, want, 1e-11)
 	}
 
-	const refusal = "the architecture llada has attention that is not causal, each token sees those after it: a sequence of 30 tokens cannot go on; rewind it to 0 and decode its whole text at once"
+	const refusal = "the architecture llada has attention that is not causal, so each token sees later tokens: a sequence of 30 tokens cannot be continued; rewind it to 0, and decode its whole text at once"
 	_, err := first.Decode(ctx, tokens[:1])
 	require.EqualError(t, err, refusal)
 	require.ErrorIs(t, err, arch.ErrNotCausal)

@@ -60,13 +60,13 @@ func (o *SessionOptions) decoder(m *model.Model) (*decoder, error) {
 		o.Sequences = 1
 	}
 	if o.Sequences < 1 || o.Sequences > state.MaxSlots {
-		return nil, fmt.Errorf("a session of %d sequences is impossible; it can have 1 to %d", o.Sequences, state.MaxSlots)
+		return nil, fmt.Errorf("a session cannot have %d sequences; it has 1 to %d", o.Sequences, state.MaxSlots)
 	}
 	if o.Context == 0 {
 		o.Context = m.Config().Context
 	}
 	if o.Context < 1 || o.Context > math.MaxInt32 {
-		return nil, fmt.Errorf("a context of %d tokens is impossible", o.Context)
+		return nil, fmt.Errorf("a context cannot have %d tokens", o.Context)
 	}
 	if o.Batch <= 0 {
 		o.Batch = 512
@@ -200,7 +200,7 @@ func (d *decoder) check(start int, tokens []int32) error {
 		return errors.New("there are no tokens to decode")
 	}
 	if start > 0 {
-		if err := d.m.Architecture().CheckCausal(fmt.Sprintf("a sequence of %s cannot go on; rewind it to 0 and decode its whole text at once", counted.Of(start, "token"))); err != nil {
+		if err := d.m.Architecture().CheckCausal(fmt.Sprintf("a sequence of %s cannot be continued; rewind it to 0, and decode its whole text at once", counted.Of(start, "token"))); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func (s *Session) pool(ctx context.Context, texts [][]int32, pooling Pooling) ([
 func (s *Session) inSlots(ctx context.Context, byLength []*pooledText) error {
 	slot, places := s.freeSlots()
 	if places == 0 {
-		return fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
+		return fmt.Errorf("%w: it has %d sequences; close one, or make a session for more", ErrSessionFull, len(s.slots))
 	}
 	for group := range slices.Chunk(byLength, places) {
 		if err := s.embed(ctx, slot, group); err != nil {
@@ -117,7 +117,7 @@ func (s *Session) pooling(p Pooling) (Pooling, error) {
 	case PoolByModel:
 		return s.modelPooling()
 	}
-	return "", fmt.Errorf("there is no pooling %q: it is mean, last or cls", p)
+	return "", fmt.Errorf("there is no pooling %q; use mean, last or cls", p)
 }
 
 // modelPooling returns the pooling in the model's file.
@@ -139,7 +139,7 @@ func (s *Session) modelPooling() (Pooling, error) {
 	case "3":
 		return PoolLast, nil
 	}
-	return "", fmt.Errorf("%s has the pooling %v (%s), which is of no vectors: a reranker scores texts, see Session.Score; or choose mean, last or cls", m.Path, value, key)
+	return "", fmt.Errorf("%s has the pooling %v (%s), which makes no vectors: for a reranker, use Session.Score; or choose mean, last or cls", m.Path, value, key)
 }
 
 // freeSlots returns the longest run of adjacent free slots.
@@ -239,7 +239,7 @@ func vector(x []float64, normalize bool) ([]float32, error) {
 	v := make([]float32, len(x))
 	for i, x := range x {
 		if v[i] = float32(x * factor); v[i]-v[i] != 0 {
-			return nil, fmt.Errorf("its embedding has the number %v: the weights or adapters of the model may be damaged", v[i])
+			return nil, fmt.Errorf("its embedding contains %v: the weights or adapters of the model may be damaged", v[i])
 		}
 	}
 	return v, nil

@@ -162,7 +162,7 @@ func TestEmbedErrors(t *testing.T) {
 		{[][]int32{{1}, {}}, infer.EmbedOptions{}, "text 2: there are no tokens to decode"},
 		{[][]int32{{-1}}, infer.EmbedOptions{}, fmt.Sprintf("text 1: token 0 is -1; the vocabulary has %d", m.Config().Vocab)},
 		{[][]int32{make([]int32, 9)}, infer.EmbedOptions{}, "text 1: the context is full: 9 tokens after 0 do not fit into 8; use a larger context or a shorter text"},
-		{[][]int32{{1}}, infer.EmbedOptions{Pooling: "rank"}, `there is no pooling "rank": it is mean, last or cls`},
+		{[][]int32{{1}}, infer.EmbedOptions{Pooling: "rank"}, `there is no pooling "rank"; use mean, last or cls`},
 	} {
 		_, err := s.Embed(ctx, c.texts, c.o)
 		require.EqualError(t, err, c.want)
@@ -175,7 +175,7 @@ func TestEmbedErrors(t *testing.T) {
 	values[3] = float32(math.Inf(1))
 	require.NoError(t, ggml.Write(norm, values))
 	_, err = newSession(t, plain, infer.SessionOptions{Context: 8}).Embed(ctx, [][]int32{{1}}, infer.EmbedOptions{})
-	require.ErrorContains(t, err, "text 1: its embedding has the number ")
+	require.ErrorContains(t, err, "text 1: its embedding contains ")
 	require.ErrorContains(t, err, ": the weights or adapters of the model may be damaged")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()

@@ -18,7 +18,7 @@ func (s *Session) Score(ctx context.Context, texts [][]int32) ([][]float32, erro
 	}
 	classifier, ok := s.d.m.Architecture().Classifier()
 	if !ok {
-		return nil, fmt.Errorf("%s has no classifier (cls.weight or cls.output.weight) to score texts with: it is no reranker", s.d.m.Path)
+		return nil, fmt.Errorf("%s is not a reranker: it has no classifier (cls.weight or cls.output.weight) to score texts", s.d.m.Path)
 	}
 	pooled, err := s.pool(ctx, texts, Pooling(classifier.Pooling))
 	if err != nil {

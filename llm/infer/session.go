@@ -149,12 +149,12 @@ func (s *Session) NewSequence() (*Sequence, error) {
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}
-	if err := s.d.m.Architecture().CheckLogits("no text goes on; use Session.Embed"); err != nil {
+	if err := s.d.m.Architecture().CheckLogits("it generates no text; use Session.Embed"); err != nil {
 		return nil, err
 	}
 	slot := slices.Index(s.slots, nil)
 	if slot < 0 {
-		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make it for more", ErrSessionFull, len(s.slots))
+		return nil, fmt.Errorf("%w: it has %d sequences; close one, or make a session for more", ErrSessionFull, len(s.slots))
 	}
 	if _, err := s.rewind(slot, 0); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *Session) vocab() int { return s.d.m.Config().Vocab }
 
 func (s *Session) checkRoom(logits []float32) error {
 	if len(logits) != s.vocab() {
-		return fmt.Errorf("there are logits of %d tokens to write; there is room for %d", s.vocab(), len(logits))
+		return fmt.Errorf("the slice must hold the logits of %d tokens; it has room for %d", s.vocab(), len(logits))
 	}
 	return nil
 }

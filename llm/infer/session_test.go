@@ -175,7 +175,7 @@ func TestSessionErrors(t *testing.T) {
 	_, err = s.DecodeAll(ctx, nil)
 	require.EqualError(t, err, "there are no tokens to decode")
 	err = s.DecodeInto(ctx, make([]float32, 95), []int32{1})
-	require.EqualError(t, err, "there are logits of 96 tokens to write; there is room for 95")
+	require.EqualError(t, err, "the slice must hold the logits of 96 tokens; it has room for 95")
 	_, _, err = s.Prefill(ctx, nil)
 	require.EqualError(t, err, "there are no tokens to decode")
 	_, _, err = s.Prefill(ctx, make([]int32, 21))
@@ -221,14 +221,14 @@ func TestNewSessionErrors(t *testing.T) {
 		o    infer.SessionOptions
 		err  string
 	}{
-		{"sequences", infer.SessionOptions{Sequences: -1}, "a session of -1 sequences is impossible; it can have 1 to 65536"},
-		{"many sequences", infer.SessionOptions{Sequences: math.MaxInt}, "a session of 9223372036854775807 sequences is impossible; it can have 1 to 65536"},
-		{"memory", infer.SessionOptions{Sequences: 65536, Context: math.MaxInt32}, "a KV cache of 140737488289792 positions, which a smaller context would not need: "},
-		{"context", infer.SessionOptions{Context: -1}, "a context of -1 tokens is impossible"},
+		{"sequences", infer.SessionOptions{Sequences: -1}, "a session cannot have -1 sequences; it has 1 to 65536"},
+		{"many sequences", infer.SessionOptions{Sequences: math.MaxInt}, "a session cannot have 9223372036854775807 sequences; it has 1 to 65536"},
+		{"memory", infer.SessionOptions{Sequences: 65536, Context: math.MaxInt32}, "a KV cache of 140737488289792 positions: "},
+		{"context", infer.SessionOptions{Context: -1}, "a context cannot have -1 tokens"},
 		{"block", infer.SessionOptions{CacheType: ggml.Q8_0}, "a KV cache of type q8_0 needs heads of a multiple of 32 elements; those of this model have 16: use f16 or f32"},
 		{"type", infer.SessionOptions{CacheType: ggml.I32}, "a KV cache cannot have type i32; f16, f32 and q8_0 are usual"},
 		{"threads", infer.SessionOptions{Threads: -3}, "-3 threads"},
-		{"target", infer.SessionOptions{Adapters: model.Adapters{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter changes blk.7.attn_q.weight, which the model does not have; it was made for another model"},
+		{"target", infer.SessionOptions{Adapters: model.Adapters{"blk.7.attn_q.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter is for blk.7.attn_q.weight, which the model does not have; it was made for another model"},
 		{"shape", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_k.weight": {{A: a, B: b, Scale: 1}}}}, "an adapter of blk.1.attn_k.weight has A [64 4] and B [4 64] instead of [64 4] and [4 32]; it was made for another model"},
 		{"scale NaN", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, B: b, Scale: float32(math.NaN())}}}}, "an adapter of blk.1.attn_q.weight has the scale NaN; it must be finite"},
 		{"scale Inf", infer.SessionOptions{Adapters: model.Adapters{"blk.1.attn_q.weight": {{A: a, B: b, Scale: float32(math.Inf(-1))}}}}, "an adapter of blk.1.attn_q.weight has the scale -Inf; it must be finite"},

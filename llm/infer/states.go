@@ -31,7 +31,7 @@ func newStates(a *arch.Architecture, o state.Options, l layout.Layout) (*states,
 	s.memory = memory
 	if err := memory.Allocate(); err != nil {
 		s.close()
-		return nil, fmt.Errorf("a KV cache of %d positions, which a smaller context would not need: %w", s.length*s.slots, err)
+		return nil, fmt.Errorf("a KV cache of %d positions: %w; use a smaller context", s.length*s.slots, err)
 	}
 	return s, nil
 }

@@ -74,7 +74,7 @@ func (s *Session) checkStep(next []StepInput) error {
 		n := &next[i]
 		err := n.Sequence.CheckOpen()
 		if err == nil && n.Sequence.session != s {
-			err = errors.New("it is of another session")
+			err = errors.New("it belongs to another session")
 		}
 		if err == nil {
 			err = s.d.check(n.Sequence.Len(), []int32{n.Token})
@@ -92,7 +92,7 @@ func (s *Session) checkStep(next []StepInput) error {
 	order := s.sort(next)
 	for i := 1; i < len(order); i++ {
 		if next[order[i]].Sequence == next[order[i-1]].Sequence {
-			return fmt.Errorf("sequence %d of the step: it is there twice", order[i])
+			return fmt.Errorf("sequence %d of the step is listed twice", order[i])
 		}
 	}
 	return nil

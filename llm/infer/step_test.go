@@ -196,7 +196,7 @@ func TestStepErrors(t *testing.T) {
 	b, _ := start(t, s, make([]int32, 20)...)
 	_, err := s.NewSequence()
 	require.ErrorIs(t, err, infer.ErrSessionFull)
-	require.EqualError(t, err, "the session is full: it has 2 sequences; close one, or make it for more")
+	require.EqualError(t, err, "the session is full: it has 2 sequences; close one, or make a session for more")
 	other := newSequence(t, m, infer.SessionOptions{})
 
 	for _, c := range []struct {
@@ -206,10 +206,10 @@ func TestStepErrors(t *testing.T) {
 		{nil, "the step has no sequences to continue"},
 		{[]infer.StepInput{{Sequence: a}, {Sequence: b}}, "sequence 1 of the step: the context is full: 1 tokens after 20 do not fit into 20; use a larger context or a shorter text"},
 		{[]infer.StepInput{{Sequence: a, Token: 96}}, "sequence 0 of the step: token 0 is 96; the vocabulary has 96"},
-		{[]infer.StepInput{{Sequence: a}, {Sequence: a}}, "sequence 1 of the step: it is there twice"},
+		{[]infer.StepInput{{Sequence: a}, {Sequence: a}}, "sequence 1 of the step is listed twice"},
 		{[]infer.StepInput{{Sequence: a}, {}}, "sequence 1 of the step: the sequence is nil"},
-		{[]infer.StepInput{{Sequence: other}}, "sequence 0 of the step: it is of another session"},
-		{[]infer.StepInput{{Sequence: a, Logits: make([]float32, 95)}}, "sequence 0 of the step: there are logits of 96 tokens to write; there is room for 95"},
+		{[]infer.StepInput{{Sequence: other}}, "sequence 0 of the step: it belongs to another session"},
+		{[]infer.StepInput{{Sequence: a, Logits: make([]float32, 95)}}, "sequence 0 of the step: the slice must hold the logits of 96 tokens; it has room for 95"},
 	} {
 		require.EqualError(t, s.Step(ctx, c.next), c.says)
 	}

@@ -65,7 +65,7 @@ func ExamplePlanner() {
 		log.Fatal(err)
 	}
 	// Pass plan.Layout to model.Load; plan describes itself.
-	fmt.Println(plan.IsCPU() == (plan.String() == "all of the model is on the CPU"))
+	fmt.Println(plan.IsCPU() == (plan.String() == "the whole model is on the CPU"))
 	// Output: true
 }
 

@@ -58,7 +58,7 @@ func (l Layout) Servers() string {
 // BlameServers adds to an error about non-finite numbers that an RPC server may have produced them.
 func (l Layout) BlameServers(err error) error {
 	if servers := l.Servers(); servers != "" {
-		return fmt.Errorf("%w, or the server of %s computes wrongly", err, servers)
+		return fmt.Errorf("%w, or the server of %s computes wrong results", err, servers)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (l Layout) Places() (Places, error) {
 		case slices.ContainsFunc(p.Devices[:i], func(other *ggml.Device) bool { return *other == *d }):
 			return Places{}, fmt.Errorf("the layout has %s twice; list each device once", d.Name())
 		case d.Type() == ggml.Accelerator:
-			return Places{}, fmt.Errorf("%s works beside the CPU and holds no weights; leave it out of the layout", d.Name())
+			return Places{}, fmt.Errorf("%s assists the CPU and cannot hold weights; leave it out of the layout", d.Name())
 		case d.Type() == ggml.CPU && i < len(p.Devices)-1:
 			return Places{}, errors.New("the CPU is not the last device of the layout; put it there, or leave it out")
 		}
@@ -116,7 +116,7 @@ func (p Places) Index(layer int, kind string) (int, error) {
 	if layer >= 0 {
 		kind = fmt.Sprintf("%s of layer %d", kind, layer)
 	}
-	return 0, fmt.Errorf("the layout puts %s on device %d; its devices, counted from 0, are %s", kind, i, names(p.Devices))
+	return 0, fmt.Errorf("the layout puts %s on device %d, which it does not have; its devices, counted from 0, are %s", kind, i, names(p.Devices))
 }
 
 // Sizes are sizes of memory in bytes, one per device of a layout, the CPU last.

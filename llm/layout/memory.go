@@ -94,7 +94,7 @@ func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place f
 	}
 	defer m.access.Release()
 	if place == nil {
-		return errors.New("the function that tells the places of tensors is nil")
+		return errors.New("the function that returns the places of tensors is nil")
 	}
 	cpu := len(m.sizes) - 1
 	parts, sizes, total := map[string]loadPart{}, map[loadPart]int64{}, int64(0)

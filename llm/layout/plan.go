@@ -139,17 +139,17 @@ func (p Planner) search() (*planSearch, error) {
 	}
 	switch {
 	case p.Need == nil:
-		return nil, errors.New("the planner does not know what a layout needs; give it Need")
+		return nil, errors.New("Planner.Need is nil; set it to the function that returns the memory of a layout")
 	case p.Layers < 1:
-		return nil, fmt.Errorf("a model of %s cannot be laid over devices", counted.Of(p.Layers, "layer"))
+		return nil, fmt.Errorf("a model of %s cannot be divided among devices", counted.Of(p.Layers, "layer"))
 	case cpu > 0 && cpu < len(devices)-1:
-		return nil, errors.New("the CPU stands between devices; it gets the first layers or the last ones")
+		return nil, errors.New("the CPU can hold only the first or the last layers; list it first or last")
 	case p.Split != nil && len(p.Split) != len(p.Devices):
 		return nil, fmt.Errorf("the split has %s for %s", counted.Of(len(p.Split), "part"), counted.Of(len(p.Devices), "device"))
 	case p.DeviceLayers != nil && *p.DeviceLayers < 0:
-		return nil, fmt.Errorf("there are no %d layers", *p.DeviceLayers)
+		return nil, fmt.Errorf("the number of layers is %d; it must not be negative", *p.DeviceLayers)
 	case p.Free != nil && len(p.Free) != len(others):
-		return nil, fmt.Errorf("the free memory is that of %s, and not of %s", counted.Of(len(p.Free), "device"), counted.Of(len(others), "device"))
+		return nil, fmt.Errorf("the free memory is given for %s instead of %s", counted.Of(len(p.Free), "device"), counted.Of(len(others), "device"))
 	}
 	free := slices.Clone(p.Free)
 	if free == nil {
@@ -170,7 +170,7 @@ func (p Planner) search() (*planSearch, error) {
 	s.need = func(sp spread) ([]int64, error) {
 		sizes, err := p.Need(s.layout(sp))
 		if err != nil || len(sizes) != len(devices) {
-			return nil, cmp.Or(err, fmt.Errorf("the needs are those of %s, and not of %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
+			return nil, cmp.Or(err, fmt.Errorf("the needs are given for %s instead of %s", counted.Of(len(sizes), "device"), counted.Of(len(devices), "device")))
 		}
 		// In a layout, the CPU is last.
 		last := len(sizes) - 1

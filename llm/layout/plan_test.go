@@ -28,16 +28,16 @@ func TestPlannerErrors(t *testing.T) {
 	need := func(l layout.Layout) (layout.Sizes, error) { return make(layout.Sizes, len(l.Devices)+1), nil }
 	minus := -1
 	for says, p := range map[string]layout.Planner{
-		"the planner does not know what a layout needs; give it Need":                                   {Layers: 2},
-		"a model of 0 layers cannot be laid over devices":                                               {Need: need},
-		"the CPU stands between devices; it gets the first layers or the last ones":                     {Layers: 2, Need: need, Devices: []*ggml.Device{d, optest.CPU(t), remote(t)}},
+		"Planner.Need is nil; set it to the function that returns the memory of a layout":               {Layers: 2},
+		"a model of 0 layers cannot be divided among devices":                                           {Need: need},
+		"the CPU can hold only the first or the last layers; list it first or last":                     {Layers: 2, Need: need, Devices: []*ggml.Device{d, optest.CPU(t), remote(t)}},
 		"the split has 2 parts for 1 device":                                                            {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Split: []float64{3, 1}},
-		"there are no -1 layers":                                                                        {Layers: 2, Need: need, Devices: []*ggml.Device{d}, DeviceLayers: &minus},
-		"the free memory is that of 2 devices, and not of 1 device":                                     {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Free: layout.Sizes{1, 2}},
+		"the number of layers is -1; it must not be negative":                                           {Layers: 2, Need: need, Devices: []*ggml.Device{d}, DeviceLayers: &minus},
+		"the free memory is given for 2 devices instead of 1 device":                                    {Layers: 2, Need: need, Devices: []*ggml.Device{d}, Free: layout.Sizes{1, 2}},
 		"the layout has " + d.Name() + " twice; list each device once":                                  {Layers: 2, Need: need, Devices: []*ggml.Device{d, d}},
 		"device 0 of the layout is nil":                                                                 {Layers: 2, Need: need, Devices: []*ggml.Device{nil}},
 		"a layer with all that belongs to it needs 9.0 KiB of " + d.Name() + ", which has 1.0 KiB free": {Layers: 1, Devices: []*ggml.Device{d}, Free: layout.Sizes{1024}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{9 << 10, 0}, nil }},
-		"the needs are those of 1 device, and not of 2 devices":                                         {Layers: 2, Devices: []*ggml.Device{d}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{1}, nil }},
+		"the needs are given for 1 device instead of 2 devices":                                         {Layers: 2, Devices: []*ggml.Device{d}, Need: func(layout.Layout) (layout.Sizes, error) { return layout.Sizes{1}, nil }},
 	} {
 		_, err := p.Plan()
 		require.EqualError(t, err, says)
@@ -53,12 +53,12 @@ func TestPlanPlaces(t *testing.T) {
 		says string
 		want map[string]string // device by kind, outside of layers
 	}{
-		{layout.Planner{Devices: []*ggml.Device{a}}, "all of the model is on A", map[string]string{"token_embd": "A", "output": "A"}},
+		{layout.Planner{Devices: []*ggml.Device{a}}, "the whole model is on A", map[string]string{"token_embd": "A", "output": "A"}},
 		{layout.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},
 		{layout.Planner{Devices: []*ggml.Device{a, b}, Tied: true}, "layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "B", "token_embd_norm": "A", "output_norm": "B"}},
 		{layout.Planner{Devices: []*ggml.Device{a}, DeviceLayers: &two}, "the embedding and layers 0-1 on the CPU, layers 2-3 and the output on A", map[string]string{"token_embd": "CPU", "output": "A"}},
 		{layout.Planner{Devices: []*ggml.Device{a, optest.CPU(t)}, DeviceLayers: &two}, "the embedding and layers 0-1 on A, layers 2-3 and the output on the CPU", map[string]string{"token_embd": "A", "output": "CPU"}},
-		{layout.Planner{Devices: []*ggml.Device{optest.CPU(t)}}, "all of the model is on the CPU", nil},
+		{layout.Planner{Devices: []*ggml.Device{optest.CPU(t)}}, "the whole model is on the CPU", nil},
 	} {
 		names := map[string]string{a.Name(): "A", b.Name(): "B", "CPU": "CPU"}
 		c.p.Layers, c.p.Need = 4, func(l layout.Layout) (layout.Sizes, error) { return make(layout.Sizes, len(l.Devices)+1), nil }

@@ -85,7 +85,7 @@ func (s *search) checkSplit() error {
 	case s.split != nil && sum == 0:
 		return errors.New("the parts of the split add up to 0")
 	case s.splitsAll && s.want != nil:
-		return errors.New("the split has a part for the CPU, and so it says how many layers devices have; leave the number out")
+		return errors.New("the split has a part for the CPU, so it decides how many layers devices get; leave the number of layers out")
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ func (s spread) describe(layers int, tied bool, cpu int, names []string) string 
 		switch {
 		case len(has) == 0:
 		case n == layers && output && (embedding || tied) && s.experts == nil:
-			return "all of the model is on " + names[i]
+			return "the whole model is on " + names[i]
 		default:
 			parts = append(parts, join(has, ", ", " and ")+" on "+names[i])
 		}

@@ -115,13 +115,13 @@ func TestNewFaults(t *testing.T) {
 		Rank: 4, Ranks: map[string]int{"output": 2, "attn_q": -1, "attn_x": 3}, Init: "xavier", Alpha: float32(math.NaN()),
 	})
 	for _, part := range []string{
-		`the target "output" needs a matrix of its own`, `"attn_q" has rank -1`, `there is no target "attn_x"`,
-		`there is no initialisation "xavier"`, "alpha is NaN",
+		`the target "output" is missing`, `"attn_q" has rank -1`, `there is no target "attn_x"`,
+		`unknown initialisation "xavier"`, "alpha is NaN",
 	} {
 		require.ErrorContains(t, err, part)
 	}
 	_, err = lora.New(tied, lora.Options{Rank: 4, Alpha: 8, Factor: 2})
-	require.EqualError(t, err, "a new adapter: there is an alpha, 8, and a factor, 2, which takes its place; leave one out")
+	require.EqualError(t, err, "a new adapter: both an alpha, 8, and a factor, 2, are set, but the factor replaces alpha; leave one out")
 	_, err = lora.New(tied, lora.Options{Rank: 4, Factor: float32(math.Inf(1))})
 	require.EqualError(t, err, "a new adapter: the factor is +Inf; it must be a finite number of at least 0")
 	_, err = lora.New(tied, lora.Options{})

@@ -127,12 +127,12 @@ func TestMisfitsOfExperts(t *testing.T) {
 	a := newAdapter(t, m, experts())
 	folder := filepath.Join(t.TempDir(), "peft")
 	require.EqualError(t, a.SavePEFT(folder, lora.PEFTOptions{}),
-		"adapter "+folder+": blk.0.ffn_gate_exps.weight is of experts, which are no modules in transformers: PEFT has no such adapter; save it as GGUF, or merge it")
+		"adapter "+folder+": blk.0.ffn_gate_exps.weight belongs to experts, which are not modules in transformers, so PEFT cannot adapt it; save the adapter as GGUF, or merge it")
 
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
 	require.NoError(t, a.Save(path, lora.SaveOptions{}))
 	_, err := lora.Load(path, llmtest.ArchModel(t, "qwen2moe", ggml.F32))
-	require.ErrorContains(t, err, `it is made for another kind of model`)
+	require.ErrorContains(t, err, `it was made for another kind of model`)
 	require.ErrorContains(t, err, "blk.0.ffn_up_exps.weight [32 32 5]: A is [32 4 6] and B [4 32 6]; they must be A [32, r, 5] and B [r, 32, 5]")
 
 	dense := newAdapter(t, m, lora.Options{Rank: 4, Targets: []string{"ffn_gate_inp"}}).WithScale(1)["blk.0.ffn_gate_inp.weight"]

@@ -148,7 +148,7 @@ func TestMatricesWithoutAdapters(t *testing.T) {
 	f.keys["general.architecture"] = "deepseek2"
 	f.tensors = pairTensors("blk.0.attn_q_b.weight", []int64{32, 4}, []int64{4, 160})
 	_, err := lora.Load(f.write(t), m)
-	require.ErrorContains(t, err, "blk.0.attn_q_b.weight is a matrix of which llama.cpp would ignore a low-rank change silently; train it as a whole")
+	require.ErrorContains(t, err, "blk.0.attn_q_b.weight is a matrix for which llama.cpp would silently ignore an adapter; train the whole matrix")
 }
 
 // A fileSpec is an adapter file to be written by hand.
@@ -213,7 +213,7 @@ func TestLoadFaults(t *testing.T) {
 	}{
 		{"a model", func(f *fileSpec) { f.keys["general.type"] = "model" }, []string{`general.type is "model", not "adapter"`}},
 		{"no type", func(f *fileSpec) { delete(f.keys, "general.type") }, []string{"the key general.type is missing"}},
-		{"type of another type", func(f *fileSpec) { f.keys["general.type"] = uint32(1) }, []string{"the key general.type is no text"}},
+		{"type of another type", func(f *fileSpec) { f.keys["general.type"] = uint32(1) }, []string{"the key general.type is not a string"}},
 		{"control vector", func(f *fileSpec) { f.keys["adapter.type"] = "control_vector" }, []string{`adapter.type is "control_vector", not "lora"`}},
 		{"wrong architecture", func(f *fileSpec) { f.keys["general.architecture"] = "qwen2" }, []string{`general.architecture is "qwen2", not "llama"`}},
 		{"activated", func(f *fileSpec) { f.keys["adapter.alora.invocation_tokens"] = []uint32{1} }, []string{"activated LoRA"}},
@@ -234,7 +234,7 @@ func TestLoadFaults(t *testing.T) {
 		{"a without b", func(f *fileSpec) { f.tensors = f.tensors[:1] }, []string{"blk.0.attn_q.weight has .lora_a but not .lora_b"}},
 		{"b without a", func(f *fileSpec) { f.tensors = f.tensors[1:] }, []string{"blk.0.attn_q.weight has .lora_b but not .lora_a"}},
 		{"unknown suffix", func(f *fileSpec) { f.tensors[0].Name = "blk.0.attn_q.weight.lora_c" },
-			[]string{"tensor blk.0.attn_q.weight.lora_c: the name ends in neither", "has .lora_b but not .lora_a"}},
+			[]string{"tensor blk.0.attn_q.weight.lora_c: its name must end in", "has .lora_b but not .lora_a"}},
 		{"a transposed", func(f *fileSpec) { f.tensors[0].Shape = []int64{4, 64} },
 			[]string{"blk.0.attn_q.weight [64 64]: A is [4 64] and B [4 64]; they must be A [64, r] and B [r, 64]"}},
 		{"two ranks", func(f *fileSpec) { f.tensors[1].Shape = []int64{8, 64} }, []string{"A is [64 4] and B [8 64]"}},
@@ -245,7 +245,7 @@ func TestLoadFaults(t *testing.T) {
 		{"embedding not flipped", func(f *fileSpec) {
 			f.tensors = pairTensors("token_embd.weight", []int64{64, 4}, []int64{4, 96})
 		}, []string{"token_embd.weight [64 96]: A is [64 4] and B [4 96]; they must be A [r, 96] and B [r, 64]"}},
-		{"integers", func(f *fileSpec) { f.tensors[0].Type = ggml.I32 }, []string{"has type i32, which holds no real numbers"}},
+		{"integers", func(f *fileSpec) { f.tensors[0].Type = ggml.I32 }, []string{"has type i32, which does not hold real numbers"}},
 		{"infinite", func(f *fileSpec) { f.value = float32(math.Inf(1)) },
 			[]string{"tensor blk.0.attn_q.weight.lora_a holds values that are not finite", "tensor blk.0.attn_q.weight.lora_b holds values"}},
 		{"everything", func(f *fileSpec) {
@@ -275,7 +275,7 @@ func TestLoadFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
 	_, err = lora.Load(path, tied)
-	require.ErrorContains(t, err, "output.weight: the model has no such tensor, its output is the token embedding")
+	require.ErrorContains(t, err, "output.weight: the model has no such tensor: its output is the token embedding")
 }
 
 // Alpha may be missing; tensors may have other types and rank 1.

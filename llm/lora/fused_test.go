@@ -119,7 +119,7 @@ func TestMergeWithScalesOfLayers(t *testing.T) {
 	m = load(equal)
 	path := filepath.Join(t.TempDir(), "merged.gguf")
 	err := lora.MergeTo(context.Background(), path, m, []lora.Scaled{{trained(t, m, lora.Options{Rank: 4}), 1}}, lora.MergeOptions{})
-	require.EqualError(t, err, "blk.0.attn_q.weight: its adapter cannot be merged, since the model multiplies by blk.0.attn_q.scale and blk.6.attn_q.scale, which differ, before it adds the adapter; leave this matrix out")
+	require.EqualError(t, err, "blk.0.attn_q.weight: its adapter cannot be merged, because the model adds it after multiplying by blk.0.attn_q.scale and blk.6.attn_q.scale, which differ; leave this matrix out")
 }
 
 // With a factor of 0 no merged weight equals base and adapter.
@@ -131,5 +131,5 @@ func TestMergeWithScaleZero(t *testing.T) {
 		return lora.MergeTo(context.Background(), path, m, []lora.Scaled{{a, 1}}, lora.MergeOptions{})
 	}
 	require.NoError(t, merge("attn_q", "ffn_up"))
-	require.EqualError(t, merge("attn_k"), "blk.1.attn_k.weight: its adapter cannot be merged, since the model multiplies by blk.1.attn_k.scale, which is 0, before it adds the adapter; leave this matrix out")
+	require.EqualError(t, merge("attn_k"), "blk.1.attn_k.weight: its adapter cannot be merged, because the model adds it after multiplying by blk.1.attn_k.scale, which is 0; leave this matrix out")
 }

@@ -96,11 +96,11 @@ func (r *reader) fault(format string, args ...any) {
 }
 
 func (r *reader) readKeys() (alpha float32) {
-	r.expect(keyType, "adapter", "it is no adapter")
+	r.expect(keyType, "adapter", "it is not an adapter")
 	r.expect(keyAdapterType, "lora", "only LoRA adapters are supported")
-	r.expect(keyArch, r.m.Config().Arch, "it is made for another kind of model")
+	r.expect(keyArch, r.m.Config().Arch, "it was made for another kind of model")
 	if _, ok := r.g.Value("adapter.alora.invocation_tokens"); ok {
-		r.fault("it is an activated LoRA (aLoRA), which acts from certain tokens on; that is unsupported")
+		r.fault("it is an activated LoRA (aLoRA), which only acts after certain tokens; that is unsupported")
 	}
 	switch v, ok := r.g.Value(keyAlpha); x := v.(type) {
 	case float32:
@@ -123,7 +123,7 @@ func (r *reader) expect(key, want, meaning string) {
 	case errors.Is(err, ggml.ErrKeyNotFound):
 		r.fault("the key %s is missing; it must be %q", key, want)
 	case err != nil:
-		r.fault("the key %s is no text; it must be %q", key, want)
+		r.fault("the key %s is not a string; it must be %q", key, want)
 	case got != want:
 		r.fault("%s is %q, not %q: %s", key, got, want, meaning)
 	}
@@ -139,7 +139,7 @@ func (r *reader) readSpecs() []spec {
 		if !isA {
 			var isB bool
 			if base, isB = strings.CutSuffix(t.Name, suffixB); !isB {
-				r.fault("tensor %s: the name ends in neither %s nor %s", t.Name, suffixA, suffixB)
+				r.fault("tensor %s: its name must end in %s or %s", t.Name, suffixA, suffixB)
 				continue
 			}
 		}
@@ -153,7 +153,7 @@ func (r *reader) readSpecs() []spec {
 			found[base].b = &t
 		}
 		if !t.Type.CanDequantize() {
-			r.fault("tensor %s has type %v, which holds no real numbers", t.Name, t.Type)
+			r.fault("tensor %s has type %v, which does not hold real numbers", t.Name, t.Type)
 		}
 	}
 	if r.g.NumTensors() == 0 {
@@ -208,15 +208,15 @@ func padded(shape []int64, dims int) []int64 {
 func baseFault(m *model.Model, base string) string {
 	switch w := m.Architecture().Weight(base); {
 	case w == nil && base == outputName:
-		return base + ": the model has no such tensor, its output is the token embedding"
+		return base + ": the model has no such tensor: its output is the token embedding"
 	case w == nil || m.Weight(base) == nil:
 		return fmt.Sprintf("%s: the model has no such tensor; it can be adapted in %s, in blk.0 to blk.%d", base, strings.Join(Targets(m.Architecture()), ", "), m.Architecture().NumBlocks()-1)
 	case w.Role == arch.Norm:
-		return base + " is a norm, which has no low-rank change; llama.cpp would ignore it silently"
+		return base + " is a norm, which cannot have a LoRA adapter; llama.cpp would ignore it silently"
 	case w.NoLoRA:
-		return base + " is a matrix of which llama.cpp would ignore a low-rank change silently; train it as a whole"
+		return base + " is a matrix for which llama.cpp would silently ignore an adapter; train the whole matrix"
 	case !w.IsAdaptable():
-		return base + " is no matrix that can be adapted"
+		return base + " is not a matrix that can be adapted"
 	}
 	return ""
 }
@@ -307,7 +307,7 @@ func allFinite(values []float32) bool {
 func (a *Adapter) mismatch(m *model.Model) error {
 	var faults []string
 	if a.Arch != m.Config().Arch {
-		faults = append(faults, fmt.Sprintf("it is made for the architecture %q, not %q", a.Arch, m.Config().Arch))
+		faults = append(faults, fmt.Sprintf("it was made for the architecture %q, not %q", a.Arch, m.Config().Arch))
 	}
 	if fault := validAlpha(a.Alpha); fault != "" {
 		faults = append(faults, fault)

@@ -134,7 +134,7 @@ func Merge(ctx context.Context, m *model.Model, adapters []Scaled, o MergeOption
 		return nil, fmt.Errorf("a merge on %d threads: give at least 1", o.Threads)
 	}
 	if o.Type != nil && o.Mixture != nil {
-		return nil, fmt.Errorf("a merge has both the type %v and the mixture %s; it takes one of them", *o.Type, o.Mixture.Name)
+		return nil, fmt.Errorf("a merge has both the type %v and the mixture %s; set one of them", *o.Type, o.Mixture.Name)
 	}
 	outputs, err := planOutputs(m, active, o)
 	if err != nil {
@@ -207,7 +207,7 @@ func addActive(active model.Adapters, m *model.Model, adapters model.Adapters) e
 			case zero:
 				continue
 			case slices.Contains(factors, 0):
-				return fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s, which is 0, before it adds the adapter; leave this matrix out", base, scalesOf(m, base)[0])
+				return fmt.Errorf("%s: its adapter cannot be merged, because the model adds it after multiplying by %s, which is 0; leave this matrix out", base, scalesOf(m, base)[0])
 			}
 			active[base] = append(active[base], p)
 		}
@@ -226,7 +226,7 @@ func productScales(m *model.Model, base string) (factors []float32, err error) {
 			}
 		}
 		if i > 0 && !slices.Equal(own, factors) {
-			return nil, fmt.Errorf("%s: its adapter cannot be merged, since the model multiplies by %s and %s, which differ, before it adds the adapter; leave this matrix out", base, scalesOf(m, base)[0], name)
+			return nil, fmt.Errorf("%s: its adapter cannot be merged, because the model adds it after multiplying by %s and %s, which differ; leave this matrix out", base, scalesOf(m, base)[0], name)
 		}
 		factors = own
 	}
@@ -364,7 +364,7 @@ func (o *output) fault() string {
 	case to.NeedsImportance() && o.importance == nil:
 		return fmt.Sprintf("%v needs an importance matrix", to)
 	case o.from.Dim(0)%to.BlockSize() != 0:
-		return fmt.Sprintf("rows of %v are multiples of %d", to, to.BlockSize())
+		return fmt.Sprintf("rows of %v must be multiples of %d", to, to.BlockSize())
 	}
 	return ""
 }
@@ -376,9 +376,9 @@ func (o *output) importanceFault() string {
 	switch n := int64(len(o.importance)); {
 	case !o.info.Type.IsQuantized():
 	case o.importance == nil && isLayers:
-		return "the importance matrix has no entry for it: it is another model's"
+		return "the importance matrix has no entry for it: it belongs to another model"
 	case o.importance != nil && n != o.from.Dim(0):
-		return fmt.Sprintf("the importance matrix has %s for it: it is another model's", counted.Of(n, "column"))
+		return fmt.Sprintf("the importance matrix has %s for it: it belongs to another model", counted.Of(n, "column"))
 	}
 	return ""
 }

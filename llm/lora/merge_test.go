@@ -275,7 +275,7 @@ func TestMergeFaults(t *testing.T) {
 	require.ErrorContains(t, merge(path, lora.MergeOptions{}, lora.Scaled{Adapter: other, Scale: 1}), "blk.2.attn_q.weight: the model has no such tensor")
 
 	for typ, want := range map[ggml.Type]string{
-		ggml.Q4_K: "rows of q4_K are multiples of 256", ggml.IQ2XXS: "iq2_xxs needs an importance matrix", ggml.I32: "no conversion to i32",
+		ggml.Q4_K: "rows of q4_K must be multiples of 256", ggml.IQ2XXS: "iq2_xxs needs an importance matrix", ggml.I32: "no conversion to i32",
 	} {
 		err := merge(path, lora.MergeOptions{Type: &typ}, lora.Scaled{Adapter: a, Scale: 1})
 		require.ErrorContains(t, err, want)

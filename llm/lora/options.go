@@ -84,14 +84,14 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 	ranks := s.ranks()
 	faults := append(s.faults, o.scaleFaults()...)
 	if o.Init != "" && o.Init != InitNormal && o.Init != InitKaiming {
-		faults = append(faults, fmt.Sprintf("there is no initialisation %q; use %q or %q", o.Init, InitNormal, InitKaiming))
+		faults = append(faults, fmt.Sprintf("unknown initialisation %q; use %q or %q", o.Init, InitNormal, InitKaiming))
 	}
 	var list []spec
 	for i, t := range s.all {
 		switch {
 		case ranks[i] == 0:
 		case t.Weight == nil:
-			faults = append(faults, `the target "output" needs a matrix of its own, but this model's output is its token embedding`)
+			faults = append(faults, `the target "output" is missing: this model uses its token embedding as the output`)
 		default:
 			pair := spec{base: t.Name}
 			pair.a, pair.b = pairShapes(t.Name, t.Shape, int64(ranks[i]))
@@ -102,7 +102,7 @@ func (o Options) specs(m *model.Model) ([]spec, error) {
 		return nil, fmt.Errorf("a new adapter: %w", errors.New(strings.Join(faults, "; ")))
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("a new adapter: %w; set Rank, or a rank of at least one target", ErrNoPairs)
+		return nil, fmt.Errorf("a new adapter: %w; set Rank, or the rank of at least one target", ErrNoPairs)
 	}
 	return list, nil
 }
@@ -117,10 +117,10 @@ func (o Options) scaleFaults() []string {
 		faults = append(faults, fmt.Sprintf("the factor is %v; it must be a finite number of at least 0", o.Factor))
 	}
 	if o.Factor != 0 && o.Alpha != 0 {
-		faults = append(faults, fmt.Sprintf("there is an alpha, %v, and a factor, %v, which takes its place; leave one out", o.Alpha, o.Factor))
+		faults = append(faults, fmt.Sprintf("both an alpha, %v, and a factor, %v, are set, but the factor replaces alpha; leave one out", o.Alpha, o.Factor))
 	}
 	if o.RankStabilized && o.Alpha == 0 {
-		faults = append(faults, "a rank-stabilized adapter needs an alpha; set it, such as to the rank")
+		faults = append(faults, "a rank-stabilized adapter needs an alpha; set it, for example to the rank")
 	}
 	return faults
 }

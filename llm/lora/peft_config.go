@@ -67,7 +67,7 @@ func (p *peftPattern) UnmarshalJSON(raw []byte) error {
 		}
 		// As PEFT does (get_pattern_key). Go's regular expressions lack a few features of Python's.
 		if rule.match, err = regexp.Compile(`^(?:.*\.)?(?:` + rule.key + `)$`); err != nil {
-			return fmt.Errorf("the key %q is no regular expression without look-around, such as Go has: %w", rule.key, err)
+			return fmt.Errorf("the key %q is not a regular expression that Go supports (look-around is not): %w", rule.key, err)
 		}
 		*p = append(*p, rule)
 	}

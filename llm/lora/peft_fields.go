@@ -16,11 +16,11 @@ const mergeRemedy = "merge the adapter into its base with PEFT (merge_and_unload
 // with the tensors that they add.
 var unsupported = []unsupportedField{
 	{"use_dora", ".lora_magnitude_vector", "DoRA scales the columns of weights too"},
-	{"lora_bias", ".lora_B.bias", "it has biases of B"},
-	{"bias", ".bias", "it has biases of the base"},
-	{"trainable_token_indices", ".trainable_tokens_", "it has rows of the embedding"},
+	{"lora_bias", ".lora_B.bias", "it has biases for B"},
+	{"bias", ".bias", "it trains biases of the base"},
+	{"trainable_token_indices", ".trainable_tokens_", "it trains rows of the embedding"},
 	{"layer_replication", "", "it repeats layers of its base"},
-	{"alora_invocation_tokens", "", "it is an activated LoRA (aLoRA), which acts from certain tokens on"},
+	{"alora_invocation_tokens", "", "it is an activated LoRA (aLoRA), which only acts after certain tokens"},
 	{"use_qalora", "", "QA-LoRA sees averages of the input"},
 	{"use_bdlora", "", "its factors are block-diagonal (BD-LoRA)"},
 	{"kasa_config", ".lora_diag", "KaSA changes the weights of its base"},
@@ -71,7 +71,7 @@ func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		isUnsupported := slices.ContainsFunc(unsupported, func(u unsupportedField) bool { return u.field == name })
 		if isSet(fields[name]) && !isUnsupported && !slices.Contains(applied, name) && !slices.Contains(harmless, name) {
-			notices = append(notices, fmt.Sprintf("%s: %q is %s: the field is not known here, and passed over; if it changes what the adapter computes, %s",
+			notices = append(notices, fmt.Sprintf("%s: %q is %s: this field is unknown and ignored; if it changes what the adapter computes, %s",
 				peftConfigName, name, short(fields[name]), mergeRemedy))
 		}
 	}
@@ -81,7 +81,7 @@ func unknownFields(fields map[string]json.RawMessage) (notices []string) {
 	}
 	begins := func(kind string) bool { return strings.HasPrefix(strings.ToLower(init), kind) }
 	if !slices.ContainsFunc(changesBase, begins) && !slices.ContainsFunc(leavesBase, begins) {
-		notices = append(notices, fmt.Sprintf("%s: init_lora_weights is %q, which is not known here; if it changed the weights of the base, %s", peftConfigName, init, mergeRemedy))
+		notices = append(notices, fmt.Sprintf("%s: init_lora_weights is %q, which is unknown; if it changed the weights of the base, %s", peftConfigName, init, mergeRemedy))
 	}
 	return notices
 }

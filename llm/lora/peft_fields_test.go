@@ -37,9 +37,9 @@ func TestPEFTFields(t *testing.T) {
 		{field: "use_new_thing", value: false},
 		{field: "use_new_thing", value: map[string]any{}},
 		{field: "ensure_weight_tying", value: true},
-		{field: "use_new_thing", value: true, notice: `adapter_config.json: "use_new_thing" is true: the field is not known here, and passed over; if it changes what the adapter computes, merge the adapter into its base with PEFT`},
-		{field: "lora_beta", value: 0.5, notice: `adapter_config.json: "lora_beta" is 0.5: the field is not known here`},
-		{field: "init_lora_weights", value: "milora", notice: `adapter_config.json: init_lora_weights is "milora", which is not known here; if it changed the weights of the base, merge`},
+		{field: "use_new_thing", value: true, notice: `adapter_config.json: "use_new_thing" is true: this field is unknown and ignored; if it changes what the adapter computes, merge the adapter into its base with PEFT`},
+		{field: "lora_beta", value: 0.5, notice: `adapter_config.json: "lora_beta" is 0.5: this field is unknown`},
+		{field: "init_lora_weights", value: "milora", notice: `adapter_config.json: init_lora_weights is "milora", which is unknown; if it changed the weights of the base, merge`},
 		{field: "use_dora", value: true, fault: "use_dora is true: DoRA"},
 		{field: "lora_bias", value: true, fault: "lora_bias is true"},
 		{field: "bias", value: "lora_only", fault: `bias is "lora_only"`},
@@ -80,7 +80,7 @@ func TestPEFTTying(t *testing.T) {
 		p.write(t)
 		a, err := lora.Load(p.folder, tinyModel(t, true))
 		if tying {
-			require.ErrorContains(t, err, "ensure_weight_tying is true: the output has the adapter of the embedding too; merge")
+			require.ErrorContains(t, err, "ensure_weight_tying is true, so the output shares the adapter of the embedding; merge")
 		} else {
 			require.NoError(t, err)
 			require.NoError(t, a.Close())

@@ -55,11 +55,11 @@ func exists(path string) bool {
 func (f peftFiles) check(folder string) error {
 	switch config, tensors := exists(f.config), exists(f.tensors); {
 	case !config && !tensors:
-		return fmt.Errorf("%s: is no adapter of PEFT: it has neither %s nor %s", folder, peftConfigName, peftTensorsName)
+		return fmt.Errorf("%s: is not a PEFT adapter: it has neither %s nor %s", folder, peftConfigName, peftTensorsName)
 	case !config:
-		return fmt.Errorf("%s: %s is missing; it has the strength of the adapter", folder, peftConfigName)
+		return fmt.Errorf("%s: %s is missing, which has the strength of the adapter", folder, peftConfigName)
 	case !tensors && exists(filepath.Join(folder, "adapter_model.bin")):
-		return fmt.Errorf("%s: adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained)", folder, peftTensorsName)
+		return fmt.Errorf("%s: adapter_model.bin is a PyTorch pickle, which is unsupported; save the adapter as %s with PEFT 0.6 or newer (save_pretrained)", folder, peftTensorsName)
 	case !tensors:
 		return fmt.Errorf("%s: %s is missing", folder, peftTensorsName)
 	}

@@ -96,7 +96,7 @@ func (r *peftReader) sort() {
 // checkTying rejects an adapter of the embedding that also applies to the tied output.
 func (r *peftReader) checkTying() {
 	if r.config.ensureTying && r.m.Config().Tied && r.found[r.m.Architecture().EmbeddingModule()] != nil {
-		r.fault("%s: ensure_weight_tying is true: the output has the adapter of the embedding too; %s", peftConfigName, mergeRemedy)
+		r.fault("%s: ensure_weight_tying is true, so the output shares the adapter of the embedding; %s", peftConfigName, mergeRemedy)
 	}
 }
 
@@ -125,7 +125,7 @@ func (r *peftReader) add(t *safetensors.Tensor, path string, isA bool) {
 		place = &p.a
 	}
 	if *place != nil || p.path != path {
-		r.fault("tensor %s: there is another one for the same matrix", t.Name)
+		r.fault("tensor %s: another tensor is for the same matrix", t.Name)
 		return
 	}
 	*place = t
@@ -165,7 +165,7 @@ func (r *peftReader) other(t *safetensors.Tensor) {
 		}
 		return
 	}
-	r.fault("tensor %s: is not a LoRA factor; %s", t.Name, mergeRemedy)
+	r.fault("tensor %s is not a LoRA factor; %s", t.Name, mergeRemedy)
 }
 
 // readModules reads the pairs in the order of the modules.
@@ -234,7 +234,7 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 		in, out = out, in
 	}
 	if isEmbedding != strings.HasSuffix(p.a.Name, peftEmbeddingA) || isEmbedding != strings.HasSuffix(p.b.Name, peftEmbeddingB) {
-		r.fault("tensors %s and %s: the factors of %s, and of nothing else, are named lora_embedding_A and lora_embedding_B", p.a.Name, p.b.Name, embedding)
+		r.fault("tensors %s and %s: only the factors of %s are named lora_embedding_A and lora_embedding_B, and they always are", p.a.Name, p.b.Name, embedding)
 		return false
 	}
 	rank := rankOf(m, p)
@@ -243,7 +243,7 @@ func (r *peftReader) checkShapes(m arch.Module, p *peftPair, in int64) bool {
 		return false
 	}
 	if want := r.config.rank(p.path); rank != int64(want) {
-		r.fault("%s: its rank is %d, and %d by %s", p.path, rank, want, peftConfigName)
+		r.fault("%s: its rank is %d, but %d in %s", p.path, rank, want, peftConfigName)
 		return false
 	}
 	return true

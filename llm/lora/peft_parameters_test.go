@@ -57,9 +57,9 @@ func TestPEFTTargetParameters(t *testing.T) {
 		{[]string{"gate.weight"}, 6, ""},
 		{[]string{"model.layers.0.mlp.gate.weight"}, 6, ""},
 		{nil, 5, ""}, // a linear layer to older versions of transformers
-		{[]string{"gate.weight", "experts.up_proj"}, 0, `target_parameters is ["gate.weight","experts.up_proj"]: it changes parameters that are no modules` + merge},
-		{[]string{"gate"}, 0, `target_parameters is ["gate"]: it changes parameters that are no modules` + merge},
-		{"gate.weight", 0, `target_parameters is "gate.weight": it changes parameters that are no modules` + merge},
+		{[]string{"gate.weight", "experts.up_proj"}, 0, `target_parameters is ["gate.weight","experts.up_proj"], which are not matrices of modules` + merge},
+		{[]string{"gate"}, 0, `target_parameters is ["gate"], which are not matrices of modules` + merge},
+		{"gate.weight", 0, `target_parameters is "gate.weight", which are not matrices of modules` + merge},
 	} {
 		p := newPEFT(t.TempDir())
 		p.config["target_modules"], p.config["target_parameters"] = []string{}, c.parameters

@@ -55,7 +55,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	typ, ok := peftTypes[o.Type]
 	switch {
 	case !ok:
-		return nil, nil, fmt.Errorf("adapters of PEFT are written in f32, f16 or bf16, not in %v", o.Type)
+		return nil, nil, fmt.Errorf("PEFT adapters are written in f32, f16 or bf16, not in %v", o.Type)
 	case !(o.Dropout >= 0 && o.Dropout < 1):
 		return nil, nil, fmt.Errorf("the dropout is %v; it must be from 0 to below 1", o.Dropout)
 	case len(a.pairs) == 0:
@@ -73,7 +73,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 	}
 	for _, f := range list {
 		if i := slices.IndexFunc(f.rows, func(r arch.Rows) bool { return r.Module == "" }); i >= 0 {
-			return nil, nil, fmt.Errorf("%s has a pair, and transformers has the rows of %s in another order, which adapters of PEFT are not written in", f.name, f.rows[i].Name)
+			return nil, nil, fmt.Errorf("%s is adapted, but transformers stores the rows of %s in another order, in which PEFT adapters cannot be written", f.name, f.rows[i].Name)
 		}
 	}
 	list = moduleFactors(a.model, list)
@@ -95,7 +95,7 @@ func (a *Adapter) peft(o PEFTOptions) (config []byte, tensors []safetensors.Data
 func (a *Adapter) checkModules() error {
 	for _, p := range a.pairs {
 		if len(a.model.Weight(p.Base).Rows) == 0 {
-			return fmt.Errorf("%s is of experts, which are no modules in transformers: PEFT has no such adapter; save it as GGUF, or merge it", p.Base)
+			return fmt.Errorf("%s belongs to experts, which are not modules in transformers, so PEFT cannot adapt it; save the adapter as GGUF, or merge it", p.Base)
 		}
 	}
 	return nil

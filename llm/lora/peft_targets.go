@@ -36,7 +36,7 @@ func (r *peftReader) checkParameters() {
 	}
 	var names []string
 	if json.Unmarshal(raw, &names) != nil || slices.ContainsFunc(names, isOther) {
-		r.fault("%s: target_parameters is %s: it changes parameters that are no modules; %s", peftConfigName, short(raw), mergeRemedy)
+		r.fault("%s: target_parameters is %s, which are not matrices of modules; %s", peftConfigName, short(raw), mergeRemedy)
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *peftReader) untargeted() []string {
 		return nil
 	}
 	slices.Sort(left)
-	return []string{fmt.Sprintf("%s none of target_modules in %s, and has tensors, such as %s: PEFT would leave them out, here they count",
+	return []string{fmt.Sprintf("%s not in target_modules of %s, but the file has their tensors, such as %s: PEFT would ignore these; here they are used",
 		counted.Are(len(left), "module"), peftConfigName, left[0])}
 }
 

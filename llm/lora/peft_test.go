@@ -393,20 +393,20 @@ func TestPEFTFaults(t *testing.T) {
 		{"biases", func(p *peftFolder) {
 			p.config["bias"] = "all"
 			p.add(peftLayer+"mlp.up_proj.base_layer.bias", 96)
-		}, []string{`bias is "all": it has biases of the base; ` + merge}},
+		}, []string{`bias is "all": it trains biases of the base; ` + merge}},
 		{"biases of B", func(p *peftFolder) {
 			p.config["lora_bias"] = true
 			p.add(peftLayer+"mlp.up_proj.lora_B.bias", 96)
-		}, []string{"lora_bias is true: it has biases of B; " + merge}},
+		}, []string{"lora_bias is true: it has biases for B; " + merge}},
 		{"whole weights", func(p *peftFolder) {
 			p.config["modules_to_save"] = []string{"lm_head", "norm"}
 			p.add("base_model.model.lm_head.weight", 96, 64)
 			p.add("base_model.model.model.norm.weight", 64)
-		}, []string{"tensor base_model.model.model.norm.weight: is not a LoRA factor; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 differs from output.weight in the model, and an adapter has no whole tensors; " + merge}},
+		}, []string{"tensor base_model.model.model.norm.weight is not a LoRA factor; " + merge, "tensor base_model.model.lm_head.weight is trained: its row 0 differs from output.weight in the model, and an adapter cannot contain whole tensors; " + merge}},
 		{"tokens", func(p *peftFolder) {
 			p.config["trainable_token_indices"] = []int{1}
 			p.add("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", 1, 64)
-		}, []string{"trainable_token_indices is [1]: it has rows of the embedding; " + merge}},
+		}, []string{"trainable_token_indices is [1]: it trains rows of the embedding; " + merge}},
 		{"aLoRA", func(p *peftFolder) { p.config["alora_invocation_tokens"] = []int{1, 2} }, []string{"alora_invocation_tokens is [1,2]: it is an activated LoRA"}},
 		{"parameters", func(p *peftFolder) { p.config["target_parameters"] = []string{"experts.up"} }, []string{"target_parameters is"}},
 		{"a long setting", func(p *peftFolder) { p.config["layer_replication"] = slices.Repeat([][]int{{0, 4}}, 50) }, []string{"layer_replication is set: it repeats layers"}},
@@ -414,8 +414,8 @@ func TestPEFTFaults(t *testing.T) {
 		{"no tensors", func(p *peftFolder) { p.tensors = nil }, []string{"the adapter has no tensors"}},
 		{"alpha 0", func(p *peftFolder) { p.config["lora_alpha"] = 0 }, []string{"model.layers.0.mlp.up_proj: alpha is 0; it must be a finite number above 0"}},
 		{"alpha negative", func(p *peftFolder) { p.config["lora_alpha"] = -1 }, []string{"alpha is -1"}},
-		{"rank", func(p *peftFolder) { p.config["r"] = 4 }, []string{"model.layers.0.mlp.up_proj: its rank is 2, and 4 by adapter_config.json"}},
-		{"rank of a pattern", func(p *peftFolder) { p.config["rank_pattern"] = map[string]int{"up_proj": 3} }, []string{"its rank is 2, and 3 by adapter_config.json"}},
+		{"rank", func(p *peftFolder) { p.config["r"] = 4 }, []string{"model.layers.0.mlp.up_proj: its rank is 2, but 4 in adapter_config.json"}},
+		{"rank of a pattern", func(p *peftFolder) { p.config["rank_pattern"] = map[string]int{"up_proj": 3} }, []string{"its rank is 2, but 3 in adapter_config.json"}},
 		{"A without B", func(p *peftFolder) { p.tensors = p.tensors[:1] }, []string{"mlp.up_proj.lora_A.weight: its B is missing"}},
 		{"B without A", func(p *peftFolder) { p.tensors = p.tensors[1:] }, []string{"mlp.up_proj.lora_B.weight: its A is missing"}},
 		{"A transposed", func(p *peftFolder) { p.tensors[0].Shape = []int64{64, 2} }, []string{"model.layers.0.mlp.up_proj: A is [64 2] and B [96 2]; they must be A [r, 64] and B [96, r]"}},
@@ -434,13 +434,13 @@ func TestPEFTFaults(t *testing.T) {
 		{"another architecture", func(p *peftFolder) { p.add(peftLayer+"self_attn.qkv_proj.lora_A.weight", 2, 64) }, []string{"the model has no such module"}},
 		{"an image encoder", func(p *peftFolder) { p.add("base_model.model.model.vision_tower.layers.0.q_proj.lora_A.weight", 2, 64) }, []string{"the model has no such module"}},
 		{"no prefix", func(p *peftFolder) { p.add("model.layers.0.mlp.gate_proj.lora_A.weight", 2, 64) }, []string{"is not a LoRA factor"}},
-		{"unknown tensors", func(p *peftFolder) { p.add("a", 1); p.add("b", 1) }, []string{"tensor a: is not a LoRA factor", "tensor b: is not a LoRA factor"}},
+		{"unknown tensors", func(p *peftFolder) { p.add("a", 1); p.add("b", 1) }, []string{"tensor a is not a LoRA factor", "tensor b is not a LoRA factor"}},
 		{"the same module twice", func(p *peftFolder) {
 			p.add("base_model.model.layers.0.mlp.up_proj.lora_A.weight", 2, 64)
 			p.add("base_model.model.layers.0.mlp.up_proj.lora_B.weight", 96, 2)
-		}, []string{"there is another one for the same matrix", "there is another one for the same matrix"}},
+		}, []string{"another tensor is for the same matrix", "another tensor is for the same matrix"}},
 		{"more tokens", func(p *peftFolder) { p.add("base_model.model.lm_head.base_layer.weight", 100, 64) },
-			[]string{"lm_head.base_layer.weight has the shape [100 64], and the model's is [96 64]: their vocabularies differ; " + merge}},
+			[]string{"lm_head.base_layer.weight has the shape [100 64], but the model's is [96 64]: their vocabularies differ; " + merge}},
 		{"a linear layer of the embedding", func(p *peftFolder) {
 			p.add("base_model.model.model.embed_tokens.lora_A.weight", 2, 64)
 			p.add("base_model.model.model.embed_tokens.lora_B.weight", 96, 2)
@@ -470,7 +470,7 @@ func TestPEFTFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.Close())
 	_, err = lora.Load(p.folder, tied)
-	require.ErrorContains(t, err, "output.weight: the model has no such tensor, its output is the token embedding")
+	require.ErrorContains(t, err, "output.weight: the model has no such tensor: its output is the token embedding")
 }
 
 // Faults of the files themselves.
@@ -490,17 +490,17 @@ func TestPEFTFiles(t *testing.T) {
 	tensors := string(content(t, filepath.Join(good.folder, "adapter_model.safetensors")))
 	const config = `{"peft_type":"LORA","r":2}`
 	for want, files := range map[string]map[string]string{
-		"is no adapter of PEFT: it has neither adapter_config.json nor adapter_model.safetensors":     {},
-		"adapter_config.json is missing; it has the strength":                                         {"adapter_model.safetensors": tensors},
-		": adapter_model.safetensors is missing":                                                      {"adapter_config.json": config},
-		"adapter_model.bin is a pickle of PyTorch, which is unsupported; save the adapter as":         {"adapter_config.json": config, "adapter_model.bin": ""},
-		"adapter_config.json: unexpected end of JSON input":                                           {"adapter_config.json": "", "adapter_model.safetensors": tensors},
-		"adapter_config.json: it is an array, and must be an object":                                  {"adapter_config.json": "[]", "adapter_model.safetensors": tensors},
-		"adapter_config.json: r: it is a string, and must be a whole number that 64 bits hold":        {"adapter_config.json": `{"r":"8"}`, "adapter_model.safetensors": tensors},
-		"adapter_config.json: rank_pattern: it must be an object":                                     {"adapter_config.json": `{"rank_pattern":[1]}`, "adapter_model.safetensors": tensors},
-		`alpha_pattern: the key "(?=a)" is no regular expression without look-around, such as Go has`: {"adapter_config.json": `{"alpha_pattern":{"(?=a)":1}}`, "adapter_model.safetensors": tensors},
-		"adapter_model.safetensors: is cut short":                                                     {"adapter_config.json": config, "adapter_model.safetensors": tensors[:len(tensors)-1]},
-		"adapter_model.safetensors: is no safetensors file":                                           {"adapter_config.json": config, "adapter_model.safetensors": "{}"},
+		"is not a PEFT adapter: it has neither adapter_config.json nor adapter_model.safetensors":          {},
+		"adapter_config.json is missing, which has the strength":                                           {"adapter_model.safetensors": tensors},
+		": adapter_model.safetensors is missing":                                                           {"adapter_config.json": config},
+		"adapter_model.bin is a PyTorch pickle, which is unsupported; save the adapter as":                 {"adapter_config.json": config, "adapter_model.bin": ""},
+		"adapter_config.json: unexpected end of JSON input":                                                {"adapter_config.json": "", "adapter_model.safetensors": tensors},
+		"adapter_config.json: it is an array, and must be an object":                                       {"adapter_config.json": "[]", "adapter_model.safetensors": tensors},
+		"adapter_config.json: r: it is a string, and must be a whole number that 64 bits hold":             {"adapter_config.json": `{"r":"8"}`, "adapter_model.safetensors": tensors},
+		"adapter_config.json: rank_pattern: it must be an object":                                          {"adapter_config.json": `{"rank_pattern":[1]}`, "adapter_model.safetensors": tensors},
+		`alpha_pattern: the key "(?=a)" is not a regular expression that Go supports (look-around is not)`: {"adapter_config.json": `{"alpha_pattern":{"(?=a)":1}}`, "adapter_model.safetensors": tensors},
+		"adapter_model.safetensors: is cut short":                                                          {"adapter_config.json": config, "adapter_model.safetensors": tensors[:len(tensors)-1]},
+		"adapter_model.safetensors: is not a safetensors file":                                             {"adapter_config.json": config, "adapter_model.safetensors": "{}"},
 	} {
 		folder := write(files)
 		_, err := lora.Load(folder, m)
@@ -562,7 +562,7 @@ func TestSavePEFTFaults(t *testing.T) {
 	m := tinyModel(t, false)
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q"}})
 	folder := filepath.Join(t.TempDir(), "adapter")
-	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{Type: ggml.Q8_0}), "adapters of PEFT are written in f32, f16 or bf16, not in q8_0")
+	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{Type: ggml.Q8_0}), "PEFT adapters are written in f32, f16 or bf16, not in q8_0")
 	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{Dropout: 1}), "the dropout is 1; it must be from 0 to below 1")
 	require.NoDirExists(t, folder)
 	b := a.Pairs()[1].B

@@ -40,7 +40,7 @@ func (r *peftReader) whole(t *safetensors.Tensor, base string) {
 	shape := r.m.Weight(base).Shape()
 	slices.Reverse(shape)
 	if !slices.Equal(t.Shape, shape) {
-		r.fault("tensor %s has the shape %v, and the model's is %v: their vocabularies differ; %s", t.Name, t.Shape, shape, mergeRemedy)
+		r.fault("tensor %s has the shape %v, but the model's is %v: their vocabularies differ; %s", t.Name, t.Shape, shape, mergeRemedy)
 		return
 	}
 	r.wholes = append(r.wholes, wholeTensor{t, base})
@@ -55,9 +55,9 @@ func (r *peftReader) checkWhole() {
 		case err != nil:
 			r.fault("tensor %s: %v", w.Name, err)
 		case row >= 0:
-			r.fault("tensor %s is trained: its row %d differs from %s in the model, and an adapter has no whole tensors; %s", w.Name, row, w.base, mergeRemedy)
+			r.fault("tensor %s is trained: its row %d differs from %s in the model, and an adapter cannot contain whole tensors; %s", w.Name, row, w.base, mergeRemedy)
 		default:
-			r.notices = append(r.notices, fmt.Sprintf("tensor %s is left out: it is %s of the model, unchanged", w.Name, w.base))
+			r.notices = append(r.notices, fmt.Sprintf("tensor %s is left out, because it equals %s of the model", w.Name, w.base))
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestPEFTWholeTensors(t *testing.T) {
 				}
 				a, err := load(values)
 				require.NoError(t, err, "%v, %v", typ, saved)
-				require.Equal(t, []string{"tensor " + tensor.name + " is left out: it is " + tensor.base + " of the model, unchanged"}, a.Notices())
+				require.Equal(t, []string{"tensor " + tensor.name + " is left out, because it equals " + tensor.base + " of the model"}, a.Notices())
 				require.Len(t, a.Pairs(), 1)
 				require.NoError(t, a.Close())
 
@@ -70,18 +70,18 @@ func TestPEFTOutputBias(t *testing.T) {
 	a, err := load(name, 0)
 	require.NoError(t, err)
 	defer a.Close()
-	require.Equal(t, []string{"tensor " + name + " is left out: it is output.bias of the model, unchanged"}, a.Notices())
+	require.Equal(t, []string{"tensor " + name + " is left out, because it equals output.bias of the model"}, a.Notices())
 	require.Len(t, a.Pairs(), 1)
 	_, err = load(name, 0.1)
 	require.ErrorContains(t, err, "tensor "+name+" is trained: its row 0 differs from output.bias in the model")
 	_, err = load("base_model.model.model.layers.0.mlp.fc1.bias", 0)
-	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it has biases of the base; merge")
+	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it trains biases of the base; merge")
 }
 
 // PEFT ignores tensors of modules that target_modules does not match; we apply them, and say so.
 func TestPEFTTargetsNotice(t *testing.T) {
 	m := fileModel(t, false, ggml.F32)
-	const notice = "1 module is none of target_modules in adapter_config.json, and has tensors, such as model.layers.0.mlp.up_proj: PEFT would leave them out, here they count"
+	const notice = "1 module is not in target_modules of adapter_config.json, but the file has their tensors, such as model.layers.0.mlp.up_proj: PEFT would ignore these; here they are used"
 	for _, c := range []struct {
 		config map[string]any
 		told   bool

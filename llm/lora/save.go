@@ -86,7 +86,7 @@ func (a *Adapter) setKeys(g *ggml.GGUF, o SaveOptions) error {
 	values := []any{"adapter", a.Arch, "lora", a.Alpha}
 	for i, key := range ownKeys {
 		if _, taken := further[key]; taken {
-			return fmt.Errorf("key %q: its value is the adapter's; leave it out of Keys", key)
+			return fmt.Errorf("key %q is set by the adapter itself; leave it out of Keys", key)
 		}
 		if err := g.Set(key, values[i]); err != nil {
 			return err

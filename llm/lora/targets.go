@@ -105,7 +105,7 @@ func (s *selector) find(name string) []int {
 		s.fault(`the pattern %q is malformed; each "[" needs a "]"`, name)
 	case len(places) > 0:
 	case strings.ContainsAny(name, ".*?["):
-		s.fault("%q matches no matrix; there are blk.0 to blk.%d, each with %s, and token_embd, output",
+		s.fault("%q matches no matrix; the model has blk.0 to blk.%d, each with %s, and token_embd and output",
 			name, s.layers-1, strings.Join(s.model.Linears(), ", "))
 	default:
 		s.fault("there is no target %q; the targets are %s", name, strings.Join(Targets(s.model), ", "))
@@ -145,7 +145,7 @@ func (s *selector) setRank(name string, ranks []int, chosen []bool, from []strin
 			continue
 		}
 		if other := from[i]; other != "" && s.Ranks[other] != rank && len(s.find(other)) == len(s.find(name)) {
-			s.fault("%q and %q are equally specific, and give %s the ranks %d and %d; leave one out", other, name, s.all[i].Name, ranks[i], rank)
+			s.fault("%q and %q are equally specific, but give %s the ranks %d and %d; leave one out", other, name, s.all[i].Name, ranks[i], rank)
 			return
 		}
 		ranks[i], from[i], used = rank, name, true

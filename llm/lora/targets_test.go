@@ -79,22 +79,22 @@ func TestTargetFaults(t *testing.T) {
 			Rank: 1, Targets: []string{"attn_q", "attn_x"},
 		},
 		`there is no target ""; the targets are ` + linears + `, token_embd, output`: {Rank: 1, Targets: []string{""}},
-		`"blk.2.*" matches no matrix; there are blk.0 to blk.1, each with ` + linears + `, and token_embd, output`: {
+		`"blk.2.*" matches no matrix; the model has blk.0 to blk.1, each with ` + linears + `, and token_embd and output`: {
 			Rank: 1, Ranks: ranks{"blk.2.*": 3},
 		},
-		`"mlp.q_proj" matches no matrix; there are blk.0 to blk.1, each with ` + linears + `, and token_embd, output`: {
+		`"mlp.q_proj" matches no matrix; the model has blk.0 to blk.1, each with ` + linears + `, and token_embd and output`: {
 			Rank: 1, Targets: []string{"mlp.q_proj"},
 		},
-		`"*_norm.weight" matches no matrix; there are blk.0 to blk.1, each with ` + linears + `, and token_embd, output`: {
+		`"*_norm.weight" matches no matrix; the model has blk.0 to blk.1, each with ` + linears + `, and token_embd and output`: {
 			Rank: 1, Targets: []string{"*_norm.weight"},
 		},
 		`the pattern "blk.[0-1" is malformed; each "[" needs a "]"`:                                                 {Rank: 1, Targets: []string{"blk.[0-1"}},
-		`"attn_q" and "q_proj" are equally specific, and give blk.0.attn_q.weight the ranks 3 and 4; leave one out`: {Ranks: ranks{"attn_q": 3, "q_proj": 4}},
+		`"attn_q" and "q_proj" are equally specific, but give blk.0.attn_q.weight the ranks 3 and 4; leave one out`: {Ranks: ranks{"attn_q": 3, "q_proj": 4}},
 		`"blk.0.*" has a rank, but is not among the targets`:                                                        {Rank: 1, LastLayers: testutil.Ptr(1), Ranks: ranks{"blk.0.*": 2}},
 		`the last 3 layers cannot be adapted; the model has 2`:                                                      {Rank: 1, LastLayers: testutil.Ptr(3)},
 		`the last -1 layers cannot be adapted; the model has 2`:                                                     {Rank: 1, LastLayers: testutil.Ptr(-1)},
-		`a rank-stabilized adapter needs an alpha; set it, such as to the rank`:                                     {Rank: 1, RankStabilized: true},
-		`there is an alpha, 1, and a factor, 2, which takes its place; leave one out`:                               {Rank: 1, RankStabilized: true, Alpha: 1, Factor: 2},
+		`a rank-stabilized adapter needs an alpha; set it, for example to the rank`:                                 {Rank: 1, RankStabilized: true},
+		`both an alpha, 1, and a factor, 2, are set, but the factor replaces alpha; leave one out`:                  {Rank: 1, RankStabilized: true, Alpha: 1, Factor: 2},
 		`the rank is -1; it must be 0 to 65536; "attn_q" has rank -2; it must be 0 to 65536`:                        {Rank: -1, Ranks: ranks{"attn_q": -2}},
 	} {
 		_, err := lora.New(m, o)
@@ -102,7 +102,7 @@ func TestTargetFaults(t *testing.T) {
 	}
 	for _, name := range []string{"output", "lm_head"} {
 		_, err := lora.New(tinyModel(t, true), lora.Options{Rank: 1, Targets: []string{name}})
-		require.EqualError(t, err, `a new adapter: the target "output" needs a matrix of its own, but this model's output is its token embedding`)
+		require.EqualError(t, err, `a new adapter: the target "output" is missing: this model uses its token embedding as the output`)
 	}
 }
 

@@ -154,7 +154,7 @@ type BatchSizeError struct {
 
 // Error states what is too large and the remedy.
 func (e *BatchSizeError) Error() string {
-	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens are computed at a time; use smaller batches, and more of them in a step", e.Batch, e.Length, e.MaxTokens)
+	return fmt.Sprintf("a batch of %d sequences of %d tokens is too large: at most %d tokens can be computed at a time; use smaller batches, and more of them per step", e.Batch, e.Length, e.MaxTokens)
 }
 
 func (o Options) check(m *model.Model) error {
@@ -169,11 +169,11 @@ func (o Options) check(m *model.Model) error {
 		return &BatchSizeError{Batch: o.Batch, Length: o.Length, MaxTokens: most}
 	}
 	if x := o.Losses; x != nil && (x.Type() != ggml.F32 || !x.IsContiguous() || x.NumElements() < int64(o.Length*o.Batch)) {
-		return fmt.Errorf("the losses of %d tokens are written to %v; that must be contiguous F32, with an element for each", o.Length*o.Batch, x)
+		return fmt.Errorf("the losses of %d tokens are written to %v, which must be contiguous F32 with an element for each", o.Length*o.Batch, x)
 	}
 	if o.Branched {
 		if !o.Packed {
-			return errors.New("samples with several ends need a graph of packed samples; set Packed beside Branched")
+			return errors.New("Branched needs a graph of packed samples; set Packed too")
 		}
 		if err := m.Architecture().CheckBranched(); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (o Options) check(m *model.Model) error {
 	}
 	for _, i := range o.Layers {
 		if n := m.Config().Layers; i < 0 || i >= n {
-			return fmt.Errorf("the graph is to have layer %d; the model has %d, counted from 0", i, n)
+			return fmt.Errorf("layer %d does not exist; the model has %d, counted from 0", i, n)
 		}
 	}
 	if err := m.CheckAdapters(o.Adapters); err != nil {
@@ -343,7 +343,7 @@ func (l *Graph) check(b Batch) error {
 		}
 	}
 	if ids := b.Noise.Rows; ids != nil && len(ids) != l.batch {
-		return fmt.Errorf("the noise of the batch has %d ids of rows; the graph takes %d", len(ids), l.batch)
+		return fmt.Errorf("the noise of the batch has %d row ids; the graph takes %d", len(ids), l.batch)
 	}
 	if err := l.checkStarts(b.Starts); err != nil {
 		return err
@@ -358,12 +358,12 @@ func (l *Graph) checkStarts(starts []int32) error {
 	case !l.packed:
 		return errors.New("the batch packs several samples in a row; build the graph with Packed")
 	case len(starts) != l.length*l.batch:
-		return fmt.Errorf("the batch has %d starts of samples; the graph takes %d", len(starts), l.length*l.batch)
+		return fmt.Errorf("the batch has %d sample starts; the graph takes %d", len(starts), l.length*l.batch)
 	}
 	for i, start := range starts {
 		own := int32(i % l.length)
 		if start != own && (own == 0 || start != starts[i-1]) {
-			return fmt.Errorf("token %d of row %d belongs to a sample that starts at %d; a sample starts at %d, or where that of the token before does", own, i/l.length, start, own)
+			return fmt.Errorf("token %d of row %d belongs to a sample that starts at %d; it must start at %d, or where the sample of the previous token starts", own, i/l.length, start, own)
 		}
 	}
 	return nil
@@ -374,13 +374,13 @@ func (l *Graph) checkHidden(b Batch) error {
 	case b.Hidden == nil:
 		return nil
 	case !l.branched:
-		return errors.New("the batch has samples with several ends, and the graph takes none; build it with Branched")
+		return errors.New("the batch has samples with several ends; build the graph with Branched")
 	case b.Starts == nil || len(b.Hidden) != len(b.Starts):
-		return fmt.Errorf("the batch has %d hidden intervals and %d starts of samples; the graph takes %d of each", len(b.Hidden), len(b.Starts), l.length*l.batch)
+		return fmt.Errorf("the batch has %d hidden intervals and %d sample starts; the graph takes %d of each", len(b.Hidden), len(b.Starts), l.length*l.batch)
 	}
 	for i, hidden := range b.Hidden {
 		if !b.branches(i, int32(i%l.length)) {
-			return fmt.Errorf("token %d of row %d has the hidden interval %v; it is empty, or as the interval of the token before, or ends at the token itself and begins after a token of its sample that hides nothing", i%l.length, i/l.length, hidden)
+			return fmt.Errorf("token %d of row %d has the hidden interval %v; it must be empty, equal to the previous token's interval, or end at the token itself and begin after a token of its sample that hides nothing", i%l.length, i/l.length, hidden)
 		}
 	}
 	return nil

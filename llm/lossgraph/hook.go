@@ -56,7 +56,7 @@ func lastWrites(g *ggml.Graph, list []Hook) (map[int][]int, error) {
 	at := map[int][]int{}
 	for m, i := range last {
 		if i < 0 {
-			return nil, fmt.Errorf("the graph adds nothing to the gradients of hook %d", m)
+			return nil, fmt.Errorf("no gradient reaches hook %d of the graph", m)
 		}
 		at[i] = append(at[i], m)
 	}

@@ -210,7 +210,7 @@ func TestNoiseOfRows(t *testing.T) {
 	numbered.Noise.Rows = []int{1}
 	numbered.Targets = numbered.Tokens
 	_, err := whole.Compute(t.Context(), numbered)
-	require.EqualError(t, err, "the noise of the batch has 1 ids of rows; the graph takes 3")
+	require.EqualError(t, err, "the noise of the batch has 1 row ids; the graph takes 3")
 }
 
 // The noise of NEFTune is uniform in ±alpha/√(L·d), where L counts the tokens of each sample up to the last trained

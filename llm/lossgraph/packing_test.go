@@ -168,11 +168,11 @@ func TestPackedErrors(t *testing.T) {
 		starts []int32
 		packed bool
 	}{
-		"the batch packs several samples in a row; build the graph with Packed":                                                {make([]int32, 6), false},
-		"the batch has 5 starts of samples; the graph takes 6":                                                                 {make([]int32, 5), true},
-		"token 1 of row 1 belongs to a sample that starts at 2; a sample starts at 1, or where that of the token before does":  {[]int32{0, 1, 2, 0, 2, 2}, true},
-		"token 0 of row 1 belongs to a sample that starts at 1; a sample starts at 0, or where that of the token before does":  {[]int32{0, 1, 1, 1, 1, 1}, true},
-		"token 2 of row 0 belongs to a sample that starts at -1; a sample starts at 2, or where that of the token before does": {[]int32{0, 0, -1, 0, 0, 0}, true},
+		"the batch packs several samples in a row; build the graph with Packed":                                                        {make([]int32, 6), false},
+		"the batch has 5 sample starts; the graph takes 6":                                                                             {make([]int32, 5), true},
+		"token 1 of row 1 belongs to a sample that starts at 2; it must start at 1, or where the sample of the previous token starts":  {[]int32{0, 1, 2, 0, 2, 2}, true},
+		"token 0 of row 1 belongs to a sample that starts at 1; it must start at 0, or where the sample of the previous token starts":  {[]int32{0, 1, 1, 1, 1, 1}, true},
+		"token 2 of row 0 belongs to a sample that starts at -1; it must start at 2, or where the sample of the previous token starts": {[]int32{0, 0, -1, 0, 0, 0}, true},
 	} {
 		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 2, Packed: k.packed})
 		require.NoError(t, err)

@@ -218,7 +218,7 @@ func TestBranchedSamples(t *testing.T) {
 		shared, apart := pairsBatch(m.Config().Vocab, true), pairsBatch(m.Config().Vocab, false)
 		if m.Architecture().CheckBranched() != nil {
 			_, err := lossgraph.New(m, llmtest.NewEngine(t), pairsOptions(shared))
-			require.ErrorContains(t, err, "give each answer a sample of its own, with its prompt")
+			require.ErrorContains(t, err, "give each answer its own sample, with its own prompt")
 			return
 		}
 		e := llmtest.NewEngine(t)
@@ -254,10 +254,10 @@ func TestCrossEntropyOfSamples(t *testing.T) {
 	require.EqualError(t, err, "there are 0 losses for the 3 tokens of the batch")
 	b.Samples[1] = -1
 	_, err = b.WithSlopes(slopes)
-	require.EqualError(t, err, "token 1 of the batch counts for sample -1; a batch of 3 tokens has at most as many, from 0")
+	require.EqualError(t, err, "token 1 of the batch counts for sample -1; sample numbers start at 0 and stay below the number of tokens, 3")
 	b.Samples = make([]int32, 2)
 	_, err = b.LogProbs(make([]float32, 3))
-	require.EqualError(t, err, "the batch has 3 tokens, 3 weights and 2 numbers of samples; it takes as many of each")
+	require.EqualError(t, err, "the batch has 3 tokens, 3 weights and 2 sample numbers; it needs equally many of each")
 	b.LossWeights, b.Samples = nil, nil
 	sums, err = b.LogProbs([]float32{1, 2, 3})
 	require.NoError(t, err)
@@ -267,22 +267,22 @@ func TestCrossEntropyOfSamples(t *testing.T) {
 func TestBranchedErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	_, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 1, Branched: true})
-	require.EqualError(t, err, "samples with several ends need a graph of packed samples; set Packed beside Branched")
-	const rule = "; it is empty, or as the interval of the token before, or ends at the token itself and begins after a token of its sample that hides nothing"
+	require.EqualError(t, err, "Branched needs a graph of packed samples; set Packed too")
+	const rule = "; it must be empty, equal to the previous token's interval, or end at the token itself and begin after a token of its sample that hides nothing"
 	none := [2]int32{}
 	for want, k := range map[string]struct {
 		hidden   [][2]int32
 		branched bool
 	}{
 		"": {[][2]int32{none, none, {1, 2}, {2, 3}, none, none, none, {2, 3}}, true},
-		"the batch has samples with several ends, and the graph takes none; build it with Branched": {make([][2]int32, 8), false},
-		"the batch has 3 hidden intervals and 8 starts of samples; the graph takes 8 of each":       {make([][2]int32, 3), true},
-		"token 0 of row 0 has the hidden interval [0 1]" + rule:                                     {[][2]int32{{0, 1}, none, none, none, none, none, none, none}, true},
-		"token 2 of row 0 has the hidden interval [0 2]" + rule:                                     {[][2]int32{none, none, {0, 2}, none, none, none, none, none}, true}, // all of the sample
-		"token 2 of row 0 has the hidden interval [1 3]" + rule:                                     {[][2]int32{none, none, {1, 3}, none, none, none, none, none}, true}, // itself
-		"token 3 of row 0 has the hidden interval [0 0]" + rule:                                     {[][2]int32{none, none, {1, 2}, none, none, none, none, none}, true}, // sees what is hidden before
-		"token 3 of row 0 has the hidden interval [1 2]" + rule:                                     {[][2]int32{none, none, none, {1, 2}, none, none, none, none}, true}, // late
-		"token 3 of row 0 has the hidden interval [-7 3]" + rule:                                    {[][2]int32{none, none, none, {-7, 3}, none, none, none, none}, true},
+		"the batch has samples with several ends; build the graph with Branched":          {make([][2]int32, 8), false},
+		"the batch has 3 hidden intervals and 8 sample starts; the graph takes 8 of each": {make([][2]int32, 3), true},
+		"token 0 of row 0 has the hidden interval [0 1]" + rule:                           {[][2]int32{{0, 1}, none, none, none, none, none, none, none}, true},
+		"token 2 of row 0 has the hidden interval [0 2]" + rule:                           {[][2]int32{none, none, {0, 2}, none, none, none, none, none}, true}, // all of the sample
+		"token 2 of row 0 has the hidden interval [1 3]" + rule:                           {[][2]int32{none, none, {1, 3}, none, none, none, none, none}, true}, // itself
+		"token 3 of row 0 has the hidden interval [0 0]" + rule:                           {[][2]int32{none, none, {1, 2}, none, none, none, none, none}, true}, // sees what is hidden before
+		"token 3 of row 0 has the hidden interval [1 2]" + rule:                           {[][2]int32{none, none, none, {1, 2}, none, none, none, none}, true}, // late
+		"token 3 of row 0 has the hidden interval [-7 3]" + rule:                          {[][2]int32{none, none, none, {-7, 3}, none, none, none, none}, true},
 	} {
 		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 4, Batch: 2, Packed: true, Branched: k.branched})
 		require.NoError(t, err)

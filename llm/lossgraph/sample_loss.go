@@ -62,12 +62,12 @@ func (b Batch) WithSlopes(slopes []float64) (Batch, error) {
 func (b Batch) numSamples() (int, error) {
 	n := len(b.Tokens)
 	if b.LossWeights != nil && len(b.LossWeights) != n || b.Samples != nil && len(b.Samples) != n {
-		return 0, fmt.Errorf("the batch has %d tokens, %d weights and %d numbers of samples; it takes as many of each", n, len(b.LossWeights), len(b.Samples))
+		return 0, fmt.Errorf("the batch has %d tokens, %d weights and %d sample numbers; it needs equally many of each", n, len(b.LossWeights), len(b.Samples))
 	}
 	most := int32(0)
 	for i, sample := range b.Samples {
 		if sample < 0 || int(sample) >= n {
-			return 0, fmt.Errorf("token %d of the batch counts for sample %d; a batch of %d tokens has at most as many, from 0", i, sample, n)
+			return 0, fmt.Errorf("token %d of the batch counts for sample %d; sample numbers start at 0 and stay below the number of tokens, %d", i, sample, n)
 		}
 		most = max(most, sample)
 	}

@@ -57,7 +57,7 @@ func (m *Model) CheckAdapters(adapters Adapters) error {
 	for name, list := range adapters {
 		w := m.weights[name]
 		if w == nil {
-			return fmt.Errorf("an adapter changes %s, which the model does not have; %s", name, remedy)
+			return fmt.Errorf("an adapter is for %s, which the model does not have; %s", name, remedy)
 		}
 		in, out := w.Dim(0), w.Dim(1)
 		for _, p := range list {

@@ -31,25 +31,25 @@ func TestLoadErrors(t *testing.T) {
 		"architecture":  {"general.architecture", "rwkv7", `architecture "rwkv7"; supported: ` + strings.Join(arch.Architectures(), ", ")},
 		"no heads":      {"llama.attention.head_count", uint32(0), "llama.attention.head_count is 0"},
 		"KV heads":      {"llama.attention.head_count_kv", uint32(3), "4 heads cannot share 3 KV heads"},
-		"experts":       {"llama.expert_count", uint32(8), "llama.expert_used_count is 0 of 8"},
+		"experts":       {"llama.expert_count", uint32(8), "llama.expert_used_count is 0, but must be 1 to 8"},
 		"scaling":       {"llama.rope.scaling.type", "cubic", `RoPE scaling "cubic" is unsupported; supported: linear, longrope, none, yarn`},
 		"width":         {"llama.embedding_length", uint32(32), "token_embd.weight is [64 96], not [32 96]"},
 		"wrong type":    {"llama.block_count", "two", "llama.block_count"},
 		"more layers":   {"llama.block_count", uint32(3), "blk.2.attn_q.weight is missing"},
 		"many layers":   {"llama.block_count", uint32(500), "; and 4472 more"},
-		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; 512 are the most"},
+		"damaged":       {"llama.block_count", uint32(1<<31 - 1), "there are 2147483647 layers; the limit is 512"},
 		"no KV heads":   {"llama.attention.head_count_kv", uint32(0), ": unsupported model: llama.attention.head_count_kv is 0"},
 		"missing":       {"llama.context_length", nil, `key not found`},
 		"list":          {"llama.context_length", []uint32{64, 64}, `key "llama.context_length": the file has a value of type []uint32`},
 		"short list":    {"llama.feed_forward_length", []uint32{96}, "llama.feed_forward_length has 1 values for 2 layers"},
 		"long list":     {"llama.attention.head_count", []int32{4, 4, 4}, "llama.attention.head_count has 3 values for 2 layers"},
-		"texts":         {"llama.attention.head_count_kv", []string{"2", "2"}, "llama.attention.head_count_kv is no list of whole numbers"},
+		"texts":         {"llama.attention.head_count_kv", []string{"2", "2"}, "llama.attention.head_count_kv is not a list of whole numbers"},
 		"unequal":       {"llama.feed_forward_length", []uint32{96, 64}, "llama.feed_forward_length differs from layer to layer"},
-		"vocabulary":    {"llama.vocab_size", uint32(97), "llama.vocab_size is 97, and token_embd.weight has 96 rows"},
-		"wide":          {"llama.feed_forward_length", uint32(1<<31 - 1), "a matrix has rows or columns of 4294967294 elements; 16777216 are the most"},
+		"vocabulary":    {"llama.vocab_size", uint32(97), "llama.vocab_size is 97, but token_embd.weight has 96 rows"},
+		"wide":          {"llama.feed_forward_length", uint32(1<<31 - 1), "a matrix has rows or columns of 4294967294 elements; the limit is 16777216"},
 		"first context": {"llama.rope.scaling.original_context_length", uint32(1 << 31), "llama.rope.scaling.original_context_length is 2147483648"},
-		"predictors":    {"llama.nextn_predict_layers", uint32(1), "the last 1 of its layers predict tokens after the next"},
-		"not causal":    {"llama.attention.causal", false, "its attention is not causal"},
+		"predictors":    {"llama.nextn_predict_layers", uint32(1), "its last layers (1) predict several tokens ahead"},
+		"not causal":    {"llama.attention.causal", false, "its attention is bidirectional"},
 		"values differ": {"llama.attention.value_length", uint32(8), "llama.attention.value_length is 8, not 16 as everywhere else"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,14 +78,14 @@ func TestUnsupportedVariants(t *testing.T) {
 	}{
 		{"deepseek2", "attention.key_length", uint32(44), "deepseek2.attention.key_length is 44"},
 		{"deepseek2", "attention.value_length_mla", uint32(0), "deepseek2.attention.value_length_mla is 0"},
-		{"hrm_text", "hrm.h_cycles", uint32(3), "hrm_text.block_count is 12; 2 layers a stack, in 3 cycles of 2 of the low one, make another number"},
-		{"hrm_text", "hrm.prefix_lm", true, "hrm_text.hrm.prefix_lm is true: prompts that are seen in both directions are unsupported"},
-		{"k2-horizon", "attention.value_expert_used_count", uint32(6), "k2-horizon.attention.value_expert_used_count is 6 of 5"},
-		{"k2-horizon", "expert_gating_func", uint32(3), "k2-horizon.expert_gating_func is 3, which is unsupported of experts of values"},
+		{"hrm_text", "hrm.h_cycles", uint32(3), "hrm_text.block_count is 12, not the product of 2 layers per stack, 3 high cycles, and 2 low cycles plus 1"},
+		{"hrm_text", "hrm.prefix_lm", true, "hrm_text.hrm.prefix_lm is true: bidirectional attention within prompts is unsupported"},
+		{"k2-horizon", "attention.value_expert_used_count", uint32(6), "k2-horizon.attention.value_expert_used_count is 6, but must be 1 to 5"},
+		{"k2-horizon", "expert_gating_func", uint32(3), "k2-horizon.expert_gating_func is 3, which value experts do not support"},
 		{"lfm2", "shortconv.l_cache", uint32(1), "lfm2.shortconv.l_cache is 1"},
-		{"maion-coder", "expert_feed_forward_length", []uint32{32, 0, 32, 96}, "layer 1 has experts of 0 elements"},
+		{"maion-coder", "expert_feed_forward_length", []uint32{32, 0, 32, 96}, "layer 1 cannot have experts of width 0"},
 		{"minicpm3", "attention.value_length", uint32(24), "minicpm3.attention.value_length is 24"},
-		{"mistral4", "attention.temperature_length", uint32(0), "mistral4.attention.temperature_length is 0, and attention has a temperature that grows with it"},
+		{"mistral4", "attention.temperature_length", uint32(0), "mistral4.attention.temperature_length is 0, but the attention temperature needs it to be positive"},
 	} {
 		t.Run(c.arch+" "+c.key, func(t *testing.T) {
 			g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32))
@@ -123,7 +123,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		"list of numbers":  {"gemma3", pattern, []uint32{1, 1, 0, 1, 1, 0}, ""},
 		"no pattern":       {"gemma3", pattern, uint32(0), pattern + " is 0"},
 		"short list":       {"gemma3", pattern, []bool{true, false}, pattern + " has 2 values for 6 layers"},
-		"texts":            {"gemma3", pattern, make([]string, 6), pattern + " is no list of truth values"},
+		"texts":            {"gemma3", pattern, make([]string, 6), pattern + " is not a list of booleans"},
 		"irregular":        {"gemma3", pattern, []bool{true, false, true, true, true, false}, ""},
 		"endless window":   {"gemma3", "gemma3.attention.sliding_window", uint32(1 << 31), "gemma3.attention.sliding_window is 2147483648"},
 		"heads of windows": {"gemma3", "gemma3.attention.key_length_swa", uint32(8), "gemma3.attention.key_length_swa is 8, not 16"},
@@ -200,11 +200,11 @@ func TestUnknownTensors(t *testing.T) {
 		"blk.0.attn_q.bias":        {[]int64{64}, ""},
 		"rope_freqs.weight":        {[]int64{8}, ""},
 		"blk.1.ffn_up.bias":        {[]int64{1}, "blk.1.ffn_up.bias is [1], not [96]"},
-		"rope_freqs.factors":       {[]int64{8}, `rope_freqs.factors has no place in a model of kind "llama"`},
-		"blk.0.attn_q_norm.weight": {[]int64{16}, "blk.0.attn_q_norm.weight has no place"},
+		"rope_freqs.factors":       {[]int64{8}, `rope_freqs.factors does not belong to a model of kind "llama"`},
+		"blk.0.attn_q_norm.weight": {[]int64{16}, "blk.0.attn_q_norm.weight does not belong"},
 		"blk.0.attn_q.scale":       {[]int64{1}, ""},
-		"blk.0.attn_norm.scale":    {[]int64{1}, "blk.0.attn_norm.scale has no place"},
-		"blk.2.attn_norm.weight":   {[]int64{64}, "blk.2.attn_norm.weight has no place"},
+		"blk.0.attn_norm.scale":    {[]int64{1}, "blk.0.attn_norm.scale does not belong"},
+		"blk.2.attn_norm.weight":   {[]int64{64}, "blk.2.attn_norm.weight does not belong"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -253,7 +253,7 @@ func TestRoPEIsSaved(t *testing.T) {
 	for want, change := range map[string]func(r *ggml.RoPE){
 		"YaRN has factor 0.5":             func(r *ggml.RoPE) { r.ExtFactor = 0.5 },
 		"betas 16 and 1":                  func(r *ggml.RoPE) { r.ExtFactor, r.BetaFast = 1, 16 },
-		"which is another architecture's": func(r *ggml.RoPE) { r.Mode = ggml.RoPENeoX },
+		"belongs to another architecture": func(r *ggml.RoPE) { r.Mode = ggml.RoPENeoX },
 	} {
 		c := llmtest.TinyConfig(true)
 		change(&c.RoPE)
@@ -290,7 +290,7 @@ func TestConfigIsFinite(t *testing.T) {
 		"llama.rope.scaling.factor is 0":                 func(c *arch.Config) { c.RoPE.FreqScale = inf },
 		"llama.logit_scale is NaN":                       func(c *arch.Config) { c.LogitScale = nan },
 		"YaRN has betas NaN and 1":                       func(c *arch.Config) { c.RoPE.BetaFast = nan },
-		"4294967294 elements; 16777216 are the most":     func(c *arch.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
+		"4294967294 elements; the limit is 16777216":     func(c *arch.Config) { c.Embd, c.FF = math.MaxInt32, math.MaxInt32 },
 		"llama.attention.head_count has 0 values":        func(c *arch.Config) { c.HeadsAt = []int{} },
 		"llama.attention.rope_pattern has 0 values":      func(c *arch.Config) { c.RoPELayers = []bool{} },
 	} {
@@ -308,12 +308,12 @@ func TestConfigFitsIntoFile(t *testing.T) {
 		arch   string
 		change func(c *arch.Config)
 	}{
-		"EmbdScale is 3, and files of this architecture make it 0":          {"llama", func(c *arch.Config) { c.EmbdScale = 3 }},
-		"NoRoPEStep is 2, and files of this architecture make it 0":         {"qwen3", func(c *arch.Config) { c.NoRoPEStep = 2 }},
-		"NoRoPEStep is 0, and files of this architecture make it 4":         {"smollm3", func(*arch.Config) {}},
-		"EmbdScale is 0, and files of this architecture make it 8":          {"gemma3", func(*arch.Config) {}},
-		"Window is 5, and files of this architecture make it 0":             {"phi3", func(c *arch.Config) { c.Window, c.WindowPattern = 5, 2 }},
-		"olmo2.rope.freq_base_swa is 500, and the base of all layers 10000": {"olmo2", func(c *arch.Config) { c.LocalFreqBase = 500 }},
+		"EmbdScale is 3, but files of this architecture can only have 0":       {"llama", func(c *arch.Config) { c.EmbdScale = 3 }},
+		"NoRoPEStep is 2, but files of this architecture can only have 0":      {"qwen3", func(c *arch.Config) { c.NoRoPEStep = 2 }},
+		"NoRoPEStep is 0, but files of this architecture can only have 4":      {"smollm3", func(*arch.Config) {}},
+		"EmbdScale is 0, but files of this architecture can only have 8":       {"gemma3", func(*arch.Config) {}},
+		"Window is 5, but files of this architecture can only have 0":          {"phi3", func(c *arch.Config) { c.Window, c.WindowPattern = 5, 2 }},
+		"olmo2.rope.freq_base_swa is 500, but the base of all layers is 10000": {"olmo2", func(c *arch.Config) { c.LocalFreqBase = 500 }},
 	} {
 		config := llmtest.TinyConfig(true)
 		config.Arch = c.arch

@@ -95,7 +95,7 @@ func (m *Model) load(o LoadOptions) error {
 			return fmt.Errorf("%s: %w", g.Name(), err)
 		}
 		if n := m.Tokenizer.NumTokens(); n != c.Vocab {
-			return fmt.Errorf("%s: the vocabulary has %d tokens, the embedding %d", g.Name(), n, c.Vocab)
+			return fmt.Errorf("%s: the vocabulary has %d tokens, but the embedding has %d", g.Name(), n, c.Vocab)
 		}
 	}
 	m.memory = layout.NewMemory(o.Layout)
@@ -148,7 +148,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 	}
 	for t := range g.Tensors() {
 		if !known[t.Name] {
-			faults = append(faults, fmt.Sprintf("%s has no place in a model of kind %q", t.Name, a.Config().Arch))
+			faults = append(faults, fmt.Sprintf("%s does not belong to a model of kind %q", t.Name, a.Config().Arch))
 		}
 	}
 	const shown = 10
@@ -198,7 +198,7 @@ func NewOf(a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, e
 // NewIn is NewOf with the weights placed by a layout. Their values do not depend on the layout.
 func NewIn(l layout.Layout, a *arch.Architecture, t *tokenizer.Tokenizer, seed uint64) (*Model, error) {
 	if vocab := a.Config().Vocab; t != nil && t.NumTokens() != vocab {
-		return nil, fmt.Errorf("the vocabulary has %d tokens, the model %d", t.NumTokens(), vocab)
+		return nil, fmt.Errorf("the vocabulary has %d tokens, but the model has %d", t.NumTokens(), vocab)
 	}
 	a = a.Having(nil)
 	m := &Model{arch: a, Tokenizer: t, ctx: ggml.NewContext(), memory: layout.NewMemory(l), weights: map[string]*ggml.Tensor{}, names: map[*ggml.Tensor]string{}}

@@ -47,11 +47,11 @@ func (m *Modelfile) Text() (string, error) {
 	made, err := Convert(t, options, bos)
 	switch {
 	case err != nil:
-		fmt.Fprintf(&b, "\n# The chat template of training cannot be said in ollama's language: %s.\n"+
-			"# Without TEMPLATE, ollama goes by the template in the model if it knows that; see what it makes of it by: ollama show --template NAME\n", oneLine(err.Error()))
+		fmt.Fprintf(&b, "\n# The chat template of training cannot be written in ollama's language: %s.\n"+
+			"# Without TEMPLATE, ollama uses the template in the model if it knows it; check with: ollama show --template NAME\n", oneLine(err.Error()))
 	default:
 		if !made.HasSystem {
-			b.WriteString("\n# The chat template has no place for a message of the system, which is left out.\n")
+			b.WriteString("\n# The chat template leaves out system messages.\n")
 		}
 		fmt.Fprintf(&b, "\nTEMPLATE \"\"\"%s\"\"\"\n", made.Source)
 	}

@@ -16,7 +16,7 @@ type Template struct {
 	HasSystem bool
 }
 
-var errIrregular = errors.New("the chat template writes turns that are not all alike")
+var errIrregular = errors.New("the chat template does not write all turns alike")
 
 // Words that templates copy unchanged.
 const (

@@ -18,7 +18,7 @@ const maxLocalRanks = 1 << 10
 // the ranks, in host memory. There can be 1 to 1024 ranks; Local panics for any other number.
 func Local(ranks int) []Group {
 	if ranks < 1 || ranks > maxLocalRanks {
-		panic(fmt.Sprintf("parallel: a local group of %d ranks is impossible; it can have 1 to %d", ranks, maxLocalRanks))
+		panic(fmt.Sprintf("parallel: a local group cannot have %d ranks; it has 1 to %d", ranks, maxLocalRanks))
 	}
 	shared := &meeting{}
 	list := make([]Group, ranks)
@@ -87,7 +87,7 @@ func (r *localRank) sumGrads(ctx context.Context, grads []*ggml.Tensor, own [][]
 	return err
 }
 
-var errUnequal = errors.New("the ranks of the group do not add up the same")
+var errUnequal = errors.New("the ranks of the group do not sum equally many numbers")
 
 // addUp sums lists of numbers elementwise, in the order of the ranks.
 func addUp[T float32 | float64](sum []T, parts [][]T) error {

@@ -110,7 +110,7 @@ func (g *World) introduce() (list []Process, err error) {
 	for _, text := range all {
 		var p Process
 		if err := json.Unmarshal(text, &p); err != nil {
-			return nil, g.lost(fmt.Errorf("a process that says who it is otherwise, of another version: %w", err))
+			return nil, g.lost(fmt.Errorf("a process that identifies itself differently, perhaps of another version: %w", err))
 		}
 		list = append(list, p)
 	}

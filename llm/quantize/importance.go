@@ -25,7 +25,7 @@ func ReadImportance(path string) (Importance, error) {
 	defer file.Close()
 	start := make([]byte, 4)
 	if _, err := io.ReadFull(file, start); err != nil {
-		return nil, fmt.Errorf("%s: is no importance matrix: it is shorter than 4 bytes", path)
+		return nil, fmt.Errorf("%s: is not an importance matrix: it is shorter than 4 bytes", path)
 	}
 	var i Importance
 	if string(start) == "GGUF" {

@@ -63,7 +63,7 @@ func Create(path string) (*Folder, error) {
 	}
 	if errors.Is(err, filelock.ErrLocked) {
 		file.Close()
-		return nil, fmt.Errorf("another process is writing the run in %s; wait for its end, or name another folder", path)
+		return nil, fmt.Errorf("another process is writing the run in %s; wait for it to end, or name another folder", path)
 	}
 	return &Folder{Path: path, lock: file}, nil
 }
@@ -71,7 +71,7 @@ func Create(path string) (*Folder, error) {
 // CreateNew makes a new folder inside runs: name, or else name-2, name-3 and so on.
 func CreateNew(runs, name string) (*Folder, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
-		return nil, fmt.Errorf("%q is no name of a folder in another one", name)
+		return nil, fmt.Errorf("%q is not the name of a folder", name)
 	}
 	if runs == "" {
 		return nil, errors.New("the folder of runs has no name: its path is empty; \".\" is the working directory")
@@ -125,7 +125,7 @@ func (f *Folder) acquire(method string) error {
 	}
 	if f.lock == nil {
 		f.access.Release()
-		return errors.New("the folder is closed, or a zero value; Create takes one")
+		return errors.New("the folder is closed, or a zero value; Create opens one")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestCreateNew(t *testing.T) {
 	require.NoDirExists(t, "runs", "which has no other")
 	for _, name := range []string{"", ".", "..", "a/b"} {
 		_, err := CreateNew("runs", name)
-		require.EqualError(t, err, fmt.Sprintf("%q is no name of a folder in another one", name))
+		require.EqualError(t, err, fmt.Sprintf("%q is not the name of a folder", name))
 	}
 }
 
@@ -61,7 +61,7 @@ func TestFolderInUse(t *testing.T) {
 	require.EqualError(t, f.Close(), "Folder.Close"+inUse)
 	f.access.Release()
 	require.NoError(t, f.Close())
-	require.EqualError(t, f.AddCommand("a"), "the folder is closed, or a zero value; Create takes one")
+	require.EqualError(t, f.AddCommand("a"), "the folder is closed, or a zero value; Create opens one")
 }
 
 // Runs are found by their manifests, in a folder and two below it.
@@ -94,7 +94,7 @@ func TestList(t *testing.T) {
 	for path, want := range map[string]string{
 		"none":  "there is no run none: no such folder",
 		"file":  "file is a file; name the folder of a run",
-		"empty": "empty is no folder of a run: it has no manifest.json",
+		"empty": "empty is not the folder of a run: it has no manifest.json",
 	} {
 		_, err := Open(path)
 		require.EqualError(t, err, want)

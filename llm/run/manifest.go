@@ -82,7 +82,7 @@ type ChangedError struct {
 
 // Error names the file, both hashes and the remedy.
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, and was %s; restore it, or begin a run in another folder",
+	return fmt.Sprintf("%s %s is not the file that the run in %s began with: its SHA-256 is %s, but was %s; restore it, or begin a run in another folder",
 		e.Name, e.Path, e.Folder, e.SHA256, e.Was)
 }
 

@@ -40,7 +40,7 @@ type Measured struct {
 // ParseLine reads a line of the metrics.
 func ParseLine(text []byte) (l Line, err error) {
 	if err = plainjson.Unmarshal(text, &l); err == nil && (l.Loss == nil && l.EvalLoss == nil || l.Step < 0) {
-		err = errors.New("it is of no step, and of no evaluation")
+		err = errors.New("it has neither a step nor an evaluation")
 	}
 	return l, err
 }

@@ -124,7 +124,7 @@ func TestBrokenMetrics(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		r.MetricsPath() + ":2: unexpected end of JSON input",
-		r.MetricsPath() + ":3: it is of no step, and of no evaluation",
+		r.MetricsPath() + ":3: it has neither a step nor an evaluation",
 	}, faults)
 	p, err := r.Progress()
 	require.EqualError(t, err, faults[0])

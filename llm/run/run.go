@@ -36,7 +36,7 @@ func (e *NotRunError) Error() string {
 	if e.IsFile {
 		return e.Path + " is a file; name the folder of a run"
 	}
-	return e.Path + " is no folder of a run: it has no " + manifest
+	return e.Path + " is not the folder of a run: it has no " + manifest
 }
 
 // Open reads the manifest of a run's folder.

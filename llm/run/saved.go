@@ -80,7 +80,7 @@ func (f SavedFile) BestPath() string { return f.with("best") }
 // Save writes the file of a step, and removes old saves beyond Keep.
 func (f SavedFile) Save(step int, write func(path string) error) error {
 	if write == nil {
-		return f.named(errors.New("there is no function that writes it: it is nil"))
+		return f.named(errors.New("the function that writes it is nil"))
 	}
 	if !f.numbered() {
 		return f.named(write(f.LatestPath()))

@@ -86,9 +86,9 @@ func (o Outcome) String() string {
 	steps := counted.Of(o.Total, "step")
 	switch {
 	case o.Total == 0:
-		return "not begun; the error beside it says why"
+		return "not started; see the error"
 	case !o.Complete && !o.Stopped:
-		return fmt.Sprintf("failed after step %d of %d; the error beside it says why", o.Steps, o.Total)
+		return fmt.Sprintf("failed after step %d of %d; see the error", o.Steps, o.Total)
 	case o.WasDone && o.Steps < o.Total:
 		return fmt.Sprintf("already complete (%d of %s): %s, and nothing is left to do", o.Steps, steps, o.Ended)
 	case o.WasDone:
@@ -129,7 +129,7 @@ func Train(ctx context.Context, t *train.Trainer, o Options) (Outcome, error) {
 	}
 	lost = errors.Join(lost, o.folder.End(out, err))
 	if err == nil && lost != nil {
-		return out, fmt.Errorf("the run is complete and its result saved, but: %w", lost)
+		return out, fmt.Errorf("the run is complete and its result is saved, but: %w", lost)
 	}
 	return out, errors.Join(err, lost)
 }
@@ -146,7 +146,7 @@ func Resume(t *train.Trainer, checkpoint string) (bool, error) {
 // begin checks before any work that files can be written, resumes the run, and writes its manifest.
 func (o *Options) begin(t *train.Trainer) error {
 	if t == nil || o.Write == nil {
-		return errors.New("there is no trainer, or no function that writes its result: it is nil")
+		return errors.New("the trainer, or the function that writes its result, is nil")
 	}
 	for _, f := range []File{{o.Result.Name, o.Result.LatestPath()}, {o.Checkpoint.Name, o.Checkpoint.LatestPath()}, o.Metrics} {
 		if f.Path == "" {

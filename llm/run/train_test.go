@@ -26,7 +26,7 @@ func TestTrainInFolder(t *testing.T) {
 	require.NoError(t, err)
 	defer folder.Close()
 	_, err = Create(path)
-	require.EqualError(t, err, "another process is writing the run in "+path+"; wait for its end, or name another folder")
+	require.EqualError(t, err, "another process is writing the run in "+path+"; wait for it to end, or name another folder")
 
 	// again runs the program.
 	again := func(stop int) (Outcome, *Run, error) {
@@ -42,9 +42,9 @@ func TestTrainInFolder(t *testing.T) {
 	}
 	out, err := Train(t.Context(), nil, Options{})
 	require.Error(t, err)
-	require.Equal(t, "not begun; the error beside it says why", out.String())
-	require.Equal(t, "failed after step 3 of 9; the error beside it says why", Outcome{Steps: 3, Total: 9}.String())
-	require.Equal(t, "failed after step 9 of 9; the error beside it says why", Outcome{Steps: 9, Total: 9, Ended: "all 9 steps are done"}.String())
+	require.Equal(t, "not started; see the error", out.String())
+	require.Equal(t, "failed after step 3 of 9; see the error", Outcome{Steps: 3, Total: 9}.String())
+	require.Equal(t, "failed after step 9 of 9; see the error", Outcome{Steps: 9, Total: 9, Ended: "all 9 steps are done"}.String())
 	out, r, err := again(7)
 	require.ErrorIs(t, err, train.ErrStopped)
 	require.Equal(t, Outcome{Steps: 7, Total: 9, Saved: 7, Stopped: true}, out)
@@ -122,7 +122,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	require.EqualError(t, err, "--out: broken")
 	o.Write = nil
 	_, err = Train(t.Context(), trainer, o)
-	require.EqualError(t, err, "there is no trainer, or no function that writes its result: it is nil")
+	require.EqualError(t, err, "the trainer, or the function that writes its result, is nil")
 }
 
 // Files that cannot be written are reported before the first step, and so is a folder that another process has
@@ -148,7 +148,7 @@ func TestFilesOfARunAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
 	_, err = Train(t.Context(), trainer, closed.Options(func(string) error { return nil }))
-	require.EqualError(t, err, "the folder is closed, or a zero value; Create takes one")
+	require.EqualError(t, err, "the folder is closed, or a zero value; Create opens one")
 	require.Zero(t, trainer.Steps())
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 		Write:   func(string) error { saved = trainer.Steps(); return nil },
 		Metrics: File{"--metrics", "/dev/full"},
 	})
-	require.ErrorContains(t, err, "the run is complete and its result saved, but: --metrics: write /dev/full: no space left on device")
+	require.ErrorContains(t, err, "the run is complete and its result is saved, but: --metrics: write /dev/full: no space left on device")
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, out.Lost, syscall.ENOSPC)
 	require.True(t, out.Complete)

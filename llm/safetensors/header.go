@@ -26,14 +26,14 @@ type tensorInfo struct {
 // parseHeader returns the tensors in the order of their data, which has dataSize bytes.
 func parseHeader(header []byte, dataSize int64) (tensors []Tensor, metadata map[string]string, err error) {
 	if len(header) == 0 || header[0] != '{' {
-		return nil, nil, errors.New("is no safetensors file: its header is no JSON object")
+		return nil, nil, errors.New("is not a safetensors file: its header is not a JSON object")
 	}
 	d := json.NewDecoder(bytes.NewReader(header))
 	fault := func(err error) error {
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("it ends early")
 		}
-		return fmt.Errorf("the header is no valid JSON: %w", err)
+		return fmt.Errorf("the header is not valid JSON: %w", err)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, nil, fault(err)
@@ -100,9 +100,9 @@ func checkOffsets(tensors []Tensor, dataSize int64) error {
 	for _, t := range tensors {
 		switch {
 		case t.begin < end:
-			return fmt.Errorf("tensor %q: its data begins at %d, where another tensor's is, which ends at %d", t.Name, t.begin, end)
+			return fmt.Errorf("tensor %q: its data begins at %d, but overlaps a tensor that ends at %d", t.Name, t.begin, end)
 		case t.begin > end:
-			return fmt.Errorf("tensor %q: its data begins at %d, and that before it ends at %d", t.Name, t.begin, end)
+			return fmt.Errorf("tensor %q: its data begins at %d, but the tensor before it ends at %d", t.Name, t.begin, end)
 		case t.end > dataSize:
 			return fmt.Errorf("is cut short: the data of tensor %q ends at %d, and %s there", t.Name, t.end, counted.Are(dataSize, "byte"))
 		}

@@ -97,7 +97,7 @@ const (
 
 func (f *File) readHeader(r io.ReaderAt, size int64) error {
 	if size < lengthSize {
-		return fmt.Errorf("is no safetensors file: it has %s", counted.Of(size, "byte"))
+		return fmt.Errorf("is not a safetensors file: it has %s", counted.Of(size, "byte"))
 	}
 	var raw [lengthSize]byte
 	if _, err := r.ReadAt(raw[:], 0); err != nil {
@@ -106,9 +106,9 @@ func (f *File) readHeader(r io.ReaderAt, size int64) error {
 	length := binary.LittleEndian.Uint64(raw[:])
 	switch {
 	case length > maxHeader:
-		return fmt.Errorf("is no safetensors file: its header would have %d bytes, and %d are the most", length, maxHeader)
+		return fmt.Errorf("is not a safetensors file: its header would have %d bytes; the limit is %d", length, maxHeader)
 	case int64(length) > size-lengthSize:
-		return fmt.Errorf("is cut short: its header has %d bytes, and the file %d", length, size)
+		return fmt.Errorf("is cut short: its header has %d bytes, but the file has %d", length, size)
 	}
 	header := make([]byte, length)
 	if _, err := io.ReadFull(io.NewSectionReader(r, lengthSize, int64(length)), header); err != nil {

@@ -72,7 +72,7 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 	offset := int64(0)
 	for _, t := range tensors {
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tensor %q: the name is taken", t.Name)
+			return nil, fmt.Errorf("tensor %q: another tensor has this name", t.Name)
 		}
 		seen[t.Name] = true
 		size, err := t.size()
@@ -93,7 +93,7 @@ func encodeHeader(tensors []Data, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if b.Len() > maxHeader {
-		return nil, fmt.Errorf("the header of %d tensors has %d bytes, and %d are the most", len(tensors), b.Len(), maxHeader)
+		return nil, fmt.Errorf("the header of %d tensors has %d bytes; the limit is %d", len(tensors), b.Len(), maxHeader)
 	}
 	return b.Bytes(), nil
 }

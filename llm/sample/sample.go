@@ -216,7 +216,7 @@ func (s *Sampler) loadBest(k int) error {
 
 func checkLogit(id int, l float32) error {
 	if l != l || l > math.MaxFloat32 {
-		return fmt.Errorf("sample: the logit of token %d is %v: the model computes no numbers; its weights or adapters may be damaged", id, l)
+		return fmt.Errorf("sample: the logit of token %d is %v: the weights or adapters of the model may be damaged", id, l)
 	}
 	return nil
 }

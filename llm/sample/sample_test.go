@@ -46,8 +46,8 @@ func TestBadLogits(t *testing.T) {
 			logits []float32
 			err    string
 		}{
-			{[]float32{1, nan, 2}, "sample: the logit of token 1 is NaN: the model computes no numbers; its weights or adapters may be damaged"},
-			{[]float32{inf, 1}, "sample: the logit of token 0 is +Inf: the model computes no numbers; its weights or adapters may be damaged"},
+			{[]float32{1, nan, 2}, "sample: the logit of token 1 is NaN: the weights or adapters of the model may be damaged"},
+			{[]float32{inf, 1}, "sample: the logit of token 0 is +Inf: the weights or adapters of the model may be damaged"},
 			{[]float32{-inf, -inf}, "sample: no token has a logit above -Inf"},
 			{nil, "sample: no token has a logit above -Inf"},
 		} {

@@ -198,7 +198,7 @@ func (c *Config) validateIDs() error {
 		}
 	}
 	if c.AddBOS && c.BOS == None {
-		return errors.New("tokenizer: texts are to begin with a BOS token, and the vocabulary has none")
+		return errors.New("tokenizer: texts should begin with a BOS token, but the vocabulary has none")
 	}
 	if c.AddEOS && c.EOS == None {
 		return errors.New("tokenizer: texts should end with an EOS token, but the vocabulary has none")

@@ -52,13 +52,13 @@ func FromMetadata(m Metadata) (*Tokenizer, error) {
 // ConfigFromMetadata is the first half of [FromMetadata], for changing something before calling [New].
 func ConfigFromMetadata(m Metadata) (Config, error) {
 	if m == nil {
-		return Config{}, errors.New("tokenizer: there is no metadata: it is nil")
+		return Config{}, errors.New("tokenizer: the metadata is nil")
 	}
 	r := reader{m: m}
 	model := r.text("model")
 	pre := r.text("pre")
 	if r.err == nil && model == "" {
-		return Config{}, fmt.Errorf("tokenizer: key %smodel is missing, the file has no vocabulary", keyPrefix)
+		return Config{}, fmt.Errorf("tokenizer: key %smodel is missing: the file has no vocabulary", keyPrefix)
 	}
 	if r.err != nil {
 		return Config{}, r.err
@@ -216,7 +216,7 @@ func (r *reader) vocabulary(cfg *Config) {
 		return
 	}
 	if _, ok := r.value("merges"); !ok && r.err == nil {
-		r.err = errors.New("tokenizer: key " + keyPrefix + "merges is missing, a BPE vocabulary needs it")
+		r.err = errors.New("tokenizer: key " + keyPrefix + "merges is missing: a BPE vocabulary needs it")
 		return
 	}
 	cfg.Merges = list(r, "merges", "an array of strings", 0, asString)

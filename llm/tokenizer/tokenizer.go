@@ -143,7 +143,7 @@ func (t *Tokenizer) index() error {
 			text = fmt.Sprintf("[EMPTY_%d]", i)
 		}
 		if other, ok := t.ids[text]; ok {
-			return fmt.Errorf("tokenizer: tokens %d and %d are both %q, texts must differ", other, i, text)
+			return fmt.Errorf("tokenizer: tokens %d and %d are both %q; their texts must differ", other, i, text)
 		}
 		t.texts[i] = text
 		t.ids[text] = ID(i)

@@ -73,7 +73,7 @@ func TestNewRejects(t *testing.T) {
 		{"id too large", func(c *tokenizer.Config) { c.EOS = 266 }, "EOS is token 266"},
 		{"id too small", func(c *tokenizer.Config) { c.Padding = -2 }, "Padding is token -2"},
 		{"extra id", func(c *tokenizer.Config) { c.ExtraEOG = []tokenizer.ID{900} }, "ExtraEOG has token 900"},
-		{"no BOS", func(c *tokenizer.Config) { c.BOS, c.AddBOS = tokenizer.None, true }, "texts are to begin with a BOS token, and the vocabulary has none"},
+		{"no BOS", func(c *tokenizer.Config) { c.BOS, c.AddBOS = tokenizer.None, true }, "texts should begin with a BOS token, but the vocabulary has none"},
 		{"no EOS", func(c *tokenizer.Config) { c.EOS, c.AddEOS = tokenizer.None, true }, "texts should end with an EOS token, but the vocabulary has none"},
 		{"duplicate", func(c *tokenizer.Config) { c.Tokens[9] = c.Tokens[3] }, `tokens 3 and 9 are both "$"`},
 	} {

@@ -35,7 +35,7 @@ const DefaultSpecial = "<|endoftext|>"
 // It holds the distinct words of the texts in memory, not the texts.
 func TrainBPE(texts iter.Seq[string], opts TrainOptions) (Config, error) {
 	if texts == nil {
-		return Config{}, errors.New("tokenizer: there are no texts to train on: the sequence is nil")
+		return Config{}, errors.New("tokenizer: the sequence of texts to train on is nil")
 	}
 	if opts.Pre == "" {
 		opts.Pre = "gpt-2"
@@ -51,7 +51,7 @@ func TrainBPE(texts iter.Seq[string], opts TrainOptions) (Config, error) {
 		return Config{}, err
 	}
 	if rule.chars {
-		return Config{}, fmt.Errorf("tokenizer: the pre-tokenizer %q is of vocabularies of characters, and one of bytes is trained", opts.Pre)
+		return Config{}, fmt.Errorf("tokenizer: the pre-tokenizer %q is for vocabularies of characters, but training makes one of bytes", opts.Pre)
 	}
 	cfg, err := DefaultConfig(ModelBPE, canonicalPre(opts.Pre))
 	if err != nil {
@@ -97,12 +97,12 @@ func (o *TrainOptions) validate() error {
 			return fmt.Errorf("tokenizer: special token %d is %q, want distinct texts that are not empty", i, text)
 		}
 		if raw, ok := decodeBytes(text); ok && len(raw) == 1 {
-			return fmt.Errorf("tokenizer: special token %d is %q, which is the token of a byte", i, text)
+			return fmt.Errorf("tokenizer: special token %d is %q, which is already the token of a byte", i, text)
 		}
 	}
 	for _, text := range []string{o.BOS, o.EOS} {
 		if text != "" && !slices.Contains(o.Special, text) {
-			return fmt.Errorf("tokenizer: %q is to be BOS or EOS but not in Special %q", text, o.Special)
+			return fmt.Errorf("tokenizer: %q should be BOS or EOS, but is not in Special %q", text, o.Special)
 		}
 	}
 	return nil

@@ -129,11 +129,11 @@ func TestTrainRejects(t *testing.T) {
 	for want, opts := range map[string]tokenizer.TrainOptions{
 		"at least 257":               {VocabSize: 256},
 		`"nope" is not supported`:    {VocabSize: 300, Pre: "nope"},
-		`"gemma4" is of vocabular`:   {VocabSize: 300, Pre: "gemma4"},
+		`"gemma4" is for vocabular`:  {VocabSize: 300, Pre: "gemma4"},
 		`special token 1 is "a"`:     {VocabSize: 300, Special: []string{"<x>", "a"}},
 		`special token 1 is "<x>"`:   {VocabSize: 300, Special: []string{"<x>", "<x>"}},
 		`special token 0 is ""`:      {VocabSize: 300, Special: []string{""}},
-		`"<y>" is to be BOS or EOS`:  {VocabSize: 300, EOS: "<y>"},
+		`"<y>" should be BOS or EOS`: {VocabSize: 300, EOS: "<y>"},
 		"MinCount is -1":             {VocabSize: 300, MinCount: -1},
 		"texts to train on are empt": {VocabSize: 300, MinCount: 7},
 	} {

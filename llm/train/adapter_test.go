@@ -170,7 +170,7 @@ func TestCheckpointOfAnotherBase(t *testing.T) {
 	require.NoError(t, err)
 	defer other.Close()
 	tr = adapterTrainer(t, other, newAdapter(t, other, 1), d, options(3))
-	require.ErrorContains(t, tr.LoadCheckpoint(path), "is of another run: other frozen weights; ")
+	require.ErrorContains(t, tr.LoadCheckpoint(path), "belongs to another run: other frozen weights; ")
 	require.Zero(t, tr.Steps())
 }
 
@@ -184,9 +184,9 @@ func TestParameterErrors(t *testing.T) {
 	embedding := m.Weight("token_embd.weight")
 	for want, try := range map[string]train.Trainables{
 		"no parameters": {Frozen: a.WithScale(1)},
-		"the parameter stray f32[3] is no weight of the model":               {ModelWeights: []*ggml.Tensor{stray}},
+		"the parameter stray f32[3] is not a weight of the model":            {ModelWeights: []*ggml.Tensor{stray}},
 		`"token_embd.weight.lora_a" names two matrices`:                      {Adapters: lora.Join(a.WithScale(1), b.WithScale(1))},
-		`"token_embd.weight" names two matrices; a parameter needs a name o`: {ModelWeights: []*ggml.Tensor{embedding, embedding}},
+		`"token_embd.weight" names two matrices; each parameter needs its o`: {ModelWeights: []*ggml.Tensor{embedding, embedding}},
 		"the adapter of token_embd.weight cannot be trained: its scale is 0": {Adapters: a.WithScale(0)},
 	} {
 		_, err := train.New(m, try, d, options(3))
@@ -198,5 +198,5 @@ func TestParameterErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer packed.Close()
 	_, err = train.New(packed, train.Trainables{ModelWeights: weights(packed)}, d, options(3))
-	require.ErrorContains(t, err, "load the model without Repack")
+	require.ErrorContains(t, err, "the model was loaded with Repack")
 }

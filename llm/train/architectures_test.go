@@ -43,7 +43,7 @@ func TestArchitecturesLearn(t *testing.T) {
 func requireUntrained(t *testing.T, m *model.Model, trained train.Trainables) {
 	t.Helper()
 	d := data.New(8, patternSamples(2, 8))
-	want := "the architecture " + m.Config().Arch + " has attention that is not causal, each token sees those after it: it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported"
+	want := "the architecture " + m.Config().Arch + " has attention that is not causal, so each token sees later tokens: it sees the token that it would have to predict; training and evaluation by diffusion are unsupported"
 	_, err := train.New(m, trained, d, options(1))
 	require.EqualError(t, err, want)
 	_, err = train.EstimateMemory(layout.Layout{}, m, trained, d, options(1))
@@ -58,7 +58,7 @@ func TestEncodersAreNotTrained(t *testing.T) {
 	m, err := model.Load(llmtest.EncoderFile(t, "bert", 1), model.LoadOptions{})
 	require.NoError(t, err)
 	defer m.Close()
-	const want = "the architecture bert embeds texts and makes no logits: no loss can ask for the next token, and training by pairs of texts is unsupported"
+	const want = "the architecture bert embeds texts and makes no logits: it has no next-token loss, and training on pairs of texts is unsupported"
 	_, err = train.New(m, train.Trainables{ModelWeights: trainable(m)}, data.New(8, patternSamples(2, 8)), options(1))
 	require.EqualError(t, err, want)
 	_, err = train.NewEvaluator(m, train.EvaluatorOptions{})

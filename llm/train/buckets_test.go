@@ -283,7 +283,7 @@ func TestRowsOfAnotherRun(t *testing.T) {
 		"other data; ": newLoRARun(t, m, other, runOptions(), lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}),
 		"rows grouped by length was false, is true; use": newLoRARun(t, m, repacked(t, d), grouped, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}}),
 	} {
-		require.ErrorContains(t, r.LoadCheckpoint(path), path+" is of another run: "+want)
+		require.ErrorContains(t, r.LoadCheckpoint(path), path+" belongs to another run: "+want)
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 const suffixM, suffixV = ".m", ".v"
 
 // remedy ends error messages about checkpoints that cannot be resumed.
-const remedy = "take an older checkpoint, or start anew"
+const remedy = "use an older checkpoint, or start a new run"
 
 // parts returns the tensors of a checkpoint by name: each parameter and its moments.
 func (t *Trainer) parts() map[string]*ggml.Tensor {
@@ -259,7 +259,7 @@ func openCheckpoint(path string) (*ggml.GGUF, error) {
 		if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() || errors.As(err, &system) {
 			return nil, err // already names the file and the cause
 		}
-		return nil, fmt.Errorf("%s is no checkpoint, or a damaged one; %s", path, remedy)
+		return nil, fmt.Errorf("%s is not a checkpoint, or is damaged; %s", path, remedy)
 	}
 	if err := checkFile(g); err != nil {
 		g.Close()
@@ -271,15 +271,15 @@ func openCheckpoint(path string) (*ggml.GGUF, error) {
 // checkFile validates a checkpoint. The caller puts the file's name before the error.
 func checkFile(g *ggml.GGUF) error {
 	if kind, _ := ggml.GGUFValue[string](g, keyType); kind != typeMarker {
-		return fmt.Errorf("is no checkpoint: its %s is %q", keyType, kind)
+		return fmt.Errorf("is not a checkpoint: its %s is %q", keyType, kind)
 	}
 	switch format, err := ggml.GGUFValue[uint32](g, keyFormat); {
 	case err != nil:
-		return fmt.Errorf("is a checkpoint without a version, and so damaged; %s", remedy)
+		return fmt.Errorf("is a damaged checkpoint: it has no version; %s", remedy)
 	case format < formatNow:
-		return fmt.Errorf("is a checkpoint of version %d, which has no checksum and no position in the data; end its run with the program that began it, or start anew", format)
+		return fmt.Errorf("is a checkpoint of version %d, which has no checksum and no position in the data; finish its run with the program that began it, or start a new run", format)
 	case format > formatNow:
-		return fmt.Errorf("is a checkpoint of version %d, and this program reads version %d; use a newer program", format, formatNow)
+		return fmt.Errorf("is a checkpoint of version %d, but this program reads version %d; use a newer program", format, formatNow)
 	}
 	want, _ := ggml.GGUFValue[string](g, keyChecksum)
 	got, err := checksum(g, g.TensorData)
@@ -387,17 +387,17 @@ func (t *Trainer) readState(g *ggml.GGUF) (*state, error) {
 // checkHistory checks that the history has every step up to the current one.
 func (s *state) checkHistory() error {
 	if len(s.history) != s.step {
-		return fmt.Errorf("it is of step %d, and has the history of %d steps", s.step, len(s.history))
+		return fmt.Errorf("it is at step %d, but has a history of %d steps", s.step, len(s.history))
 	}
 	for i, m := range s.history {
 		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm, m.Epoch) || m.Tokens < 0 || m.RowTokens < 0 || m.Epoch < 0 {
-			return fmt.Errorf("row %d of its history is %+v", i+1, m)
+			return fmt.Errorf("row %d of its history is invalid: %+v", i+1, m)
 		}
 	}
 	before := -1
 	for i, e := range s.evaluations {
 		if e.Step <= before || e.Step > s.step || !finite(e.Loss) || !(e.Accuracy >= 0 && e.Accuracy <= 1) || e.Tokens < 0 {
-			return fmt.Errorf("row %d of its evaluations is %+v", i+1, e)
+			return fmt.Errorf("row %d of its evaluations is invalid: %+v", i+1, e)
 		}
 		before = e.Step
 	}
@@ -408,7 +408,7 @@ func (s *state) checkHistory() error {
 // and at most a full step's rows per step.
 func (t *Trainer) checkPosition(step int, epoch, position uint64) (int, error) {
 	n := uint64(t.data.Len())
-	fault := fmt.Errorf("it is of step %d, but at row %d of epoch %d", step, position, epoch)
+	fault := fmt.Errorf("its step, %d, does not match row %d of epoch %d", step, position, epoch)
 	if position >= n || epoch > math.MaxInt64/n-1 {
 		return 0, fault
 	}

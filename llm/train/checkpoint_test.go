@@ -197,30 +197,30 @@ func TestCheckpointContradictions(t *testing.T) {
 		change func(t *testing.T, g *ggml.GGUF)
 		want   string
 	}{
-		{set(keyStep, uint32(0)), ": it is of step 0, and has the history of 3 steps; " + remedy},
-		{set(keyStep, uint32(1)), ": it is of step 1, and has the history of 3 steps; " + remedy},
-		{set(keyStep, uint32(6000)), ": it is of step 6000, and has the history of 3 steps; " + remedy},
+		{set(keyStep, uint32(0)), ": it is at step 0, but has a history of 3 steps; " + remedy},
+		{set(keyStep, uint32(1)), ": it is at step 1, but has a history of 3 steps; " + remedy},
+		{set(keyStep, uint32(6000)), ": it is at step 6000, but has a history of 3 steps; " + remedy},
 		{set(keyStep, uint64(1<<32)), ": ggml: "},
-		{set(keyPosition, uint64(7)), ": it is of step 3, but at row 7 of epoch 1; " + remedy},
-		{set(keyPosition, uint64(6)), ": it is of step 3, but at row 6 of epoch 1; " + remedy},
-		{set(keyEpoch, uint64(2)), ": it is of step 3, but at row 5 of epoch 2; " + remedy},
-		{set(keyEpoch, uint64(math.MaxUint64)), ": it is of step 3, but at row 5 of epoch 18446744073709551615; " + remedy},
-		{set("training.history.steps", []uint32{1, 3, 3}), ": row 2 of its history is {Step:3 "},
+		{set(keyPosition, uint64(7)), ": its step, 3, does not match row 7 of epoch 1; " + remedy},
+		{set(keyPosition, uint64(6)), ": its step, 3, does not match row 6 of epoch 1; " + remedy},
+		{set(keyEpoch, uint64(2)), ": its step, 3, does not match row 5 of epoch 2; " + remedy},
+		{set(keyEpoch, uint64(math.MaxUint64)), ": its step, 3, does not match row 5 of epoch 18446744073709551615; " + remedy},
+		{set("training.history.steps", []uint32{1, 3, 3}), ": row 2 of its history is invalid: {Step:3 "},
 		{set("training.history.values", make([]float64, 8)), "has 8 values for 3 steps"},
-		{set("training.history.values", []float64{1, 1, 1, 5, 1, 1, 1, 2.5, 1, 1, 1, 5}), ": row 2 of its history is {Step:2 Loss:1 LearningRate:1 GradNorm:1 Tokens:-1 RowTokens:0 Epoch:0}; " + remedy},
-		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 5, -1}, 3)), ": row 1 of its history is {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:5 Epoch:-1}; " + remedy},
-		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 0.5, 1}, 3)), ": row 1 of its history is {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:-1 Epoch:1}; " + remedy},
-		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is {Step:4 Loss:3 Accuracy:0.3 Tokens:30}; " + remedy},
-		{set("training.validation.values", []float64{math.Inf(1), 0, 1, 3, 0, 1}), ": row 1 of its evaluations is {Step:0 Loss:+Inf "},
-		{set("training.validation.values", []float64{1, 0, 1, 3, 1.5, 1}), ": row 2 of its evaluations is {Step:3 Loss:3 Accuracy:1.5 "},
-		{set("training.validation.values", []float64{1, math.NaN(), 1, 3, 1, 1}), ": row 1 of its evaluations is {Step:0 Loss:1 Accuracy:NaN "},
-		{set("training.validation.values", []float64{1, 0, 1, 3, 1, 1e300}), ": row 2 of its evaluations is {Step:3 Loss:3 Accuracy:1 Tokens:-1}"},
+		{set("training.history.values", []float64{1, 1, 1, 5, 1, 1, 1, 2.5, 1, 1, 1, 5}), ": row 2 of its history is invalid: {Step:2 Loss:1 LearningRate:1 GradNorm:1 Tokens:-1 RowTokens:0 Epoch:0}; " + remedy},
+		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 5, -1}, 3)), ": row 1 of its history is invalid: {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:5 Epoch:-1}; " + remedy},
+		{set("training.history.values", slices.Repeat([]float64{1, 1, 1, 5, 0.5, 1}, 3)), ": row 1 of its history is invalid: {Step:1 Loss:1 LearningRate:1 GradNorm:1 Tokens:5 RowTokens:-1 Epoch:1}; " + remedy},
+		{set("training.validation.steps", []uint32{0, 4}), ": row 2 of its evaluations is invalid: {Step:4 Loss:3 Accuracy:0.3 Tokens:30}; " + remedy},
+		{set("training.validation.values", []float64{math.Inf(1), 0, 1, 3, 0, 1}), ": row 1 of its evaluations is invalid: {Step:0 Loss:+Inf "},
+		{set("training.validation.values", []float64{1, 0, 1, 3, 1.5, 1}), ": row 2 of its evaluations is invalid: {Step:3 Loss:3 Accuracy:1.5 "},
+		{set("training.validation.values", []float64{1, math.NaN(), 1, 3, 1, 1}), ": row 1 of its evaluations is invalid: {Step:0 Loss:1 Accuracy:NaN "},
+		{set("training.validation.values", []float64{1, 0, 1, 3, 1, 1e300}), ": row 2 of its evaluations is invalid: {Step:3 Loss:3 Accuracy:1 Tokens:-1}"},
 		{poke(param, nan), ": its tensor " + param + " holds NaN; " + remedy},
 		{poke(param+".m", inf), ": its tensor " + param + ".m holds -Inf; " + remedy},
 		{poke(param+".v", -1), ": its tensor " + param + ".v, a mean of squares, holds -1; " + remedy},
-		{set(keyFormat, uint32(1)), " is a checkpoint of version 1, which has no checksum and no position in the data; end its run with the program that began it, or start anew"},
-		{set(keyFormat, uint32(3)), " is a checkpoint of version 3, and this program reads version 2; use a newer program"},
-		{set(keyType, "model"), ` is no checkpoint: its general.type is "model"`},
+		{set(keyFormat, uint32(1)), " is a checkpoint of version 1, which has no checksum and no position in the data; finish its run with the program that began it, or start a new run"},
+		{set(keyFormat, uint32(3)), " is a checkpoint of version 3, but this program reads version 2; use a newer program"},
+		{set(keyType, "model"), ` is not a checkpoint: its general.type is "model"`},
 	} {
 		r := usualRun(t, m)
 		before := stateOf(t, r.Trainer)
@@ -238,7 +238,7 @@ func TestCheckpointContradictions(t *testing.T) {
 	require.ErrorContains(t, r.LoadCheckpoint(folder), folder+": cannot be opened: it is a folder")
 	text := filepath.Join(folder, "text")
 	require.NoError(t, os.WriteFile(text, []byte("not a checkpoint"), 0o600))
-	require.EqualError(t, r.LoadCheckpoint(text), text+" is no checkpoint, or a damaged one; "+remedy)
+	require.EqualError(t, r.LoadCheckpoint(text), text+" is not a checkpoint, or is damaged; "+remedy)
 }
 
 // Another value of a fixed setting is another run, and the error names the setting.
@@ -304,11 +304,11 @@ func TestCheckpointFixedSettings(t *testing.T) {
 		err := r.LoadCheckpoint(path)
 		var mismatch *MismatchError
 		require.ErrorAs(t, err, &mismatch)
-		require.True(t, strings.HasPrefix(err.Error(), path+" is of another run: "), err)
+		require.True(t, strings.HasPrefix(err.Error(), path+" belongs to another run: "), err)
 		require.ErrorContains(t, err, c.want)
-		require.True(t, strings.HasSuffix(err.Error(), "; use the settings of that run, or start anew"), err)
+		require.True(t, strings.HasSuffix(err.Error(), "; use the settings of that run, or start a new one"), err)
 		if !strings.HasSuffix(c.want, "; ") {
-			require.Equal(t, path+" is of another run: "+c.want+"; use the settings of that run, or start anew", err.Error())
+			require.Equal(t, path+" belongs to another run: "+c.want+"; use the settings of that run, or start a new one", err.Error())
 		}
 		require.Zero(t, r.Steps())
 	}
@@ -367,7 +367,7 @@ func TestCheckpointSeesEveryWeight(t *testing.T) {
 	for w := range m.Weights() {
 		last := int(w.NumElements()) - 1 // beyond 4,096 bytes in all matrices
 		err := usualRun(t, changed(w.Name(), last)).LoadCheckpoint(path)
-		require.ErrorContains(t, err, path+" is of another run: other frozen weights; ", w.Name())
+		require.ErrorContains(t, err, path+" belongs to another run: other frozen weights; ", w.Name())
 	}
 }
 
@@ -453,5 +453,5 @@ func TestCheckpointOfOtherPrograms(t *testing.T) {
 	newer := rewrite(t, path, func(g *ggml.GGUF) {
 		require.NoError(t, g.Set("training.fixed.dropout", "0.1"))
 	})
-	require.ErrorContains(t, usualRun(t, m).LoadCheckpoint(newer), " is of another run: dropout was 0.1, is absent; ")
+	require.ErrorContains(t, usualRun(t, m).LoadCheckpoint(newer), " belongs to another run: dropout was 0.1, is absent; ")
 }

@@ -27,7 +27,7 @@ const minCompared = 5
 // nearly are, duplicates are not ([data.Dataset.Distinct]).
 func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 	if !(confidence > 0 && confidence < 1) {
-		return Comparison{}, fmt.Errorf("a confidence of %v: it is above 0 and below 1, such as 0.95", confidence)
+		return Comparison{}, fmt.Errorf("the confidence is %v; it must be above 0 and below 1, such as 0.95", confidence)
 	}
 	if len(a) != len(b) {
 		return Comparison{}, fmt.Errorf("there are %d rows of A and %d of B: they are not of the same data", len(a), len(b))
@@ -45,7 +45,7 @@ func Compare(a, b []RowEvaluation, confidence float64) (Comparison, error) {
 		weight += a[i].Weight
 	}
 	if d.Rows < minCompared {
-		return Comparison{}, fmt.Errorf("%d rows are too few to tell a difference from chance; at least %d are", d.Rows, minCompared)
+		return Comparison{}, fmt.Errorf("%d rows are too few to tell a difference from chance; at least %d are needed", d.Rows, minCompared)
 	}
 	d.Mean = difference / weight
 	var squares float64

@@ -75,11 +75,11 @@ func TestComparisonOfEqualRows(t *testing.T) {
 	require.False(t, same.Decided())
 
 	_, err = train.Compare(a, b, 1)
-	require.EqualError(t, err, "a confidence of 1: it is above 0 and below 1, such as 0.95")
+	require.EqualError(t, err, "the confidence is 1; it must be above 0 and below 1, such as 0.95")
 	_, err = train.Compare(a, b[:5], 0.95)
 	require.EqualError(t, err, "there are 6 rows of A and 5 of B: they are not of the same data")
 	_, err = train.Compare(a[:4], b[:4], 0.95)
-	require.EqualError(t, err, "4 rows are too few to tell a difference from chance; at least 5 are")
+	require.EqualError(t, err, "4 rows are too few to tell a difference from chance; at least 5 are needed")
 	b[3].Tokens = 1
 	_, err = train.Compare(a, b, 0.95)
 	require.EqualError(t, err, "row 3 has 2 trained tokens for A and 1 for B: they are not of the same data")

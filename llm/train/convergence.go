@@ -36,11 +36,11 @@ func (c Convergence) validate() error {
 		{"Epsilon", c.Epsilon}, {"MaxNoImprovement", float64(c.MaxNoImprovement)},
 	} {
 		if !(setting.value >= 0) || !finite(setting.value) {
-			return fmt.Errorf("the convergence has %s %v; it must be finite, and positive or 0, which is for none", setting.name, setting.value)
+			return fmt.Errorf("the convergence has %s %v; it must be finite, and positive, or 0 for none", setting.name, setting.value)
 		}
 	}
 	if c.Past > 0 && c.Delta == 0 {
-		return errors.New("a loss that is compared with that of Past steps before needs a Delta, below which it has not changed")
+		return errors.New("Past needs Delta: the change of the loss within Past steps below which the run ends")
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	require.Empty(t, autoRun(t, m, o).WeightCopies())
 	o.WeightCopies = &both
 	_, err = New(m, Trainables{Adapters: all.a.WithScale(1)}, all.data, o)
-	require.EqualError(t, err, "the CPU's kernels multiply weights as they are, and take no copies")
+	require.EqualError(t, err, "the CPU's kernels multiply the weights directly and use no copies")
 }
 
 // Each of several devices holds the copies that fit, and the results are the same.

@@ -82,13 +82,13 @@ func TestServerIsBlamed(t *testing.T) {
 	r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
 	_, err = r.Step(t.Context())
 	name := server.Devices()[0].Name()
-	require.ErrorContains(t, err, ": the server of "+name+" answers that the model's weight blk.0.attn_v.weight holds NaN; train without it, which shows whether the server or the file of the model is damaged")
+	require.ErrorContains(t, err, ": the server of "+name+" reports that the model's weight blk.0.attn_v.weight holds NaN; train without the server, to find out whether the server or the file of the model is damaged")
 
 	s, err := infer.NewSession(m, infer.SessionOptions{})
 	require.NoError(t, err)
 	defer s.Close()
 	_, err = s.Embed(t.Context(), [][]int32{{1, 2}}, infer.EmbedOptions{})
-	require.EqualError(t, err, "text 1: its embedding has the number NaN: the weights or adapters of the model may be damaged, or the server of "+name+" computes wrongly")
+	require.EqualError(t, err, "text 1: its embedding contains NaN: the weights or adapters of the model may be damaged, or the server of "+name+" computes wrong results")
 	require.Empty(t, layout.Layout{}.Servers())
 	require.EqualError(t, layout.Layout{}.BlameServers(io.EOF), "EOF")
 }

@@ -54,8 +54,8 @@ func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type)
 		return err
 	case damaged != nil && servers != "" && !damaged.BufferType().IsHost():
 		return &DivergedError{
-			Reason: fmt.Sprintf("%s: the server of %s answers that the model's weight %s holds %v", what, servers, damaged.Name(), bad),
-			Remedy: "train without it, which shows whether the server or the file of the model is damaged",
+			Reason: fmt.Sprintf("%s: the server of %s reports that the model's weight %s holds %v", what, servers, damaged.Name(), bad),
+			Remedy: "train without the server, to find out whether the server or the file of the model is damaged",
 		}
 	case damaged != nil:
 		return &DivergedError{Reason: fmt.Sprintf("%s: the model's weight %s holds %v", what, damaged.Name(), bad), Remedy: "use an undamaged file of the model"}
@@ -65,9 +65,9 @@ func (t *Trainer) diverged(ctx context.Context, what string, computed ggml.Type)
 		return &DivergedError{Reason: what + " before anything was trained", Remedy: "use the compute type f32", Option: "ComputeType"}
 	}
 	if servers != "" {
-		return &DivergedError{Reason: fmt.Sprintf("%s before anything was trained: the model itself computes it, or the server of %s does", what, servers)}
+		return &DivergedError{Reason: fmt.Sprintf("%s before anything was trained: the cause is the model itself, or the server of %s", what, servers)}
 	}
-	return &DivergedError{Reason: what + " before anything was trained: the model itself computes it"}
+	return &DivergedError{Reason: what + " before anything was trained: the cause is the model itself"}
 }
 
 // isFiniteInF32 reports whether the next step's loss is finite when evaluated, which is in F32. It

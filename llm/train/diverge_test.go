@@ -133,7 +133,7 @@ func TestDamagedBaseIsBlamed(t *testing.T) {
 	}
 	require.NoError(t, ggml.Write(w, values))
 	_, err = tr.Step(context.Background())
-	require.ErrorContains(t, err, " before anything was trained: the model itself computes it")
+	require.ErrorContains(t, err, " before anything was trained: the cause is the model itself")
 	if !kernels.HasBF16() {
 		return
 	}
@@ -142,7 +142,7 @@ func TestDamagedBaseIsBlamed(t *testing.T) {
 	tr = adapterTrainer(t, m, newAdapter(t, m, 1), pattern(8, 8), o)
 	for _, valid := range []*data.Dataset{nil, pattern(4, 8)} {
 		err = tr.Run(context.Background(), train.RunOptions{EvalData: valid})
-		require.ErrorContains(t, err, " before anything was trained: the model itself computes it")
+		require.ErrorContains(t, err, " before anything was trained: the cause is the model itself")
 		require.NotContains(t, err.Error(), "compute type")
 	}
 }

@@ -62,7 +62,7 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	require.InEpsilon(t, wantGrad.GradNorm, got.GradNorm, 1e-5)
 	require.True(t, tr.Done())
 	_, err = tr.Step(ctx)
-	require.ErrorContains(t, err, "step 3: all rows have been seen as often as Epochs says")
+	require.ErrorContains(t, err, "step 3: the run has completed its Epochs")
 
 	// A second epoch begins with a full step.
 	path := filepath.Join(t.TempDir(), "run.gguf")

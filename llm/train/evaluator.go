@@ -69,10 +69,10 @@ func CheckModel(m *model.Model) error {
 	if err := m.CheckOpen(); err != nil {
 		return err
 	}
-	if err := m.Architecture().CheckLogits("no loss can ask for the next token, and training by pairs of texts is unsupported"); err != nil {
+	if err := m.Architecture().CheckLogits("it has no next-token loss, and training on pairs of texts is unsupported"); err != nil {
 		return err
 	}
-	return m.Architecture().CheckCausal("it sees the next token that a loss asks for; training and evaluation by diffusion are unsupported")
+	return m.Architecture().CheckCausal("it sees the token that it would have to predict; training and evaluation by diffusion are unsupported")
 }
 
 func (e *Evaluator) checkOpen() error {

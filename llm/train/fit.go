@@ -39,7 +39,7 @@ type FitError struct {
 
 // Error states the memory needed and available.
 func (e *FitError) Error() string {
-	return fmt.Sprintf("the run takes at least %s of %s, which has %s", layout.Bytes(e.Need), e.Device, layout.Bytes(e.Available))
+	return fmt.Sprintf("the run takes at least %s of %s, which has only %s", layout.Bytes(e.Need), e.Device, layout.Bytes(e.Available))
 }
 
 // Fit finds a way to compute the run in the available memory, estimated by [Prospect.Memory]. The rows

@@ -67,7 +67,7 @@ func TestFit(t *testing.T) {
 		require.ErrorAs(t, err, &none)
 		require.Equal(t, "1×12 of 8, on", wayOf(&none.Fit))
 		require.Equal(t, p.Available[0]+1, none.Need)
-		require.Equal(t, fmt.Sprintf("the run takes at least %s of CPU, which has %s", layout.Bytes(none.Need), layout.Bytes(none.Available)), err.Error())
+		require.Equal(t, fmt.Sprintf("the run takes at least %s of CPU, which has only %s", layout.Bytes(none.Need), layout.Bytes(none.Available)), err.Error())
 		_, err = p.Fit(FitOptions{KeepLength: true})
 		require.ErrorAs(t, err, &none)
 		require.Equal(t, need(CheckpointingOn, 1, 48), none.Need)

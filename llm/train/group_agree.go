@@ -84,7 +84,7 @@ func differenceOf(first, other []sharedText, rank int) string {
 		case kind == opaqueShared && explanation != "":
 			return explanation
 		case kind == opaqueShared:
-			return fmt.Sprintf("rank %d has other %s than rank 0", rank, name)
+			return fmt.Sprintf("rank %d differs from rank 0 in %s", rank, name)
 		default:
 			return text
 		}
@@ -122,7 +122,7 @@ func exchange(ctx context.Context, g parallel.Group, own []sharedText) ([][]shar
 	lists := make([][]sharedText, len(all))
 	for rank, text := range all {
 		if err := json.Unmarshal(text, &lists[rank]); err != nil {
-			return nil, fmt.Errorf("what rank %d trains by: %w", rank, err)
+			return nil, fmt.Errorf("the settings of rank %d: %w", rank, err)
 		}
 	}
 	return lists, nil

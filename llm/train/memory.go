@@ -166,7 +166,7 @@ type MemoryError struct {
 
 // Error states the figures and the remedy.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("a step takes %s of memory beside the model, and %s has %s available; use smaller batches or shorter samples", gibibytes(e.Need), e.Device, gibibytes(e.Available))
+	return fmt.Sprintf("a step takes %s of memory beside the model, but %s has only %s available; use smaller batches or shorter samples", gibibytes(e.Need), e.Device, gibibytes(e.Available))
 }
 
 func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

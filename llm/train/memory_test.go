@@ -225,7 +225,7 @@ func TestCheckMemory(t *testing.T) {
 	require.NoError(t, r.CheckMemory())
 	withAvailable(t, need-1)
 	require.Equal(t, &MemoryError{Device: "CPU", Need: need, Available: need - 1}, r.CheckMemory())
-	require.EqualError(t, &MemoryError{Device: "CUDA0", Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, and CUDA0 has 1.5 GiB available; use smaller batches or shorter samples")
+	require.EqualError(t, &MemoryError{Device: "CUDA0", Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, but CUDA0 has only 1.5 GiB available; use smaller batches or shorter samples")
 	_, err = r.Step(t.Context())
 	require.NoError(t, err)
 }

@@ -90,25 +90,25 @@ func (o *Options) stepsFrom(step, position, rows int) int {
 func (o *Options) validate() error {
 	switch {
 	case o.Batch < 1 || o.Accumulate < 1:
-		return fmt.Errorf("a step of %d batches of %d rows is empty; Batch and Accumulate are at least 1", o.Accumulate, o.Batch)
+		return fmt.Errorf("a step of %d batches of %d rows is empty; Batch and Accumulate must be at least 1", o.Accumulate, o.Batch)
 	case o.Schedule.Steps > math.MaxInt32:
-		return fmt.Errorf("a run of %d steps is too long; it can have %d", o.Schedule.Steps, math.MaxInt32)
+		return fmt.Errorf("a run of %d steps is too long; the limit is %d", o.Schedule.Steps, math.MaxInt32)
 	case o.Batch > MaxStepRows/o.Accumulate:
-		return fmt.Errorf("a step of %d batches of %d rows is too long; it can have %d rows", o.Accumulate, o.Batch, MaxStepRows)
+		return fmt.Errorf("a step of %d batches of %d rows is too long; the limit is %d rows", o.Accumulate, o.Batch, MaxStepRows)
 	case o.Schedule.Steps < 0 || o.Epochs < 0 || o.Schedule.Steps == 0 && o.Epochs == 0:
 		return fmt.Errorf("a run of %d steps and %d epochs is empty; set Schedule.Steps or Epochs", o.Schedule.Steps, o.Epochs)
 	case o.AdamW == AdamW{}:
 		return errors.New("AdamW is a zero value; DefaultAdamW has the usual settings")
 	case !belowOne(o.AdamW.Beta1) || !belowOne(o.AdamW.Beta2):
-		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), in single precision too: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
+		return fmt.Errorf("β₁ is %v and β₂ %v; they must be in [0, 1), also when rounded to single precision: at most 0.9999999", o.AdamW.Beta1, o.AdamW.Beta2)
 	case !positive(o.AdamW.Epsilon) || !(o.AdamW.Decay >= 0) || !(o.AdamW.Clip >= 0) || !finite(o.AdamW.Decay, o.AdamW.Clip):
 		return fmt.Errorf("ε is %v, the weight decay %v, the gradient clip %v; all must be finite, ε positive, the others not negative", o.AdamW.Epsilon, o.AdamW.Decay, o.AdamW.Clip)
 	case o.Checkpointing < CheckpointingAuto || o.Checkpointing > CheckpointingOff:
-		return fmt.Errorf("the checkpointing is %d; it is CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
+		return fmt.Errorf("the checkpointing is %d; use CheckpointingAuto, CheckpointingOn or CheckpointingOff", int(o.Checkpointing))
 	case o.AdamW.DecayMinDims < 0:
-		return fmt.Errorf("parameters decay from %d dimensions on; it must be 0, for all, or more", o.AdamW.DecayMinDims)
+		return fmt.Errorf("DecayMinDims is %d; it must be 0, for all parameters, or more", o.AdamW.DecayMinDims)
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
-		return fmt.Errorf("the learning rate of B is %v times that of A; it must be positive and finite, or 0 for 1", o.LoRAPlus)
+		return fmt.Errorf("LoRAPlus is %v; it must be positive, and its product with Schedule.Peak finite; 0 stands for 1", o.LoRAPlus)
 	}
 	return errors.Join(o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
 }

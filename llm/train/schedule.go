@@ -38,7 +38,7 @@ func ParseShape(name string) (Shape, error) {
 			return Shape(i), nil
 		}
 	}
-	return 0, fmt.Errorf("there is no schedule %q; schedules are %s", name, strings.Join(shapeNames, ", "))
+	return 0, fmt.Errorf("there is no schedule %q; use one of %s", name, strings.Join(shapeNames, ", "))
 }
 
 // A Schedule gives the learning rate of each step: a linear warm-up to Peak, then its Shape, which
@@ -148,17 +148,17 @@ func (s Schedule) growth() float64 {
 func (s Schedule) validate() error {
 	switch {
 	case s.Shape < 0 || int(s.Shape) >= len(shapeNames):
-		return fmt.Errorf("the shape of the schedule is %d; it is one of the constants Cosine to ConstantAtOnce", int(s.Shape))
+		return fmt.Errorf("the shape of the schedule is %d; use one of the constants Cosine to ConstantAtOnce", int(s.Shape))
 	case s.Warmup < 0:
 		return fmt.Errorf("the warm-up is %d steps", s.Warmup)
 	case !positive(s.Peak) || !(s.Floor >= 0) || !finite(s.Floor):
 		return fmt.Errorf("the learning rate goes from %v to %v; Peak must be positive, such as 2e-4, and both finite", s.Peak, s.Floor)
 	case s.Period < 0 || s.Period > math.MaxInt32:
-		return fmt.Errorf("the learning rate falls within %d steps; it can be 0, for all of the run, to %d", s.Period, math.MaxInt32)
+		return fmt.Errorf("the learning rate falls within %d steps; give 0, for the whole run, to %d", s.Period, math.MaxInt32)
 	case s.PeriodGrowth != 0 && (!(s.PeriodGrowth >= 1) || !finite(s.PeriodGrowth)):
-		return fmt.Errorf("each cycle of the learning rate is %v times as long as the one before; it must be at least 1, or 0 for 1", s.PeriodGrowth)
+		return fmt.Errorf("PeriodGrowth is %v; it must be at least 1, or 0 for cycles of equal length", s.PeriodGrowth)
 	case s.Restart && s.Period == 0:
-		return fmt.Errorf("a learning rate that restarts needs a Period, the steps of its first cycle")
+		return fmt.Errorf("restarts of the learning rate need a Period, the steps of the first cycle")
 	}
 	return nil
 }

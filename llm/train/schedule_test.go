@@ -165,13 +165,13 @@ func TestScheduleErrors(t *testing.T) {
 	good := Schedule{Peak: 1e-3, Steps: 10, Period: 4, PeriodGrowth: 1.1, Restart: true}
 	require.NoError(t, good.validate())
 	for want, change := range map[string]func(s *Schedule){
-		"the shape of the schedule is 7; it is one of the constants Cosine to ConstantAtOnce": func(s *Schedule) { s.Shape = 7 },
+		"the shape of the schedule is 7; use one of the constants Cosine to ConstantAtOnce": func(s *Schedule) { s.Shape = 7 },
 		"the warm-up is -1 steps": func(s *Schedule) { s.Warmup = -1 },
-		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite":                    func(s *Schedule) { s.Peak = 0 },
-		"the learning rate falls within -1 steps; it can be 0, for all of the run, to 2147483647":                     func(s *Schedule) { s.Period = -1 },
-		"each cycle of the learning rate is 0.5 times as long as the one before; it must be at least 1, or 0 for 1":   func(s *Schedule) { s.PeriodGrowth = 0.5 },
-		"each cycle of the learning rate is 1e+39 times as long as the one before; it must be at least 1, or 0 for 1": func(s *Schedule) { s.PeriodGrowth = 1e39 },
-		"a learning rate that restarts needs a Period, the steps of its first cycle":                                  func(s *Schedule) { s.Period = 0 },
+		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite": func(s *Schedule) { s.Peak = 0 },
+		"the learning rate falls within -1 steps; give 0, for the whole run, to 2147483647":        func(s *Schedule) { s.Period = -1 },
+		"PeriodGrowth is 0.5; it must be at least 1, or 0 for cycles of equal length":              func(s *Schedule) { s.PeriodGrowth = 0.5 },
+		"PeriodGrowth is 1e+39; it must be at least 1, or 0 for cycles of equal length":            func(s *Schedule) { s.PeriodGrowth = 1e39 },
+		"restarts of the learning rate need a Period, the steps of the first cycle":                func(s *Schedule) { s.Period = 0 },
 	} {
 		s := good
 		change(&s)
@@ -186,7 +186,7 @@ func TestParseShape(t *testing.T) {
 		require.Equal(t, s, got)
 	}
 	_, err := ParseShape("square")
-	require.EqualError(t, err, `there is no schedule "square"; schedules are cosine, linear, constant, cosine-from-0, linear-from-0, constant-from-0, constant-at-once`)
+	require.EqualError(t, err, `there is no schedule "square"; use one of cosine, linear, constant, cosine-from-0, linear-from-0, constant-from-0, constant-at-once`)
 	require.Equal(t, "Shape(7)", Shape(7).String())
 }
 

@@ -303,7 +303,7 @@ func (e *MismatchError) Error() string {
 	if more := len(e.Differences) - shown; more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%s is of another run: %s; use the settings of that run, or start anew", e.Path, strings.Join(list, "; "))
+	return fmt.Sprintf("%s belongs to another run: %s; use the settings of that run, or start a new one", e.Path, strings.Join(list, "; "))
 }
 
 // compare lists the settings that differ from a checkpoint's. A setting that the checkpoint lacks,

@@ -62,7 +62,7 @@ func (t *Trainer) readShuffle(g *ggml.GGUF, position int) (shuffle, error) {
 		return shuffle{}, err
 	}
 	if first > uint64(position) {
-		return shuffle{}, fmt.Errorf("its order begins at row %d, and it is at row %d", first, position)
+		return shuffle{}, fmt.Errorf("its order begins at row %d, but it is at row %d", first, position)
 	}
 	return shuffle{seed, int(first), true}, nil
 }

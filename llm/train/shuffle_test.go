@@ -108,5 +108,5 @@ func TestCheckpointOfAnImpossibleShuffle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	require.NoError(t, r.SaveCheckpoint(path))
 	require.EqualError(t, usualRun(t, m).LoadCheckpoint(path),
-		path+": its order begins at row 5, and it is at row 4; take an older checkpoint, or start anew")
+		path+": its order begins at row 5, but it is at row 4; use an older checkpoint, or start a new run")
 }

@@ -39,7 +39,7 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
 	}}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("step %d: all rows have been seen as often as Epochs says", s.metrics.Step)
+		return nil, fmt.Errorf("step %d: the run has completed its Epochs", s.metrics.Step)
 	}
 	slices.SortStableFunc(s.rows, func(a, b data.Row) int { return cmp.Compare(b.Predicted(), a.Predicted()) })
 	for _, row := range s.rows {

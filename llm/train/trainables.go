@@ -35,9 +35,9 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 		own := m.Weight(w.Name())
 		switch {
 		case own == nil || !w.Is(own):
-			return nil, fmt.Errorf("the parameter %v is no weight of the model", w)
+			return nil, fmt.Errorf("the parameter %v is not a weight of the model", w)
 		case m.Repacked():
-			return nil, fmt.Errorf("the weight %v cannot be trained: sessions compute with copies of matrices; load the model without Repack", w)
+			return nil, fmt.Errorf("the weight %v cannot be trained: the model was loaded with Repack, so sessions compute with repacked copies; load it without", w)
 		case !m.Architecture().Weight(w.Name()).Role.IsTrainable():
 			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
 		}
@@ -56,7 +56,7 @@ func checkParams(params []parameter) error {
 	for _, p := range params {
 		switch {
 		case seen[p.Name()]:
-			return fmt.Errorf("%q names two matrices; a parameter needs a name of its own", p.Name())
+			return fmt.Errorf("%q names two matrices; each parameter needs its own name", p.Name())
 		case p.Type() != ggml.F32:
 			return fmt.Errorf("the parameter %v cannot be trained: only F32 can", p.Tensor)
 		}

@@ -211,7 +211,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 	other := newTrainer(t, m, d, o)
 	before := snapshot(t, m)
 	err = other.LoadCheckpoint(path)
-	require.EqualError(t, err, path+" is of another run: seed was 3, is 4; use the settings of that run, or start anew")
+	require.EqualError(t, err, path+" belongs to another run: seed was 3, is 4; use the settings of that run, or start a new one")
 	require.True(t, bytes.Equal(before, snapshot(t, m)))
 
 	whole, err := os.ReadFile(path)
@@ -302,7 +302,7 @@ func TestOptionErrors(t *testing.T) {
 		"β₂ -0.1;":      func(o *train.Options) { o.AdamW.Beta2 = -0.1 },
 		// Values that are 1, 0 or infinite in single precision, in which the optimiser computes.
 		"β₁ is 0.99999998": func(o *train.Options) { o.AdamW.Beta1 = 0.99999998 },
-		"β₂ 0.99999998; they must be in [0, 1), in single precision too: at most 0.9999999": func(o *train.Options) { o.AdamW.Beta2 = 0.99999998 },
+		"β₂ 0.99999998; they must be in [0, 1), also when rounded to single precision: at most 0.9999999": func(o *train.Options) { o.AdamW.Beta2 = 0.99999998 },
 		"ε is 1e-46":                    func(o *train.Options) { o.AdamW.Epsilon = 1e-46 },
 		"learning rate goes from 1e+39": func(o *train.Options) { o.Schedule.Peak = 1e39 },
 		"learning rate goes from 1e-46": func(o *train.Options) { o.Schedule.Peak = 1e-46 },
@@ -312,19 +312,19 @@ func TestOptionErrors(t *testing.T) {
 		"warm-up is -1":                 func(o *train.Options) { o.Schedule.Warmup = -1 },
 		"to +Inf":                       func(o *train.Options) { o.Schedule.Floor = math.Inf(1) },
 		"decay +Inf":                    func(o *train.Options) { o.AdamW.Decay = math.Inf(1) },
-		"the learning rate of B is -1":  func(o *train.Options) { o.LoRAPlus = -1 },
-		"B is 1e+38 times that of A":    func(o *train.Options) { o.Schedule.Peak, o.LoRAPlus = 100, 1e38 },
-		"decay from -1 dimensions":      func(o *train.Options) { o.AdamW.DecayMinDims = -1 },
+		"LoRAPlus is -1":                func(o *train.Options) { o.LoRAPlus = -1 },
+		"LoRAPlus is 1e+38":             func(o *train.Options) { o.Schedule.Peak, o.LoRAPlus = 100, 1e38 },
+		"DecayMinDims is -1":            func(o *train.Options) { o.AdamW.DecayMinDims = -1 },
 		"the checkpointing is 3":        func(o *train.Options) { o.Checkpointing = 3 },
-		"the convergence has Patience -1; it must be finite, and positive or 0": func(o *train.Options) { o.Convergence.Patience = -1 },
+		"the convergence has Patience -1; it must be finite, and positive, or 0": func(o *train.Options) { o.Convergence.Patience = -1 },
 		"clip +Inf":   func(o *train.Options) { o.AdamW.Clip = math.Inf(1) },
 		"is too long": func(o *train.Options) { o.Accumulate = math.MaxInt },
-		"a step of 3 batches of 349526 rows is too long; it can have 1048576 rows": func(o *train.Options) { o.Batch, o.Accumulate = 349526, 3 },
-		"a step of 1 batches of 2147483647 rows":                                   func(o *train.Options) { o.Batch = math.MaxInt32 },
-		"a run of 4294967296 steps is too long; it can have 2147483647":            func(o *train.Options) { o.Schedule.Steps = 1 << 32 },
+		"a step of 3 batches of 349526 rows is too long; the limit is 1048576 rows": func(o *train.Options) { o.Batch, o.Accumulate = 349526, 3 },
+		"a step of 1 batches of 2147483647 rows":                                    func(o *train.Options) { o.Batch = math.MaxInt32 },
+		"a run of 4294967296 steps is too long; the limit is 2147483647":            func(o *train.Options) { o.Schedule.Steps = 1 << 32 },
 		"threads": func(o *train.Options) { o.Threads = -1 },
 		// Zero values are errors that name what to set.
-		"a step of 0 batches of 0 rows is empty; Batch and Accumulate are at least 1":              func(o *train.Options) { *o = train.Options{} },
+		"a step of 0 batches of 0 rows is empty; Batch and Accumulate must be at least 1":          func(o *train.Options) { *o = train.Options{} },
 		"a run of 0 steps and 0 epochs is empty; set Schedule.Steps or Epochs":                     func(o *train.Options) { o.Schedule = train.Schedule{} },
 		"AdamW is a zero value; DefaultAdamW has the usual settings":                               func(o *train.Options) { o.AdamW = train.AdamW{} },
 		"the learning rate goes from 0 to 0; Peak must be positive, such as 2e-4, and both finite": func(o *train.Options) { o.Schedule.Peak = 0 },

@@ -75,14 +75,14 @@ func New(m *model.Model, e *device.Engine, compute ggml.Type, kept []Tier) (*Cac
 		return nil, err
 	}
 	if n := len(e.Devices()); len(kept) != n {
-		return nil, fmt.Errorf("kept has tiers for %d devices, and the engine has %d devices", len(kept), n)
+		return nil, fmt.Errorf("kept has tiers for %d devices, but the engine has %d devices", len(kept), n)
 	}
 	for _, k := range kept {
 		switch {
 		case k < None || k > All:
-			return nil, fmt.Errorf("what is kept is %d; it is None, Matrix, Both or All", int(k))
+			return nil, fmt.Errorf("the tier is %d; use None, Matrix, Both or All", int(k))
 		case k != None && !e.TakesCopies():
-			return nil, errors.New("the CPU's kernels multiply weights as they are, and take no copies")
+			return nil, errors.New("the CPU's kernels multiply the weights directly and use no copies")
 		}
 	}
 	return &Cache{
@@ -439,9 +439,9 @@ func (c *Cache) Use(method string, m *model.Model, e *device.Engine, compute ggm
 	case c.checkMade() != nil:
 		return nil, nil, c.checkMade()
 	case c.m != m || c.engine != e:
-		return nil, nil, errors.New("the copies are those of another model, or of another engine")
+		return nil, nil, errors.New("the copies belong to another model or another engine")
 	case c.typ != compute:
-		return nil, nil, fmt.Errorf("the copies are of the type %v, and products of %v", c.typ, compute)
+		return nil, nil, fmt.Errorf("the copies have the type %v, but products the type %v", c.typ, compute)
 	}
 	if err := c.acquire(method); err != nil {
 		return nil, nil, err

@@ -213,7 +213,7 @@ func TestNilMessages(t *testing.T) {
 	var none context.Context
 	const unmade = "use of nil or a zero value: tensors come from a Context, devices from Devices, other objects from the functions that make or open them"
 	for want, err := range map[string]error{
-		"tokenizer: there is no metadata: it is nil":                     second(tokenizer.FromMetadata(nil)),
+		"tokenizer: the metadata is nil":                                 second(tokenizer.FromMetadata(nil)),
 		"the engine is nil":                                              m.CheckEngine(nil, nil),
 		"the engine is a zero value; New makes one: " + unmade:           m.CheckEngine(&device.Engine{}, nil),
 		"the session is a zero value; NewSession makes one: " + unmade:   second(new(infer.Session).NewSequence()),
