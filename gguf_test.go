@@ -242,16 +242,16 @@ func TestGGUFAddTensor(t *testing.T) {
 func TestGGUFAddTensorFromErrors(t *testing.T) {
 	g := newGGUF(t)
 	for want, info := range map[string]ggml.GGUFTensor{
-		`tensor "": a name has 1 to 63 bytes`:                                 {Type: ggml.F32, Shape: []int64{1}},
-		`xxx": a name has 1 to 63 bytes`:                                      {Name: strings.Repeat("x", 64), Type: ggml.F32, Shape: []int64{1}},
-		`a name has 1 to 63 bytes, without a NUL`:                             {Name: "a\x00", Type: ggml.F32, Shape: []int64{1}},
-		`tensor "t" has the unknown type 4`:                                   {Name: "t", Type: 4, Shape: []int64{1}},
-		`tensor "t" has the unknown type -1`:                                  {Name: "t", Type: -1, Shape: []int64{1}},
-		`tensor "t" has 0 dimensions instead of 1 to 4`:                       {Name: "t", Type: ggml.F32},
-		`tensor "t" has 5 dimensions instead of 1 to 4`:                       {Name: "t", Type: ggml.F32, Shape: []int64{1, 1, 1, 1, 1}},
-		`tensor "t" has the impossible size 0 in dimension 1`:                 {Name: "t", Type: ggml.F32, Shape: []int64{1, 0}},
-		`tensor "t" has the impossible size 4611686018427387904`:              {Name: "t", Type: ggml.F32, Shape: []int64{1 << 62}},
-		`tensor "t" has rows of 33 elements; rows of q4_0 are multiples of 3`: {Name: "t", Type: ggml.Q4_0, Shape: []int64{33}},
+		`tensor "": a name has 1 to 63 bytes`:                                     {Type: ggml.F32, Shape: []int64{1}},
+		`xxx": a name has 1 to 63 bytes`:                                          {Name: strings.Repeat("x", 64), Type: ggml.F32, Shape: []int64{1}},
+		`a name has 1 to 63 bytes, without a NUL`:                                 {Name: "a\x00", Type: ggml.F32, Shape: []int64{1}},
+		`tensor "t" has the unknown type 4`:                                       {Name: "t", Type: 4, Shape: []int64{1}},
+		`tensor "t" has the unknown type -1`:                                      {Name: "t", Type: -1, Shape: []int64{1}},
+		`tensor "t" has 0 dimensions instead of 1 to 4`:                           {Name: "t", Type: ggml.F32},
+		`tensor "t" has 5 dimensions instead of 1 to 4`:                           {Name: "t", Type: ggml.F32, Shape: []int64{1, 1, 1, 1, 1}},
+		`tensor "t" has the impossible size 0 in dimension 1`:                     {Name: "t", Type: ggml.F32, Shape: []int64{1, 0}},
+		`tensor "t" has the impossible size 4611686018427387904`:                  {Name: "t", Type: ggml.F32, Shape: []int64{1 << 62}},
+		`tensor "t" has rows of 33 elements; rows of q4_0 must be multiples of 3`: {Name: "t", Type: ggml.Q4_0, Shape: []int64{33}},
 	} {
 		require.ErrorContains(t, g.AddTensorFrom(info, nil), want)
 	}

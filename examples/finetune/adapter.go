@@ -69,7 +69,7 @@ func (f *adapterFlags) ranks(a *arch.Architecture) (map[string]int, error) {
 		name, number, _ := strings.Cut(arg, "=")
 		r, err := strconv.Atoi(number)
 		if err != nil || r < 0 {
-			return nil, fmt.Errorf("--rank-of %s: give it as NAME=R, for example ffn_down=32; R is a number of at least 0", arg)
+			return nil, fmt.Errorf("--rank-of %s: expected NAME=R, for example ffn_down=32, with R of 0 or more", arg)
 		}
 		ranks[name] = r
 	}
@@ -79,7 +79,7 @@ func (f *adapterFlags) ranks(a *arch.Architecture) (map[string]int, error) {
 			continue
 		}
 		if !slices.Contains(known, t.target) {
-			return nil, fmt.Errorf("%s: the model has no matrix %s; those of its layers are %s", t.flag, t.target, strings.Join(a.Linears(), ", "))
+			return nil, fmt.Errorf("%s: the model has no matrix %s; its layers have %s", t.flag, t.target, strings.Join(a.Linears(), ", "))
 		}
 		ranks[t.target] = t.rank
 	}
@@ -96,9 +96,9 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 	case f.LastLayers > m.Config().Layers:
 		return lora.Options{}, fmt.Errorf("--last-layers %d: the model has %s", f.LastLayers, cli.Count(m.Config().Layers, "layer"))
 	case m.Config().Tied && ranks["token_embd"] > 0:
-		return lora.Options{}, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as output matrix too, and llama.cpp cannot load an adapter of such a one; leave it out", m.Path)
+		return lora.Options{}, fmt.Errorf("--rank-tok-embd: %s uses its token embedding as the output matrix too, and llama.cpp cannot load an adapter of a shared matrix; leave the flag out", m.Path)
 	case m.Config().Tied && ranks["output"] > 0:
-		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix of its own, but uses its token embedding; leave it out", m.Path)
+		return lora.Options{}, fmt.Errorf("--rank-out: %s has no output matrix: it uses its token embedding instead; leave the flag out", m.Path)
 	}
 	o := lora.Options{
 		Rank: f.R, Ranks: ranks, Targets: f.Targets, LastLayers: cli.Optional(f.LastLayers),
@@ -106,7 +106,7 @@ func (f *adapterFlags) options(m *model.Model, seed uint64) (lora.Options, error
 	}
 	switch o.Alpha = f.alpha(); {
 	case f.Scale != nil && (f.Alpha != nil || f.RSLoRA):
-		return o, errors.New("--lora-scale is the whole factor, which --lora-alpha and --rslora would make, too; leave it or them out")
+		return o, errors.New("--lora-scale sets the factor that --lora-alpha and --rslora would compute; give --lora-scale alone, or leave it out")
 	case f.Scale != nil:
 		o.Factor = *f.Scale
 	case o.Alpha == 0:
@@ -164,10 +164,10 @@ func (f *adapterFlags) adapter(m *model.Model, seed uint64) (*lora.Adapter, erro
 	}
 	a, err := lora.New(m, o)
 	if errors.Is(err, lora.ErrNoPairs) && f.LastLayers == 0 {
-		return nil, errors.New("--last-layers 0 adapts no layer, so there is nothing to train; give it 1 or more, or a rank to --rank-out")
+		return nil, errors.New("--last-layers 0 adapts no layer, so there is nothing to train; set it to 1 or more, or set --rank-out")
 	}
 	if errors.Is(err, lora.ErrNoPairs) {
-		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or that of a matrix such as --rank-wq")
+		return nil, errors.New("all ranks are 0, so there is nothing to train; set --lora-r, or the rank of a matrix, such as --rank-wq")
 	}
 	return a, err
 }
@@ -185,7 +185,7 @@ func (f *adapterFlags) check(given map[string]bool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if given[name] && f.describesNew(name) {
-			return fmt.Errorf("--%s describes a new adapter, and --lora-in goes on from %s as it is; leave one out", name, f.LoRAIn)
+			return fmt.Errorf("--%s describes a new adapter, but --lora-in continues %s as it is; leave one of the two flags out", name, f.LoRAIn)
 		}
 	}
 	return nil

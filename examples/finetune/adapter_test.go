@@ -38,7 +38,7 @@ func TestRanks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"attn_k": 0, "attn_v": 3, "ffn_down": 5, "token_embd": 2, "blk.0.*": 7, "output": 0}, got)
 	_, err = f.ranks(fused)
-	require.EqualError(t, err, "--rank-wk: the model has no matrix attn_k; those of its layers are attn_qkv, attn_output, ffn_up, ffn_down")
+	require.EqualError(t, err, "--rank-wk: the model has no matrix attn_k; its layers have attn_qkv, attn_output, ffn_up, ffn_down")
 
 	f.WK, f.WV, f.WQKV = -1, -1, 6
 	got, err = f.ranks(fused)
@@ -53,7 +53,7 @@ func TestRanks(t *testing.T) {
 	}
 	for _, bad := range []string{"attn_q", "attn_q=", "attn_q=-1", "attn_q=x"} {
 		_, err := (&adapterFlags{Ranks: []string{bad}}).ranks(llama)
-		require.EqualError(t, err, "--rank-of "+bad+": give it as NAME=R, for example ffn_down=32; R is a number of at least 0")
+		require.EqualError(t, err, "--rank-of "+bad+": expected NAME=R, for example ffn_down=32, with R of 0 or more")
 	}
 }
 
@@ -125,7 +125,7 @@ func TestAdapterToGoOnFrom(t *testing.T) {
 		}
 		given := map[string]bool{"rank-wk": true}
 		require.EqualError(t, f.check(given),
-			"--rank-wk describes a new adapter, and --lora-in goes on from "+path+" as it is; leave one out")
+			"--rank-wk describes a new adapter, but --lora-in continues "+path+" as it is; leave one of the two flags out")
 		require.NoError(t, f.check(nil))
 	}
 }

@@ -71,7 +71,7 @@ A LoRA adapter of {{.AdapterParameters}} parameters for {{cell .Base}} ({{.Arch}
 |---|---|
 | {{.Adapter}} | the adapter after {{.Steps}} of {{.Total}} steps |
 {{- if .Best}}
-| {{.Best}} | the one to use: the lowest loss on held-out data, {{loss .BestLoss}} after step {{.BestStep}} |
+| {{.Best}} | use this one: it has the lowest loss on held-out data, {{loss .BestLoss}} after step {{.BestStep}} |
 {{- end}}
 
 ## Result
@@ -106,7 +106,7 @@ and with the adapter
 
 ## Repeat
 
-Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](config.yaml) has all settings; these are the files that were read:
+Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](config.yaml) has all settings; the run read these files:
 
 | flag | file | bytes | SHA-256 |
 |---|---|---:|---|
@@ -114,13 +114,13 @@ Made by {{cell .Program}} with ggml {{.GGML}}, {{cell .Compute}}. [config.yaml](
 | {{.Name}} | {{cell (base .Path)}} | {{.Bytes}} | ` + "`{{.SHA256}}`" + ` |
 {{- end}}
 
-{{if .Repeats}}{{if .Changed}}The run was begun and continued by {{.Commands}} commands with different flags ([commands.txt](commands.txt)): config.yaml has the settings of the last, and a run that has them from its beginning may end elsewhere.
+{{if .Repeats}}{{if .Changed}}{{.Commands}} commands with different flags started and continued this run ([commands.txt](commands.txt)). config.yaml has the settings of the last one, so a repeated run may give another result.
 
 ` + "```sh\nfinetune --config config.yaml --run-dir repeated\n```" + `
-{{else}}The same program on the same files and the same kind of processor makes the same adapter, byte for byte; on another kind it is equal but for rounding.
+{{else}}The same program on the same files and the same kind of processor makes the same adapter, byte for byte; another kind of processor rounds differently.
 
 ` + "```sh\nfinetune --config config.yaml --run-dir repeated\necho '{{.SHA256}}  repeated/{{.Adapter}}' | sha256sum -c\n```" + `
-{{end}}{{else}}Data that came by a pipe is not there any more, or files of the run have a place outside of the folder, which a repeated run would overwrite.
+{{end}}{{else}}config.yaml cannot repeat this run: its data came through a pipe, or it wrote files outside this folder, which a repeated run would overwrite.
 {{end}}`))
 
 // commandStart matches the time at the start of an entry of commands.txt; an entry can have several lines.

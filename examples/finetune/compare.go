@@ -64,7 +64,7 @@ func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 	var list []compared
 	for i, name := range c.names {
 		if sides[0].hashes[i] != sides[1].hashes[i] {
-			return fmt.Errorf("the models of %s and %s cut %s into different tokens: losses a token are not comparable", c.A, c.B, name)
+			return fmt.Errorf("the models of %s and %s split %s into different tokens, so their losses per token cannot be compared", c.A, c.B, name)
 		}
 		d, err := train.Compare(sides[0].rows[i], sides[1].rows[i], c.Confidence)
 		if err != nil {
@@ -129,7 +129,7 @@ func isModel(path string) bool {
 func (c *compareCommand) checkData() error {
 	opened := c.Opened()
 	if at := slices.IndexFunc(c.Data, data.IsPipe); at >= 0 {
-		return fmt.Errorf("--data %s is a pipe, which is read once, and each side reads it; write it into a file", c.Data[at])
+		return fmt.Errorf("--data %s is a pipe, which can be read only once, but both models need the data; write it into a file", c.Data[at])
 	}
 	switch {
 	case len(c.Data) > 0:
@@ -139,7 +139,7 @@ func (c *compareCommand) checkData() error {
 	}
 	for _, flag := range []string{"valid-data", "valid-split", "train-data", "seed"} {
 		if !slices.Equal(opened[0].Paths(flag), opened[len(opened)-1].Paths(flag)) {
-			return fmt.Errorf("the runs in %s and %s held out different data (--%s); name some by --data", opened[0].Path, opened[1].Path, flag)
+			return fmt.Errorf("the runs in %s and %s held out different data (--%s); name data with --data", opened[0].Path, opened[1].Path, flag)
 		}
 		if flag == "valid-data" && len(opened[0].Paths(flag)) > 0 {
 			return nil
@@ -221,7 +221,7 @@ type compared struct {
 
 // verdict returns the result in a sentence.
 func (c *compared) verdict() string {
-	conclusion := "it may be chance"
+	conclusion := "the difference may be chance"
 	switch {
 	case c.Low > 0:
 		conclusion = "B is better"
@@ -234,9 +234,9 @@ func (c *compared) verdict() string {
 	}
 	samples := cli.Count(c.Samples, "sample")
 	if c.Copies > 0 {
-		samples += fmt.Sprintf(", each once; %d more are copies", c.Copies)
+		samples += fmt.Sprintf(", %s not counted", cli.Count(c.Copies, "duplicate"))
 	}
-	return fmt.Sprintf("%s: the loss of B is %.4f %s that of A, with %.4g %% confidence %.4f to %.4f (%s): %s",
+	return fmt.Sprintf("%s: B's loss is %.4f %s A's; %.4g %% confidence interval %.4f to %.4f (%s): %s",
 		filepath.Base(c.Data), difference, side, 100*c.Confidence, low, high, samples, conclusion)
 }
 

@@ -56,7 +56,7 @@ func (a *dashboardAddress) Decode(ctx *kong.DecodeContext) error {
 			return nil
 		default:
 			if _, _, err := net.SplitHostPort(text); err != nil {
-				return fmt.Errorf("expected HOST:PORT, or nothing, but got %q", text)
+				return fmt.Errorf("expected HOST:PORT or no value, but got %q", text)
 			}
 			*a = dashboardAddress(text)
 			return nil
@@ -72,7 +72,7 @@ func (p *trainCommand) serveDashboard(ctx context.Context, folder *training.RunF
 		return func() {}, nil
 	}
 	if folder.Folder == nil {
-		return nil, fmt.Errorf("--dashboard shows the folder of a run; name one by --run-dir")
+		return nil, fmt.Errorf("--dashboard shows the folder of a run; name one with --run-dir")
 	}
 	s, err := dashboard.Listen(string(p.Dashboard), filepath.Dir(filepath.Clean(folder.Path)))
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *trainCommand) serveDashboard(ctx context.Context, folder *training.RunF
 	go func() {
 		defer close(done)
 		if err := s.Serve(ctx); err != nil {
-			fmt.Fprintf(os.Stderr, "the dashboard has ended: %v\n", err)
+			fmt.Fprintf(os.Stderr, "the dashboard has stopped: %v\n", err)
 		}
 	}()
 	return func() { cancel(); <-done; s.Close() }, nil

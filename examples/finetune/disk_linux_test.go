@@ -34,7 +34,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	require.NoError(t, filler.Close())
 	out, err = folderRun(files, "disk/run").CombinedOutput()
 	require.Error(t, err, string(out))
-	require.Regexp(t, `finetune: the (adapter|checkpoint): .*: no space left on device; disk/run/adapter\.gguf is the result of step \d+\n`, string(out))
+	require.Regexp(t, `finetune: the (adapter|checkpoint): .*: no space left on device; disk/run/adapter\.gguf has the result of step \d+\n`, string(out))
 	for name := range contents(t, filepath.Join(files, "disk/run")) {
 		require.NotRegexp(t, `\.tmp$`, name)
 	}
@@ -70,8 +70,8 @@ func TestFullDiskAnywhere(t *testing.T) {
 	want, need := contents(t, filepath.Join(disk, "run")), used()
 	named := map[string]bool{}
 	const file = `(--train-data: .*\.tokens|--valid-data: .*\.tokens|--run-dir: .*/(?:config\.yaml|manifest\.json|commands\.txt)|the metrics: .*/metrics\.jsonl|` +
-		`the adapter: .*\.gguf|the checkpoint: .*\.gguf|the run is complete and its result saved, but: .*/curve\.(?:svg|png))`
-	full := regexp.MustCompile(`(?m)^finetune: ` + file + `(?:\.pending)?: (?:cannot be written: )?no space left on device(?:; disk/run/adapter\.gguf is the result of step \d)?$`)
+		`the adapter: .*\.gguf|the checkpoint: .*\.gguf|the run is complete and its result is saved, but: .*/curve\.(?:svg|png))`
+	full := regexp.MustCompile(`(?m)^finetune: ` + file + `(?:\.pending)?: (?:cannot be written: )?no space left on device(?:; disk/run/adapter\.gguf has the result of step \d)?$`)
 	for room := int64(0); room < need; room += need / 12 &^ 4095 {
 		entries, err := os.ReadDir(disk)
 		require.NoError(t, err)

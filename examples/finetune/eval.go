@@ -26,9 +26,9 @@ type evalCommand struct {
 // Foreign returns flags of sessions, which an older version used to evaluate.
 func (c *evalCommand) Foreign() []cli.Foreign {
 	return []cli.Foreign{
-		{Names: words("cache-type"), Help: "A measurement keeps no cache.", Read: changesNothing("a measurement keeps no cache")},
-		{Names: words("no-repack"), Bool: true, Help: "A measurement uses the weights as they are in the file.", Read: changesNothing("a measurement uses the weights as they are in the file")},
-		{Names: words("stats"), Bool: true, Help: "A measurement writes no speed.", Read: changesNothing("a measurement writes no speed")},
+		{Names: words("cache-type"), Help: "No effect: evaluation keeps no KV cache.", Read: changesNothing("evaluation keeps no KV cache")},
+		{Names: words("no-repack"), Bool: true, Help: "No effect: evaluation does not repack the weights.", Read: changesNothing("evaluation does not repack the weights")},
+		{Names: words("stats"), Bool: true, Help: "No effect: evaluation reports no speed.", Read: changesNothing("evaluation reports no speed")},
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *exportCommand) Run(_ context.Context, out io.Writer) error {
 func (c *exportCommand) tensorType() (ggml.Type, error) {
 	typ, err := ggml.ParseType(c.Type)
 	if err != nil || typ != ggml.F32 && typ != ggml.F16 && typ != ggml.BF16 {
-		return 0, fmt.Errorf("--type %s: it can be f32, f16 or bf16", c.Type)
+		return 0, fmt.Errorf("--type %s: use f32, f16 or bf16", c.Type)
 	}
 	return typ, nil
 }

@@ -65,7 +65,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 		return p.loadData(ctx, s.model)
 	}
 	if p.Fit.IsAuto() && p.Group().Size() > 1 {
-		return nil, errors.New("--fit auto: the processes would share the memory that one of them finds; say by --fit SIZE what each may take")
+		return nil, errors.New("--fit auto cannot divide the free memory among several processes; give the memory of each with --fit SIZE")
 	}
 	p.keepsLength = p.given["ctx"] && p.Ctx > 0
 	if !p.Fit.IsAuto() {
@@ -82,7 +82,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	}
 	for _, file := range p.Files() {
 		if !isDecided && !p.keepsLength && data.IsPipe(file.Path) {
-			return nil, fmt.Errorf("--fit: %s %s is a pipe, which is read once, and shorter samples need it again; write it into a file, or give --ctx", file.Flag, file.Path)
+			return nil, fmt.Errorf("--fit: %s %s is a pipe, which can be read only once, but shortening samples would read it again; write the data into a file, or give --ctx", file.Flag, file.Path)
 		}
 	}
 	if sets, err = p.loadData(ctx, s.model); err != nil {
@@ -134,7 +134,7 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 		w.recomputes = p.Checkpointing
 	}
 	if *w == began {
-		fmt.Fprintf(p.Log(), "--fit %s: the run goes on as it began: %v\n", p.Fit, w)
+		fmt.Fprintf(p.Log(), "--fit %s: the run continues as it began: %v\n", p.Fit, w)
 	}
 	return w, nil
 }
@@ -155,11 +155,11 @@ func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *tra
 		return p.NameFlags(err)
 	}
 	if !memory.Fits(prospect.Available) {
-		remedy := "give it more"
+		remedy := "give it more memory"
 		if !p.Checkpointing {
 			remedy += ", or --use-checkpointing"
 		}
-		return fmt.Errorf("--fit %s: the run goes on as it began, and takes %s; %s",
+		return fmt.Errorf("--fit %s: the run continues as it began, which takes %s; %s",
 			p.Fit, sizesOf(prospect.Layout, memory.Total()), remedy)
 	}
 	return nil
@@ -245,7 +245,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 	w := wayOf(*fit)
 	fmt.Fprintf(p.Log(), "--fit %s: %v, which takes %s\n", p.Fit, w, sizesOf(fit.Layout, fit.Memory.Total()))
 	if fit.Length < p.Ctx {
-		fmt.Fprintf(p.Log(), "--fit %s: samples are cut to %d tokens instead of %d, because one sample of that length does not fit; --ctx %d keeps them, and needs more memory\n",
+		fmt.Fprintf(p.Log(), "--fit %s: samples are cut to %d tokens instead of %d, because one sample of that length does not fit; --ctx %d keeps the length, but needs more memory\n",
 			p.Fit, fit.Length, p.Ctx, p.Ctx)
 	}
 	return w, nil
@@ -258,19 +258,19 @@ func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 		return fmt.Errorf("--fit %s: %w", p.Fit, p.NameFlags(err))
 	}
 	least := wayOf(none.Fit)
-	remedy := "a smaller type of the base or --last-layers need less"
+	remedy := "a base model of a smaller type, or --last-layers, needs less"
 	switch {
 	case !least.recomputes:
 		remedy = "without " + keeping + " it needs less"
 	case search.KeepLength:
-		remedy = "a smaller --ctx needs less, and without it samples are cut to what fits"
+		remedy = "a smaller --ctx needs less; without --ctx, samples are cut to the longest that fits"
 	}
 	need, has := none.Need, none.Available
 	if !p.Fit.IsAuto() {
 		need, has = need*unsure/(unsure-1), min(p.Fit.Bytes(), has*unsure/(unsure-1)+unsure)
 	}
 	const unit = 1 << 20
-	return fmt.Errorf("--fit %s: the run needs %d MiB of %s at least (%v), and has %s; %s", p.Fit, need/unit+1, none.Device, least, layout.Bytes(has), remedy)
+	return fmt.Errorf("--fit %s: the run needs at least %d MiB of %s (%v), but has %s; %s", p.Fit, need/unit+1, none.Device, least, layout.Bytes(has), remedy)
 }
 
 // sizesOf formats sizes with the names of their devices.

@@ -61,7 +61,7 @@ func TestFitStaysWithin(t *testing.T) {
 			if c.more[0] == "--ctx" {
 				require.InDeltaSlice(t, losses, stepLosses(t, in(c.fit)), 1e-3)
 			} else {
-				require.Regexp(t, `(?m)^--fit 190MiB: samples are cut to \d+ tokens instead of 2048, because one sample of that length does not fit; --ctx 2048 keeps them, and needs more memory$`, said)
+				require.Regexp(t, `(?m)^--fit 190MiB: samples are cut to \d+ tokens instead of 2048, because one sample of that length does not fit; --ctx 2048 keeps the length, but needs more memory$`, said)
 			}
 		})
 	}

@@ -249,9 +249,9 @@ func TestConfigurationIsOverruled(t *testing.T) {
 		"max-time: soon":                     path + `:2: expected duration but got "soon"`,
 		"packing: maybe":                     path + `:2: bool value must be true, 1, yes, false, 0 or no but got "maybe"`,
 		"iteration: 3":                       path + ":2: there is no flag --iteration; did you mean --adam-iter?",
-		"epochs: 3\nepochs: 4":               path + ":3: epochs is given twice; the first is in line 2",
-		"targets: {attn_q: 3}":               path + ":2: targets is a single value or a list of such",
-		"rank-of: [attn_q=3, {ffn_down: 4}]": path + ":2: rank-of is a list of single values",
+		"epochs: 3\nepochs: 4":               path + ":3: epochs is given twice: line 2 gives it",
+		"targets: {attn_q: 3}":               path + ":2: targets must be a single value or a list of single values",
+		"rank-of: [attn_q=3, {ffn_down: 4}]": path + ":2: rank-of must be a list of single values",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte("model: base.gguf\n"+text+"\n"), 0o600))
 		_, err := line.parse("train", "--config", path)

@@ -22,29 +22,29 @@ func (p *trainCommand) Foreign() []cli.Foreign {
 // The task: training, of an adapter, on conversations.
 var foreignMethod = []cli.Foreign{
 	{Names: words("train do-train use-peft"), Bool: true, Help: "True only: this trains an adapter.",
-		Read: only("this command trains an adapter of a model whose weights stay", "true")},
+		Read: only("this command always trains an adapter, and the model stays as it is", "true")},
 	{Names: words("stage"), Help: "sft only.",
-		Read: only("supervised fine-tuning is what is trained; plain text (stage pt) is a .txt file of --train-data, preferences (dpo, kto, rm, ppo) are not trained yet", "sft")},
+		Read: only("only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; preferences (dpo, kto, rm, ppo) are not trained yet", "sft")},
 	{Names: words("training-mode"), Help: "normal only.", Read: only("preferences (dpo) are not trained yet", "normal")},
 	{Names: words("fine-tune-type finetuning-type training-type"), Help: "lora only: on a quantised base it is QLoRA.",
-		Read: only("an adapter of LoRA is what llama.cpp loads; quantised weights cannot be stepped, and DoRA's magnitudes have no place in the file", "lora")},
+		Read: only("only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes", "lora")},
 	{Names: words("test do-predict"), Bool: true, Help: "False only: finetune eval measures.",
 		Read: only("finetune eval --data FILE measures held-out data, without and with the adapter", "false")},
 	{Names: words("do-eval load-best-model-at-end eval-on-start"), Bool: true, Help: "Always so if there is held-out data.", Read: accepted},
 }
 
 var foreignModel = []cli.Foreign{
-	{Names: words("load-in-4bit load-in-8bit load-in-16bit"), Bool: true, Help: "The base is used in the type of its file.",
-		Read: unlessFalse("the base is used in the type of its file: take a Q4_K or Q8_0 one for less memory")},
-	{Names: words("quantization-bit quantization-method quantization-type bnb-4bit-compute-dtype bnb-4bit-quant-type"), Help: "The base is used in the type of its file.",
-		Read: changesNothing("the base is used in the type of its file: take a Q4_K or Q8_0 one for less memory")},
+	{Names: words("load-in-4bit load-in-8bit load-in-16bit"), Bool: true, Help: "The base model keeps the type of its file.",
+		Read: unlessFalse("the base model keeps the type of its file; a Q4_K or Q8_0 file takes less memory")},
+	{Names: words("quantization-bit quantization-method quantization-type bnb-4bit-compute-dtype bnb-4bit-quant-type"), Help: "The base model keeps the type of its file.",
+		Read: changesNothing("the base model keeps the type of its file; a Q4_K or Q8_0 file takes less memory")},
 	{Names: words("bf16"), Flag: "compute-type", Bool: true, Read: whenTrue("compute-type", "bf16")},
 	{Names: words("fp16"), Flag: "compute-type", Bool: true, Read: whenTrue("compute-type", "f16")},
 	{Names: words("dtype torch-dtype"), Flag: "compute-type", Read: renamed("compute-type", map[string]string{
 		"none": "auto", "auto": "auto", "float32": "f32", "bfloat16": "bf16", "float16": "f16", "f32": "f32", "bf16": "bf16", "f16": "f16", "fp16": "f16",
 	})},
 	{Names: words("attn-implementation flash-attn"), Help: "Attention is always computed in blocks.", Read: changesNothing("attention is always computed in blocks")},
-	{Names: words("trust-remote-code"), Bool: true, Help: "No code of a model is run.", Read: accepted},
+	{Names: words("trust-remote-code"), Bool: true, Help: "A model's own code is never run.", Read: accepted},
 	{Names: words("use-cpu"), Bool: true, Flag: "device", Read: whenTrue("device", "CPU")},
 }
 
@@ -55,41 +55,41 @@ var foreignData = []cli.Foreign{
 	{Names: words("completion-feature"), Flag: "key", Read: key("completion")},
 	{Names: words("chat-feature"), Flag: "key", Read: key("messages")},
 	{Names: words("text-feature dataset-text-field"), Flag: "key", Read: key("text")},
-	{Names: words("hf-dataset"), Read: refused("nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them by --train-data; --key has names of its columns")},
-	{Names: words("dataset-dir media-dir"), Help: "--train-data names files by their paths.", Read: refused("--train-data (--dataset) names the files by their paths; there is no dataset_info.json")},
-	{Names: words("dataset-config dataset-streaming"), Help: "--train-data names files.", Read: refused("nothing is downloaded; --train-data names files")},
-	{Names: words("dataset-train-split"), Help: "train only.", Read: only("the split train of a folder is trained on; name another file by --train-data", "train")},
-	{Names: words("dataset-test-split"), Help: "valid, validation or test only.", Read: only("the split valid of a folder is held out; name another file by --valid-data", "valid", "validation", "test")},
-	{Names: words("format-type"), Help: "auto only: keys of records say it.", Read: only("keys of the records say their format", "auto")},
+	{Names: words("hf-dataset"), Read: refused("nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them with --train-data; --key maps the names of its columns")},
+	{Names: words("dataset-dir media-dir"), Help: "--train-data names files by their paths.", Read: refused("give --train-data (--dataset) the paths of the files; dataset_info.json is not read")},
+	{Names: words("dataset-config dataset-streaming"), Help: "--train-data names files.", Read: refused("nothing is downloaded; name files with --train-data")},
+	{Names: words("dataset-train-split"), Help: "train only.", Read: only("training reads the train split of a folder; name another file with --train-data", "train")},
+	{Names: words("dataset-test-split"), Help: "valid, validation or test only.", Read: only("the valid split of a folder is held out; name another file with --valid-data", "valid", "validation", "test")},
+	{Names: words("format-type"), Help: "auto only: the keys of a record show its format.", Read: only("the keys of a record show its format", "auto")},
 	{Names: words("mask-prompt mask-history"), Bool: true, Flag: "train-on", Read: whenTrue("train-on", "last")},
 	{Names: words("completion-only-loss"), Bool: true, Flag: "train-on", Read: either("train-on", "completion", "all")},
 	{Names: words("assistant-only-loss train-on-completions train-on-responses-only"), Bool: true, Flag: "train-on", Read: either("train-on", "assistant", "all")},
 	{Names: words("train-on-prompt train-on-inputs"), Bool: true, Flag: "train-on", Read: whenTrue("train-on", "all")},
-	{Names: words("truncation-mode"), Help: "keep_start only.", Read: only("--too-long cut keeps the start; split and drop are the other ways", "keep_start")},
-	{Names: words("packing-strategy"), Help: "bfd only.", Read: only("--packing packs best-fit decreasing, and samples do not see each other", "bfd")},
+	{Names: words("truncation-mode"), Help: "keep_start only.", Read: only("--too-long cut keeps the start; the other choices are split and drop", "keep_start")},
+	{Names: words("packing-strategy"), Help: "bfd only.", Read: only("--packing always packs best-fit decreasing, and samples do not attend to each other", "bfd")},
 	{Names: words("preprocessing-num-workers preprocessing-batch-size dataset-num-proc dataloader-num-workers tokenized-path"), Help: "Data is encoded on all processors.",
-		Read: changesNothing("data is encoded on all processors, once: --cache-dir keeps it")},
+		Read: changesNothing("data is encoded on all processors, and --cache-dir keeps the tokens")},
 	{Names: words("overwrite-cache padding-free pad-to-max-length"), Bool: true, Help: "They change nothing here.", Read: accepted},
-	{Names: words("eos-token"), Help: "The end of a turn is the template's.", Read: changesNothing("the end of each turn is trained as the chat template writes it")},
+	{Names: words("eos-token"), Help: "The chat template ends each turn.", Read: changesNothing("training ends each turn as the chat template does")},
 }
 
 var foreignOptimizer = []cli.Foreign{
-	{Names: words("num-train-epochs num-epochs"), Flag: "epochs", Read: whole("epochs", "--adam-iter (--max-steps) counts steps")},
+	{Names: words("num-train-epochs num-epochs"), Flag: "epochs", Read: whole("epochs", "--adam-iter (--max-steps) sets the number of steps")},
 	{Names: words("max-steps"), Flag: "adam-iter", Read: maxSteps},
-	{Names: words("optimizer optim"), Help: "adam, adamw and its variants: the moments are F32.", Read: optimizer},
+	{Names: words("optimizer optim"), Help: "adam, adamw and its variants; the moments are always F32.", Read: optimizer},
 	{Names: words("optimizer-config.adam.betas optimizer-config.adamw.betas"), Read: betas},
 	{Names: words("optimizer-config.adam.eps optimizer-config.adamw.eps"), Flag: "adam-eps", Read: renamedAll("adam-eps")},
 	{Names: words("optimizer-config.adamw.weight-decay"), Flag: "adam-decay", Read: renamedAll("adam-decay")},
-	{Names: words("optimizer-config.adam.bias-correction optimizer-config.adamw.bias-correction"), Read: only("the moments are corrected for their bias", "true")},
+	{Names: words("optimizer-config.adam.bias-correction optimizer-config.adamw.bias-correction"), Read: only("bias correction is always on", "true")},
 	{Names: words("lr-scheduler-type"), Flag: "schedule", Read: scheduler},
 	{Names: words("lr-schedule"), Read: lrSchedule},
 	{Names: words("random-state random-seed data-seed"), Flag: "seed", Read: renamedAll("seed")},
 	{Names: words("auto-find-batch-size"), Bool: true, Flag: "fit", Read: whenTrue("fit", "auto")},
 	{Names: words("use-gradient-checkpointing"), Flag: "use-checkpointing", Read: renamed("use-checkpointing", map[string]string{"unsloth": "true", "true": "true", "false": "false"})},
 	{Names: words("clear-cache-threshold activation-offloading use-liger-kernel enable-liger-kernel torch-compile tf32 full-determinism"), Help: "They change nothing here.",
-		Read: changesNothing("graphs are static and kernels fused")},
-	{Names: words("ddp-timeout"), Help: "A process that is lost is noticed within seconds.", Read: changesNothing("a process that is lost is noticed within seconds")},
-	{Names: words("per-device-eval-batch-size eval-accumulation-steps"), Help: "Held-out samples are evaluated in batches of --batch.", Read: changesNothing("held-out samples are evaluated in batches of --batch, which changes no figure")},
+		Read: changesNothing("compute graphs are static, and kernels are fused")},
+	{Names: words("ddp-timeout"), Help: "A lost process is noticed within seconds.", Read: changesNothing("a lost process is noticed within seconds")},
+	{Names: words("per-device-eval-batch-size eval-accumulation-steps"), Help: "Held-out samples are evaluated in batches of --batch.", Read: changesNothing("held-out samples are evaluated in batches of --batch; the batch size does not change the result")},
 }
 
 var foreignAdapter = []cli.Foreign{
@@ -99,39 +99,39 @@ var foreignAdapter = []cli.Foreign{
 	{Names: words("lora-parameters.rank"), Flag: "lora-r", Read: renamedAll("lora-r")},
 	{Names: words("lora-parameters.scale"), Flag: "lora-scale", Read: renamedAll("lora-scale")},
 	{Names: words("lora-parameters.dropout"), Flag: "lora-dropout", Read: renamedAll("lora-dropout")},
-	{Names: words("lora-parameters.alpha"), Read: changesNothing("the strength is lora_parameters: scale; alpha has no effect in mlx-lm either")},
-	{Names: words("bias lora-bias"), Help: "none only.", Read: only("an adapter of llama.cpp holds no biases", "none")},
-	{Names: words("loftq-config use-loftq use-dora"), Help: "None or false only.", Read: only("LoftQ changes the base, and DoRA's magnitudes have no place in the file", "none", "false")},
-	{Names: words("lora-task-type"), Help: "CAUSAL_LM only.", Read: only("language models are trained", "causal_lm")},
+	{Names: words("lora-parameters.alpha"), Read: changesNothing("lora_parameters: scale sets the strength; alpha has no effect in mlx-lm either")},
+	{Names: words("bias lora-bias"), Help: "none only.", Read: only("llama.cpp's adapter files hold no biases", "none")},
+	{Names: words("loftq-config use-loftq use-dora"), Help: "None or false only.", Read: only("LoftQ changes the base model, and llama.cpp's adapter files have no room for DoRA's magnitudes", "none", "false")},
+	{Names: words("lora-task-type"), Help: "CAUSAL_LM only.", Read: only("only language models are trained", "causal_lm")},
 }
 
 var foreignRun = []cli.Foreign{
 	{Names: words("logging-steps steps-per-report"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("logging-strategy logging-first-step"), Help: "Each step is shown, and in --metrics.", Read: accepted},
 	{Names: words("plot-loss"), Bool: true, Help: "The run folder has the curve; --loss-curve draws it elsewhere.", Read: accepted},
-	{Names: words("eval-strategy evaluation-strategy"), Help: "steps or no: --valid-every steps, if there is held-out data.",
-		Read: only("held-out data is evaluated each --valid-every (--eval-steps) steps", "steps", "no")},
-	{Names: words("save-strategy"), Help: "steps only: each --save-every steps.", Read: only("the run is saved each --save-every (--save-steps) steps; 0 saves at the end only", "steps")},
-	{Names: words("save-only-model"), Bool: true, Help: "False only: --run-dir keeps a checkpoint.", Read: only("--run-dir keeps a checkpoint by which the run goes on", "false")},
+	{Names: words("eval-strategy evaluation-strategy"), Help: "steps or no: held-out data is evaluated every --valid-every steps.",
+		Read: only("held-out data is evaluated every --valid-every (--eval-steps) steps", "steps", "no")},
+	{Names: words("save-strategy"), Help: "steps only: the run is saved every --save-every steps.", Read: only("the run is saved every --save-every (--save-steps) steps; 0 saves only at the end", "steps")},
+	{Names: words("save-only-model"), Bool: true, Help: "False only: --run-dir keeps a checkpoint.", Read: only("--run-dir keeps a checkpoint, from which the run can continue", "false")},
 	{Names: words("save-model"), Bool: true, Help: "True only.", Read: only("the adapter is always saved", "true")},
-	{Names: words("save-method"), Help: "lora only: finetune merge makes whole models.", Read: only("the adapter is saved; finetune merge makes one model of it and the base", "lora")},
-	{Names: words("resume-from-checkpoint"), Help: "False or None; the same command goes on by itself.",
-		Read: only("the same command goes on with the run in its --run-dir; --checkpoint-in names another checkpoint", "false", "none")},
-	{Names: words("report-to"), Help: "none only: --metrics and --loss-curve write files.", Read: only("no service is written to; --run-dir has metrics.jsonl and the loss curve, --metrics and --loss-curve write them elsewhere", "none")},
-	{Names: words("enable-wandb enable-tensorboard"), Bool: true, Help: "False only: --metrics and --loss-curve write files.", Read: only("no service is written to; --run-dir has metrics.jsonl and the loss curve", "false")},
+	{Names: words("save-method"), Help: "lora only: finetune merge writes merged models.", Read: only("only the adapter is saved; finetune merge merges it into the base model", "lora")},
+	{Names: words("resume-from-checkpoint"), Help: "False or None: the same command continues the run by itself.",
+		Read: only("the same command continues the run in its --run-dir; --checkpoint-in names another checkpoint", "false", "none")},
+	{Names: words("report-to"), Help: "none only: --metrics and --loss-curve write files.", Read: only("metrics are not sent to a service; --run-dir has metrics.jsonl and the loss curve, and --metrics and --loss-curve write them elsewhere", "none")},
+	{Names: words("enable-wandb enable-tensorboard"), Bool: true, Help: "False only: --metrics and --loss-curve write files.", Read: only("metrics are not sent to a service; --run-dir has metrics.jsonl and the loss curve", "false")},
 	{Names: words("push-to-hub push-model push-gguf"), Bool: true, Help: "False only: nothing is uploaded.", Read: only("nothing is uploaded; leave it out", "false")},
-	{Names: words("save-gguf"), Bool: true, Help: "False only: the adapter is GGUF; finetune merge makes whole models.", Read: only("the adapter is a GGUF file as it is; finetune merge makes one model of it and the base", "false")},
+	{Names: words("save-gguf"), Bool: true, Help: "False only: the adapter is GGUF; finetune merge writes merged models.", Read: only("the adapter already is a GGUF file; finetune merge merges it into the base model", "false")},
 }
 
 // Flags without a counterpart, with what to use instead.
 var foreignRefused = []cli.Foreign{
-	{Names: words("wandb wandb-project project-name run-name"), Help: "Not written to: --metrics and --loss-curve write files.", Read: refused("no service is written to; --run-dir has metrics.jsonl and the loss curve")},
-	{Names: words("hub-path hub-token hub-model-id hf-token"), Help: "Nothing is up- or downloaded.", Read: refused("nothing is up- or downloaded; leave it out")},
-	{Names: words("save-path quantization"), Help: "finetune merge makes whole models.", Read: refused("the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE makes one model of it and the base")},
-	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "mpirun starts processes, --device names devices.", Read: refused("mpirun -np N finetune … trains on N processes, --device on several devices; leave it out")},
-	{Names: words("beta dpo-loss-type pref-beta pref-loss pref-ftx reference-model-path"), Help: "Preferences are not trained yet.", Read: refused("preferences (DPO and its kin) are not trained yet")},
-	{Names: words("test-batches"), Help: "finetune eval measures, by its --samples.", Read: changesNothing("finetune eval --data FILE measures, by its --samples")},
-	{Names: words("lora-r-pattern exclude-modules modules-to-save additional-target"), Help: "--rank-of leaves matrices out; whole ones are not saved.", Read: refused("--rank-of NAME=0 leaves matrices out; an adapter of llama.cpp holds no whole matrices")},
+	{Names: words("wandb wandb-project project-name run-name"), Help: "Not available: --metrics and --loss-curve write files.", Read: refused("metrics are not sent to a service; --run-dir has metrics.jsonl and the loss curve")},
+	{Names: words("hub-path hub-token hub-model-id hf-token"), Help: "Nothing is uploaded or downloaded.", Read: refused("nothing is uploaded or downloaded; leave it out")},
+	{Names: words("save-path quantization"), Help: "finetune merge writes merged models.", Read: refused("the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE merges it into the base model")},
+	{Names: words("num-processes accelerate-config deepspeed fsdp use-ray"), Help: "mpirun starts processes, --device names devices.", Read: refused("mpirun -np N finetune … trains with N processes, and --device names several devices; leave it out")},
+	{Names: words("beta dpo-loss-type pref-beta pref-loss pref-ftx reference-model-path"), Help: "Preferences are not trained yet.", Read: refused("preferences (DPO and similar) are not trained yet")},
+	{Names: words("test-batches"), Help: "No effect: finetune eval has --samples.", Read: changesNothing("finetune eval --data FILE --samples N measures held-out data")},
+	{Names: words("lora-r-pattern exclude-modules modules-to-save additional-target"), Help: "--rank-of leaves matrices out; whole matrices are not saved.", Read: refused("--rank-of NAME=0 leaves matrices out; llama.cpp's adapter files hold no whole matrices")},
 }
 
 func words(text string) []string { return strings.Fields(text) }
@@ -186,7 +186,7 @@ func renamed(flag string, values map[string]string) func(cli.Value) (cli.Meaning
 		if value, ok := values[strings.ToLower(v.String())]; ok {
 			return setting(flag, value), nil
 		}
-		return cli.Meaning{}, fmt.Errorf("--%s, which it stands for, has nothing of that meaning", flag)
+		return cli.Meaning{}, fmt.Errorf("--%s has no value with this meaning", flag)
 	}
 }
 
@@ -220,7 +220,7 @@ func whole(flag, otherwise string) func(cli.Value) (cli.Meaning, error) {
 	return func(v cli.Value) (cli.Meaning, error) {
 		x, err := strconv.ParseFloat(v.String(), 64)
 		if err != nil || x != math.Trunc(x) || math.Abs(x) > 1e9 {
-			return cli.Meaning{}, fmt.Errorf("--%s counts whole ones; %s", flag, otherwise)
+			return cli.Meaning{}, fmt.Errorf("--%s takes a whole number; %s", flag, otherwise)
 		}
 		return setting(flag, strconv.Itoa(int(x))), nil
 	}
@@ -250,7 +250,7 @@ func dataset(v cli.Value) (cli.Meaning, error) {
 // valSize is a fraction, as in --valid-split.
 func valSize(v cli.Value) (cli.Meaning, error) {
 	if x, err := strconv.ParseFloat(v.String(), 64); err == nil && x >= 1 {
-		return cli.Meaning{}, errors.New("a number of samples; give --valid-split a part, such as 0.05")
+		return cli.Meaning{}, errors.New("this is a number of samples; give --valid-split a fraction, such as 0.05")
 	}
 	return setting("valid-split", v.String()), nil
 }
@@ -275,15 +275,15 @@ func optimizer(v cli.Value) (cli.Meaning, error) {
 	case slices.Contains(words("adam adamw adamw_torch adamw_hf"), name):
 		return cli.Meaning{}, nil
 	case strings.HasPrefix(name, "adamw_torch_fused"), strings.HasSuffix(name, "_8bit") && strings.Contains(name, "adamw"), strings.HasPrefix(name, "adamw_bnb"):
-		return cli.Meaning{Note: "it is AdamW with moments in F32: an adapter's take little memory"}, nil
+		return cli.Meaning{Note: "AdamW keeps its moments in F32, which take little memory for an adapter"}, nil
 	}
-	return cli.Meaning{}, errors.New("the optimiser is AdamW; with --adam-decay 0, the default, it is Adam")
+	return cli.Meaning{}, errors.New("the only optimiser is AdamW; with --adam-decay 0, the default, it is Adam")
 }
 
 // betas are the decay rates of Adam's two moments.
 func betas(v cli.Value) (cli.Meaning, error) {
 	if len(v.List) != 2 {
-		return cli.Meaning{}, errors.New("give two numbers: here they are --adam-beta1 and --adam-beta2")
+		return cli.Meaning{}, errors.New("give two numbers, for --adam-beta1 and --adam-beta2")
 	}
 	return cli.Meaning{Settings: []cli.Setting{{Flag: "adam-beta1", Values: v.List[:1]}, {Flag: "adam-beta2", Values: v.List[1:]}}}, nil
 }
@@ -306,7 +306,7 @@ func lrSchedule(v cli.Value) (m cli.Meaning, err error) {
 	}
 	one := func(name string) string { return strings.Join(v.Map[name], " ") }
 	if x, err := strconv.ParseFloat(one("warmup-init"), 64); v.Map["warmup-init"] != nil && (err != nil || x != 0) {
-		return m, errors.New("warmup_init: the rate rises from 0; leave it out")
+		return m, errors.New("warmup_init: the warm-up always starts at 0; leave it out")
 	}
 	if warmup := one("warmup"); warmup != "" {
 		set("warmup", warmup)
@@ -325,7 +325,7 @@ func lrSchedule(v cli.Value) (m cli.Meaning, err error) {
 		set("adam-min-alpha", arguments[1])
 		set("cos-decay-steps", arguments[2])
 	default:
-		return cli.Meaning{}, errors.New("cosine_decay with [rate, steps, last rate] and linear_schedule with [rate, last rate, steps] are known; --schedule, --adam-alpha, --adam-min-alpha, --cos-decay-steps and --warmup say the same")
+		return cli.Meaning{}, errors.New("expected cosine_decay with [rate, steps, last rate] or linear_schedule with [rate, last rate, steps]; or give --schedule, --adam-alpha, --adam-min-alpha, --cos-decay-steps and --warmup instead")
 	}
 	return m, nil
 }

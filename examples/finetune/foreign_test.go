@@ -146,20 +146,20 @@ func TestForeignMeanings(t *testing.T) {
 // A flag that has another meaning here, or none, is rejected under the name that the user wrote.
 func TestForeignFaults(t *testing.T) {
 	for args, want := range map[string]string{
-		"--stage dpo":                      "--stage dpo: supervised fine-tuning is what is trained; plain text (stage pt) is a .txt file of --train-data, preferences (dpo, kto, rm, ppo) are not trained yet",
+		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; preferences (dpo, kto, rm, ppo) are not trained yet",
 		"--stage":                          "--stage: its value is missing",
-		"--finetuning_type full":           "--finetuning-type full: an adapter of LoRA is what llama.cpp loads; quantised weights cannot be stepped, and DoRA's magnitudes have no place in the file",
-		"--train false":                    "--train false: this command trains an adapter of a model whose weights stay",
+		"--finetuning_type full":           "--finetuning-type full: only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes",
+		"--train false":                    "--train false: this command always trains an adapter, and the model stays as it is",
 		"--test":                           "--test true: finetune eval --data FILE measures held-out data, without and with the adapter",
-		"--num_train_epochs 0.5":           "--num-train-epochs 0.5: --epochs counts whole ones; --adam-iter (--max-steps) counts steps",
-		"--val_size 100":                   "--val-size 100: a number of samples; give --valid-split a part, such as 0.05",
-		"--lr_scheduler_type polynomial":   "--lr-scheduler-type polynomial: --schedule, which it stands for, has nothing of that meaning",
-		"--optim sgd":                      "--optim sgd: the optimiser is AdamW; with --adam-decay 0, the default, it is Adam",
-		"--report_to wandb":                "--report-to wandb: no service is written to; --run-dir has metrics.jsonl and the loss curve, --metrics and --loss-curve write them elsewhere",
-		"--quantization q4_k_m q8_0":       "--quantization q4_k_m q8_0: the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE makes one model of it and the base",
+		"--num_train_epochs 0.5":           "--num-train-epochs 0.5: --epochs takes a whole number; --adam-iter (--max-steps) sets the number of steps",
+		"--val_size 100":                   "--val-size 100: this is a number of samples; give --valid-split a fraction, such as 0.05",
+		"--lr_scheduler_type polynomial":   "--lr-scheduler-type polynomial: --schedule has no value with this meaning",
+		"--optim sgd":                      "--optim sgd: the only optimiser is AdamW; with --adam-decay 0, the default, it is Adam",
+		"--report_to wandb":                "--report-to wandb: metrics are not sent to a service; --run-dir has metrics.jsonl and the loss curve, and --metrics and --loss-curve write them elsewhere",
+		"--quantization q4_k_m q8_0":       "--quantization q4_k_m q8_0: the adapter is in --run-dir; finetune merge --model-out FILE --type TYPE merges it into the base model",
 		"--random_state 1 --seed 2":        "--random-state 1 and --seed 2 are one flag, --seed; leave one out",
 		"--lr 1e-4 --learning_rate 2e-4":   "--lr 1e-4 and --learning-rate 2e-4 are one flag, --adam-alpha; leave one out",
-		"--dataset_train_split validation": "--dataset-train-split validation: the split train of a folder is trained on; name another file by --train-data",
+		"--dataset_train_split validation": "--dataset-train-split validation: training reads the train split of a folder; name another file with --train-data",
 	} {
 		_, err := newCommandLine(t).parse(append([]string{"--model-base=m"}, strings.Fields(args)...)...)
 		require.EqualError(t, err, want)
@@ -209,14 +209,14 @@ func TestForeignFiles(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"model: m\nfine_tune_type: dora\niterations: 3\nlora_parameters: {rnak: 3}\nseed: x\n": "--config: 4 keys are wrong:\n" +
-			"  FILE:2: fine_tune_type dora: an adapter of LoRA is what llama.cpp loads; quantised weights cannot be stepped, and DoRA's magnitudes have no place in the file\n" +
+			"  FILE:2: fine_tune_type dora: only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes\n" +
 			"  FILE:3: there is no flag --iterations; did you mean --adam-iter?\n" +
 			"  FILE:4: there is no flag --lora-parameters.rnak; did you mean --lora-r?\n" +
 			"  FILE:5: expected a valid 64 bit int but got \"x\"",
-		"hf_dataset:\n  name: billsum\n": "--config: FILE:1: hf_dataset: nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them by --train-data; --key has names of its columns",
-		"lr_schedule: {name: step_decay, arguments: [1e-5]}\n": "--config: FILE:1: lr_schedule: cosine_decay with [rate, steps, last rate] and linear_schedule with [rate, last rate, steps] are known; " +
-			"--schedule, --adam-alpha, --adam-min-alpha, --cos-decay-steps and --warmup say the same",
-		"learning_rate: 1e-4\nlr_schedule: {name: cosine_decay, arguments: [1e-5, 10]}\n": "--config: FILE:2: lr_schedule is given twice; the first is in line 1, as learning_rate",
+		"hf_dataset:\n  name: billsum\n": "--config: FILE:1: hf_dataset: nothing is downloaded: fetch the data set's Parquet or JSONL files, and name them with --train-data; --key maps the names of its columns",
+		"lr_schedule: {name: step_decay, arguments: [1e-5]}\n": "--config: FILE:1: lr_schedule: expected cosine_decay with [rate, steps, last rate] or linear_schedule with [rate, last rate, steps]; " +
+			"or give --schedule, --adam-alpha, --adam-min-alpha, --cos-decay-steps and --warmup instead",
+		"learning_rate: 1e-4\nlr_schedule: {name: cosine_decay, arguments: [1e-5, 10]}\n": "--config: FILE:2: lr_schedule is given twice: line 1 gives it as learning_rate",
 		"no-show-sample: true\n": "--config: FILE:1: there is no flag --no-show-sample; did you mean --show-sample?",
 	} {
 		_, err := read(text)

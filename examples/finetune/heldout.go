@@ -135,7 +135,7 @@ func (f *heldOutFlags) loadSplit(ctx context.Context, m *model.Model, read train
 		return nil, err
 	}
 	if d == nil {
-		return nil, fmt.Errorf("the run in %s has no held-out data; name some by --data", of.Path)
+		return nil, fmt.Errorf("the run in %s has no held-out data; name data with --data", of.Path)
 	}
 	f.names = []string{name}
 	return d, nil

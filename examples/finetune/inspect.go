@@ -36,7 +36,7 @@ var errRuined = errors.New("the data has errors that ruin training; --ignore NAM
 func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	for _, name := range c.Ignore {
 		if names := data.FindingNames(); !slices.Contains(names, name) {
-			return fmt.Errorf("--ignore %s: there is no such finding; there are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("--ignore %s: unknown finding; expected one of %s", name, strings.Join(names, ", "))
 		}
 	}
 	if len(c.TrainData) == 0 {
@@ -125,7 +125,7 @@ func (r *inspectReport) counts() []count {
 	if len(r.Lengths) > 0 {
 		sorted := slices.Sorted(slices.Values(r.Lengths))
 		at := func(share float64) int { return sorted[int(share*float64(len(sorted)-1))] }
-		list = append(list, count{"tokens of a sample", fmt.Sprintf("%d to %d, half of them below %d, 95 %% below %d", sorted[0], sorted[len(sorted)-1], at(0.5)+1, at(0.95)+1)})
+		list = append(list, count{"tokens per sample", fmt.Sprintf("%d to %d, half of them below %d, 95 %% below %d", sorted[0], sorted[len(sorted)-1], at(0.5)+1, at(0.95)+1)})
 	}
 	return list
 }
@@ -160,11 +160,11 @@ func (r *inspectReport) verdict() string {
 	}
 	switch ruins {
 	case 0:
-		return "nothing was found that ruins a run"
+		return "found nothing that ruins a run"
 	case 1:
-		return "1 finding that ruins a run"
+		return "1 finding ruins a run"
 	}
-	return fmt.Sprintf("%d findings that ruin a run", ruins)
+	return fmt.Sprintf("%d findings ruin a run", ruins)
 }
 
 func (r *inspectReport) ruins(f data.Finding) bool {
@@ -177,7 +177,7 @@ func (r *inspectReport) writeText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-24s %s\n", c.Name, c.Value)
 	}
 	if bars := r.histogram(); len(bars) > 1 {
-		b.WriteString("\ntokens of a sample\n")
+		b.WriteString("\ntokens per sample\n")
 		for _, bar := range bars {
 			fmt.Fprintf(&b, "%6d to %6d  %-40s %d\n", bar.From, bar.To, strings.Repeat("█", int(40*bar.Share+0.5)), bar.N)
 		}

@@ -24,7 +24,7 @@ type lsCommand struct {
 func (c *lsCommand) Run(_ context.Context, out io.Writer) error {
 	list, fault := runs.List(c.Folder)
 	if len(list) == 0 && fault == nil {
-		fmt.Fprintf(os.Stderr, "there is no run in %s and the folders below it; finetune --run-dir makes one\n", c.Folder)
+		fmt.Fprintf(os.Stderr, "there is no run in %s or the folders below it; finetune --run-dir creates one\n", c.Folder)
 	}
 	var summaries []runs.Summary
 	for _, r := range list {

@@ -111,8 +111,8 @@ func TestProcessesAreOne(t *testing.T) {
 					out, err := mpirun(launcher, files, append([]string{"-np", n}, sharedRun(folder, more...)...)...).CombinedOutput()
 					require.NoError(t, err, string(out))
 					if n != "1" {
-						require.Contains(t, string(out), n+" processes by ")
-						require.Regexp(t, `gradients: [0-9.]+ MB a step`, string(out))
+						require.Contains(t, string(out), n+" processes, started by ")
+						require.Regexp(t, `gradients: [0-9.]+ MB per step`, string(out))
 					}
 					require.Equal(t, 1, strings.Count(string(out), "adapter: "+folder), "one process reports\n%s", out)
 				}
@@ -338,7 +338,7 @@ func TestProcessesDiffer(t *testing.T) {
 			want string
 		}{
 			"data":     {[]string{"--train-data", "changed.txt"}, `--train-data is text\.txt \(SHA-256 [0-9a-f]+…\) on rank 0 and changed\.txt \(SHA-256 [0-9a-f]+…\) on rank 1`},
-			"model":    {[]string{"--model-base", "other-base.gguf"}, "rank 1 has other frozen weights than rank 0"},
+			"model":    {[]string{"--model-base", "other-base.gguf"}, "rank 1 differs from rank 0 in frozen weights"},
 			"settings": {[]string{"--adam-beta2", "0.99"}, "β₂ is 0.999 on rank 0 and 0.99 on rank 1"},
 			"adapter":  {[]string{"--lora-r", "2"}, `tensor \S+ is f32\[\d+, \d+\] on rank 0 and f32\[\d+, \d+\] on rank 1`},
 			"missing":  {[]string{"--model-base", "none.gguf"}, `rank 1 on \S+ \(process \d+\): --model-base: .*none\.gguf`},
@@ -365,8 +365,8 @@ func TestIdleProcesses(t *testing.T) {
 	for name, launcher := range launchers(t) {
 		out, err := mpirun(launcher, files, append([]string{"-np", "4"}, replaceFlags(sharedRun(name), "--batch", "2", "--adam-iter", "1")...)...).CombinedOutput()
 		require.NoError(t, err, string(out))
-		require.Equal(t, 1, strings.Count(string(out), "warning: a step has 2 samples for 4 processes, and the others compute nothing: "+
-			"--batch times --grad-acc is to be at least 4, or mpirun's -np at most 2\n"), string(out))
+		require.Equal(t, 1, strings.Count(string(out), "warning: a step has only 2 samples for 4 processes, so some compute nothing: "+
+			"make --batch times --grad-acc at least 4, or mpirun's -np at most 2\n"), string(out))
 	}
 }
 
@@ -386,7 +386,7 @@ func TestProcessDoesNotJoin(t *testing.T) {
 		}{
 			"refused flag":  {[]string{"finetune", "--batch", "x"}, "", `finetune: --batch: expected a valid 64 bit int but got "x"; it must be at least 1 and at most 65536\n`},
 			"missing flag":  {[]string{"finetune", "--batch", "1"}, "", `finetune: error: missing flags: --model-base=FILE`},
-			"another task":  {[]string{"finetune", "ls"}, "", `finetune: a launcher has started 2 processes \(\w+\), and all would do the same: only training is shared out; start one, without mpirun\n`},
+			"another task":  {[]string{"finetune", "ls"}, "", `finetune: a launcher has started 2 processes \(\w+\), which would all do the same work: only training is divided among processes; start one process, without mpirun\n`},
 			"ended program": {[]string{"true"}, "2s", missing("rank 1 has ended")},
 			"program":       {[]string{"sleep", "1000"}, "2s", missing(`rank 1 runs another program \(sleep, process \d+\)`)},
 		} {
@@ -422,7 +422,7 @@ func TestProcessIsLate(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 			require.NoError(t, <-r.ended, r.output())
-			require.Contains(t, r.output(), "2 processes by ")
+			require.Contains(t, r.output(), "2 processes, started by ")
 		})
 	}
 }
@@ -448,7 +448,7 @@ func TestProcessIsMute(t *testing.T) {
 			require.Empty(t, r.ended, r.output())
 			require.NoError(t, syscall.Kill(other, syscall.SIGINT))
 			r.requireFailure(t)
-			require.Regexp(t, fmt.Sprintf(`interrupted: rank 1 on \S+ \(process %d\) has not answered for \d+s, and is waited for [0-3]s more at most; a second interrupt ends the program at once\n`, mute), r.output())
+			require.Regexp(t, fmt.Sprintf(`interrupted: rank 1 on \S+ \(process %d\) has not answered for \d+s; waiting at most [0-3]s more; a second interrupt ends the program at once\n`, mute), r.output())
 			require.Regexp(t, fmt.Sprintf(`finetune: .*the group of processes is broken: rank 1 on \S+ \(process %d\) has not come to what the others wait for, 4s after all were to stop: it lives, but does not go on; nothing was trained yet`, mute), r.output())
 			require.Eventually(t, func() bool { return syscall.Kill(mute, 0) != nil }, time.Minute, time.Millisecond, "it ends, too")
 		})

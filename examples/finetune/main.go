@@ -18,11 +18,11 @@ import (
 type program struct {
 	Train   trainCommand   `cmd:"" default:"withargs" help:"Train an adapter. This is the command when none is named."`
 	Plan    planCommand    `cmd:"" help:"Estimate what a run would take: memory of each device, the largest batch and context, steps, time, disk."`
-	Inspect inspectCommand `cmd:"" help:"Check data, chat template and vocabulary for what ruins a run: samples as they are trained, counts, faults."`
+	Inspect inspectCommand `cmd:"" help:"Check data, chat template and vocabulary before a run: show trained samples, counts, and errors that ruin training."`
 	Eval    evalCommand    `cmd:"" help:"Measure loss, perplexity and accuracy of a model on held-out data, without and with adapters."`
-	Compare compareCommand `cmd:"" help:"Say which of two runs, adapters or models predicts held-out data better, and whether that may be chance."`
+	Compare compareCommand `cmd:"" help:"Compare two runs, adapters or models on held-out data: which one predicts it better, and whether the difference may be chance."`
 	Merge   merging.Flags  `cmd:"" help:"Merge adapters into a model: a GGUF file that needs no adapter."`
-	Export  exportCommand  `cmd:"" help:"Convert an adapter: a GGUF file to the files of PEFT, or these to GGUF."`
+	Export  exportCommand  `cmd:"" help:"Convert an adapter between GGUF and PEFT."`
 
 	Chat      chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
 	Dashboard dashboardCommand `cmd:"" help:"Show runs in a browser: curves, samples, settings, side by side."`
@@ -35,15 +35,15 @@ Example:  finetune --model-base base.gguf --train-data text.txt --run-dir runs/f
           finetune eval runs/first --data held-out.txt
           finetune ls runs
 
-Flags can be in a YAML file, by the same names, that --config reads.`
+Flags can also come from a YAML file, under the same names, which --config reads.`
 
 // defaults suit training an adapter of a current model.
 var defaults = training.Defaults{
-	Ctx: "0", CtxWhy: "; 0 stands for 2048, or what the model was trained on if that is less: longer ones take more memory than most have",
-	Batch: "2", BatchWhy: ": with --grad-acc 8 samples a step, beyond which adapters learn less of each",
+	Ctx: "0", CtxWhy: "; 0 stands for 2048, or the model's training context if that is less: longer samples take more memory than most machines have",
+	Batch: "2", BatchWhy: "; with the default --grad-acc, a step has 8 samples: in larger steps, adapters learn less from each sample",
 	GradAcc: "4",
 	Warmup:  "-1", WarmupWhy: ", enough for the second moments to settle",
-	AdamAlpha: "0.0002", AdamAlphaWhy: ": about ten times that of training all weights suits adapters of any rank",
+	AdamAlpha: "0.0002", AdamAlphaWhy: "; adapters of any rank train best at about ten times the rate for training all weights",
 }
 
 // A command is selected by the command line.

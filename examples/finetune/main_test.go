@@ -332,7 +332,7 @@ func TestStoppedRunContinues(t *testing.T) {
 			values := tensors(t, filepath.Join(folder, adapter))
 			require.Len(t, values, 2*14)
 			if sig == syscall.SIGINT {
-				require.Regexp(t, `finetune: interrupted; interrupt\.gguf is the result of step \d+; the same command continues the run`, log)
+				require.Regexp(t, `finetune: interrupted; interrupt\.gguf has the result of step \d+; the same command continues the run`, log)
 				state := tensors(t, filepath.Join(folder, checkpoint))
 				for name, x := range values {
 					require.True(t, bytes.Equal(x, state[name]), "%s is not that of the checkpoint", name)

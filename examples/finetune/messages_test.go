@@ -91,7 +91,7 @@ func TestMessagesNameFlags(t *testing.T) {
 		assert.Empty(t, faultOf(text, commands), "%s: %q", at, text)
 	}
 	for text, want := range map[string]string{
-		"finetune eval --data FILE measures": "", "give it by --chat-template FILE": "", "finetune --run-dir makes one": "",
+		"finetune eval --data FILE measures": "", "give it with --chat-template FILE": "", "finetune --run-dir creates one": "",
 		"try --no-such":               "no command has the flag --no-such",
 		"finetune merge --ctx 3 does": "finetune merge has no flag --ctx",
 		"finetune chat --model %s":    "a command line that cli.Advise does not print: finetune chat --model %",

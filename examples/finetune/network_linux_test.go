@@ -227,7 +227,7 @@ func TestTwoMachines(t *testing.T) {
 			}
 			require.Regexp(t, `(?m)^a\nb$|^b\na$`, run(commands["hello"]))
 			out := run(commands["train"])
-			require.Regexp(t, `2 processes by .*: rank 0 on a \(process \d+\), rank 1 on b \(process \d+\)`, out)
+			require.Regexp(t, `2 processes, started by .*: rank 0 on a \(process \d+\), rank 1 on b \(process \d+\)`, out)
 			require.Contains(t, out, "adapter: runs/two/adapter.gguf")
 			require.Greater(t, n.carried.Load(), int64(1e6), "the gradients went over the network")
 

@@ -31,11 +31,11 @@ func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch
 		if ctx.Err() != nil {
 			return 0, err
 		}
-		fmt.Fprintf(p.Log(), "the peak of the machine is not measured: %v\n", err)
+		fmt.Fprintf(p.Log(), "the machine's peak speed could not be measured: %v\n", err)
 		return 0, nil
 	}
 	peak *= float64(p.Group().Size())
-	fmt.Fprintf(p.Log(), "measured peak: %s in %v, %.0f tokens/s of this model\n", flopsText(peak), o.ComputeType, peak/perToken)
+	fmt.Fprintf(p.Log(), "measured peak: %s in %v, %.0f tokens/s with this model\n", flopsText(peak), o.ComputeType, peak/perToken)
 	return measuredPeak(peak / perToken), nil
 }
 

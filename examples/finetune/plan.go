@@ -312,10 +312,10 @@ func (r *runPlan) check() error {
 		if d.All <= d.Available {
 			continue
 		}
-		remedy := "a smaller model, or fewer layers on the device"
+		remedy := "use a smaller model, or fewer layers on the device"
 		switch {
 		case r.LargestBatch > 0 && r.LargestBatch < r.Batch:
-			remedy = fmt.Sprintf("--batch %d fits, with a larger --grad-acc for as many samples a step", r.LargestBatch)
+			remedy = fmt.Sprintf("--batch %d fits; a larger --grad-acc keeps the number of samples per step", r.LargestBatch)
 		case r.LargestBatch >= r.Batch:
 			remedy = "--use-checkpointing fits"
 		case r.LongestSample > 0 && r.LongestSample < r.Ctx:
@@ -367,11 +367,11 @@ func (r *runPlan) write(w io.Writer) error {
 	}
 	done := ""
 	if r.Done > 0 {
-		done = fmt.Sprintf(", of which %d are done: the run goes on", r.Done)
+		done = fmt.Sprintf(", %d of them done: the run continues", r.Done)
 	}
 	line("run", "%s of %s%s", cli.Count(r.Steps, "step"), cli.Count(r.RowsOfStep, "row"), done)
 	line("adapter", "%s, %s", cli.Count(int(r.Parameters), "parameter"), layout.Bytes(r.AdapterBytes))
-	line("files of the run", "%s, without the cache of tokens", layout.Bytes(r.RunFilesBytes))
+	line("files of the run", "%s, without the token cache", layout.Bytes(r.RunFilesBytes))
 	line("time", "%s", r.time())
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -387,7 +387,7 @@ func (r *runPlan) largest() string {
 		list = append(list, fmt.Sprintf("--batch %d --ctx %d", r.Batch, r.LongestSample))
 	}
 	if len(list) == 0 {
-		return fmt.Sprintf("no --batch with samples of this length, and no --ctx with --batch %d", r.Batch)
+		return fmt.Sprintf("no --batch fits at this sample length, and no --ctx fits with --batch %d", r.Batch)
 	}
 	return strings.Join(list, ", or with ")
 }
@@ -406,13 +406,13 @@ func (r *runPlan) time() string {
 	}
 	steps := "steps"
 	if r.Done > 0 {
-		steps = "that are left"
+		steps = "remaining steps"
 	}
-	text := fmt.Sprintf("%s a step, %s for all %s", seconds(r.StepSeconds), seconds(r.RunSeconds), steps)
+	text := fmt.Sprintf("%s per step, %s for all %s", seconds(r.StepSeconds), seconds(r.RunSeconds), steps)
 	if len(of) > 0 {
-		text = fmt.Sprintf("about %s, by %s", text, strings.Join(of, " and "))
+		text = fmt.Sprintf("about %s, extrapolated from %s", text, strings.Join(of, " and "))
 	}
-	return text + "; evaluations come on top"
+	return text + ", without evaluations"
 }
 
 // seconds formats a time with about three digits.

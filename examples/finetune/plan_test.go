@@ -10,10 +10,10 @@ import (
 func TestPlannedTime(t *testing.T) {
 	for want, r := range map[string]runPlan{
 		"not measured": {noTime: "not measured"},
-		"1.5 s a step, 2m30s for all steps; evaluations come on top":                          {StepSeconds: 1.5, RunSeconds: 150, Timed: timed{22, 22, 2, 2}},
-		"1.5 s a step, 1h0m for all that are left; evaluations come on top":                   {StepSeconds: 1.5, RunSeconds: 3600, Done: 3, Timed: timed{22, 22, 2, 2}},
-		"about 1.5 s a step, 2m30s for all steps, by 2 of 22 layers; evaluations come on top": {StepSeconds: 1.5, RunSeconds: 150, Timed: timed{2, 22, 2, 2}},
-		"about 1.5 s a step, 2m30s for all steps, by 2 of 22 layers and 1 of 2 rows of a batch; evaluations come on top": {
+		"1.5 s per step, 2m30s for all steps, without evaluations":                                         {StepSeconds: 1.5, RunSeconds: 150, Timed: timed{22, 22, 2, 2}},
+		"1.5 s per step, 1h0m for all remaining steps, without evaluations":                                {StepSeconds: 1.5, RunSeconds: 3600, Done: 3, Timed: timed{22, 22, 2, 2}},
+		"about 1.5 s per step, 2m30s for all steps, extrapolated from 2 of 22 layers, without evaluations": {StepSeconds: 1.5, RunSeconds: 150, Timed: timed{2, 22, 2, 2}},
+		"about 1.5 s per step, 2m30s for all steps, extrapolated from 2 of 22 layers and 1 of 2 rows of a batch, without evaluations": {
 			StepSeconds: 1.5, RunSeconds: 150, Timed: timed{2, 22, 1, 2},
 		},
 	} {
@@ -30,7 +30,7 @@ func TestLargestOfPlan(t *testing.T) {
 		{runPlan{Batch: 2, LargestBatch: 4, LongestSample: 64, more: true}, "--batch 4 or more, or with --batch 2 --ctx 64"},
 		{runPlan{Batch: 2, LargestBatch: 1}, "--batch 1"},
 		{runPlan{Batch: 2, LongestSample: 8}, "--batch 2 --ctx 8"},
-		{runPlan{Batch: 2}, "no --batch with samples of this length, and no --ctx with --batch 2"},
+		{runPlan{Batch: 2}, "no --batch fits at this sample length, and no --ctx fits with --batch 2"},
 	} {
 		require.Equal(t, c.want, c.plan.largest())
 	}

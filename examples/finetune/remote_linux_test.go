@@ -174,7 +174,7 @@ func TestServerIsLost(t *testing.T) {
 				says := "\nfinetune: RPC server " + s.endpoint + ": server is gone: " + f.says + "; start it again"
 				remedy := ", and repeat the command\n"
 				if when == "training" {
-					says, remedy = says+": "+folder+"/adapter.gguf is the result of step ", "; the same command continues the run\n"
+					says, remedy = says+": "+folder+"/adapter.gguf has the result of step ", "; the same command continues the run\n"
 				}
 				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, says, remedy)
 				require.Equal(t, when == "training", isFile(filepath.Join(files, folder, "checkpoint.gguf")))
@@ -208,7 +208,7 @@ func TestServerIsMute(t *testing.T) {
 	require.Eventually(t, isSaid(`waiting for RPC server %s: no answer for [3-9]s; an interrupt ends the run within 2s\n`, s.endpoint), time.Minute, time.Millisecond, r.output())
 	require.NoError(t, r.Process.Signal(os.Interrupt))
 	r.requireFailure(t)
-	require.Regexp(t, fmt.Sprintf(`interrupted: RPC server %s has not answered for \d+s, and is waited for [01]s more at most; a second interrupt ends the program at once\n`, s.endpoint), r.output())
+	require.Regexp(t, fmt.Sprintf(`interrupted: RPC server %s has not answered for \d+s; waiting at most [01]s more; a second interrupt ends the program at once\n`, s.endpoint), r.output())
 	require.Contains(t, r.output(), "RPC server "+s.endpoint)
 	require.Contains(t, r.output(), "it has not answered for 2s")
 }
@@ -300,8 +300,8 @@ func TestProcessesShareServers(t *testing.T) {
 			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--rpc", strings.Join(servers, ","))...)...).CombinedOutput()
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
-			require.Contains(t, string(out), "devices: all of the model is on RPC0\n")
-			require.Regexp(t, `servers: waiting for `+servers[0]+` took [0-9.]+ ms a step, [0-9.e+]+ % of the time\n`, string(out))
+			require.Contains(t, string(out), "devices: the whole model is on RPC0\n")
+			require.Regexp(t, `servers: waiting for `+servers[0]+` took [0-9.]+ ms per step, [0-9.e+]+ % of the time\n`, string(out))
 			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), sameAdapter)
 		})
 	}
@@ -326,7 +326,7 @@ func TestProcessesShareVulkan(t *testing.T) {
 			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--device", "Vulkan0,Vulkan1")...)...).CombinedOutput()
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), "devices of this machine: rank 0 has Vulkan0; rank 1 has Vulkan1\n")
-			require.Contains(t, string(out), "devices: all of the model is on Vulkan0\n")
+			require.Contains(t, string(out), "devices: the whole model is on Vulkan0\n")
 			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), 10*sameAdapter) // their sums are in another order
 		})
 	}

@@ -142,7 +142,7 @@ func (r *report) sampleAfter(ctx context.Context, folder *training.RunFolder, st
 	case ctx.Err() != nil:
 		return ""
 	case err != nil:
-		return fmt.Sprintf("there is no sample of --sample-prompt: %v", err)
+		return fmt.Sprintf("--sample-prompt: no sample: %v", err)
 	}
 	return fmt.Sprintf("sample of --sample-prompt, in %s", seconds(took.Seconds()))
 }

@@ -48,14 +48,14 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 	}
 	out, err := second()
 	require.EqualError(t, err, "exit status 1")
-	require.Equal(t, "finetune: --run-dir: another process is writing the run in run; wait for its end, or name another folder\n", out)
+	require.Equal(t, "finetune: --run-dir: another process is writing the run in run; wait for it to end, or name another folder\n", out)
 	require.NoError(t, first.Process.Kill())
 	for lines.Scan() {
 	}
 	require.Error(t, first.Wait())
 	after, err := folderRun(files, "run", "--adam-iter", "12").CombinedOutput()
 	require.NoError(t, err, string(after))
-	require.Contains(t, string(after), "the run goes on with other settings: steps was 5000, is 12")
+	require.Contains(t, string(after), "the run continues with other settings: steps was 5000, is 12")
 }
 
 // Without a folder a process locks each of its outputs, under any of their names.
@@ -84,7 +84,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	} {
 		out, err := run(c.adapter, c.checkpoint, "--adam-iter", "5000").CombinedOutput()
 		require.EqualError(t, err, "exit status 1")
-		require.Equal(t, "finetune: "+c.want+": another process is writing this file; wait for its end, or give another name\n", string(out))
+		require.Equal(t, "finetune: "+c.want+": another process is writing this file; wait for it to end, or give another name\n", string(out))
 	}
 	locks := func() []string {
 		found, err := filepath.Glob(filepath.Join(files, ".*"))
@@ -96,7 +96,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	require.Error(t, first.Wait())
 	out, err := run("a.gguf", "c-LATEST.gguf", "--adam-iter", "12").CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "the run goes on with other settings: steps was 5000, is 12")
+	require.Contains(t, string(out), "the run continues with other settings: steps was 5000, is 12")
 	require.Empty(t, locks(), "the next one removes what a killed one left")
 }
 
@@ -173,10 +173,10 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 		"--valid-every", fmt.Sprint(every), "--lora-out", "b.gguf", "--checkpoint-in", "c.gguf", "--ctx", "16", "--batch", "4", "--grad-acc", "1",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32"}
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience), "--adam-iter", "600")...)
-	require.Contains(t, log, fmt.Sprintf("already complete (%d of 600 steps): the validation loss has not improved for %d evaluations, and nothing is left to do; without --patience the run goes on\n", last, patience))
+	require.Contains(t, log, fmt.Sprintf("already complete (%d of 600 steps): the validation loss has not improved for %d evaluations, and nothing is left to do; without --patience the run continues\n", last, patience))
 	require.NotContains(t, log, "continuing")
 	_, log = finetune(t, folder, append(again, "--patience", fmt.Sprint(patience+1), "--adam-iter", "600")...)
-	require.Regexp(t, regexp.MustCompile(`the run goes on with other settings: --patience was 3, is 4\n`), log)
+	require.Regexp(t, regexp.MustCompile(`the run continues with other settings: --patience was 3, is 4\n`), log)
 	require.Contains(t, log, fmt.Sprintf("ended after step %d of 600: ", last+every))
 }
 
@@ -214,7 +214,7 @@ func TestSignalsEndOrderly(t *testing.T) {
 		folder := t.TempDir()
 		require.NoError(t, writeFiles(folder))
 		log := clitest.Stop(t, folderRun(folder, "run", "--adam-iter", "5000"), sig, "step 4: validation loss")
-		require.Regexp(t, `finetune: interrupted; run/adapter\.gguf is the result of step \d+; the same command continues the run`, log)
+		require.Regexp(t, `finetune: interrupted; run/adapter\.gguf has the result of step \d+; the same command continues the run`, log)
 		adapter, state := tensors(t, filepath.Join(folder, "run/adapter.gguf")), tensors(t, filepath.Join(folder, "run/checkpoint.gguf"))
 		for name, x := range adapter {
 			require.Equal(t, x, state[name], "%s is not that of the checkpoint", name)

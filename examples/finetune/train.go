@@ -35,7 +35,7 @@ const defaultContext = 2048
 type trainCommand struct {
 	ModelBase string `name:"model-base" setting:"frozen weights" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model to adapt; it is not changed." group:"Adapter" basic:""`
 	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
-	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter of --checkpoint-in without training. Flags of the adapter must be those of its run." group:"Adapter"`
+	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter of --checkpoint-in without training. Give the same adapter flags as its run." group:"Adapter"`
 	adapterFlags
 
 	training.Flags
@@ -43,11 +43,11 @@ type trainCommand struct {
 	RunDir string         `name:"run-dir" aliases:"output-dir,adapter-path" placeholder:"DIR" help:"Folder of the run: adapter, checkpoint, metrics, loss curve, flags and command lines. The same command continues the run in it. Without it, and without --lora-out, a new run has a new folder in runs, named after model and data." group:"Run" basic:""`
 
 	DryRun    bool `name:"dry-run" help:"Estimate memory, disk space and time of the run, as finetune plan does, without training." group:"Run"`
-	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: a --run-dir that holds a run, which would continue, is refused." group:"Run"`
+	Overwrite bool `name:"overwrite-output-dir" help:"Begin a new run: refuse a --run-dir that already holds a run, instead of continuing it." group:"Run"`
 
 	modelFlags
-	ComputeType string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes the fastest on the CPU, and on other devices bf16 if they multiply it." group:"Computing"`
-	Fit         cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB, or auto for four fifths of the free memory; on the CPU it is the memory of the process, including mapped weights. A step keeps --batch times --grad-acc samples; how many are computed at a time is chosen, at most a given --batch. Layers are recomputed if that makes the run fit, and samples are cut if a single one does not fit and --ctx is not given. The choice is printed, and stays when the run continues; by default nothing is chosen." group:"Computing" basic:""`
+	ComputeType string   `name:"compute-type" setting:"compute type" aliases:"products" default:"auto" enum:"auto,f32,bf16,f16" help:"Type in which products with the weights of the model are computed, auto, f32, bf16 or f16: bf16 rounds, and is several times as fast with oneDNN and AMX, or the AVX512-BF16 of AMD; f16 rounds too, and is nearly twice as fast with oneMKL and AVX512-FP16. auto takes the fastest on the CPU, and on other devices bf16 if they support it." group:"Computing"`
+	Fit         cli.Size `name:"fit" placeholder:"SIZE" help:"Memory that the run may take on each device, such as 6GiB, or auto for four fifths of the free memory; on the CPU it is the memory of the process, including mapped weights. A step keeps --batch times --grad-acc samples; --fit chooses how many are computed at a time, at most a given --batch. It recomputes layers if that makes the run fit, and cuts samples if a single one does not fit and --ctx is not given. The choice is printed, and stays the same when the run continues; by default --fit is off." group:"Computing" basic:""`
 	NoRepack    bool     `name:"no-repack" setting:"weight copies" help:"Do not cache copies of the weights, in the compute type and transposed, in the free memory of devices. Weights are then converted for each product: slower, in less memory." group:"Computing"`
 
 	EvalData  []string         `name:"eval-data" sep:"none" placeholder:"FILE" help:"More held-out text, such as of another domain: its loss is reported before and after. Can be given several times." group:"Report"`
@@ -154,15 +154,15 @@ func (p *trainCommand) openFolder() (*training.RunFolder, error) {
 func (p *trainCommand) check() error {
 	switch {
 	case p.OnlyWrite && p.LoRAOut == "":
-		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR, which has a place for it")
+		return errors.New("missing flags: --lora-out=FILE, or --run-dir=DIR to write into the folder of the run")
 	case p.OnlyWrite && p.CheckpointIn == "":
 		return errors.New("--only-write-lora needs --run-dir or --checkpoint-in, which hold the adapter")
 	case p.Overwrite && isFile(p.CheckpointIn):
-		return fmt.Errorf("--overwrite-output-dir: %s holds a run, which would continue; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
+		return fmt.Errorf("--overwrite-output-dir: %s already holds a run, which would continue; remove the folder, or name another", cmp.Or(p.RunDir, p.CheckpointIn))
 	case !p.OnlyWrite && len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
-		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, is too large for a number", p.LoRAPlus, p.Rate)
+		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, overflows; lower one of them", p.LoRAPlus, p.Rate)
 	}
 	return p.adapterFlags.check(p.given)
 }
@@ -280,7 +280,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	fmt.Fprintf(p.Log(), "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
 	if kept := t.WeightCopies(); kept != "" {
-		fmt.Fprintf(p.Log(), "kept for products: %s\n", kept)
+		fmt.Fprintf(p.Log(), "weight copies: %s\n", kept)
 	}
 
 	r, err := p.newReport(ctx, e, m, adapter, sets)
@@ -304,7 +304,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	}
 	t.Close() // the report may need its memory
 	if err := r.measure(ctx, t.Steps()); err != nil {
-		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter is complete in %s, only the report is missing", p.result().LatestPath()))
+		return cli.Interrupted(ctx, err, fmt.Sprintf("the adapter in %s is complete; only the report is missing", p.result().LatestPath()))
 	}
 	if best, ok := t.Best(); ok && best.Step > 0 && best.Step < t.Steps() {
 		r.best = &best
@@ -317,9 +317,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 			return err
 		}
 	}
-	compute := fmt.Sprintf("%s, %s, products in %v", m.Layout(), p.describeThreads(), options.ComputeType)
+	compute := fmt.Sprintf("%s, %s, compute type %v", m.Layout(), p.describeThreads(), options.ComputeType)
 	if err := r.writeCard(folder, t, compute); err != nil {
-		return fmt.Errorf("the run is complete and its result saved, but its %s is not written: %w", run.Card, err)
+		return fmt.Errorf("the run is complete and its result is saved, but %s could not be written: %w", run.Card, err)
 	}
 	return r.print(out)
 }
@@ -350,7 +350,7 @@ func (p *trainCommand) loadData(ctx context.Context, m *model.Model) (_ *trainin
 // checkVocabulary requires that the model's file has a vocabulary.
 func checkVocabulary(m *model.Model) error {
 	if m.Tokenizer == nil {
-		return fmt.Errorf("%s has no vocabulary; text cannot be turned into tokens", m.Path)
+		return fmt.Errorf("%s has no vocabulary, so text cannot be turned into tokens", m.Path)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func sampleLength(ctx int, m *model.Model) (int, error) {
 	case ctx == 0:
 		return min(defaultContext, m.Config().Context), nil
 	case ctx > m.Config().Context:
-		return 0, fmt.Errorf("--ctx %d is beyond the %s that %s was trained on", ctx, cli.Count(m.Config().Context, "position"), m.Path)
+		return 0, fmt.Errorf("--ctx %d exceeds the %s that %s was trained on", ctx, cli.Count(m.Config().Context, "position"), m.Path)
 	}
 	return ctx, nil
 }

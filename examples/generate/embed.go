@@ -26,7 +26,7 @@ func (p *program) checkEmbed() error {
 		flag = "--pooling"
 	}
 	if flag != "" {
-		return fmt.Errorf("%s is for --embed alone; add that, or leave it out", flag)
+		return fmt.Errorf("%s works only with --embed; add --embed, or leave it out", flag)
 	}
 	if !p.Embed && p.Rerank == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *program) checkEmbed() error {
 		flag = "--ignore-eos"
 	}
 	if flag != "" {
-		return fmt.Errorf("%s is for texts that go on; leave it or %s out", flag, p.embedFlag())
+		return fmt.Errorf("%s applies only to generated text; leave it or %s out", flag, p.embedFlag())
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (p *program) embed(ctx context.Context, prompts []string, out, log io.Write
 		texts = append(texts, strings.Split(prompt, "\n")...)
 	}
 	if len(texts) == 0 {
-		return fmt.Errorf("%s: there is no text; give one by --prompt, or --file", p.embedFlag())
+		return fmt.Errorf("%s: there is no text; give one with --prompt or --file", p.embedFlag())
 	}
 	sequences := min(len(texts), p.Parallel)
 	m, err := p.Load(sequences)
@@ -108,7 +108,7 @@ func (p *program) embed(ctx context.Context, prompts []string, out, log io.Write
 	for part := range slices.Chunk(texts, textsAtOnce) {
 		made, err := p.linesOf(ctx, m, session, part)
 		if errors.Is(err, infer.ErrContextFull) {
-			err = fmt.Errorf("%w; --ctx makes it larger", err)
+			err = fmt.Errorf("%w; use a larger --ctx", err)
 		}
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ type program struct {
 	Samples   int      `name:"samples" basic:"" range:"[1,1048576]" default:"1" help:"Continuations of each text, with one seed after the other, at once." group:"Text"`
 	NPredict  *int     `name:"n-predict" basic:"" range:"[-1,2147483647]" short:"n" placeholder:"N" help:"Most tokens to generate; -1 until the model ends the text or the context is full. By default 128, with --chat -1." group:"Text"`
 	IgnoreEOS bool     `name:"ignore-eos" help:"Do not let the model end the text." group:"Text"`
-	Chat      bool     `name:"chat" basic:"" help:"Answer by the model's chat template: in a dialogue, or to --prompt." group:"Chat"`
+	Chat      bool     `name:"chat" basic:"" help:"Chat through the model's chat template: a dialogue, or an answer to --prompt." group:"Chat"`
 	Parallel  int      `name:"parallel" range:"[1,65536]" default:"8" help:"Most texts to continue or to embed at once; each has a KV cache of its own." group:"Computing"`
 
 	Embed     bool   `name:"embed" basic:"" help:"Write a vector for each text, as a line {\"text\", \"embedding\"} of JSON, instead of continuing the text." group:"Embeddings"`
@@ -86,7 +86,7 @@ func (p *program) run(ctx context.Context, in io.Reader, out, log io.Writer) err
 func (p *program) checkMode() error {
 	switch flag := p.Given(); {
 	case !p.Chat && flag != "":
-		return fmt.Errorf("%s is for --chat alone; add that, or leave it out", flag)
+		return fmt.Errorf("%s works only with --chat; add --chat, or leave it out", flag)
 	case p.Chat && p.Embed:
 		return errors.New("--embed gives vectors, and --chat answers; leave one of them out")
 	case p.Chat && p.Rerank != nil:
@@ -96,7 +96,7 @@ func (p *program) checkMode() error {
 	case p.Chat && p.Samples > 1:
 		return errors.New("--samples: a chat has one reply; leave it or --chat out")
 	case p.Chat && p.IgnoreEOS:
-		return errors.New("--ignore-eos: the model has to end its replies; leave it or --chat out")
+		return errors.New("--ignore-eos: in a chat, the model must end its replies; leave it or --chat out")
 	}
 	return p.checkEmbed()
 }

@@ -93,9 +93,9 @@ func parseIDX(r io.Reader, item []int) ([]byte, error) {
 	case magic[0] == 0x1f && magic[1] == 0x8b:
 		return nil, errors.New("the file is compressed; unpack it with gunzip")
 	case magic[0] != 0 || magic[1] != 0:
-		return nil, fmt.Errorf("this is no IDX file: it begins with % x", magic)
+		return nil, fmt.Errorf("this is not an IDX file: it begins with % x", magic)
 	case magic[2] != 8:
-		return nil, fmt.Errorf("the numbers have the type 0x%02x; they must be bytes, 0x08", magic[2])
+		return nil, fmt.Errorf("the elements have type 0x%02x; expected bytes, 0x08", magic[2])
 	case int(magic[3]) != 1+len(item):
 		return nil, fmt.Errorf("the file has %s; it must have %d", cli.Count(int(magic[3]), "dimension"), 1+len(item))
 	}
@@ -116,7 +116,7 @@ func parseIDX(r io.Reader, item []int) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(data)) != want {
-		return nil, fmt.Errorf("after the header there must be %d bytes: the file is cut off, or has something else behind", want)
+		return nil, fmt.Errorf("expected %d bytes after the header: the file is cut off, or has extra bytes at its end", want)
 	}
 	return data, nil
 }

@@ -79,7 +79,7 @@ func (p *program) run(ctx context.Context, w io.Writer) (accuracy float64, err e
 	if accuracy, err = n.test(ctx, test, p.Batch); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(w, "right on %.2f %% of %s that it has not seen\n", 100*accuracy, cli.Count(test.len(), "digit"))
+	fmt.Fprintf(w, "right on %.2f %% of %s that it was not trained on\n", 100*accuracy, cli.Count(test.len(), "digit"))
 	if p.Save == "" {
 		return accuracy, nil
 	}

@@ -175,13 +175,13 @@ func TestParseIDXRefuses(t *testing.T) {
 	}{
 		"empty":      {"", "shorter than the header"},
 		"gzip":       {"\x1f\x8b\x08\x00", "gunzip"},
-		"other":      {"GGUF", "no IDX file"},
+		"other":      {"GGUF", "not an IDX file"},
 		"floats":     {"\x00\x00\x0d\x02", "type 0x0d"},
 		"dimensions": {"\x00\x00\x08\x01\x00\x00\x00\x01", "has 1 dimension; it must have 2"},
 		"header":     {"\x00\x00\x08\x02\x00\x00\x00\x01", "ends within its header"},
 		"size":       {"\x00\x00\x08\x02\x00\x00\x00\x01\x00\x00\x00\x03123", "dimension 1 has the size 3; it must be 2"},
-		"short":      {"\x00\x00\x08\x02\xff\xff\xff\xff\x00\x00\x00\x02123", "there must be 8589934590 bytes"},
-		"long":       {"\x00\x00\x08\x02\x00\x00\x00\x01\x00\x00\x00\x02123", "there must be 2 bytes"},
+		"short":      {"\x00\x00\x08\x02\xff\xff\xff\xff\x00\x00\x00\x02123", "expected 8589934590 bytes"},
+		"long":       {"\x00\x00\x08\x02\x00\x00\x00\x01\x00\x00\x00\x02123", "expected 2 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseIDX(bytes.NewReader([]byte(k.file)), []int{2})

@@ -143,13 +143,13 @@ func loadNetwork(b *ggml.Backend, path string) (*network, error) {
 	}
 	k, ok := kinds[name]
 	if !ok {
-		return nil, fmt.Errorf("%s: there is no network of kind %q, only %q", path, name, slices.Sorted(maps.Keys(kinds)))
+		return nil, fmt.Errorf("%s: unknown kind of network %q; expected %q", path, name, slices.Sorted(maps.Keys(kinds)))
 	}
 	n := &network{kind: name, backend: b, c: ggml.NewContext(), params: map[string]*ggml.Tensor{}}
 	for _, p := range k.params {
 		if t, ok := g.Tensor(p.name); !ok || t.Type != ggml.F32 || !slices.Equal(t.Shape, p.shape) {
 			n.close()
-			return nil, fmt.Errorf("%s: there is no tensor %s of type f32 and shape %v", path, p.name, p.shape)
+			return nil, fmt.Errorf("%s has no tensor %s of type f32 and shape %v", path, p.name, p.shape)
 		}
 	}
 	if n.buffers, err = g.Load(n.c, b.Device(), ggml.LoadOptions{NoMmap: true}); err != nil {

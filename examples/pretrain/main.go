@@ -81,7 +81,7 @@ func (p *program) train(ctx context.Context) error {
 	}
 	switch {
 	case p.ModelOut == "" && p.Group().Writes():
-		return errors.New("missing flags: --model-out=FILE, or --run-dir=DIR, which has a place for it")
+		return errors.New("missing flags: --model-out=FILE, or --run-dir=DIR to write into the folder of the run")
 	case len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
@@ -184,11 +184,11 @@ func (p *program) result() run.SavedFile { return p.Result(p.Named("model-out"),
 func (p *program) checkShape() error {
 	switch {
 	case p.Embd%p.Heads != 0:
-		return fmt.Errorf("--embd %d is no multiple of --heads %d", p.Embd, p.Heads)
+		return fmt.Errorf("--embd %d is not a multiple of --heads %d", p.Embd, p.Heads)
 	case p.Heads%p.KVHeads != 0:
-		return fmt.Errorf("--kv-heads %d is no divisor of --heads %d", p.KVHeads, p.Heads)
+		return fmt.Errorf("--kv-heads %d does not divide --heads %d", p.KVHeads, p.Heads)
 	case p.Context < p.Ctx:
-		return fmt.Errorf("--model-ctx is %d; it is at least --ctx, which is %d", p.Context, p.Ctx)
+		return fmt.Errorf("--model-ctx %d must be at least --ctx %d", p.Context, p.Ctx)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestInterruptedRunContinues(t *testing.T) {
 	require.NoError(t, err, string(out))
 
 	log := clitest.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
-	require.Regexp(t, `pretrain: interrupted; parts\.gguf is the result of step \d+; the same command continues the run`, log)
+	require.Regexp(t, `pretrain: interrupted; parts\.gguf has the result of step \d+; the same command continues the run`, log)
 	m, err := model.Load(filepath.Join(folder, "parts.gguf"), model.LoadOptions{})
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
@@ -131,7 +131,7 @@ func TestRunFolder(t *testing.T) {
 		return list[0].Summary()
 	}
 	log := clitest.Stop(t, command("--adam-iter", "1000"), syscall.SIGINT, "step 20:")
-	require.Regexp(t, `pretrain: interrupted; runs/a/model\.gguf is the result of step \d+; the same command continues the run`, log)
+	require.Regexp(t, `pretrain: interrupted; runs/a/model\.gguf has the result of step \d+; the same command continues the run`, log)
 	require.Equal(t, "stopped", summary().State)
 	out, err := command("--adam-iter", fmt.Sprint(summary().Step+2)).CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -148,7 +148,7 @@ func TestRunFolder(t *testing.T) {
 	require.Equal(t, "diverged", summary().State)
 	out, err = command("--adam-iter", "2", "--model-out", "runs/a/checkpoint.gguf").CombinedOutput()
 	require.Error(t, err, string(out))
-	require.Contains(t, string(out), "is the file of ")
+	require.Contains(t, string(out), "is also the file of ")
 }
 
 // Whatever stops the program, it frees everything.

@@ -60,16 +60,16 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 	address, err := netip.ParseAddrPort(p.Listen)
 	switch {
 	case err != nil || !address.Addr().Is4() || address.Port() == 0:
-		return fmt.Errorf("--listen %s: it takes an IPv4 address and a port, like 127.0.0.1:50052", p.Listen)
+		return fmt.Errorf("--listen %s: expected an IPv4 address and a port, such as 127.0.0.1:50052", p.Listen)
 	case p.Idle <= 0:
 		return fmt.Errorf("--idle %v: it must be more than 0", p.Idle)
 	case p.Grace <= 0:
 		return fmt.Errorf("--grace %v: it must be more than 0", p.Grace)
 	case address.Addr().IsLoopback():
 	case !p.AnyAddress:
-		return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; give --any-address too if that is meant", p.Listen)
+		return fmt.Errorf("--listen %s: every program that reaches this address could use the devices; add --any-address to allow that", p.Listen)
 	default:
-		fmt.Fprintf(log, "rpc-server: every program that reaches %s uses the devices: keep it in a private network\n", p.Listen)
+		fmt.Fprintf(log, "rpc-server: every program that reaches %s can use the devices: keep it in a private network\n", p.Listen)
 	}
 	if err := p.makeCache(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (p *program) run(ctx context.Context, log io.Writer) error {
 		Threads: p.Threads, Memory: memory, Clients: p.Clients, Idle: p.Idle, Grace: p.Grace,
 		CacheDir: p.Cache, CacheSize: int64(p.CacheSize) << 20, AnyAddress: p.AnyAddress,
 	}, devices...)
-	return cli.Interrupted(ctx, err, "no program is served any more")
+	return cli.Interrupted(ctx, err, "the server has stopped")
 }
 
 // makeCache creates the folder of the cache, if a flag names one.
@@ -93,7 +93,7 @@ func (p *program) makeCache() error {
 		return nil
 	}
 	if info, err := os.Stat(p.Cache); err == nil && !info.IsDir() {
-		return fmt.Errorf("--cache %s: it is no folder", p.Cache)
+		return fmt.Errorf("--cache %s is not a folder", p.Cache)
 	}
 	if err := filelink.MkdirAll(p.Cache, 0o755); err != nil {
 		return fmt.Errorf("--cache %s: %w", p.Cache, filelink.SystemError(err))

@@ -90,7 +90,7 @@ func TestServer(t *testing.T) {
 	require.Regexp(t, `rpc-server: CPU .*, CPU .*, on 127`, out.String())
 	require.Contains(t, out.String(), "a client is served")
 	require.Contains(t, out.String(), "a client has left")
-	require.Contains(t, out.String(), "interrupted; no program is served any more")
+	require.Contains(t, out.String(), "interrupted; the server has stopped")
 }
 
 // A server that is told to stop still delivers the result of a running computation.

@@ -26,17 +26,17 @@ func (d *dialogue) command(line string) error {
 	case "/help":
 		fmt.Fprint(d.Log, commands)
 	default:
-		return fmt.Errorf("%s is no command; /help lists them, and a message that begins with / is written with two", name)
+		return fmt.Errorf("unknown command %s; /help lists the commands; start a message that begins with / with //", name)
 	}
 	return nil
 }
 
-const commands = `/reset        begin anew; the system prompt stays
-/undo         take the last message back, with its reply
-/system TEXT  change the system prompt; without a text there is none
+const commands = `/reset        start over, with the same system prompt
+/undo         remove the last message and its reply
+/system TEXT  change the system prompt; without a text, remove it
 /save FILE    append the conversation to a file, as a line of JSON
 /help         list the commands
-\             at the end of a line: the message goes on in the next
+\             at the end of a line: the message continues in the next line
 `
 
 // undo removes the user's last message and all that follow it.

@@ -71,7 +71,7 @@ type Command struct {
 func (c *Command) Help() string { return Help }
 
 // Help explains what is read from standard input.
-const Help = `Without a prompt a dialogue begins: each line is a message, which goes on in the next line after a backslash at its end; /help lists commands. At a terminal the line can be edited, the arrows bring earlier ones back, and lines that are pasted together are one message. Ctrl-C stops a reply or, at the prompt, the program; Ctrl-D ends it.
+const Help = `Without a prompt, a dialogue begins: each line is a message, and a backslash at its end continues it in the next line; /help lists commands. In a terminal, the line can be edited, the arrow keys recall earlier messages, and lines pasted together are one message. Ctrl-C stops a reply or, at the prompt, the program; Ctrl-D ends it.
 
 With --json each line of standard input is a conversation, {"messages": [{"role": "user", "content": "…"}, …], "tools": […]}, or a further message of the one before, {"role": "user", "content": "…"}. Conversations, and messages of the roles user and tool, are answered by a line {"content", "finish_reason": "stop" or "length", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds"}. A line that cannot be answered counts as not sent: {"line", "error"} says why, and the exit status will be 1. Reasoning and tool calls are in the content as the model writes them.`
 

@@ -66,7 +66,7 @@ func (t *talk) answerLine(ctx context.Context, line []byte) error {
 		Role     json.RawMessage `json:"role"`
 	}
 	if err := plainjson.Unmarshal(line, &keys); err != nil {
-		return &requestError{fmt.Errorf("a JSON object is expected: %w", err)}
+		return &requestError{fmt.Errorf("expected a JSON object: %w", err)}
 	}
 	switch {
 	case keys.Messages != nil:
@@ -74,7 +74,7 @@ func (t *talk) answerLine(ctx context.Context, line []byte) error {
 	case keys.Role != nil:
 		return t.answerMessage(ctx, line)
 	}
-	return &requestError{errors.New(`neither "messages" nor "role" is there: give a conversation {"messages": […]} or a message {"role": "user", "content": "…"}`)}
+	return &requestError{errors.New(`expected the key "messages" or "role": give a conversation {"messages": […]} or a message {"role": "user", "content": "…"}`)}
 }
 
 func (t *talk) answerConversation(ctx context.Context, line []byte) error {

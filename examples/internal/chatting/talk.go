@@ -68,7 +68,7 @@ func Run(ctx context.Context, s Settings) error {
 func withFlag(err error) error {
 	var missing *data.Error
 	if errors.As(err, &missing) {
-		return fmt.Errorf("%s: %s; name a file with one by --chat-template", missing.File, missing.Reason)
+		return fmt.Errorf("%s: %s; give a template with --chat-template FILE", missing.File, missing.Reason)
 	}
 	return err
 }
@@ -152,7 +152,7 @@ func (t *talk) printStats(r generate.Reply) {
 	if !t.Stats {
 		return
 	}
-	fmt.Fprintf(t.Log, "prompt: %s, %d more from the cache\n", inference.Speed(r.Prompt-r.Cached, r.PromptFor), r.Cached)
+	fmt.Fprintf(t.Log, "prompt: %s, %d more tokens from the cache\n", inference.Speed(r.Prompt-r.Cached, r.PromptFor), r.Cached)
 	if r.Generated > 1 {
 		fmt.Fprintf(t.Log, "generated: %s\n", inference.Speed(r.Generated-1, r.GeneratedFor))
 	}

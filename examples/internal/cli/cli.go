@@ -63,7 +63,7 @@ func Alone(run func(ctx context.Context, out io.Writer) error) func(ctx context.
 				mpi.Fail()
 				time.Sleep(ToldAfter)
 			}
-			return fmt.Errorf("%v, and all would do the same: only training is shared out; start one, without mpirun", l)
+			return fmt.Errorf("%v, which would all do the same work: only training is divided among processes; start one process, without mpirun", l)
 		}
 		return run(ctx, out)
 	}
@@ -129,7 +129,7 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	n, err := o.w.Write(p)
 	if err != nil {
-		o.err = fmt.Errorf("standard output cannot be written: %w", filelink.SystemError(err))
+		o.err = fmt.Errorf("cannot write standard output: %w", filelink.SystemError(err))
 	}
 	return n, o.err
 }

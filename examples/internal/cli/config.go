@@ -108,7 +108,7 @@ func readMapping(path string) (*yaml.Node, error) {
 	}
 	mapping := document.Content[0]
 	if mapping.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: a mapping of flags is expected, such as\n\tlora-r: 16", path, mapping.Line)
+		return nil, fmt.Errorf("%s:%d: expected a mapping of flags, such as\n\tlora-r: 16", path, mapping.Line)
 	}
 	return mapping, nil
 }
@@ -250,7 +250,7 @@ func (c *config) set(f *kong.Flag, s *setting) {
 	case f.Tag.Sep == -1 && flagName(first.key.Value) != flagName(s.key.Value): // several keys may be items of one list
 		first.value = append(list(texts(first.value)), list(texts(s.value))...)
 	case first.key.Value == s.key.Value || !reflect.DeepEqual(first.value, s.value):
-		c.fault(s.key.Line, "%s is given twice; the first is in line %d, as %s", s.key.Value, first.key.Line, first.key.Value)
+		c.fault(s.key.Line, "%s is given twice: line %d gives it as %s", s.key.Value, first.key.Line, first.key.Value)
 	}
 }
 
@@ -296,14 +296,14 @@ func (c *config) values(name string, n *yaml.Node) (value any, ok bool) {
 		list := []any{}
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode {
-				c.fault(item.Line, "%s is a list of single values", name)
+				c.fault(item.Line, "%s must be a list of single values", name)
 				return nil, false
 			}
 			list = append(list, item.Value)
 		}
 		return list, true
 	}
-	c.fault(n.Line, "%s is a single value or a list of such", name)
+	c.fault(n.Line, "%s must be a single value or a list of single values", name)
 	return nil, false
 }
 

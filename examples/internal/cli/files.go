@@ -27,7 +27,7 @@ func CheckOutputs(inputs, outputs []File, own ...string) error {
 		}
 		for _, other := range others {
 			if other.Path != "" && SameFile(out.Path, other.Path) {
-				return fmt.Errorf("%s %s is the file of %s too; give it another name", out.Flag, out.Path, other.Flag)
+				return fmt.Errorf("%s %s is also the file of %s; give it another name", out.Flag, out.Path, other.Flag)
 			}
 		}
 		if folder, found := runOf(out.Path); found && !slices.ContainsFunc(own, func(f string) bool { return sameFolder(f, folder) }) {

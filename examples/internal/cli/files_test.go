@@ -34,9 +34,9 @@ func TestCheckOutputs(t *testing.T) {
 		require.NoError(t, check(good...), good)
 	}
 	for want, bad := range map[string][]string{
-		"--first " + in("text-link") + " is the file of --in too; give it another name":                        {in("text-link")},
-		"--second " + in("link/a") + " is the file of --first too; give it another name":                       {in("sub/a"), in("link/a")},
-		"--second " + in("sub/../a") + " is the file of --first too; give it another name":                     {in("a"), in("sub/../a")},
+		"--first " + in("text-link") + " is also the file of --in; give it another name":                       {in("text-link")},
+		"--second " + in("link/a") + " is also the file of --first; give it another name":                      {in("sub/a"), in("link/a")},
+		"--second " + in("sub/../a") + " is also the file of --first; give it another name":                    {in("a"), in("sub/../a")},
 		"--first " + in(longest+"x") + " cannot be written: file name too long":                                {in(longest + "x")},
 		"--first " + in("sub") + " cannot be written: it is a folder":                                          {in("sub")},
 		"--first " + in("none/a") + " cannot be written: folder " + in("none") + ": no such file or directory": {in("none/a")},
@@ -85,7 +85,7 @@ func TestCheckOutputsBesideInputs(t *testing.T) {
 		for out, flag := range map[string]string{
 			"m-00002-of-00002.gguf": "--model", "hard": "--model", "peft/adapter_config.json": "--lora", "peft/adapter_model.safetensors": "--lora",
 		} {
-			require.EqualError(t, CheckOutputs(inputs, []File{{"--out", in(out)}}), "--out "+in(out)+" is the file of "+flag+" too; give it another name")
+			require.EqualError(t, CheckOutputs(inputs, []File{{"--out", in(out)}}), "--out "+in(out)+" is also the file of "+flag+"; give it another name")
 		}
 		require.NoError(t, CheckOutputs(inputs, []File{{"--out", in("peft/merged.gguf")}, {"--parts", in("m-00001-of-00003.gguf")}}))
 	}

@@ -141,7 +141,7 @@ func inRange(v reflect.Value, limits string) (allowed string, inside bool) {
 	// Computations are in single precision, where a number may become 0 or infinite.
 	if inside && v.CanFloat() {
 		if allowed, inside = inInterval(float64(float32(n)), interval); !inside {
-			allowed += ", in single precision too"
+			allowed += ", also when rounded to single precision"
 		}
 	}
 	return besides + allowed, inside

@@ -45,10 +45,10 @@ func TestCheckFlag(t *testing.T) {
 		"--open=NaN": "it must be a finite number and above 0 and below 1",
 		"--rate=Inf": "it must be a finite number and at least 0",
 
-		"--rate=1e300":          "it must be a finite number and at least 0, in single precision too",
+		"--rate=1e300":          "it must be a finite number and at least 0, also when rounded to single precision",
 		"--part=0":              "--part 0: it must be above 0 and below 1",
-		"--part=1e-300":         "it must be above 0 and below 1, in single precision too",
-		"--part=0.999999999999": "it must be above 0 and below 1, in single precision too",
+		"--part=1e-300":         "it must be above 0 and below 1, also when rounded to single precision",
+		"--part=0.999999999999": "it must be above 0 and below 1, also when rounded to single precision",
 		"--steps=0":             "--steps 0: it must be -1, or at least 1",
 		"--steps=-2":            "--steps -2: it must be -1, or at least 1",
 	} {
@@ -65,12 +65,12 @@ func TestOutputRemembers(t *testing.T) {
 	o := &output{w: failing{broken}}
 	require.NoError(t, o.join(nil))
 	_, err := fmt.Fprintln(o, "text")
-	require.EqualError(t, err, "standard output cannot be written: no space left on device")
+	require.EqualError(t, err, "cannot write standard output: no space left on device")
 	_, again := fmt.Fprintln(o, "text")
 	require.NoError(t, again)
 	require.EqualError(t, o.join(nil), err.Error())
 	require.Equal(t, err, o.join(err), "it is told once")
-	require.EqualError(t, o.join(fmt.Errorf("bad")), "bad\nstandard output cannot be written: no space left on device")
+	require.EqualError(t, o.join(fmt.Errorf("bad")), "bad\ncannot write standard output: no space left on device")
 }
 
 type failing struct{ err error }

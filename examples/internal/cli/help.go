@@ -57,7 +57,7 @@ func (h *helpText) app(app *kong.Node) {
 		h.line("\nThe flags of %s, which is the command when none is named:", app.DefaultCmd.Name)
 		h.flags(app.DefaultCmd, h.program)
 	}
-	h.line("%s COMMAND --help shows the flags of a command, %s --version what was found.", h.program, h.program)
+	h.line("%s COMMAND --help shows the flags of a command; %s --version shows the versions and devices it found.", h.program, h.program)
 }
 
 func (h *helpText) command(c *kong.Node) {

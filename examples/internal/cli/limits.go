@@ -15,7 +15,7 @@ func checkOpenFiles() error {
 	for i := range openFiles {
 		file, err := os.Open(os.DevNull)
 		if err != nil {
-			return fmt.Errorf("%w after %d more; a program needs %d: raise the limit (ulimit -n)", filelink.SystemError(err), i, openFiles)
+			return fmt.Errorf("%w after %d more; the program needs %d: raise the limit (ulimit -n)", filelink.SystemError(err), i, openFiles)
 		}
 		defer file.Close()
 	}

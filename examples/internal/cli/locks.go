@@ -29,7 +29,7 @@ func LockOutputs(outputs []File) (*OutputLocks, error) {
 		}
 		file, err := filelock.Create(lockPath(target))
 		if errors.Is(err, filelock.ErrLocked) {
-			err = errors.New("another process is writing this file; wait for its end, or give another name")
+			err = errors.New("another process is writing this file; wait for it to end, or give another name")
 		}
 		if err != nil {
 			l.Close()

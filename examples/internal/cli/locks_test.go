@@ -22,7 +22,7 @@ func TestLockOutputs(t *testing.T) {
 	require.NoError(t, err)
 	for _, path := range []string{in("there"), in("link"), in("folder/there"), in("new"), in("folder/new"), in(long)} {
 		_, err := LockOutputs([]File{{"--other", in("other")}, {"--again", path}})
-		require.EqualError(t, err, "--again "+path+": another process is writing this file; wait for its end, or give another name")
+		require.EqualError(t, err, "--again "+path+": another process is writing this file; wait for it to end, or give another name")
 	}
 	second, err := LockOutputs([]File{{"--other", in("other")}, {"--long", in(long[1:])}, {"--null", os.DevNull}})
 	require.NoError(t, err, "what a refusal had is free again")

@@ -26,9 +26,9 @@ func isRepository(path string) bool {
 func ModelError(flag, path string, err error) error {
 	switch info, statErr := os.Stat(path); {
 	case errors.Is(statErr, fs.ErrNotExist) && isRepository(path):
-		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch a GGUF file of this model, and name it", flag, path)
+		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch a GGUF file of this model, and give its path", flag, path)
 	case statErr == nil && info.IsDir() && isTransformers(path), filepath.Ext(path) == ".safetensors":
-		return fmt.Errorf("%s: %s is a transformers model: take its GGUF, which is often beside it, or which llama.cpp's convert_hf_to_gguf.py makes of it", flag, path)
+		return fmt.Errorf("%s: %s is a transformers model: use its GGUF file, which its publisher often offers too, or convert it with llama.cpp's convert_hf_to_gguf.py", flag, path)
 	}
 	return fmt.Errorf("%s: %w", flag, err)
 }
@@ -37,7 +37,7 @@ func ModelError(flag, path string, err error) error {
 // trainers download.
 func DataError(flag, path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && isRepository(path) {
-		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch the Parquet or JSONL files of this data set, and name them", flag, path)
+		return fmt.Errorf("%s: %s: no such file; nothing is downloaded: fetch the Parquet or JSONL files of this data set, and give their paths", flag, path)
 	}
 	return fmt.Errorf("%s: %w", flag, err)
 }

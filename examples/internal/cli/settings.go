@@ -33,7 +33,7 @@ func ReadSettings(path string) (*Settings, error) {
 				s.values[name] = append(s.values[name], item.Value)
 			}
 		default:
-			return nil, fmt.Errorf("%s:%d: %s is a single value or a list of such", path, value.Line, name)
+			return nil, fmt.Errorf("%s:%d: %s must be a single value or a list of single values", path, value.Line, name)
 		}
 	}
 	if run := s.values[runFolder]; len(run) == 1 {

@@ -65,7 +65,7 @@ func reportInterrupted(w io.Writer, waits func() []wait, tick time.Duration) {
 		list := waits()
 		for _, wait := range list {
 			if wait.current >= reportAfter {
-				fmt.Fprintf(w, "interrupted: %s has not answered for %v, and is waited for %v more at most; a second interrupt ends the program at once\n",
+				fmt.Fprintf(w, "interrupted: %s has not answered for %v; waiting at most %v more; a second interrupt ends the program at once\n",
 					wait.whom, wait.current.Round(time.Second), wait.left.Round(time.Second))
 				cancel()
 			}

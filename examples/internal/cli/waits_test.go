@@ -13,8 +13,8 @@ func TestReportInterrupted(t *testing.T) {
 	server := wait{"RPC server a:1", 2 * time.Second, 58 * time.Second, time.Minute}
 	short := wait{"RPC server a:1", time.Second, 59 * time.Second, time.Minute}
 	for want, list := range map[string][]wait{
-		"interrupted: RPC server a:1 has not answered for 2s, and is waited for 58s more at most; a second interrupt ends the program at once\n": {server},
-		"interrupted: this machine is still computing or saving; the program ends after that, or at once with a second interrupt\n":              nil,
+		"interrupted: RPC server a:1 has not answered for 2s; waiting at most 58s more; a second interrupt ends the program at once\n": {server},
+		"interrupted: this machine is still computing or saving; the program ends after that, or at once with a second interrupt\n":    nil,
 	} {
 		var told strings.Builder
 		looks := 0

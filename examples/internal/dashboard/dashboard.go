@@ -159,7 +159,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		if !s.knowsHost(r.Host) {
-			http.Error(w, "this address has another name", http.StatusForbidden)
+			http.Error(w, "this page opens only under an IP address or as localhost", http.StatusForbidden)
 			return
 		}
 		if s.token == "" {
@@ -196,7 +196,7 @@ func (s *Server) knowsHost(host string) bool {
 func (s *Server) Describe() string {
 	text := "dashboard: " + s.URL()
 	if s.token != "" {
-		text += " (whoever has this address sees what is trained on)"
+		text += " (anyone with this address can see the training data)"
 	}
 	return text
 }

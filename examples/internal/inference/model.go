@@ -25,7 +25,7 @@ import (
 type ModelFlags struct {
 	runs.Source
 	Model string   `name:"model" basic:"" aliases:"model-base,model-name-or-path" short:"m" needed:"" run:"model" placeholder:"FILE" help:"GGUF model." group:"Model"`
-	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter, a file or the folder of a run, and its strength (by default 1). Can be given several times." group:"Model"`
+	LoRA  []string `name:"lora" aliases:"adapter-path,adapter-name-or-path" basic:"" sep:"none" run:"adapter" placeholder:"FILE[=SCALE]" help:"Adapter: a file or the folder of a run, with its strength (by default 1). Can be given several times." group:"Model"`
 	Overrides
 
 	Ctx int `name:"ctx" basic:"" range:"[0,2147483647]" short:"c" default:"0" help:"${ctx_help=Most tokens of prompt and answer; 0 for the model's training context.}" group:"Computing"`
@@ -69,7 +69,7 @@ func (f *SessionFlags) Load(sequences int) (*Model, error) {
 		return nil, fmt.Errorf("--cache-type: %w", err)
 	}
 	if !cacheType.CanQuantize() {
-		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have it; f16, f32 and q8_0 are usual", f.CacheType)
+		return nil, fmt.Errorf("--cache-type %s: a KV cache cannot have this type; use f16, f32 or q8_0", f.CacheType)
 	}
 	o := infer.SessionOptions{Context: f.Ctx, Sequences: sequences, CacheType: cacheType, FullCache: f.SWAFull}
 	m, err := f.open(model.LoadOptions{Repack: !f.NoRepack, Sequences: sequences}, func(to *estimate.Memory, m *Model) error {
@@ -118,7 +118,7 @@ func (f *ModelFlags) open(o model.LoadOptions, needs func(to *estimate.Memory, m
 		return nil, err
 	}
 	if f.Ctx > m.Config().Context {
-		fmt.Fprintf(os.Stderr, "warning: --ctx %d is beyond the %s that the model was trained on: text beyond them is worse, or nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
+		fmt.Fprintf(os.Stderr, "warning: --ctx %d exceeds the %s that the model was trained on: text beyond them gets worse, or is nonsense\n", f.Ctx, cli.Count(m.Config().Context, "position"))
 	}
 	m.Loading = time.Since(began)
 	return m, nil
@@ -137,7 +137,7 @@ func (f *ModelFlags) load(args []adapters.Arg, o model.LoadOptions, open func([]
 		return m, cli.ModelError("--model", f.Model, err)
 	}
 	if m.Tokenizer == nil {
-		return m, fmt.Errorf("%s has no vocabulary, so text means nothing to it", f.Model)
+		return m, fmt.Errorf("%s has no vocabulary, so it cannot read text", f.Model)
 	}
 	if m.adapters, err = open(args, m.Model); err != nil {
 		return m, err
@@ -180,7 +180,7 @@ func (m *Model) WarnOfBOS(w io.Writer, prompts ...string) {
 	}
 	bos := m.Tokenizer.TokenText(m.Tokenizer.BOS())
 	if slices.ContainsFunc(prompts, func(prompt string) bool { return strings.HasPrefix(prompt, bos) }) {
-		fmt.Fprintf(w, "warning: the prompt begins with %s, which the model puts in front of a text itself: it is there once, as in training; llama.cpp would have it twice\n", bos)
+		fmt.Fprintf(w, "warning: the prompt begins with %s, which is added in front of every text anyway: it is used once, as in training; llama.cpp would use it twice\n", bos)
 	}
 }
 

@@ -32,10 +32,10 @@ const Description = `Merge LoRA adapters into a GGUF model.
 
 Every adapter adds scale · alpha/rank · B·A to the matrices it was trained on. Both --lora and --lora-scaled may be
 given several times. The sum is made in F32; matrices keep the type they have in the base unless --type says
-otherwise, and what no adapter changes is copied as it is.
+otherwise, and matrices that no adapter changes are copied as they are.
 
-The types of --type are llama-quantize's, and so is its choice: with q4_k_m, for one, the output and the matrices that
-suffer most get six bits. --pure gives all matrices the same type.`
+--type takes the types of llama-quantize and distributes them as it does: q4_k_m, for example, gives six bits to the
+output and the matrices that suffer most. --pure gives all matrices the same type.`
 
 // Flags are the flags of the command, for kong.
 type Flags struct {
@@ -107,11 +107,11 @@ func (f *Flags) run(ctx context.Context, out io.Writer) error {
 	}
 	if f.Modelfile != "" {
 		if err := filelink.Replace(f.Modelfile, modelfile); err != nil {
-			return fmt.Errorf("the merged model is complete in %s, but: --modelfile: %w", f.Out, err)
+			return fmt.Errorf("the merged model in %s is complete, but not its Modelfile: --modelfile: %w", f.Out, err)
 		}
 	}
 	if run := f.Opened(); run != nil && run.Overrides() != "" {
-		fmt.Fprintf(os.Stderr, "the run was made with %[1]s, which the merged model does not know: give %[1]s to what runs it\n", run.Overrides())
+		fmt.Fprintf(os.Stderr, "the run was trained with %[1]s, which the merged model does not record: give %[1]s to the program that runs it\n", run.Overrides())
 	}
 	return report(out, f.Out, time.Since(started))
 }
@@ -159,7 +159,7 @@ func (f *Flags) adapters() ([]adapters.Arg, error) {
 		}
 		scale, err := strconv.ParseFloat(number, 32)
 		if err != nil || scale-scale != 0 {
-			return nil, fmt.Errorf("--lora-scaled %s: the scale %q is no finite number", arg, number)
+			return nil, fmt.Errorf("--lora-scaled %s: the scale %q is not a finite number", arg, number)
 		}
 		list = append(list, adapters.Arg{Flag: "--lora-scaled", Path: path, Scale: float32(scale)})
 	}
@@ -175,9 +175,9 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 	if f.Type == "" {
 		switch {
 		case f.Pure:
-			return merge, errors.New("--pure: it says how --type is applied; give a --type")
+			return merge, errors.New("--pure changes how --type works; give a --type")
 		case f.IMatrix != "":
-			return merge, errors.New("--imatrix: it says where --type has to be precise; give a --type")
+			return merge, errors.New("--imatrix says where --type must be precise; give a --type")
 		}
 		return merge, nil
 	}
@@ -196,7 +196,7 @@ func (f *Flags) mergeOptions() (lora.MergeOptions, error) {
 		merge.Mixture, needs = &mixture, mixture.NeedsImportance()
 	}
 	if needs && f.IMatrix == "" {
-		return merge, fmt.Errorf("--type %s: it needs an importance matrix, or what is written is garbage; make one with llama-imatrix, and give it with --imatrix FILE", f.Type)
+		return merge, fmt.Errorf("--type %s: this type needs an importance matrix, without which the model would write garbage; make one with llama-imatrix, and give it with --imatrix FILE", f.Type)
 	}
 	if f.IMatrix != "" {
 		if merge.Importance, err = quantize.ReadImportance(f.IMatrix); err != nil {
@@ -238,7 +238,7 @@ func reportFallbacks(out io.Writer, m *model.Model, o lora.MergeOptions) {
 		}
 	}
 	if count > 0 {
-		fmt.Fprintf(out, "%s: rows that are no multiple of its blocks get another type in %s, as by llama-quantize (%s, for one)\n",
+		fmt.Fprintf(out, "%s: its blocks do not divide the rows of %s, so another type is used there, as in llama-quantize (for example %s)\n",
 			o.Mixture.Name, cli.Count(count, "matrix"), first)
 	}
 }

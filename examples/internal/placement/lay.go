@@ -107,7 +107,7 @@ func (c *Choice) choose(found *finding, planner layout.Planner, able []*ggml.Dev
 	}
 	all := len(able)
 	if planner.Split != nil && all != len(c.devices) {
-		return fmt.Errorf("--split: %s; name by --device those that it is for", strings.Join(found.notes, "; "))
+		return fmt.Errorf("--split: %s; name the devices that it divides with --device", strings.Join(found.notes, "; "))
 	}
 	for _, n := range slices.Compact([]int{1, all}) {
 		planner.Devices, planner.Free = able[:n], c.free(able[:n])
@@ -118,7 +118,7 @@ func (c *Choice) choose(found *finding, planner layout.Planner, able []*ggml.Dev
 		var short *layout.ShortageError
 		switch {
 		case errors.As(err, &short) && c.flags.GPULayers < 0 && n == all:
-			found.notes = append(found.notes, fmt.Sprintf("all of the model is on the CPU: %v", err))
+			found.notes = append(found.notes, fmt.Sprintf("the whole model is on the CPU: %v", err))
 		case err != nil && n == all:
 			return c.nameFlags(err)
 		case err == nil && (n == all || plan.IsWhole()):
@@ -141,7 +141,7 @@ func (c *Choice) nameFlags(err error) error {
 	case f.GPULayers > 0:
 		return fmt.Errorf("--n-gpu-layers %d: %w", f.GPULayers, err)
 	case errors.As(err, &short):
-		return fmt.Errorf("--device: %w; shorter or fewer samples at a time need less, and --device CPU computes it", err)
+		return fmt.Errorf("--device: %w; fewer or shorter samples at a time need less memory; or use --device CPU", err)
 	}
 	return err
 }

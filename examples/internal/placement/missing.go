@@ -52,9 +52,9 @@ func (m MissingOps) lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%-12s %s", l.Device, strings.Join(l.Ops, ", ")))
 	}
 	if m.isAuto {
-		return append(lines, "such a device is left alone; a newer ggml may have these ops there, and --device NAME takes it without them")
+		return append(lines, "these devices are not used; a newer ggml may have these ops, and --device NAME uses a device without them")
 	}
-	return append(lines, "the CPU computes these ops, with copies from the device and to it each time; a newer ggml may have them there (of a server, on its machine), and --device CPU computes all without copies")
+	return append(lines, "the CPU computes these ops, and copies data from and to the device each time; a newer ggml may have them (for a server, on its machine), and --device CPU computes everything without copies")
 }
 
 // String returns the table, or "" if no op is missing.

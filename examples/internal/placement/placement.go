@@ -47,7 +47,7 @@ func (f *DeviceFlags) Choose(group *parallel.World) (*Choice, error) {
 		c.isAuto = len(f.Device) > 0
 		c.devices, err = gpus()
 		if err == nil && c.devices == nil && !c.isAuto {
-			err = errors.New("--n-gpu-layers: there is no GPU that a plugin of ggml knows; leave it out to compute on the CPU")
+			err = errors.New("--n-gpu-layers: no plugin of ggml finds a GPU; leave the flag out to compute on the CPU")
 		}
 	case len(f.Device) == 0:
 		if c.devices = remote; remote == nil && f.GPULayers < 0 {
@@ -101,13 +101,13 @@ func named(names []string) (list []*ggml.Device, err error) {
 		d, err := Find(name)
 		switch {
 		case strings.EqualFold(name, auto):
-			return nil, fmt.Errorf("--device %s: auto stands alone", strings.Join(names, ","))
+			return nil, fmt.Errorf("--device %s: auto cannot be combined with other devices", strings.Join(names, ","))
 		case err != nil:
 			return nil, err
 		case slices.ContainsFunc(list, func(other *ggml.Device) bool { return other.Name() == d.Name() }):
-			return nil, fmt.Errorf("--device %s: %s is there twice", strings.Join(names, ","), d.Name())
+			return nil, fmt.Errorf("--device %s: %s is named twice", strings.Join(names, ","), d.Name())
 		case d.Type() == ggml.CPU && i > 0 && i < len(names)-1:
-			return nil, fmt.Errorf("--device %s: the CPU gets the first layers or the last ones; name it first or last", strings.Join(names, ","))
+			return nil, fmt.Errorf("--device %s: the CPU can hold only the first or the last layers; name it first or last", strings.Join(names, ","))
 		}
 		list = append(list, d)
 	}
@@ -121,7 +121,7 @@ func Find(name string) (*ggml.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	fault := "there is none of this name"
+	fault := "there is no device of this name"
 	var known []string
 	for _, d := range devices {
 		named, accelerator := strings.EqualFold(d.Name(), name), d.Type() == ggml.Accelerator
@@ -129,7 +129,7 @@ func Find(name string) (*ggml.Device, error) {
 		case named && !accelerator:
 			return d, nil
 		case named:
-			fault = "it works beside the CPU and holds no model"
+			fault = "it assists the CPU and cannot hold a model"
 		case !accelerator:
 			known = append(known, d.Name())
 		}
@@ -145,14 +145,14 @@ func (c *Choice) check() error {
 	for _, text := range f.Split {
 		part, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
-			return fmt.Errorf("--split %s: the parts are numbers, such as 3,1", split)
+			return fmt.Errorf("--split %s: expected numbers, such as 3,1", split)
 		}
 		c.split = append(c.split, part)
 	}
 	switch {
 	case len(f.Split) == 0:
 	case len(c.devices) == 0:
-		return errors.New("--split: the model is on the CPU alone; name devices by --device, or leave it out")
+		return errors.New("--split: the whole model is on the CPU; name devices with --device, or leave --split out")
 	case len(f.Split) != len(c.devices):
 		return fmt.Errorf("--split %s has %s for %s (%s); give one for each", split, cli.Count(len(f.Split), "part"), cli.Count(len(c.devices), "device"), strings.Join(names(c.devices), ", "))
 	}

@@ -11,8 +11,8 @@ import (
 // A Pair is two things to compare, for kong. If they are folders of runs, they provide the values of flags with
 // the tag run, as a [Source] does.
 type Pair struct {
-	A string `arg:"" name:"a" help:"What is compared with: the folder of a run, an adapter, or the model itself."`
-	B string `arg:"" name:"b" help:"What is compared, in the same way."`
+	A string `arg:"" name:"a" help:"A: the folder of a run, an adapter, or a model."`
+	B string `arg:"" name:"b" help:"B: likewise; it is compared with A."`
 
 	runs []*Run
 }

@@ -25,9 +25,9 @@ func Open(path string) (*Run, error) {
 	var other *run.NotRunError
 	switch {
 	case errors.As(err, &other) && other.IsFile:
-		return nil, fmt.Errorf("%w, which --run-dir of finetune train made", err)
+		return nil, fmt.Errorf("%w, such as the --run-dir of finetune train", err)
 	case errors.As(err, &other):
-		return nil, fmt.Errorf("%w, which a run writes where --run-dir names the folder", err)
+		return nil, fmt.Errorf("%w; a run writes it into its --run-dir", err)
 	case err != nil:
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func (r *Run) Paths(flag string) []string {
 func (r *Run) Model() (string, error) {
 	paths := r.Paths("model-base")
 	if len(paths) == 0 {
-		return "", fmt.Errorf("%s does not say which model the run is of; name it by --model", filepath.Join(r.Path, run.Config))
+		return "", fmt.Errorf("%s does not name the model of the run; give it with --model", filepath.Join(r.Path, run.Config))
 	}
 	if _, err := os.Stat(paths[0]); err != nil {
-		return "", fmt.Errorf("the model of %s, %s, is not there any more; say by --model where it is", r.Path, paths[0])
+		return "", fmt.Errorf("the model of %s, %s, no longer exists; give its new path with --model", r.Path, paths[0])
 	}
 	return paths[0], nil
 }
@@ -92,7 +92,7 @@ func (r *Run) AdapterPath() (string, error) {
 	path, err := r.Run.AdapterPath()
 	var none *run.NoResultError
 	if errors.As(err, &none) {
-		return "", fmt.Errorf("the run in %s has no adapter yet; it writes one at its first save (--save-every), or at its end", r.Path)
+		return "", fmt.Errorf("the run in %s has no adapter yet; it writes one at its first save (--save-every) or at its end", r.Path)
 	}
 	return path, err
 }

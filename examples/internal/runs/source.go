@@ -40,7 +40,7 @@ func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	case len(folders) == 0:
 		folders = runsOfAdapters(ctx)
 	case len(folders) > 1:
-		return fmt.Errorf("%s and %s are two runs; name one, and the adapter of another by --lora", folders[0], folders[1])
+		return fmt.Errorf("%s and %s are two runs; name one, and give another run's adapter with --lora", folders[0], folders[1])
 	}
 	opened, err := openAll(ctx, folders)
 	if len(opened) > 0 {
@@ -70,7 +70,7 @@ func openAll(ctx *kong.Context, folders []string) ([]*Run, error) {
 		}
 		for _, f := range ctx.Flags() {
 			if len(list) > 0 && !slices.Equal(all[f], values[f]) {
-				return nil, fmt.Errorf("the runs in %s and %s differ in --%s; say by the flag which one counts", list[0].Path, folder, f.Name)
+				return nil, fmt.Errorf("the runs in %s and %s differ in --%s; choose a value with the flag", list[0].Path, folder, f.Name)
 			}
 		}
 		all, list = values, append(list, opened)

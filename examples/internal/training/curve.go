@@ -30,7 +30,7 @@ func saveLossCurve(name string, training []train.StepMetrics, validation []train
 	faint.A = 0x48
 
 	p := newPlot()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = "Loss", "step", "cross-entropy, nats a token"
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = "Loss", "step", "cross-entropy, nats per token"
 	losses := coordinates(training, stepLoss)
 	noisy, err1 := plotter.NewLine(reduce(losses, extremes))
 	smooth, err2 := plotter.NewLine(trend(losses))

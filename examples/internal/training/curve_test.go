@@ -46,7 +46,7 @@ func TestLossCurve(t *testing.T) {
 	require.NoError(t, err)
 	defer svg.Close()
 	texts, segments := readSVG(t, svg)
-	for _, want := range []string{"Loss", "step", "cross-entropy, nats a token", "training", "validation", "0", "300"} {
+	for _, want := range []string{"Loss", "step", "cross-entropy, nats per token", "training", "validation", "0", "300"} {
 		require.Contains(t, texts, want)
 	}
 	require.Contains(t, segments, 299, "each of the 300 losses")

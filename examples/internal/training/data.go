@@ -23,7 +23,7 @@ type DataFlags struct {
 	ValidSplit   float64  `name:"valid-split" range:"[0,1)" default:"0" help:"Fraction of the training data to hold out instead of --valid-data, such as 0.05; 0 for none. Copies of a record stay on one side." group:"Data" basic:""`
 	ValidMax     int      `name:"valid-samples" range:"-1|[1,)" default:"64" help:"Held-out samples to evaluate, at most, spread evenly; -1 for all." group:"Data"`
 	ValidBatches *int     `name:"valid-batches" aliases:"val-batches" range:"-1|[1,65536]" placeholder:"N" help:"Likewise in batches of --batch samples, instead of --valid-samples; -1 for all." group:"Data"`
-	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on the first records, this many; -1 for all." group:"Data"`
+	MaxSamples   int      `name:"max-samples" range:"-1|[1,)" default:"-1" unset:"-1" help:"Train on only the first records, at most this many; -1 for all." group:"Data"`
 	Ctx          int      `name:"ctx" setting:"sample length" aliases:"max-seq-length,max-length,cutoff-len,model-max-length" range:"[0,2147483647]" short:"c" default:"${ctx}" help:"Tokens of a sample, at most${ctx_why}." group:"Data" basic:""`
 	TextFlags
 	RecordFlags
@@ -141,7 +141,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 	valid := []string{f.ValidData}
 	switch {
 	case f.ValidData != "" && f.ValidSplit > 0:
-		return errors.New("--valid-data and --valid-split: one of them says what is held out; leave the other out")
+		return errors.New("--valid-data and --valid-split both choose the held-out data; leave one of them out")
 	case f.ValidSplit > 0:
 		sets.ValidName = "held out"
 		split := sets.Train.Split
@@ -171,7 +171,7 @@ func (f *DataFlags) hold(ctx context.Context, s Source, sets *Sets) (err error) 
 func (f *DataFlags) WarnShared(flag string, held, trained *data.Dataset) error {
 	n, err := held.Shared(trained)
 	if n > 0 {
-		fmt.Fprintf(f.Log(), "%s: warning: %d of %s are in the training data too: their loss says nothing of new data\n", flag, n, cli.Count(held.Len(), "sample"))
+		fmt.Fprintf(f.Log(), "%s: warning: %d of %s are in the training data too: their loss says nothing about new data\n", flag, n, cli.Count(held.Len(), "sample"))
 	}
 	return err
 }
@@ -348,7 +348,7 @@ func pairs(flag string, args []string) (map[string]string, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" || value == "" {
-			return nil, fmt.Errorf("%s %s: give it as two names with = between them", flag, arg)
+			return nil, fmt.Errorf("%s %s: expected two names with = between them", flag, arg)
 		}
 		m[key] = value
 	}

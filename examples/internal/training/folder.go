@@ -48,7 +48,7 @@ const ownFolders = "runs"
 func OpenOwnFolder(model, data string) (*RunFolder, error) {
 	folder, err := run.CreateNew(ownFolders, stem(model)+"-"+stem(data))
 	if err != nil {
-		return nil, fmt.Errorf("the run needs a folder (--run-dir names another than one in %s): %w", ownFolders, err)
+		return nil, fmt.Errorf("cannot create a folder for the run in %s (--run-dir names another place): %w", ownFolders, err)
 	}
 	return &RunFolder{Folder: folder, isOwn: true}, nil
 }
@@ -72,7 +72,7 @@ func (r *RunFolder) Name() string {
 	if !r.isOwn {
 		return ""
 	}
-	return fmt.Sprintf("the run is in %s; %s goes on with it", r.Path, cli.ShellArg("--run-dir", r.Path))
+	return fmt.Sprintf("the run is in %s; %s continues it", r.Path, cli.ShellArg("--run-dir", r.Path))
 }
 
 // An Output is a file of a run: the flag that names it, a description, its path, and its name in the run's

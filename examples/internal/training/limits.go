@@ -18,7 +18,7 @@ const highRate = 1e-2
 // checkStep reports, before anything is read, a step that is too long.
 func (f *OptimizerFlags) checkStep() error {
 	if f.Batch > train.MaxStepRows/f.GradAcc {
-		return fmt.Errorf("--batch %d with --grad-acc %d: a step of so many samples is too long; it can have %d", f.Batch, f.GradAcc, train.MaxStepRows)
+		return fmt.Errorf("--batch %d with --grad-acc %d: a step can have at most %d samples", f.Batch, f.GradAcc, train.MaxStepRows)
 	}
 	return nil
 }
@@ -26,7 +26,7 @@ func (f *OptimizerFlags) checkStep() error {
 // warnOfRate warns of a learning rate that is likely a mistake.
 func (f *OptimizerFlags) warnOfRate(w io.Writer) {
 	if f.Rate > highRate {
-		fmt.Fprintf(w, "warning: --adam-alpha %v is far too high for most runs: above %v the loss rises as a rule\n", f.Rate, highRate)
+		fmt.Fprintf(w, "warning: --adam-alpha %v is far too high for most runs: above %v the loss usually rises\n", f.Rate, highRate)
 	}
 }
 
@@ -67,12 +67,12 @@ func (f *Flags) NameFlags(err error) error {
 			diverged.Remedy += " (--compute-type f32)"
 		}
 	case errors.As(err, &batch) && batch.MaxTokens >= batch.Length:
-		return fmt.Errorf("--batch %d: so many samples of %s are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many",
+		return fmt.Errorf("--batch %d: with samples of %s, a batch can have at most %d; a larger --grad-acc keeps the number of samples per step",
 			batch.Batch, cli.Count(batch.Length, "token"), batch.MaxTokens/batch.Length)
 	case errors.As(err, &batch):
-		return fmt.Errorf("--ctx %d: a sample of %s is too large for this model, which can train on %d at a time", f.Ctx, cli.Count(batch.Length, "token"), batch.MaxTokens)
+		return fmt.Errorf("--ctx %d: a sample of %s is too long: this model can train on %d at a time", f.Ctx, cli.Count(batch.Length, "token"), batch.MaxTokens)
 	case errors.As(err, &memory) && f.Batch > 1:
-		return fmt.Errorf("--batch %d: %w; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one all the same", f.Batch, memory)
+		return fmt.Errorf("--batch %d: %w; a smaller --batch with a larger --grad-acc trains on as many samples per step; --use-checkpointing tries this batch all the same", f.Batch, memory)
 	case errors.As(err, &memory):
 		return fmt.Errorf("--ctx %d: %w; --use-checkpointing tries it all the same", f.Ctx, memory)
 	}

@@ -24,7 +24,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		{2e-4, 4, 4, ""},
 		{0.01, 0, 1, ""},
-		{2, 0, 1, "warning: --adam-alpha 2 is far too high for most runs: above 0.01 the loss rises as a rule\n"},
+		{2, 0, 1, "warning: --adam-alpha 2 is far too high for most runs: above 0.01 the loss usually rises\n"},
 		{2e-4, 100, 40, "warning: --warmup 100 is longer than the run of 40 steps: the learning rate never reaches --adam-alpha 0.0002\n"},
 		{2e-4, 2, 1, "warning: --warmup 2 is longer than the run of 1 step: the learning rate never reaches --adam-alpha 0.0002\n"},
 	} {
@@ -39,7 +39,7 @@ func TestWarnings(t *testing.T) {
 // The error for a size that is too large names the flag, before anything is computed.
 func TestSizesAreNamed(t *testing.T) {
 	f := Flags{OptimizerFlags: OptimizerFlags{Batch: 65536, GradAcc: 17}}
-	require.EqualError(t, f.Prepare(new(strings.Builder)), "--batch 65536 with --grad-acc 17: a step of so many samples is too long; it can have 1048576")
+	require.EqualError(t, f.Prepare(new(strings.Builder)), "--batch 65536 with --grad-acc 17: a step can have at most 1048576 samples")
 	f.GradAcc = 16
 	require.NoError(t, f.Prepare(new(strings.Builder)))
 
@@ -66,17 +66,17 @@ func TestSizesAreNamed(t *testing.T) {
 	const tokens = 1 << 30 / 4 / embd
 	for _, checkpointing := range []bool{false, true} {
 		require.EqualError(t, trainer(checkpointing, 65536, 16),
-			fmt.Sprintf("--batch 65536: so many samples of 16 tokens are too large for one batch, which can have %d; a larger --grad-acc gives steps of as many", tokens/16))
+			fmt.Sprintf("--batch 65536: with samples of 16 tokens, a batch can have at most %d; a larger --grad-acc keeps the number of samples per step", tokens/16))
 	}
 	require.NoError(t, trainer(true, tokens/16, 16), "the largest that is computed")
 
 	var large Flags
 	large.Ctx = 1 << 20
 	require.EqualError(t, large.NameFlags(&lossgraph.BatchSizeError{Batch: 1, Length: 1 << 20, MaxTokens: 1 << 17}),
-		"--ctx 1048576: a sample of 1048576 tokens is too large for this model, which can train on 131072 at a time")
-	const memory = "a step takes 312.0 GiB of memory beside the model, and CPU has 14.0 GiB available; use smaller batches or shorter samples"
+		"--ctx 1048576: a sample of 1048576 tokens is too long: this model can train on 131072 at a time")
+	const memory = "a step takes 312.0 GiB of memory beside the model, but CPU has only 14.0 GiB available; use smaller batches or shorter samples"
 	tooMuch := &train.MemoryError{Device: "CPU", Need: 312 << 30, Available: 14 << 30}
 	require.EqualError(t, large.NameFlags(tooMuch), "--ctx 1048576: "+memory+"; --use-checkpointing tries it all the same")
 	large.Batch = 4096
-	require.EqualError(t, large.NameFlags(fmt.Errorf("wrapped: %w", tooMuch)), "--batch 4096: "+memory+"; a larger --grad-acc gives steps of as many samples, and --use-checkpointing tries this one all the same")
+	require.EqualError(t, large.NameFlags(fmt.Errorf("wrapped: %w", tooMuch)), "--batch 4096: "+memory+"; a smaller --batch with a larger --grad-acc trains on as many samples per step; --use-checkpointing tries this batch all the same")
 }

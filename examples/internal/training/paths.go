@@ -59,7 +59,7 @@ func (f *Flags) TakeOutputs(inputs []cli.File, result run.SavedFile) (*cli.Outpu
 	}
 	if info, err := os.Stat(checkpoint.Path); err == nil && info.Mode().IsRegular() && !cli.SameFile(checkpoint.Path, f.CheckpointIn) {
 		locks.Close()
-		return nil, fmt.Errorf("%s %s would replace another run, which %s continues; if you do not need it, delete the file", checkpoint.Flag, checkpoint.Path, cli.ShellArg("--checkpoint-in", checkpoint.Path))
+		return nil, fmt.Errorf("%s %s would replace the checkpoint of another run; %s continues that run; if you do not need it, delete the file", checkpoint.Flag, checkpoint.Path, cli.ShellArg("--checkpoint-in", checkpoint.Path))
 	}
 	return locks, nil
 }

@@ -125,12 +125,12 @@ func (f *Flags) DescribeGroup(w io.Writer) {
 	if more := len(list) - shown; more > 0 {
 		list = append(slices.Clip(list[:shown]), fmt.Sprintf("and %d more", more))
 	}
-	fmt.Fprintf(w, "%d processes by %s: %s\n", g.Size(), g.Library(), strings.Join(list, ", "))
+	fmt.Fprintf(w, "%d processes, started by %s: %s\n", g.Size(), g.Library(), strings.Join(list, ", "))
 	if idle := g.Idle(); idle > 0 && f.Threads == 0 {
-		fmt.Fprintf(w, "of this machine %s idle: the launcher binds the processes to others; mpirun's option bind-to none gives them all\n", cli.Count(idle, "processor"))
+		fmt.Fprintf(w, "idle on this machine: %s, because the launcher binds the processes to others; mpirun's option bind-to none gives them all\n", cli.Count(idle, "processor"))
 	}
 	if samples := f.Batch * f.GradAcc; samples < g.Size() {
-		fmt.Fprintf(w, "warning: a step has %s for %d processes, and the others compute nothing: --batch times --grad-acc is to be at least %d, or mpirun's -np at most %d\n",
+		fmt.Fprintf(w, "warning: a step has only %s for %d processes, so some compute nothing: make --batch times --grad-acc at least %d, or mpirun's -np at most %d\n",
 			cli.Count(samples, "sample"), g.Size(), g.Size(), samples)
 	}
 }
@@ -142,7 +142,7 @@ func (f *Flags) traffic(ctx context.Context, steps int) string {
 	if bytes == 0 || steps == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("gradients: %.3g MB a step; waiting for their sums took %s", float64(bytes)/float64(steps)/1e6, perStep(waited, steps, time.Since(f.processes.began)))
+	text := fmt.Sprintf("gradients: %.3g MB per step; waiting for their sums took %s", float64(bytes)/float64(steps)/1e6, perStep(waited, steps, time.Since(f.processes.began)))
 	all := make([]float64, group.Size())
 	all[group.Rank()] = waited.Seconds() * 1e3 / float64(steps)
 	if group.AllReduce(ctx, all) == nil {

@@ -7,7 +7,7 @@ import "github.com/goggml/ggml/examples/internal/cli"
 func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 	resolved := map[string]cli.Resolved{}
 	if epochs := f.epochs(); epochs > 0 {
-		resolved["epochs"] = cli.Resolved{Value: epochs, Note: "at most; the run is of " + cli.Count(steps, "step")}
+		resolved["epochs"] = cli.Resolved{Value: epochs, Note: "at most; the run has " + cli.Count(steps, "step")}
 	} else {
 		resolved["epochs"] = cli.Resolved{} // decided by --adam-iter
 	}
@@ -16,11 +16,11 @@ func (f *Flags) Resolved(rows, steps int) map[string]cli.Resolved {
 	}
 	switch {
 	case f.hasNoWarmup():
-		resolved["warmup"] = cli.Resolved{Value: 0, Note: "as the schedule has it"}
+		resolved["warmup"] = cli.Resolved{Value: 0, Note: "set by the schedule"}
 	case f.WarmupRatio >= 0:
 		resolved["warmup"] = cli.Resolved{} // decided by --warmup-ratio
 	case f.Warmup < 0:
-		resolved["warmup"] = cli.Resolved{Value: f.warmup(rows), Note: "3 % of the run, for which -1 stands"}
+		resolved["warmup"] = cli.Resolved{Value: f.warmup(rows), Note: "from -1: 3 % of the run"}
 	}
 	if f.ValidBatches != nil {
 		resolved["valid-batches"] = cli.Resolved{} // decided by --valid-samples

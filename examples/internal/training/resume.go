@@ -83,14 +83,14 @@ func (f *Flags) Resume(ctx context.Context, w io.Writer, t *train.Trainer, flags
 	}
 	if f.Reshuffle && resumed {
 		t.Reshuffle()
-		fmt.Fprintf(w, "--force-reshuffle: from step %d on the samples come in a new order\n", t.Steps())
+		fmt.Fprintf(w, "--force-reshuffle: after step %d the samples come in a new order\n", t.Steps())
 	}
 	var changes []string
 	for _, d := range byFlag(t.Changes(), flags) {
 		changes = append(changes, d.String())
 	}
 	if len(changes) > 0 {
-		fmt.Fprintf(w, "the run goes on with other settings: %s\n", strings.Join(changes, "; "))
+		fmt.Fprintf(w, "the run continues with other settings: %s\n", strings.Join(changes, "; "))
 	}
 	if rates := newRates(t); rates != "" {
 		fmt.Fprintln(w, rates)

@@ -30,6 +30,6 @@ func suggestPacking(w io.Writer, d *data.Dataset) {
 	}
 	fill := d.Fill()
 	if packed := int(math.Ceil(fill * float64(d.Len()))); 2*packed <= d.Len() {
-		fmt.Fprintf(w, "samples fill %.2g %% of their rows: --packing would take about %s instead of %d\n", 100*fill, cli.Count(packed, "row"), d.Len())
+		fmt.Fprintf(w, "samples fill only %.2g %% of their rows: --packing would need about %s instead of %d\n", 100*fill, cli.Count(packed, "row"), d.Len())
 	}
 }

@@ -30,8 +30,8 @@ func TestDescribeRows(t *testing.T) {
 		{samplesOf(16, 15, 16), "3 samples of 16 tokens", ""},
 		{samplesOf(9, 7, 8, 10), "4 samples of at most 10 tokens, 8 on average", ""},
 		{samplesOf(1), "1 sample of 1 token", ""},
-		{samplesOf(4, 2, 3), "3 samples of at most 4 tokens, 3 on average", "samples fill 19 % of their rows: --packing would take about 1 row instead of 3\n"},
-		{samplesOf(4, 6, 3, 5, 1), "5 samples of at most 6 tokens, 4 on average", "samples fill 24 % of their rows: --packing would take about 2 rows instead of 5\n"},
+		{samplesOf(4, 2, 3), "3 samples of at most 4 tokens, 3 on average", "samples fill only 19 % of their rows: --packing would need about 1 row instead of 3\n"},
+		{samplesOf(4, 6, 3, 5, 1), "5 samples of at most 6 tokens, 4 on average", "samples fill only 24 % of their rows: --packing would need about 2 rows instead of 5\n"},
 	} {
 		d := data.New(16, c.samples)
 		require.Equal(t, c.rows, DescribeRows(d))

@@ -57,7 +57,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			if result.Peak != nil {
 				was := peak
 				if peak = result.Peak(tokensPerSecond); was > 0 && peak == 0 {
-					line.Printf("the machine was busy when its peak was measured, as steps are faster: shares of it are not shown any more")
+					line.Printf("steps are faster than the measured peak, so the machine was busy when it was measured: shares of the peak are no longer shown")
 				}
 			}
 			if peak > 0 {
@@ -66,7 +66,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), more...)
 		},
 		OnRetry: func(err error, wait time.Duration) {
-			line.Printf("%v; the save is tried again in %v", f.NameFlags(err), wait)
+			line.Printf("%v; saving again in %v", f.NameFlags(err), wait)
 		},
 		OnEval: func(e train.Evaluation) {
 			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
@@ -98,7 +98,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		if isLost {
 			err = lost
 		} else if out.Saved > 0 {
-			err = fmt.Errorf("%w; %s is the result of step %d", err, result.LatestPath(), out.Saved)
+			err = fmt.Errorf("%w; %s has the result of step %d", err, result.LatestPath(), out.Saved)
 		}
 	}
 	shown := line.Close()
@@ -106,7 +106,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		shown = errors.Join(shown, f.drawLossCurve(t))
 	}
 	if out.Complete && shown != nil {
-		shown = fmt.Errorf("the run is complete and its result saved, but: %w", shown)
+		shown = fmt.Errorf("the run is complete and its result is saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
 }
@@ -129,9 +129,9 @@ func (s *smoothed) add(x float64) {
 func (f *Flags) ended(out run.Outcome) string {
 	switch early := out.Steps < out.Total; {
 	case out.WasDone && early:
-		return fmt.Sprintf("%s; without %s the run goes on", out, f.endFlags())
+		return fmt.Sprintf("%s; without %s the run continues", out, f.endFlags())
 	case out.WasDone:
-		return fmt.Sprintf("%s; %s goes on", out, f.longer(out.Steps))
+		return fmt.Sprintf("%s; %s continues it", out, f.longer(out.Steps))
 	case early:
 		return out.String()
 	}
@@ -174,7 +174,7 @@ func (f *Flags) hint(out run.Outcome, result run.SavedFile) string {
 		hint = "nothing was saved"
 	}
 	if out.Saved > 0 {
-		hint = fmt.Sprintf("%s is the result of step %d", result.LatestPath(), out.Saved)
+		hint = fmt.Sprintf("%s has the result of step %d", result.LatestPath(), out.Saved)
 	}
 	switch checkpoint := f.Checkpoint().LatestPath(); {
 	case f.CheckpointOut == "":
@@ -182,7 +182,7 @@ func (f *Flags) hint(out run.Outcome, result run.SavedFile) string {
 	case f.ownFolder != "":
 		return fmt.Sprintf("%s; the same command with %s continues the run", hint, cli.ShellArg("--run-dir", f.ownFolder))
 	case !out.Stopped && cli.CheckRegular(checkpoint) != nil:
-		return hint + "; the same command begins the run anew"
+		return hint + "; the same command starts the run over"
 	case cli.SameFile(checkpoint, f.CheckpointIn):
 		return hint + "; the same command continues the run"
 	default:

@@ -23,14 +23,14 @@ func (f *RecordFlags) checkTemplateName(s Source) error {
 		return nil
 	}
 	if f.ChatTemplate != "" {
-		return errors.New("--template and --chat-template: the second gives the template; leave the first out")
+		return errors.New("--template and --chat-template both choose the template; leave --template out")
 	}
 	mark, known := templateMarks[f.Template]
 	if !known {
-		return fmt.Errorf("--template %s: it is not known; leave it out for the template of the model, or give one by --chat-template FILE. Known are %s", f.Template, strings.Join(slices.Sorted(maps.Keys(templateMarks)), ", "))
+		return fmt.Errorf("--template %s: unknown template; leave it out to use the template of the model, or give one with --chat-template FILE; known are %s", f.Template, strings.Join(slices.Sorted(maps.Keys(templateMarks)), ", "))
 	}
 	if !strings.Contains(s.Tokenizer.ChatTemplate(), mark) {
-		return fmt.Errorf("--template %s: the chat template of %s has no %s, as that one has; leave it out for the template of the model, or give one by --chat-template FILE", f.Template, s.Path, mark)
+		return fmt.Errorf("--template %s: the chat template of %s has no %s, which this template has; leave it out to use the template of the model, or give one with --chat-template FILE", f.Template, s.Path, mark)
 	}
 	return nil
 }

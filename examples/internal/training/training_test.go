@@ -93,10 +93,10 @@ func TestCheckOutputs(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
 
-	require.EqualError(t, check(RunFlags{}, out(in("link"))), "--out "+in("link")+" is the file of --train-data too; give it another name")
-	require.ErrorContains(t, check(RunFlags{}, out(in("base"))), "is the file of --base too")
-	require.ErrorContains(t, check(RunFlags{CheckpointOut: in("./out")}, out(in("out"))), "is the file of --out too")
-	require.ErrorContains(t, check(RunFlags{LossCurve: in("out")}, out(in("out.png"))), "--loss-curve "+in("out.png")+" is the file of --out too")
+	require.EqualError(t, check(RunFlags{}, out(in("link"))), "--out "+in("link")+" is also the file of --train-data; give it another name")
+	require.ErrorContains(t, check(RunFlags{}, out(in("base"))), "is also the file of --base")
+	require.ErrorContains(t, check(RunFlags{CheckpointOut: in("./out")}, out(in("out"))), "is also the file of --out")
+	require.ErrorContains(t, check(RunFlags{LossCurve: in("out")}, out(in("out.png"))), "--loss-curve "+in("out.png")+" is also the file of --out")
 	require.ErrorContains(t, check(RunFlags{}, out(in("none/out"))), "cannot be written: folder "+in("none")+": no such file or directory")
 	require.ErrorContains(t, check(RunFlags{}, out(folder)), "it is a folder")
 	require.ErrorContains(t, check(RunFlags{}, out(in("text/out"))), "cannot be written: folder "+in("text")+": not a directory")
@@ -116,10 +116,10 @@ func TestCheckpointIsKept(t *testing.T) {
 		return err
 	}
 	for _, r := range []RunFlags{{CheckpointOut: old}, {CheckpointIn: none, CheckpointOut: old}} {
-		require.EqualError(t, check(r, out("")), "--checkpoint-out "+old+" would replace another run, which --checkpoint-in "+old+" continues; if you do not need it, delete the file")
+		require.EqualError(t, check(r, out("")), "--checkpoint-out "+old+" would replace the checkpoint of another run; --checkpoint-in "+old+" continues that run; if you do not need it, delete the file")
 	}
 	require.NoError(t, check(RunFlags{CheckpointIn: old, CheckpointOut: none}, out("")))
-	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, out(old)), "--out "+old+" is the file of --checkpoint-in too")
+	require.ErrorContains(t, check(RunFlags{CheckpointIn: old}, out(old)), "--out "+old+" is also the file of --checkpoint-in")
 }
 
 // Several files are one text, byte for byte, with nothing between them.
@@ -191,7 +191,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 	result := Result{SavedFile: f.Result("--out", "result"), Write: func(path string) error { saved = path; return nil }}
 	err := f.Run(context.Background(), full{}, trainer, nil, result)
 	require.Equal(t, "result", saved)
-	require.ErrorContains(t, err, "the run is complete and its result saved, but: ")
+	require.ErrorContains(t, err, "the run is complete and its result is saved, but: ")
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 
@@ -204,7 +204,7 @@ func TestResultIsSavedFirst(t *testing.T) {
 // The result is saved every few steps, and when the run is stopped. A device gets only the complete result.
 func TestResultIsSavedOnTheWay(t *testing.T) {
 	for path, want := range map[string]string{
-		"result":   "interrupted; result is the result of step 7; without --checkpoint-out the run cannot be continued",
+		"result":   "interrupted; result has the result of step 7; without --checkpoint-out the run cannot be continued",
 		os.DevNull: "interrupted; nothing was saved; without --checkpoint-out the run cannot be continued",
 	} {
 		f := Flags{RunFlags: RunFlags{SaveEvery: 3, ValidEvery: 7}}
@@ -249,7 +249,7 @@ func TestProgressOfSteps(t *testing.T) {
 		return peak
 	}
 	require.NoError(t, f.Run(t.Context(), &log, newTrainer(t, &f, 4), nil, result))
-	require.Contains(t, log.String(), "the machine was busy when its peak was measured, as steps are faster: shares of it are not shown any more\n")
+	require.Contains(t, log.String(), "steps are faster than the measured peak, so the machine was busy when it was measured: shares of the peak are no longer shown\n")
 	require.NotContains(t, log.String(), "peak 100%")
 
 	log.Reset()
@@ -285,7 +285,7 @@ func TestFailureSaysWhatIsLeft(t *testing.T) {
 		return nil
 	}}
 	err := f.Run(context.Background(), io.Discard, trainer, nil, result)
-	require.EqualError(t, err, "--out: no space left on device; result is the result of step 2")
+	require.EqualError(t, err, "--out: no space left on device; result has the result of step 2")
 }
 
 // full is a full disk.

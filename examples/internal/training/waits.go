@@ -49,7 +49,7 @@ func serverWaits(before []rpcrelay.Wait, steps int, took time.Duration) string {
 
 // perStep formats a wait per step, and its share of the whole time.
 func perStep(waited time.Duration, steps int, took time.Duration) string {
-	return fmt.Sprintf("%.1f ms a step, %.3g %% of the time", waited.Seconds()*1e3/float64(steps), 100*waited.Seconds()/took.Seconds())
+	return fmt.Sprintf("%.1f ms per step, %.3g %% of the time", waited.Seconds()*1e3/float64(steps), 100*waited.Seconds()/took.Seconds())
 }
 
 // slowest names the process that the others wait for, with the milliseconds per step that each waits; "" if all
@@ -59,5 +59,5 @@ func slowest(processes []parallel.Process, waited []float64) string {
 	if least > slices.Max(waited)/2 {
 		return ""
 	}
-	return fmt.Sprintf("; the others wait for %s, which waited %.1f ms", processes[slices.Index(waited, least)], least)
+	return fmt.Sprintf("; the others wait for %s, which itself waited %.1f ms", processes[slices.Index(waited, least)], least)
 }
