@@ -31,7 +31,7 @@ func (e EmptyReasoning) String() string { return nameOf(e, emptyReasoningNames) 
 
 // ParseEmptyReasoning parses prompt, train or mask.
 func ParseEmptyReasoning(name string) (EmptyReasoning, error) {
-	return byName[EmptyReasoning](name, emptyReasoningNames, "unknown treatment %q of empty reasoning")
+	return byName[EmptyReasoning](name, emptyReasoningNames, "treatment %q of empty reasoning")
 }
 
 // EmptyReasoning returns the empty reasoning blocks: the template's reasoning mark-up with nothing inside, before the

@@ -78,7 +78,7 @@ func TestEmptyReasoning(t *testing.T) {
 		}
 	}
 	_, err := chat.ParseEmptyReasoning("no")
-	require.EqualError(t, err, `no unknown treatment "no" of empty reasoning: it is one of prompt, train, mask`)
+	require.EqualError(t, err, `there is no treatment "no" of empty reasoning; use one of prompt, train, mask`)
 }
 
 // Reasoning that the template omits leaves an empty block.

@@ -20,5 +20,5 @@ func byName[T ~int](name string, names []string, what string) (T, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return T(i), nil
 	}
-	return 0, fmt.Errorf("no "+what+": it is one of %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("there is no "+what+"; use one of %s", name, strings.Join(names, ", "))
 }

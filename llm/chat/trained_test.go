@@ -226,5 +226,5 @@ func TestTrainedModes(t *testing.T) {
 		require.Equal(t, mode, parsed)
 	}
 	_, err = chat.ParseMode("some")
-	require.EqualError(t, err, `no mode "some": it is one of assistant, last, completion, all`)
+	require.EqualError(t, err, `there is no mode "some"; use one of assistant, last, completion, all`)
 }
