@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/counted"
 )
 
 // A Row is a row of a batch: one sample, or several packed samples, which do not attend to each other.
@@ -48,6 +49,25 @@ type sampleStore interface {
 // samples.
 func New(length int, samples []Sample) *Dataset {
 	return &Dataset{Length: length, samples: &inMemory{samples: samples}}
+}
+
+// NewRows returns a data set of rows with one sample or several, such as pairs that a loss compares. The
+// samples of a row must have at most length predicted tokens together. It keeps the samples.
+func NewRows(length int, rows []Row) (*Dataset, error) {
+	var samples []Sample
+	starts := []uint32{0}
+	for i, row := range rows {
+		if n := row.Predicted(); n > length {
+			return nil, fmt.Errorf("row %d has %s; at most %d fit", i, counted.Of(n, "predicted token"), length)
+		}
+		samples = append(samples, row...)
+		starts = append(starts, uint32(len(samples)))
+	}
+	order := make([]uint32, len(samples))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	return &Dataset{Length: length, samples: &inMemory{samples: samples}, order: order, starts: starts}, nil
 }
 
 // Close closes the file of samples, if any, after reads in progress have ended. All data sets that

@@ -7,30 +7,36 @@ import (
 
 // makeBatch writes rows to a batch of `count` rows of `length` tokens. Padding is token 0 with weight
 // 0; it comes last, where causal attention hides it from the rest. Packed samples have Starts, and
-// each padding token is a sample of its own, which costs the least attention.
+// each padding token is a sample of its own, which costs the least attention. Samples with predicted
+// tokens are numbered in order.
 func makeBatch(rows []data.Row, count, length int, packed bool) lossgraph.Batch {
 	n := count * length
-	b := lossgraph.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n)}
+	b := lossgraph.Batch{Tokens: make([]int32, n), Targets: make([]int32, n), LossWeights: make([]float32, n), Samples: make([]int32, n)}
 	if packed {
 		b.Starts = make([]int32, n)
 		for i := range b.Starts {
 			b.Starts[i] = int32(i % length)
 		}
 	}
+	number := int32(0)
 	for i, row := range rows {
 		start := 0
 		for _, s := range row {
-			layOut(b, s, i*length+start, start)
-			start += s.Predicted()
+			if s.Predicted() > 0 {
+				layOut(b, s, i*length+start, start, number)
+				start += s.Predicted()
+				number++
+			}
 		}
 	}
 	return b
 }
 
-// layOut writes a sample to the batch from token `at` on; inRow is the index of the sample in its row.
-func layOut(b lossgraph.Batch, s data.Sample, at, inRow int) {
+// layOut writes a sample to the batch from token `at` on; inRow is the index of its first token in its row.
+func layOut(b lossgraph.Batch, s data.Sample, at, inRow int, number int32) {
 	for i := range s.Predicted() {
 		b.Tokens[at+i], b.Targets[at+i], b.LossWeights[at+i] = s.Tokens[i], s.Tokens[i+1], lossWeight(s, i)
+		b.Samples[at+i] = number
 		if b.Starts != nil {
 			b.Starts[at+i] = int32(inRow)
 		}

@@ -36,7 +36,7 @@ type bucketGraphs struct {
 	options   lossgraph.Options
 	lengths   []int // of the graphs, in descending order
 	graphs    []*lossgraph.Graph
-	workspace *device.Workspace
+	workspace *device.Workspace // nil if it belongs to other graphs
 	last      *lossgraph.Graph
 }
 
@@ -45,11 +45,13 @@ func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph
 	o.Batch, o.Packed, o.Context = s.rows, s.packed, max(1, s.longest)
 	g := &bucketGraphs{m: m, engine: e, options: o, lengths: bucketLengths(s.length, s.longestRow)}
 	g.graphs = make([]*lossgraph.Graph, len(g.lengths))
-	var err error
-	if g.workspace, err = e.NewWorkspace(); err != nil {
-		return nil, err
+	if o.Workspace == nil {
+		var err error
+		if g.workspace, err = e.NewWorkspace(); err != nil {
+			return nil, err
+		}
+		g.options.Workspace = g.workspace
 	}
-	g.options.Workspace = g.workspace
 	if _, err := g.graph(0); err != nil {
 		g.Close()
 		return nil, err
@@ -150,6 +152,9 @@ func (g *bucketGraphs) Memory() layout.Sizes { return g.workspace.Sizes() }
 
 // Close frees the graphs. It never fails.
 func (g *bucketGraphs) Close() error {
+	if g == nil {
+		return nil
+	}
 	for _, graph := range g.graphs {
 		if graph != nil {
 			graph.Close()

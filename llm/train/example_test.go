@@ -288,6 +288,7 @@ func ExampleSettings() {
 	// seed
 	// rows grouped by length
 	// adapter scale of *
+	// loss
 }
 
 // A program names settings by its own flags.

@@ -124,7 +124,8 @@ func (t *Trainer) batchRows() int {
 
 // buildGraphs rebuilds the graphs of a step.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
-	graphs, err := newBucketGraphs(t.m, t.engine, shapeOfBatches(t.data, t.batchRows()), lossgraph.Options{
+	shape := shapeOfBatches(t.data, t.batchRows())
+	graphs, err := newBucketGraphs(t.m, t.engine, shape, lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
 		Layers: t.options.layers, LayerHook: t.options.layerHook,
@@ -132,11 +133,23 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 	if err != nil {
 		return err
 	}
-	if t.loss != nil {
-		t.loss.Close()
-	}
+	t.closeGraphs()
 	t.loss, t.checkpointing = graphs, checkpointing
-	return nil
+	if t.options.Loss.isCrossEntropy() {
+		return nil
+	}
+	t.scores, err = newBucketGraphs(t.m, t.engine, shape, lossgraph.Options{
+		Adapters: t.adapters, ComputeType: t.options.ComputeType, Copies: t.copies, Workspace: graphs.workspace,
+		LogitsChunk: 128, // as few as a step with checkpointing has, so that it needs no more memory
+	})
+	return err
+}
+
+// closeGraphs closes the graphs of a step.
+func (t *Trainer) closeGraphs() {
+	t.scores.Close()
+	t.loss.Close()
+	t.loss, t.scores = nil, nil
 }
 
 // availableMemory is replaced by tests.

@@ -35,6 +35,8 @@ type Options struct {
 	// its result.
 	GroupByLength bool
 
+	// Loss replaces the mean cross-entropy of the step's trained tokens, which is its zero value.
+	Loss Loss
 	// Dropout and NEFTune add noise to steps, not to evaluations, see [lossgraph.Options]; 0 means none.
 	// The noise depends on Seed and step, so a resumed run has the same noise.
 	Dropout, NEFTune float32
@@ -110,7 +112,7 @@ func (o *Options) validate() error {
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
 		return fmt.Errorf("LoRAPlus is %v; it must be positive, and its product with Schedule.Peak finite; 0 stands for 1", o.LoRAPlus)
 	}
-	return errors.Join(o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
+	return errors.Join(o.validateLoss(), o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
 }
 
 // finite reports whether all values are finite in single precision, in which the optimiser computes.

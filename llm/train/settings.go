@@ -24,6 +24,7 @@ const (
 	SettingSeed             SettingID = "seed"
 	SettingGroupByLength    SettingID = "rows grouped by length"
 	SettingAdapterScales    SettingID = "adapter scale of *"
+	SettingLoss             SettingID = "loss"
 	SettingSteps            SettingID = "steps"
 	SettingLearningRate     SettingID = "learning rate"
 	SettingFinalRate        SettingID = "final learning rate"
@@ -94,6 +95,7 @@ var settingTable = []settingRow{
 	{SettingSeed, "seed", fixedSetting, settingValue(func(t *Trainer) any { return t.options.Seed })},
 	{SettingGroupByLength, "rows grouped by length", fixedSetting, settingValue(func(t *Trainer) any { return t.options.GroupByLength })},
 	{SettingAdapterScales, "adapter scale of *", fixedSetting, settingByTensor((*Trainer).adapterScales)},
+	{SettingLoss, "loss", fixedSetting, readLoss{}},
 
 	{SettingSteps, "steps", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Steps })},
 	{SettingLearningRate, "learning rate", freeSetting, settingValue(func(t *Trainer) any { return t.schedule.Peak })},

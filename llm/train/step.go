@@ -18,11 +18,13 @@ type step struct {
 	// rows are sorted by descending length, so that batches have similar rows. The index of a row is its
 	// ID for drawing noise.
 	rows    []data.Row
-	weight  float64 // Σ loss weights of all tokens, the divisor of the loss
+	weight  float64 // divisor of the loss: Σ loss weights of all tokens, or 1 for Options.Loss
 	largest float64 // largest loss weight of a token
 	scale   float64 // loss scale for computing gradients, a power of two
-	metrics StepMetrics
-	taken   bool // all values were finite, and the parameters were updated
+	// bySample holds the slopes of Options.Loss; nil for cross-entropy, and before they are known.
+	bySample *sampleSlopes
+	metrics  StepMetrics
+	taken    bool // all values were finite, and the parameters were updated
 }
 
 // planStep plans the next step.
@@ -57,6 +59,10 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 	if s.weight == 0 {
 		return nil, fmt.Errorf("step %d: no token of its rows is trained; check the data and its masks", s.metrics.Step)
 	}
+	if s.scale = 1; !t.options.Loss.isCrossEntropy() {
+		s.weight = 1
+		return s, nil
+	}
 	s.scale = t.lossScale(s.weight, s.largest)
 	return s, nil
 }
@@ -71,7 +77,7 @@ func (t *Trainer) nextRows() ([]data.Row, error) {
 }
 
 // batches returns the batches of this process's share of the rows: every n-th row, for n processes.
-func (t *Trainer) batches(s *step) []lossgraph.Batch {
+func (t *Trainer) batches(s *step) ([]lossgraph.Batch, error) {
 	rank, size, count := t.group.Rank(), t.group.Size(), t.loss.options.Batch
 	var share []data.Row
 	for i := rank; i < len(s.rows); i += size {
@@ -87,14 +93,25 @@ func (t *Trainer) batches(s *step) []lossgraph.Batch {
 		for i, w := range b.LossWeights {
 			b.LossWeights[i] = float32(float64(w) / s.weight * s.scale)
 		}
+		if s.bySample != nil {
+			var err error
+			if *b, err = s.bySample.weigh(s, *b); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return list
+	return list, nil
 }
 
 // compute computes the next step. A single process updates the parameters in the submission of the
 // last batch; a group first sums its losses and gradients. An error leaves the parameters unchanged.
 func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	s, err := t.planStep(ctx)
+	if !t.options.Loss.isCrossEntropy() {
+		if err := t.findSlopes(ctx, s, err); err != nil {
+			return nil, err
+		}
+	}
 	if t.group.Size() > 1 {
 		err = t.computeShared(ctx, s, err)
 	} else if err == nil {
@@ -105,6 +122,9 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	}
 	if m := s.metrics; !s.taken || math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
 		return nil, t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
+	}
+	if s.bySample != nil {
+		s.metrics.Loss = s.bySample.loss
 	}
 	return s, nil
 }
@@ -117,7 +137,10 @@ func (t *Trainer) updates() []device.Work {
 // accumulate computes the batches of a step and sums their losses and gradients. The submission of the
 // last batch includes the updates, if any; in a group it also begins the all-reduce of gradients.
 func (t *Trainer) accumulate(ctx context.Context, s *step, updates ...device.Work) error {
-	batches := t.batches(s)
+	batches, err := t.batches(s)
+	if err != nil {
+		return err
+	}
 	for i, b := range batches {
 		var then []device.Work
 		if i == len(batches)-1 {

@@ -19,7 +19,7 @@ import (
 // StepMetrics are the metrics of one optimiser step.
 type StepMetrics struct {
 	Step         int     // counted from 1
-	Loss         float64 // mean cross-entropy per token, nats
+	Loss         float64 // mean cross-entropy per token, nats, or Options.Loss
 	LearningRate float64
 	GradNorm     float64 // global gradient norm before clipping
 	Tokens       int     // number of trained tokens, with nonzero weight
@@ -39,6 +39,7 @@ type Trainer struct {
 	reduction *reduction // all-reduce of gradients; nil for one process
 	adapters  model.Adapters
 	loss      *bucketGraphs
+	scores    *bucketGraphs      // log-probabilities for Options.Loss, in the memory of loss; nil for cross-entropy
 	copies    *weightcache.Cache // copies of weights that loss multiplies with; nil if none
 	// checkpointing reports whether loss recomputes each layer.
 	checkpointing bool
@@ -169,9 +170,7 @@ func (t *Trainer) Close() error {
 	}
 	defer t.access.Release()
 	t.closed = true
-	if t.loss != nil {
-		t.loss.Close()
-	}
+	t.closeGraphs()
 	t.copies.Close()
 	t.evaluator.Close()
 	t.opt.close()

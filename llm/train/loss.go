@@ -1,0 +1,144 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/lossgraph"
+)
+
+// A Loss is a loss of steps other than cross-entropy, such as a preference between two answers. A step
+// then computes its batches twice: first the log-probabilities, without gradients, and then the
+// gradients, by the slopes of the loss. Evaluations measure cross-entropy in any case.
+type Loss struct {
+	// Name identifies the loss with its settings, such as "dpo, beta 0.1". A checkpoint of a run with
+	// another name is of another run.
+	Name string
+	// Of returns the loss of a step as a function of the log-probabilities of its samples, which are given
+	// in this order: Σ weight · log p(target) of each, with the sample's own weights. The samples of a row
+	// follow each other, so a row of two samples keeps a pair together ([data.NewRows]); Origin says which
+	// records they are. It is called once per step, and must return the same for the same samples: each
+	// process of a group calls it with all samples of the step.
+	Of func(samples []data.Sample) lossgraph.SampleLoss
+}
+
+func (l *Loss) isCrossEntropy() bool { return l.Of == nil }
+
+func (o *Options) validateLoss() error {
+	switch {
+	case (o.Loss.Name == "") != (o.Loss.Of == nil):
+		return errors.New("the loss has a name and no function, or a function and no name; checkpoints need the name")
+	case o.Loss.Of != nil && (o.Dropout != 0 || o.NEFTune != 0):
+		return fmt.Errorf("the loss %q depends on log-probabilities, which are computed without noise; set Dropout and NEFTune to 0", o.Loss.Name)
+	}
+	return nil
+}
+
+// readLoss reads the setting of a loss other than cross-entropy. Checkpoints of cross-entropy have none.
+type readLoss struct{}
+
+func (readLoss) read(t *Trainer, of setting) ([]setting, error) {
+	if t.options.Loss.isCrossEntropy() {
+		return nil, nil
+	}
+	of.value, of.absence = t.options.Loss.Name, true
+	return []setting{of}, nil
+}
+
+// A sampleSlopes is the value of a [Loss] in a step, with its slope for each sample.
+type sampleSlopes struct {
+	loss   float64
+	slopes []float64
+	firsts []int // number of each row's first sample
+}
+
+// findSlopes computes the loss of a step and its slopes, even if planning failed with err: in a group,
+// the log-probabilities of all processes are needed.
+func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
+	var found sampleSlopes
+	var samples []data.Sample
+	if err == nil {
+		for _, row := range s.rows {
+			found.firsts, samples = append(found.firsts, len(samples)), append(samples, row...)
+		}
+	}
+	if err := agreeOn(ctx, t.group, err, nil, append(t.shared(), shared{name: "the number of samples of the step", value: len(samples)})...); err != nil {
+		return err
+	}
+	logProbs := make([]float64, len(samples))
+	if err := agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
+		return err
+	}
+	found.loss, found.slopes = t.options.Loss.Of(samples)(logProbs)
+	if len(found.slopes) != len(samples) {
+		return fmt.Errorf("the loss %q returns %d slopes for %d samples", t.options.Loss.Name, len(found.slopes), len(samples))
+	}
+	if !finite(found.loss) || !finite(found.slopes...) {
+		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v", s.metrics.Step, found.loss), t.options.ComputeType)
+	}
+	largest := 0.0
+	for i, sample := range samples {
+		largest = max(largest, math.Abs(found.slopes[i])*largestWeight(sample))
+	}
+	s.bySample, s.scale = &found, t.lossScale(1, largest)
+	return nil
+}
+
+func largestWeight(s data.Sample) (largest float64) {
+	for i := range s.Predicted() {
+		largest = max(largest, float64(lossWeight(s, i)))
+	}
+	return largest
+}
+
+// addLogProbs adds the log-probabilities of this process's share of a step.
+func (t *Trainer) addLogProbs(ctx context.Context, s *step, firsts []int, logProbs []float64) error {
+	batches, err := t.batches(s)
+	if err != nil {
+		return err
+	}
+	for _, b := range batches {
+		losses, err := t.scores.Compute(ctx, b)
+		if err != nil {
+			return err
+		}
+		sums, err := b.LogProbs(losses)
+		if err != nil {
+			return err
+		}
+		for i, number := range s.samplesIn(b, firsts) {
+			logProbs[number] += sums[i]
+		}
+	}
+	return nil
+}
+
+// samplesIn returns the numbers in the step of a batch's samples, given the number of each row's first.
+func (s *step) samplesIn(b lossgraph.Batch, firsts []int) (numbers []int) {
+	for _, row := range b.Noise.Rows {
+		if row >= len(s.rows) { // an empty row
+			continue
+		}
+		for i, sample := range s.rows[row] {
+			if sample.Predicted() > 0 {
+				numbers = append(numbers, firsts[row]+i)
+			}
+		}
+	}
+	return numbers
+}
+
+// weigh multiplies the weights of a batch by the slopes of its samples.
+func (l *sampleSlopes) weigh(s *step, b lossgraph.Batch) (lossgraph.Batch, error) {
+	var slopes []float64
+	for _, number := range s.samplesIn(b, l.firsts) {
+		slopes = append(slopes, l.slopes[number])
+	}
+	if slopes == nil { // nothing is predicted
+		return b, nil
+	}
+	return b.WithSlopes(slopes)
+}

@@ -1,0 +1,253 @@
+package train
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// preferFirst prefers the first sample of each pair to the second: −log σ(β · the difference of their
+// log-probabilities), as DPO does with a reference that has no preference.
+func preferFirst(beta float64) Loss {
+	return Loss{Name: "prefer first", Of: func(samples []data.Sample) lossgraph.SampleLoss {
+		pairs := float64(len(samples) / 2)
+		return func(logProbs []float64) (loss float64, slopes []float64) {
+			for pair := range slices.Chunk(logProbs, 2) {
+				margin := beta * (pair[0] - pair[1])
+				loss += math.Log1p(math.Exp(-margin)) / pairs
+				slope := -beta / (1 + math.Exp(margin)) / pairs
+				slopes = append(slopes, slope, -slope)
+			}
+			return loss, slopes
+		}
+	}}
+}
+
+// pairs returns rows of two random samples of a random length, some of weighted tokens.
+func pairs(t *testing.T, n, vocab int) *data.Dataset {
+	t.Helper()
+	const length = 40
+	var rows []data.Row
+	samples := raggedSamples(2*n, vocab)
+	for i, row := range slices.Collect(slices.Chunk(samples, 2)) {
+		for side := range row {
+			row[side].Tokens = row[side].Tokens[:min(len(row[side].Tokens), length/2+1)]
+			if row[side].LossWeights = nil; i%3 == 0 {
+				row[side].LossWeights = slices.Repeat([]float32{0.5, 0, 2}, length)[:row[side].Predicted()]
+			}
+		}
+		rows = append(rows, row)
+	}
+	d, err := data.NewRows(length, rows)
+	require.NoError(t, err)
+	return d
+}
+
+// exactPairs returns a loss of pairs of samples in float64, and its gradients: of each sample alone, by
+// the slope for it.
+func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map[*ggml.Tensor]*ggml.Tensor, d *data.Dataset, l Loss) (loss float64, sum map[*ggml.Tensor][]float64) {
+	t.Helper()
+	var samples []data.Sample
+	var batches []lossgraph.Batch
+	var logProbs []float64
+	for i := range d.Len() {
+		row, err := d.Row(i)
+		require.NoError(t, err)
+		for _, s := range row {
+			n := s.Predicted()
+			b := lossgraph.Batch{Tokens: s.Tokens[:n], Targets: s.Tokens[1:], LossWeights: s.LossWeights}
+			if b.LossWeights == nil {
+				b.LossWeights = slices.Repeat([]float32{1}, n)
+			}
+			values := llmtest.ExactLoss(t, m, b, lossgraph.Options{Length: n, Adapters: adapters}).Run().Named("losses")
+			logProb := 0.0
+			for i, x := range values {
+				logProb -= float64(b.LossWeights[i]) * x
+			}
+			samples, batches, logProbs = append(samples, s), append(batches, b), append(logProbs, logProb)
+		}
+	}
+	loss, slopes := l.Of(samples)(logProbs)
+	sum = map[*ggml.Tensor][]float64{}
+	for i, b := range batches {
+		weighted, err := b.WithSlopes(slopes[i : i+1])
+		require.NoError(t, err)
+		_, part := llmtest.ExactGradients(t, m, weighted, lossgraph.Options{Length: len(b.Tokens), Adapters: adapters, Grads: grads}, llmtest.SmoothGELU)
+		for x, g := range part {
+			if sum[x] == nil {
+				sum[x] = make([]float64, len(g))
+			}
+			for j := range g {
+				sum[x][j] += g[j]
+			}
+		}
+	}
+	return loss, sum
+}
+
+// The loss, the norm and the gradients of the first step of a loss of pairs are those in float64, by
+// both op sets, in several batches, with the loss scaled or not; and after some steps the first sample
+// of each pair is preferred.
+func TestLossOfPairs(t *testing.T) {
+	for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
+		e, err := device.New(device.Options{Threads: 2, OpSet: ops})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		m := tinyLoRAModel(t)
+		o := Options{
+			Schedule: Schedule{Peak: 0.02, Steps: 12}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 3, Seed: 3, Engine: e, Loss: preferFirst(0.7),
+			Checkpointing: CheckpointingOff,
+		}
+		o.AdamW.Clip = 0
+		d := pairs(t, 6, m.Config().Vocab)
+		r := newLoRARun(t, m, d, o, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5})
+
+		// Gradients do not outlive a step, so the first moments have them: (1 − β₁) · gradient.
+		want, exact := exactPairs(t, m, r.adapters, r.opt.grad, d, o.Loss)
+		got, err := r.Step(t.Context())
+		require.NoError(t, err)
+		require.InEpsilon(t, want, got.Loss, 1e-5)
+		squares := 0.0
+		for i, p := range r.opt.params {
+			first, err := ggml.Read[float32](r.opt.first[i])
+			require.NoError(t, err)
+			for j, g := range exact[p.Tensor] {
+				squares += g * g
+				exact[p.Tensor][j] = (1 - o.AdamW.Beta1) * g
+			}
+			require.Less(t, refmath.RelativeError(first, exact[p.Tensor]), 2e-4, p.Name())
+		}
+		require.InEpsilon(t, math.Sqrt(squares), got.GradNorm, 1e-4)
+		require.NoError(t, r.Run(t.Context(), RunOptions{}))
+		require.Less(t, r.History[11].Loss, 0.5*r.History[0].Loss)
+	}
+}
+
+// Cross-entropy is the plain case: as a Loss it changes no bit of the parameters, where the number of
+// tokens is a power of two.
+func TestCrossEntropyAsLoss(t *testing.T) {
+	var samples []data.Sample
+	for i := range 8 {
+		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 9, 96)})
+	}
+	mean := Loss{Name: "mean", Of: func(samples []data.Sample) lossgraph.SampleLoss {
+		return func(logProbs []float64) (loss float64, slopes []float64) {
+			loss, slopes = lossgraph.CrossEntropy(logProbs)
+			tokens := 0
+			for _, s := range samples {
+				tokens += s.Targets()
+			}
+			for i := range slopes {
+				slopes[i] /= float64(tokens)
+			}
+			return loss / float64(tokens), slopes
+		}
+	}}
+	var runs []*loraRun
+	for _, l := range []Loss{{}, mean} {
+		o := runOptions()
+		o.Batch, o.Accumulate, o.Loss = 2, 2, l
+		r := newLoRARun(t, tinyLoRAModel(t), data.New(8, samples), o, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5})
+		require.NoError(t, r.Run(t.Context(), RunOptions{}))
+		runs = append(runs, r)
+	}
+	require.Equal(t, adapterValues(t, runs[0]), adapterValues(t, runs[1]))
+	for i, want := range runs[0].History {
+		got := runs[1].History[i]
+		require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
+		got.Loss = want.Loss
+		require.Equal(t, want, got)
+	}
+}
+
+// The processes of a group compute the loss of all pairs, up to rounding.
+func TestLossOfGroup(t *testing.T) {
+	o := Options{
+		Schedule: Schedule{Peak: 0.01, Steps: 4}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 2, Seed: 3, Threads: 1, Loss: preferFirst(0.7),
+		Checkpointing: CheckpointingOn,
+	}
+	d := pairs(t, 7, 96)
+	one := groupRun(t, 1, d, o, device.Kernels)[0]
+	require.NoError(t, one.Run(t.Context(), RunOptions{}))
+	ranks := groupRun(t, 3, d, o, device.Kernels, device.Stock)
+	requireAll(t, together(ranks, func(_ int, r *loraRun) error { return r.Run(t.Context(), RunOptions{}) }), nil)
+	for i, want := range one.History {
+		require.InEpsilon(t, want.Loss, ranks[1].History[i].Loss, 1e-5, "step %d", want.Step)
+		require.InEpsilon(t, want.GradNorm, ranks[1].History[i].GradNorm, 1e-3, "step %d", want.Step)
+	}
+}
+
+// A checkpoint belongs to its loss, and one of cross-entropy says nothing of a loss, as before.
+func TestLossInCheckpoint(t *testing.T) {
+	m := tinyLoRAModel(t)
+	with := func(l Loss) *loraRun {
+		o := runOptions()
+		o.Loss = l
+		return usualRunWith(t, m, o)
+	}
+	saved := func(r *loraRun) string {
+		path := filepath.Join(t.TempDir(), "run.gguf")
+		_, err := r.Step(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, r.SaveCheckpoint(path))
+		return path
+	}
+	sum := Loss{Name: "sum", Of: func([]data.Sample) lossgraph.SampleLoss { return lossgraph.CrossEntropy }}
+	plain, own := saved(with(Loss{})), saved(with(sum))
+	g, err := ggml.OpenGGUF(plain)
+	require.NoError(t, err)
+	_, found := g.Value(fixedKeys + string(SettingLoss))
+	require.NoError(t, g.Close())
+	require.False(t, found)
+
+	require.NoError(t, with(Loss{}).LoadCheckpoint(plain))
+	require.NoError(t, with(sum).LoadCheckpoint(own))
+	require.ErrorContains(t, with(sum).LoadCheckpoint(plain), "loss was absent, is sum")
+	require.ErrorContains(t, with(Loss{}).LoadCheckpoint(own), "loss was sum, is absent")
+	sum.Name = "other"
+	require.ErrorContains(t, with(sum).LoadCheckpoint(own), "loss was sum, is other")
+}
+
+func TestLossErrors(t *testing.T) {
+	m := tinyLoRAModel(t)
+	of := func(loss float64, slopes ...float64) func([]data.Sample) lossgraph.SampleLoss {
+		return func([]data.Sample) lossgraph.SampleLoss {
+			return func([]float64) (float64, []float64) { return loss, slopes }
+		}
+	}
+	o := runOptions()
+	for _, o.Loss = range []Loss{{Name: "x"}, {Of: of(0)}} {
+		require.EqualError(t, o.validate(), "the loss has a name and no function, or a function and no name; checkpoints need the name")
+	}
+	o.Loss, o.Dropout = Loss{"x", of(0)}, 0.1
+	require.EqualError(t, o.validate(), `the loss "x" depends on log-probabilities, which are computed without noise; set Dropout and NEFTune to 0`)
+	step := func(l Loss) error {
+		o := runOptions()
+		o.Loss = l
+		r := usualRunWith(t, m, o)
+		before := adapterValues(t, r)
+		_, err := r.Step(context.Background())
+		require.Equal(t, before, adapterValues(t, r))
+		return err
+	}
+	n := runOptions().Batch * runOptions().Accumulate
+	require.EqualError(t, step(Loss{"x", of(1)}), `the loss "x" returns 0 slopes for 4 samples`)
+	require.ErrorIs(t, step(Loss{"x", of(math.Inf(1), make([]float64, n)...)}), ErrDiverged)
+	require.ErrorIs(t, step(Loss{"x", of(1, slices.Repeat([]float64{math.NaN()}, n)...)}), ErrDiverged)
+
+	_, err := data.NewRows(3, []data.Row{{{Tokens: make([]int32, 3)}, {Tokens: make([]int32, 3)}}})
+	require.EqualError(t, err, "row 0 has 4 predicted tokens; at most 3 fit")
+}
