@@ -18,9 +18,9 @@ import (
 	"github.com/goggml/ggml/internal/testhook"
 )
 
-// sleepy are settings by which waiting threads of libraries sleep, because other programs need the processors. By
-// default OpenBLAS's threads spin for tens of milliseconds after a program has started.
-var sleepy = map[string]string{"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
+// openBLASTimeout is the variable that limits for how long waiting threads of OpenBLAS spin: by default for tens of
+// milliseconds after a program has started.
+const openBLASTimeout = "OPENBLAS_THREAD_TIMEOUT"
 
 // Main is [testutil.Main] for tests that start programs: each name is a command
 // of testscript and of package os/exec.
@@ -32,9 +32,7 @@ func Main(m *testing.M, programs map[string]func()) {
 		os.Exit(standIn(name, os.Args[1:]))
 	}
 	programs[serverProgram] = serveRPC
-	for name, value := range sleepy {
-		os.Setenv(name, value)
-	}
+	os.Setenv(openBLASTimeout, "4") // the least
 	if ops := strings.Fields(os.Getenv("GOGGML_TEST_LACK")); ops != nil {
 		testhook.Lack(ops...) // pretend that devices lack these ops
 	}
