@@ -96,18 +96,10 @@ func (p *trainCommand) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer locks.Close()
-	if err := p.Prepare(p.Log()); err != nil {
-		return err
-	}
-	if err := p.Share(ctx); err != nil {
-		return err
-	}
-	p.DescribeGroup(p.Log())
-	devices, err := p.Choose(p.Group())
+	devices, err := p.Begin(ctx, &p.DeviceFlags)
 	if err != nil {
 		return err
 	}
-	devices.DescribeShares(p.Log(), p.Group())
 	s, err := p.open(layout.Layout{})
 	if err != nil {
 		return err
@@ -287,6 +279,13 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return err
 	}
+	compute := fmt.Sprintf("%s, %s, compute type %v", m.Layout(), p.describeThreads(), options.ComputeType)
+	return p.trainAndReport(ctx, out, t, valid, r, peak, folder, compute)
+}
+
+// trainAndReport trains to the end, and measures, samples and describes the adapter before and after. compute
+// describes layout, threads and compute type.
+func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, t *train.Trainer, valid *data.Dataset, r *report, peak measuredPeak, folder *training.RunFolder, compute string) error {
 	runtime.LockOSThread() // malloc keeps freed memory for the thread that used it: samples would leave some with each thread
 	defer runtime.UnlockOSThread()
 	if err := r.measure(ctx, 0); err != nil {
@@ -296,7 +295,7 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(adapter), Peak: peak.at, Ended: folder.End,
+		SavedFile: p.result(), Write: p.save(r.adapter), Peak: peak.at, Ended: folder.End,
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
 	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {
@@ -317,7 +316,6 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 			return err
 		}
 	}
-	compute := fmt.Sprintf("%s, %s, compute type %v", m.Layout(), p.describeThreads(), options.ComputeType)
 	if err := r.writeCard(folder, t, compute); err != nil {
 		return fmt.Errorf("the run is complete and its result is saved, but %s could not be written: %w", run.Card, err)
 	}

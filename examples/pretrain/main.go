@@ -85,18 +85,10 @@ func (p *program) train(ctx context.Context) error {
 	case len(p.TrainData) == 0:
 		return errors.New("missing flags: --train-data=FILE")
 	}
-	if err := p.Prepare(p.Log()); err != nil {
-		return err
-	}
-	if err := p.Share(ctx); err != nil {
-		return err
-	}
-	p.DescribeGroup(p.Log())
-	devices, err := p.Choose(p.Group())
+	devices, err := p.Begin(ctx, &p.DeviceFlags)
 	if err != nil {
 		return err
 	}
-	devices.DescribeShares(p.Log(), p.Group())
 	locks, err := p.TakeOutputs(nil, p.result())
 	if err != nil {
 		return err
@@ -114,8 +106,12 @@ func (p *program) train(ctx context.Context) error {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
 	defer sets.Close()
-	data := sets.Train
-	config := p.config(vocabulary)
+	return p.trainNew(ctx, devices, folder, vocabulary, sets, typ)
+}
+
+// trainNew trains a new model on the data, and writes it with matrices of a type.
+func (p *program) trainNew(ctx context.Context, devices *placement.Choice, folder *training.RunFolder, vocabulary *tokenizer.Tokenizer, sets *training.Sets, typ ggml.Type) error {
+	data, config := sets.Train, p.config(vocabulary)
 	m, err := model.New(config, vocabulary, p.RandomSeed())
 	if err != nil {
 		return err

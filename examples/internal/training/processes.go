@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/placement"
 	"github.com/goggml/ggml/internal/mpi"
 	"github.com/goggml/ggml/llm/parallel"
 	"github.com/goggml/ggml/llm/train"
@@ -87,8 +88,25 @@ func (f *DataFlags) Log() io.Writer {
 	return os.Stderr
 }
 
-// Share gives all processes the seed and the date of the first one, which may come from its folder.
-func (f *Flags) Share(ctx context.Context) error {
+// Begin prepares a run in all processes of the launcher, chooses its devices, and reports both.
+func (f *Flags) Begin(ctx context.Context, on *placement.DeviceFlags) (*placement.Choice, error) {
+	if err := f.Prepare(f.Log()); err != nil {
+		return nil, err
+	}
+	if err := f.share(ctx); err != nil {
+		return nil, err
+	}
+	f.describeGroup(f.Log())
+	devices, err := on.Choose(f.Group())
+	if err != nil {
+		return nil, err
+	}
+	devices.DescribeShares(f.Log(), f.Group())
+	return devices, nil
+}
+
+// share gives all processes the seed and the date of the first one, which may come from its folder.
+func (f *Flags) share(ctx context.Context) error {
 	const separator = " "
 	text, err := f.Group().Text(ctx, strings.Join([]string{strconv.FormatInt(f.Seed, 10), strconv.FormatBool(splitsByRow(f.CheckpointIn)), f.TemplateDate}, separator))
 	if err != nil {
@@ -111,8 +129,8 @@ func (f *Flags) ThreadCount() int {
 	return f.Threads
 }
 
-// DescribeGroup prints which processes train together.
-func (f *Flags) DescribeGroup(w io.Writer) {
+// describeGroup prints which processes train together.
+func (f *Flags) describeGroup(w io.Writer) {
 	g := f.Group()
 	if g == nil {
 		return

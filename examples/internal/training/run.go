@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/internal/rpcrelay"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/run"
@@ -31,52 +30,16 @@ type Result struct {
 // Run trains to the end and reports progress to w, see [run.Train]. After an interrupt the error is a
 // cli.ErrInterrupted that says how to continue.
 func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *data.Dataset, result Result) error {
-	steps, rate, smooth := t.TotalSteps(), 0., smoothed{}
-	for _, m := range t.History { // steps of a resumed run
-		smooth.add(m.Loss)
-	}
-	line := progress.New(w, progress.Options{Total: int64(steps), Done: int64(t.Steps()), Unit: "tok", Rate: func() float64 { return rate }})
-	if !t.Done() {
-		if t.Steps() > 0 {
-			line.Printf("continuing from %s at step %d", f.CheckpointIn, t.Steps())
-		}
-		f.warnOfWarmup(w, steps)
-	}
-	before, peak := t.Steps(), 0.
+	d := f.newDisplay(w, t, result)
+	before := t.Steps()
 	f.processes.began = time.Now()
 	servers := rpcrelay.Waits()
-	stopShowing := f.processes.reports.above(line)
+	stopShowing := f.processes.reports.above(d.line)
 	out, err := run.Train(ctx, t, run.Options{
 		Result: result.SavedFile, Write: result.Write, Checkpoint: f.Checkpoint(), SaveEvery: f.SaveEvery,
 		Valid: valid, ValidEvery: f.ValidEvery, Metrics: run.File{Name: f.Named("metrics"), Path: f.Metrics}, Events: f.events,
-		Peak: result.Peak, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime,
-		OnStep: func(m train.StepMetrics, tokensPerSecond float64) {
-			rate = tokensPerSecond
-			smooth.add(m.Loss)
-			more := []string{fmt.Sprintf("mean %#.4g", smooth.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate)}
-			if result.Peak != nil {
-				was := peak
-				if peak = result.Peak(tokensPerSecond); was > 0 && peak == 0 {
-					line.Printf("steps are faster than the measured peak, so the machine was busy when it was measured: shares of the peak are no longer shown")
-				}
-			}
-			if peak > 0 {
-				more = append(more, fmt.Sprintf("%.0f %% of peak", 100*tokensPerSecond/peak))
-			}
-			line.Update(int64(m.Step), fmt.Sprintf("step %d/%d  loss %#.4g", m.Step, steps, m.Loss), more...)
-		},
-		OnRetry: func(err error, wait time.Duration) {
-			line.Printf("%v; saving again in %v", f.NameFlags(err), wait)
-		},
-		OnEval: func(e train.Evaluation) {
-			line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
-			if result.Evaluated == nil || e.Step == 0 {
-				return
-			}
-			if text := result.Evaluated(e.Step); text != "" {
-				line.Printf("step %d: %s", e.Step, text)
-			}
-		},
+		Peak: result.Peak, MaxTokens: f.MaxTokens, MaxDuration: f.MaxTime, OnStep: d.step, OnEval: d.evaluation,
+		OnRetry: func(err error, wait time.Duration) { d.line.Printf("%v; saving again in %v", f.NameFlags(err), wait) },
 	})
 	stopShowing()
 	if result.Ended != nil {
@@ -86,11 +49,11 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 	case out.Stopped:
 		err = errors.Join(fmt.Errorf("%w; %s", cli.Cause(ctx), f.hint(out, result.SavedFile)), out.Lost)
 	case out.Complete:
-		line.Complete()
+		d.line.Complete()
 		steps := t.Steps() - before
 		for _, text := range []string{f.traffic(ctx, steps), serverWaits(servers, steps, time.Since(f.processes.began)), f.ended(out)} {
 			if text != "" {
-				line.Printf("%s", text)
+				d.line.Printf("%s", text)
 			}
 		}
 	case err != nil:
@@ -101,7 +64,7 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 			err = fmt.Errorf("%w; %s has the result of step %d", err, result.LatestPath(), out.Saved)
 		}
 	}
-	shown := line.Close()
+	shown := d.line.Close()
 	if out.Complete || out.Stopped {
 		shown = errors.Join(shown, f.drawLossCurve(t))
 	}
@@ -109,20 +72,6 @@ func (f *Flags) Run(ctx context.Context, w io.Writer, t *train.Trainer, valid *d
 		shown = fmt.Errorf("the run is complete and its result is saved, but: %w", shown)
 	}
 	return errors.Join(err, shown)
-}
-
-// smoothed is an exponential moving average: each value weighs 0.9 of the next. Batches differ; the average
-// shows the trend.
-type smoothed struct {
-	mean float64
-	has  bool
-}
-
-func (s *smoothed) add(x float64) {
-	if !s.has {
-		s.mean, s.has = x, true
-	}
-	s.mean += 0.1 * (x - s.mean)
 }
 
 // ended reports that the run is complete, if its last step does not show it, and how to continue.
