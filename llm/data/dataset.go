@@ -127,7 +127,7 @@ func (d *Dataset) Row(i int) (Row, error) {
 }
 
 // Place returns the place of a sample of the data set, such as "chat.jsonl:3" or, for a later part of a
-// long record, "chat.jsonl:3, from token 512"; "" if it is unknown.
+// long record or text, "chat.jsonl:3, from token 512"; "" if it is unknown.
 func (d *Dataset) Place(s Sample) string {
 	o := s.Origin
 	if o.Line == 0 || o.File >= len(d.sources) {

@@ -6,7 +6,7 @@
 // A source names files; a file has records. A record is a unit of the data, such as a JSON object. An
 // [Example] is a parsed record: a text, a prompt with its completion, or a conversation. Plain text is
 // divided into documents. A [Sample] holds the tokens of an example, or of a part of it that fits, and
-// which of them are trained; it knows its record ([Dataset.Place]). A [Row] of a batch holds one sample, or several packed ones. A [Dataset]
+// which of them are trained; it knows its place ([Dataset.Place]). A [Row] of a batch holds one sample, or several packed ones. A [Dataset]
 // is a list of rows; a split of it is for training, validation or tests.
 //
 // # From files to rows

@@ -18,6 +18,12 @@ type documentReader struct {
 	err   error  // error of text
 	begun bool
 	head  string // beginning of the document, returned before buf
+
+	files  *textFiles // equals text, if that reads files
+	at     int64      // number of bytes taken from buf
+	file   int        // index of the file of the last of them
+	lines  int        // number of line ends before, in that file
+	origin Origin     // place of the document
 }
 
 const readSize = 1 << 16
@@ -27,7 +33,7 @@ const readSize = 1 << 16
 func (r *documentReader) next() bool {
 	if len(r.marker) == 0 {
 		first := !r.begun
-		r.begun = true
+		r.begun, r.origin = true, r.here()
 		return first
 	}
 	for r.skipDocument() {
@@ -46,13 +52,15 @@ func (r *documentReader) next() bool {
 func (r *documentReader) skipDocument() bool {
 	for {
 		if at := bytes.Index(r.buf, r.marker); at >= 0 {
-			r.buf = r.buf[at+len(r.marker):]
+			r.take(at)
+			r.origin = r.here()
+			r.take(len(r.marker))
 			return true
 		}
 		if r.err != nil {
 			return false
 		}
-		r.buf = r.buf[max(0, len(r.buf)-(len(r.marker)-1)):] // may be the start of a marker
+		r.take(max(0, len(r.buf)-(len(r.marker)-1))) // the rest may be the start of a marker
 		r.fill(len(r.buf) + r.size)
 	}
 }
@@ -88,8 +96,8 @@ func (r *documentReader) short() (string, bool) {
 		}
 		end = len(r.buf)
 	}
-	text := r.head + string(r.buf[:end])
-	r.head, r.buf = "", r.buf[end:]
+	text := r.head + string(r.take(end))
+	r.head = ""
 	return text, true
 }
 
@@ -121,7 +129,37 @@ func (r *documentReader) Read(p []byte) (int, error) {
 	if end == 0 {
 		return 0, r.err
 	}
-	n := copy(p, r.buf[:end])
+	return copy(p, r.take(min(end, len(p)))), nil
+}
+
+// take removes the first n bytes from buf and returns them.
+func (r *documentReader) take(n int) []byte {
+	taken := r.buf[:n]
 	r.buf = r.buf[n:]
-	return n, nil
+	for rest := taken; len(rest) > 0; {
+		r.here() // goes to the file of the next byte
+		own := rest
+		if end, found := r.endOfFile(); found {
+			own = rest[:min(int64(len(rest)), end-r.at)]
+		}
+		r.lines += bytes.Count(own, []byte{'\n'})
+		r.at, rest = r.at+int64(len(own)), rest[len(own):]
+	}
+	return taken
+}
+
+// here returns the place of the next byte of buf.
+func (r *documentReader) here() Origin {
+	for end, found := r.endOfFile(); found && end <= r.at; end, found = r.endOfFile() {
+		r.file, r.lines = r.file+1, 0
+	}
+	return Origin{File: r.file, Line: r.lines + 1}
+}
+
+// endOfFile returns the number of bytes of text up to the end of the file, if another has been opened.
+func (r *documentReader) endOfFile() (end int64, found bool) {
+	if r.files == nil || r.file+1 >= len(r.files.begins) {
+		return 0, false
+	}
+	return r.files.begins[r.file+1], true
 }

@@ -127,11 +127,27 @@ func TestPlace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "stdin:2", d.Data.Place(samplesOf(t, d.Data)[0]))
 	require.NoError(t, d.Close())
-	d, err = Load(t.Context(), v, []string{in("a.txt")}, o)
-	require.NoError(t, err)
-	require.Empty(t, d.Data.Place(samplesOf(t, d.Data)[0]))
-	require.NoError(t, d.Close())
 	require.Empty(t, New(1, nil).Place(Sample{Origin: Origin{Line: 1}}))
+}
+
+// A sample of text knows the file and line where its document begins.
+func TestPlaceOfText(t *testing.T) {
+	in := inFolder(t, map[string]string{"1.txt": "left out\n\n#one\n#two is longer\nand #at", "2.txt": "", "3.txt.gz": " the end\n\n#last", "4.txt": "#own"})
+	v := withTemplate(t, chatML)
+	for start, want := range map[string][]string{
+		"":    {"1.txt:1", "1.txt:1, from token 12", "1.txt:1, from token 24", "1.txt:1, from token 36", "1.txt:1, from token 48"},
+		"#":   {"1.txt:3", "1.txt:4", "1.txt:4, from token 12", "1.txt:5", "3.txt.gz:3", "4.txt:1"},
+		"\n#": {"1.txt:2", "1.txt:3", "1.txt:3, from token 12", "1.txt:3, from token 24", "3.txt.gz:2"},
+	} {
+		d, err := Load(t.Context(), v, []string{in("*.txt*")}, LoadOptions{Length: 12, Text: TextOptions{SampleStart: start}})
+		require.NoError(t, err)
+		var places []string
+		for _, s := range samplesOf(t, d.Data) {
+			places = append(places, filepath.Base(d.Data.Place(s)))
+		}
+		require.Equal(t, want, places, "%q", start)
+		require.NoError(t, d.Close())
+	}
 }
 
 // Whether the cache is used depends exactly on what affects the samples.

@@ -23,8 +23,8 @@ type Sample struct {
 // An Origin is the place of a sample in the sources of its data set, see [Dataset.Place].
 type Origin struct {
 	File  int // index of the file in the sources
-	Line  int // of the record, as in Example; 0 if unknown
-	Token int // index in the record's tokens of the sample's first token, for parts of a long record
+	Line  int // of the record, as in Example, or of the beginning of a text's document; 0 if unknown
+	Token int // index of the sample's first token in the tokens of the record or document
 }
 
 // Predicted returns the number of predicted tokens: all but the first.

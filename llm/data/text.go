@@ -48,7 +48,8 @@ func FromText(t *tokenizer.Tokenizer, text string, o TextOptions) (*Dataset, err
 // however long the text is. It yields an error of r, or an error if there are no samples.
 func TextSamples(t *tokenizer.Tokenizer, r io.Reader, o TextOptions) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
-		documents := documentReader{text: r, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
+		files, _ := r.(*textFiles)
+		documents := documentReader{text: r, files: files, marker: []byte(o.SampleStart), keep: o.IncludeSampleStart, size: readSize}
 		s := textSampler{t: t, o: o, yield: yield, random: rand.New(rand.NewPCG(o.Seed, 0))}
 		if err := s.read(&documents); err != nil && err != errStopped {
 			yield(Sample{}, err)
@@ -75,8 +76,9 @@ type document struct {
 	tokens   []int32 // with BOS and EOS, without tokens of finished samples
 	bos, eos int     // number of BOS at the start and of EOS at the end
 	complete bool
-	begun    bool // has at least one sample
-	offset   int  // offset of the next sample in tokens; −1 if not yet known
+	begun    bool   // has at least one sample
+	offset   int    // offset of the next sample in tokens; −1 if not yet known
+	origin   Origin // place of tokens[0]
 }
 
 func (s *textSampler) read(r *documentReader) error {
@@ -114,7 +116,7 @@ func (s *textSampler) read(r *documentReader) error {
 
 // readDocument reads another document, and makes the samples that are complete.
 func (s *textSampler) readDocument(r *documentReader, first bool) error {
-	d := &document{offset: -1}
+	d := &document{offset: -1, origin: r.origin}
 	s.documents = append(s.documents, d)
 	atCut := s.o.SampleStart != ""
 	if atCut && s.o.SeparateBOS || first && s.t.AddsBOS() {
@@ -176,11 +178,15 @@ func (s *textSampler) makeSamples() error {
 		}
 		if tokens = tokens[min(d.offset, len(tokens)):]; len(tokens) > 1 {
 			s.samples++
-			if !s.yield(Sample{Tokens: tokens}, nil) {
+			origin := d.origin
+			origin.Token += d.offset
+			if !s.yield(Sample{Tokens: tokens, Origin: origin}, nil) {
 				return errStopped
 			}
 		}
-		d.tokens = d.tokens[min(s.o.Length, len(d.tokens)):]
+		taken := min(s.o.Length, len(d.tokens))
+		d.tokens = d.tokens[taken:]
+		d.origin.Token += taken
 		d.begun, d.offset = true, -1
 	}
 	return nil

@@ -20,13 +20,13 @@ import (
 
 // wholeText makes the samples of a text with all of its documents and tokens in memory.
 func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
-	texts := []string{text}
+	texts, lines := []string{text}, []int{1}
 	if o.SampleStart != "" {
-		texts = divide(text, o.SampleStart, o.IncludeSampleStart)
+		texts, lines = divide(text, o.SampleStart, o.IncludeSampleStart)
 	}
 	var documents []tokenised
 	for i, text := range texts {
-		d := tokenised{ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
+		d := tokenised{line: lines[i], ids: t.Encode(text, tokenizer.EncodeOptions{ParseSpecial: true})}
 		if o.SampleStart != "" && o.SeparateBOS || i == 0 && t.AddsBOS() {
 			d.bos = special(t.BOS())
 			if len(d.bos) > 0 && len(d.ids) > 0 && d.ids[0] == t.BOS() {
@@ -45,25 +45,30 @@ func wholeText(t *tokenizer.Tokenizer, text string, o TextOptions) []Sample {
 	return samples
 }
 
-// divide splits text at the beginning of each marker; text before the first is dropped.
-func divide(text, marker string, keep bool) []string {
-	var texts []string
+// divide splits text at the beginning of each marker, and returns the line of each; text before the first is
+// dropped.
+func divide(text, marker string, keep bool) (texts []string, lines []int) {
+	line := 1
 	for i, text := range strings.Split(text, marker) {
-		if i == 0 {
+		begin := line
+		if line += strings.Count(text, "\n"); i == 0 {
 			continue
 		}
 		if keep {
 			text = marker + text
 		}
 		if text != "" {
-			texts = append(texts, text)
+			texts, lines = append(texts, text), append(lines, begin)
 		}
 	}
-	return texts
+	return texts, lines
 }
 
 // tokenised holds the tokens of a document, and the special tokens around them, if any.
-type tokenised struct{ bos, ids, eos []int32 }
+type tokenised struct {
+	line          int // of its beginning
+	bos, ids, eos []int32
+}
 
 // tokens concatenates them.
 func (p tokenised) tokens() []int32 {
@@ -93,7 +98,7 @@ func appendDocument(samples []Sample, documents []tokenised, o TextOptions) []Sa
 	}
 	for from := 0; from < max(1, len(own)-1); from += o.Length {
 		if tokens := all[from:min(len(all), from+o.Length+1)]; len(tokens) > 1 {
-			samples = append(samples, Sample{Tokens: tokens})
+			samples = append(samples, Sample{Tokens: tokens, Origin: Origin{Line: documents[0].line, Token: from}})
 		}
 	}
 	return samples
@@ -130,7 +135,7 @@ func TestStreamedTextHasTheSamplesOfTheWhole(t *testing.T) {
 	for _, addBOS := range []bool{false, true} {
 		tok := byteTokenizer(t, addBOS)
 		rapid.Check(t, func(t *rapid.T) {
-			text := rapid.StringMatching(`(#{0,3}[a-c]{0,30}){0,6}`).Draw(t, "text")
+			text := rapid.StringMatching(`(#{0,3}[a-c\n]{0,30}){0,6}`).Draw(t, "text")
 			o := textOptions().Draw(t, "options")
 			want := wholeText(tok, text, o)
 			got, err := streamed(t, tok, text, o)

@@ -16,6 +16,9 @@ type textFiles struct {
 	paths []string
 	file  *file
 	count *atomic.Int64 // counts the bytes read
+
+	begins []int64 // number of bytes of text before each file that was opened
+	given  int64   // number of bytes of text that were read
 }
 
 func (t *textFiles) Read(p []byte) (int, error) {
@@ -28,9 +31,10 @@ func (t *textFiles) Read(p []byte) (int, error) {
 			if err != nil {
 				return 0, err
 			}
-			t.file, t.paths = f, t.paths[1:]
+			t.file, t.paths, t.begins = f, t.paths[1:], append(t.begins, t.given)
 		}
 		n, err := t.file.r.Read(p)
+		t.given += int64(n)
 		if err == nil || n > 0 {
 			return n, nil
 		}
