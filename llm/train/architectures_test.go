@@ -99,7 +99,7 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	}
 	d := data.New(length, samples)
 	o := options(steps)
-	o.Checkpointing = train.CheckpointingOn
+	o.Checkpointing, o.Threads = train.CheckpointingOn, 1 // two would wait for each other longer than they compute
 	tr, err := train.New(m, trained, d, o)
 	require.NoError(t, err)
 	defer tr.Close()
