@@ -141,26 +141,26 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 
 // checkFit returns an error if a continued run does not fit.
 func (p *trainCommand) checkFit(devices *placement.Choice, s *subject, sets *training.Sets) error {
-	prospect, lay, err := p.prospectToFit(devices, s, sets)
+	plan, lay, err := p.planToFit(devices, s, sets)
 	if err != nil {
 		return err
 	}
 	if lay != nil {
-		if _, err := lay(&prospect); err != nil {
+		if _, err := lay(&plan); err != nil {
 			return fmt.Errorf("--fit %s: %w", p.Fit, err)
 		}
 	}
-	memory, _, err := prospect.Memory()
+	memory, _, err := plan.Memory()
 	if err != nil {
 		return p.NameFlags(err)
 	}
-	if !memory.Fits(prospect.Available) {
+	if !memory.Fits(plan.Available) {
 		remedy := "give it more memory"
 		if !p.Checkpointing {
 			remedy += ", or --use-checkpointing"
 		}
 		return fmt.Errorf("--fit %s: the run continues as it began, which takes %s; %s",
-			p.Fit, sizesOf(prospect.Layout, memory.Total()), remedy)
+			p.Fit, sizesOf(plan.Layout, memory.Total()), remedy)
 	}
 	return nil
 }
@@ -182,16 +182,16 @@ func (p *trainCommand) agree(ctx context.Context, own **way) (bool, error) {
 	return true, err
 }
 
-// prospectToFit returns the plan of the run with its flags, and a function that places it on devices other than
+// planToFit returns the plan of the run with its flags, and a function that places it on devices other than
 // the CPU, if there are any.
-func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets *training.Sets) (of train.Prospect, lay func(*train.Prospect) (bool, error), err error) {
+func (p *trainCommand) planToFit(devices *placement.Choice, s *subject, sets *training.Sets) (of train.Plan, lay func(*train.Plan) (bool, error), err error) {
 	o, err := p.options(sets.Train)
 	if err != nil {
 		return of, nil, err
 	}
 	sampler, err := p.newSampler(s.model, sets.IsChat)
 	if err == nil {
-		err = p.describeProspect(&of, s, sets, o)
+		err = p.describePlan(&of, s, sets, o)
 	}
 	if err == nil {
 		err = sampler.reserve(&of)
@@ -199,7 +199,7 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 	if err != nil || devices.IsCPU() {
 		return of, nil, err
 	}
-	return of, func(of *train.Prospect) (whole bool, err error) {
+	return of, func(of *train.Plan) (whole bool, err error) {
 		of.Layout, whole, err = devices.Plan(s.model, func(to *estimate.Memory) error {
 			o := of.Options
 			o.ComputeType = ggml.F32 // other types take hardly more memory
@@ -219,7 +219,7 @@ func (p *trainCommand) prospectToFit(devices *placement.Choice, s *subject, sets
 }
 
 // reserve subtracts the memory of samples from the memory of steps.
-func (s *sampler) reserve(of *train.Prospect) error {
+func (s *sampler) reserve(of *train.Plan) error {
 	samples, err := s.memory(of.Layout, of.Trained.Adapters)
 	for i, n := range samples {
 		of.Available[i] -= n
@@ -229,7 +229,7 @@ func (s *sampler) reserve(of *train.Prospect) error {
 
 // choose finds the way that fits, and reports it.
 func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *training.Sets) (*way, error) {
-	prospect, lay, err := p.prospectToFit(devices, s, sets)
+	plan, lay, err := p.planToFit(devices, s, sets)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 	if p.given["batch"] {
 		search.MostBatch = p.Batch
 	}
-	fit, err := prospect.Fit(search)
+	fit, err := plan.Fit(search)
 	debug.FreeOSMemory() // return the memory of the measured graphs to the system
 	if err != nil {
 		return nil, p.explainFit(err, search)
@@ -292,8 +292,8 @@ func devicesOf(l layout.Layout) (names []string) {
 	return append(names, "CPU")
 }
 
-// describeProspect describes the run with its flags, in the prospect's layout.
-func (p *trainCommand) describeProspect(to *train.Prospect, s *subject, sets *training.Sets, o train.Options) error {
+// describePlan describes the run with its flags, in the plan's layout.
+func (p *trainCommand) describePlan(to *train.Plan, s *subject, sets *training.Sets, o train.Options) error {
 	to.Model, to.Trained, to.Data, to.Options = s.model, train.Trainables{Adapters: s.adapter.WithScale(1)}, sets.Train, o
 	if sets.Valid != nil {
 		to.Evaluated = []*data.Dataset{sets.Valid}
@@ -303,7 +303,7 @@ func (p *trainCommand) describeProspect(to *train.Prospect, s *subject, sets *tr
 }
 
 // describeDevices adds what depends on the devices of the layout.
-func (p *trainCommand) describeDevices(to *train.Prospect) error {
+func (p *trainCommand) describeDevices(to *train.Plan) error {
 	e, err := device.New(device.Options{Layout: to.Layout, Threads: p.ThreadCount()})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type measuredPeak float64
 
 // measurePeak measures the peak for a run. It skips runs that are too short, and logs failures.
 func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch.Config, d *data.Dataset, o train.Options) (measuredPeak, error) {
-	steps := train.Prospect{Data: d, Options: o}.Steps()
+	steps := train.Plan{Data: d, Options: o}.Steps()
 	share := float64(steps*o.Batch*o.Accumulate) / float64(d.Len()) // fraction of the data that the run sees
 	perToken := c.AdapterFLOPs(d.NumTokens() / d.NumSamples())
 	if share*float64(d.NumTokens())*perToken < worthPeak {

@@ -123,7 +123,7 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	if err != nil {
 		return err
 	}
-	plan, prospect, err := p.planMemory(devices, s, sets, options)
+	plan, planned, err := p.planMemory(devices, s, sets, options)
 	if err != nil {
 		return err
 	}
@@ -134,10 +134,10 @@ func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Durat
 	case !plan.Fits:
 		plan.noTime = "not measured: the run does not fit"
 	default:
-		if s, err = p.spreadToProbe(s, prospect); err != nil {
+		if s, err = p.spreadToProbe(s, planned); err != nil {
 			return err
 		}
-		if err := p.probe(ctx, plan, prospect, probe); err != nil {
+		if err := p.probe(ctx, plan, planned, probe); err != nil {
 			return cli.Interrupted(ctx, err, "nothing is lost")
 		}
 	}
@@ -170,17 +170,17 @@ func (p *trainCommand) lookIntoFolder() (done int, err error) {
 }
 
 // planMemory plans everything that needs no measured step.
-func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, *train.Prospect, error) {
+func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *training.Sets, o train.Options) (*runPlan, *train.Plan, error) {
 	l, err := p.layout(devices, s, sets, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	prospect := &train.Prospect{Layout: l}
-	if err := p.describeProspect(prospect, s, sets, o); err != nil {
+	planned := &train.Plan{Layout: l}
+	if err := p.describePlan(planned, s, sets, o); err != nil {
 		return nil, nil, err
 	}
-	o = prospect.Options
-	memory, checkpointing, err := prospect.Memory()
+	o = planned.Options
+	memory, checkpointing, err := planned.Memory()
 	if err != nil {
 		return nil, nil, p.NameFlags(err)
 	}
@@ -188,43 +188,43 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	if err != nil {
 		return nil, nil, err
 	}
-	samples, err := sampler.memory(l, prospect.Trained.Adapters)
+	samples, err := sampler.memory(l, planned.Trained.Adapters)
 	if err != nil {
 		return nil, nil, err
 	}
 	memory.Evaluations = memory.Evaluations.Plus(samples)
 	d := sets.Train
 	plan := &runPlan{
-		Fits: memory.Fits(prospect.Available), Checkpointing: checkpointing == train.CheckpointingOn,
-		Samples: d.NumSamples(), Rows: d.Len(), Tokens: d.NumTokens(), RowsOfStep: o.Batch * o.Accumulate, Steps: prospect.Steps(),
+		Fits: memory.Fits(planned.Available), Checkpointing: checkpointing == train.CheckpointingOn,
+		Samples: d.NumSamples(), Rows: d.Len(), Tokens: d.NumTokens(), RowsOfStep: o.Batch * o.Accumulate, Steps: planned.Steps(),
 		Parameters: s.adapter.NumParameters(), Batch: p.Batch, GradAcc: p.GradAcc, Ctx: p.Ctx, isPacked: d.IsPacked(),
 	}
 	total := memory.Total()
 	for i, name := range devicesOf(l) {
 		plan.Devices = append(plan.Devices, plannedDevice{
 			Name: name, Weights: memory.Weights[i], Adapter: memory.Adapters[i], Optimizer: memory.Optimizer[i], Step: memory.Step[i],
-			Evaluations: memory.Evaluations[i], All: total[i], Available: prospect.Available[i],
+			Evaluations: memory.Evaluations[i], All: total[i], Available: planned.Available[i],
 		})
 	}
-	plan.Devices[len(plan.Devices)-1].Program = prospect.Program
-	missing, err := missing(devices, *prospect)
+	plan.Devices[len(plan.Devices)-1].Program = planned.Program
+	missing, err := missing(devices, *planned)
 	if err != nil {
 		return nil, nil, err
 	}
 	plan.Missing, plan.missing = missing.Devices, missing.String()
-	if plan.LargestBatch, plan.more, err = prospect.LargestBatch(); err != nil {
+	if plan.LargestBatch, plan.more, err = planned.LargestBatch(); err != nil {
 		return nil, nil, err
 	}
-	if plan.LongestSample, err = prospect.LongestSample(); err != nil {
+	if plan.LongestSample, err = planned.LongestSample(); err != nil {
 		return nil, nil, err
 	}
 	p.planFiles(plan, sets.Valid != nil)
-	prospect.Options.Checkpointing = checkpointing
-	return plan, prospect, nil
+	planned.Options.Checkpointing = checkpointing
+	return plan, planned, nil
 }
 
 // missing returns the ops of the run that the devices named by flags lack.
-func missing(devices *placement.Choice, p train.Prospect) (placement.MissingOps, error) {
+func missing(devices *placement.Choice, p train.Plan) (placement.MissingOps, error) {
 	needs := estimate.New(devices.Devices()...)
 	if !devices.IsCPU() {
 		if err := train.AddEstimate(needs, p.Model, p.Trained, p.Data, p.Options, p.Evaluated...); err != nil {
@@ -262,11 +262,11 @@ func (p *trainCommand) planFiles(plan *runPlan, hasValid bool) {
 
 // spreadToProbe opens the model and the adapter again if devices hold layers. The layers to be measured are on
 // the devices.
-func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*subject, error) {
-	if prospect.Layout.IsCPU() {
+func (p *trainCommand) spreadToProbe(s *subject, planned *train.Plan) (*subject, error) {
+	if planned.Layout.IsCPU() {
 		return s, nil
 	}
-	l, err := prospect.ProbeLayout()
+	l, err := planned.ProbeLayout()
 	if err != nil {
 		return s, err
 	}
@@ -275,19 +275,19 @@ func (p *trainCommand) spreadToProbe(s *subject, prospect *train.Prospect) (*sub
 	if err != nil {
 		return s, err
 	}
-	prospect.Model, prospect.Trained.Adapters = again.model, again.adapter.WithScale(1)
+	planned.Model, planned.Trained.Adapters = again.model, again.adapter.WithScale(1)
 	return again, nil
 }
 
 // probe measures steps for a duration.
-func (p *trainCommand) probe(ctx context.Context, plan *runPlan, prospect *train.Prospect, long time.Duration) error {
-	e, err := device.New(device.Options{Layout: prospect.Model.Layout(), Threads: p.ThreadCount()})
+func (p *trainCommand) probe(ctx context.Context, plan *runPlan, planned *train.Plan, long time.Duration) error {
+	e, err := device.New(device.Options{Layout: planned.Model.Layout(), Threads: p.ThreadCount()})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	prospect.Options.Engine = e
-	took, err := prospect.StepTime(ctx, long)
+	planned.Options.Engine = e
+	took, err := planned.StepTime(ctx, long)
 	if errors.Is(err, train.ErrNotMeasured) {
 		plan.noTime = fmt.Sprintf("not measured: %v than %v; a longer --probe measures it", err, long)
 		return nil

@@ -18,7 +18,7 @@ func TestStepTimeOnDevice(t *testing.T) {
 	c := llmtest.TinyConfig(false)
 	c.Layers = 12
 	m := llmtest.TinyModel(t, c, ggml.F32)
-	p := train.Prospect{
+	p := train.Plan{
 		Layout: layout.On(remote(t)), Model: m, Trained: train.Trainables{Adapters: newAdapter(t, m).WithScale(1)},
 		Data: data.New(8, []data.Sample{{Tokens: llmtest.RandomTokens(1, 9, c.Vocab)}}),
 		Options: train.Options{

@@ -10,13 +10,13 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
-// FitOptions limit the changes that [Prospect.Fit] may make.
+// FitOptions limit the changes that [Plan.Fit] may make.
 type FitOptions struct {
 	MostBatch  int  // maximum rows per batch; 0 means all rows of a step
 	KeepLength bool // do not shorten samples
 	// Lay sets the layout of a run for the available devices, and reports whether all layers are on the
-	// intended devices. nil keeps the prospect's layout.
-	Lay func(p *Prospect) (whole bool, err error)
+	// intended devices. nil keeps the plan's layout.
+	Lay func(p *Plan) (whole bool, err error)
 }
 
 // A Fit is a way to compute a run in the available memory.
@@ -42,12 +42,12 @@ func (e *FitError) Error() string {
 	return fmt.Sprintf("the run takes at least %s of %s, which has only %s", layout.Bytes(e.Need), e.Device, layout.Bytes(e.Available))
 }
 
-// Fit finds a way to compute the run in the available memory, estimated by [Prospect.Memory]. The rows
+// Fit finds a way to compute the run in the available memory, estimated by [Plan.Memory]. The rows
 // per step, Batch times Accumulate, do not change. If the options leave checkpointing to the run, Fit
 // first tries to keep the results of all layers, because recomputing them takes a third more time.
 // Then it chooses the largest batch. It shortens samples only if not even one of them fits. It prefers
 // ways with all layers on the intended devices. If nothing fits, the error is a *FitError.
-func (p Prospect) Fit(o FitOptions) (*Fit, error) {
+func (p Plan) Fit(o FitOptions) (*Fit, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (p Prospect) Fit(o FitOptions) (*Fit, error) {
 }
 
 // batchesOfStep returns the batch sizes that divide the step, in ascending order.
-func (p Prospect) batchesOfStep(most int) (list []int) {
+func (p Plan) batchesOfStep(most int) (list []int) {
 	rows := p.Options.perStep()
 	if most < 1 {
 		most = rows
@@ -77,7 +77,7 @@ func (p Prospect) batchesOfStep(most int) (list []int) {
 
 // A fitSearch searches for a way to compute a run.
 type fitSearch struct {
-	p       Prospect
+	p       Plan
 	o       FitOptions
 	batches []int
 	ways    []Checkpointing
@@ -134,7 +134,7 @@ func (s *fitSearch) run() (*Fit, error) {
 func lengthUnit(length int) int { return max(8, length/32/8*8) }
 
 // try estimates a run; f is nil if it does not fit.
-func (s *fitSearch) try(p Prospect, way Checkpointing, batch int) (f *Fit, whole bool, err error) {
+func (s *fitSearch) try(p Plan, way Checkpointing, batch int) (f *Fit, whole bool, err error) {
 	f, whole, err = s.estimate(p, way, batch)
 	var tooLarge *lossgraph.BatchSizeError
 	var short *layout.ShortageError
@@ -147,7 +147,7 @@ func (s *fitSearch) try(p Prospect, way Checkpointing, batch int) (f *Fit, whole
 	return f, whole, nil
 }
 
-func (s *fitSearch) estimate(p Prospect, way Checkpointing, batch int) (*Fit, bool, error) {
+func (s *fitSearch) estimate(p Plan, way Checkpointing, batch int) (*Fit, bool, error) {
 	p.Options.Accumulate, p.Options.Batch, p.Options.Checkpointing = p.Options.perStep()/batch, batch, way
 	whole := true
 	if s.o.Lay != nil {
@@ -166,7 +166,7 @@ func (s *fitSearch) estimate(p Prospect, way Checkpointing, batch int) (*Fit, bo
 }
 
 // error returns the error for a run that does not fit, with its least memory.
-func (s *fitSearch) error(p Prospect, way Checkpointing) error {
+func (s *fitSearch) error(p Plan, way Checkpointing) error {
 	f, _, err := s.estimate(p, way, s.batches[0])
 	if err != nil {
 		return err
@@ -188,9 +188,9 @@ func (s *fitSearch) error(p Prospect, way Checkpointing) error {
 	return errors.New("the run fits")
 }
 
-// withLength returns the prospect with samples of n tokens each: as many as a batch has rows, and
+// withLength returns the plan with samples of n tokens each: as many as a batch has rows, and
 // evaluations of samples no longer than that.
-func (p Prospect) withLength(n int) Prospect {
+func (p Plan) withLength(n int) Plan {
 	packed, evaluated := p.Data.IsPacked(), p.Evaluated
 	if p.Data = fullRows(n, max(1, p.Options.Batch)); packed {
 		p.Data, _ = p.Data.Packed(0) // samples of full length are always packed

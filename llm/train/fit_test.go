@@ -20,7 +20,7 @@ func wayOf(f *Fit) string {
 // a step, and shortens samples only if a single one does not fit.
 func TestFit(t *testing.T) {
 	for _, packed := range []bool{false, true} {
-		p := prospectOf(t, "llama", plenty)
+		p := planOf(t, "llama", plenty)
 		p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 3, 1
 		p.Data = data.New(48, fewTokens(24, 48))
 		if packed {
@@ -77,15 +77,15 @@ func TestFit(t *testing.T) {
 		require.ErrorAs(t, err, &none)
 		require.Equal(t, need(CheckpointingOff, 1, 48), none.Need)
 	}
-	_, err := Prospect{}.Fit(FitOptions{})
+	_, err := Plan{}.Fit(FitOptions{})
 	require.Error(t, err)
-	_, err = Prospect{Model: prospectOf(t, "llama", 0).Model}.Fit(FitOptions{})
+	_, err = Plan{Model: planOf(t, "llama", 0).Model}.Fit(FitOptions{})
 	require.Error(t, err)
 }
 
 // A run takes the memory of its fit, and the program's memory counts as the CPU's.
 func TestFitWithProgram(t *testing.T) {
-	p := prospectOf(t, "gemma3", plenty)
+	p := planOf(t, "gemma3", plenty)
 	p.Options.Schedule.Steps = 1
 	e, err := p.estimate(CheckpointingOff)
 	require.NoError(t, err)
@@ -105,23 +105,23 @@ func TestFitWithProgram(t *testing.T) {
 
 // Fit requests a layout for each way, and prefers one with all layers on devices.
 func TestFitOverDevices(t *testing.T) {
-	p := prospectOf(t, "llama", plenty)
+	p := planOf(t, "llama", plenty)
 	p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 1, 1
 	var asked []string
-	lay := func(whole func(*Prospect) bool) func(*Prospect) (bool, error) {
-		return func(p *Prospect) (bool, error) {
+	lay := func(whole func(*Plan) bool) func(*Plan) (bool, error) {
+		return func(p *Plan) (bool, error) {
 			asked = append(asked, fmt.Sprintf("%d %v", p.Options.Batch, p.Options.Checkpointing))
 			return whole(p), nil
 		}
 	}
-	f, err := p.Fit(FitOptions{Lay: lay(func(p *Prospect) bool { return p.Options.Batch <= 2 && p.Options.Checkpointing == CheckpointingOn })})
+	f, err := p.Fit(FitOptions{Lay: lay(func(p *Plan) bool { return p.Options.Batch <= 2 && p.Options.Checkpointing == CheckpointingOn })})
 	require.NoError(t, err)
 	require.Equal(t, "2×2 of 24, on", wayOf(f))
 	require.Contains(t, asked, "1 off")
-	f, err = p.Fit(FitOptions{Lay: lay(func(*Prospect) bool { return false })})
+	f, err = p.Fit(FitOptions{Lay: lay(func(*Plan) bool { return false })})
 	require.NoError(t, err)
 	require.Equal(t, "1×4 of 24, on", wayOf(f), "what takes least, where some layers stay on the CPU in any case")
-	f, err = p.Fit(FitOptions{Lay: func(p *Prospect) (bool, error) {
+	f, err = p.Fit(FitOptions{Lay: func(p *Plan) (bool, error) {
 		if p.Data.Length > 8 {
 			return false, &layout.ShortageError{}
 		}
@@ -130,8 +130,8 @@ func TestFitOverDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "1×4 of 8, on", wayOf(f))
 	broken := &lossgraph.BatchSizeError{Batch: 1}
-	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, broken }})
+	_, err = p.Fit(FitOptions{Lay: func(*Plan) (bool, error) { return false, broken }})
 	require.ErrorIs(t, err, broken)
-	_, err = p.Fit(FitOptions{Lay: func(*Prospect) (bool, error) { return false, fmt.Errorf("no such device") }})
+	_, err = p.Fit(FitOptions{Lay: func(*Plan) (bool, error) { return false, fmt.Errorf("no such device") }})
 	require.EqualError(t, err, "no such device")
 }

@@ -50,7 +50,7 @@ type MemoryEstimate struct {
 	Copies      layout.Sizes // copies of frozen weights, see [Options]
 	Step        layout.Sizes // results of a step
 	Evaluations layout.Sizes // results of evaluations, and of the check before saving
-	Program     layout.Sizes // memory outside of tensors, see [Prospect]
+	Program     layout.Sizes // memory outside of tensors, see [Plan]
 }
 
 // Total returns the sum for each device.

@@ -32,9 +32,9 @@ const mostMeasured = 16
 // rows of mean length. If steps of all layers take too long, or if the layers are on devices, it
 // measures steps of a few layers, one of each kind and one more, and separates the time in a layer
 // from the rest of a step. Steps have all rows of a batch or, if that takes too long as well, one row.
-// The model and the trained tensors must be in the [Prospect.ProbeLayout]; the trained tensors are
+// The model and the trained tensors must be in the [Plan.ProbeLayout]; the trained tensors are
 // changed.
-func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime, error) {
+func (p Plan) StepTime(ctx context.Context, within time.Duration) (StepTime, error) {
 	ends := time.Now().Add(within)
 	probe, err := p.newProbe()
 	if err != nil {
@@ -67,10 +67,10 @@ func (p Prospect) StepTime(ctx context.Context, within time.Duration) (StepTime,
 	}, nil
 }
 
-// ProbeLayout returns the layout in which [Prospect.StepTime] needs the model: the prospect's layout,
+// ProbeLayout returns the layout in which [Plan.StepTime] needs the model: the plan's layout,
 // except that devices hold only the measured layers. The others stay on the CPU, mapped, so that
 // little is loaded.
-func (p Prospect) ProbeLayout() (layout.Layout, error) {
+func (p Plan) ProbeLayout() (layout.Layout, error) {
 	if p.Layout.IsCPU() {
 		return p.Layout, nil
 	}
@@ -104,7 +104,7 @@ func placeOf(l layout.Layout, block int, kind string) int {
 
 // A probe measures steps of a run.
 type probe struct {
-	Prospect
+	Plan
 	batch  int // rows per batch
 	layers []probedLayer
 	sample []int // indices of the layers to measure
@@ -118,7 +118,7 @@ type probedLayer struct {
 	hasBack   bool    // it has a backward pass: it, or an earlier layer, is trained
 }
 
-func (p Prospect) newProbe() (*probe, error) {
+func (p Plan) newProbe() (*probe, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (p Prospect) newProbe() (*probe, error) {
 			return nil, err
 		}
 	}
-	b := &probe{Prospect: p, batch: p.Options.Batch, layers: probedLayers(p.Model.Architecture(), p.Layout, params)}
+	b := &probe{Plan: p, batch: p.Options.Batch, layers: probedLayers(p.Model.Architecture(), p.Layout, params)}
 	if e := p.Options.Epochs; e > 0 {
 		b.batch = min(b.batch, e*p.Data.Len())
 	}

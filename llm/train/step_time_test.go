@@ -53,11 +53,11 @@ func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	return m
 }
 
-// deeper returns a prospect of a model with more layers than other tests use, if the architecture
+// deeper returns a plan of a model with more layers than other tests use, if the architecture
 // allows it.
-func deeper(t *testing.T, name string) Prospect {
+func deeper(t *testing.T, name string) Plan {
 	t.Helper()
-	p := prospectOf(t, name, plenty)
+	p := planOf(t, name, plenty)
 	c := p.Model.Config()
 	n := c.Layers
 	c.Layers *= 5
@@ -121,7 +121,7 @@ func TestStepOfFewLayers(t *testing.T) {
 
 // With enough time, steps of all layers and rows are measured; with none, the error says so.
 func TestStepTime(t *testing.T) {
-	p := prospectOf(t, "llama", plenty)
+	p := planOf(t, "llama", plenty)
 	took, err := p.StepTime(t.Context(), time.Hour)
 	require.NoError(t, err)
 	require.Positive(t, took.Seconds)
@@ -137,7 +137,7 @@ func TestStepTime(t *testing.T) {
 	stop()
 	_, err = p.StepTime(stopped, time.Hour)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = Prospect{}.StepTime(t.Context(), time.Hour)
+	_, err = Plan{}.StepTime(t.Context(), time.Hour)
 	require.Error(t, err)
 }
 

@@ -158,9 +158,9 @@ func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engin
 	options := train.Options{Threads: 1, Engine: e, Batch: 1, Accumulate: 1, AdamW: train.DefaultAdamW(), Schedule: train.Schedule{Steps: 2, Peak: 1}}
 	keep(options, nil)
 	keep(train.New(m, trained, d, options))
-	prospect := train.Prospect{Model: m, Trained: trained, Data: d, Options: options, Available: layout.Sizes{1 << 30}}
-	keep(prospect, nil)
-	keep(prospect.Fit(train.FitOptions{}))
+	plan := train.Plan{Model: m, Trained: trained, Data: d, Options: options, Available: layout.Sizes{1 << 30}}
+	keep(plan, nil)
+	keep(plan.Fit(train.FitOptions{}))
 	keep(train.NewEvaluator(m, train.EvaluatorOptions{Engine: e}))
 	folder, err := run.CreateNew("runs", "run") // one per goroutine
 	keep(folder, err)

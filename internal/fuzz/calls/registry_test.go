@@ -585,7 +585,7 @@ var public = registry{
 		reflect.TypeFor[train.MemoryEstimate](),
 		reflect.TypeFor[train.MismatchError](),
 		reflect.TypeFor[train.Options](),
-		reflect.TypeFor[train.Prospect](),
+		reflect.TypeFor[train.Plan](),
 		reflect.TypeFor[train.RowEvaluation](),
 		reflect.TypeFor[train.RunOptions](),
 		reflect.TypeFor[train.Schedule](),

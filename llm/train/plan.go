@@ -9,9 +9,9 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A Prospect is a planned run: the arguments of [New], and its layout. The model is on the CPU, mapped
+// A Plan is a run before it begins: the arguments of [New], and its layout. The model is on the CPU, mapped
 // from its file, and its data is not read.
-type Prospect struct {
+type Plan struct {
 	Layout    layout.Layout
 	Model     *model.Model
 	Trained   Trainables
@@ -27,11 +27,11 @@ type Prospect struct {
 }
 
 // Steps returns the number of steps of the run.
-func (p Prospect) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
+func (p Plan) Steps() int { return p.Options.stepsFrom(0, 0, p.Data.Len()) }
 
 // Memory returns the memory of the run, see [EstimateMemory], and its gradient checkpointing: for
 // CheckpointingAuto, the choice that the run will make.
-func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
+func (p Plan) Memory() (MemoryEstimate, Checkpointing, error) {
 	if c := p.Options.Checkpointing; c != CheckpointingAuto {
 		e, err := p.estimate(c)
 		return e, c, err
@@ -44,7 +44,7 @@ func (p Prospect) Memory() (MemoryEstimate, Checkpointing, error) {
 	return e, CheckpointingOn, err
 }
 
-func (p Prospect) estimate(c Checkpointing) (MemoryEstimate, error) {
+func (p Plan) estimate(c Checkpointing) (MemoryEstimate, error) {
 	o := p.Options
 	o.Checkpointing = c
 	e, err := EstimateMemory(p.Layout, p.Model, p.Trained, p.Data, o, p.Evaluated...)
@@ -92,7 +92,7 @@ func (e MemoryEstimate) leavesRoom(available layout.Sizes) bool {
 const mostPlannedRows, mostPlannedTokens = 256, 8192
 
 // plannedRows returns the maximum number of rows per batch that plans consider.
-func (p Prospect) plannedRows() int {
+func (p Plan) plannedRows() int {
 	return min(mostPlannedRows, max(1, mostPlannedTokens/max(1, p.Data.LongestRow())))
 }
 
@@ -100,12 +100,12 @@ func (p Prospect) plannedRows() int {
 // checkpointing if the options leave that to the run; 0 if none fits. If the run fits as it is, n is
 // at least Options.Batch. It does not try batches too large to be faster; more reports whether larger
 // ones may fit.
-func (p Prospect) LargestBatch() (n int, more bool, err error) {
+func (p Plan) LargestBatch() (n int, more bool, err error) {
 	planned, most := p.plannedRows(), MaxStepRows/max(1, p.Options.Accumulate)
 	if e := p.Options.Epochs; e > 0 && p.Data.Len() <= most/e {
 		most = max(1, e*p.Data.Len())
 	}
-	n, err = p.largest(min(planned, most), func(p *Prospect, n int) { p.Options.Batch = n })
+	n, err = p.largest(min(planned, most), func(p *Plan, n int) { p.Options.Batch = n })
 	more = n == planned && planned < most
 	if err == nil && n < p.Options.Batch {
 		n, err = p.atLeast(n, p.Options.Batch)
@@ -116,14 +116,14 @@ func (p Prospect) LargestBatch() (n int, more bool, err error) {
 // LongestSample returns the maximum length of training and evaluation samples with which the run fits,
 // to within a sixteenth and at most the model's context; 0 if none fits. If the run fits as it is, the
 // result is at least Data.Length.
-func (p Prospect) LongestSample() (int, error) {
+func (p Plan) LongestSample() (int, error) {
 	if err := p.Model.CheckOpen(); err != nil {
 		return 0, err
 	}
 	longest := 0
 	for most := p.Model.Config().Context; longest == 0 && most > 0; most /= 64 { // finer steps for short samples
 		unit := max(1, most/64)
-		n, err := p.largest(most/unit, func(p *Prospect, n int) {
+		n, err := p.largest(most/unit, func(p *Plan, n int) {
 			evaluated := p.Evaluated
 			*p = p.withLength(n * unit)
 			for i, d := range evaluated {
@@ -142,7 +142,7 @@ func (p Prospect) LongestSample() (int, error) {
 }
 
 // atLeast returns own if the run fits as it is, and otherwise n.
-func (p Prospect) atLeast(n, own int) (int, error) {
+func (p Plan) atLeast(n, own int) (int, error) {
 	e, _, err := p.Memory()
 	var tooLarge *lossgraph.BatchSizeError
 	switch {
@@ -159,7 +159,7 @@ func (p Prospect) atLeast(n, own int) (int, error) {
 // largest returns the largest n ≤ most, approximately, with which the run fits after of(p, n). Memory
 // grows almost linearly with n: two estimates extrapolate to the limit, and further ones check it. A
 // graph that would be too large does not fit.
-func (p Prospect) largest(most int, of func(p *Prospect, n int)) (int, error) {
+func (p Plan) largest(most int, of func(p *Plan, n int)) (int, error) {
 	if p.Options.Checkpointing == CheckpointingAuto {
 		p.Options.Checkpointing = CheckpointingOn
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// prospectOf returns a prospect of an adapter's run on the CPU, with the given memory.
-func prospectOf(t *testing.T, name string, available int64) Prospect {
+// planOf returns a plan of an adapter's run on the CPU, with the given memory.
+func planOf(t *testing.T, name string, available int64) Plan {
 	t.Helper()
 	m := llmtest.ArchModel(t, name, ggml.F32)
 	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
 	require.NoError(t, err)
 	t.Cleanup(func() { a.Close() })
-	return Prospect{
+	return Plan{
 		Model: m, Trained: Trainables{Adapters: a.WithScale(1)}, Data: data.New(24, fewTokens(7, 24)), Options: runOptions(),
 		Evaluated: []*data.Dataset{data.New(20, fewTokens(3, 20))}, Available: layout.Sizes{available},
 	}
@@ -39,7 +39,7 @@ func fewTokens(n, length int) []data.Sample {
 }
 
 // taken returns the memory of a run after a step and an evaluation.
-func (p Prospect) taken(t *testing.T, c Checkpointing) layout.Sizes {
+func (p Plan) taken(t *testing.T, c Checkpointing) layout.Sizes {
 	t.Helper()
 	p.Options.Checkpointing = c
 	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
@@ -52,12 +52,12 @@ func (p Prospect) taken(t *testing.T, c Checkpointing) layout.Sizes {
 }
 
 // The estimate before a run is within 5 % of the memory taken.
-func TestProspectOfMemory(t *testing.T) {
+func TestPlanOfMemory(t *testing.T) {
 	for _, name := range []string{"llama", "gemma3", "qwen3moe"} {
 		for _, packed := range []bool{false, true} {
 			for _, c := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
 				t.Run(fmt.Sprintf("%s/packed %v/%v", name, packed, c), func(t *testing.T) {
-					p := prospectOf(t, name, plenty)
+					p := planOf(t, name, plenty)
 					p.Options.Schedule.Steps, p.Options.Checkpointing = 1, c
 					if packed {
 						var err error
@@ -77,8 +77,8 @@ func TestProspectOfMemory(t *testing.T) {
 }
 
 // CheckpointingAuto is estimated with the choice that the run will make.
-func TestProspectOfCheckpointing(t *testing.T) {
-	p := prospectOf(t, "llama", plenty)
+func TestPlanOfCheckpointing(t *testing.T) {
+	p := planOf(t, "llama", plenty)
 	off, c, err := p.Memory()
 	require.NoError(t, err)
 	require.Equal(t, CheckpointingOff, c)
@@ -99,7 +99,7 @@ func TestProspectOfCheckpointing(t *testing.T) {
 
 // The largest batch and the longest sample fit, and larger ones do not.
 func TestLargestThatFits(t *testing.T) {
-	p := prospectOf(t, "llama", 0)
+	p := planOf(t, "llama", 0)
 	p.Options.Checkpointing, p.Options.Batch = CheckpointingOff, 3
 	e, _, err := p.Memory()
 	require.NoError(t, err)
@@ -135,23 +135,23 @@ func TestLargestThatFits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, p.Model.Config().Context, n)
 
-	_, _, err = Prospect{}.LargestBatch()
+	_, _, err = Plan{}.LargestBatch()
 	require.Error(t, err)
-	_, err = Prospect{}.LongestSample()
+	_, err = Plan{}.LongestSample()
 	require.Error(t, err)
 }
 
 // Settings that fit never exceed the reported maxima, even for batches beyond the data and samples
 // much shorter than the model's context.
 func TestOwnSettingsFit(t *testing.T) {
-	p := prospectOf(t, "llama", plenty)
+	p := planOf(t, "llama", plenty)
 	p.Options.Checkpointing, p.Options.Epochs, p.Options.Schedule.Steps, p.Options.Batch = CheckpointingOff, 1, 0, p.Data.Len()+2
 	n, more, err := p.LargestBatch()
 	require.NoError(t, err)
 	require.Equal(t, p.Data.Len()+2, n)
 	require.False(t, more)
 
-	p = prospectOf(t, "llama", 0)
+	p = planOf(t, "llama", 0)
 	c := p.Model.Config()
 	c.Context = 1 << 17 // 2048 is a 64th of it
 	m, err := model.New(c, nil, 1)
