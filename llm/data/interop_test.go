@@ -95,7 +95,7 @@ func TestInteropMasks(t *testing.T) {
 				refused[c.Name]++
 				assert.Contains(t, demanding, c.Name, "%s: %v", where, err)
 				segments, ranges := closed(r, r.Trained(chat.Assistant))
-				s, err = e.sample(segments, ranges, false), nil
+				s, err = e.sample(segments, ranges, r), nil
 			}
 			if err != nil {
 				require.ErrorContains(t, err, "no token is trained", where)
@@ -156,7 +156,7 @@ func TestInteropGenerationTags(t *testing.T) {
 			converted[c.Name]++ // the template takes another form of contents or arguments
 			continue
 		}
-		s := e.sample(segmentsOf(r), r.Trained(chat.Assistant), false)
+		s := e.sample(segmentsOf(r), r.Trained(chat.Assistant), r)
 		var got, expected []bool
 		for i, at := range tokenRanges(e.t, s) {
 			marked := slices.ContainsFunc(want.Generated, func(g [2]int) bool { return g[0] < at[1] && g[1] > at[0] })
