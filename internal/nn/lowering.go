@@ -19,8 +19,6 @@ type Lowering struct {
 	rows map[any][]any // kernels, by op
 	// TakesCopies: products use [Copies] of frozen matrices, which the table would otherwise convert at each use.
 	TakesCopies bool
-	// AdamWResults is the number of results of AdamWStep that are as large as a parameter.
-	AdamWResults int64
 	// Supports reports whether the device has an op that also has another form; nil: all.
 	Supports func(op *ggml.Tensor) bool
 	// Repacking prepares the products of sessions; nil: no preparation.

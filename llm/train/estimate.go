@@ -72,8 +72,8 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	return to.Check()
 }
 
-// addRunsEstimate adds the results of updates on devices, where parameters of adapters form runs: each
-// result is as large as one run.
+// addRunsEstimate adds the results of updates on devices, where parameters of adapters form runs: the
+// update of one run, divided among the parameters.
 func (o *optimizer) addRunsEstimate(to *estimate.Memory) error {
 	lowerings, err := o.engine.Lowerings(device.Use{})
 	if err != nil {
@@ -86,10 +86,16 @@ func (o *optimizer) addRunsEstimate(to *estimate.Memory) error {
 		}
 	}
 	for i, p := range o.params {
-		if results := o.loweringOf(i, lowerings).AdamWResults; p.isAdapter() && results > 0 {
-			n := p.NumElements() * min(all, runElements) / all
-			to.Hold(p.weight.Layer, p.weight.Kind, o.stateCtx.NewTensor(ggml.F32, results*max(1, n)))
+		if !p.isAdapter() {
+			continue
 		}
+		part := func(x *ggml.Tensor) *ggml.Tensor {
+			return o.graphCtx.View(x, []int64{max(1, x.NumElements()*min(all, runElements)/all)}, nil, 0)
+		}
+		t := &nn.Tape{C: o.graphCtx, Lowering: o.loweringOf(i, lowerings)}
+		to.Compute(o.graphCtx.NewGraph(nn.AdamWStep.Build(t, nn.AdamWOperands{
+			Param: part(p.Tensor).SetParam(), Grad: part(o.grad[p.Tensor]), M: part(o.first[i]), V: part(o.second[i]), Settings: o.graphCtx.View(o.numbers, []int64{8}, nil, 0),
+		})...))
 	}
 	return nil
 }
