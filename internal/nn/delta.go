@@ -32,18 +32,17 @@ func (t *Tape) GatedDelta(d DeltaRule) *Value {
 	return t.Op(y.Y, y.Grad, d.Q, d.K, d.V, d.G, d.Beta)
 }
 
-// GatedDeltaStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them, from
-// states [size·size·heads, slots].
-func (t *Tape) GatedDeltaStep(d DeltaRule, states *ggml.Tensor, slots int64) (y *Value, after *ggml.Tensor) {
-	c, size, heads, n := t.C, d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
+// GatedDeltaStep computes the rule for the next tokens of sequences, with states of size·size·heads elements.
+var GatedDeltaStep = &Op[Next[DeltaRule], Stepped]{func(t *Tape, o Next[DeltaRule]) Stepped {
+	c, d, slots := t.C, o.In, o.Rows.Dim(0)
+	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{
-		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.stepDecays(c, n, slots), Beta: d.scalars(c, d.Beta, n, slots), State: c.Reshape(states, size, size, heads, slots),
+		Q: by(d.Q.T), K: by(d.K.T), V: by(d.V.T), G: d.stepDecays(c, n, slots), Beta: d.scalars(c, d.Beta, n, slots),
+		State: c.Reshape(c.GetRows(o.States, o.Rows), size, size, heads, slots),
 	})
-	y = Input(c.Reshape(c.View(all, []int64{size * heads, n * slots}, nil, 0), size, heads, n*slots))
-	after = c.View(all, []int64{size * size * heads, slots}, nil, n*slots*all.Stride(1))
-	return y, after
-}
+	return stepped(c, all, size, heads, n*slots, slots)
+}}
 
 // byChannel reports whether each channel of a key has its own decay.
 func (d DeltaRule) byChannel() bool { return d.G.T.NumElements() > d.Beta.T.NumElements() }

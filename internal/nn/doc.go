@@ -12,6 +12,7 @@
 // takes. A kernel keeps what it computed for its gradient, and asks the tape for the inputs that it needs.
 // stock is the plain forms, and dequantises a matrix by looking up all of its rows. cpu has rows for package
 // kernels. Another table is one of them With rows of its own: a new kernel is a row, a new op a file.
+// A recurrence has one op for whole sequences, and one without gradients for their next tokens (Next, Stepped).
 // Sessions attend by flash attention, or by matrix products if the device lacks it for their heads. They add
 // a row of [Linear] to the table of the CPU, for what it prepared of their weights and adapters.
 //

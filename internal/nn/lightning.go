@@ -40,18 +40,14 @@ func (t *Tape) LightningAttention(l Lightning) *Value {
 	return t.Op(y.Y, y.Grad, l.Q, l.K, l.V)
 }
 
-// LightningStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them, from states
-// [size·size·heads, slots].
-func (t *Tape) LightningStep(l Lightning, states *ggml.Tensor) (y *Value, after *ggml.Tensor) {
-	c, v := t.C, l.V.T
-	size, heads, n, slots := v.Dim(0), v.Dim(1), v.Dim(2), states.Dim(1)
+// LightningStep attends for the next tokens of sequences, with states of size·size·heads elements.
+var LightningStep = &Op[Next[Lightning], Stepped]{func(t *Tape, o Next[Lightning]) Stepped {
+	c, l, v := t.C, o.In, o.In.V.T
 	all := c.GatedLinearAttention(ggml.GatedLinearAttentionOperands{
-		K: contiguous(c, l.K.T), V: contiguous(c, v), Q: contiguous(c, l.Q.T), G: c.Repeat(c.Exp(l.rates(t)), v.Shape()...), State: states, Scale: 1,
+		K: contiguous(c, l.K.T), V: contiguous(c, v), Q: contiguous(c, l.Q.T), G: c.Repeat(c.Exp(l.rates(t)), v.Shape()...), State: c.GetRows(o.States, o.Rows), Scale: 1,
 	})
-	y = Input(c.Reshape(c.View(all, []int64{size * heads, n}, []int64{all.Stride(1)}, 0), size, heads, n))
-	after = c.Reshape(c.View(all, []int64{size * heads, size * slots}, []int64{all.Stride(1)}, n*all.Stride(1)), size*size*heads, slots)
-	return y, after
-}
+	return stepped(c, all, v.Dim(0), v.Dim(1), v.Dim(2), o.Rows.Dim(0))
+}}
 
 // rates are G as an input, [1, heads].
 func (l Lightning) rates(t *Tape) *ggml.Tensor {

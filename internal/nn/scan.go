@@ -33,18 +33,14 @@ func (t *Tape) SelectiveScan(s Scan) *Value {
 	return t.headScan(s, x, t.MulHeads(byHead, s.A))
 }
 
-// SelectiveScanStep returns y [size, heads, n·slots] of the next tokens of sequences, and the states after them
-// [d·size·heads, slots], from rows I32 [slots] of states [d·size·heads, …].
-func (t *Tape) SelectiveScanStep(s Scan, states, rows *ggml.Tensor) (y *Value, after *ggml.Tensor) {
-	c, size, heads, slots := t.C, s.X.T.Dim(0), s.X.T.Dim(1), rows.Dim(0)
-	n, d := s.X.T.Dim(2)/slots, s.B.T.Dim(0)
+// SelectiveScanStep scans the next tokens of sequences, with states of d·size·heads elements.
+var SelectiveScanStep = &Op[Next[Scan], Stepped]{func(t *Tape, o Next[Scan]) Stepped {
+	c, s, slots := t.C, o.In, o.Rows.Dim(0)
+	size, heads, n, d := s.X.T.Dim(0), s.X.T.Dim(1), s.X.T.Dim(2)/slots, s.B.T.Dim(0)
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.SSMScan(ggml.SSMScanOperands{
-		State: c.Reshape(states, d, size, heads, states.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
-		A: c.Reshape(s.A, s.A.NumElements()/heads, heads), B: by(s.B.T), C: by(s.C.T), IDs: rows,
+		State: c.Reshape(o.States, d, size, heads, o.States.Dim(1)), X: by(s.X.T), DT: c.Reshape(contiguous(c, s.DT.T), heads, n, slots),
+		A: c.Reshape(s.A, s.A.NumElements()/heads, heads), B: by(s.B.T), C: by(s.C.T), IDs: o.Rows,
 	})
-	count := size * heads * n * slots
-	y = Input(c.Reshape(c.View(all, []int64{count}, nil, 0), size, heads, n*slots))
-	after = c.Reshape(c.View(all, []int64{d * size * heads * slots}, nil, count*all.Stride(0)), d*size*heads, slots)
-	return y, after
-}
+	return stepped(c, all, size, heads, n*slots, slots)
+}}

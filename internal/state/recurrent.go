@@ -51,11 +51,9 @@ func (r *Recurrent) begin(slot int) {
 	s.ends[0], s.current, s.begins = 0, 0, true
 }
 
-// Read returns the current vectors [m, slots] of a pass's sequences; zeros for empty sequences.
-func (r *Recurrent) Read(t *nn.Tape, p Pass) *ggml.Tensor { return t.C.GetRows(r.All(t, p)) }
-
-// All returns all vectors [m, snapshots·slots], and the rows I32 [slots] of the current vectors of a pass's sequences.
-func (r *Recurrent) All(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
+// Read returns all vectors [m, snapshots·slots], and the rows I32 [slots] of the current vectors of a pass's sequences,
+// which are zeros for empty sequences.
+func (r *Recurrent) Read(t *nn.Tape, p Pass) (x, rows *ggml.Tensor) {
 	return r.x, r.rows(t, p, "read", func(s *recurrentSlot) int { return s.current })
 }
 

@@ -54,7 +54,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	rule.Q, rule.K, rule.V = normal(parts[0]), normal(parts[1]), t.Heads(parts[2], heads)
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
-	y := t.Flat(t.Norm(recurDelta(p, t, rule, 1), n))
+	y := t.Flat(t.Norm(recur(p, t, 1, rule, t.GatedDelta, nn.GatedDeltaStep), n))
 	y, z = p.Kept(t, y), p.Kept(t, z)
 	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
@@ -100,18 +100,6 @@ func decays(rng *rand.Rand, values []float32) {
 	for i := range values {
 		values[i] = -float32(1 + 15*rng.Float64())
 	}
-}
-
-// recurDelta applies the rule to the part's state of this number; without states, to whole sequences.
-func recurDelta(p Place, t *nn.Tape, rule nn.DeltaRule, number int) *nn.Value {
-	kept := p.State(number)
-	if kept == nil {
-		return t.GatedDelta(rule)
-	}
-	s := kept.(*state.Recurrent)
-	y, after := t.GatedDeltaStep(rule, s.Read(t, p.Pass), p.Pass.Slots)
-	s.Write(t, p.Pass, after)
-	return y
 }
 
 // NewStates makes two states: the last inputs of the convolution, and the heads' matrices.

@@ -72,7 +72,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
-	y := p.Kept(t, t.Flat(t.Norm(recurDelta(p, t, rule, 3), n)))
+	y := p.Kept(t, t.Flat(t.Norm(recur(p, t, 3, rule, t.GatedDelta, nn.GatedDeltaStep), n)))
 	gate := t.Linear(t.Contiguous(p.Kept(t, made[4])), k.matrix(p, "ssm_g_b", size, inner))[0]
 	out := p.Matrix("attn_output", inner, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true})
 	return t.Linear(t.Mul(y, t.Sigmoid(gate)), out)[0]

@@ -25,23 +25,12 @@ func (l Lightning) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	made := t.Linear(x, matrix("attn_qkv", 3*size*heads), matrix("attn_gate", size*heads))
 	parts := t.SplitGroups(t.SiLU(t.Contiguous(made[0])), heads, size, size, size)
 	head := func(x *nn.Value) *nn.Value { return t.Heads(t.Contiguous(x), heads) }
-	y := t.Flat(l.recur(p, t, nn.Lightning{Q: head(parts[0]), K: head(parts[1]), V: head(parts[2]), G: l.rates(), Rows: p.Rows, Packed: p.Packed}))
+	o := nn.Lightning{Q: head(parts[0]), K: head(parts[1]), V: head(parts[2]), G: l.rates(), Rows: p.Rows, Packed: p.Packed}
+	y := t.Flat(recur(p, t, 0, o, t.LightningAttention, nn.LightningStep))
 	y, gate := p.Norm(t, "attn_norm_2", p.Kept(t, y)), p.Kept(t, made[1])
 	rows := p.rows("attn_output", embd, 0)
 	rows.Module = p.modules + "self_attn.out_proj"
 	return t.Linear(t.Mul(y, t.Sigmoid(gate)), p.Matrix("attn_output", size*heads, embd, MatrixOptions{NoScale: true, Residual: true, Rows: []Rows{rows}}))[0]
-}
-
-// recur attends, from states of the sequences or from none.
-func (Lightning) recur(p Place, t *nn.Tape, o nn.Lightning) *nn.Value {
-	kept := p.State(0)
-	if kept == nil {
-		return t.LightningAttention(o)
-	}
-	s := kept.(*state.Recurrent)
-	y, after := t.LightningStep(o, s.Read(t, p.Pass))
-	s.Write(t, p.Pass, after)
-	return y
 }
 
 // rates are the logarithms of how much of a head's state is left after a token: ALiBi's slopes, negative.

@@ -31,20 +31,20 @@ func (s ScanSizes) scan(p Place, t *nn.Tape, x, b, c, dt *nn.Value, perHead []in
 		X: t.Heads(x, heads), DT: dt, A: p.Weight(a), B: t.Heads(b, groups), C: t.Heads(c, groups), Rows: p.Rows, Packed: p.Packed,
 	}
 	skipped := t.MulHeads(o.X, p.Weight(Weight{Kind: "ssm_d", Shape: perHead, Role: Skip, Init: ones}))
-	return t.Flat(t.Add(s.recur(p, t, o), skipped))
+	return t.Flat(t.Add(recur(p, t, 1, o, t.SelectiveScan, nn.SelectiveScanStep), skipped))
 }
 
-// recur scans, from states of the sequences or from none.
-func (ScanSizes) recur(p Place, t *nn.Tape, o nn.Scan) *nn.Value {
-	kept := p.State(1)
+// recur computes a recurrence from the part's state of this number, or of whole sequences if there are no states.
+func recur[In any](p Place, t *nn.Tape, number int, in In, whole func(In) *nn.Value, step *nn.Op[nn.Next[In], nn.Stepped]) *nn.Value {
+	kept := p.State(number)
 	if kept == nil {
-		return t.SelectiveScan(o)
+		return whole(in)
 	}
-	r := kept.(*state.Recurrent)
-	states, rows := r.All(t, p.Pass)
-	y, after := t.SelectiveScanStep(o, states, rows)
-	r.Write(t, p.Pass, after)
-	return y
+	s := kept.(*state.Recurrent)
+	before, rows := s.Read(t, p.Pass)
+	y := step.Build(t, nn.Next[In]{In: in, States: before, Rows: rows})
+	s.Write(t, p.Pass, y.States)
+	return y.Y
 }
 
 // convolve is the activated convolution of x [m, n], with its bias.
