@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/nn"
 )
 
 // Types returns the types of a matrix's a and b.
@@ -17,4 +16,4 @@ func Types(f io.Closer, name string) []ggml.Type {
 func GEMMIsFast() bool { return gemmIsFast() }
 
 // IsRowMajor reports whether the copy of a matrix has the layout of the file.
-func IsRowMajor(p nn.Repacked, name string) bool { return p.(*repacked).matrices[name].rowMajor }
+func IsRowMajor(p *Repacked, name string) bool { return p.matrices[name].rowMajor }

@@ -9,25 +9,22 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// Ops prepare the products of sessions on the CPU.
-type Ops struct{}
-
-// Fuse returns products of matrices, or of their repacked copies, with these adapters.
-func (Ops) Fuse(p nn.Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row, io.Closer, error) {
+// Fuse returns a row of [nn.Linear] for the groups with their adapters, without gradients, which uses repacked copies
+// if there are any. The row is valid until the closer is closed.
+func Fuse(p *Repacked, groups []nn.MatrixGroup, of nn.Adapters) (nn.Row, io.Closer, error) {
 	a, err := fuse(groups, of)
 	if err != nil {
 		return nn.Row{}, nil, err
 	}
 	library, _ := kernels.GEMMLibrary()
-	f := &linear{adapters: a, hasGEMM: library != ""}
-	f.repacked, _ = p.(*repacked)
+	f := &linear{repacked: p, adapters: a, hasGEMM: library != ""}
 	return nn.Linear.By(f.build), f, nil
 }
 
 // linear builds products: GEMV for few tokens and GEMM for many if there is a library, with
 // repacked matrices, and with adapters in the same op.
 type linear struct {
-	repacked *repacked // nil to use the matrices of the file
+	repacked *Repacked // nil to use the matrices of the file
 	adapters *adapters
 	hasGEMM  bool
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/goggml/ggml/kernels"
 )
 
-// repacked matrices are second copies of matrices, in memory and layouts that the processor
+// Repacked matrices are second copies of matrices, in memory and layouts that the processor
 // multiplies fastest. The mapped originals take no memory until something else uses them.
-type repacked struct {
+type Repacked struct {
 	contexts []*ggml.Context
 	buffers  []*ggml.Buffers
 	matrices map[string]*repackedMatrix // by the name of each part
@@ -29,7 +29,7 @@ type repackedMatrix struct {
 }
 
 // of returns the copy of exactly these matrices, or nil.
-func (p *repacked) of(matrices []nn.Matrix) *repackedMatrix {
+func (p *Repacked) of(matrices []nn.Matrix) *repackedMatrix {
 	if p == nil {
 		return nil
 	}
@@ -77,14 +77,14 @@ func rowMajorTo(t ggml.Type) int {
 	return 2 // three to sixteen take up to twice as long
 }
 
-// Repack copies each matrix of the file into the first of the CPU's layouts that suits it, or
-// unchanged into memory with large pages.
-func (Ops) Repack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.Repacked, error) {
+// Repack copies each matrix of the file into the first of the CPU's layouts that suits it for a number
+// of sequences at a time, or unchanged into memory with large pages.
+func Repack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (*Repacked, error) {
 	cpu, err := ggml.DeviceByType(ggml.CPU)
 	if err != nil {
 		return nil, err
 	}
-	p := &repacked{matrices: map[string]*repackedMatrix{}}
+	p := &Repacked{matrices: map[string]*repackedMatrix{}}
 	if err := p.read(cpu, file, groups, sequences); err != nil {
 		p.Close()
 		return nil, err
@@ -92,7 +92,7 @@ func (Ops) Repack(file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) (nn.R
 	return p, nil
 }
 
-func (p *repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) error {
+func (p *Repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGroup, sequences int) error {
 	var data []byte
 	for _, bt := range append(cpu.ExtraBufferTypes(), cpu.BufferType()) {
 		c := ggml.NewContext()
@@ -123,7 +123,7 @@ func (p *repacked) read(cpu *ggml.Device, file *ggml.GGUF, groups []nn.MatrixGro
 
 // repackable divides the matrices of one input that a layout supports into groups: matrices whose
 // products are used together form one if they have the same type, the others are alone.
-func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]nn.Matrix {
+func (p *Repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences int) [][]nn.Matrix {
 	var taken [][]nn.Matrix
 	together := g.Together
 	for _, m := range g.Matrices {
@@ -139,7 +139,7 @@ func (p *repacked) repackable(g nn.MatrixGroup, bt *ggml.BufferType, sequences i
 }
 
 // add makes the copy of matrices, without values.
-func (p *repacked) add(c *ggml.Context, parts []nn.Matrix, rowMajor bool) *repackedMatrix {
+func (p *Repacked) add(c *ggml.Context, parts []nn.Matrix, rowMajor bool) *repackedMatrix {
 	var rows int64
 	for _, part := range parts {
 		rows += part.W.Dim(1)
@@ -170,7 +170,7 @@ func (m *repackedMatrix) read(file *ggml.GGUF, data []byte) ([]byte, error) {
 }
 
 // Close frees the copies. It never fails.
-func (p *repacked) Close() error {
+func (p *Repacked) Close() error {
 	for _, b := range p.buffers {
 		b.Close()
 	}

@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"io"
-
-	"github.com/goggml/ggml"
-)
+import "github.com/goggml/ggml"
 
 // A Lowering is the table of a device's kernels. A new table adds rows in front of another's, such as a kernel for
 // attention of some operands to the plain forms of [Stock]:
@@ -21,8 +17,6 @@ type Lowering struct {
 	TakesCopies bool
 	// Supports reports whether the device has an op that also has another form; nil: all.
 	Supports func(op *ggml.Tensor) bool
-	// Repacking prepares the products of sessions; nil: no preparation.
-	Repacking RepackingOps
 }
 
 // Lowerings returns the lowering of the device that holds a kind of weight of a layer, [NoLayer] for embedding
@@ -37,16 +31,3 @@ type MatrixGroup struct {
 	Matrices []Matrix
 	Together bool // the products are used together, so one tensor may hold them
 }
-
-// RepackingOps prepare products of sessions: matrices and adapters that do not change.
-type RepackingOps interface {
-	// Repack copies matrices of a file into the device's fastest layouts for a number of
-	// sequences at a time.
-	Repack(file *ggml.GGUF, groups []MatrixGroup, sequences int) (Repacked, error)
-	// Fuse returns a row of [Linear] for the groups with their adapters, without gradients, which uses repacked
-	// copies if there are any. The row is valid until the closer is closed.
-	Fuse(p Repacked, groups []MatrixGroup, adapters Adapters) (Row, io.Closer, error)
-}
-
-// Repacked are matrices that [RepackingOps] copied. Close frees them.
-type Repacked io.Closer

@@ -15,6 +15,9 @@ type Use struct {
 	// Compute is the type of products with frozen weights in training, see [nn.CPU] and [nn.StockTraining]. Products
 	// without gradients may round, and are as fast as the device permits.
 	Compute ggml.Type
+	// Fuse returns a session's row for products with the weights that it repacks, see [Repacks]. Tables that take it
+	// call Fuse; nil: no row.
+	Fuse func() (nn.Row, error)
 }
 
 // A Phase is the kind of a use.
@@ -112,15 +115,12 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	return func(int, string) *nn.Lowering { return of }, nil
 }
 
-// RepackingOf returns the ops by which sessions repack a kind of weight in a layout; nil if they use it unchanged.
-func RepackingOf(of layout.Layout, layer int, kind string) nn.RepackingOps {
+// Repacks reports whether sessions repack a kind of weight in a layout; otherwise they use it unchanged.
+func Repacks(of layout.Layout, layer int, kind string) bool {
 	p, err := of.Places()
 	if err != nil {
-		return nil
+		return false
 	}
 	i, err := p.Index(layer, kind)
-	if err != nil {
-		return nil
-	}
-	return opSetOf(p.Devices[i]).repacking
+	return err == nil && opSetOf(p.Devices[i]).repacks
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
-	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/layout"
@@ -27,10 +26,10 @@ const (
 
 // An opSet is what engines know about the tables of some devices.
 type opSet struct {
-	name      OpSet
-	takes     func(d *ggml.Device) bool
-	lowering  func(e *Engine, u Use, i int) (*nn.Lowering, error) // table of device i
-	repacking nn.RepackingOps                                     // repacks weights for sessions; may be nil
+	name     OpSet
+	takes    func(d *ggml.Device) bool
+	lowering func(e *Engine, u Use, i int) (*nn.Lowering, error) // table of device i
+	repacks  bool                                                // sessions repack weights
 	// In training:
 	copies      bool // copies of weights in the compute type speed up products
 	narrow      bool // F32 products may have the range of F16, where small gradients vanish
@@ -41,7 +40,7 @@ type opSet struct {
 
 // opSets lists the op sets in order: a device uses the first that accepts it. No other code distinguishes devices.
 var opSets = []*opSet{{
-	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacking: fused.Ops{},
+	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacks: true,
 	computeType: func(*ggml.Device) ggml.Type { return kernels.FastestType() }, check: checkKernels,
 	multiplier: func(*ggml.Device) (string, error) {
 		library, err := kernels.GEMMLibrary()
@@ -221,8 +220,12 @@ func (e *Engine) kernels(u Use, _ int) (*nn.Lowering, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu.Repacking = fused.Ops{}
-	return cpu.With(nn.GroupedGEMV()), nil
+	cpu = cpu.With(nn.GroupedGEMV())
+	if u.Fuse == nil {
+		return cpu, nil
+	}
+	row, err := u.Fuse()
+	return cpu.With(row), err
 }
 
 // optionalOps returns the optional ops that a device supports, queried once. The CPU is not queried: it supports all of

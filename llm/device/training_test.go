@@ -266,9 +266,9 @@ func TestLoweringsByLayer(t *testing.T) {
 	config.Arch, config.Layers, config.RoPE.Mode, config.Context = "olmo2", 3, ggml.RoPENeoX, 64
 	config.Window, config.WindowPattern, config.LocalFreqBase = 5, 2, 10000
 	m := llmtest.NoisyModel(t, config, ggml.F32, 0.03)
-	uses := map[device.Use][]int{}
+	uses := map[device.Phase][]int{}
 	mixed := newEngine(t, device.Options{Layers: func(layer int, u device.Use, of *nn.Lowering) *nn.Lowering {
-		uses[u] = append(uses[u], layer)
+		uses[u.Phase] = append(uses[u.Phase], layer)
 		switch layer {
 		case 1:
 		case 2:
@@ -289,7 +289,7 @@ func TestLoweringsByLayer(t *testing.T) {
 	want := logits(t, m, newEngine(t, device.Options{}), trained(t, m).WithScale(1))
 	require.Less(t, refmath.NMSE(logits(t, m, mixed, trained(t, m).WithScale(1)), want), 1e-9)
 	for _, phase := range []device.Phase{device.Training, device.Prefill, device.Decode} {
-		require.Subset(t, uses[device.Use{Phase: phase}], []int{nn.NoLayer, 0, 1, 2}, phase)
+		require.Subset(t, uses[phase], []int{nn.NoLayer, 0, 1, 2}, phase)
 	}
 }
 

@@ -1,74 +1,42 @@
 package infer
 
 import (
-	"cmp"
 	"io"
 	"maps"
+	"sync"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A lowering decides how the graphs of a session are computed: by the engine's tables, with rows for
-// the products that these prepare from the model's matrices and the adapters.
+// A lowering decides how the graphs of a session are computed: by the engine's tables, with a row for the products that
+// it prepares from the model's repacked matrices and the adapters.
 type lowering struct {
 	prefill, decode nn.Lowerings
 	adapters        nn.Adapters
-	fused           map[nn.RepackingOps]nn.Row
-	closers         []io.Closer // of these
+	fused           io.Closer // prepared products; nil if no table takes them
 }
 
 func newLowering(m *model.Model, e *device.Engine, adapters nn.Adapters) (*lowering, error) {
-	l := &lowering{adapters: adapters, fused: map[nn.RepackingOps]nn.Row{}}
+	l := &lowering{adapters: adapters}
+	fuse := sync.OnceValues(func() (row nn.Row, err error) {
+		groups := m.MatrixGroups(func(w *arch.Weight) bool { return device.Repacks(e.Layout(), w.Layer, w.Kind) })
+		row, l.fused, err = fused.Fuse(m.RepackedMatrices(), groups, ofProducts(m, adapters))
+		return row, err
+	})
 	var err error
-	if l.prefill, err = l.prepare(m, e, device.Prefill); err == nil {
-		l.decode, err = l.prepare(m, e, device.Decode)
+	if l.prefill, err = e.Lowerings(device.Use{Phase: device.Prefill, Fuse: fuse}); err == nil {
+		l.decode, err = e.Lowerings(device.Use{Phase: device.Decode, Fuse: fuse})
 	}
 	if err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
-}
-
-// prepare returns the tables of a phase, with the rows for prepared products.
-func (l *lowering) prepare(m *model.Model, e *device.Engine, p device.Phase) (nn.Lowerings, error) {
-	of, err := e.Lowerings(device.Use{Phase: p})
-	if err != nil {
-		return nil, err
-	}
-	whole := map[*nn.Lowering]*nn.Lowering{}
-	for _, w := range m.Architecture().Weights() {
-		bare := of(w.Layer, w.Kind)
-		if whole[bare] != nil || bare.Repacking == nil {
-			continue
-		}
-		row, err := l.fuse(m, bare.Repacking, of)
-		if err != nil {
-			return nil, err
-		}
-		whole[bare] = bare.With(row)
-	}
-	return func(layer int, kind string) *nn.Lowering {
-		bare := of(layer, kind)
-		return cmp.Or(whole[bare], bare)
-	}, nil
-}
-
-// fuse prepares the products of tables once for all graphs.
-func (l *lowering) fuse(m *model.Model, by nn.RepackingOps, of nn.Lowerings) (nn.Row, error) {
-	if row, made := l.fused[by]; made {
-		return row, nil
-	}
-	groups := m.MatrixGroups(func(w *arch.Weight) bool { return of(w.Layer, w.Kind).Repacking == by })
-	row, closer, err := by.Fuse(m.RepackedMatrices(), groups, ofProducts(m, l.adapters))
-	if err == nil {
-		l.fused[by], l.closers = row, append(l.closers, closer)
-	}
-	return row, err
 }
 
 // ofProducts returns the adapters of products. Adapters of an embedding act on the lookup only,
@@ -91,10 +59,7 @@ func (l *lowering) tape(c *ggml.Context, g *ggml.Graph, tokens int) *nn.Tape {
 }
 
 func (l *lowering) close() {
-	if l == nil {
-		return
-	}
-	for _, c := range l.closers {
-		c.Close()
+	if l != nil && l.fused != nil {
+		l.fused.Close()
 	}
 }

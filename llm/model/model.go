@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/lifetime"
-	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -31,7 +31,7 @@ type Model struct {
 	list     []*ggml.Tensor // in the order of the file
 	weights  map[string]*ggml.Tensor
 	names    map[*ggml.Tensor]string // names in the file; SetName does not change them
-	repacked nn.Repacked             // nil if sessions use the weights as they are
+	repacked *fused.Repacked         // nil if sessions use the weights as they are
 }
 
 // LoadOptions are the settings of [Load].

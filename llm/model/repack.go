@@ -2,6 +2,7 @@ package model
 
 import (
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -31,23 +32,19 @@ func (m *Model) resident(o LoadOptions) func(ggml.GGUFTensor) bool {
 
 // isRepacked returns a function that reports whether sessions repack a weight.
 func isRepacked(l layout.Layout) func(w *arch.Weight) bool {
-	return func(w *arch.Weight) bool { return device.RepackingOf(l, w.Layer, w.Kind) != nil }
+	return func(w *arch.Weight) bool { return device.Repacks(l, w.Layer, w.Kind) }
 }
 
 // repack makes copies of the matrices in the layouts that sessions on the device multiply fastest.
-func (m *Model) repack(o LoadOptions) error {
-	groups := m.MatrixGroups(isRepacked(o.Layout))
-	if len(groups) == 0 {
-		return nil
+func (m *Model) repack(o LoadOptions) (err error) {
+	if groups := m.MatrixGroups(isRepacked(o.Layout)); len(groups) > 0 {
+		m.repacked, err = fused.Repack(m.gguf, groups, o.Sequences)
 	}
-	first := groups[0].Matrices[0]
-	var err error
-	m.repacked, err = device.RepackingOf(o.Layout, first.Layer, first.Kind).Repack(m.gguf, groups, o.Sequences)
 	return err
 }
 
 // RepackedMatrices returns the repacked copies of matrices, or nil if sessions use the weights as they are.
-func (m *Model) RepackedMatrices() nn.Repacked { return m.repacked }
+func (m *Model) RepackedMatrices() *fused.Repacked { return m.repacked }
 
 // MatrixGroups returns the matrices of the linear layers for which of is true, or of all if it is nil. Q, K and V
 // may be fused in one group; gate and up of the feed-forward network are not, because the larger stride of their

@@ -187,7 +187,7 @@ var public = registry{
 		{"data.Load", reflect.ValueOf(data.Load)},
 		{"data.Expand", reflect.ValueOf(data.Expand)},
 		{"data.Folder", reflect.ValueOf(data.Folder)},
-		{"device.RepackingOf", reflect.ValueOf(device.RepackingOf)},
+		{"device.Repacks", reflect.ValueOf(device.Repacks)},
 		{"device.New", reflect.ValueOf(device.New)},
 		{"device.NewCPU", reflect.ValueOf(device.NewCPU)},
 		{"device.NewPlanning", reflect.ValueOf(device.NewPlanning)},
