@@ -19,10 +19,6 @@ func (p *parser) tuple(conditionals, parentheses bool) node {
 	return p.tupleOf(conditionals, parentheses, "")
 }
 
-func (p *parser) tupleUntil(conditionals bool, end string) node {
-	return p.tupleOf(conditionals, false, end)
-}
-
 // tupleOf parses an expression, or a tuple of several separated by commas.
 func (p *parser) tupleOf(conditionals, parentheses bool, end string) node {
 	at := line(p.current().line)

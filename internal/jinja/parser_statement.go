@@ -108,7 +108,7 @@ func (p *parser) unsupported(at line, tag string) node {
 func (p *parser) forLoop(at line) node {
 	n := &forLoop{line: at, target: p.target("in")}
 	p.expectName("in")
-	n.iterable = p.tupleUntil(false, "recursive")
+	n.iterable = p.tupleOf(false, false, "recursive")
 	if p.skipName("if") {
 		n.filter = p.expression(true)
 	}
