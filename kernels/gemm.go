@@ -131,14 +131,12 @@ func (g *gemm) buildOp(c *ggml.Context, acc ggml.Precision, pairs []Pair, first 
 			return b.Compose(func() *ggml.Tensor { return g.fallback(c, pairs) })
 		}
 		w, x := pairs[0].W, pairs[0].X
-		return b.Native(g.op, gemmParams(acc), ggml.F32, w.Dim(g.out), x.Dim(1), w.Dim(2), w.Dim(3))
+		return b.Native(g.op, gemmParams(acc, ggml.F32), ggml.F32, w.Dim(g.out), x.Dim(1), w.Dim(2), w.Dim(3))
 	})
 }
 
-func gemmParams(acc ggml.Precision) []byte { return gemmLoRAParams(acc, ggml.F32) }
-
-// gemmLoRAParams returns the parameters of products with LoRA pairs, whose H is rounded to a type.
-func gemmLoRAParams(acc ggml.Precision, hType ggml.Type) []byte {
+// gemmParams returns the parameters of products; hType is the type of H in products with LoRA pairs.
+func gemmParams(acc ggml.Precision, hType ggml.Type) []byte {
 	p := C.struct_kern_gemm_params{h_type: C.int32_t(hType)}
 	if acc == ggml.PrecisionF16 && HasF16Accumulation() {
 		p.acc_f16 = 1

@@ -136,7 +136,7 @@ func GEMMLoRA(c *ggml.Context, acc ggml.Precision, product Pair, pairs ...LoRAPa
 		case !hasLibrary():
 			return b.Compose(func() *ggml.Tensor { return AddLoRA(c, GEMM(c, acc, product), pairs...) })
 		}
-		return b.Native(gemmLoRA, gemmLoRAParams(acc, pairs[0].HType), ggml.F32, w.Dim(1), x.Dim(1))
+		return b.Native(gemmLoRA, gemmParams(acc, pairs[0].HType), ggml.F32, w.Dim(1), x.Dim(1))
 	})
 }
 
