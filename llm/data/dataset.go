@@ -130,7 +130,7 @@ func (d *Dataset) Row(i int) (Row, error) {
 // long record or text, "chat.jsonl:3, from token 512"; "" if it is unknown.
 func (d *Dataset) Place(s Sample) string {
 	o := s.Origin
-	if o.Line == 0 || o.File >= len(d.sources) {
+	if d == nil || o.Line < 1 || o.File < 0 || o.File >= len(d.sources) {
 		return ""
 	}
 	place := fmt.Sprintf("%s:%d", displayName(d.sources[o.File]), o.Line)

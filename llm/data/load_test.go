@@ -127,7 +127,10 @@ func TestPlace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "stdin:2", d.Data.Place(samplesOf(t, d.Data)[0]))
 	require.NoError(t, d.Close())
-	require.Empty(t, New(1, nil).Place(Sample{Origin: Origin{Line: 1}}))
+	for _, origin := range []Origin{{}, {Line: 1}, {File: -1, Line: 1}} {
+		require.Empty(t, New(1, nil).Place(Sample{Origin: origin}))
+	}
+	require.Empty(t, (*Dataset)(nil).Place(Sample{}))
 }
 
 // A sample of text knows the file and line where its document begins.

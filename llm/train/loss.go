@@ -72,7 +72,11 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 	if err := agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
 		return err
 	}
-	found.loss, found.slopes = t.options.Loss.Of(samples)(logProbs)
+	loss := t.options.Loss.Of(samples)
+	if loss == nil {
+		return fmt.Errorf("the loss %q returns no function of the log-probabilities: it is nil", t.options.Loss.Name)
+	}
+	found.loss, found.slopes = loss(logProbs)
 	if len(found.slopes) != len(samples) {
 		return fmt.Errorf("the loss %q returns %d slopes for %d samples", t.options.Loss.Name, len(found.slopes), len(samples))
 	}

@@ -133,6 +133,8 @@ func TestLossOfPairs(t *testing.T) {
 		require.InEpsilon(t, math.Sqrt(squares), got.GradNorm, 1e-4)
 		require.NoError(t, r.Run(t.Context(), RunOptions{}))
 		require.Less(t, r.History[11].Loss, 0.5*r.History[0].Loss)
+		require.NoError(t, r.Close())
+		require.NotEmpty(t, r.Memory())
 	}
 }
 
@@ -245,6 +247,7 @@ func TestLossErrors(t *testing.T) {
 	}
 	n := runOptions().Batch * runOptions().Accumulate
 	require.EqualError(t, step(Loss{"x", of(1)}), `the loss "x" returns 0 slopes for 4 samples`)
+	require.EqualError(t, step(Loss{"x", func([]data.Sample) lossgraph.SampleLoss { return nil }}), `the loss "x" returns no function of the log-probabilities: it is nil`)
 	require.ErrorIs(t, step(Loss{"x", of(math.Inf(1), make([]float64, n)...)}), ErrDiverged)
 	require.ErrorIs(t, step(Loss{"x", of(1, slices.Repeat([]float64{math.NaN()}, n)...)}), ErrDiverged)
 

@@ -149,7 +149,6 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 func (t *Trainer) closeGraphs() {
 	t.scores.Close()
 	t.loss.Close()
-	t.loss, t.scores = nil, nil
 }
 
 // availableMemory is replaced by tests.
