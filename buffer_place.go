@@ -104,9 +104,9 @@ func (b *Buffer) BindAt(t *Tensor, offset int64) error {
 		root := t.t.view_src
 		switch {
 		case b.heldType().repacks():
-			return t.errorf(nil, "%s repacks the weights that are placed in it; place the tensor by PlaceAt", b.heldType().Name())
+			return t.errorf(nil, "%s repacks the weights that are placed in it; place the tensor with PlaceAt", b.heldType().Name())
 		case b.keepsExtra():
-			return t.errorf(nil, "%s keeps data of its own with each tensor; place it by PlaceAt", b.heldType().Name())
+			return t.errorf(nil, "%s keeps extra data with each tensor; place it with PlaceAt", b.heldType().Name())
 		case root == nil && t.t.data != nil:
 			return t.errorf(nil, "the tensor has memory already")
 		case root == nil:

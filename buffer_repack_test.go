@@ -102,7 +102,7 @@ func TestRepackedMisuse(t *testing.T) {
 		require.ErrorContains(t, ggml.CopyTensor(w, plain), "cannot be copied")
 
 		_, err = ggml.NewGraphAllocator(bt)
-		require.ErrorContains(t, err, "no results")
+		require.ErrorContains(t, err, "not results")
 		for name, op := range map[string]func(g *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor{
 			"a view":           func(g *ggml.Context, x, _ *ggml.Tensor) *ggml.Tensor { return g.MulMat(half, x) },
 			"the rows":         func(g *ggml.Context, _, ids *ggml.Tensor) *ggml.Tensor { return g.GetRows(w, ids) },

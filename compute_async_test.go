@@ -88,7 +88,7 @@ func TestAllocateAfterAsync(t *testing.T) {
 			require.NoError(t, b.ComputeAsync(context.Background(), g)) // nobody waits for it
 		} else {
 			require.NoError(t, sched.ComputeAsync(context.Background(), g))
-			require.ErrorContains(t, b.ComputeAsync(context.Background(), g), "lies in memory that "+d.Name()+" has no access to")
+			require.ErrorContains(t, b.ComputeAsync(context.Background(), g), "is in memory that "+d.Name()+" cannot access")
 		}
 		require.NoError(t, sched.Reset())
 		c.Close()

@@ -61,7 +61,7 @@ func InitNUMA(s NUMAStrategy) error {
 	numa.Lock()
 	defer numa.Unlock()
 	if !bool(C.goggml_numa_init(r.r, C.enum_ggml_numa_strategy(s))) {
-		return fmt.Errorf("ggml: the CPU plugin of ggml %s knows nothing of NUMA", Version())
+		return fmt.Errorf("ggml: the CPU plugin of ggml %s does not support NUMA", Version())
 	}
 	return nil
 }

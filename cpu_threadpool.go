@@ -124,7 +124,7 @@ func NewThreadPool(params ThreadPoolParams) (*ThreadPool, error) {
 		return nil, fmt.Errorf("ggml: thread pool: %w", err)
 	}
 	if r.value == nil {
-		return nil, fmt.Errorf("ggml: thread pool: the CPU plugin of ggml %s makes none", Version())
+		return nil, fmt.Errorf("ggml: thread pool: the CPU plugin of ggml %s cannot make one", Version())
 	}
 	p := &ThreadPool{p: (*C.struct_ggml_threadpool)(r.value), reg: reg, threads: int(cp.n_threads)}
 	pool := p.p

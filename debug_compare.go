@@ -148,7 +148,7 @@ type CompareOptions struct {
 func (g *Graph) CompareBackends(ctx context.Context, options CompareOptions, nodes ...*Tensor) error {
 	first, second := options.First, options.Second
 	if first == nil || second == nil || options.Compare == nil || first == second {
-		return g.errorf(nil, "it takes two backends and a function")
+		return g.errorf(nil, "give two backends and a function")
 	}
 	release, err := g.check([]*Device{second.device}, checkBuilt)
 	if err != nil {

@@ -178,7 +178,7 @@ func TestCompareBackendsMisuse(t *testing.T) {
 	compare := func(a, b *ggml.Backend, nodes ...*ggml.Tensor) error {
 		return g.CompareBackends(ctx, ggml.CompareOptions{First: a, Second: b, Compare: equal}, nodes...)
 	}
-	const wants = "it takes two backends and a function"
+	const wants = "give two backends and a function"
 	require.ErrorContains(t, compare(nil, b), wants)
 	require.ErrorContains(t, compare(a, nil), wants)
 	require.ErrorContains(t, compare(a, a), wants)

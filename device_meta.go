@@ -98,12 +98,12 @@ var metaDevices struct {
 // computing with one. C: ggml_backend_meta_device.
 func NewMetaDevice(split func(weight *Tensor) TensorSplit, devices ...*Device) (*Device, error) {
 	if split == nil || len(devices) == 0 || len(devices) > C.GGML_BACKEND_META_MAX_DEVICES {
-		return nil, fmt.Errorf("ggml: a meta device takes a function and 1 to %d devices", C.GGML_BACKEND_META_MAX_DEVICES)
+		return nil, fmt.Errorf("ggml: a meta device needs a function and 1 to %d devices", C.GGML_BACKEND_META_MAX_DEVICES)
 	}
 	m := &metaDevice{split: split}
 	for _, d := range devices {
 		if d == nil || d.Type() == MetaDevice {
-			return nil, fmt.Errorf("ggml: a meta device takes no nil and no other meta device")
+			return nil, fmt.Errorf("ggml: a meta device cannot contain nil or another meta device")
 		}
 		if d.isZero() {
 			return nil, zeroError()

@@ -123,7 +123,7 @@ func TestMetaMisuse(t *testing.T) {
 	_, err = ggml.NewMetaDevice(mirrored)
 	require.ErrorContains(t, err, "a function and 1 to 16 devices")
 	_, err = ggml.NewMetaDevice(mirrored, cpu, nil)
-	require.ErrorContains(t, err, "no nil and no other meta device")
+	require.ErrorContains(t, err, "cannot contain nil or another meta device")
 	require.Equal(t, "MIRRORED", ggml.TensorSplitMirrored.String())
 	require.Equal(t, "TensorSplitAxis(55)", ggml.TensorSplitAxis(55).String())
 }

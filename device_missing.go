@@ -44,11 +44,11 @@ func missing(name string) string {
 	case !ofGPU:
 		return installHints[name]
 	case name == "MTL" && runtime.GOOS != "darwin":
-		return "it is of Apple's GPUs, under macOS (brew install ggml); others have CUDA and Vulkan"
+		return "it is only for Apple's GPUs, on macOS (brew install ggml); use CUDA or Vulkan on other systems"
 	case name != "MTL" && runtime.GOOS == "darwin":
-		return "macOS has none; Apple's GPUs have Metal (brew install ggml)"
+		return "macOS does not support it; use Metal for Apple's GPUs (brew install ggml)"
 	case isTakenOff(name):
-		return "Unload has taken it off" + unloadedHint()
+		return "Unload has removed it" + unloadedHint()
 	}
 	for _, folder := range testhook.PluginFolders(pluginFolders()) {
 		file := filepath.Join(folder, "libggml-"+plugin.name+".so")

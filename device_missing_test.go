@@ -82,7 +82,7 @@ func TestMissingPlugin(t *testing.T) {
 	}
 	require.NoError(t, testhook.CheckBuildTags(nil))
 	err := testhook.CheckBuildTags(map[string]string{"metal": "MTL"})
-	require.EqualError(t, err, "ggml: MTL backend is not loaded: it is of Apple's GPUs, under macOS (brew install ggml); others have CUDA and Vulkan; "+
+	require.EqualError(t, err, "ggml: MTL backend is not loaded: it is only for Apple's GPUs, on macOS (brew install ggml); use CUDA or Vulkan on other systems; "+
 		"the program was built with the tag metal, which requires it: without the tag it runs on the CPU")
 }
 

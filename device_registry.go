@@ -135,7 +135,7 @@ func LoadBackendsFrom(folder string) error {
 	if info, err := os.Stat(folder); err != nil {
 		return fmt.Errorf("ggml: loading backends: %w", err)
 	} else if !info.IsDir() {
-		return fmt.Errorf("ggml: loading backends: %s is no folder", folder)
+		return fmt.Errorf("ggml: loading backends: %s is not a folder", folder)
 	}
 	defer lockRegistry()()
 	if err := withCString(folder, func(s *C.char) error { return guardError(C.goggml_load_all_from(s)) }); err != nil {
@@ -183,7 +183,7 @@ func LoadBackend(path string) (*Registry, error) {
 		return nil, fmt.Errorf("ggml: load backend %s: %w", path, err)
 	}
 	if r.value == nil {
-		return nil, fmt.Errorf("ggml: load backend %s: %w: it is no plugin of ggml %s for this machine", path, ErrNotLoaded, Version())
+		return nil, fmt.Errorf("ggml: load backend %s: %w: it is not a plugin of ggml %s for this machine", path, ErrNotLoaded, Version())
 	}
 	return &Registry{C.ggml_backend_reg_t(r.value)}, nil
 }

@@ -36,7 +36,7 @@ func TestRegistryByName(t *testing.T) {
 
 func TestLoadBackendsFrom(t *testing.T) {
 	require.ErrorContains(t, ggml.LoadBackendsFrom("no such folder"), "no such file")
-	require.ErrorContains(t, ggml.LoadBackendsFrom("go.mod"), "go.mod is no folder")
+	require.ErrorContains(t, ggml.LoadBackendsFrom("go.mod"), "go.mod is not a folder")
 	require.NoError(t, ggml.LoadBackendsFrom(t.TempDir())) // an empty folder
 }
 
@@ -85,7 +85,7 @@ func TestBLAS(t *testing.T) {
 	require.False(t, b.Device().SupportsOp(c.Silu(x)))
 	require.False(t, b.Device().OffloadsOp(c.MulMat(x, x)))
 	require.ErrorContains(t, rpc.Serve(t.Context(), "127.0.0.1:50052", rpc.Options{}, b.Device()),
-		"BLAS works beside the CPU, and computes few ops; clients need a device that computes all")
+		"BLAS assists the CPU and computes few ops; clients need a device that computes all ops")
 	_, err = ggml.NewBLASBackend(-1)
 	require.ErrorContains(t, err, "-1 threads")
 }

@@ -41,7 +41,7 @@ import (
 func AddRPCServer(endpoint string) (*Registry, error) {
 	host, port, err := net.SplitHostPort(endpoint)
 	if n, errPort := strconv.ParseUint(port, 10, 16); err != nil || errPort != nil || n == 0 || host == "" {
-		return nil, fmt.Errorf("ggml: RPC server %q: it takes a host and a port, like 127.0.0.1:50052", endpoint)
+		return nil, fmt.Errorf("ggml: RPC server %q: expected a host and a port, such as 127.0.0.1:50052", endpoint)
 	}
 	rpc, err := RegistryByName("RPC")
 	if err != nil || onlyCPU {
@@ -53,7 +53,7 @@ func AddRPCServer(endpoint string) (*Registry, error) {
 		return r, nil
 	}
 	if C.RPC_PROTO_MAJOR_VERSION != rpcwire.Major || C.RPC_PROTO_MINOR_VERSION != rpcwire.Minor {
-		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, this version of the package knows %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcwire.Major, rpcwire.Minor)
+		return nil, fmt.Errorf("ggml: RPC server %s: ggml %s has protocol %d.%d, but this version of the package supports %d.%d", endpoint, Version(), C.RPC_PROTO_MAJOR_VERSION, C.RPC_PROTO_MINOR_VERSION, rpcwire.Major, rpcwire.Minor)
 	}
 	r, err := addRPCServer(rpc, endpoint)
 	if err != nil {
@@ -124,7 +124,7 @@ func RPCDevices() ([]*Device, error) {
 		}
 	}
 	if devices == nil {
-		return nil, fmt.Errorf("ggml: RPC %w: there is no server; add one by AddRPCServer", ErrNotLoaded)
+		return nil, fmt.Errorf("ggml: RPC %w: there is no server; add one with AddRPCServer", ErrNotLoaded)
 	}
 	return devices, nil
 }

@@ -62,7 +62,7 @@ func TestRPCUnload(t *testing.T) {
 func TestRPCMisuse(t *testing.T) {
 	for _, endpoint := range []string{"", "127.0.0.1", "no port:", "a:b:c", ":50052", "127.0.0.1:ssh", "127.0.0.1:0"} {
 		_, err := ggml.AddRPCServer(endpoint)
-		require.ErrorContains(t, err, "it takes a host and a port", endpoint)
+		require.ErrorContains(t, err, "expected a host and a port", endpoint)
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -97,9 +97,9 @@ func TestBadServers(t *testing.T) {
 		answers [][]byte // one per request
 		says    string
 	}{
-		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
-		"a later version":  {[][]byte{hello(8, 1)}, "it is no RPC server of ggml with protocol 8.0"},
-		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is no RPC server of ggml"},
+		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
+		"a later version":  {[][]byte{hello(8, 1)}, "it is not an RPC server of ggml with protocol 8.0"},
+		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is not an RPC server of ggml"},
 		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
 		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},
 		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},

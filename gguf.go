@@ -162,7 +162,7 @@ func OpenGGUFPart(path string) (*GGUF, error) {
 func ReadGGUF(r io.ReaderAt, size int64) (*GGUF, error) {
 	name := "GGUF data"
 	if r == nil {
-		return nil, &FileError{Path: name, Reason: "there is no reader: it is nil"}
+		return nil, &FileError{Path: name, Reason: "the reader is nil"}
 	}
 	if named, ok := r.(interface{ Name() string }); ok {
 		name = named.Name()
@@ -294,7 +294,7 @@ func (t *GGUFTensor) check() error {
 		elements *= n
 	}
 	if block := t.Type.BlockSize(); t.Shape[0]%block != 0 {
-		return fmt.Errorf("tensor %q has rows of %d elements; rows of %v are multiples of %d", t.Name, t.Shape[0], t.Type, block)
+		return fmt.Errorf("tensor %q has rows of %d elements; rows of %v must be multiples of %d", t.Name, t.Shape[0], t.Type, block)
 	}
 	dims := len(t.Shape)
 	for dims > 1 && t.Shape[dims-1] == 1 {

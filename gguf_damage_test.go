@@ -112,18 +112,18 @@ func readEverything(t require.TestingT, g *ggml.GGUF) {
 func TestGGUFDamageErrors(t *testing.T) {
 	data := encodeGGUF(t, fullGGUF(t))
 	for want, change := range map[string][2]string{
-		`has the key "f32" twice`:                                          {"\x03\x00\x00\x00\x00\x00\x00\x00f64", "\x03\x00\x00\x00\x00\x00\x00\x00f32"},
-		`the value of key "u8" has the unknown type 99`:                    {"u8\x00\x00\x00\x00", "u8\x63\x00\x00\x00"},
-		`the value of key "u8s" is an array of arrays`:                     {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x09"},
-		`the value of key "u8s" is an array of the unknown type 13`:        {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x0d"},
-		`the value of key "u32s" claims 9223372036854775811 elements`:      {"u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
-		`the value of key "text" claims 9151314442816847880 bytes of text`: {"\x08\x00\x00\x00\x00\x00\x00\x00gr", "\x08\x00\x00\x00\x00\x00\x00\x7fgr"},
-		`has the invalid name "tex\x00"`:                                   {"text", "tex\x00"},
-		`tensor "odd" has 9 dimensions; ggml allows 4`:                     {"odd\x01", "odd\x09"},
-		`tensor "odd" has the impossible size -9223372036854775805`:        {"odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
-		`tensor "odd" has the unknown type 4`:                              {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x60"},
-		`tensor "half" starts at byte`:                                     {"odd\x01\x00\x00\x00\x03", "odd\x01\x00\x00\x00\xf3"},
-		`tensor "odd" has rows of 3 elements; rows of q8_0 are multiples`:  {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x60"},
+		`has the key "f32" twice`:                                             {"\x03\x00\x00\x00\x00\x00\x00\x00f64", "\x03\x00\x00\x00\x00\x00\x00\x00f32"},
+		`the value of key "u8" has the unknown type 99`:                       {"u8\x00\x00\x00\x00", "u8\x63\x00\x00\x00"},
+		`the value of key "u8s" is an array of arrays`:                        {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x09"},
+		`the value of key "u8s" is an array of the unknown type 13`:           {"u8s\x09\x00\x00\x00\x00", "u8s\x09\x00\x00\x00\x0d"},
+		`the value of key "u32s" claims 9223372036854775811 elements`:         {"u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "u32s\x09\x00\x00\x00\x04\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
+		`the value of key "text" claims 9151314442816847880 bytes of text`:    {"\x08\x00\x00\x00\x00\x00\x00\x00gr", "\x08\x00\x00\x00\x00\x00\x00\x7fgr"},
+		`has the invalid name "tex\x00"`:                                      {"text", "tex\x00"},
+		`tensor "odd" has 9 dimensions; ggml allows 4`:                        {"odd\x01", "odd\x09"},
+		`tensor "odd" has the impossible size -9223372036854775805`:           {"odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "odd\x01\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x80"},
+		`tensor "odd" has the unknown type 4`:                                 {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x60"},
+		`tensor "half" starts at byte`:                                        {"odd\x01\x00\x00\x00\x03", "odd\x01\x00\x00\x00\xf3"},
+		`tensor "odd" has rows of 3 elements; rows of q8_0 must be multiples`: {"\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x60", "\x03\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x60"},
 	} {
 		require.Equal(t, 1, bytes.Count(data, []byte(change[0])), "%q", change[0])
 		damaged := bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1)

@@ -44,7 +44,7 @@ func EditGGUF(path string, edit func(g *GGUF) error) error {
 	}
 	defer g.Close()
 	if edit == nil {
-		return &FileError{Path: path, Reason: "there is no function that edits it: it is nil"}
+		return &FileError{Path: path, Reason: "the function that edits it is nil"}
 	}
 	if err := edit(g); err != nil {
 		return err

@@ -47,13 +47,13 @@ func TestGGUFEdit(t *testing.T) {
 
 	write := func(io.Writer) error { return nil }
 	for want, err := range map[string]error{
-		`has no tensor "none"`:                                    g.SetTensorData("none", ggml.F32, write),
-		`tensor "odd" has rows of 3 elements; rows of q8_0`:       g.SetTensorData("odd", ggml.Q8_0, write),
-		`tensor "odd" has the unknown type 5`:                     g.SetTensorData("odd", 5, write),
-		`tensor "odd": there is no function that writes its data`: g.SetTensorData("odd", ggml.F32, nil),
-		`tensor "new": there is no function that writes its data`: g.AddTensorFrom(ggml.GGUFTensor{Name: "new", Type: ggml.I8, Shape: []int64{1}}, nil),
-		`m.gguf: has no tensor "x"`:                               g.CopyTensor(g, "x"),
-		`m.gguf: has a tensor "odd" already`:                      g.CopyTensor(g, "odd"),
+		`has no tensor "none"`:                                   g.SetTensorData("none", ggml.F32, write),
+		`tensor "odd" has rows of 3 elements; rows of q8_0`:      g.SetTensorData("odd", ggml.Q8_0, write),
+		`tensor "odd" has the unknown type 5`:                    g.SetTensorData("odd", 5, write),
+		`tensor "odd": the function that writes its data is nil`: g.SetTensorData("odd", ggml.F32, nil),
+		`tensor "new": the function that writes its data is nil`: g.AddTensorFrom(ggml.GGUFTensor{Name: "new", Type: ggml.I8, Shape: []int64{1}}, nil),
+		`m.gguf: has no tensor "x"`:                              g.CopyTensor(g, "x"),
+		`m.gguf: has a tensor "odd" already`:                     g.CopyTensor(g, "odd"),
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -91,7 +91,7 @@ func (g *GGUF) joinPart(path string, no, count int) error {
 	}
 	for t := range p.Tensors() {
 		if _, there := g.data[t.Name]; there {
-			return &FileError{Path: path, Reason: fmt.Sprintf("has the tensor %q, and so has another part; download them again", t.Name)}
+			return &FileError{Path: path, Reason: fmt.Sprintf("has the tensor %q, which another part has too; download them again", t.Name)}
 		}
 		if err := g.add(t, p.data[t.Name]); err != nil {
 			return err

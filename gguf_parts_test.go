@@ -140,7 +140,7 @@ func TestGGUFPartsDamage(t *testing.T) {
 		"and its name must end in \"-00001-of-00005.gguf\" for the others to be found; rename it": first("split.count", uint16(5)),
 		`key "split.count": the file has a value of type string`:                                  first("split.count", "three"),
 		"the parts have 6 tensors instead of 7: one is damaged, or of another model":              first("split.tensors.count", int32(7)),
-		`m-00003-of-00003.gguf: has the tensor "odd", and so has another part`: func(t *testing.T, paths []string) {
+		`m-00003-of-00003.gguf: has the tensor "odd", which another part has too`: func(t *testing.T, paths []string) {
 			require.NoError(t, ggml.EditGGUF(paths[2], func(g *ggml.GGUF) error {
 				return g.AddTensorFrom(ggml.GGUFTensor{Name: "odd", Type: ggml.I8, Shape: []int64{1}}, func(w io.Writer) error {
 					_, err := w.Write([]byte{1})

@@ -104,7 +104,7 @@ func TestGGUFSetErrors(t *testing.T) {
 		`key "n": a file cannot hold a [][]int32`:                                g.Set("n", [][]int32{{1}}),
 		`key "n": a file cannot hold a struct {}`:                                g.Set("n", struct{}{}),
 		`key "n": a file cannot hold a []interface {}`:                           g.Set("n", []any{1}),
-		`key "n": there is no value`:                                             g.Set("n", nil),
+		`key "n": the value is nil`:                                              g.Set("n", nil),
 		`key "": a key is not empty`:                                             g.Set("", "x"),
 		`key "a\x00b": a key is not empty and holds no NUL`:                      g.Set("a\x00b", "x"),
 		`key "keep": a string holds a NUL byte`:                                  g.Set("keep", "a\x00b"),
@@ -211,7 +211,7 @@ func TestGGUFAddTensor(t *testing.T) {
 	require.NoError(t, g.AddTensor(a))
 	require.NoError(t, g.AddTensor(b))
 	require.ErrorContains(t, g.AddTensor(b), `has a tensor "b" already`)
-	require.ErrorContains(t, g.AddTensor(nil), "there is no tensor")
+	require.ErrorContains(t, g.AddTensor(nil), "the tensor is nil")
 
 	path := filepath.Join(t.TempDir(), "a.gguf")
 	require.NoError(t, g.WriteFile(path))

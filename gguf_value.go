@@ -271,7 +271,7 @@ func (g *GGUF) Set(key string, value any) error {
 
 func ggufSet(ctx *C.struct_gguf_context, key string, v reflect.Value) error {
 	if !v.IsValid() {
-		return errors.New("there is no value")
+		return errors.New("the value is nil")
 	}
 	kind := v.Kind()
 	if kind == reflect.Slice {

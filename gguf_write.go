@@ -24,7 +24,7 @@ const chunkSize = 1 << 20
 func (g *GGUF) AddTensor(t *Tensor) error {
 	g = made(g)
 	if t.ptr() == nil {
-		return t.errorf(t.missing(), "there is no tensor: it is nil, a zero value, or comes from an op that failed")
+		return t.errorf(t.missing(), "the tensor is nil, a zero value, or the result of a failed op")
 	}
 	release, err := retainChecked(t.ctx.withDependencies())
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *GGUF) AddTensorFrom(info GGUFTensor, write func(w io.Writer) error) err
 
 func (g *GGUF) checkWriter(name string, write func(w io.Writer) error) error {
 	if write == nil {
-		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: there is no function that writes its data", name)}
+		return &FileError{Path: g.name, Reason: fmt.Sprintf("tensor %q: the function that writes its data is nil", name)}
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (g *GGUF) Header() (header []byte, err error) {
 func (g *GGUF) WriteTo(w io.Writer) (int64, error) {
 	g = made(g)
 	if w == nil {
-		return 0, &FileError{Path: g.name, Reason: "there is no writer: it is nil"}
+		return 0, &FileError{Path: g.name, Reason: "the writer is nil"}
 	}
 	if err := g.h.acquire(); err != nil {
 		return 0, err

@@ -332,7 +332,7 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 	case C.GOGGML_FAULT_INDEX:
 		e.Reason = fmt.Sprintf("row index %d is out of range: there are %d rows", int64(c.value), int64(c.limit))
 	case C.GOGGML_FAULT_OVERWRITTEN:
-		e.Reason = "the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup"
+		e.Reason = "the graph overwrites these row indices in place; give the op the overwritten result, or a copy made with Dup"
 	case C.GOGGML_FAULT_UNSUPPORTED:
 		e.Reason = fmt.Sprintf("%s does not support this op on these types and shapes; use a Scheduler with a backend that does", strings.Join(devices, " or "))
 		if c.refusal != nil {
@@ -341,9 +341,9 @@ func (g *Graph) faultError(c C.goggml_check, devices []string) error {
 	case C.GOGGML_FAULT_REPACKED:
 		e.Reason = "the last of these holds repacked weights: it can only be the first operand of mul_mat or mul_mat_id, on the CPU"
 	case C.GOGGML_FAULT_BUFFER_UNREACHABLE:
-		e.Reason = fmt.Sprintf("the last of these lies in memory that %s has no access to; use a Scheduler, which copies it", devices[0])
+		e.Reason = fmt.Sprintf("the last of these is in memory that %s cannot access; use a Scheduler, which copies it", devices[0])
 	case C.GOGGML_FAULT_CUSTOM_NOT_HOST:
-		e.Reason = "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup"
+		e.Reason = "the CPU would compute this in place, but it is in memory of another device; give the op a copy made with Dup"
 	}
 	return e
 }

@@ -25,7 +25,7 @@ type GraphAllocator struct {
 // ggml_gallocr_new_n.
 func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
 	if len(types) == 0 || slices.Contains(types, nil) {
-		return nil, fmt.Errorf("ggml: graph allocator: a buffer type is nil, or there is none")
+		return nil, fmt.Errorf("ggml: graph allocator: a buffer type is nil, or none is given")
 	}
 	list := make([]C.ggml_backend_buffer_type_t, len(types))
 	for i, bt := range types {
@@ -33,7 +33,7 @@ func NewGraphAllocator(types ...*BufferType) (*GraphAllocator, error) {
 			return nil, zeroError()
 		}
 		if bt.repacks() {
-			return nil, fmt.Errorf("ggml: graph allocator: %s holds repacked weights, no results", bt.Name())
+			return nil, fmt.Errorf("ggml: graph allocator: %s can hold only repacked weights, not results", bt.Name())
 		}
 		list[i] = bt.b
 	}

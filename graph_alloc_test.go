@@ -70,9 +70,9 @@ func TestGraphAllocatorPlacement(t *testing.T) {
 	require.ErrorIs(t, a.ReserveIn(g, second), ggml.ErrClosed)
 	require.Equal(t, []int64{0, 0}, a.Sizes())
 	_, err = ggml.NewGraphAllocator()
-	require.ErrorContains(t, err, "a buffer type is nil, or there is none")
+	require.ErrorContains(t, err, "a buffer type is nil, or none is given")
 	_, err = ggml.NewGraphAllocator(ggml.CPUBufferType(), nil)
-	require.ErrorContains(t, err, "a buffer type is nil, or there is none")
+	require.ErrorContains(t, err, "a buffer type is nil, or none is given")
 }
 
 func TestContextAllocSize(t *testing.T) {

@@ -46,7 +46,7 @@ func noBackward(err error) string {
 // trainable returns why Backward cannot run on the graph, or nil.
 func (g *Graph) trainable() error {
 	if !g.grads {
-		return g.errorf(nil, "the graph has no room for gradients; make it by NewTrainingGraph")
+		return g.errorf(nil, "the graph has no room for gradients; make it with NewTrainingGraph")
 	}
 	if g.backward {
 		return g.errorf(nil, "the graph has its gradients already")
@@ -82,7 +82,7 @@ func (g *Graph) derivable() error {
 		case bool(C.goggml_lacks_backward(node)):
 			return g.tensor(node).errorf(nil, "%s", withoutBackward(node))
 		case node.op == C.GGML_OP_VIEW && g.scattered(node):
-			return g.tensor(node).errorf(nil, "a view has a backward only where its operand is contiguous and its elements share no memory; call Cont")
+			return g.tensor(node).errorf(nil, "a view has a backward only if its operand is contiguous and its elements share no memory; call Cont")
 		case bool(C.goggml_is_inplace(node)):
 			return g.tensor(node).errorf(nil, "this op works in place, and so has no backward")
 		}

@@ -19,7 +19,7 @@ func TestBackwardErrors(t *testing.T) {
 		"this op has no backward": func(c *ctx) *ggml.Tensor {
 			return c.Pool2D(c.NewTensor(ggml.F16, 4, 4).SetParam(), ggml.PoolAvg, [2]ggml.PoolDim{{Size: 2}, {Size: 2}})
 		},
-		"a view has a backward only where its operand is contiguous": func(c *ctx) *ggml.Tensor {
+		"a view has a backward only if its operand is contiguous": func(c *ctx) *ggml.Tensor {
 			return c.View(c.Permute(param(c, 4, 3, 2), [4]int{0, 2, 1, 3}), []int64{4}, nil, 0)
 		},
 	} {

@@ -195,7 +195,7 @@ func (g *Graph) CopyFrom(from *Graph) error {
 		return nil
 	}
 	if from.grads && !g.grads {
-		return g.errorf(nil, "the graph has no room for the gradients of the other; make it by NewTrainingGraph")
+		return g.errorf(nil, "the graph has no room for the gradients of the other; make it with NewTrainingGraph")
 	}
 	return g.take(from)
 }

@@ -165,7 +165,7 @@ func TestGraphClone(t *testing.T) {
 	require.NoError(t, into.CopyFrom(g))
 	require.Equal(t, []string{"y"}, nodeNames(into))
 	require.NoError(t, into.CopyFrom(into))
-	require.ErrorContains(t, into.CopyFrom(clone), "the graph has no room for the gradients of the other; make it by NewTrainingGraph")
+	require.ErrorContains(t, into.CopyFrom(clone), "the graph has no room for the gradients of the other; make it with NewTrainingGraph")
 	require.ErrorContains(t, into.CopyFrom(nil), "the other graph is nil")
 	require.ErrorContains(t, into.CopyFrom(w.NewGraph()), "the graph is empty")
 

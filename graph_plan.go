@@ -125,7 +125,7 @@ func (p *GraphPlan) stale() error {
 	case now.replaced != p.version.replaced:
 		return errors.New("the graph was cleared, or became a copy, since it was planned")
 	case now != p.version:
-		return fmt.Errorf("the graph had %d nodes when it was planned, and has %d", p.version.nodes, now.nodes)
+		return fmt.Errorf("the graph had %d nodes when it was planned; it now has %d", p.version.nodes, now.nodes)
 	}
 	if p.backend.pool.pool != p.pool {
 		return fmt.Errorf("the backend has another thread pool than when it was planned")

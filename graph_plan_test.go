@@ -53,7 +53,7 @@ func TestGraphPlan(t *testing.T) {
 	require.NoError(t, pooled.Compute(context.Background()))
 	g.Expand(c.Sqr(y))
 	require.NoError(t, a.Allocate(g))
-	require.ErrorContains(t, pooled.Compute(context.Background()), "the graph had 1 nodes when it was planned, and has 2")
+	require.ErrorContains(t, pooled.Compute(context.Background()), "the graph had 1 nodes when it was planned; it now has 2")
 	b.Close()
 	require.ErrorIs(t, pooled.Compute(context.Background()), ggml.ErrClosed)
 	pooled.Close()

@@ -16,7 +16,7 @@ func TestGraphErrors(t *testing.T) {
 	x := c.NewTensor(ggml.F32, 3).SetName("x")
 	y := c.Sum(c.Sqr(x)).SetName("y")
 	plain := c.NewGraph(y)
-	require.ErrorContains(t, plain.Backward(), "ggml: Graph.Backward(graph of 2 nodes): the graph has no room for gradients; make it by NewTrainingGraph (at graph_test.go:")
+	require.ErrorContains(t, plain.Backward(), "ggml: Graph.Backward(graph of 2 nodes): the graph has no room for gradients; make it with NewTrainingGraph (at graph_test.go:")
 	require.False(t, optest.Finds(plain.Grad(x)))
 	g := c.NewTrainingGraph(y)
 	require.ErrorContains(t, g.Backward(), "no tensor of the graph is marked as the loss; call SetLoss")

@@ -46,7 +46,7 @@ func (b *Backend) metal(f func(reg C.ggml_backend_reg_t) bool) error {
 	}
 	defer b.h.release()
 	if !b.IsMetal() {
-		return fmt.Errorf("ggml: %s: backend %s is no Apple GPU: %w", outerCall().function, b.Name(), ErrNotLoaded)
+		return fmt.Errorf("ggml: %s: backend %s is not an Apple GPU: %w", outerCall().function, b.Name(), ErrNotLoaded)
 	}
 	unlock, err := lockBackends([]*Backend{b})
 	if err != nil {

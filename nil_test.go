@@ -34,15 +34,15 @@ func TestCopyToNobody(t *testing.T) {
 
 func TestNilReadersAndWriters(t *testing.T) {
 	_, err := ggml.ReadGGUF(nil, 100)
-	require.EqualError(t, err, "ggml: GGUF data: there is no reader: it is nil")
+	require.EqualError(t, err, "ggml: GGUF data: the reader is nil")
 	g, err := ggml.NewGGUF()
 	require.NoError(t, err)
 	defer g.Close()
 	path := filepath.Join(t.TempDir(), "x.gguf")
 	require.NoError(t, g.WriteFile(path))
-	require.EqualError(t, ggml.EditGGUF(path, nil), "ggml: "+path+": there is no function that edits it: it is nil")
+	require.EqualError(t, ggml.EditGGUF(path, nil), "ggml: "+path+": the function that edits it is nil")
 	_, err = g.WriteTo(nil)
-	require.ErrorContains(t, err, "there is no writer: it is nil")
+	require.ErrorContains(t, err, "the writer is nil")
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2)

@@ -422,7 +422,7 @@ func TestCustomInPlaceOnDevice(t *testing.T) {
 
 	g := c.NewGraph(nativetest.Scale(c, far, 2))
 	require.NoError(t, s.Allocate(g))
-	require.ErrorContains(t, s.Compute(context.Background(), g), "the CPU computes this in place, and it lies in memory of another device; give the op a copy by Dup")
+	require.ErrorContains(t, s.Compute(context.Background(), g), "the CPU would compute this in place, but it is in memory of another device; give the op a copy made with Dup")
 
 	up := c.SetInPlace(c.Dup(far), c.Scale(c.View(far, []int64{2}, nil, 0), 10), [3]int64{16, 16, 16}, 8)
 	y := nativetest.Scale(c, up, 0.5).SetOutput()

@@ -161,7 +161,7 @@ func TestOverwrittenRowIndices(t *testing.T) {
 	require.NoError(t, buffers.Clear(0))
 	require.NoError(t, ggml.Write(other, []int32{1, 2}))
 	for name, g := range graphs {
-		require.ErrorContains(t, b.Compute(t.Context(), g), name+" i32[2]): the graph overwrites these row indices in place; give the op the result of that, or a copy by Dup")
+		require.ErrorContains(t, b.Compute(t.Context(), g), name+" i32[2]): the graph overwrites these row indices in place; give the op the overwritten result, or a copy made with Dup")
 	}
 	require.NoError(t, b.Compute(t.Context(), right))
 }

@@ -61,7 +61,7 @@ func (t *Tensor) setOpParam(name string, f func() C.goggml_int, ok bool, format 
 	}
 	r := f()
 	if r.error == nil && r.value == 0 {
-		op.failed(nil, fmt.Sprintf("an op %v has no such setting", OpCode(t.t.op)))
+		op.failed(nil, fmt.Sprintf("the op %v has no such setting", OpCode(t.t.op)))
 	}
 	return op.done(C.goggml_tensor{value: t.t, error: r.error})
 }

@@ -94,18 +94,18 @@ func TestFlashAttentionSettings(t *testing.T) {
 
 func TestPrecisionErrors(t *testing.T) {
 	for want, build := range map[string]func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor{
-		"prec_set_acc(a f32[4, 3]): an op none has no such setting": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return a.SetAccPrecision(ggml.PrecisionF32) },
+		"prec_set_acc(a f32[4, 3]): the op none has no such setting": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return a.SetAccPrecision(ggml.PrecisionF32) },
 		"the precision is q8; it must be any, f32, bf16 or f16": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.MulMat(a, a).SetAccPrecision(ggml.PrecisionQ8)
 		},
-		"() f32[4, 4]): an op ": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
+		"() f32[4, 4]): the op ": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.OutProd(a, a).SetAccPrecision(ggml.PrecisionF16)
 		},
 		"the precision is Precision(11)": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return c.MulMat(a, a).SetAccPrecision(11) },
 		"source 0, precision f32: only source 1, the second operand, has one": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.MulMat(a, a).SetSourcePrecision(0, ggml.PrecisionF32)
 		},
-		"prec_set_src(add() f32[4, 3]): an op add has no such setting": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
+		"prec_set_src(add() f32[4, 3]): the op add has no such setting": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor {
 			return c.Add(a, a).SetSourcePrecision(1, ggml.PrecisionF32)
 		},
 		"mul_mat_set_hint(a f32[4, 3]): the tensor must come from MulMat": func(c *ggml.Context, a *ggml.Tensor) *ggml.Tensor { return a.SetHadamard() },

@@ -21,7 +21,7 @@ func (c *Context) LightningIndexer(q, k, weights, mask *Tensor) *Tensor {
 	op.contiguousRows("q", q)
 	op.contiguousRows("k", k)
 	if op.arena != nil {
-		op.require(k.typ.IsNumeric(), "k has no float or quantised type")
+		op.require(k.typ.IsNumeric(), "k must have a float or quantised type")
 		d, heads, n, streams := q.ne[0], q.ne[1], q.ne[2], q.ne[3]
 		op.require(k.ne[0] == d && k.ne[1] == 1 && k.ne[3] == streams, "k must be [%d, 1, kv, %d]", d, streams)
 		op.require(weights.ne == [4]int64{heads, n, 1, streams}, "weights must be [%d, %d, 1, %d]", heads, n, streams)

@@ -115,7 +115,7 @@ func (c *Context) Permute(a *Tensor, axes [4]int) *Tensor {
 	var seen [4]bool
 	for _, axis := range axes {
 		if axis < 0 || axis > 3 || seen[axis] {
-			op.require(false, "the axes %v are no permutation of 0, 1, 2, 3", axes)
+			op.require(false, "the axes %v are not a permutation of 0, 1, 2, 3", axes)
 			break
 		}
 		seen[axis] = true
@@ -250,7 +250,7 @@ func (c *Context) RepeatBack(a, b *Tensor) *Tensor {
 // quantised types, I64 and F64 require contiguous rows. It has no backward. C: ggml_concat.
 func (c *Context) Concat(a, b *Tensor, dim int) *Tensor {
 	op := c.begin("concat", a, b)
-	op.require(a == nil || a.typ.IsNumeric() || !a.typ.IsQuantized(), "a has type %v, in which there is nothing but factors of a product", a.typeOr(F32))
+	op.require(a == nil || a.typ.IsNumeric() || !a.typ.IsQuantized(), "a has type %v, which only the first operand of a product can have", a.typeOr(F32))
 	op.require(dim >= 0 && dim < MaxDims, "there is no dimension %d", dim)
 	if op.arena != nil {
 		op.require(a.typ == b.typ, "the types must be equal")
@@ -323,7 +323,7 @@ func (c *Context) Set(a, b *Tensor, strides [3]int64, offset int64) *Tensor {
 func (c *Context) GetRows(a, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("get_rows", a, ids)
-	op.require(a == nil || a.typ.IsNumeric() || a.typ == I32, "a has no float, quantised or i32 type")
+	op.require(a == nil || a.typ.IsNumeric() || a.typ == I32, "a must have a float, quantised or i32 type")
 	op.types("ids", ids, I32)
 	op.contiguousRows("a", a)
 	if op.arena != nil {
@@ -357,7 +357,7 @@ func (c *Context) GetRowsBack(grad, ids, a *Tensor) *Tensor {
 func (c *Context) SetRows(a, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, a.Dim(1))
 	op := c.begin("set_rows", a, b, ids)
-	op.require(a == nil || a.typ.IsNumeric(), "a has no float or quantised type")
+	op.require(a == nil || a.typ.IsNumeric(), "a must have a float or quantised type")
 	op.types("b", b, F32, F16)
 	op.types("ids", ids, I64, I32)
 	op.contiguousRows("a", a)

@@ -13,7 +13,7 @@ import "C"
 // product takes. The gradient of a shared a (r > 1) requires ne3 = 1. C: ggml_mul_mat.
 func (c *Context) MulMat(a, b *Tensor) *Tensor {
 	op := c.begin("mul_mat", a, b)
-	op.require(a == nil || a.typ.IsNumeric(), "a has no float or quantised type")
+	op.require(a == nil || a.typ.IsNumeric(), "a must have a float or quantised type")
 	op.types("b", b, F32, F16, BF16)
 	if op.arena != nil {
 		op.require(a.ne[0] == b.ne[0], "ne0 must be equal: a has %d, b has %d", a.ne[0], b.ne[0])
@@ -41,7 +41,7 @@ func (op *opCall) notTransposed(what string, t *Tensor) {
 func (c *Context) MulMatID(as, b, ids *Tensor) *Tensor {
 	ids = c.inRange(ids, as.Dim(2))
 	op := c.begin("mul_mat_id", as, b, ids)
-	op.require(as == nil || as.typ.IsNumeric(), "as has no float or quantised type")
+	op.require(as == nil || as.typ.IsNumeric(), "as must have a float or quantised type")
 	op.types("b", b, F32)
 	op.types("ids", ids, I32)
 	if op.arena != nil {

@@ -152,7 +152,7 @@ func (o *OptimizerOptions) check() error {
 	case o.GraphSize < 1 || o.GraphSize > maxGraph:
 		return optError(nil, "the graph size is %d; it must be 1 to %d", o.GraphSize, maxGraph)
 	case (o.Inputs == nil) != (o.Outputs == nil):
-		return optError(nil, "of inputs and outputs one is nil; a static graph needs both, dynamic graphs neither")
+		return optError(nil, "one of inputs and outputs is nil; a static graph needs both, dynamic graphs neither")
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (o *Optimizer) checkGraph(g *Graph, inputs, outputs *Tensor) error {
 	c := C.goggml_opt_check_graph(g.g, inputs.t, outputs.t, o.backends[0].b, C.bool(dynamic))
 	switch c.fault {
 	case C.GOGGML_OPT_NO_MEMORY:
-		return g.tensor(c.tensor).errorf(ErrNotAllocated, "this leaf has no memory that stays; call Allocate of its context")
+		return g.tensor(c.tensor).errorf(ErrNotAllocated, "this leaf has no lasting memory; call Allocate of its context")
 	case C.GOGGML_OPT_NOT_IN_GRAPH:
 		return outputs.errorf(nil, "the outputs are not computed by the graph; call Expand")
 	case C.GOGGML_OPT_UNUSED:
@@ -37,7 +37,7 @@ func (o *Optimizer) checkGraph(g *Graph, inputs, outputs *Tensor) error {
 	flags := C.goggml_graph_find_flags(g.g)
 	switch {
 	case flags.loss != nil:
-		return g.tensor(flags.loss).errorf(nil, "the optimizer adds the loss; no tensor may be marked by SetLoss")
+		return g.tensor(flags.loss).errorf(nil, "the optimizer adds the loss; no tensor may be marked with SetLoss")
 	case g.backward:
 		return g.errorf(nil, "the graph has its gradients already; the optimizer adds them")
 	case !bool(flags.params) && outputs.t.flags&C.GGML_TENSOR_FLAG_PARAM == 0:

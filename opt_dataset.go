@@ -104,9 +104,9 @@ func (o *DatasetOptions) check() error {
 	case hasLabels && !o.LabelType.IsValid():
 		return datasetError("there is no type %d for the labels", int32(o.LabelType))
 	case o.SampleSize < 1 || o.SampleSize%o.DataType.BlockSize() != 0:
-		return datasetError("a sample of %d elements: of %v it takes a positive multiple of %d", o.SampleSize, o.DataType, o.DataType.BlockSize())
+		return datasetError("a sample has %d elements; of type %v it must have a positive multiple of %d", o.SampleSize, o.DataType, o.DataType.BlockSize())
 	case o.LabelSize < 0 || hasLabels && o.LabelSize%o.LabelType.BlockSize() != 0:
-		return datasetError("a label of %d elements: of %v it takes a multiple of %d, or 0 for no labels", o.LabelSize, o.LabelType, o.LabelType.BlockSize())
+		return datasetError("a label has %d elements; of type %v it must have a multiple of %d, or 0 for no labels", o.LabelSize, o.LabelType, o.LabelType.BlockSize())
 	case o.Samples < 1:
 		return datasetError("%d samples: there must be at least 1", o.Samples)
 	case o.Shard < 1 || o.Samples%o.Shard != 0:
@@ -128,7 +128,7 @@ func (o *DatasetOptions) check() error {
 		return err
 	}
 	if total := cpu.Properties().MemoryTotal; total > 0 && bytes > float64(total) {
-		return datasetTooLarge(fmt.Sprintf("the data set takes %.3g bytes, of %.3g that the machine has; use fewer samples", bytes, float64(total)))
+		return datasetTooLarge(fmt.Sprintf("the data set takes %.3g bytes, but the machine has only %.3g; use fewer samples", bytes, float64(total)))
 	}
 	return nil
 }

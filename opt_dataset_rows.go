@@ -36,7 +36,7 @@ func NewDatasetOf(samples, labels [][]float32) (*Dataset, error) {
 func joinRows(what string, rows [][]float32) (all []float32, size int64, err error) {
 	for i, row := range rows {
 		if len(row) == 0 || len(row) != len(rows[0]) {
-			return nil, 0, datasetError("%s %d has %d elements, the first has %d; all must have as many, and at least 1", what, i, len(row), len(rows[0]))
+			return nil, 0, datasetError("%s %d has %d elements, the first has %d; all must have equally many, and at least 1", what, i, len(row), len(rows[0]))
 		}
 		all = append(all, row...)
 	}

@@ -110,9 +110,9 @@ func TestDatasetErrors(t *testing.T) {
 	}{
 		"type":           {ggml.DatasetOptions{Samples: 1, SampleSize: 1, DataType: 4}, "there is no type 4"},
 		"label type":     {ggml.DatasetOptions{Samples: 1, SampleSize: 1, LabelSize: 1, LabelType: 33}, "there is no type 33"},
-		"sample":         {ggml.DatasetOptions{Samples: 1}, "a sample of 0 elements"},
+		"sample":         {ggml.DatasetOptions{Samples: 1}, "a sample has 0 elements"},
 		"block":          {ggml.DatasetOptions{Samples: 1, SampleSize: 33, DataType: ggml.Q8_0}, "multiple of 32"},
-		"label":          {ggml.DatasetOptions{Samples: 1, SampleSize: 1, LabelSize: -1}, "a label of -1 elements"},
+		"label":          {ggml.DatasetOptions{Samples: 1, SampleSize: 1, LabelSize: -1}, "a label has -1 elements"},
 		"no samples":     {ggml.DatasetOptions{SampleSize: 1}, "0 samples"},
 		"negative shard": {ggml.DatasetOptions{Samples: 1, SampleSize: 1, Shard: -1}, "shards of -1 samples"},
 		"uneven shards":  {ggml.DatasetOptions{Samples: 10, SampleSize: 1, Shard: 3}, "shards of 3 samples do not divide 10"},
@@ -131,7 +131,7 @@ func TestDatasetErrors(t *testing.T) {
 	} {
 		d, err := ggml.NewDataset(o)
 		require.ErrorIs(t, err, ggml.ErrOutOfMemory)
-		require.ErrorContains(t, err, "that the machine has")
+		require.ErrorContains(t, err, "but the machine has only")
 		require.Nil(t, d)
 	}
 }

@@ -119,11 +119,11 @@ func (o *Optimizer) checkEpoch(d *Dataset, trained int64) (batch int64, err erro
 	case t.outputs.ne[1] != batch:
 		return 0, t.outputs.errorf(nil, "the outputs must have a row for each of the %d samples of the inputs", batch)
 	case t.labels == nil && d.labels != nil:
-		return 0, optError(nil, "the data set has labels, which the loss %q takes no notice of; set Loss to LossMeanSquaredError or LossCrossEntropy, or make the data set with labels of 0 elements", o.options.Loss)
+		return 0, optError(nil, "the data set has labels, which the loss %q ignores; set Loss to LossMeanSquaredError or LossCrossEntropy, or make the data set with labels of 0 elements", o.options.Loss)
 	case t.labels != nil && d.labels == nil:
 		return 0, optError(nil, "the loss needs labels, but the data set has none")
 	case batch > n:
-		return 0, optError(nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs at most that", batch, n)
+		return 0, optError(nil, "the batch takes %d samples; the data set has only %d: make ne1 of the inputs no larger", batch, n)
 	case n%batch != 0:
 		return 0, optError(nil, "the data set has %d samples; that must be a multiple of the batch, %d: leave out %d samples, or make ne1 of the inputs a divisor", n, batch, n%batch)
 	case trained > n:

@@ -92,7 +92,7 @@ func TestFitErrors(t *testing.T) {
 	}
 	mse := ggml.FitOptions{Epochs: 1, Loss: ggml.LossMeanSquaredError}
 	require.NoError(t, fit(5, mse))
-	require.ErrorContains(t, fit(5, ggml.FitOptions{Epochs: 1}), `the loss "mean" takes no notice of; set Loss to LossMeanSquaredError`)
+	require.ErrorContains(t, fit(5, ggml.FitOptions{Epochs: 1}), `the loss "mean" ignores; set Loss to LossMeanSquaredError`)
 	require.ErrorContains(t, fit(4, mse), "leave out 2 samples, or make ne1 of the inputs, which is the batch, a divisor")
 	require.ErrorContains(t, fit(11, mse), "a step takes 11 samples; the data set has only 10: make ne1 of the inputs")
 }

@@ -33,8 +33,8 @@ func TestOptimizerOptionErrors(t *testing.T) {
 		"optimizer":        {ggml.OptimizerOptions{Optimizer: 2}, "there is no optimizer 2"},
 		"period":           {ggml.OptimizerOptions{Period: -1}, "the period is -1"},
 		"graph size":       {ggml.OptimizerOptions{GraphSize: -1}, "the graph size is -1"},
-		"no outputs":       {ggml.OptimizerOptions{Inputs: r.x}, "one is nil"},
-		"no inputs":        {ggml.OptimizerOptions{Outputs: y}, "one is nil"},
+		"no outputs":       {ggml.OptimizerOptions{Inputs: r.x}, "is nil; a static graph needs both"},
+		"no inputs":        {ggml.OptimizerOptions{Outputs: y}, "is nil; a static graph needs both"},
 		"inputs unused":    {ggml.OptimizerOptions{Inputs: r.dataset.Data(), Outputs: y}, "do not depend on the inputs"},
 		"unallocated":      {ggml.OptimizerOptions{Inputs: unallocated, Outputs: r.outputs(c, unallocated)}, "call Allocate"},
 		"closed":           {ggml.OptimizerOptions{Inputs: gone, Outputs: y}, "closed"},
@@ -77,7 +77,7 @@ func TestOptimizerParameterErrors(t *testing.T) {
 	sum := c.Add(square, plain)
 	require.ErrorContains(t, make(c.MulMat(c.Cont(c.Transpose(sum)), r.x)), "store the parameter in the other order")
 	y := c.Sum(r.outputs(c, r.x)).SetLoss()
-	require.ErrorContains(t, make(y), "no tensor may be marked by SetLoss")
+	require.ErrorContains(t, make(y), "no tensor may be marked with SetLoss")
 }
 
 func TestOptimizerCallErrors(t *testing.T) {

@@ -112,7 +112,7 @@ func Quantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	r := C.goggml_quantize(C.enum_ggml_type(t), (*C.float)(&src[0]), unsafe.Pointer(&dst[0]),
 		C.int64_t(len(src)/o.RowLen), C.int64_t(o.RowLen), (*C.float)(unsafe.SliceData(normalized(o.Importance))))
 	if err := guardError(r.error); err != nil {
-		return fmt.Errorf("ggml: quantize to %v: ggml finds no blocks for these values, some of which are too large beside others; use f32 or bf16 (%w)", t, err)
+		return fmt.Errorf("ggml: quantize to %v: ggml cannot quantize these values, because some are too large beside others; use f32 or bf16 (%w)", t, err)
 	}
 	if int(r.value) != len(dst) {
 		return fmt.Errorf("ggml: quantize to %v: it wrote %d bytes instead of %d", t, int64(r.value), len(dst))
@@ -225,7 +225,7 @@ func ValidateRows(t Type, data []byte) error {
 	case !t.IsValid():
 		return fmt.Errorf("ggml: validate rows: there is no type %d", int32(t))
 	case int64(len(data))%t.BlockBytes() != 0:
-		return fmt.Errorf("ggml: validate rows: %d bytes are no whole blocks of %v, which have %d", len(data), t, t.BlockBytes())
+		return fmt.Errorf("ggml: validate rows: %d bytes are not whole blocks of %v, which have %d", len(data), t, t.BlockBytes())
 	case len(data) == 0:
 		return nil
 	}
@@ -234,7 +234,7 @@ func ValidateRows(t Type, data []byte) error {
 		return fmt.Errorf("ggml: validate rows of %v: %w", t, err)
 	}
 	if r.value == 0 {
-		return fmt.Errorf("ggml: validate rows of %v: a block holds what is infinite or no number", t)
+		return fmt.Errorf("ggml: validate rows of %v: a block holds an infinite value or NaN", t)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func checkQuantize(dst []byte, t Type, src []float32, o QuantizeOptions) error {
 	case rowLen < 0 || int64(rowLen)%t.BlockSize() != 0:
 		return fmt.Errorf("rows have %d values; they must have a multiple of %d", rowLen, t.BlockSize())
 	case rowLen > 0 && len(src)%rowLen != 0:
-		return fmt.Errorf("%d values are no whole rows of %d", len(src), rowLen)
+		return fmt.Errorf("%d values are not whole rows of %d", len(src), rowLen)
 	case int64(len(dst)) != t.RowSize(int64(len(src))):
 		return fmt.Errorf("%d values take %d bytes, the destination has %d", len(src), t.RowSize(int64(len(src))), len(dst))
 	case importance == nil && t.NeedsImportance():

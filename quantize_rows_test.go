@@ -44,8 +44,8 @@ func TestValidateRows(t *testing.T) {
 		for i := range bad {
 			bad[i] = 0xff
 		}
-		require.ErrorContains(t, ggml.ValidateRows(typ, bad), "infinite or no number", typ)
-		require.ErrorContains(t, ggml.ValidateRows(typ, good[:len(good)-1]), "no whole blocks")
+		require.ErrorContains(t, ggml.ValidateRows(typ, bad), "an infinite value or NaN", typ)
+		require.ErrorContains(t, ggml.ValidateRows(typ, good[:len(good)-1]), "not whole blocks")
 	}
 	require.NoError(t, ggml.ValidateRows(ggml.I32, []byte{0xff, 0xff, 0xff, 0xff}))
 	require.NoError(t, ggml.ValidateRows(ggml.F32, nil))

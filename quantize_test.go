@@ -91,7 +91,7 @@ func TestQuantizeErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		"ggml: quantize to q4_0: rows have 33 values; they must have a multiple of 32":               ggml.Quantize(make([]byte, 18), ggml.Q4_0, x[:33], ggml.QuantizeOptions{}),
 		"ggml: quantize to q4_0: rows have -32 values; they must have a multiple of 32":              ggml.Quantize(nil, ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: -32}),
-		"ggml: quantize to q4_0: 48 values are no whole rows of 32":                                  ggml.Quantize(nil, ggml.Q4_0, x[:48], ggml.QuantizeOptions{RowLen: 32}),
+		"ggml: quantize to q4_0: 48 values are not whole rows of 32":                                 ggml.Quantize(nil, ggml.Q4_0, x[:48], ggml.QuantizeOptions{RowLen: 32}),
 		"ggml: quantize to q4_0: 64 values take 36 bytes, the destination has 35":                    ggml.Quantize(make([]byte, 35), ggml.Q4_0, x, ggml.QuantizeOptions{RowLen: 32}),
 		"ggml: quantize to q4_0: value 1 of row 1 is NaN; values must be finite":                     ggml.Quantize(make([]byte, 36), ggml.Q4_0, nan, ggml.QuantizeOptions{RowLen: 32}),
 		"ggml: quantize to q4_0: value 1 of row 0 is -Inf; values must be finite":                    ggml.Quantize(make([]byte, 36), ggml.Q4_0, inf, ggml.QuantizeOptions{RowLen: 32}),

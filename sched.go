@@ -118,7 +118,7 @@ func checkBackends(backends []*Backend) error {
 		return fmt.Errorf("ggml: scheduler: there is no backend; the last one must be a CPU backend")
 	}
 	if len(backends) > maxBackends {
-		return fmt.Errorf("ggml: scheduler: there are %d backends; ggml schedules on at most %d: leave some out, or compute on several devices as one by NewMetaDevice", len(backends), maxBackends)
+		return fmt.Errorf("ggml: scheduler: there are %d backends; ggml schedules on at most %d: leave some out, or combine several devices with NewMetaDevice", len(backends), maxBackends)
 	}
 	var names []string
 	for _, b := range backends {

@@ -30,7 +30,7 @@ type weightCopying struct {
 // over reports whether the function has returned, or the WeightCopy is a zero value.
 func (w *weightCopying) over() bool { return w == nil || w.dst == nil }
 
-var errCopyOver = errors.New("ggml: the copy of a weight is over: it lasts as long as the function that got it")
+var errCopyOver = errors.New("ggml: the copy of a weight is gone: it is only valid within the function that received it")
 
 // Nodes lists the ops that the backend computes next, in order, including the ops that use the
 // weight; they have the copy as operand.

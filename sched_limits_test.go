@@ -17,7 +17,7 @@ func TestSchedulerLimits(t *testing.T) {
 		tooMany[i] = b
 	}
 	_, err := ggml.NewScheduler(ggml.SchedulerOptions{}, tooMany...)
-	require.EqualError(t, err, "ggml: scheduler: there are 100 backends; ggml schedules on at most 16: leave some out, or compute on several devices as one by NewMetaDevice")
+	require.EqualError(t, err, "ggml: scheduler: there are 100 backends; ggml schedules on at most 16: leave some out, or combine several devices with NewMetaDevice")
 	_, err = ggml.NewOptimizer(ggml.OptimizerOptions{}, tooMany...)
 	require.ErrorContains(t, err, "at most 16")
 	_, err = ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 40}, b)

@@ -22,7 +22,7 @@ func TestSchedulerErrors(t *testing.T) {
 			require.EqualError(t, err, "ggml: scheduler: the backends are CPU, "+m.Name+"; the last one must be a CPU backend, which computes what the others do not")
 			want := "ggml: add(y f32[4]): " + m.Name + " does not support this op on these types and shapes; use a Scheduler with a backend that does (at "
 			if !m.Device.SupportsBufferType(ggml.CPUBufferType()) {
-				want = "ggml: add(y f32[4], a f32[4]): the last of these lies in memory that " + m.Name + " has no access to; use a Scheduler, which copies it (at "
+				want = "ggml: add(y f32[4], a f32[4]): the last of these is in memory that " + m.Name + " cannot access; use a Scheduler, which copies it (at "
 			}
 			require.ErrorContains(t, m.Backends[0].Compute(context.Background(), b.graph), want)
 		}

@@ -48,7 +48,7 @@ func copyRetained(dst, src *Tensor, f func() *C.char) error {
 		return err
 	}
 	if !bool(C.ggml_is_contiguously_allocated(src.t)) {
-		return fail("what lies between the elements of these views would be copied too; read and write them, or copy by the op Copy")
+		return fail("the copy would include the bytes between the elements of these views; read and write them, or use the op Copy")
 	}
 	if src.isRepacked() || dst.isRepacked() {
 		return fail("repacked weights cannot be copied; write the tensor as a whole")
@@ -71,7 +71,7 @@ func (b *Backend) checkReachable(t *Tensor) error {
 	}
 	bt := BufferType{C.ggml_backend_buffer_get_type(root.buffer)}
 	if !b.device.SupportsBufferType(&bt) {
-		return t.errorf(nil, "the tensor lies in memory of kind %s, to which backend %s has no access; use the one that has, or CopyTensor", bt.Name(), b.Name())
+		return t.errorf(nil, "the tensor is in memory of kind %s, which backend %s cannot access; use a backend that can, or CopyTensor", bt.Name(), b.Name())
 	}
 	return nil
 }

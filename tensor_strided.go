@@ -52,7 +52,7 @@ func (l Layout) span() (int64, error) {
 		case ne < 1:
 			return 0, fmt.Errorf("ne%d is %d; it must be at least 1", i, ne)
 		case nb < 0 || nb%size != 0:
-			return 0, fmt.Errorf("stride %d is %d, no multiple of the %d bytes of a block", i, nb, size)
+			return 0, fmt.Errorf("stride %d is %d, not a multiple of the %d bytes of a block", i, nb, size)
 		case i == 0 && ne%block != 0 && nb == size:
 			return 0, fmt.Errorf("ne0 is %d; a row of %v is a multiple of %d elements", ne, l.Type, block)
 		}

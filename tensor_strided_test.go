@@ -53,13 +53,13 @@ func TestLayoutMisuse(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 136, n)
 	for says, change := range map[string]func(l *ggml.Layout){
-		"there is no type -1":                          func(l *ggml.Layout) { l.Type = -1 },
-		"ne1 is 0; it must be at least 1":              func(l *ggml.Layout) { l.Shape[1] = 0 },
-		"stride 1 is 6, no multiple of the 4 bytes":    func(l *ggml.Layout) { l.Stride[1] = 6 },
-		"stride 0 is -4, no multiple of the 4 bytes":   func(l *ggml.Layout) { l.Stride[0] = -4 },
-		"it is too large":                              func(l *ggml.Layout) { l.Shape[3] = math.MaxInt64 },
-		"its elements share memory":                    func(l *ggml.Layout) { l.Stride[1] = 0 },
-		"ne0 is 33; a row of q8_0 is a multiple of 32": func(l *ggml.Layout) { *l = quantized; l.Shape[0] = 33 },
+		"there is no type -1":                           func(l *ggml.Layout) { l.Type = -1 },
+		"ne1 is 0; it must be at least 1":               func(l *ggml.Layout) { l.Shape[1] = 0 },
+		"stride 1 is 6, not a multiple of the 4 bytes":  func(l *ggml.Layout) { l.Stride[1] = 6 },
+		"stride 0 is -4, not a multiple of the 4 bytes": func(l *ggml.Layout) { l.Stride[0] = -4 },
+		"it is too large":                               func(l *ggml.Layout) { l.Shape[3] = math.MaxInt64 },
+		"its elements share memory":                     func(l *ggml.Layout) { l.Stride[1] = 0 },
+		"ne0 is 33; a row of q8_0 is a multiple of 32":  func(l *ggml.Layout) { *l = quantized; l.Shape[0] = 33 },
 	} {
 		c := ggml.NewContext()
 		bad := l

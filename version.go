@@ -39,7 +39,7 @@ func checkVersion(version string) error {
 		return err
 	}
 	if slices.Compare(versionNumbers(version), versionNumbers(minimum)) < 0 {
-		return fmt.Errorf("ggml: the installed ggml is version %s, and this program needs %s or newer: %s",
+		return fmt.Errorf("ggml: the installed ggml is version %s, but this program needs %s or newer: %s",
 			version, minimum, installHints["CPU"])
 	}
 	return nil

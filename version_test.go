@@ -21,7 +21,7 @@ func TestVersionOfLibrary(t *testing.T) {
 		require.NoError(t, testhook.CheckVersion(v), v)
 	}
 	for _, v := range []string{"0.9.11", "0.26.99", "0.26.99-dirty", "0", ""} {
-		require.ErrorContains(t, testhook.CheckVersion(v), "the installed ggml is version "+v+", and this program needs "+minimum+" or newer: run scripts/vendor", v)
+		require.ErrorContains(t, testhook.CheckVersion(v), "the installed ggml is version "+v+", but this program needs "+minimum+" or newer: run scripts/vendor", v)
 	}
 }
 

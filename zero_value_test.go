@@ -159,8 +159,8 @@ func typeName(x any) string {
 
 // Errors of methods of zero values other than ErrZeroValue.
 var zeroOtherwise = map[string]string{
-	"WeightCopy.Copy":     "the copy of a weight is over",
-	"WeightCopy.Operands": "the copy of a weight is over",
+	"WeightCopy.Copy":     "the copy of a weight is gone",
+	"WeightCopy.Operands": "the copy of a weight is gone",
 }
 
 // A zero value never ends the process and is never valid: its methods return an error that says so,

@@ -156,7 +156,7 @@ func requireAccumulation(b *ggml.OpBuilder, acc ggml.Precision) {
 func (g *gemm) require(b *ggml.OpBuilder, pairs []Pair, first Pair) {
 	for _, p := range pairs {
 		w, x := p.W, p.X
-		b.Require(w.Type().IsNumeric(), "W has type %v, which is no float or quantised type", w.Type())
+		b.Require(w.Type().IsNumeric(), "W has type %v, which is neither a float nor a quantised type", w.Type())
 		requireFactor(b, "X", x)
 		requireOperands(b, w, x)
 		b.Require(w.Dim(g.sum) == x.Dim(0), "ne%d of W must be ne0 of X: they are %d and %d", g.sum, w.Dim(g.sum), x.Dim(0))

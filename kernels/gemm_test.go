@@ -297,7 +297,7 @@ func TestGEMMErrors(t *testing.T) {
 		{func(c *ggml.Context) { kernels.AccumulateGradWeight(c, big, x, y) }, "accumulate_grad_weight(big f32[32, 4], x f32[32, 2], y f32[3, 2]): the gradient has the shape [32 3 1 1]"},
 		{func(c *ggml.Context) { kernels.AccumulateGradWeight(c, square, square, square) }, "an operand shares memory with the one that is changed in place; give the op a copy by Dup"},
 		{func(c *ggml.Context) { kernels.GEMM(c, exact, pair(w, half)) }, "gemm(w q8_0[32, 3], half f16[32, 2]): X has type f16; it must have f32 or bf16"},
-		{func(c *ggml.Context) { kernels.GEMM(c, exact, pairs(c.NewTensor(ggml.I32, 32, 3), x)...) }, "W has type i32, which is no float or quantised type"},
+		{func(c *ggml.Context) { kernels.GEMM(c, exact, pairs(c.NewTensor(ggml.I32, 32, 3), x)...) }, "W has type i32, which is neither a float nor a quantised type"},
 		{func(c *ggml.Context) { kernels.GEMM(c, exact) }, "gemm: there are no pairs to multiply"},
 		{func(c *ggml.Context) { kernels.GEMM(c, exact, pair(w, x), kernels.Pair{W: w}) }, "gemm(w q8_0[32, 3], x f32[32, 2], w q8_0[32, 3], nil): operand 3 is nil"},
 		{func(c *ggml.Context) { kernels.GEMM(c, ggml.PrecisionQ8, pair(w, x)) }, "the precision of accumulation is q8; it must be any, f32, bf16 or f16"},

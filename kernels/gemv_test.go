@@ -233,7 +233,7 @@ func TestGEMVErrors(t *testing.T) {
 		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F32, 64, 1), w) }, "ne0 must be equal: W has 32, X has 64"},
 		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F32, 32, 1, 2), w) }, "ne2 and ne3 must be equal"},
 		{func(c *ggml.Context) { kernels.GEMV(c, c.NewTensor(ggml.F16, 32, 1), w) }, "X has type f16; it must have f32"},
-		{func(c *ggml.Context) { kernels.GEMV(c, x, c.NewTensor(ggml.I32, 32, 1)) }, "W has type i32, which is no float or quantised type"},
+		{func(c *ggml.Context) { kernels.GEMV(c, x, c.NewTensor(ggml.I32, 32, 1)) }, "W has type i32, which is neither a float nor a quantised type"},
 		{func(c *ggml.Context) { kernels.GEMV(c, x, c.Transpose(x)) }, "W must be contiguous; call Cont"},
 		{func(c *ggml.Context) { kernels.GEMV(c, nil, w) }, "gemv(nil, w q8_0[32, 3]): operand 0 is nil"},
 		{func(c *ggml.Context) { kernels.GEMV(c, x, w, w, c.NewTensor(ggml.F16, 64, 1)) }, "ne0 must be equal: W has 64, X has 32"},

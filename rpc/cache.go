@@ -32,7 +32,7 @@ type cache struct {
 // newCache opens a folder, and makes it if absent.
 func newCache(folder string, limit int64) (*cache, error) {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("the cache %s is no folder", folder)
+		return nil, fmt.Errorf("the cache %s is not a folder", folder)
 	}
 	if err := filelink.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of the cache: %w", err)
@@ -99,7 +99,7 @@ func (c *cache) begin(n int64) *entry {
 }
 
 func (c *cache) warn(err error) {
-	ggml.Logger().Warn("ggml: RPC server: the cache keeps nothing: " + filelink.SystemError(err).Error())
+	ggml.Logger().Warn("ggml: RPC server: nothing was added to the cache: " + filelink.SystemError(err).Error())
 }
 
 // write writes p; a failure drops the entry.
@@ -203,7 +203,7 @@ func (s *session) loadCached(hash uint64, r *region, room int64) (found bool, er
 		return err
 	}, nil)
 	if err != nil || sum != hash {
-		ggml.Logger().Warn("ggml: RPC server: the cache has a file that is harmed, and drops it: " + path)
+		ggml.Logger().Warn("ggml: RPC server: a damaged file is removed from the cache: " + path)
 		os.Remove(path)
 		return false, r.fill(0, info.Size())
 	}

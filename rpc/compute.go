@@ -107,7 +107,7 @@ func (s *session) graphRecompute(body []byte) error {
 	uid := binary.LittleEndian.Uint64(body[4:])
 	g := s.graphs[d.index][uid]
 	if g == nil {
-		return fmt.Errorf("the client has no graph %d; it was dropped, or never there", uid)
+		return fmt.Errorf("the client has no graph %d; it was dropped, or never sent", uid)
 	}
 	return s.compute(g)
 }

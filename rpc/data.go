@@ -150,7 +150,7 @@ func (s *session) setTensor(size int) error {
 		return err
 	}
 	if n > room {
-		return fmt.Errorf("%d bytes for %d", n, room)
+		return fmt.Errorf("%d bytes do not fit into %d", n, room)
 	}
 	if s.server.cache == nil || n <= hashThreshold {
 		return s.receive(&r, 0, n, s.read, nil)
@@ -190,11 +190,11 @@ type rectangle struct{ width, rows, stride int64 }
 func (s *session) rows(p []byte, room int64) (r rectangle, err error) {
 	width, rows, stride := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]), binary.LittleEndian.Uint64(p[16:])
 	if width == 0 || rows == 0 || rows > 1 && stride < width {
-		return r, fmt.Errorf("%d rows of %d bytes at a distance of %d", rows, width, stride)
+		return r, fmt.Errorf("invalid layout: %d rows of %d bytes at a distance of %d", rows, width, stride)
 	}
 	over, extent := bits.Mul64(rows-1, stride)
 	if over != 0 || width > uint64(room) || extent > uint64(room)-width {
-		return r, fmt.Errorf("%d rows of %d bytes at a distance of %d are more than the %d bytes there are", rows, width, stride, room)
+		return r, fmt.Errorf("%d rows of %d bytes at a distance of %d are more than the available %d bytes", rows, width, stride, room)
 	}
 	return rectangle{int64(width), int64(rows), int64(stride)}, nil
 }
@@ -213,7 +213,7 @@ func (s *session) setTensor2D(size int) error {
 		return err
 	}
 	if n := int64(size - len(head)); n != rows.width*rows.rows {
-		return fmt.Errorf("%d bytes for %d rows of %d", n, rows.rows, rows.width)
+		return fmt.Errorf("%d bytes do not fill %d rows of %d", n, rows.rows, rows.width)
 	}
 	for i := range rows.rows {
 		if err := s.receive(&r, i*rows.stride, rows.width, s.read, nil); err != nil {
@@ -230,7 +230,7 @@ func (s *session) getTensor(body []byte) error {
 	}
 	n := binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:])
 	if n > uint64(room) {
-		return fmt.Errorf("%d bytes of %d", n, room)
+		return fmt.Errorf("%d bytes are more than the available %d", n, room)
 	}
 	if err := s.write(binary.LittleEndian.AppendUint64(nil, n)); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (s *session) memsetTensor(body []byte) error {
 	}
 	n, value := binary.LittleEndian.Uint64(body[rpcwire.TensorSize+8:]), body[rpcwire.TensorSize+16]
 	if n > uint64(room) {
-		return fmt.Errorf("%d bytes of %d", n, room)
+		return fmt.Errorf("%d bytes are more than the available %d", n, room)
 	}
 	return r.fill(value, int64(n))
 }
@@ -284,7 +284,7 @@ func (s *session) copyTensor(body []byte) error {
 		return err
 	}
 	if src.layout != dst.layout {
-		return errors.New("the tensors have two layouts")
+		return errors.New("the tensors have different layouts")
 	}
 	switch {
 	case n == 0:
@@ -316,10 +316,10 @@ func (s *session) initTensor(body []byte) error {
 	defer c.Close()
 	p := c.NewTensorOf(r.layout)
 	if err := cmp.Or(c.Err(), r.buffer.b.PlaceAt(p, r.start)); err != nil {
-		return fmt.Errorf("the device does not take it: %w", err)
+		return fmt.Errorf("the device rejects it: %w", err)
 	}
 	if p.HasExtra() {
-		return errors.New("the device keeps data of its own with it, which this server does not")
+		return errors.New("the device keeps extra data with the tensor, which this server does not support")
 	}
 	return nil
 }

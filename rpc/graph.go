@@ -50,7 +50,7 @@ type builder struct {
 	lookups []lookup
 }
 
-var errPanic = errors.New("a check of the server itself has failed")
+var errPanic = errors.New("an internal check of the server failed")
 
 // newBuilder makes a builder, whose context the caller closes.
 func (s *session) newBuilder(m *rpcwire.Graph) *builder {
@@ -105,12 +105,12 @@ func (s *session) newGraph(ctx context.Context, m *rpcwire.Graph) (g *clientGrap
 // order determines the position of each tensor.
 func (b *builder) order() error {
 	if len(b.index) != len(b.m.Tensors) {
-		return errors.New("two tensors have one number")
+		return errors.New("two tensors have the same number")
 	}
 	for i, id := range b.m.Nodes {
 		at, known := b.index[id]
 		if !known || b.place[at] >= 0 {
-			return fmt.Errorf("node %d is no tensor, or there twice", i)
+			return fmt.Errorf("node %d is not a tensor, or is listed twice", i)
 		}
 		b.place[at] = i
 	}

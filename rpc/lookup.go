@@ -43,7 +43,7 @@ func (b *builder) writesResult(at int) error {
 			continue
 		}
 		if r, looksUp := rowIndices[opName(said)]; looksUp && r.ids == k {
-			return errors.New("it overwrites its row numbers")
+			return errors.New("it would overwrite its row numbers")
 		}
 		if !allowsOverlap(said, p) {
 			return fmt.Errorf("its result shares memory with operand %d", k)

@@ -42,7 +42,7 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 		return false, nil // nothing to compute
 	}
 	if name != "none" && ops[name] == nil {
-		return false, errors.New("a client cannot have this op")
+		return false, errors.New("clients may not use this op")
 	}
 	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // a branch that the client has not chosen
 		if b.built[at] == nil {
@@ -147,13 +147,13 @@ func (b *builder) leaf(at int) (*ggml.Tensor, error) {
 func (b *builder) root(said *rpcwire.Tensor) (*ggml.Tensor, error) {
 	at, known := b.index[said.ViewSource]
 	if !known || said.ViewSource == said.ID || b.m.Tensors[at].ViewSource != 0 {
-		return nil, errors.New("there is nothing of which it is a view")
+		return nil, errors.New("the source of its view does not exist")
 	}
 	if t := b.built[at]; t != nil {
 		return t, nil
 	}
 	if b.place[at] >= b.next {
-		return nil, errors.New("it is a view of what is computed later")
+		return nil, errors.New("it is a view of a tensor that is computed later")
 	}
 	return b.leaf(at)
 }
@@ -183,7 +183,7 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 	case l.Type != n.typ() || l.Shape != shape:
 		return fmt.Errorf("its result is %v %v, not %v %v", l.Type, l.Shape, n.typ(), shape)
 	case params != ggml.OpParams(said.Params):
-		return fmt.Errorf("its parameters %v are not those of an op with these operands and this result: %v", said.Params, params)
+		return fmt.Errorf("its parameters are %v; with these operands and this result they must be %v", said.Params, params)
 	}
 	for i, nb := range l.Stride {
 		if uint32(nb) != said.Nb[i] {
@@ -200,7 +200,7 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 			want = t
 		}
 		if len(operands) == 0 || !operands[0].Is(want) {
-			return fmt.Errorf("operand %d is another one", k)
+			return fmt.Errorf("operand %d is not the one that the op uses", k)
 		}
 		operands = operands[1:]
 	}
@@ -209,13 +209,13 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 	case len(operands) > 0:
 		return errors.New("it has fewer operands")
 	case isView != (said.ViewSource != 0):
-		return errors.New("it is a view, or none, as the client says otherwise")
+		return errors.New("the client is wrong about whether it is a view")
 	case !isView:
 		return nil
 	}
 	at, known := b.index[said.ViewSource]
 	if !known || !root.Is(b.built[at]) || uint64(t.ViewOffset()) != said.ViewOffset {
-		return errors.New("it is a view of something else")
+		return errors.New("it is a view of another tensor")
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 func (b *builder) bind(t *ggml.Tensor, said *rpcwire.Tensor) error {
 	if said.Buffer == 0 { // ops that need its memory are refused
 		if t.IsAllocated() {
-			return errors.New("it is a view of what lies here, and lies elsewhere")
+			return errors.New("it has no buffer, but is a view of a tensor in this server's memory")
 		}
 		return nil
 	}

@@ -62,14 +62,14 @@ type Options struct {
 func Serve(ctx context.Context, endpoint string, o Options, devices ...*ggml.Device) error {
 	address, err := netip.ParseAddrPort(endpoint)
 	if err != nil || !address.Addr().Is4() || address.Port() == 0 {
-		return fmt.Errorf("ggml: RPC server at %q: it takes an IPv4 address and a port, like 127.0.0.1:50052", endpoint)
+		return fmt.Errorf("ggml: RPC server at %q: expected an IPv4 address and a port, such as 127.0.0.1:50052", endpoint)
 	}
 	return fmt.Errorf("ggml: RPC server at %s: %w", address, serve(ctx, address, o, devices))
 }
 
 func serve(ctx context.Context, address netip.AddrPort, o Options, devices []*ggml.Device) error {
 	if !address.Addr().IsLoopback() && !o.AnyAddress {
-		return errors.New("every program that reaches this address could use the server; set AnyAddress if that is meant, or use 127.0.0.1")
+		return errors.New("every program that reaches this address could use the server; set AnyAddress to allow that, or use 127.0.0.1")
 	}
 	s, err := newServer(o, devices)
 	if err != nil {
@@ -131,11 +131,11 @@ func (d *lentDevice) memory() (free, total int64) {
 func (o Options) check() error {
 	switch {
 	case o.Memory < 0:
-		return fmt.Errorf("clients cannot have %d bytes of memory; 0 is all", o.Memory)
+		return fmt.Errorf("clients cannot have %d bytes of memory; 0 means all", o.Memory)
 	case o.CacheSize < 0:
-		return fmt.Errorf("a cache cannot have %d bytes; 0 is any number", o.CacheSize)
+		return fmt.Errorf("a cache cannot have %d bytes; 0 means no limit", o.CacheSize)
 	case o.Clients < 0 || o.Idle < 0 || o.Grace < 0:
-		return errors.New("the number of clients and the times cannot be negative; 0 is the usual")
+		return errors.New("the number of clients and the times cannot be negative; 0 means the default")
 	case o.Threads < 0 || o.Threads > ggml.MaxThreads:
 		return fmt.Errorf("%d threads: a device takes 1 to %d", o.Threads, ggml.MaxThreads)
 	}
@@ -164,7 +164,7 @@ func newServer(o Options, devices []*ggml.Device) (*server, error) {
 			return nil, ggml.ErrZeroValue
 		}
 		if d.Type() == ggml.Accelerator {
-			return nil, fmt.Errorf("%s works beside the CPU, and computes few ops; clients need a device that computes all", d.Name())
+			return nil, fmt.Errorf("%s assists the CPU and computes few ops; clients need a device that computes all ops", d.Name())
 		}
 		s.devices = append(s.devices, lend(d, i, o.Memory))
 		if s.host == nil && d.BufferType().IsHost() {
@@ -217,7 +217,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	select {
 	case <-done:
 	case <-time.After(s.options.Grace):
-		ggml.Logger().Warn("ggml: RPC server: a computation takes longer than the grace, and is given up")
+		ggml.Logger().Warn("ggml: RPC server: a computation takes longer than the grace period, and is abandoned")
 		abort(errStop)
 		select {
 		case <-done:
@@ -241,7 +241,7 @@ func accept(ctx context.Context, listener net.Listener) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		ggml.Logger().Warn("ggml: RPC server: it can take no client, and tries again", "error", err, "wait", wait)
+		ggml.Logger().Warn("ggml: RPC server: cannot accept clients; trying again", "error", err, "wait", wait)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -256,7 +256,7 @@ const maxWaiting = 64
 func (s *server) client(computing context.Context, conn net.Conn) {
 	defer conn.Close()
 	if !s.enter() {
-		ggml.Logger().Warn("ggml: RPC server: a client is disconnected", "client", conn.RemoteAddr().String(), "error", "too many clients wait")
+		ggml.Logger().Warn("ggml: RPC server: a client is disconnected", "client", conn.RemoteAddr().String(), "error", "too many clients are waiting")
 		return
 	}
 	session := &session{
@@ -361,7 +361,7 @@ func (s *server) evict(another string) *session {
 		}
 	}
 	if idlest != nil {
-		idlest.end(fmt.Errorf("it has said nothing for %v, and another client %s", longest.Round(time.Second), another))
+		idlest.end(fmt.Errorf("it was idle for %v, and another client %s", longest.Round(time.Second), another))
 	}
 	return idlest
 }

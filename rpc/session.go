@@ -60,7 +60,7 @@ func (s *session) greet() error {
 	if n, err := io.ReadFull(s.r, request[:]); n == 0 && err == io.EOF {
 		return errEnd
 	} else if err != nil {
-		return fmt.Errorf("there is no handshake: %w", err)
+		return fmt.Errorf("the handshake is missing: %w", err)
 	}
 	if rpcwire.Command(request[0]) != rpcwire.Hello || binary.LittleEndian.Uint64(request[1:]) != rpcwire.CapabilitiesSize {
 		return fmt.Errorf("it does not begin with the handshake of protocol %d", rpcwire.Major)
@@ -84,7 +84,7 @@ func (s *session) greet() error {
 func (s *session) charge(n int64) error {
 	for !s.server.take(s, s.server.host, 0, n) {
 		if !s.dropOldest(s.current) {
-			return fmt.Errorf("it takes %d KiB beside the data of tensors, and the server has %d KiB of memory left for its clients", n>>10, s.server.host.pool.free()>>10)
+			return fmt.Errorf("it takes %d KiB beside the data of tensors, but the server has only %d KiB of memory left for its clients", n>>10, s.server.host.pool.free()>>10)
 		}
 	}
 	s.objects += n
@@ -161,7 +161,7 @@ func (s *session) request(command rpcwire.Command, size int) error {
 	}
 	answer, known := answers[command]
 	if !known {
-		return errors.New("a client cannot have this")
+		return errors.New("clients may not use this command")
 	}
 	return answer(s, body)
 }

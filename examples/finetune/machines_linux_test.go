@@ -449,7 +449,7 @@ func TestProcessIsMute(t *testing.T) {
 			require.NoError(t, syscall.Kill(other, syscall.SIGINT))
 			r.requireFailure(t)
 			require.Regexp(t, fmt.Sprintf(`interrupted: rank 1 on \S+ \(process %d\) has not answered for \d+s; waiting at most [0-3]s more; a second interrupt ends the program at once\n`, mute), r.output())
-			require.Regexp(t, fmt.Sprintf(`finetune: .*the group of processes is broken: rank 1 on \S+ \(process %d\) has not come to what the others wait for, 4s after all were to stop: it lives, but does not go on; nothing was trained yet`, mute), r.output())
+			require.Regexp(t, fmt.Sprintf(`finetune: .*the group of processes is broken: rank 1 on \S+ \(process %d\) has not joined the others 4s after all were told to stop: it is alive, but makes no progress; nothing was trained yet`, mute), r.output())
 			require.Eventually(t, func() bool { return syscall.Kill(mute, 0) != nil }, time.Minute, time.Millisecond, "it ends, too")
 		})
 	}

@@ -232,8 +232,8 @@ func TestServerIsNone(t *testing.T) {
 		answers [][]byte // for one request after the other; nil ends the answers
 		says    string
 	}{
-		"another version":  {[][]byte{hello(3, 6)}, "it is no RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
-		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is no RPC server of ggml with protocol 8.0"},
+		"another version":  {[][]byte{hello(3, 6)}, "it is not an RPC server of ggml with protocol 8.0; start it with ggml " + ggml.Version()},
+		"garbage":          {[][]byte{[]byte("HTTP/1.1 400 Bad Request, as this is quite another kind of server")}, "it is not an RPC server of ggml with protocol 8.0"},
 		"garbage later":    {[][]byte{hello(8, 0), []byte("and then it talks of something else")}, "it answers in a way that this package does not know"},
 		"2³² devices":      {[][]byte{hello(8, 0), {4, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}}, "it answers in a way that this package does not know"},
 		"a reply too long": {[][]byte{hello(8, 0), {255, 255, 255, 255, 255, 255, 255, 127}}, "it answers in a way that this package does not know"},

@@ -206,5 +206,5 @@ func TestCache(t *testing.T) {
 		require.NoError(t, os.Truncate(path, 11<<20))
 	}
 	send(3)
-	require.Contains(t, out.String(), "harmed")
+	require.Contains(t, out.String(), "a damaged file")
 }

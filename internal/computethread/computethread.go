@@ -90,7 +90,7 @@ func newThread() (*thread, error) {
 	t := &thread{C.goggml_thread_new(C.int(notify.Fd())), done, notify, make([]byte, 1)}
 	if t.t == nil {
 		t.closePipe()
-		return nil, fmt.Errorf("%w: the system starts no more; end some, or raise the limit of threads", ErrNotStarted)
+		return nil, fmt.Errorf("%w: the system cannot start another; end some, or raise the limit of threads", ErrNotStarted)
 	}
 	return t, nil
 }

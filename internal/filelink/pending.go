@@ -153,7 +153,7 @@ func (f *Pending) rollBack() error {
 	}
 	name := f.old.temporary
 	if err := f.old.Commit(); err != nil {
-		return fmt.Errorf("what was in %s is %s now: %w", f.path, name, SystemError(err))
+		return fmt.Errorf("the old content of %s is now in %s: %w", f.path, name, SystemError(err))
 	}
 	os.Remove(name) // renaming one of two links of a file does nothing
 	return nil

@@ -159,7 +159,7 @@ func (c *Comm) start(l Launch) (err error) {
 	}
 	c.Rank, c.Size = int(rank), int(size)
 	if l.Size > 0 && c.Size != l.Size {
-		return fmt.Errorf("%w, and the library that was found for them (%s) sees %d: it does not belong to the launcher; %s names another",
+		return fmt.Errorf("%w, but the library found for them (%s) sees %d: it does not belong to the launcher; %s can name another",
 			&launchError{l}, c.Library, c.Size, LibraryVariable)
 	}
 	return nil

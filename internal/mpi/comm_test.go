@@ -56,8 +56,8 @@ func TestSumThatHangs(t *testing.T) {
 	testhook.MPIGrace = 300 * time.Millisecond
 	defer func() { testhook.MPIGrace = 0 }()
 	for whom, want := range map[string]string{
-		"the network between the processes": "a sum that all processes have begun is not over 300ms after they were to stop: the network between two of them is cut",
-		"the other one":                     "the other one has not come to what the others wait for, 300ms after all were to stop: it lives, but does not go on",
+		"the network between the processes": "a sum that all processes began has not ended 300ms after they were told to stop: the network between two of them is cut",
+		"the other one":                     "the other one has not joined the others 300ms after all were told to stop: it is alive, but makes no progress",
 	} {
 		t.Run(whom, func(t *testing.T) {
 			t.Setenv("MPI_HANG", "MPI_Iallreduce")

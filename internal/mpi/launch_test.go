@@ -41,7 +41,7 @@ func TestShortVersion(t *testing.T) {
 func TestStartWithoutLibrary(t *testing.T) {
 	t.Setenv(LibraryVariable, "/no/libmpi.so")
 	_, err := Start(t.Context(), Launch{Size: 2, variable: "PMI_SIZE"}, Options{})
-	require.EqualError(t, err, "a launcher has started 2 processes (PMI_SIZE), and without its library each would train alone: install the library of MPICH where the system finds it (LD_LIBRARY_PATH), or name it by GOGGML_MPI: "+
+	require.EqualError(t, err, "a launcher has started 2 processes (PMI_SIZE), and without its library each would train alone: install the library of MPICH where the system finds it (LD_LIBRARY_PATH), or name it with GOGGML_MPI: "+
 		"/no/libmpi.so: cannot open shared object file: No such file or directory")
 	t.Setenv(LibraryVariable, "libc.so.6")
 	_, err = Start(t.Context(), Launch{Size: 2, OpenMPI: true, variable: "OMPI_COMM_WORLD_SIZE"}, Options{})

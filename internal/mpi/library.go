@@ -58,7 +58,7 @@ func (l Launch) open() (version string, err error) {
 		}
 		version := libraryVersion()
 		if other := l.misfit(version); other != "" {
-			tried = append(tried, fmt.Errorf("%s is %s, and the launcher is %s", path, version, other))
+			tried = append(tried, fmt.Errorf("%s is %s, but the launcher is %s", path, version, other))
 			C.goggml_mpi_close()
 			continue
 		}
@@ -68,7 +68,7 @@ func (l Launch) open() (version string, err error) {
 	if l.OpenMPI {
 		name = "Open MPI"
 	}
-	return "", fmt.Errorf("%w, and without its library each would train alone: install the library of %s where the system finds it (LD_LIBRARY_PATH), or name it by %s: %w",
+	return "", fmt.Errorf("%w, and without its library each would train alone: install the library of %s where the system finds it (LD_LIBRARY_PATH), or name it with %s: %w",
 		&launchError{l}, name, LibraryVariable, errors.Join(tried...))
 }
 

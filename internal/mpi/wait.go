@@ -99,7 +99,7 @@ func (c *Comm) overdue() error {
 		return nil
 	}
 	if c.behind.Load() == nobody {
-		return fmt.Errorf("a sum that all processes have begun is not over %v after they were to stop: the network between two of them is cut", Grace())
+		return fmt.Errorf("a sum that all processes began has not ended %v after they were told to stop: the network between two of them is cut", Grace())
 	}
-	return fmt.Errorf("%s has not come to what the others wait for, %v after all were to stop: it lives, but does not go on", c.whom(), Grace())
+	return fmt.Errorf("%s has not joined the others %v after all were told to stop: it is alive, but makes no progress", c.whom(), Grace())
 }

@@ -26,7 +26,7 @@ func Error(err error) error {
 	kind, number, isNumber := strings.Cut(wrong.Value, " ")
 	switch {
 	case isNumber:
-		return fmt.Errorf("%sit is %s, and must be %s", field, number, expected(wrong.Type))
+		return fmt.Errorf("%sit is %s, but must be %s", field, number, expected(wrong.Type))
 	case kind == "bool":
 		kind = "true or false"
 	case kind == "array" || kind == "object":
@@ -34,7 +34,7 @@ func Error(err error) error {
 	default:
 		kind = "a " + kind
 	}
-	return fmt.Errorf("%sit is %s, and must be %s", field, kind, expected(wrong.Type))
+	return fmt.Errorf("%sit is %s, but must be %s", field, kind, expected(wrong.Type))
 }
 
 // expected returns the JSON values that fit a type.
@@ -52,11 +52,11 @@ func expected(t reflect.Type) string {
 	case reflect.Map, reflect.Struct:
 		return "an object"
 	case reflect.Float32, reflect.Float64:
-		return fmt.Sprintf("a number that %d bits hold", t.Bits())
+		return fmt.Sprintf("a number that fits into %d bits", t.Bits())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return fmt.Sprintf("a whole number from 0 that %d bits hold", t.Bits())
+		return fmt.Sprintf("a whole number of at least 0 that fits into %d bits", t.Bits())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return fmt.Sprintf("a whole number that %d bits hold", t.Bits())
+		return fmt.Sprintf("a whole number that fits into %d bits", t.Bits())
 	}
 	return "another value"
 }

@@ -407,12 +407,12 @@ func (r *Relay) greet(server net.Conn, timeout time.Duration) error {
 	}
 	reply := make([]byte, rpcwire.HandshakeReplySize)
 	if _, err := io.ReadFull(server, reply); errors.Is(err, os.ErrDeadlineExceeded) {
-		return errors.New("it does not answer: another program uses it, or it is no RPC server of ggml")
+		return errors.New("it does not answer: another program uses it, or it is not an RPC server of ggml")
 	} else if err != nil {
 		return err
 	}
 	if n := binary.LittleEndian.Uint64(reply); n != rpcwire.HandshakeReplySize-8 || reply[8] != rpcwire.Major || reply[9] > rpcwire.Minor {
-		return fmt.Errorf("it is no RPC server of ggml with protocol %d.%d; start it with ggml %s", rpcwire.Major, rpcwire.Minor, r.ggml)
+		return fmt.Errorf("it is not an RPC server of ggml with protocol %d.%d; start it with ggml %s", rpcwire.Major, rpcwire.Minor, r.ggml)
 	}
 	return nil
 }

@@ -36,10 +36,10 @@ func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 		return nil, err
 	}
 	if !o.Type.IsValid() || !o.Type.CanQuantize() {
-		return nil, fmt.Errorf("a KV cache cannot have type %v; f16, f32 and q8_0 are usual", o.Type)
+		return nil, fmt.Errorf("a KV cache cannot have type %v; use f16, f32 or q8_0", o.Type)
 	}
 	if block := o.Type.BlockSize(); int64(size)%block != 0 {
-		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements; those of this model have %d: use f16 or f32", o.Type, block, size)
+		return nil, fmt.Errorf("a KV cache of type %v needs heads of a multiple of %d elements, but this model has heads of %d: use f16 or f32", o.Type, block, size)
 	}
 	if size < 1 || heads < 1 || size > math.MaxInt32/heads || w.Size < 0 {
 		return nil, fmt.Errorf("a KV cache of %d heads of %d elements and a window of %d tokens is impossible", heads, size, w.Size)

@@ -40,7 +40,7 @@ func NewRecent(o Options, width, before int) (*Recent, error) {
 		return nil, fmt.Errorf("a convolution of %d tokens of width %d is impossible", before+1, width)
 	}
 	if before > recentTokens/2 {
-		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; %d are the most", before, recentTokens/2)
+		return nil, fmt.Errorf("a convolution looks at %d tokens before its own; the limit is %d", before, recentTokens/2)
 	}
 	rows := int64(recentTokens * 2 * o.Slots)
 	return &Recent{before: before, x: o.NewTensor(ggml.F32, int64(width), rows), slots: make([]recentSlot, o.Slots)}, nil

@@ -45,7 +45,7 @@ func TestPEFTFields(t *testing.T) {
 		{field: "bias", value: "lora_only", fault: `bias is "lora_only"`},
 		{field: "trainable_token_indices", value: map[string]any{"embed_tokens": []int{1}}, fault: "trainable_token_indices is"},
 		{field: "enable_lora", value: []bool{true, false, true}, fault: "enable_lora is [true,false,true]: it adapts parts of fused matrices"},
-		{field: "use_rslora", value: "yes", fault: "use_rslora: it is a string, and must be true or false"},
+		{field: "use_rslora", value: "yes", fault: "use_rslora: it is a string, but must be true or false"},
 	} {
 		p := newPEFT(t.TempDir())
 		p.config = map[string]any{}

@@ -62,7 +62,7 @@ func TestForeignFilesInCache(t *testing.T) {
 			require.Equal(t, make([]byte, 64), c.get(x, 64))
 		})
 	}
-	s.says(t, "the cache has a file that is harmed, and drops it: "+path)
+	s.says(t, "a damaged file is removed from the cache: "+path)
 }
 
 // Clients that start concurrently do not fill the cache beyond its size.

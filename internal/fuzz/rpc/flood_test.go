@@ -20,7 +20,7 @@ func TestFlood(t *testing.T) {
 		require.NoError(t, err)
 		flood = append(flood, conn)
 	}
-	s.says(t, "it can take no client, and tries again")
+	s.says(t, "cannot accept clients; trying again")
 	first.served()
 	for _, conn := range flood {
 		conn.Close()

@@ -106,7 +106,7 @@ func TestManyLeaves(t *testing.T) {
 	_, err := c.Write(binary.LittleEndian.AppendUint64([]byte{byte(rpcwire.GraphCompute)}, rpcwire.GraphSize+8+(1<<20)*rpcwire.TensorSize))
 	require.NoError(t, err)
 	c.refused()
-	s.says(t, "graph_compute: it takes 1212416 KiB beside the data of tensors, and the server has 65536 KiB of memory left for its clients")
+	s.says(t, "graph_compute: it takes 1212416 KiB beside the data of tensors, but the server has only 65536 KiB of memory left for its clients")
 
 	c = s.dial(t)
 	g := leaves(c, 30_000)
@@ -174,5 +174,5 @@ func TestWork(t *testing.T) {
 	x, y := p.tensor(1, ggml.F16, 4*k*n, k, 1), p.tensor(2, ggml.F32, 0, k, n)
 	c.compute(x, y, node(p.tensor(3, ggml.F32, 4*k*n+1<<20, 1, n), "mul_mat", 1, 2))
 	c.refused()
-	s.says(t, "graph_compute: it takes 30720 KiB beside the data of tensors, and the server has 2048 KiB of memory left for its clients")
+	s.says(t, "graph_compute: it takes 30720 KiB beside the data of tensors, but the server has only 2048 KiB of memory left for its clients")
 }

@@ -153,7 +153,7 @@ func startIn(t *testing.T, memory string, o rpc.Options) *server {
 		if t.Failed() {
 			t.Log(tail(s.log.String()))
 		}
-		for _, sign := range []string{"GGML_ASSERT", "check of the server itself", "panic", "is broken"} {
+		for _, sign := range []string{"GGML_ASSERT", "internal check of the server", "panic", "is broken"} {
 			for line := range strings.Lines(s.log.String()) {
 				if strings.Contains(line, sign) {
 					t.Errorf("a check is missing: %s", line)
