@@ -19,7 +19,7 @@ import (
 
 // archs are stock llama.cpp's random models that we support; all others are rejected.
 var archs = []string{
-	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bloom-dense", "chatglm-dense",
+	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bailingmoe3-moe", "bloom-dense", "chatglm-dense",
 	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "deepseek2-moe",
 	"dots1-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
 	"gemma2-dense", "gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",

@@ -39,6 +39,7 @@ type Attention struct {
 	SubNorm                  bool       // the heads' result is normalised before attn_output
 	NoQKVScale               bool       // scales of the query, key and value matrices are ignored
 	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
+	PlainOutput              bool       // stock llama.cpp multiplies attn_output without adapters and scale
 }
 
 // A Temperature multiplies the query at a position by 1 + Scale · log(1 + ⌊(position + Offset) /
@@ -80,7 +81,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix(cmp.Or(p.spec().attnOutput, "attn_output"), int64(a.Heads*size), embd, MatrixOptions{
-		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true,
+		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, NoScale: a.PlainOutput, NoLoRA: a.PlainOutput,
 	})
 	return t.Linear(y, m)[0]
 }

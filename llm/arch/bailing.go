@@ -2,6 +2,7 @@ package arch
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -21,8 +22,48 @@ func init() {
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
 			},
 		},
+		"bailingmoe3": {
+			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, perLayer: true, outputNoLoRA: true,
+			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, boundedDecayKeys, clampKeys), arrange: bailing3Layer, unsuffixed: []string{"ssm_a"}, unusedInLayers: unusedKimiBiases,
+			mixture: &mixture{
+				router: Router{ChoiceBias: Always, Module: "mlp.gate"}, shared: bailing3Shared, module: "mlp.shared_experts",
+				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
 	})
 }
 
 // bailing2Shared is the width of as many networks as there are shared experts.
 func bailing2Shared(c *Config) int { return c.SharedExperts * cmp.Or(c.SharedFF, c.ExpertFF) }
+
+// bailing3Shared is the width of the shared experts as one network.
+func bailing3Shared(c *Config) int { return cmp.Or(c.SharedFF, max(1, c.SharedExperts)*c.ExpertFF) }
+
+// boundedDecayKeys are the keys of decays that have a lower bound.
+var boundedDecayKeys = []key{
+	factor("kda.gate_lower_bound", func(c *Config) *float32 { return &c.DecayBound }, 0, true),
+	{
+		name: "kda.safe_gate",
+		read: func(m *metadata, name string, _ *Config) {
+			if !value(m, m.arch+"."+name, true, true) {
+				m.fault("%s.%s is false: decays without a lower bound are unsupported", m.arch, name)
+			}
+		},
+		write: func(*Config) any { return true },
+	},
+}
+
+// bailing3Layer puts delta attention whose decays have a bound into layers without key heads, and latent attention with a gate
+// for each head into others.
+func bailing3Layer(c *Config, i int, attention, network Residual) Layer {
+	l := clampedLayer(c, i, kimiLayer(c, i, attention, network)[0], network)
+	switch a := l[0].Part.(type) {
+	case KimiDelta:
+		a.FullRank, a.DecayBound = true, c.DecayBound
+		l[0].Part = a
+	case LatentAttention:
+		a.Gate, a.PlainOutput = HeadGate, true
+		l[0].Part = a
+	}
+	return l
+}

@@ -98,6 +98,7 @@ type Config struct {
 	StateSize, StateHeads, StateKHeads, Inner int
 	AttentionStep                             int
 	Recurrent                                 []bool
+	DecayBound                                float32 // see [KimiDelta]
 	BareScanNorms                             bool
 	NextLayers                                int // last layers of the file, for multi-token prediction; nothing computes them
 

@@ -135,7 +135,7 @@ func (c *configCheck) factors() {
 		value float32
 	}{
 		{"attn_logit_softcapping", c.AttnSoftcap}, {"attention.max_alibi_bias", c.MaxALiBiBias}, {"attention.clamp_kqv", c.ClampQKV},
-		{"swiglu_clamp_exp", c.SwiGLUClamp}, {"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale},
+		{"swiglu_clamp_exp", c.SwiGLUClamp}, {"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale}, {"kda.gate_lower_bound", c.DecayBound},
 		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"attention.temperature_offset", c.AttnTempOffset}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
 		c.require(finite(f.value), "%s is %v", c.key(f.name), f.value)

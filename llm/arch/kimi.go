@@ -1,7 +1,9 @@
 package arch
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -49,9 +51,12 @@ func kimiLayer(c *Config, _ int, attention, network Residual) Layer {
 }
 
 // KimiDelta is linear attention by the gated delta rule with a decay for each channel (arXiv 2510.26692), see [nn.DeltaRule].
-// Short convolutions mix queries, keys and values with the tokens before. Two low-rank matrices each make the decays and
-// the output gate.
-type KimiDelta struct{ Heads, HeadSize, ConvLength int }
+// Short convolutions mix queries, keys and values with the tokens before.
+type KimiDelta struct {
+	Heads, HeadSize, ConvLength int
+	FullRank                    bool    // one matrix makes the decays, and one the output gate; otherwise two of low rank each
+	DecayBound                  float32 // log decays are DecayBound·σ(a·x); 0: a·log(1 + eˣ)
+}
 
 // String describes the part.
 func (KimiDelta) String() string { return "layers of the gated delta rule with a decay per channel" }
@@ -59,9 +64,12 @@ func (KimiDelta) String() string { return "layers of the gated delta rule with a
 // Forward reads and changes the state of each head, token by token.
 func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, size, heads := int64(p.config.Embd), int64(k.HeadSize), int64(k.Heads)
-	inner := size * heads
+	inner, rank := size*heads, size
+	if k.FullRank {
+		rank = inner
+	}
 	made := t.Linear(x, k.matrix(p, "attn_q", embd, inner), k.matrix(p, "attn_k", embd, inner), k.matrix(p, "attn_v", embd, inner),
-		k.matrix(p, "ssm_f_a", embd, size), k.matrix(p, "ssm_g_a", embd, size), k.matrix(p, "ssm_beta", embd, heads))
+		k.matrix(p, "ssm_f_a", embd, rank), k.matrix(p, "ssm_g_a", embd, rank), k.matrix(p, "ssm_beta", embd, heads))
 	convolved := func(i int, kind string) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
 		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, i)), heads)
@@ -73,7 +81,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
 	y := p.Kept(t, t.Flat(t.Norm(recur(p, t, 3, rule, t.GatedDelta, nn.GatedDeltaStep), n)))
-	gate := t.Linear(t.Contiguous(p.Kept(t, made[4])), k.matrix(p, "ssm_g_b", size, inner))[0]
+	gate := k.widen(p, t, "ssm_g_b", p.Kept(t, made[4]))
 	out := p.Matrix("attn_output", inner, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true})
 	return t.Linear(t.Mul(y, t.Sigmoid(gate)), out)[0]
 }
@@ -86,9 +94,29 @@ func (KimiDelta) matrix(p Place, kind string, in, out int64) nn.Matrix {
 // decay returns the logarithms of the states' decays, [size, heads, n].
 func (k KimiDelta) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	size, heads := int64(k.HeadSize), int64(k.Heads)
-	x = t.Linear(t.Contiguous(x), k.matrix(p, "ssm_f_b", size, size*heads))[0]
-	x = t.Heads(t.Softplus(t.AddWeight(x, p.bias("ssm_dt", size*heads, Always))), heads)
-	return t.MulHeads(x, p.Weight(Weight{Kind: "ssm_a", Shape: []int64{1, heads}, Role: Decay, Init: decays}))
+	x = t.AddWeight(k.widen(p, t, "ssm_f_b", x), p.bias("ssm_dt", size*heads, Always))
+	rates := Weight{Kind: "ssm_a", Shape: []int64{1, heads}, Role: Decay, Init: decays}
+	if k.DecayBound == 0 {
+		return t.MulHeads(t.Heads(t.Softplus(x), heads), p.Weight(rates))
+	}
+	rates.Init = steepness
+	return t.Scale(t.Sigmoid(t.MulHeads(t.Heads(x, heads), p.Weight(rates))), k.DecayBound)
+}
+
+// steepness draws initial factors of bounded decays, between 1 and 16, as transformers does.
+func steepness(rng *rand.Rand, values []float32) {
+	decays(rng, values)
+	for i := range values {
+		values[i] = -values[i]
+	}
+}
+
+// widen multiplies x by the second matrix of low rank.
+func (k KimiDelta) widen(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
+	if x = t.Contiguous(x); k.FullRank {
+		return x
+	}
+	return t.Linear(x, k.matrix(p, kind, int64(k.HeadSize), int64(k.HeadSize*k.Heads)))[0]
 }
 
 // NewStates makes four states: the last inputs of each convolution, and the heads' matrices.
@@ -104,11 +132,15 @@ func (k KimiDelta) NewStates(o state.Options) (list []state.State, err error) {
 	return append(list, heads), err
 }
 
-// Check reports sizes that are out of bounds.
+// Check reports sizes that are out of bounds, and a bound above 0.
 func (k KimiDelta) Check(c Config) []string {
-	return c.sizeFaults([]sizeBound{
+	faults := c.sizeFaults([]sizeBound{
 		{"attention.head_count", k.Heads, 1 << 12}, {"kda.head_dim", k.HeadSize, 1 << 12}, {"ssm.conv_kernel", k.ConvLength, math.MaxInt16},
 	})
+	if k.FullRank && !(k.DecayBound < 0) {
+		faults = append(faults, fmt.Sprintf("%s is %v; it must be negative", c.key("kda.gate_lower_bound"), k.DecayBound))
+	}
+	return faults
 }
 
 // MixingFLOPs counts a token's three operations on each head's state: subtract the key's reading, add, read.

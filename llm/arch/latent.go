@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml/internal/nn"
 )
@@ -19,7 +20,7 @@ type LatentAttention struct {
 
 // Forward returns the output matrix times the heads' result.
 func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	q, latent, position := l.project(p, t, x)
+	q, latent, position, gate := l.project(p, t, x)
 	heads := int64(l.Heads)
 	still := l.KeySize - l.RoPE.Dims
 	own, rotated := l.split(t, t.Heads(q, heads), still)
@@ -45,26 +46,35 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if l.Absorbed {
 		y = l.eachHead(p, t, y, "attn_v_b", l.KVRank, l.ValueSize)
 	}
-	return l.output(p, t, t.Flat(y), l.ValueSize)
+	return l.output(p, t, l.Gate.apply(t, t.Flat(y), gate, l.Heads), l.ValueSize)
 }
 
 // latentMatrix are the options of matrices that stock llama.cpp multiplies without adapters.
 var latentMatrix = MatrixOptions{NoScale: true, NoLoRA: true}
 
-// project returns queries, latent vectors and the keys of positions.
-func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position *nn.Value) {
+// project returns queries, latent vectors, the keys of positions, and the gate of each head if there is one.
+func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position, gate *nn.Value) {
 	embd, queries := int64(p.config.Embd), int64(l.Heads*l.KeySize)
-	kv := p.Matrix("attn_kv_a_mqa", embd, int64(l.KVRank+l.RoPE.Dims), latentMatrix)
-	var both []*nn.Value
+	matrices := []nn.Matrix{p.Matrix("attn_kv_a_mqa", embd, int64(l.KVRank+l.RoPE.Dims), latentMatrix)}
 	if l.QRank == 0 {
-		both = t.Linear(x, p.Matrix("attn_q", embd, queries, latentMatrix), kv)
-		q = t.Contiguous(both[0])
+		matrices = slices.Insert(matrices, 0, p.Matrix("attn_q", embd, queries, latentMatrix))
 	} else {
-		both = t.Linear(x, p.Matrix("attn_q_a", embd, int64(l.QRank), latentMatrix), kv)
-		q = t.Linear(p.Norm(t, "attn_q_a_norm", both[0]), p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0]
+		matrices = slices.Insert(matrices, 0, p.Matrix("attn_q_a", embd, int64(l.QRank), latentMatrix))
 	}
-	parts := t.Split(both[1], int64(l.KVRank), int64(l.RoPE.Dims))
-	return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1])
+	if l.Gate == HeadGate {
+		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads), latentMatrix))
+	}
+	made := t.Linear(x, matrices...)
+	if l.Gate == HeadGate {
+		gate = made[2]
+	}
+	if l.QRank == 0 {
+		q = t.Contiguous(made[0])
+	} else {
+		q = t.Linear(p.Norm(t, "attn_q_a_norm", made[0]), p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0]
+	}
+	parts := t.Split(made[1], int64(l.KVRank), int64(l.RoPE.Dims))
+	return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1]), gate
 }
 
 // split divides x [size, heads, n] into the first elements of each head, and the others; nil if

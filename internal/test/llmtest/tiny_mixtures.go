@@ -56,6 +56,14 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		tied: true, optional: biases("exp_probs_b"),
 	},
+	"bailingmoe3": {
+		keys: with(latent, map[string]any{
+			"expert_gating_func": uint32(2), "expert_weights_norm": true, "expert_weights_scale": float32(1.5), "expert_shared_feed_forward_length": uint32(64),
+			"attention.head_count_kv": []uint32{0, 1, 0}, "attention.q_lora_rank": uint32(32), "ssm.conv_kernel": uint32(3), "kda.head_dim": uint32(16),
+			"kda.safe_gate": true, "kda.gate_lower_bound": float32(-5), "swiglu_clamp_exp": []float32{0, 0, 0.3}, "swiglu_clamp_shexp": []float32{0.3, 0, 0.2},
+		}),
+		layers: 3, headSize: 40, tied: true,
+	},
 	"deepseek2": {
 		keys: with(sigmoidRouter, latent, map[string]any{
 			"attention.q_lora_rank": uint32(32), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
