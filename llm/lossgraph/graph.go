@@ -173,7 +173,7 @@ func (o Options) check(m *model.Model) error {
 	}
 	if o.Branched {
 		if !o.Packed {
-			return errors.New("Branched needs a graph of packed samples; set Packed too")
+			return errors.New("a branched graph holds packed samples; set Packed too")
 		}
 		if err := m.Architecture().CheckBranched(); err != nil {
 			return err

@@ -267,7 +267,7 @@ func TestCrossEntropyOfSamples(t *testing.T) {
 func TestBranchedErrors(t *testing.T) {
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	_, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 1, Branched: true})
-	require.EqualError(t, err, "Branched needs a graph of packed samples; set Packed too")
+	require.EqualError(t, err, "a branched graph holds packed samples; set Packed too")
 	const rule = "; it must be empty, equal to the previous token's interval, or end at the token itself and begin after a token of its sample that hides nothing"
 	none := [2]int32{}
 	for want, k := range map[string]struct {

@@ -40,7 +40,7 @@ func (c Convergence) validate() error {
 		}
 	}
 	if c.Past > 0 && c.Delta == 0 {
-		return errors.New("Past needs Delta: the change of the loss within Past steps below which the run ends")
+		return errors.New("the convergence has Past but no Delta: the change of the loss within Past steps below which the run ends")
 	}
 	return nil
 }

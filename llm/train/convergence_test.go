@@ -111,13 +111,13 @@ func TestConvergenceInWords(t *testing.T) {
 
 func TestConvergenceErrors(t *testing.T) {
 	for want, c := range map[string]Convergence{
-		"the convergence has Patience -1; it must be finite, and positive, or 0 for none":         {Patience: -1},
-		"the convergence has Past -2; it must be finite, and positive, or 0 for none":             {Past: -2},
-		"the convergence has MaxNoImprovement -3; it must be finite, and positive, or 0 for none": {MaxNoImprovement: -3},
-		"the convergence has MinDelta -1; it must be finite, and positive, or 0 for none":         {MinDelta: -1},
-		"the convergence has Delta NaN; it must be finite, and positive, or 0 for none":           {Delta: math.NaN()},
-		"the convergence has Epsilon +Inf; it must be finite, and positive, or 0 for none":        {Epsilon: math.Inf(1)},
-		"Past needs Delta: the change of the loss within Past steps below which the run ends":     {Past: 3},
+		"the convergence has Patience -1; it must be finite, and positive, or 0 for none":                          {Patience: -1},
+		"the convergence has Past -2; it must be finite, and positive, or 0 for none":                              {Past: -2},
+		"the convergence has MaxNoImprovement -3; it must be finite, and positive, or 0 for none":                  {MaxNoImprovement: -3},
+		"the convergence has MinDelta -1; it must be finite, and positive, or 0 for none":                          {MinDelta: -1},
+		"the convergence has Delta NaN; it must be finite, and positive, or 0 for none":                            {Delta: math.NaN()},
+		"the convergence has Epsilon +Inf; it must be finite, and positive, or 0 for none":                         {Epsilon: math.Inf(1)},
+		"the convergence has Past but no Delta: the change of the loss within Past steps below which the run ends": {Past: 3},
 	} {
 		require.EqualError(t, c.validate(), want)
 	}
