@@ -54,7 +54,7 @@ func TestComputeThen(t *testing.T) {
 			require.NoError(t, err)
 			defer other.Close()
 			require.EqualError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, device.Work{Workspace: other, Graph: then.Graph}),
-				"graph 2 is not of another workspace of the same engine")
+				"graph 2 must have a workspace of its own, of the same engine")
 		})
 	}
 }

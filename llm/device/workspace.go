@@ -192,7 +192,7 @@ func (w *Workspace) ComputeThen(ctx context.Context, g *ggml.Graph, then ...Work
 		}
 		isSame := func(before Work) bool { return before.Workspace == next.Workspace }
 		if isSame(Work{Workspace: w}) || slices.ContainsFunc(then[:i], isSame) || !slices.Equal(w.backends, next.Workspace.backends) {
-			return fmt.Errorf("graph %d is not of another workspace of the same engine", i+2)
+			return fmt.Errorf("graph %d must have a workspace of its own, of the same engine", i+2)
 		}
 	}
 	if len(then) == 0 {

@@ -184,7 +184,7 @@ func TestTypesOfWeights(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "model.gguf")
 		require.NoError(t, g.WriteFile(path))
 		_, err = model.Load(path, model.LoadOptions{})
-		require.EqualError(t, err, fmt.Sprintf("%s: unsupported model: %s cannot have the type %v", path, name, typ))
+		require.EqualError(t, err, fmt.Sprintf("%s: unsupported model: %s has the type %v, which this kind of weight cannot have", path, name, typ))
 	}
 }
 

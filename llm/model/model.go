@@ -143,7 +143,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)) && !isFlat(want, got):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
 		case !want.Role.CanHave(got.Type):
-			faults = append(faults, fmt.Sprintf("%s cannot have the type %v", want.Name, got.Type))
+			faults = append(faults, fmt.Sprintf("%s has the type %v, which this kind of weight cannot have", want.Name, got.Type))
 		}
 	}
 	for t := range g.Tensors() {
