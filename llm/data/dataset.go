@@ -32,7 +32,7 @@ type Dataset struct {
 	samples sampleStore
 	sources []string // names of the files that origins number
 	order   []uint32 // indices of samples, row by row; nil means all samples in order
-	starts  []uint32 // index in order of each row's first sample, and the end; nil means one sample per row
+	starts  []uint32 // place in order of each row's first sample, and the end; nil means one sample per row
 }
 
 // A sampleStore holds the samples of a Dataset.
@@ -63,11 +63,7 @@ func NewRows(length int, rows []Row) (*Dataset, error) {
 		samples = append(samples, row...)
 		starts = append(starts, uint32(len(samples)))
 	}
-	order := make([]uint32, len(samples))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	return &Dataset{Length: length, samples: &inMemory{samples: samples}, order: order, starts: starts}, nil
+	return &Dataset{Length: length, samples: &inMemory{samples: samples}, starts: starts}, nil
 }
 
 // Close closes the file of samples, if any, after reads in progress have ended. All data sets that
@@ -96,7 +92,7 @@ func (d *Dataset) Len() int {
 // NumSamples returns the number of samples in all rows.
 func (d *Dataset) NumSamples() int {
 	if d.IsPacked() {
-		return len(d.order)
+		return int(d.starts[d.Len()])
 	}
 	return d.Len()
 }
