@@ -183,7 +183,7 @@ func (r *inspectReport) writeText(w io.Writer) error {
 		}
 	}
 	for _, s := range r.Samples {
-		fmt.Fprintf(&b, "\nsample %d%s:\n%s\n", s.Number+1, training.Place(s.Place), training.Preview(r.m.Tokenizer, s.Sample))
+		fmt.Fprintf(&b, "\n%s:\n%s\n", training.PreviewHeading(fmt.Sprintf("sample %d", s.Number+1), s.Place), training.Preview(r.m.Tokenizer, s.Sample))
 	}
 	b.WriteString("\n" + r.verdict() + "\n")
 	for _, f := range r.Findings {

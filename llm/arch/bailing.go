@@ -26,7 +26,7 @@ func init() {
 			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, perLayer: true, outputNoLoRA: true,
 			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, boundedDecayKeys, clampKeys), arrange: bailing3Layer, unsuffixed: []string{"ssm_a"}, unusedInLayers: unusedKimiBiases,
 			mixture: &mixture{
-				router: Router{ChoiceBias: Always, Module: "mlp.gate"}, shared: bailing3Shared, module: "mlp.shared_experts",
+				router: Router{ChoiceBias: Always, Module: "mlp.gate"}, shared: sharedOrExperts, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
 			},
 		},
@@ -35,9 +35,6 @@ func init() {
 
 // bailing2Shared is the width of as many networks as there are shared experts.
 func bailing2Shared(c *Config) int { return c.SharedExperts * cmp.Or(c.SharedFF, c.ExpertFF) }
-
-// bailing3Shared is the width of the shared experts as one network.
-func bailing3Shared(c *Config) int { return cmp.Or(c.SharedFF, max(1, c.SharedExperts)*c.ExpertFF) }
 
 // boundedDecayKeys are the keys of decays that have a lower bound.
 var boundedDecayKeys = []key{

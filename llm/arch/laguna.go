@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -12,7 +11,7 @@ func init() {
 		"laguna": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, perLayer: true, keys: slices.Concat(windowKeys(4), yarnBetas, []key{localBase}), complete: (*Config).firstGlobal, layer: lagunaLayer,
 			mixture: &mixture{
-				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, shared: lagunaShared, module: "mlp.shared_experts",
+				router: Router{Gating: GatingSigmoid, ChoiceBias: Always, Module: "mlp.gate"}, shared: sharedOrExperts, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,
 			},
 		},
@@ -27,7 +26,3 @@ func lagunaLayer(c *Config, i int, a *Attention) {
 		a.RoPE.FreqBase, a.RoPE.FreqScale, a.RoPE.ExtFactor, a.RoPE.AttnFactor = c.LocalFreqBase, 1, 0, 1
 	}
 }
-
-// lagunaShared returns the width of the shared network: the key's, or else the width of the shared
-// experts, of which there is one if no key says otherwise.
-func lagunaShared(c *Config) int { return cmp.Or(c.SharedFF, max(c.SharedExperts, 1)*c.ExpertFF) }

@@ -59,6 +59,10 @@ func (c *Config) isDense(i int) bool {
 // sharedOrExpert returns the key's width, or else an expert's.
 func sharedOrExpert(c *Config) int { return cmp.Or(c.SharedFF, c.ExpertFF) }
 
+// sharedOrExperts returns the key's width, or else the width of the shared experts, of which there is one if no key says
+// otherwise.
+func sharedOrExperts(c *Config) int { return cmp.Or(c.SharedFF, max(c.SharedExperts, 1)*c.ExpertFF) }
+
 // expertKeys are the keys that files of an architecture have beside the numbers of experts. A model
 // ignores the others, as stock llama.cpp does.
 type expertKeys int

@@ -25,16 +25,16 @@ func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "the first sample%s:\n%s\n", Place(d.Place(row[0])), Preview(t, row[0]))
+	_, err = fmt.Fprintf(w, "%s:\n%s\n", PreviewHeading("the first sample", d.Place(row[0])), Preview(t, row[0]))
 	return err
 }
 
-// Place returns what the heading of a preview says behind the sample's name.
-func Place(place string) string {
+// PreviewHeading returns the heading of a preview: the name of the sample, and its place if it is known.
+func PreviewHeading(name, place string) string {
 	if place != "" {
-		place = ", " + place
+		name += ", " + place
 	}
-	return place + ", trained parts in «»"
+	return name + ", trained parts in «»"
 }
 
 // Preview returns the text of a sample with marks around the trained parts. It shortens long words of the
