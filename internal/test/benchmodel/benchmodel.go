@@ -38,9 +38,10 @@ func Huge() arch.Config {
 	return c
 }
 
-// Others returns models of other architectures than llama, with about a billion parameters per token.
+// Others returns models of other architectures than llama, with about a billion parameters per token; hybrids with
+// recurrent layers have fewer.
 func Others() []arch.Config {
-	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM()}
+	return []arch.Config{Qwen3(), Gemma3(), Qwen3MoE(), Gemma2(), StarCoder2(), BLOOM(), Qwen35(), GraniteHybrid()}
 }
 
 // Qwen3 has 1.0 billion parameters: the widths of Qwen3-1.7B with half of its layers.
@@ -98,6 +99,30 @@ func BLOOM() arch.Config {
 		Arch: "bloom", Vocab: 250880, Embd: 1536, FF: 6144, Layers: 24, Heads: 16, KVHeads: 16, HeadSize: 96, Tied: true,
 		FusedQKV: true, MaxALiBiBias: 8,
 	}, ggml.RoPENorm))
+}
+
+// Qwen35 has 0.8 billion parameters: the shape of Qwen3.5-0.8B. Three of four layers have the gated delta rule.
+func Qwen35() arch.Config {
+	c := neox("qwen35-0.8B", arch.Config{
+		Arch: "qwen35", Vocab: 248320, Embd: 1024, FF: 3584, Layers: 24, Heads: 8, KVHeads: 2, HeadSize: 256, Tied: true,
+		StateSize: 128, StateHeads: 16, StateKHeads: 16, Inner: 2048, ConvLength: 4, AttentionStep: 4,
+	})
+	c.RoPE.Mode, c.RoPE.Dims, c.RoPE.Sections, c.RoPE.FreqBase = ggml.RoPEInterleaved, 64, [4]int{11, 11, 10, 0}, 10_000_000
+	return c
+}
+
+// GraniteHybrid has 0.34 billion parameters: the shape of Granite-4.0-H-350M. Of 32 layers four have attention, the
+// others Mamba-2.
+func GraniteHybrid() arch.Config {
+	c := withRoPE("granitehybrid-0.3B", arch.Config{
+		Arch: "granitehybrid", Vocab: 100352, Embd: 768, FF: 2048, Layers: 32, Heads: 12, KVHeads: 4, HeadSize: 64, Tied: true,
+		KVHeadsAt: make([]int, 32), NoRoPEStep: 1, EmbdScale: 12, ResidualScale: 0.246, AttnScale: 1.0 / 64, LogitScale: 3,
+		StateSize: 128, StateHeads: 48, StateKHeads: 1, Inner: 1536, ConvLength: 4,
+	}, ggml.RoPENorm)
+	for _, layer := range []int{10, 13, 17, 27} {
+		c.KVHeadsAt[layer] = c.KVHeads
+	}
+	return c
 }
 
 // layerNorm adds LayerNorm to a shape.
@@ -199,14 +224,11 @@ func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) 
 		if s.Optional {
 			continue
 		}
-		typ, sigma := t, 0.02
-		if len(s.Shape) < 2 {
-			typ, sigma = ggml.F32, 0
+		typ := t
+		if !s.IsConvertible() {
+			typ = ggml.F32
 		}
-		if s.Residual {
-			sigma /= math.Sqrt(float64(2 * c.Layers))
-		}
-		if err := add(g, s, typ, sigma); err != nil {
+		if err := add(g, s, typ, values(s, c.Layers)); err != nil {
 			return fmt.Errorf("tensor %s: %w", s.Name, err)
 		}
 	}
@@ -217,8 +239,31 @@ func Write(path string, c arch.Config, t ggml.Type, keys ...tokenizer.KeyValue) 
 // measurements.
 const poolRows = 256
 
-// add adds a tensor that repeats a few random rows. A standard deviation of 0 stands for all ones.
-func add(g *ggml.GGUF, s *arch.Weight, t ggml.Type, sigma float64) error {
+// values returns the function that makes the values of a weight: its own, ones for vectors, or a normal distribution.
+func values(s *arch.Weight, layers int) func(*rand.Rand, []float32) {
+	sigma := 0.02
+	if s.Residual {
+		sigma /= math.Sqrt(float64(2 * layers))
+	}
+	switch {
+	case s.Init != nil:
+		return s.Init
+	case len(s.Shape) < 2:
+		return func(_ *rand.Rand, values []float32) {
+			for i := range values {
+				values[i] = 1
+			}
+		}
+	}
+	return func(rng *rand.Rand, values []float32) {
+		for i := range values {
+			values[i] = float32(sigma * rng.NormFloat64())
+		}
+	}
+}
+
+// add adds a tensor that repeats a few rows.
+func add(g *ggml.GGUF, s *arch.Weight, t ggml.Type, fill func(*rand.Rand, []float32)) error {
 	columns, rows := s.Shape[0], int64(1)
 	for _, n := range s.Shape[1:] {
 		rows *= n
@@ -228,12 +273,7 @@ func add(g *ggml.GGUF, s *arch.Weight, t ggml.Type, sigma float64) error {
 		rng := rand.New(rand.NewPCG(uint64(len(s.Name)), uint64(columns)))
 		pool := min(rows, poolRows)
 		values := make([]float32, pool*columns)
-		for i := range values {
-			values[i] = 1
-			if sigma > 0 {
-				values[i] = float32(sigma * rng.NormFloat64())
-			}
-		}
+		fill(rng, values)
 		raw := make([]byte, pool*t.RowSize(columns))
 		if err := ggml.Quantize(raw, t, values, ggml.QuantizeOptions{RowLen: int(columns)}); err != nil {
 			return err
