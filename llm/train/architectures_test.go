@@ -2,6 +2,9 @@ package train_test
 
 import (
 	"context"
+	"maps"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +19,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// Twenty steps lower the loss of each architecture, for adapters on a quantised base and for all
-// weights.
+// Twenty steps lower the loss of each architecture, for adapters on a quantised base and for all weights. The last
+// two steps of a run that resumes give the same values to the bit.
 func TestArchitecturesLearn(t *testing.T) {
 	const steps = 20
 	require.Equal(t, arch.Architectures(), llmtest.Architectures())
@@ -105,9 +108,48 @@ func requireLearns(t *testing.T, m *model.Model, trained train.Trainables, steps
 	defer tr.Close()
 	before, err := tr.Evaluate(context.Background(), d)
 	require.NoError(t, err)
-	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
+	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
+	requireSteps(t, tr, steps-2)
+	require.NoError(t, tr.SaveCheckpoint(path))
+	requireSteps(t, tr, steps)
 	after, err := tr.Evaluate(context.Background(), d)
 	require.NoError(t, err)
 	t.Logf("%s: loss %.3f, then %.3f", m.Config().Arch, before.Loss, after.Loss)
 	require.Less(t, after.Loss, 0.8*before.Loss)
+
+	values := parameterValues(t, trained)
+	resumed, err := train.New(m, trained, d, o)
+	require.NoError(t, err)
+	defer resumed.Close()
+	require.NoError(t, resumed.LoadCheckpoint(path))
+	require.NotEqual(t, values, parameterValues(t, trained), "the last two steps changed nothing")
+	requireSteps(t, resumed, steps)
+	require.Equal(t, tr.History, resumed.History)
+	require.Equal(t, values, parameterValues(t, trained))
+}
+
+// requireSteps runs a trainer up to a step.
+func requireSteps(t *testing.T, tr *train.Trainer, last int) {
+	t.Helper()
+	for tr.Steps() < last {
+		_, err := tr.Step(context.Background())
+		require.NoError(t, err)
+	}
+}
+
+// parameterValues returns the values of what is trained, parameter after parameter.
+func parameterValues(t *testing.T, trained train.Trainables) (list [][]float32) {
+	t.Helper()
+	tensors := slices.Clone(trained.ModelWeights)
+	for _, name := range slices.Sorted(maps.Keys(trained.Adapters)) {
+		for _, pair := range trained.Adapters[name] {
+			tensors = append(tensors, pair.A, pair.B)
+		}
+	}
+	for _, x := range tensors {
+		values, err := ggml.Read[float32](x)
+		require.NoError(t, err)
+		list = append(list, values)
+	}
+	return list
 }
