@@ -66,8 +66,9 @@ def language(name):
     for sample in json.load(open(name)):
         result = render(sample["template"], greeting, {})
         result.pop("generated", None)
-        samples.append({"template": sample["template"], **result})
-    json.dump(samples, sys.stdout, ensure_ascii=False, indent=1)
+        fields = {"template": sample["template"], **result}
+        samples.append(",\n  ".join(f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in fields.items()))
+    print("[\n {" + "},\n {".join(samples) + "}\n]")
 
 
 if sys.argv[1] == "language":
