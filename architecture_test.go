@@ -26,7 +26,8 @@ const modulePath = "github.com/goggml/ggml"
 var layers = [][]string{
 	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
 	{"."},
-	{"kernels", "rpc"},
+	{"internal/rebuild", "kernels"},
+	{"rpc"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/tokenizer", "llm/data"},
 	{"llm/arch", "llm/layout", "llm/parallel", "llm/safetensors", "llm/sample"},
 	{"llm/device", "llm/quantize"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rebuild"
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
@@ -71,13 +72,13 @@ func (s *session) allocSize(d *lentDevice, m *rpcwire.Graph) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch name := opName(said); name {
+	switch opName(said) {
 	case "flash_attn_ext", "mul_mat_id": // these take more memory on some devices
-		n := &node{Tensor: said, c: b.c}
-		if err := b.operands(n, 0); err != nil {
+		n, err := b.describe(0, said)
+		if err != nil {
 			return 0, err
 		}
-		t = ops[name](n, n.sources[0], n.sources[1], n.sources[2])
+		t = rebuild.Build(b.c, n)
 		if err := b.c.Err(); err != nil {
 			return 0, err
 		}

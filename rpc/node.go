@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/rebuild"
 	"github.com/goggml/ggml/internal/rpcwire"
 )
 
@@ -41,7 +42,7 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	if emptyShape(said.Ne) {
 		return false, nil // nothing to compute
 	}
-	if name != "none" && ops[name] == nil {
+	if name != "none" && !rebuild.Knows(name) {
 		return false, errors.New("clients may not use this op")
 	}
 	if name == "none" || said.Flags&rpcwire.FlagCompute == 0 { // a branch that the client has not chosen
@@ -50,18 +51,18 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 		}
 		return false, err
 	}
-	n := &node{Tensor: said, c: b.c}
-	if err := b.operands(n, i); err != nil {
+	n, err := b.describe(i, said)
+	if err != nil {
 		return false, err
 	}
 	if ends, err := b.lookup(said, name); ends || err != nil {
 		return ends, err
 	}
-	t := ops[name](n, n.sources[0], n.sources[1], n.sources[2])
-	if err := cmp.Or(b.c.Err(), n.err); err != nil {
+	t := rebuild.Build(b.c, n)
+	if err := cmp.Or(b.c.Err(), boundWindows(t, n)); err != nil {
 		return false, err
 	}
-	if err := b.compare(t, n); err != nil {
+	if err := b.compare(t, said, n); err != nil {
 		return false, err
 	}
 	flag(t, said.Flags)
@@ -85,15 +86,40 @@ func (b *builder) node(i, at int) (ends bool, err error) {
 	return false, nil
 }
 
-// operands returns or builds the operands of node i.
-func (b *builder) operands(n *node, i int) (err error) {
-	for k, id := range n.Sources {
-		if id == 0 || id == n.ID { // a cast is its own operand
+// describe returns the description of node i, with its operands built.
+func (b *builder) describe(i int, said *rpcwire.Tensor) (n rebuild.Node, err error) {
+	n = rebuild.Node{Op: opName(said), InPlace: said.ViewSource != 0, Sources: make([]*ggml.Tensor, len(said.Sources))}
+	n.Result.Type = ggml.Type(said.Type)
+	for k := range said.Ne {
+		n.Result.Shape[k], n.Result.Stride[k] = int64(said.Ne[k]), int64(said.Nb[k])
+	}
+	if n.Op == "flash_attn_ext" {
+		said.Params[4] = 0 // the client's promise about its mask ([ggml.Tensor.SetMaxKeys]) is not trusted
+	}
+	n.Params = said.Params
+	for k, id := range said.Sources {
+		if id == 0 || id == said.ID { // a cast is its own operand
 			continue
 		}
-		if n.sources[k], err = b.source(i, id); err != nil {
-			return fmt.Errorf("operand %d: %w", k, err)
+		if n.Sources[k], err = b.source(i, id); err != nil {
+			return n, fmt.Errorf("operand %d: %w", k, err)
 		}
+	}
+	return n, nil
+}
+
+// boundWindows refuses pooling whose time is out of proportion to the memory: the windows contain
+// mostly padding.
+func boundWindows(t *ggml.Tensor, n rebuild.Node) error {
+	steps := 1.0
+	switch n.Op {
+	case "pool_1d":
+		steps = float64(n.Params[1])
+	case "pool_2d", "pool_2d_back":
+		steps = float64(n.Params[1]) * float64(n.Params[2])
+	}
+	if a := n.Sources[0]; a != nil && steps > 16*float64(a.NumElements()+t.NumElements()) {
+		return fmt.Errorf("the windows have %.0f elements each, most of them padding", steps)
 	}
 	return nil
 }
@@ -174,16 +200,15 @@ func flag(t *ggml.Tensor, flags int32) {
 }
 
 // compare requires that the built tensor matches the client's description.
-func (b *builder) compare(t *ggml.Tensor, n *node) error {
-	said, shape, params := n.Tensor, n.shape4(), t.OpParams()
-	l := t.Layout()
+func (b *builder) compare(t *ggml.Tensor, said *rpcwire.Tensor, n rebuild.Node) error {
+	l, result, params := t.Layout(), n.Result, t.OpParams()
 	switch {
 	case uint32(t.OpCode()) != said.Op:
 		return errors.New("another op")
-	case l.Type != n.typ() || l.Shape != shape:
-		return fmt.Errorf("its result is %v %v, not %v %v", l.Type, l.Shape, n.typ(), shape)
-	case params != ggml.OpParams(said.Params):
-		return fmt.Errorf("its parameters are %v; with these operands and this result they must be %v", said.Params, params)
+	case l.Type != result.Type || l.Shape != result.Shape:
+		return fmt.Errorf("its result is %v %v, not %v %v", l.Type, l.Shape, result.Type, result.Shape)
+	case params != n.Params:
+		return fmt.Errorf("its parameters are %v; with these operands and this result they must be %v", n.Params, params)
 	}
 	for i, nb := range l.Stride {
 		if uint32(nb) != said.Nb[i] {
@@ -195,7 +220,7 @@ func (b *builder) compare(t *ggml.Tensor, n *node) error {
 		if id == 0 {
 			continue
 		}
-		want := n.sources[k]
+		want := n.Sources[k]
 		if id == said.ID {
 			want = t
 		}

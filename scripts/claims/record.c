@@ -3,8 +3,8 @@
 //
 //   KIND <tab> yes|no OP RESULT [PARAMETERS] OPERAND ...
 //
-// A tensor is type:shape, and :strides unless it is contiguous; "-" stands for an absent operand. OP has a star
-// if the result is a view. Ops of one kind differ only in their sizes and in parameters that select no mode.
+// A tensor is type:shape, and :strides in blocks of the type unless it is contiguous; "-" stands for an absent
+// operand. OP has a star if the result is a view. Ops of one kind differ only in their sizes and in parameters that select no mode.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <ggml-backend.h>
@@ -44,7 +44,7 @@ static void write_tensor(const struct ggml_tensor *t) {
 		printf("%c%lld", i == 0 ? ':' : ',', (long long)t->ne[i]);
 	}
 	for (int i = 0; !ggml_is_contiguous(t) && i < GGML_MAX_DIMS; i++) {
-		printf("%c%zu", i == 0 ? ':' : ',', t->nb[i]);
+		printf("%c%zu", i == 0 ? ':' : ',', t->nb[i] / ggml_type_size(t->type));
 	}
 }
 
