@@ -3,7 +3,6 @@ package llm_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/chat"
@@ -15,20 +14,13 @@ import (
 
 // Train an adapter on conversations, and use it.
 func Example_adapter() {
-	if err := trainAdapter("model.gguf", "chats.jsonl", "adapter.gguf"); err != nil {
-		log.Fatal(err)
-	}
-	assistant, err := llm.NewAssistant("model.gguf", llm.Options{Adapters: []string{"adapter.gguf"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(trainAdapter("model.gguf", "chats.jsonl", "adapter.gguf"))
+	assistant := must(llm.NewAssistant("model.gguf", llm.Options{Adapters: []string{"adapter.gguf"}}))
 	defer assistant.Close()
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "How long does delivery take?")}}
 	tokens, _ := assistant.Stream(context.Background(), talk)
 	for token, err := range tokens {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Print(token.Text)
 	}
 	// Output: Five days within the country.

@@ -15,15 +15,9 @@ const source = `{% for message in messages %}
 {% if add_generation_prompt %}<|assistant|>{% endif %}`
 
 func ExampleTemplate_Render() {
-	template, err := chat.Parse("model.gguf", source)
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", source))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Is the sky blue?")}}
-	rendered, err := template.Render(talk, &chat.Options{AddGenerationPrompt: true})
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(talk, &chat.Options{AddGenerationPrompt: true}))
 	fmt.Println(rendered.Text)
 	// Output:
 	// <|user|>Is the sky blue?<|end|>
@@ -35,17 +29,9 @@ func ExampleRendered_Trained() {
 	const line = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4", "weight": 0.5},
 		{"role": "user", "content": "And 3 + 3?"}, {"role": "assistant", "content": "6"}]}`
 	var talk chat.Conversation
-	if err := json.Unmarshal([]byte(line), &talk); err != nil {
-		log.Fatal(err)
-	}
-	template, err := chat.Parse("model.gguf", source)
-	if err != nil {
-		log.Fatal(err)
-	}
-	rendered, err := template.Render(&talk, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(json.Unmarshal([]byte(line), &talk))
+	template := must(chat.Parse("model.gguf", source))
+	rendered := must(template.Render(&talk, nil))
 	for _, r := range rendered.Trained(chat.Assistant) {
 		fmt.Printf("%q with weight %g\n", rendered.Text[r.From:r.To], r.Weight)
 	}
@@ -56,15 +42,9 @@ func ExampleRendered_Trained() {
 
 // A user's words stay text, even if they look like special tokens.
 func ExampleRendered_Chunks() {
-	template, err := chat.Parse("model.gguf", source)
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", source))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "What is <|end|>?")}}
-	rendered, err := template.Render(talk, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(talk, nil))
 	for _, c := range rendered.Chunks() {
 		fmt.Printf("%-20q mark-up: %v\n", rendered.Text[c.From:c.To], c.Markup)
 	}
@@ -76,15 +56,9 @@ func ExampleRendered_Chunks() {
 
 // Print the source of each part of the text.
 func ExampleSpan() {
-	template, err := chat.Parse("model.gguf", "{{ messages[0].role | upper }}: {{ messages[0].content }}")
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", "{{ messages[0].role | upper }}: {{ messages[0].content }}"))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Hello")}}
-	rendered, err := template.Render(talk, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(talk, nil))
 	for _, s := range rendered.Spans {
 		fmt.Printf("%q: %s of message %d\n", rendered.Text[s.From:s.To], s.Source, s.Message)
 	}
@@ -102,11 +76,8 @@ func ExampleParse() {
 
 // A template can reject a conversation.
 func ExampleError() {
-	template, err := chat.Parse("model.gguf", "{% if messages[0].role != 'user' %}{{ raise_exception('The user begins.') }}{% endif %}")
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("assistant", "Hello")}}, nil)
+	template := must(chat.Parse("model.gguf", "{% if messages[0].role != 'user' %}{{ raise_exception('The user begins.') }}{% endif %}"))
+	_, err := template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("assistant", "Hello")}}, nil)
 	var refused *chat.Error
 	if errors.As(err, &refused) {
 		fmt.Printf("line %d of %s: %s\n", refused.Line, refused.Template, refused.Reason)
@@ -120,9 +91,7 @@ func ExampleConversation() {
 		{"role": "assistant", "reasoning_content": "I can ask.", "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
 		{"role": "tool", "content": "31 °C"}], "tools": [{"type": "function", "function": {"name": "weather"}}]}`
 	var talk chat.Conversation
-	if err := json.Unmarshal([]byte(line), &talk); err != nil {
-		log.Fatal(err)
-	}
+	check(json.Unmarshal([]byte(line), &talk))
 	for _, m := range talk.Messages {
 		fmt.Printf("%s: %q, reasoning %q, calls %q\n", m.Role(), m.Content(), m.Reasoning(), m.Calls())
 	}
@@ -136,29 +105,18 @@ func ExampleConversation() {
 func ExampleMessage() {
 	m := chat.NewMessage("assistant", "4")
 	m.SetText("reasoning_content", "2 and 2 are 4.")
-	if err := m.Set("tool_calls", []byte(`[]`)); err != nil {
-		log.Fatal(err)
-	}
+	check(m.Set("tool_calls", []byte(`[]`)))
 	m.Weight = 0.5
-	data, err := json.Marshal(m)
-	if err != nil {
-		log.Fatal(err)
-	}
+	data := must(json.Marshal(m))
 	fmt.Println(string(data))
 	// Output: {"role":"assistant","content":"4","reasoning_content":"2 and 2 are 4.","tool_calls":[],"weight":0.5}
 }
 
 // Set a variable of the template, and let the model continue an answer.
 func ExampleOptions() {
-	template, err := chat.Parse("model.gguf", "{{ bos_token }}"+source)
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", "{{ bos_token }}"+source))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Count to 5."), chat.NewMessage("assistant", "1, 2,")}}
-	rendered, err := template.Render(talk, &chat.Options{ContinueFinalMessage: true, Variables: map[string]any{"bos_token": "<s>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(talk, &chat.Options{ContinueFinalMessage: true, Variables: map[string]any{"bos_token": "<s>"}}))
 	fmt.Println(rendered.Text)
 	// Output:
 	// <s><|user|>Count to 5.<|end|>
@@ -167,15 +125,9 @@ func ExampleOptions() {
 
 // Print what each mode trains.
 func ExampleMode() {
-	template, err := chat.Parse("model.gguf", source)
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", source))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "A?"), chat.NewMessage("assistant", "B"), chat.NewMessage("user", "C?"), chat.NewMessage("assistant", "D")}}
-	rendered, err := template.Render(talk, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(talk, nil))
 	for _, mode := range []chat.Mode{chat.Assistant, chat.Last, chat.Completion, chat.All} {
 		fmt.Printf("%v:", mode)
 		for _, r := range rendered.Trained(mode) {
@@ -196,15 +148,10 @@ func ExampleEmptyReasoning() {
 {% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>
 {% endif %}`)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4")}}
 	for _, treatment := range []chat.EmptyReasoning{chat.TrainEmpty, chat.MaskEmpty} {
-		rendered, err := template.Render(talk, &chat.Options{EmptyReasoning: treatment})
-		if err != nil {
-			log.Fatal(err)
-		}
+		rendered := must(template.Render(talk, &chat.Options{EmptyReasoning: treatment}))
 		for _, r := range rendered.Trained(chat.Assistant) {
 			fmt.Printf("%v: %q\n", treatment, rendered.Text[r.From:r.To])
 		}
@@ -216,16 +163,10 @@ func ExampleEmptyReasoning() {
 
 // List what the template omits.
 func ExampleRendered_Unrendered() {
-	template, err := chat.Parse("model.gguf", source)
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", source))
 	answer := chat.NewMessage("assistant", "4")
 	answer.SetText("reasoning_content", "2 and 2 are 4.")
-	rendered, err := template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), answer}}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), answer}}, nil))
 	for _, g := range rendered.Unrendered() {
 		fmt.Printf("%s of message %d\n", g.Path, g.Message)
 	}
@@ -234,21 +175,13 @@ func ExampleRendered_Unrendered() {
 
 // A template that concatenates contents as strings rejects lists of parts.
 func ExampleForms() {
-	template, err := chat.Parse("model.gguf", "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}")
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("model.gguf", "{% for m in messages %}{{ m.role + ': ' + m.content }}\n{% endfor %}"))
 	var talk chat.Conversation
 	const line = `{"messages": [{"role": "user", "content": [{"type": "text", "text": "Is the sky blue?"}]}]}`
-	if err := json.Unmarshal([]byte(line), &talk); err != nil {
-		log.Fatal(err)
-	}
-	_, err = template.Render(&talk, nil)
+	check(json.Unmarshal([]byte(line), &talk))
+	_, err := template.Render(&talk, nil)
 	fmt.Println(err)
-	rendered, err := template.Render(template.Forms(nil).Convert(&talk), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(template.Forms(nil).Convert(&talk), nil))
 	fmt.Print(rendered.Text)
 	// Output:
 	// model.gguf:1: can only concatenate str (not "list") to str
@@ -257,14 +190,23 @@ func ExampleForms() {
 
 // A template whose generation prompt differs from the header of trained answers.
 func ExamplePromptError() {
-	template, err := chat.Parse("model.gguf", `{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|model|>{% endif %}`)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = template.CheckPrompt(nil)
+	template := must(chat.Parse("model.gguf", `{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|model|>{% endif %}`))
+	err := template.CheckPrompt(nil)
 	var other *chat.PromptError
 	if errors.As(err, &other) {
 		fmt.Printf("prompt %q, trained %q\n", other.Prompt, other.Header)
 	}
 	// Output: prompt "<|model|>", trained "<|assistant|>"
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -24,27 +24,15 @@ const lines = `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "as
 
 // Load makes a data set from files of any format, with the vocabulary and chat template of a model.
 func ExampleLoad() {
-	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	config := must(tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}}))
 	config.ChatTemplate = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
-	tok, err := tokenizer.New(config) // or use the model's tokenizer
-	if err != nil {
-		log.Fatal(err)
-	}
-	d, err := data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
+	tok := must(tokenizer.New(config)) // or use the model's tokenizer
+	d := must(data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
 		Length: 64, Packed: true, SkipBroken: true, Read: data.ReadOptions{Stdin: strings.NewReader(lines)},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer d.Close()
 	fmt.Printf("%d samples in %d row, %d of %d tokens trained; %d record left out\n", d.Stats.Samples, d.Data.Len(), d.Stats.Targets, d.Stats.Tokens, d.Broken.Total())
-	row, err := d.Data.Row(0)
-	if err != nil {
-		log.Fatal(err)
-	}
+	row := must(d.Data.Row(0))
 	for _, sample := range row {
 		fmt.Println(data.FormatSample(tok, sample, data.Marks{Begin: "«", End: "»"}))
 	}
@@ -56,20 +44,11 @@ func ExampleLoad() {
 
 // Warnings name options by their fields, or as a program does.
 func ExampleWarning() {
-	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	d, err := data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
+	config := must(tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300}))
+	tok := must(tokenizer.New(config))
+	d := must(data.Load(context.Background(), tok, []string{data.Stdin}, data.LoadOptions{
 		Length: 64, Read: data.ReadOptions{Stdin: strings.NewReader(`{"text": "2 + 2 = 4", "topic": "sums"}`)},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer d.Close()
 	fmt.Println(d.Warnings[0])
 	fmt.Println(d.Warnings[0].Named(func(o data.Option) string { return "-key " + o.Key + "=" + o.Value }))
@@ -83,9 +62,7 @@ func ExampleRead() {
 	broken := &data.Broken{}
 	o := data.ReadOptions{Stdin: strings.NewReader(lines), SkipBroken: broken}
 	for x, err := range data.Read(context.Background(), []string{data.Stdin}, o) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Printf("%s:%d: %s\n", x.File, x.Line, x.Messages[0].Content())
 	}
 	fmt.Println(broken.Total(), "skipped:", broken.Counts()[0].Kind)
@@ -97,27 +74,12 @@ func ExampleRead() {
 
 // Encode a conversation with a vocabulary and a template: only what the assistant writes is trained.
 func ExampleEncoder() {
-	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	template, err := chat.Parse("model.gguf", "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
-	if err != nil {
-		log.Fatal(err)
-	}
-	encoder, err := data.NewEncoder(tok, data.EncoderOptions{Template: template, TrainOn: chat.Assistant})
-	if err != nil {
-		log.Fatal(err)
-	}
+	config := must(tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}}))
+	tok := must(tokenizer.New(config))
+	template := must(chat.Parse("model.gguf", "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"))
+	encoder := must(data.NewEncoder(tok, data.EncoderOptions{Template: template, TrainOn: chat.Assistant}))
 	x := data.Example{Conversation: chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "What ends a turn? <|end|>?"), chat.NewMessage("assistant", "Yes.")}}}
-	sample, err := encoder.Encode(x)
-	if err != nil {
-		log.Fatal(err)
-	}
+	sample := must(encoder.Encode(x))
 	fmt.Println(data.FormatSample(tok, sample, data.Marks{Begin: "«", End: "»"}))
 	fmt.Println(sample.Targets(), "tokens are trained")
 	// Output:
@@ -128,40 +90,24 @@ func ExampleEncoder() {
 }
 
 func ExampleFolder() {
-	folder, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	folder := must(os.MkdirTemp("", ""))
 	defer os.RemoveAll(folder)
 	for _, name := range []string{"train-1.jsonl", "train-2.jsonl", "valid.jsonl"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600); err != nil {
-			log.Fatal(err)
-		}
+		check(os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600))
 	}
-	splits, err := data.Folder(folder)
-	if err != nil {
-		log.Fatal(err)
-	}
+	splits := must(data.Folder(folder))
 	fmt.Println(len(splits.Train), len(splits.Valid), len(splits.Test))
 	// Output: 2 1 0
 }
 
 // A folder yields the files of its splits, a pattern the files that match.
 func ExampleExpand() {
-	folder, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	folder := must(os.MkdirTemp("", ""))
 	defer os.RemoveAll(folder)
 	for _, name := range []string{"train.jsonl", "valid.jsonl", "more.jsonl"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600); err != nil {
-			log.Fatal(err)
-		}
+		check(os.WriteFile(filepath.Join(folder, name), []byte(lines), 0o600))
 	}
-	splits, err := data.Expand([]string{folder, filepath.Join(folder, "m*.jsonl"), data.Stdin})
-	if err != nil {
-		log.Fatal(err)
-	}
+	splits := must(data.Expand([]string{folder, filepath.Join(folder, "m*.jsonl"), data.Stdin}))
 	for _, file := range splits.Train {
 		fmt.Println("train:", filepath.Base(file))
 	}
@@ -194,9 +140,7 @@ func ExampleReadOptions() {
 		Roles: map[string]string{"agent": "assistant"},
 	}
 	for x, err := range data.Read(context.Background(), []string{data.Stdin}, o) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(x.Messages[0].Role()+":", x.Messages[0].Content())
 	}
 	// Output:
@@ -206,15 +150,10 @@ func ExampleReadOptions() {
 
 // A reader of another format is a function that yields its records as JSON.
 func ExampleRecordReader() {
-	folder, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	folder := must(os.MkdirTemp("", ""))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "a.quiz")
-	if err := os.WriteFile(path, []byte("2 + 2? 4\n3 + 3? 6\n"), 0o600); err != nil {
-		log.Fatal(err)
-	}
+	check(os.WriteFile(path, []byte("2 + 2? 4\n3 + 3? 6\n"), 0o600))
 	quiz := func(path string) iter.Seq2[[]byte, error] {
 		return func(yield func([]byte, error) bool) {
 			text, err := os.ReadFile(path)
@@ -232,9 +171,7 @@ func ExampleRecordReader() {
 		}
 	}
 	for x, err := range data.Read(context.Background(), []string{path}, data.ReadOptions{Readers: map[string]data.RecordReader{".quiz": quiz}}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(x.Prompt, "→", x.Completion)
 	}
 	// Output:
@@ -256,26 +193,14 @@ func ExampleOption() {
 
 // If the template omits part of a question, that is a note; part of an answer is an error.
 func ExampleNote() {
-	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300})
-	if err != nil {
-		log.Fatal(err)
-	}
+	config := must(tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300}))
 	config.ChatTemplate = "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
-	tok, err := tokenizer.New(config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	encoder, err := data.NewEncoder(tok, data.EncoderOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	tok := must(tokenizer.New(config))
+	encoder := must(data.NewEncoder(tok, data.EncoderOptions{}))
 	x := data.Example{Conversation: chat.Conversation{Messages: []chat.Message{
 		chat.NewMessage("system", "Be short."), chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4"),
 	}}}
-	sample, err := encoder.Encode(x)
-	if err != nil {
-		log.Fatal(err)
-	}
+	sample := must(encoder.Encode(x))
 	for _, note := range sample.Notes {
 		fmt.Printf("%s: %q\n", note.Kind, note.What)
 	}
@@ -291,34 +216,20 @@ func ExampleDataset_Split() {
 		samples = append(samples, data.Sample{Tokens: []int32{int32(i), int32(i)}})
 	}
 	rest, held, err := data.New(8, samples).Split(0.1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(rest.Len(), "rows for training,", held.Len(), "for validation")
 	// Output: 18 rows for training, 2 for validation
 }
 
 // Encode the prompt that a model continues.
 func ExampleEncodeRendered() {
-	config, err := tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	config := must(tokenizer.TrainBPE(slices.Values([]string{lines}), tokenizer.TrainOptions{VocabSize: 300, Special: []string{"<|end|>"}}))
 	config.ChatTemplate = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
-	tok, err := tokenizer.New(config)
-	if err != nil {
-		log.Fatal(err)
-	}
-	template, err := data.ModelTemplate("model.gguf", tok)
-	if err != nil {
-		log.Fatal(err)
-	}
+	tok := must(tokenizer.New(config))
+	template := must(data.ModelTemplate("model.gguf", tok))
 	o := data.RenderOptions(tok, nil)
 	o.AddGenerationPrompt = true
-	rendered, err := template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?")}}, &o)
-	if err != nil {
-		log.Fatal(err)
-	}
+	rendered := must(template.Render(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?")}}, &o))
 	for _, id := range data.EncodeRendered(tok, rendered) {
 		fmt.Printf("%q ", tok.Piece(id))
 	}
@@ -328,22 +239,26 @@ func ExampleEncodeRendered() {
 
 // Make samples from a text that need not fit in memory.
 func ExampleTextSamples() {
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(c)
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))
+	tok := must(tokenizer.New(c))
 	for s, err := range data.TextSamples(tok, strings.NewReader("a long text"), data.TextOptions{Length: 4}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Printf("%q\n", tok.Decode(s.Tokens, tokenizer.DecodeOptions{}))
 	}
 	// Output:
 	// "a lon"
 	// "ng te"
 	// "ext"
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -13,10 +13,7 @@ import (
 
 // Compute a graph on the devices of a layout, in the engine's shared graph memory.
 func ExampleEngine() {
-	e, err := device.New(device.Options{Layout: layout.On(nil), Threads: 2}) // nil means the CPU
-	if err != nil {
-		log.Fatal(err)
-	}
+	e := must(device.New(device.Options{Layout: layout.On(nil), Threads: 2})) // nil means the CPU
 	defer e.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -24,43 +21,26 @@ func ExampleEngine() {
 	y := c.Sqr(x).SetOutput()
 	g := c.NewGraph()
 	g.Expand(y)
-	if err := e.Allocate(g); err != nil {
-		log.Fatal(err)
-	}
-	if err := ggml.Write(x, []float32{1, 2, 3}); err != nil {
-		log.Fatal(err)
-	}
-	if err := e.Compute(context.Background(), g); err != nil {
-		log.Fatal(err)
-	}
+	check(e.Allocate(g))
+	check(ggml.Write(x, []float32{1, 2, 3}))
+	check(e.Compute(context.Background(), g))
 	fmt.Println(ggml.Read[float32](y))
 	// Output: [1 4 9] <nil>
 }
 
 // Use a separate workspace for a graph whose results are to be kept. Its size is known in advance.
 func ExampleWorkspace() {
-	e, err := device.NewCPU(1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	e := must(device.NewCPU(1))
 	defer e.Close()
-	w, err := e.NewWorkspace()
-	if err != nil {
-		log.Fatal(err)
-	}
+	w := must(e.NewWorkspace())
 	defer w.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 1024).SetInput()
 	g := c.NewGraph()
 	g.Expand(c.Sqr(x).SetOutput())
-	before, err := w.Measure(g)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Allocate(g); err != nil {
-		log.Fatal(err)
-	}
+	before := must(w.Measure(g))
+	check(w.Allocate(g))
 	fmt.Println(before.Total() >= 4096, before.Total() == w.Sizes().Total())
 	// Output: true true
 }
@@ -68,10 +48,7 @@ func ExampleWorkspace() {
 // Submit two graphs at once: the second reads what the first wrote to persistent memory, and is not cancelled once it
 // has begun.
 func ExampleWork() {
-	e, err := device.NewCPU(1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	e := must(device.NewCPU(1))
 	defer e.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -79,29 +56,30 @@ func ExampleWork() {
 	defer memory.Close()
 	sum, weight := c.NewTensor(ggml.F32, 1), c.NewTensor(ggml.F32, 1)
 	memory.Add(0, "attn_q", sum, weight)
-	if err := memory.Allocate(); err != nil {
-		log.Fatal(err)
-	}
+	check(memory.Allocate())
 	x := c.NewTensor(ggml.F32, 3).SetInput()
 	measure, update := c.NewGraph(c.Copy(c.Sum(x), sum)), c.NewGraph(c.SubInPlace(weight, sum))
 	var works []device.Work
 	for _, g := range []*ggml.Graph{measure, update} {
-		w, err := e.NewWorkspace()
-		if err != nil {
-			log.Fatal(err)
-		}
+		w := must(e.NewWorkspace())
 		defer w.Close()
-		if err := w.Allocate(g); err != nil {
-			log.Fatal(err)
-		}
+		check(w.Allocate(g))
 		works = append(works, device.Work{Workspace: w, Graph: g})
 	}
-	if err := errors.Join(ggml.Write(x, []float32{1, 2, 3}), ggml.Write(weight, []float32{10})); err != nil {
-		log.Fatal(err)
-	}
-	if err := works[0].Workspace.ComputeThen(context.Background(), measure, works[1]); err != nil {
-		log.Fatal(err)
-	}
+	check(errors.Join(ggml.Write(x, []float32{1, 2, 3}), ggml.Write(weight, []float32{10})))
+	check(works[0].Workspace.ComputeThen(context.Background(), measure, works[1]))
 	fmt.Println(ggml.Read[float32](weight))
 	// Output: [4] <nil>
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -26,40 +26,19 @@ const source = `{% for m in messages %}
 
 // Hold a dialogue of two turns. The second turn computes only new tokens.
 func ExampleChat() {
-	m, err := tinyModel(256) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(256)) // or model.Load
 	defer m.Close()
-	template, err := chat.Parse("tiny.jinja", source) // or none: the model's own
-	if err != nil {
-		log.Fatal(err)
-	}
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("tiny.jinja", source)) // or none: the model's own
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	sampler, err := sample.New(sample.Options{Temperature: 0.8, TopK: 40})
-	if err != nil {
-		log.Fatal(err)
-	}
+	sequence := must(session.NewSequence())
+	sampler := must(sample.New(sample.Options{Temperature: 0.8, TopK: 40}))
 	limit := 8 // tokens of a reply; by default the model ends it
-	assistant, err := generate.NewChat(m, sequence, sampler, generate.ChatOptions{Template: template, Limit: &limit})
-	if err != nil {
-		log.Fatal(err)
-	}
+	assistant := must(generate.NewChat(m, sequence, sampler, generate.ChatOptions{Template: template, Limit: &limit}))
 	var talk chat.Conversation
 	for _, question := range []string{"Is the sky blue?", "Why?"} {
 		talk.Messages = append(talk.Messages, chat.NewMessage("user", question))
-		reply, err := assistant.Reply(context.Background(), io.Discard, &talk) // or os.Stdout
-		if err != nil {
-			log.Fatal(err)
-		}
+		reply := must(assistant.Reply(context.Background(), io.Discard, &talk)) // or os.Stdout
 		fmt.Printf("%q: part of the prompt was in the cache: %v\n", question, reply.Cached > 0)
 		talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content))
 	}
@@ -86,53 +65,29 @@ func tinyModel(context int) (*model.Model, error) {
 
 // Continue a prompt, greedily.
 func ExampleText() {
-	m, err := tinyModel(64) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(64)) // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	greedy, err := sample.New(sample.Options{}) // of temperature 0
-	if err != nil {
-		log.Fatal(err)
-	}
-	var text bytes.Buffer // or os.Stdout, to see it come
+	sequence := must(session.NewSequence())
+	greedy := must(sample.New(sample.Options{})) // of temperature 0
+	var text bytes.Buffer                        // or os.Stdout, to see it come
 	limit := 8
-	stats, err := generate.Text(context.Background(), m, sequence, generate.Request{Prompt: "Once upon a time", W: &text, Sampler: greedy, Options: generate.Options{Limit: &limit}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	stats := must(generate.Text(context.Background(), m, sequence, generate.Request{Prompt: "Once upon a time", W: &text, Sampler: greedy, Options: generate.Options{Limit: &limit}}))
 	fmt.Println(stats.Prompt, "tokens of the prompt,", stats.Generated, "new ones:", text.Len() > 0)
 	// Output: 16 tokens of the prompt, 8 new ones: true
 }
 
 // Continue two prompts at once, each with a sampler and a writer of its own.
 func ExampleTexts() {
-	m, err := tinyModel(64) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(64)) // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
 	defer session.Close()
 	var requests []generate.Request
 	limit := 4
 	for i, prompt := range []string{"a b", "b a b a"} {
-		sampler, err := sample.New(sample.Options{Temperature: 0.8, Seed: uint64(i)})
-		if err != nil {
-			log.Fatal(err)
-		}
+		sampler := must(sample.New(sample.Options{Temperature: 0.8, Seed: uint64(i)}))
 		requests = append(requests, generate.Request{Prompt: prompt, W: io.Discard, Sampler: sampler, Options: generate.Options{Limit: &limit, IgnoreEOG: true}})
 	}
 	for i, r := range generate.Texts(context.Background(), m, session, requests) {
@@ -146,32 +101,18 @@ func ExampleTexts() {
 // Take the tokens of a continuation one by one, with their log-probabilities, and stop when it
 // says enough.
 func ExampleStream() {
-	m, err := tinyModel(64) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(64)) // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	sampler, err := sample.New(sample.Options{Temperature: 0.8, Seed: 1})
-	if err != nil {
-		log.Fatal(err)
-	}
+	sequence := must(session.NewSequence())
+	sampler := must(sample.New(sample.Options{Temperature: 0.8, Seed: 1}))
 	tokens, stats := generate.Stream(context.Background(), m, sequence, generate.Request{
 		Prompt: "Once upon a time", Sampler: sampler, Options: generate.Options{IgnoreEOG: true, LogProbs: true},
 	})
 	certain := true
 	for token, err := range tokens {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		certain = certain && token.LogProb > -12 // token.ID is its number, token.Text its text
 		if stats.Generated == 5 {
 			break
@@ -183,40 +124,20 @@ func ExampleStream() {
 
 // Show a reply while it is generated. The final reply holds the text and the statistics.
 func ExampleChat_Stream() {
-	m, err := tinyModel(256) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(256)) // or model.Load
 	defer m.Close()
-	template, err := chat.Parse("tiny.jinja", source) // or none: the model's own
-	if err != nil {
-		log.Fatal(err)
-	}
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("tiny.jinja", source)) // or none: the model's own
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	greedy, err := sample.New(sample.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	sequence := must(session.NewSequence())
+	greedy := must(sample.New(sample.Options{}))
 	limit := 8
-	assistant, err := generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template, Limit: &limit})
-	if err != nil {
-		log.Fatal(err)
-	}
+	assistant := must(generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template, Limit: &limit}))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Is the sky blue?")}}
 	tokens, reply := assistant.Stream(context.Background(), talk)
 	shown := ""
 	for token, err := range tokens {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		shown += token.Text // or fmt.Print
 	}
 	fmt.Println(reply.Content == shown, reply.Generated, "tokens, ended by", reply.Finish)
@@ -225,34 +146,16 @@ func ExampleChat_Stream() {
 
 // A template may refuse a conversation; others can be answered.
 func ExampleRenderError() {
-	m, err := tinyModel(64) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(64)) // or model.Load
 	defer m.Close()
-	template, err := chat.Parse("strict.jinja", `{% if messages[0].role != "user" %}{{ raise_exception("the user begins") }}{% endif %}{{ messages[0].content }}`)
-	if err != nil {
-		log.Fatal(err)
-	}
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	template := must(chat.Parse("strict.jinja", `{% if messages[0].role != "user" %}{{ raise_exception("the user begins") }}{% endif %}{{ messages[0].content }}`))
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	greedy, err := sample.New(sample.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	assistant, err := generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template})
-	if err != nil {
-		log.Fatal(err)
-	}
+	sequence := must(session.NewSequence())
+	greedy := must(sample.New(sample.Options{}))
+	assistant := must(generate.NewChat(m, sequence, greedy, generate.ChatOptions{Template: template}))
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("system", "Be brief.")}}
-	_, err = assistant.Reply(context.Background(), io.Discard, talk)
+	_, err := assistant.Reply(context.Background(), io.Discard, talk)
 	var refused *generate.RenderError
 	fmt.Println(errors.As(err, &refused), err)
 	// Output: true strict.jinja:1: the user begins
@@ -260,20 +163,23 @@ func ExampleRenderError() {
 
 // Make vectors of texts.
 func ExampleEmbed() {
-	m, err := tinyModel(64) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModel(64)) // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 8}) // texts at once
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 8})) // texts at once
 	defer session.Close()
-	vectors, err := generate.Embed(context.Background(), m, session, []string{"a b", "b a b a"}, infer.EmbedOptions{Normalize: true})
-	if err != nil {
-		log.Fatal(err)
-	}
+	vectors := must(generate.Embed(context.Background(), m, session, []string{"a b", "b a b a"}, infer.EmbedOptions{Normalize: true}))
 	fmt.Println(len(vectors), "vectors of", len(vectors[0]), "numbers")
 	// Output: 2 vectors of 32 numbers
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -14,13 +14,10 @@ import (
 
 // tinyModel returns a model with random weights.
 func tinyModel() *model.Model {
-	m, err := model.New(arch.Config{
+	m := must(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 1, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, nil, 1))
 	return m
 }
 
@@ -28,28 +25,15 @@ func tinyModel() *model.Model {
 func ExampleSequence() {
 	m := tinyModel() // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
+	sequence := must(session.NewSequence())
 	ctx := context.Background()
-	logits, err := sequence.DecodeAll(ctx, []int32{1, 2, 3, 4, 5})
-	if err != nil {
-		log.Fatal(err)
-	}
+	logits := must(sequence.DecodeAll(ctx, []int32{1, 2, 3, 4, 5}))
 	fmt.Println("logits of what follows", len(logits), "tokens, each of", len(logits[0]))
 
-	if _, err := sequence.Rewind(3); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := sequence.Decode(ctx, []int32{6, 7}); err != nil {
-		log.Fatal(err)
-	}
+	must(sequence.Rewind(3))
+	must(sequence.Decode(ctx, []int32{6, 7}))
 	fmt.Println(sequence.Tokens())
 	// Output:
 	// logits of what follows 5 tokens, each of 64
@@ -60,22 +44,14 @@ func ExampleSequence() {
 func ExampleSession_Step() {
 	m := tinyModel() // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
 	defer session.Close()
 	ctx := context.Background()
 	var next []infer.StepInput
 	for _, prompt := range [][]int32{{1, 2, 3, 4}, {1, 2, 3, 5, 6}} {
-		sequence, err := session.NewSequence()
-		if err != nil {
-			log.Fatal(err)
-		}
+		sequence := must(session.NewSequence())
 		logits, cached, err := sequence.Prefill(ctx, prompt)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(len(prompt)-cached, "tokens of the prompt are new")
 		next = append(next, infer.StepInput{Sequence: sequence, Logits: logits})
 	}
@@ -83,9 +59,7 @@ func ExampleSession_Step() {
 		for i := range next {
 			next[i].Token = argmax(next[i].Logits)
 		}
-		if err := session.Step(ctx, next); err != nil {
-			log.Fatal(err)
-		}
+		check(session.Step(ctx, next))
 	}
 	fmt.Println(next[0].Sequence.Len(), "and", next[1].Sequence.Len(), "tokens")
 	// Output:
@@ -98,17 +72,11 @@ func ExampleSession_Step() {
 func ExampleSession_Embed() {
 	m := tinyModel() // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3}) // texts at once
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 3})) // texts at once
 	defer session.Close()
 	question := []int32{1, 2, 3, 4} // by m.Tokenizer.Encode
 	texts := [][]int32{{9, 8, 7}, {1, 2, 3, 4, 5}, {30, 31}}
-	vectors, err := session.Embed(context.Background(), append(texts, question), infer.EmbedOptions{Pooling: infer.PoolMean, Normalize: true})
-	if err != nil {
-		log.Fatal(err)
-	}
+	vectors := must(session.Embed(context.Background(), append(texts, question), infer.EmbedOptions{Pooling: infer.PoolMean, Normalize: true}))
 	best, most := 0, float32(-1)
 	for i, v := range vectors[:len(texts)] {
 		var cosine float32
@@ -127,16 +95,22 @@ func ExampleSession_Embed() {
 func ExampleSessionOptions() {
 	m := tinyModel() // or model.Load
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 16, CacheType: ggml.F16})
-	if err != nil {
-		log.Fatal(err)
-	}
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2, Context: 16, CacheType: ggml.F16}))
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = sequence.Decode(context.Background(), make([]int32, 17))
+	sequence := must(session.NewSequence())
+	_, err := sequence.Decode(context.Background(), make([]int32, 17))
 	fmt.Println(errors.Is(err, infer.ErrContextFull), sequence.Len(), session.Free())
 	// Output: true 0 1
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -15,13 +15,10 @@ import (
 
 // tinyModel returns a model with random weights.
 func tinyModel() *model.Model {
-	m, err := model.New(arch.Config{
+	m := must(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 32, FF: 48, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, nil, 1))
 	return m
 }
 
@@ -47,23 +44,15 @@ func ExamplePlanner() {
 	m := tinyModel() // or model.Load: a model on the CPU is mapped, not read
 	defer m.Close()
 	needs := estimate.New()
-	if err := infer.AddEstimate(needs, m, infer.SessionOptions{Context: 64}); err != nil {
-		log.Fatal(err)
-	}
+	check(infer.AddEstimate(needs, m, infer.SessionOptions{Context: 64}))
 	var gpus []*ggml.Device
-	devices, err := ggml.Devices()
-	if err != nil {
-		log.Fatal(err)
-	}
+	devices := must(ggml.Devices())
 	for _, d := range devices {
 		if d.Type() == ggml.GPU {
 			gpus = append(gpus, d)
 		}
 	}
-	plan, err := layout.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: needs.In}.Plan()
-	if err != nil {
-		log.Fatal(err)
-	}
+	plan := must(layout.Planner{Devices: gpus, Layers: m.Config().Layers, Tied: m.Config().Tied, Need: needs.In}.Plan())
 	// Pass plan.Layout to model.Load; plan describes itself.
 	fmt.Println(plan.IsCPU() == (plan.String() == "the whole model is on the CPU"))
 	// Output: true
@@ -91,9 +80,7 @@ func ExampleMemory() {
 	for layer := range 2 {
 		memory.Add(layer, layout.KVCache, c.NewTensor(ggml.F16, 64, 128))
 	}
-	if err := memory.Allocate(); err != nil {
-		log.Fatal(err)
-	}
+	check(memory.Allocate())
 	fmt.Println(memory.Sizes().Total()/1024, "KiB on the", memory.Layout())
 	// Output: 32 KiB on the CPU
 }
@@ -104,4 +91,16 @@ func ExampleSizes() {
 	all := weights.Plus(results)
 	fmt.Println(all[0]>>30, "GiB on the device,", all.Total()>>30, "in all")
 	// Output: 7 GiB on the device, 8 in all
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -16,13 +16,10 @@ import (
 
 // small has random weights and two layers.
 func small() *model.Model {
-	m, err := model.New(arch.Config{
+	m := must(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 256, FF: 256, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 128, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 128, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, nil, 1))
 	return m
 }
 
@@ -30,24 +27,15 @@ func small() *model.Model {
 func ExampleGraph() {
 	m := small() // of random weights, to which all of its 64 tokens are about as likely
 	defer m.Close()
-	engine, err := device.NewCPU(0)
-	if err != nil {
-		log.Fatal(err)
-	}
+	engine := must(device.NewCPU(0))
 	defer engine.Close()
-	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
+	graph := must(lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 2}))
 	defer graph.Close()
-	losses, err := graph.Compute(context.Background(), lossgraph.Batch{
+	losses := must(graph.Compute(context.Background(), lossgraph.Batch{
 		Tokens:      []int32{1, 2, 3, 4, 9, 8, 7, 6},
 		Targets:     []int32{2, 3, 4, 5, 8, 7, 6, 5},
 		LossWeights: []float32{1, 1, 1, 1, 0, 0, 1, 1},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	fmt.Println(len(losses), "losses:", math.Abs(float64(losses[0])-math.Log(64)) < 0.5)
 	// Output: 8 losses: true
 }
@@ -56,13 +44,22 @@ func ExampleGraph() {
 func ExampleBatchSizeError() {
 	m := small()
 	defer m.Close()
-	engine, err := device.NewCPU(0)
-	if err != nil {
-		log.Fatal(err)
-	}
+	engine := must(device.NewCPU(0))
 	defer engine.Close()
-	_, err = lossgraph.New(m, engine, lossgraph.Options{Length: 1 << 20, Batch: 1 << 10})
+	_, err := lossgraph.New(m, engine, lossgraph.Options{Length: 1 << 20, Batch: 1 << 10})
 	var tooLarge *lossgraph.BatchSizeError
 	fmt.Println(errors.As(err, &tooLarge), tooLarge.MaxTokens)
 	// Output: true 16777216
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -14,22 +14,16 @@ import (
 
 // small has random weights and two layers.
 func small() *model.Model {
-	m, err := model.New(arch.Config{
+	m := must(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 256, FF: 256, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 128, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 128, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, nil, 1))
 	return m
 }
 
 // inFolder gives f a folder that is removed afterwards.
 func inFolder(f func(folder string)) {
-	folder, err := os.MkdirTemp("", "model")
-	if err != nil {
-		log.Fatal(err)
-	}
+	folder := must(os.MkdirTemp("", "model"))
 	defer os.RemoveAll(folder)
 	f(folder)
 }
@@ -65,13 +59,8 @@ func ExampleSaveOptions() {
 			}
 			return ggml.Q8_0
 		}})
-		if err != nil {
-			log.Fatal(err)
-		}
-		small, err := model.Load(path, model.LoadOptions{})
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
+		small := must(model.Load(path, model.LoadOptions{}))
 		defer small.Close()
 		fmt.Println(small.Weight("token_embd.weight").Type(), small.Weight("output_norm.weight").Type())
 	})
@@ -85,16 +74,11 @@ func ExampleLoadOptions() {
 		m := small()
 		err := m.Save(path, model.SaveOptions{})
 		m.Close()
-		if err != nil {
-			log.Fatal(err)
-		}
-		m, err = model.Load(path, model.LoadOptions{
+		check(err)
+		m = must(model.Load(path, model.LoadOptions{
 			Repack:   true, // for tokens one by one
 			Override: func(c *arch.Config) { c.RoPE.FreqBase = 500000 },
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		}))
 		defer m.Close()
 		fmt.Println(m.Config().RoPE.FreqBase)
 	})
@@ -105,13 +89,22 @@ func ExampleLoadOptions() {
 func ExampleAdapters() {
 	m := small()
 	defer m.Close()
-	adapter, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q"}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	adapter := must(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{"attn_q"}}))
 	defer adapter.Close()
 	var adapters model.Adapters = adapter.WithScale(0.5)
 	pair := adapters["blk.1.attn_q.weight"][0]
 	fmt.Println(len(adapters), "matrices; A", pair.A.Shape()[:2], "and B", pair.B.Shape()[:2], "count", pair.Scale, "times")
 	// Output: 2 matrices; A [256 4] and B [4 256] count 1 times
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -68,9 +68,7 @@ func ExampleList() {
 		fmt.Printf("%s: %d of %d steps\n", filepath.ToSlash(r.Path), p.Step, r.Manifest.Steps)
 		fmt.Println(filepath.ToSlash(must(r.AdapterPath())))
 		for line, err := range r.Metrics() {
-			if err != nil {
-				log.Fatal(err)
-			}
+			check(err)
 			fmt.Println(line.Step, line.Tokens > 0, *line.Loss > 0)
 		}
 	}
@@ -110,22 +108,16 @@ func ExampleFolder_CheckInputs() {
 	defer folder.Close()
 	read := []run.Input{{Name: "data", Path: "poem.txt"}}
 	for _, text := range []string{"roses are red", "violets are blue"} {
-		if err := os.WriteFile("poem.txt", []byte(text), 0o600); err != nil {
-			log.Fatal(err)
-		}
+		check(os.WriteFile("poem.txt", []byte(text), 0o600))
 		before, _, err := run.ReadManifest(folder.Path)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		inputs, err := folder.CheckInputs(before, nil, read)
 		var changed *run.ChangedError
 		if errors.As(err, &changed) {
 			fmt.Println("another", changed.Name, "of", changed.Bytes, "bytes")
 			return
 		}
-		if err := folder.Describe(run.Manifest{Files: inputs}); err != nil {
-			log.Fatal(err)
-		}
+		check(folder.Describe(run.Manifest{Files: inputs}))
 	}
 	// Output: another data of 16 bytes
 }

@@ -35,9 +35,13 @@ func Example() {
 	// Output: the validation loss has not improved for 3 evaluations
 }
 
-func must[T any](v T, err error) T {
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
 	return v
 }

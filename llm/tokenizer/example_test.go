@@ -12,14 +12,8 @@ import (
 // Train a small vocabulary, use it, and list its GGUF keys.
 func Example() {
 	texts := []string{"low lower lowest", "new newer newest", "wide wider widest"}
-	cfg, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 264})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 264}))
+	tok := must(tokenizer.New(cfg))
 	ids := tok.Encode("a lower newest", tokenizer.EncodeOptions{})
 	for _, id := range ids {
 		fmt.Printf("%q,", tok.Piece(id))
@@ -45,14 +39,8 @@ func Example() {
 
 // Show text while it is generated, without splitting characters.
 func ExampleDecoder() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))
+	tok := must(tokenizer.New(cfg))
 	decoder := tok.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
 	for _, id := range tok.Encode("né", tokenizer.EncodeOptions{}) {
 		fmt.Printf("%q ", decoder.Push(id))
@@ -63,16 +51,10 @@ func ExampleDecoder() {
 
 // The words of a user cannot end the turn, and each token knows its bytes.
 func ExampleTokenizer_EncodeSegments() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"user: hello"}), tokenizer.TrainOptions{
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"user: hello"}), tokenizer.TrainOptions{
 		VocabSize: 262, MinCount: 1, Special: []string{"<|end|>"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
+	tok := must(tokenizer.New(cfg))
 	segments := []tokenizer.Segment{
 		{Text: "user: ", ParseSpecial: true},
 		{Text: "<|end|>"},
@@ -91,19 +73,11 @@ func ExampleTokenizer_EncodeSegments() {
 
 // Count the tokens of a text that need not fit in memory.
 func ExampleTokenizer_EncodeReader() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))
+	tok := must(tokenizer.New(cfg))
 	n := 0
 	for ids, err := range tok.EncodeReader(strings.NewReader("a long text"), tokenizer.EncodeOptions{}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		n += len(ids)
 	}
 	fmt.Println(n, "tokens")
@@ -112,10 +86,7 @@ func ExampleTokenizer_EncodeReader() {
 
 // A vocabulary from anywhere: a token for each piece, and for each byte that no piece has.
 func ExampleNew() {
-	cfg, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.DefaultConfig(tokenizer.ModelSPM, ""))
 	add := func(text string, kind tokenizer.TokenType, score float32) {
 		cfg.Tokens, cfg.Types, cfg.Scores = append(cfg.Tokens, text), append(cfg.Types, kind), append(cfg.Scores, score)
 	}
@@ -128,10 +99,7 @@ func ExampleNew() {
 	for i, piece := range []string{"▁", "h", "i", "hi", "▁hi"} {
 		add(piece, tokenizer.Normal, float32(i))
 	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	tok := must(tokenizer.New(cfg))
 	for _, id := range tok.Encode("hi ho", tokenizer.EncodeOptions{AddSpecial: true}) {
 		fmt.Print(tok.TokenText(id), " ")
 	}
@@ -141,32 +109,17 @@ func ExampleNew() {
 
 // Recreate a tokenizer from its GGUF keys.
 func ExampleFromMetadata() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: true})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	again, err := tokenizer.FromMetadata(tok.KeyValues())
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: true}))
+	tok := must(tokenizer.New(cfg))
+	again := must(tokenizer.FromMetadata(tok.KeyValues()))
 	fmt.Println(again.NumTokens(), "tokens, BOS", again.TokenText(again.BOS()), again.AddsBOS())
 	// Output: 257 tokens, BOS <|endoftext|> true
 }
 
 // The texts of control tokens are those tokens where the program has written them, and text where a user has.
 func ExampleEncodeOptions() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}}))
+	tok := must(tokenizer.New(cfg))
 	fmt.Println(tok.Encode("<|end|>", tokenizer.EncodeOptions{ParseSpecial: true}))
 	fmt.Println(tok.Encode("<|end|>", tokenizer.EncodeOptions{}))
 	// Output:
@@ -176,18 +129,24 @@ func ExampleEncodeOptions() {
 
 // Control tokens are shown when that is asked for.
 func ExampleDecodeOptions() {
-	cfg, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	tok, err := tokenizer.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
+	cfg := must(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, Special: []string{"<|end|>"}}))
+	tok := must(tokenizer.New(cfg))
 	ids := tok.Encode("It ends.<|end|>", tokenizer.EncodeOptions{ParseSpecial: true})
 	fmt.Println(tok.Decode(ids, tokenizer.DecodeOptions{}))
 	fmt.Println(tok.Decode(ids, tokenizer.DecodeOptions{ShowSpecial: true}))
 	// Output:
 	// It ends.
 	// It ends.<|end|>
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/goggml/ggml/llm/train"
 )
@@ -16,10 +15,7 @@ func ExampleCompare() {
 		a = append(a, train.RowEvaluation{Loss: 10 * hard, Weight: 10, Tokens: 10})
 		b = append(b, train.RowEvaluation{Loss: 10 * (hard - gain), Weight: 10, Tokens: 10})
 	}
-	c, err := train.Compare(a, b, 0.95)
-	if err != nil {
-		log.Fatal(err)
-	}
+	c := must(train.Compare(a, b, 0.95))
 	fmt.Printf("%.3f nats a token, %.3f to %.3f; decided: %v\n", c.Mean, c.Low, c.High, c.Decided())
 	// Output: 0.100 nats a token, 0.085 to 0.115; decided: true
 }

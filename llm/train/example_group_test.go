@@ -3,7 +3,6 @@ package train_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"sync"
 
 	"github.com/goggml/ggml/llm/lora"
@@ -15,26 +14,18 @@ import (
 // Both end with the same adapter.
 func ExampleTrainer_group() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
-	another, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
-	if err != nil {
-		log.Fatal(err)
-	}
+	another := must(lora.New(m, lora.Options{Rank: 8, Alpha: 16}))
 	defer another.Close()
 
 	var trainers []*train.Trainer
 	for rank, group := range parallel.Local(2) {
-		t, err := train.New(m, train.Trainables{Adapters: []*lora.Adapter{adapter, another}[rank].WithScale(1)}, text, train.Options{
+		t := must(train.New(m, train.Trainables{Adapters: []*lora.Adapter{adapter, another}[rank].WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 0.01, Steps: 20}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1, Threads: 1,
 			Group: group,
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		}))
 		defer t.Close()
 		trainers = append(trainers, t)
 	}
@@ -43,9 +34,7 @@ func ExampleTrainer_group() {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			if err := t.Run(context.Background(), train.RunOptions{}); err != nil {
-				log.Fatal(err)
-			}
+			check(t.Run(context.Background(), train.RunOptions{}))
 		}()
 	}
 	all.Wait()
@@ -60,24 +49,13 @@ func ExampleTrainer_group() {
 // Evaluate held-out text without training.
 func ExampleEvaluator() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
-	e, err := train.NewEvaluator(m, train.EvaluatorOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	e := must(train.NewEvaluator(m, train.EvaluatorOptions{}))
 	defer e.Close()
-	base, err := e.Evaluate(context.Background(), nil, text)
-	if err != nil {
-		log.Fatal(err)
-	}
-	adapted, err := e.Evaluate(context.Background(), adapter.WithScale(1), text)
-	if err != nil {
-		log.Fatal(err)
-	}
+	base := must(e.Evaluate(context.Background(), nil, text))
+	adapted := must(e.Evaluate(context.Background(), adapter.WithScale(1), text))
 	fmt.Println("a new adapter changes nothing:", adapted.Loss == base.Loss)
 	// Output:
 	// a new adapter changes nothing: true

@@ -3,7 +3,6 @@ package train_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"math"
 	"strings"
 
@@ -17,10 +16,7 @@ import (
 // Train preferences between two answers (DPO, arXiv 2305.18290). A row holds a pair; the model without
 // the adapter is the reference.
 func ExampleLoss() {
-	m, err := tinyModelFor(strings.Repeat("Is the sea blue? Yes. No. ", 20)) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModelFor(strings.Repeat("Is the sea blue? Yes. No. ", 20))) // or model.Load
 	defer m.Close()
 	answer := func(pair int, prompt, answer string) data.Sample {
 		s := data.Sample{Origin: data.Origin{Line: pair}, Tokens: m.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{})}
@@ -32,27 +28,15 @@ func ExampleLoss() {
 	}
 	const length = 64
 	chosen, rejected := answer(1, "Is the sea blue?", " Yes."), answer(1, "Is the sea blue?", " No.")
-	pairs, err := data.NewRows(length, []data.Row{{chosen, rejected}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	adapter, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{lora.AllLinear}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	pairs := must(data.NewRows(length, []data.Row{{chosen, rejected}}))
+	adapter := must(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Targets: []string{lora.AllLinear}}))
 	defer adapter.Close()
 
 	// Rows of one answer each give the reference's log-probabilities of answers.
 	ctx := context.Background()
-	evaluator, err := train.NewEvaluator(m, train.EvaluatorOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	evaluator := must(train.NewEvaluator(m, train.EvaluatorOptions{}))
 	defer evaluator.Close()
-	rows, err := evaluator.EvaluateRows(ctx, nil, data.New(length, []data.Sample{chosen, rejected}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	rows := must(evaluator.EvaluateRows(ctx, nil, data.New(length, []data.Sample{chosen, rejected})))
 	margins := map[int]float64{1: rows[1].Loss - rows[0].Loss} // by the pair's line
 
 	const beta = 0.5
@@ -68,17 +52,12 @@ func ExampleLoss() {
 			return loss, slopes
 		}
 	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, pairs, train.Options{
+	t := must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, pairs, train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Steps: 30}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1,
 		Loss: train.Loss{Name: "dpo, beta 0.5", Of: dpo},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer t.Close()
-	if err := t.Run(ctx, train.RunOptions{}); err != nil {
-		log.Fatal(err)
-	}
+	check(t.Run(ctx, train.RunOptions{}))
 	fmt.Printf("%.3f, then less: %t\n", t.History[0].Loss, t.History[29].Loss < 0.4)
 	// Output: 0.693, then less: true
 }

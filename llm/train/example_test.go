@@ -23,47 +23,27 @@ import (
 // Train an adapter on a text, and compare the loss before and after.
 func ExampleTrainer() {
 	text := strings.Repeat("She sells sea shells by the sea shore. ", 20)
-	m, err := tinyModelFor(text) // or model.Load
-	if err != nil {
-		log.Fatal(err)
-	}
+	m := must(tinyModelFor(text)) // or model.Load
 	defer m.Close()
-	data, err := data.FromText(m.Tokenizer, text, data.TextOptions{Length: 16})
-	if err != nil {
-		log.Fatal(err)
-	}
-	adapter, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16})
-	if err != nil {
-		log.Fatal(err)
-	}
+	data := must(data.FromText(m.Tokenizer, text, data.TextOptions{Length: 16}))
+	adapter := must(lora.New(m, lora.Options{Rank: 8, Alpha: 16}))
 	defer adapter.Close()
-	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, data, train.Options{
+	t := must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, data, train.Options{
 		Schedule: train.Schedule{Peak: 0.03, Warmup: 5, Steps: 60},
 		AdamW:    train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer t.Close()
 	ctx := context.Background()
-	before, err := t.Evaluate(ctx, data)
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = t.Run(ctx, train.RunOptions{
+	before := must(t.Evaluate(ctx, data))
+	err := t.Run(ctx, train.RunOptions{
 		OnStep: func(p train.StepMetrics) {
 			if p.Step%20 == 0 {
 				fmt.Println("step", p.Step)
 			}
 		},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	after, err := t.Evaluate(ctx, data)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	after := must(t.Evaluate(ctx, data))
 	fmt.Println("the loss fell:", after.Loss < before.Loss-0.2)
 	// Output:
 	// step 20
@@ -102,30 +82,20 @@ func ExampleSchedule() {
 // Stop when the loss of held-out text no longer falls, and save the best adapter.
 func ExampleConvergence() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
-	held, err := data.FromText(m.Tokenizer, "She sells sea shells, and he sees the shore. ", data.TextOptions{Length: 8})
-	if err != nil {
-		log.Fatal(err)
-	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
+	held := must(data.FromText(m.Tokenizer, "She sells sea shells, and he sees the shore. ", data.TextOptions{Length: 8}))
+	t := must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 		Schedule: train.Schedule{Peak: 0.1, Steps: 1000}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 		Convergence: train.Convergence{Patience: 3},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer t.Close()
 	err = t.Run(context.Background(), train.RunOptions{
 		EvalData: held, EvalEvery: 5,
 		OnBest: func(train.Evaluation) error { return nil }, // adapter.Save
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	best, _ := t.Best()
 	last := t.Evaluations[len(t.Evaluations)-1]
 	fmt.Println(t.Ended())
@@ -139,19 +109,14 @@ func ExampleConvergence() {
 // checkpointing.
 func ExampleEstimateMemory() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
 	var steps []int64
 	for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
-		e, err := train.EstimateMemory(layout.Layout{}, m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
+		e := must(train.EstimateMemory(layout.Layout{}, m, train.Trainables{Adapters: adapter.WithScale(1)}, text, train.Options{
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 10}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Checkpointing: c,
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
+		}))
 		steps = append(steps, e.Step.Total())
 	}
 	fmt.Println("checkpointing takes less:", steps[1] < steps[0])
@@ -179,34 +144,19 @@ func smallAdapter() (*model.Model, *lora.Adapter, *data.Dataset, error) {
 // Compare a model with and without its adapter on held-out text.
 func ExampleEvaluation() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
 	rest, held, err := text.Split(0.2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, rest, train.Options{
+	check(err)
+	t := must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, rest, train.Options{
 		Schedule: train.Schedule{Peak: 0.05, Steps: 40}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	defer t.Close()
 	ctx := context.Background()
-	if err := t.Run(ctx, train.RunOptions{}); err != nil {
-		log.Fatal(err)
-	}
-	base, err := t.EvaluateWith(ctx, nil, held)
-	if err != nil {
-		log.Fatal(err)
-	}
-	adapted, err := t.Evaluate(ctx, held)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(t.Run(ctx, train.RunOptions{}))
+	base := must(t.EvaluateWith(ctx, nil, held))
+	adapted := must(t.Evaluate(ctx, held))
 	fmt.Println("of", adapted.Tokens, "tokens each:", base.Tokens == adapted.Tokens)
 	fmt.Println("better:", adapted.Loss < base.Loss, adapted.Perplexity() < base.Perplexity(), adapted.Accuracy > base.Accuracy)
 	// Output:
@@ -218,26 +168,17 @@ func ExampleEvaluation() {
 // rejected.
 func ExampleTrainer_LoadCheckpoint() {
 	m, adapter, text, err := smallAdapter()
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer m.Close()
 	defer adapter.Close()
-	folder, err := os.MkdirTemp("", "train")
-	if err != nil {
-		log.Fatal(err)
-	}
+	folder := must(os.MkdirTemp("", "train"))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "checkpoint.gguf")
 	options := train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 8, Accumulate: 1, Seed: 1,
 	}
 	begin := func() *train.Trainer {
-		t, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, options)
-		if err != nil {
-			log.Fatal(err)
-		}
-		return t
+		return must(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, text, options))
 	}
 	first := begin()
 	defer first.Close()
@@ -255,9 +196,7 @@ func ExampleTrainer_LoadCheckpoint() {
 	options.Schedule.Peak = 0.005
 	second := begin()
 	defer second.Close()
-	if err := second.LoadCheckpoint(path); err != nil {
-		log.Fatal(err)
-	}
+	check(second.LoadCheckpoint(path))
 	fmt.Println("at step", second.Steps(), "with other settings:", second.Changes())
 	fmt.Println(second.Run(context.Background(), train.RunOptions{}), second.Done())
 
@@ -303,4 +242,16 @@ func ExampleDifference() {
 	// Output:
 	// learning rate was 0.01, is 0.02
 	// -rate was 0.01, is 0.02
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }

@@ -16,13 +16,10 @@ import (
 
 // small has random weights and two layers.
 func small() *model.Model {
-	m, err := model.New(arch.Config{
+	m := must(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 128, Embd: 256, FF: 256, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 128, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 128, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, nil, 1))
 	return m
 }
 
@@ -31,24 +28,25 @@ func small() *model.Model {
 func ExampleCache() {
 	m := small()
 	defer m.Close()
-	engine, err := device.New(device.Options{OpSet: device.Stock})
-	if err != nil {
-		log.Fatal(err)
-	}
+	engine := must(device.New(device.Options{OpSet: device.Stock}))
 	defer engine.Close()
-	copies, err := weightcache.New(m, engine, ggml.BF16, []weightcache.Tier{weightcache.Matrix})
-	if err != nil {
-		log.Fatal(err)
-	}
+	copies := must(weightcache.New(m, engine, ggml.BF16, []weightcache.Tier{weightcache.Matrix}))
 	defer copies.Close()
-	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 2, ComputeType: ggml.BF16, Copies: copies})
-	if err != nil {
-		log.Fatal(err)
-	}
+	graph := must(lossgraph.New(m, engine, lossgraph.Options{Length: 4, Batch: 2, ComputeType: ggml.BF16, Copies: copies}))
 	defer graph.Close()
-	if err := errors.Join(copies.Allocate(), copies.Fill(context.Background())); err != nil {
-		log.Fatal(err)
-	}
+	check(errors.Join(copies.Allocate(), copies.Fill(context.Background())))
 	fmt.Println(copies)
 	// Output: weights in bf16 on CPU: 1.5 MiB
+}
+
+// check ends an example at an error; a program returns it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func must[T any](x T, err error) T {
+	check(err)
+	return x
 }
