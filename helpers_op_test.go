@@ -31,7 +31,7 @@ func opCases() []opCase {
 		copyCases(), shapeCases(), concatCases(), partCases(), rowCases(), matrixCases(),
 		reductionCases(), normCases(), softMaxCases(), ropeCases(), numberedCases(), attentionCases(), backwardCases(), optimizerCases(),
 		convolutionCases(), poolCases(), interpolationCases(), imageCases(), recurrentCases(), hyperConnectCases(),
-		unaryInPlaceCases(), binaryInPlaceCases(), rowsInPlaceCases(),
+		partInPlaceCases(), rowsInPlaceCases(),
 	)
 }
 

@@ -6,55 +6,68 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
+// unaries are the element-wise ops without parameters, with the range of their operands.
+var unaries = []struct {
+	name        string
+	op, inPlace func(c *ctx, a *ggml.Tensor) *ggml.Tensor
+	ref         func(a refmath.Tensor) refmath.Tensor
+	lo, hi      float64
+	bound       *optest.Bound
+}{
+	{"sqr", (*ctx).Sqr, (*ctx).SqrInPlace, refmath.Sqr, -3, 3, optest.FewRoundings},
+	{"sqrt", (*ctx).Sqrt, (*ctx).SqrtInPlace, refmath.Sqrt, 0, 9, optest.FewRoundings},
+	{"log", (*ctx).Log, (*ctx).LogInPlace, refmath.Log, 0.01, 9, optest.FewRoundings},
+	{"sin", (*ctx).Sin, (*ctx).SinInPlace, refmath.Sin, -7, 7, optest.Sine},
+	{"cos", (*ctx).Cos, (*ctx).CosInPlace, refmath.Cos, -7, 7, optest.Sine},
+	{"abs", (*ctx).Abs, (*ctx).AbsInPlace, refmath.Abs, -3, 3, optest.Exact},
+	{"sgn", (*ctx).Sgn, (*ctx).SgnInPlace, refmath.Sgn, -3, 3, optest.Exact},
+	{"neg", (*ctx).Neg, (*ctx).NegInPlace, refmath.Neg, -3, 3, optest.Exact},
+	{"step", (*ctx).Step, (*ctx).StepInPlace, refmath.Step, -3, 3, optest.Exact},
+	{"tanh", (*ctx).Tanh, (*ctx).TanhInPlace, refmath.Tanh, -5, 5, optest.FewRoundings},
+	{"elu", (*ctx).Elu, (*ctx).EluInPlace, refmath.Elu, -5, 5, optest.FewRoundings},
+	{"relu", (*ctx).Relu, (*ctx).ReluInPlace, refmath.Relu, -3, 3, optest.Exact},
+	{"sigmoid", (*ctx).Sigmoid, (*ctx).SigmoidInPlace, refmath.Sigmoid, -9, 9, optest.FewRoundings},
+	{"gelu", (*ctx).Gelu, (*ctx).GeluInPlace, refmath.Gelu, -9, 9, optest.F16Table},
+	{"gelu_quick", (*ctx).GeluQuick, (*ctx).GeluQuickInPlace, refmath.GeluQuick, -9, 9, optest.F16Table},
+	{"gelu_erf", (*ctx).GeluErf, (*ctx).GeluErfInPlace, refmath.GeluErf, -9, 9, optest.VectorExp},
+	{"silu", (*ctx).Silu, (*ctx).SiluInPlace, refmath.Silu, -9, 9, optest.VectorExp},
+	{"hardswish", (*ctx).HardSwish, (*ctx).HardSwishInPlace, refmath.HardSwish, -5, 5, optest.FewRoundings},
+	{"hardsigmoid", (*ctx).HardSigmoid, (*ctx).HardSigmoidInPlace, refmath.HardSigmoid, -5, 5, optest.FewRoundings},
+	{"exp", (*ctx).Exp, (*ctx).ExpInPlace, refmath.Exp, -5, 3, optest.FewRoundings},
+	{"expm1", (*ctx).Expm1, (*ctx).Expm1InPlace, refmath.Expm1, -5, 3, optest.FewRoundings},
+	{"softplus", (*ctx).Softplus, (*ctx).SoftplusInPlace, refmath.Softplus, -30, 30, optest.FewRoundings},
+	{"floor", (*ctx).Floor, (*ctx).FloorInPlace, refmath.Floor, -5, 5, optest.Exact},
+	{"ceil", (*ctx).Ceil, (*ctx).CeilInPlace, refmath.Ceil, -5, 5, optest.Exact},
+	{"round", (*ctx).Round, (*ctx).RoundInPlace, refmath.Round, -5, 5, optest.Exact},
+	{"trunc", (*ctx).Trunc, (*ctx).TruncInPlace, refmath.Trunc, -5, 5, optest.Exact},
+}
+
 func unaryCases() []opCase {
-	unary := func(name string, build func(c *ctx, a *ggml.Tensor) *ggml.Tensor, ref func(a refmath.Tensor) refmath.Tensor, lo, hi float64, bound *optest.Bound) opCase {
-		return opCase{
-			Name: name, Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: bound,
-			Operands: func(d *draw) []operand { ne := d.Shape(); return []operand{d.Uniform(lo, hi, ne[:]...)} },
-			Build:    func(c *ctx, x tensors) *ggml.Tensor { return build(c, x[0]) },
-			Want:     func(x refs) refmath.Tensor { return ref(x[0]) },
+	var cases []opCase
+	for _, u := range unaries {
+		k := opCase{
+			Name: u.name, Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: u.bound,
+			Operands: func(d *draw) []operand { ne := d.Shape(); return []operand{d.Uniform(u.lo, u.hi, ne[:]...)} },
+			Build:    func(c *ctx, x tensors) *ggml.Tensor { return u.op(c, x[0]) },
+			Want:     func(x refs) refmath.Tensor { return u.ref(x[0]) },
 		}
+		inPlace := k
+		inPlace.Name, inPlace.Runs, inPlace.InPlace = k.Name+"_inplace", 5, true
+		inPlace.Build = func(c *ctx, x tensors) *ggml.Tensor { return u.inPlace(c, x[0]) }
+		cases = append(cases, k, inPlace)
 	}
-	return []opCase{
-		unary("sqr", (*ctx).Sqr, refmath.Sqr, -3, 3, optest.FewRoundings),
-		unary("sqrt", (*ctx).Sqrt, refmath.Sqrt, 0, 9, optest.FewRoundings),
-		unary("log", (*ctx).Log, refmath.Log, 0.01, 9, optest.FewRoundings),
-		unary("sin", (*ctx).Sin, refmath.Sin, -7, 7, optest.Sine),
-		unary("cos", (*ctx).Cos, refmath.Cos, -7, 7, optest.Sine),
-		unary("abs", (*ctx).Abs, refmath.Abs, -3, 3, optest.Exact),
-		unary("sgn", (*ctx).Sgn, refmath.Sgn, -3, 3, optest.Exact),
-		unary("neg", (*ctx).Neg, refmath.Neg, -3, 3, optest.Exact),
-		unary("step", (*ctx).Step, refmath.Step, -3, 3, optest.Exact),
-		unary("tanh", (*ctx).Tanh, refmath.Tanh, -5, 5, optest.FewRoundings),
-		unary("elu", (*ctx).Elu, refmath.Elu, -5, 5, optest.FewRoundings),
-		unary("relu", (*ctx).Relu, refmath.Relu, -3, 3, optest.Exact),
-		unary("sigmoid", (*ctx).Sigmoid, refmath.Sigmoid, -9, 9, optest.FewRoundings),
-		unary("gelu", (*ctx).Gelu, refmath.Gelu, -9, 9, optest.F16Table),
-		unary("gelu_quick", (*ctx).GeluQuick, refmath.GeluQuick, -9, 9, optest.F16Table),
-		unary("gelu_erf", (*ctx).GeluErf, refmath.GeluErf, -9, 9, optest.VectorExp),
-		unary("silu", (*ctx).Silu, refmath.Silu, -9, 9, optest.VectorExp),
-		unary("hardswish", (*ctx).HardSwish, refmath.HardSwish, -5, 5, optest.FewRoundings),
-		unary("hardsigmoid", (*ctx).HardSigmoid, refmath.HardSigmoid, -5, 5, optest.FewRoundings),
-		unary("exp", (*ctx).Exp, refmath.Exp, -5, 3, optest.FewRoundings),
-		unary("expm1", (*ctx).Expm1, refmath.Expm1, -5, 3, optest.FewRoundings),
-		unary("softplus", (*ctx).Softplus, refmath.Softplus, -30, 30, optest.FewRoundings),
-		unary("floor", (*ctx).Floor, refmath.Floor, -5, 5, optest.Exact),
-		unary("ceil", (*ctx).Ceil, refmath.Ceil, -5, 5, optest.Exact),
-		unary("round", (*ctx).Round, refmath.Round, -5, 5, optest.Exact),
-		unary("trunc", (*ctx).Trunc, refmath.Trunc, -5, 5, optest.Exact),
-		func() opCase {
-			k := unary("leaky_relu", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.LeakyRelu(a, 0.1) },
-				func(a refmath.Tensor) refmath.Tensor { return refmath.LeakyRelu(a, 0.1) }, -3, 3, optest.FewRoundings)
-			k.Types, k.Layouts = []ggml.Type{ggml.F32, ggml.F16}, optest.ContiguousOnly
-			return k
-		}(),
-		func() opCase {
-			k := unary("clamp", func(c *ctx, a *ggml.Tensor) *ggml.Tensor { return c.Clamp(a, -0.5, 1) },
-				func(a refmath.Tensor) refmath.Tensor { return refmath.Clamp(a, -0.5, 1) }, -3, 3, optest.Exact)
-			k.Types = []ggml.Type{ggml.F32, ggml.F16}
-			return k
-		}(),
-	}
+	halves := []ggml.Type{ggml.F32, ggml.F16}
+	return append(cases,
+		opCase{
+			Name: "leaky_relu", Types: halves, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.LeakyRelu(x[0], 0.1) },
+			Want:  func(x refs) refmath.Tensor { return refmath.LeakyRelu(x[0], 0.1) },
+		},
+		opCase{
+			Name: "clamp", Types: halves, Layouts: optest.ContiguousRows, Operands: one,
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return c.Clamp(x[0], -0.5, 1) },
+			Want:  func(x refs) refmath.Tensor { return refmath.Clamp(x[0], -0.5, 1) },
+		})
 }
 
 func gluCases() []opCase {

@@ -1,6 +1,7 @@
 package ggml_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/goggml/ggml"
@@ -41,11 +42,22 @@ func binaryCases() []opCase {
 		return []opCase{k, mixed, second}
 	}
 	var cases []opCase
-	cases = append(cases, binary("add", (*ctx).Add, refmath.Add)...)
-	cases = append(cases, binary("add_inplace", (*ctx).AddInPlace, refmath.Add)...)
-	cases = append(cases, binary("sub", (*ctx).Sub, refmath.Sub)...)
-	cases = append(cases, binary("mul", (*ctx).Mul, refmath.Mul)...)
-	cases = append(cases, binary("div", (*ctx).Div, refmath.Div)...)
+	for _, k := range []struct {
+		name        string
+		op, inPlace func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor
+		ref         func(a, b refmath.Tensor) refmath.Tensor
+	}{
+		{"add", (*ctx).Add, (*ctx).AddInPlace, refmath.Add},
+		{"sub", (*ctx).Sub, (*ctx).SubInPlace, refmath.Sub},
+		{"mul", (*ctx).Mul, (*ctx).MulInPlace, refmath.Mul},
+		{"div", (*ctx).Div, (*ctx).DivInPlace, refmath.Div},
+	} {
+		inPlace := binary(k.name+"_inplace", k.inPlace, k.ref)
+		for i := range inPlace {
+			inPlace[i].InPlace = true
+		}
+		cases = slices.Concat(cases, binary(k.name, k.op, k.ref), inPlace)
+	}
 	return cases
 }
 

@@ -10,68 +10,7 @@ import (
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
-func unaryInPlaceCases() []opCase {
-	ops := []struct {
-		name   string
-		op     func(c *ctx, a *ggml.Tensor) *ggml.Tensor
-		ref    func(a refmath.Tensor) refmath.Tensor
-		lo, hi float64
-		bound  *optest.Bound
-	}{
-		{"sqr", (*ctx).SqrInPlace, refmath.Sqr, -3, 3, optest.FewRoundings},
-		{"sqrt", (*ctx).SqrtInPlace, refmath.Sqrt, 0, 9, optest.FewRoundings},
-		{"log", (*ctx).LogInPlace, refmath.Log, 0.01, 9, optest.FewRoundings},
-		{"sin", (*ctx).SinInPlace, refmath.Sin, -7, 7, optest.Sine},
-		{"cos", (*ctx).CosInPlace, refmath.Cos, -7, 7, optest.Sine},
-		{"abs", (*ctx).AbsInPlace, refmath.Abs, -3, 3, optest.Exact},
-		{"sgn", (*ctx).SgnInPlace, refmath.Sgn, -3, 3, optest.Exact},
-		{"neg", (*ctx).NegInPlace, refmath.Neg, -3, 3, optest.Exact},
-		{"step", (*ctx).StepInPlace, refmath.Step, -3, 3, optest.Exact},
-		{"tanh", (*ctx).TanhInPlace, refmath.Tanh, -5, 5, optest.FewRoundings},
-		{"elu", (*ctx).EluInPlace, refmath.Elu, -5, 5, optest.FewRoundings},
-		{"relu", (*ctx).ReluInPlace, refmath.Relu, -3, 3, optest.Exact},
-		{"sigmoid", (*ctx).SigmoidInPlace, refmath.Sigmoid, -9, 9, optest.FewRoundings},
-		{"gelu", (*ctx).GeluInPlace, refmath.Gelu, -9, 9, optest.F16Table},
-		{"gelu_quick", (*ctx).GeluQuickInPlace, refmath.GeluQuick, -9, 9, optest.F16Table},
-		{"gelu_erf", (*ctx).GeluErfInPlace, refmath.GeluErf, -9, 9, optest.VectorExp},
-		{"silu", (*ctx).SiluInPlace, refmath.Silu, -9, 9, optest.VectorExp},
-		{"hardswish", (*ctx).HardSwishInPlace, refmath.HardSwish, -5, 5, optest.FewRoundings},
-		{"hardsigmoid", (*ctx).HardSigmoidInPlace, refmath.HardSigmoid, -5, 5, optest.FewRoundings},
-		{"exp", (*ctx).ExpInPlace, refmath.Exp, -5, 3, optest.FewRoundings},
-		{"expm1", (*ctx).Expm1InPlace, refmath.Expm1, -5, 3, optest.FewRoundings},
-		{"softplus", (*ctx).SoftplusInPlace, refmath.Softplus, -30, 30, optest.FewRoundings},
-		{"floor", (*ctx).FloorInPlace, refmath.Floor, -5, 5, optest.Exact},
-		{"ceil", (*ctx).CeilInPlace, refmath.Ceil, -5, 5, optest.Exact},
-		{"round", (*ctx).RoundInPlace, refmath.Round, -5, 5, optest.Exact},
-		{"trunc", (*ctx).TruncInPlace, refmath.Trunc, -5, 5, optest.Exact},
-	}
-	var cases []opCase
-	for _, k := range ops {
-		cases = append(cases, opCase{
-			Name: k.name + "_inplace", Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: k.bound, Runs: 5, InPlace: true,
-			Operands: func(d *draw) []operand { ne := d.Shape(); return []operand{d.Uniform(k.lo, k.hi, ne[:]...)} },
-			Build:    func(c *ctx, x tensors) *ggml.Tensor { return k.op(c, x[0]) },
-			Want:     func(x refs) refmath.Tensor { return k.ref(x[0]) },
-		})
-	}
-	return cases
-}
-
-func binaryInPlaceCases() []opCase {
-	binary := func(name string, op func(c *ctx, a, b *ggml.Tensor) *ggml.Tensor, ref func(a, b refmath.Tensor) refmath.Tensor) opCase {
-		return opCase{
-			Name: name, Types: optest.FloatTypes, Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, InPlace: true,
-			Operands: func(d *draw) []operand {
-				ne := d.Shape()
-				small := repeated(d, ne)
-				b := d.Uniform(0.5, 2, small[:]...)
-				b.Layout = optest.Contiguous
-				return []operand{d.Normal(ne[:]...), b}
-			},
-			Build: func(c *ctx, x tensors) *ggml.Tensor { return op(c, x[0], x[1]) },
-			Want:  func(x refs) refmath.Tensor { return ref(x[0], x[1]) },
-		}
-	}
+func partInPlaceCases() []opCase {
 	part := func(name string, op func(c *ctx, a, b *ggml.Tensor, strides [3]int64, offset int64) *ggml.Tensor, ref func(a, b refmath.Tensor, stride [3]int64, offset int64) refmath.Tensor) opCase {
 		return opCase{
 			Name: name, Layouts: optest.ContiguousOnly, Bound: optest.FewRoundings, InPlace: true,
@@ -85,9 +24,6 @@ func binaryInPlaceCases() []opCase {
 		}
 	}
 	return []opCase{
-		binary("sub_inplace", (*ctx).SubInPlace, refmath.Sub),
-		binary("mul_inplace", (*ctx).MulInPlace, refmath.Mul),
-		binary("div_inplace", (*ctx).DivInPlace, refmath.Div),
 		part("acc_inplace", (*ctx).AccInPlace, refmath.Acc),
 		part("set_inplace", (*ctx).SetInPlace, refmath.Set),
 	}
