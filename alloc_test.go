@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -74,13 +75,11 @@ func TestTensorAllocatorErrors(t *testing.T) {
 	defer c.Close()
 	x, y := c.NewTensor(ggml.F32, 100).SetName("x"), c.NewTensor(ggml.F32, 200).SetName("y")
 	v := c.View(x, []int64{10}, nil, 0).SetName("v")
-	b, err := ggml.CPUBufferType().NewBuffer(1000)
-	require.NoError(t, err)
+	b := need.Value(ggml.CPUBufferType().NewBuffer(1000))(t)
 	defer b.Close()
-	a, err := ggml.NewTensorAllocator(b)
-	require.NoError(t, err)
+	a := need.Value(ggml.NewTensorAllocator(b))(t)
 	require.NoError(t, a.Allocate(x))
-	err = a.Allocate(y)
+	err := a.Allocate(y)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	require.ErrorContains(t, err, "ggml: TensorAllocator.Allocate(y f32[200]): the buffer is too small: the tensor takes 800 bytes, ")
 	require.False(t, y.IsAllocated())

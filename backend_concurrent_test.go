@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -90,16 +91,12 @@ func TestSharedContext(t *testing.T) {
 func TestCloseDuringCompute(t *testing.T) {
 	for range 5 {
 		g, _ := chain(t, 200, 64)
-		backend, err := ggml.NewCPUBackend(2)
-		require.NoError(t, err)
-		alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(t, err)
+		backend := need.Value(ggml.NewCPUBackend(2))(t)
+		alloc := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 		require.NoError(t, alloc.Allocate(g))
 		b := newAddition(t)
-		second, err := ggml.NewCPUBackend(1)
-		require.NoError(t, err)
-		sched, err := ggml.NewScheduler(ggml.SchedulerOptions{}, second)
-		require.NoError(t, err)
+		second := need.Value(ggml.NewCPUBackend(1))(t)
+		sched := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, second))(t)
 		other := b.c.NewGraph(b.c.Neg(b.a))
 		require.NoError(t, sched.Allocate(other))
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -18,8 +19,7 @@ func TestEvent(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		b, err := d.NewBackend()
-		require.NoError(t, err)
+		b := need.Value(d.NewBackend())(t)
 		require.NoError(t, e.Record(b))
 		require.NoError(t, e.Wait(b))
 		require.NoError(t, e.Synchronize())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/computethread"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -17,8 +18,7 @@ func TestWaitPolicyDuringComputation(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 64, 64)
-	buffer, err := c.Allocate(backend.BufferType())
-	require.NoError(t, err)
+	buffer := need.Value(c.Allocate(backend.BufferType()))(t)
 	defer buffer.Close()
 	require.NoError(t, ggml.Write(x, make([]float32, 64*64)))
 	y := x
@@ -50,8 +50,7 @@ func TestWaitPolicyDuringComputation(t *testing.T) {
 	}
 	for range computations {
 		require.NoError(t, backend.Compute(t.Context(), graph))
-		got, err := ggml.Read[float32](y)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](y))(t)
 		require.Equal(t, float32(1), got[0]) // the product of zeros, and one
 	}
 	close(stop)

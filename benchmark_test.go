@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/baseline"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -67,16 +68,14 @@ func BenchmarkCompute(b *testing.B) {
 		{"large", 25, 512, 64},
 	} {
 		b.Run(size.name, func(b *testing.B) {
-			backend, err := ggml.NewCPUBackend(1)
-			require.NoError(b, err)
+			backend := need.Value(ggml.NewCPUBackend(1))(b)
 			defer backend.Close()
 			c := ggml.NewContext()
 			defer c.Close()
 			w := c.NewTensor(ggml.F32, int64(size.size), int64(size.size))
 			x := c.NewTensor(ggml.F32, int64(size.size), int64(size.columns))
 			g := residualBlocks(c, size.blocks, w, x)
-			buffers, err := c.Allocate(ggml.CPUBufferType())
-			require.NoError(b, err)
+			buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(b)
 			defer buffers.Close()
 			data := make([]float32, size.size*size.size)
 			for i := range data {
@@ -98,8 +97,7 @@ func BenchmarkData(b *testing.B) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, n)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(b, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(b)
 	defer buffers.Close()
 	data, other := make([]float32, n), make([]float32, n)
 	for _, bench := range []struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -15,8 +16,7 @@ import (
 func TestBufferBytes(t *testing.T) {
 	for _, d := range optest.Devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
-			b, err := d.BufferType().NewBuffer(4096)
-			require.NoError(t, err)
+			b := need.Value(d.BufferType().NewBuffer(4096))(t)
 			defer b.Close()
 			require.NoError(t, b.Clear(0))
 			c := ggml.NewContext()
@@ -26,11 +26,10 @@ func TestBufferBytes(t *testing.T) {
 			require.NoError(t, b.PlaceAt(x, at))
 			require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4}))
 			want := make([]byte, x.NumBytes())
-			_, err = x.ReadAt(want, 0)
+			_, err := x.ReadAt(want, 0)
 			require.NoError(t, err)
 
-			got, err := io.ReadAll(io.NewSectionReader(b, at, x.NumBytes()))
-			require.NoError(t, err)
+			got := need.Value(io.ReadAll(io.NewSectionReader(b, at, x.NumBytes())))(t)
 			require.Equal(t, want, got)
 			require.NoError(t, b.CopyAt(2*at, b, at, 16))
 			require.NoError(t, b.Memset(0xff, at, 4))
@@ -59,8 +58,7 @@ func TestBufferBytes(t *testing.T) {
 }
 
 func TestBufferBytesMisuse(t *testing.T) {
-	b, err := ggml.CPUBufferType().NewBuffer(64)
-	require.NoError(t, err)
+	b := need.Value(ggml.CPUBufferType().NewBuffer(64))(t)
 	for _, r := range [][2]int64{{-1, 4}, {64, 1}, {60, 8}, {1 << 62, 4}} {
 		_, err := b.ReadAt(make([]byte, r[1]), r[0])
 		require.ErrorContains(t, err, "of a buffer reach beyond its 64")
@@ -69,7 +67,7 @@ func TestBufferBytesMisuse(t *testing.T) {
 	require.ErrorContains(t, b.Memset(0, 0, -1), "of a buffer reach beyond its 64")
 	require.ErrorContains(t, b.CopyAt(4, b, 0, 8), "the parts overlap")
 	require.ErrorContains(t, b.WithBytes(nil), "the function is nil")
-	_, err = b.WriteAt(nil, 64)
+	_, err := b.WriteAt(nil, 64)
 	require.NoError(t, err, "there is nothing to write")
 	require.NoError(t, b.Close())
 	_, err = b.WriteAt([]byte{1}, 0)

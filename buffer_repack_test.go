@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -17,8 +18,7 @@ import (
 // eachRepackingType calls f for each of the processor's repacking types of memory that supports
 // matrices of a type.
 func eachRepackingType(t *testing.T, typ ggml.Type, f func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor)) {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	for _, bt := range cpu.ExtraBufferTypes() {
 		c := ggml.NewContext()
 		w := c.NewTensor(typ, 256, 64).SetName("w")
@@ -47,8 +47,7 @@ func TestRepackedMulMat(t *testing.T) {
 				w  *ggml.Tensor
 				bt *ggml.BufferType
 			}{{c, repacked, bt}, {plainContext, plain, ggml.CPUBufferType()}} {
-				buffers, err := x.c.Allocate(x.bt)
-				require.NoError(t, err)
+				buffers := need.Value(x.c.Allocate(x.bt))(t)
 				defer buffers.Close()
 				require.NoError(t, x.w.SetFloat32s(values))
 			}
@@ -61,10 +60,8 @@ func TestRepackedMulMat(t *testing.T) {
 				require.NoError(t, optest.NewGraphAllocator(t).Allocate(graph))
 				require.NoError(t, ggml.Write(x, values[:256*n]))
 				require.NoError(t, backend.Compute(context.Background(), graph))
-				a, err := ggml.Read[float32](got)
-				require.NoError(t, err)
-				b, err := ggml.Read[float32](want)
-				require.NoError(t, err)
+				a := need.Value(ggml.Read[float32](got))(t)
+				b := need.Value(ggml.Read[float32](want))(t)
 				require.Less(t, refmath.NMSE(a, b), 1e-3)
 			}
 		})
@@ -75,8 +72,7 @@ func TestRepackedMulMat(t *testing.T) {
 func TestRepackedMisuse(t *testing.T) {
 	eachRepackingType(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {
 		half := c.View(w, []int64{256, 32}, nil, 0)
-		buffers, err := c.Allocate(bt)
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(bt))(t)
 		defer buffers.Close()
 		data := make([]byte, w.NumBytes())
 
@@ -87,7 +83,7 @@ func TestRepackedMisuse(t *testing.T) {
 		require.ErrorContains(t, optest.Err(half.WriteAt(data[:half.NumBytes()], 0)), "at once")
 		require.ErrorContains(t, optest.Err(w.ReadAt(data, 0)), cannot)
 		require.ErrorContains(t, w.Memset(0), cannot)
-		_, err = w.Float32s()
+		_, err := w.Float32s()
 		require.ErrorContains(t, err, cannot)
 		require.ErrorContains(t, w.WriteRegion(data, ggml.Region2D{Width: 9216, Rows: 1, Stride: 9216}), cannot)
 		require.ErrorContains(t, optest.NewCPUBackend(t, 2).WriteAsync(w, data, 0), cannot)
@@ -95,8 +91,7 @@ func TestRepackedMisuse(t *testing.T) {
 		other := ggml.NewContext()
 		defer other.Close()
 		plain := other.NewTensor(ggml.Q4_0, 256, 64)
-		memory, err := other.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		memory := need.Value(other.Allocate(ggml.CPUBufferType()))(t)
 		defer memory.Close()
 		require.ErrorContains(t, ggml.CopyTensor(plain, w), "cannot be copied")
 		require.ErrorContains(t, ggml.CopyTensor(w, plain), "cannot be copied")
@@ -154,24 +149,19 @@ func TestRepackedLoad(t *testing.T) {
 		src := ggml.NewContext()
 		defer src.Close()
 		m := src.NewTensor(ggml.Q8_0, 1024, 2048).SetName("m") // larger than a chunk of a file
-		memory, err := src.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		memory := need.Value(src.Allocate(ggml.CPUBufferType()))(t)
 		defer memory.Close()
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		defer g.Close()
 		require.NoError(t, g.AddTensor(m))
 		require.NoError(t, g.WriteFile(path))
 
-		file, err := ggml.OpenGGUF(path)
-		require.NoError(t, err)
+		file := need.Value(ggml.OpenGGUF(path))(t)
 		defer file.Close()
-		cpu, err := ggml.DeviceByType(ggml.CPU)
-		require.NoError(t, err)
+		cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 		dst := ggml.NewContext()
 		defer dst.Close()
-		buffers, err := file.Load(dst, cpu, ggml.LoadOptions{BufferType: bt})
-		require.NoError(t, err)
+		buffers := need.Value(file.Load(dst, cpu, ggml.LoadOptions{BufferType: bt}))(t)
 		defer buffers.Close()
 		require.True(t, optest.Found(dst.Tensor("m")).IsAllocated())
 	})
@@ -182,8 +172,7 @@ func TestRepackedLoad(t *testing.T) {
 func TestRepackedBesideServers(t *testing.T) {
 	rig := newRig(t)
 	eachRepackingType(t, ggml.Q4_0, func(t *testing.T, bt *ggml.BufferType, c *ggml.Context, w *ggml.Tensor) {
-		buffers, err := c.Allocate(bt)
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(bt))(t)
 		defer buffers.Close()
 		require.NoError(t, w.SetFloat32s(refmath.Normal(optest.RNG(1), 1, 256, 64).Float32()))
 		x := placed(t, rig.devices[0], 256, 40)
@@ -201,7 +190,7 @@ func TestRepackedBesideServers(t *testing.T) {
 			require.NoError(t, s.Compute(context.Background(), g))
 		}
 		const message = "repacked weights cannot be copied"
-		_, _, err = g.CopyTo(rig.backends[0])
+		_, _, err := g.CopyTo(rig.backends[0])
 		require.ErrorContains(t, err, message)
 		all := ggml.NewContext()
 		defer all.Close()

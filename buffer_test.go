@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -15,8 +16,7 @@ import (
 func TestBufferProperties(t *testing.T) {
 	for _, d := range allDevices(t) {
 		bt := d.BufferType()
-		b, err := bt.NewBuffer(4096)
-		require.NoError(t, err)
+		b := need.Value(bt.NewBuffer(4096))(t)
 		defer b.Close()
 		require.Equal(t, bt.Name(), b.Name())
 		require.Equal(t, bt.Alignment(), b.Alignment())
@@ -25,28 +25,23 @@ func TestBufferProperties(t *testing.T) {
 		require.Equal(t, ggml.UsageAny, b.Usage())
 		b.SetUsage(ggml.UsageWeights)
 		require.Equal(t, ggml.UsageWeights, b.Usage())
-		owner, err := bt.Device()
-		require.NoError(t, err)
+		owner := need.Value(bt.Device())(t)
 		require.True(t, owner.SupportsBufferType(bt))
 		x := ggml.NewContext()
 		defer x.Close()
 		a, q := x.NewTensor(ggml.F32, 5), x.NewTensor(ggml.Q4_0, 64, 3)
-		n, err := bt.AllocSize(q)
-		require.NoError(t, err)
+		n := need.Value(bt.AllocSize(q))(t)
 		require.GreaterOrEqual(t, n, q.NumBytes())
-		own, err := b.AllocSize(q)
-		require.NoError(t, err)
+		own := need.Value(b.AllocSize(q))(t)
 		require.Equal(t, n, own)
-		both, err := bt.AllocSize(a, q)
-		require.NoError(t, err)
+		both := need.Value(bt.AllocSize(a, q))(t)
 		require.GreaterOrEqual(t, both, n+a.NumBytes())
-		none, err := bt.AllocSize()
-		require.NoError(t, err)
+		none := need.Value(bt.AllocSize())(t)
 		require.Zero(t, none)
 		b.Close()
 		require.Zero(t, b.Alignment()+b.MaxSize())
 		require.Empty(t, b.Name())
-		_, err = b.AllocSize(q)
+		_, err := b.AllocSize(q)
 		require.ErrorIs(t, err, ggml.ErrClosed)
 		x.Close()
 		_, err = bt.AllocSize(q)
@@ -55,8 +50,7 @@ func TestBufferProperties(t *testing.T) {
 }
 
 func TestBackendBuffer(t *testing.T) {
-	b, err := optest.NewCPUBackend(t, 1).NewBuffer(100)
-	require.NoError(t, err)
+	b := need.Value(optest.NewCPUBackend(t, 1).NewBuffer(100))(t)
 	defer b.Close()
 	require.GreaterOrEqual(t, b.Size(), int64(100))
 }
@@ -64,8 +58,7 @@ func TestBackendBuffer(t *testing.T) {
 // A buffer of the program's memory: its tensors share that memory.
 func TestBufferFromMemory(t *testing.T) {
 	memory := make([]byte, 1<<16)
-	b, err := ggml.NewBufferFrom(memory)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewBufferFrom(memory))(t)
 	defer b.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -81,15 +74,14 @@ func TestBufferFromMemory(t *testing.T) {
 	require.Equal(t, []float32{11, 22, 33, 44}, optest.Values(t, sum))
 	require.NoError(t, ggml.Write(x, []float32{5, 6, 7, 8}))
 	require.Equal(t, bytesOf([]float32{5, 6, 7, 8}), memory[64:80])
-	_, err = ggml.NewBufferFrom(memory[1:])
+	_, err := ggml.NewBufferFrom(memory[1:])
 	require.ErrorContains(t, err, "begin at a multiple of 32 bytes")
 	_, err = ggml.NewBufferFrom(nil)
 	require.ErrorContains(t, err, "0 bytes of memory")
 }
 
 func TestPlaceAt(t *testing.T) {
-	b, err := ggml.CPUBufferType().NewBuffer(1024)
-	require.NoError(t, err)
+	b := need.Value(ggml.CPUBufferType().NewBuffer(1024))(t)
 	defer b.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -122,12 +114,11 @@ func TestAllocateTensors(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x, y, z := c.NewTensor(ggml.F32, 4), c.NewTensor(ggml.F32, 4), c.NewTensor(ggml.F32, 4)
-	buffers, err := ggml.CPUBufferType().Allocate(x, z)
-	require.NoError(t, err)
+	buffers := need.Value(ggml.CPUBufferType().Allocate(x, z))(t)
 	defer buffers.Close()
 	require.True(t, x.IsAllocated() && z.IsAllocated())
 	require.False(t, y.IsAllocated())
-	_, err = ggml.CPUBufferType().Allocate(x, nil)
+	_, err := ggml.CPUBufferType().Allocate(x, nil)
 	require.ErrorContains(t, err, "the tensor is nil")
 }
 
@@ -140,8 +131,7 @@ func TestBufferErrors(t *testing.T) {
 	captureLog(t)
 	_, err = bt.NewBuffer(1 << 55)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
-	b, err := bt.NewBuffer(0)
-	require.NoError(t, err)
+	b := need.Value(bt.NewBuffer(0))(t)
 	require.NoError(t, b.Close())
 	require.NoError(t, b.Close())
 	require.NoError(t, (*ggml.Buffer)(nil).Close())
@@ -160,8 +150,7 @@ func TestViewsOfFreedMemory(t *testing.T) {
 	defer c.Close()
 	x := leaves.NewTensor(ggml.F32, 8)
 	before := leaves.View(x, []int64{2}, nil, 8)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	after, other := leaves.View(x, []int64{2}, nil, 8), c.View(x, []int64{2}, nil, 8)
 	views := tensors{before, after, other}
 	for _, v := range views {
@@ -178,16 +167,13 @@ func TestViewsOfFreedMemory(t *testing.T) {
 	keep, err := ggml.CPUBufferType().NewBuffer(32) // so that x gets another address
 	require.NoError(t, err)
 	defer keep.Close()
-	buffers, err = leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers = need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
-	more, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	more := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer more.Close()
 	require.NoError(t, ggml.Write(x, []float32{0, 1, 2, 3, 4, 5, 6, 7}))
 	for _, v := range views {
-		got, err := ggml.Read[float32](v)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](v))(t)
 		require.Equal(t, []float32{2, 3}, got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -19,8 +20,7 @@ func TestCloseDuringAsync(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	before := ggml.OpenObjects() // tests share devices
 	for round := range 20 {
-		b, err := d.NewBackend()
-		require.NoError(t, err)
+		b := need.Value(d.NewBackend())(t)
 		c := ggml.NewContext()
 		x, out := placed(t, d, 64, 64), placed(t, d, 64, 64)
 		require.NoError(t, ggml.Write(x, refmath.Normal(optest.RNG(1), 0.01, 64, 64).Float32()))
@@ -29,8 +29,7 @@ func TestCloseDuringAsync(t *testing.T) {
 			y = c.MulMat(x, y)
 		}
 		g := c.NewGraph(c.Copy(y, out))
-		a, err := ggml.NewGraphAllocator(d.BufferType())
-		require.NoError(t, err)
+		a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 		require.NoError(t, a.Allocate(g))
 		require.NoError(t, b.ComputeAsync(context.Background(), g))
 		require.NoError(t, c.Close())
@@ -40,8 +39,7 @@ func TestCloseDuringAsync(t *testing.T) {
 			require.NoError(t, b.Synchronize()) // frees all of them
 		}
 		require.NoError(t, b.Close())
-		got, err := ggml.Read[float32](out)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](out))(t)
 		require.NotZero(t, len(got))
 		closePlaced(out)
 	}
@@ -52,12 +50,10 @@ func TestCloseDuringAsync(t *testing.T) {
 // in order are right.
 func TestAllocateAfterAsync(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	cpu := optest.NewCPUBackend(t, 1)
-	allocator, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	allocator := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer allocator.Close()
 	sched := optest.NewScheduler(t, b, cpu)
 	x := placed(t, d, 256)
@@ -110,8 +106,7 @@ func TestAsyncFromGoroutines(t *testing.T) {
 			require.NoError(t, err)
 			defer own.Close()
 		}
-		a, err := ggml.NewGraphAllocator(d.BufferType())
-		require.NoError(t, err)
+		a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 		defer a.Close()
 		x := placed(t, d, 32)
 		wg.Add(1)

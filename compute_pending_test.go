@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
 )
@@ -26,8 +27,7 @@ func TestComputeEndsPendingWork(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 4)
-	buffers, err := c.Allocate(b.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(b.BufferType()))(t)
 	defer buffers.Close()
 	var freed atomic.Int64
 	func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -31,8 +32,7 @@ func plusOne(t *testing.T, n int) (*ggml.Graph, *ggml.Tensor) {
 
 func valueOf(t *testing.T, x *ggml.Tensor) float32 {
 	t.Helper()
-	got, err := ggml.Read[float32](x)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](x))(t)
 	return got[0]
 }
 

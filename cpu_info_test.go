@@ -10,18 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
 func TestCPUInfo(t *testing.T) {
 	require.NoError(t, ggml.InitCPU())
-	info, err := ggml.ReadCPUInfo()
-	require.NoError(t, err)
+	info := need.Value(ggml.ReadCPUInfo())(t)
 	// The plugin's own list is the same.
 	listed := map[string]string{}
-	features, err := ggml.CPUFeatures()
-	require.NoError(t, err)
+	features := need.Value(ggml.CPUFeatures())(t)
 	for _, f := range features {
 		listed[strings.ReplaceAll(f.Name, "_", "")] = f.Value
 	}
@@ -35,11 +34,9 @@ func TestCPUInfo(t *testing.T) {
 		require.False(t, info.NEON || info.SVE || info.RISCVV)
 		require.Zero(t, info.SVEBytes)
 	}
-	r, err := ggml.CPURegistry()
-	require.NoError(t, err)
+	r := need.Value(ggml.CPURegistry())(t)
 	require.Equal(t, "CPU", r.Name())
-	b, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(1))(t)
 	defer b.Close()
 	require.True(t, b.IsCPU())
 }
@@ -51,8 +48,7 @@ func TestCPUTraits(t *testing.T) {
 	x, y := refmath.Normal(r, 1, n).Float32(), refmath.Normal(r, 1, n).Float32()
 	dots := 0
 	for _, typ := range ggml.Types() {
-		traits, err := typ.CPUTraits()
-		require.NoError(t, err)
+		traits := need.Value(typ.CPUTraits())(t)
 		if slices.Contains([]string{"iq1", "iq2", "iq3"}, typ.String()[:min(3, len(typ.String()))]) {
 			continue // quantising to these types takes seconds
 		}
@@ -72,16 +68,14 @@ func TestCPUTraits(t *testing.T) {
 		}
 		dots++
 		a := quantized(t, typ, x, n)
-		other, err := traits.DotType.CPUTraits()
-		require.NoError(t, err)
+		other := need.Value(traits.DotType.CPUTraits())(t)
 		b := make([]byte, traits.DotType.RowSize(n))
 		if traits.DotType == ggml.F32 {
 			b = quantized(t, ggml.F32, y, n)
 		} else {
 			require.NoError(t, other.FromFloat(b, y))
 		}
-		got, err := traits.Dot(a, b, n)
-		require.NoError(t, err)
+		got := need.Value(traits.Dot(a, b, n))(t)
 		values := make([]float32, n)
 		require.NoError(t, ggml.Dequantize(values, typ, a))
 		want, norm := 0.0, 0.0
@@ -92,7 +86,7 @@ func TestCPUTraits(t *testing.T) {
 		// y is rounded to the type of the dot product: the error is at most 1/127 of its largest
 		// value.
 		require.LessOrEqual(t, math.Abs(float64(got)-want), 4.0/127*math.Sqrt(norm)+1e-3, typ)
-		_, err = traits.Dot(a[1:], b, n)
+		_, err := traits.Dot(a[1:], b, n)
 		require.ErrorContains(t, err, "a dot product of 512 values takes")
 		_, err = traits.Dot(a, b, -1)
 		require.ErrorContains(t, err, "a dot product of -1 values")

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
 func TestCPUFeatures(t *testing.T) {
-	features, err := ggml.CPUFeatures()
-	require.NoError(t, err)
+	features := need.Value(ggml.CPUFeatures())(t)
 	require.NotEmpty(t, features)
 	for _, f := range features {
 		require.NotEmpty(t, f.Name)

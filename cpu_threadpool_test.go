@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
 func threadPool(t testing.TB, p ggml.ThreadPoolParams) *ggml.ThreadPool {
-	pool, err := ggml.NewThreadPool(p)
-	require.NoError(t, err)
+	pool := need.Value(ggml.NewThreadPool(p))(t)
 	t.Cleanup(func() { pool.Close() })
 	return pool
 }
@@ -37,8 +37,7 @@ func TestThreadPool(t *testing.T) {
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	compute := func() int {
 		require.NoError(t, b.Compute(context.Background(), g))
-		got, err := ggml.Read[float32](y)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](y))(t)
 		require.Equal(t, []float32{1, 2, 3, 4}, got)
 		return workers
 	}
@@ -106,8 +105,7 @@ func TestThreadPoolMisuse(t *testing.T) {
 		if d.Type() == ggml.CPU {
 			continue
 		}
-		b, err := d.NewBackend()
-		require.NoError(t, err)
+		b := need.Value(d.NewBackend())(t)
 		require.ErrorContains(t, b.SetThreadPool(pool), "takes no thread pool; a CPU backend does")
 		require.ErrorContains(t, b.SetUseRef(true), "has no reference code; a CPU backend does")
 		b.Close()
@@ -178,8 +176,7 @@ func TestThreadPoolLeavesThread(t *testing.T) {
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, b.Compute(context.Background(), g))
 	require.NoError(t, duringErr)
-	after, err := threadStatus()
-	require.NoError(t, err)
+	after := need.Value(threadStatus())(t)
 	require.Equal(t, before, after)
 	if runtime.NumCPU() > 1 {
 		require.NotEqual(t, before, during)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -18,8 +19,7 @@ import (
 func TestGraphCopy(t *testing.T) {
 	for _, d := range allDevices(t) {
 		t.Run(d.Name(), func(t *testing.T) {
-			b, err := d.NewBackend()
-			require.NoError(t, err)
+			b := need.Value(d.NewBackend())(t)
 			defer b.Close()
 			g, y := network(t)
 			copied, buffer, err := g.CopyTo(b)
@@ -36,15 +36,13 @@ func TestGraphCopy(t *testing.T) {
 				i++
 			}
 			require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
-			want, err := ggml.Read[float32](y)
-			require.NoError(t, err)
+			want := need.Value(ggml.Read[float32](y))(t)
 			y.Context().Close()
 			if d.Type() != ggml.CPU {
 				b = optest.NewCPUBackend(t, 1) // its memory is the system's
 			}
 			require.NoError(t, b.Compute(context.Background(), copied))
-			got, err := ggml.Read[float32](optest.Found(copied.Context().Tensor("y")))
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](optest.Found(copied.Context().Tensor("y"))))(t)
 			require.InDeltaSlice(t, want, got, 1e-6)
 			for n := range copied.Nodes() {
 				_, err := ggml.Read[float32](n)
@@ -106,8 +104,7 @@ func TestGraphCopyCustom(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	got, err := ggml.Read[float32](optest.Found(copied.Context().Tensor("y")))
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](optest.Found(copied.Context().Tensor("y"))))(t)
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 	bad = true
 	require.ErrorIs(t, b.Compute(context.Background(), copied), fail)

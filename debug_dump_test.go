@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -51,8 +52,7 @@ func filled[T ggml.Element](t *testing.T, typ ggml.Type, values []T, shape ...in
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
 	x := c.NewTensor(typ, shape...).SetName("x")
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	t.Cleanup(func() { buffers.Close() })
 	if values != nil {
 		require.NoError(t, ggml.Write(x, values))
@@ -141,8 +141,7 @@ func TestDumpKernelTypes(t *testing.T) {
 		c := ggml.NewContext()
 		defer c.Close()
 		x := c.NewTensor(typ, typ.BlockSize())
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 		defer buffers.Close()
 		raw := make([]byte, typ.BlockBytes())
 		copy(raw, header)
@@ -157,8 +156,7 @@ func TestDumpKernelTypes(t *testing.T) {
 }
 
 func floatsOf(t *testing.T, x *ggml.Tensor) []string {
-	values, err := x.Float32s()
-	require.NoError(t, err)
+	values := need.Value(x.Float32s())(t)
 	var texts []string
 	for _, v := range values {
 		texts = append(texts, fmt.Sprintf("%.4g", v))
@@ -188,16 +186,14 @@ func TestDumpOfViews(t *testing.T) {
 		x := c.NewTensor(ggml.I32, ne[:]...)
 		axes := rapid.Permutation([]int{0, 1, 2, 3}).Draw(rt, "axes")
 		view := c.Permute(x, [4]int(axes))
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(rt, err)
+		buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(rt)
 		defer buffers.Close()
 		values := make([]int32, x.NumElements())
 		for i := range values {
 			values[i] = int32(i)
 		}
 		require.NoError(rt, ggml.Write(x, values))
-		all, err := ggml.Read[int32](view)
-		require.NoError(rt, err)
+		all := need.Value(ggml.Read[int32](view))(rt)
 
 		edge := rapid.IntRange(1, 3).Draw(rt, "edge")
 		var out strings.Builder

@@ -6,36 +6,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestMemoryReport(t *testing.T) {
 	before := reportOf(t)
 	require.Positive(t, before.Total)
 	require.Positive(t, before.Free)
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
 
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 1<<18)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.EqualValues(t, 1<<20, reportOf(t).Other-before.Other)
 	buffers.SetUsage(ggml.UsageWeights)
 	require.EqualValues(t, 1<<20, reportOf(t).Weights-before.Weights)
 	require.Equal(t, before.Other, reportOf(t).Other)
 
-	alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-	require.NoError(t, err)
+	alloc := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 	defer alloc.Close()
 	require.NoError(t, alloc.Allocate(c.NewGraph(c.Sqr(x))))
 	require.Positive(t, alloc.Size())
 	require.Equal(t, alloc.Size(), reportOf(t).Compute-before.Compute)
 
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, backend))(t)
 	defer s.Close()
 	require.NoError(t, s.Allocate(c.NewGraph(c.Sqrt(x))))
 	require.Positive(t, s.BufferSize(backend))

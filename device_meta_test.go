@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -14,14 +15,13 @@ import (
 // Two servers compute a small network together: each has half of the hidden units, and sums are
 // exchanged.
 func TestMetaDevice(t *testing.T) {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	for name, devices := range map[string][]*ggml.Device{
 		"servers": {remote(t, optest.StartRPCServer(t)), remote(t, optest.StartRPCServer(t))},
 		"mixed":   {remote(t, optest.StartRPCServer(t)), cpu, cpu},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
+			d := need.Value(ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
 				switch w.Name() {
 				case "up":
 					return ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis1, 1, len(devices))
@@ -29,21 +29,18 @@ func TestMetaDevice(t *testing.T) {
 					return ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis0, 1, len(devices))
 				}
 				return ggml.TensorSplit{Axis: ggml.TensorSplitMirrored}
-			}, devices...)
-			require.NoError(t, err)
+			}, devices...))(t)
 			require.Equal(t, ggml.MetaDevice, d.Type())
 			require.Zero(t, d.Registry().Symbol("ggml_backend_set_n_threads"))
 			require.Empty(t, d.Registry().Name())
-			b, err := d.NewBackend()
-			require.NoError(t, err)
+			b := need.Value(d.NewBackend())(t)
 			defer b.Close()
 			weights, c := ggml.NewContext(), ggml.NewContext()
 			defer weights.Close()
 			defer c.Close()
 			up, down := weights.NewTensor(ggml.F32, 16, 50).SetName("up"), weights.NewTensor(ggml.F32, 50, 8).SetName("down")
 			x := weights.NewTensor(ggml.F32, 16, 3).SetName("x")
-			buffers, err := weights.Allocate(d.BufferType())
-			require.NoError(t, err)
+			buffers := need.Value(weights.Allocate(d.BufferType()))(t)
 			defer buffers.Close()
 			buffers.SetUsage(ggml.UsageWeights)
 			values := map[*ggml.Tensor]refmath.Tensor{}
@@ -79,8 +76,7 @@ func TestMetaDevice(t *testing.T) {
 
 // A bad split, or a panic of the function, is an error and does not end the process.
 func TestMetaMisuse(t *testing.T) {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	for want, split := range map[string]func(*ggml.Tensor) ggml.TensorSplit{
 		"the function panicked: no": func(*ggml.Tensor) ggml.TensorSplit { panic("no") },
 		"add up to 3, the axis has 4": func(*ggml.Tensor) ggml.TensorSplit {
@@ -94,26 +90,23 @@ func TestMetaMisuse(t *testing.T) {
 			return ggml.TensorSplit{Axis: ggml.TensorSplitAxis0, Segments: []ggml.TensorSplitSegment{{Sizes: []int64{60, 4}}}}
 		},
 	} {
-		d, err := ggml.NewMetaDevice(split, cpu, cpu)
-		require.NoError(t, err)
+		d := need.Value(ggml.NewMetaDevice(split, cpu, cpu))(t)
 		c := ggml.NewContext()
 		c.NewTensor(ggml.Q4_0, 64, 4)
-		_, err = c.Allocate(d.BufferType())
+		_, err := c.Allocate(d.BufferType())
 		require.ErrorContains(t, err, want)
 		c.Close()
 	}
 	mirrored := func(*ggml.Tensor) ggml.TensorSplit { return ggml.TensorSplit{Axis: ggml.TensorSplitMirrored} }
-	d, err := ggml.NewMetaDevice(mirrored, cpu, cpu)
-	require.NoError(t, err)
+	d := need.Value(ggml.NewMetaDevice(mirrored, cpu, cpu))(t)
 	const advice = "out of memory; close something, or use a smaller model or batch"
-	_, err = d.BufferType().NewBuffer(1 << 50)
+	_, err := d.BufferType().NewBuffer(1 << 50)
 	require.EqualError(t, err, "ggml: a buffer of 1125899906842624 bytes in Meta(): "+advice)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	c := ggml.NewContext()
 	defer c.Close()
 	g := c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 1<<20, 1<<28)))
-	alloc, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	alloc := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer alloc.Close()
 	err = alloc.Allocate(g)
 	require.ErrorContains(t, err, "ggml: GraphAllocator.Allocate(graph of 1 nodes): "+advice)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -20,8 +21,7 @@ import (
 // then removed.
 func compilePlugin(t *testing.T, plugin, needs string) {
 	t.Helper()
-	env, err := exec.Command("go", "env", "CC").Output()
-	require.NoError(t, err)
+	env := need.Value(exec.Command("go", "env", "CC").Output())(t)
 	folder := filepath.Dir(plugin)
 	source := filepath.Join(folder, "empty.c")
 	require.NoError(t, os.WriteFile(source, []byte("int nothing;\n"), 0o600))
@@ -87,8 +87,7 @@ func TestMissingPlugin(t *testing.T) {
 }
 
 func TestUnusedGPU(t *testing.T) {
-	devices, err := ggml.Devices()
-	require.NoError(t, err)
+	devices := need.Value(ggml.Devices())(t)
 	for _, d := range devices {
 		if (d.Type() == ggml.GPU || d.Type() == ggml.IntegratedGPU) && !strings.HasPrefix(d.Registry().Name(), "RPC") {
 			require.Empty(t, ggml.UnusedGPU())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/testhook"
@@ -46,8 +47,7 @@ func TestRefusedOps(t *testing.T) {
 			defer leaves.Close()
 			defer c.Close()
 			w, x := leaves.NewTensor(k.weights, 64, 5), leaves.NewTensor(ggml.F32, 64, 20)
-			buffers, err := leaves.Allocate(device.BufferType())
-			require.NoError(t, err)
+			buffers := need.Value(leaves.Allocate(device.BufferType()))(t)
 			defer buffers.Close()
 			random := optest.RNG(3)
 			wv, xv := refmath.Normal(random, 1, 64, 5), refmath.Normal(random, 1, 64, 20)
@@ -61,11 +61,10 @@ func TestRefusedOps(t *testing.T) {
 
 			// On the device alone it is an error; with a scheduler the CPU computes it.
 			g := c.NewGraph(y)
-			a, err := ggml.NewGraphAllocator(far.BufferType())
-			require.NoError(t, err)
+			a := need.Value(ggml.NewGraphAllocator(far.BufferType()))(t)
 			defer a.Close()
 			require.NoError(t, a.Allocate(g))
-			err = far.Compute(t.Context(), g)
+			err := far.Compute(t.Context(), g)
 			if k.refused {
 				require.ErrorContains(t, err, "mul_mat")
 				require.ErrorContains(t, err, device.Name()+" multiplies quantised weights by operands of 8 bits, and ends the process if SetSourcePrecision requires more; do not call it, or use a Scheduler with the CPU")
@@ -73,8 +72,7 @@ func TestRefusedOps(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, a.Close())
-			s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, far, cpu)
-			require.NoError(t, err)
+			s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, far, cpu))(t)
 			defer s.Close()
 			require.NoError(t, s.Allocate(g))
 			on, ok := s.TensorBackend(y)
@@ -138,8 +136,7 @@ func TestRefusedOperands(t *testing.T) {
 		"vision":           {both, rope([4]int{2, 2, 2, 2}), rope([4]int{4, 4}), "two of the sections"},
 	}
 	require.NoError(t, errors.Join(leaves.Err(), c.Err()))
-	buffers, err := leaves.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	for name, k := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -150,12 +147,10 @@ func TestRefusedOperands(t *testing.T) {
 				require.Equal(t, !strings.Contains(k.backends, backend), d.SupportsOp(k.refused), backend)
 			}
 			refuseAs(t, strings.Fields(k.backends)[0])
-			b, err := d.NewBackend()
-			require.NoError(t, err)
+			b := need.Value(d.NewBackend())(t)
 			defer b.Close()
 			g := c.NewGraph(k.refused)
-			a, err := ggml.NewGraphAllocator(d.BufferType())
-			require.NoError(t, err)
+			a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 			defer a.Close()
 			require.NoError(t, a.Allocate(g))
 			require.ErrorContains(t, b.Compute(t.Context(), g), k.why)
@@ -170,8 +165,7 @@ func quantisedProduct(t *testing.T, d *ggml.Device) (c *ggml.Context, y *ggml.Te
 	t.Cleanup(func() { leaves.Close() })
 	t.Cleanup(func() { c.Close() })
 	w, x := leaves.NewTensor(ggml.Q8_0, 64, 5), leaves.NewTensor(ggml.F32, 64, 20)
-	buffers, err := leaves.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(d.BufferType()))(t)
 	t.Cleanup(func() { buffers.Close() })
 	require.NoError(t, buffers.Clear(0))
 	y = c.MulMat(w, x)
@@ -183,16 +177,14 @@ func TestRefusedAfterCheck(t *testing.T) {
 	rig := newRig(t)
 	refuseAs(t, "CUDA")
 	c, y, g := quantisedProduct(t, rig.devices[0])
-	a, err := ggml.NewGraphAllocator(rig.devices[0].BufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(rig.devices[0].BufferType()))(t)
 	defer a.Close()
 	require.NoError(t, a.Allocate(g))
 	require.NoError(t, rig.backends[0].Compute(t.Context(), g))
 	require.NoError(t, a.Close())
 	y.SetSourcePrecision(1, ggml.PrecisionF32)
 	require.NoError(t, c.Err())
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, rig.backends[0], rig.backends[len(rig.backends)-1])
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, rig.backends[0], rig.backends[len(rig.backends)-1]))(t)
 	defer s.Close()
 	require.NoError(t, s.Allocate(g))
 	on, ok := s.TensorBackend(y)
@@ -210,10 +202,9 @@ func TestRefusedAfterReserve(t *testing.T) {
 	_, y, g := quantisedProduct(t, rig.devices[0])
 	for _, precision := range []ggml.Precision{ggml.PrecisionAny, ggml.PrecisionF32} {
 		y.SetSourcePrecision(1, precision)
-		a, err := ggml.NewGraphAllocator(rig.devices[0].BufferType())
-		require.NoError(t, err)
+		a := need.Value(ggml.NewGraphAllocator(rig.devices[0].BufferType()))(t)
 		require.NoError(t, a.Allocate(g))
-		err = rig.backends[0].Compute(t.Context(), g)
+		err := rig.backends[0].Compute(t.Context(), g)
 		require.NoError(t, a.Close())
 		if precision == ggml.PrecisionAny {
 			require.NoError(t, err)

@@ -9,24 +9,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/rpc"
 )
 
 func TestRegistryByName(t *testing.T) {
-	r, err := ggml.RegistryByName("cpu")
-	require.NoError(t, err)
+	r := need.Value(ggml.RegistryByName("cpu"))(t)
 	require.Equal(t, "CPU", r.Name())
 	require.NotEmpty(t, r.Devices())
-	_, err = ggml.RegistryByName("Abacus")
+	_, err := ggml.RegistryByName("Abacus")
 	require.ErrorIs(t, err, ggml.ErrNotLoaded)
 	require.ErrorContains(t, err, `backend "Abacus"`)
 	require.ErrorContains(t, err, "CPU")
-	b, err := ggml.NewBackendByName("CPU")
-	require.NoError(t, err)
+	b := need.Value(ggml.NewBackendByName("CPU"))(t)
 	b.Close()
-	b, err = ggml.NewBackendByType(ggml.CPU)
-	require.NoError(t, err)
+	b = need.Value(ggml.NewBackendByType(ggml.CPU))(t)
 	b.Close()
 	_, err = ggml.NewBackendByName("Abacus0")
 	require.ErrorIs(t, err, ggml.ErrNotLoaded)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/rpc"
@@ -20,8 +21,7 @@ import (
 func TestRPCServer(t *testing.T) {
 	s := optest.StartRPCServer(t)
 	d := remote(t, s)
-	again, err := ggml.AddRPCServer(s.Endpoint)
-	require.NoError(t, err)
+	again := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 	require.Equal(t, "RPC["+s.Endpoint+"]", again.Name())
 	require.Regexp(t, `^RPC\d+$`, d.Name())
 	require.Equal(t, s.Endpoint, d.Description())
@@ -31,14 +31,11 @@ func TestRPCServer(t *testing.T) {
 	require.True(t, p.Async && p.Events)
 	require.Equal(t, "RPC0["+s.Endpoint+"]", d.BufferType().Name())
 	require.False(t, d.BufferType().IsHost())
-	listed, err := ggml.DeviceByName(d.Name())
-	require.NoError(t, err)
+	listed := need.Value(ggml.DeviceByName(d.Name()))(t)
 	require.Equal(t, d, listed)
-	all, err := ggml.RPCDevices()
-	require.NoError(t, err)
+	all := need.Value(ggml.RPCDevices())(t)
 	require.Contains(t, all, d)
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	require.True(t, b.IsRPC())
 	require.False(t, b.IsBLAS() || b.IsCUDA() || b.IsMetal() || b.IsVulkan() || optest.NewCPUBackend(t, 1).IsRPC())
@@ -48,12 +45,11 @@ func TestRPCServer(t *testing.T) {
 // An unloaded server is not listed but remains usable; adding it again lists it.
 func TestRPCUnload(t *testing.T) {
 	s := optest.StartRPCServer(t)
-	r, err := ggml.AddRPCServer(s.Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 	d := r.Devices()[0]
 	require.NoError(t, r.Unload())
 	require.ErrorIs(t, r.Unload(), ggml.ErrNotLoaded)
-	_, err = ggml.DeviceByName(d.Name())
+	_, err := ggml.DeviceByName(d.Name())
 	require.ErrorIs(t, err, ggml.ErrNotLoaded)
 	require.Positive(t, d.Properties().MemoryTotal)
 	require.NotEqual(t, d.Name(), remote(t, s).Name())
@@ -64,8 +60,7 @@ func TestRPCMisuse(t *testing.T) {
 		_, err := ggml.AddRPCServer(endpoint)
 		require.ErrorContains(t, err, "expected a host and a port", endpoint)
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	endpoint := l.Addr().String()
 	go func() {
 		for {
@@ -77,7 +72,7 @@ func TestRPCMisuse(t *testing.T) {
 			c.Close()
 		}
 	}()
-	_, err = ggml.AddRPCServer(endpoint)
+	_, err := ggml.AddRPCServer(endpoint)
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorContains(t, err, "ggml: RPC server "+endpoint)
 	require.NoError(t, l.Close())
@@ -111,8 +106,7 @@ func TestBadServers(t *testing.T) {
 			if what == "one that stalls" {
 				testhook.RPCStall = time.Second
 			}
-			l, err := net.Listen("tcp4", "127.0.0.1:0")
-			require.NoError(t, err)
+			l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 			defer l.Close()
 			go func() {
 				for {
@@ -135,7 +129,7 @@ func TestBadServers(t *testing.T) {
 				}
 			}()
 			begin := time.Now()
-			_, err = ggml.AddRPCServer(l.Addr().String())
+			_, err := ggml.AddRPCServer(l.Addr().String())
 			require.ErrorIs(t, err, ggml.ErrDisconnected)
 			require.ErrorContains(t, err, "ggml: RPC server "+l.Addr().String()+": "+c.says)
 			require.Less(t, time.Since(begin), 30*time.Second)
@@ -151,8 +145,7 @@ func TestCancelRemoteCompute(t *testing.T) {
 	defer b.Close()
 	for what, compute := range map[string]func(ctx context.Context, g *ggml.Graph) error{
 		"a backend": func(ctx context.Context, g *ggml.Graph) error {
-			a, err := ggml.NewGraphAllocator(d.BufferType())
-			require.NoError(t, err)
+			a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 			defer a.Close()
 			require.NoError(t, a.Allocate(g))
 			return b.Compute(ctx, g)
@@ -204,13 +197,11 @@ func TestRPCServerDies(t *testing.T) {
 	defer c.Close()
 	survivor := placed(t, alive, 4)
 	g := c.NewGraph(c.Add(x, x))
-	a, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer a.Close()
 	require.NoError(t, a.Allocate(g))
 	sched := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
-	event, err := d.NewEvent()
-	require.NoError(t, err)
+	event := need.Value(d.NewEvent())(t)
 	defer event.Close()
 
 	s.Kill()
@@ -238,8 +229,7 @@ func TestRPCServerDies(t *testing.T) {
 	_, err = d.NewBackend()
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.NoError(t, ggml.Write(survivor, []float32{1, 2, 3, 4}))
-	got, err := ggml.Read[float32](survivor)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](survivor))(t)
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 
 	event.Close()
@@ -259,8 +249,7 @@ func TestRPCServerDies(t *testing.T) {
 	}))
 	y := placed(t, d, 4)
 	require.NoError(t, ggml.Write(y, []float32{5, 6, 7, 8}))
-	got, err = ggml.Read[float32](y)
-	require.NoError(t, err)
+	got = need.Value(ggml.Read[float32](y))(t)
 	require.Equal(t, []float32{5, 6, 7, 8}, got)
 }
 
@@ -284,13 +273,12 @@ func TestRPCServerStops(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond)
 		x := placed(t, r.Devices()[0], 4)
 		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4}))
-		got, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](x))(t)
 		require.Equal(t, []float32{1, 2, 3, 4}, got)
 
 		stop(cause)
 		require.ErrorIs(t, <-ended, cause)
-		_, err = ggml.Read[float32](x)
+		_, err := ggml.Read[float32](x)
 		require.ErrorIs(t, err, ggml.ErrDisconnected)
 		closePlaced(x)
 	}
@@ -319,20 +307,17 @@ func requireServerSurvives(t *testing.T, endpoint string) {
 func TestRPCServerMemory(t *testing.T) {
 	const limit = 1 << 20
 	s := optest.StartRPCServerWith(t, optest.ServerOptions{Memory: limit})
-	r, err := ggml.AddRPCServer(s.Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 	defer r.Unload()
 	d := r.Devices()[0]
 	free := func() int64 { return d.Properties().MemoryFree }
 	require.EqualValues(t, limit, free())
 	require.EqualValues(t, limit, d.Properties().MemoryTotal)
-	first, err := d.BufferType().NewBuffer(limit / 4)
-	require.NoError(t, err)
+	first := need.Value(d.BufferType().NewBuffer(limit / 4))(t)
 	require.EqualValues(t, limit/4*3, free())
-	_, err = d.BufferType().NewBuffer(limit)
+	_, err := d.BufferType().NewBuffer(limit)
 	require.ErrorContains(t, err, "a buffer of 1048576 bytes in RPC")
-	second, err := d.BufferType().NewBuffer(limit / 2)
-	require.NoError(t, err)
+	second := need.Value(d.BufferType().NewBuffer(limit / 2))(t)
 	require.EqualValues(t, limit/4, free())
 	require.NoError(t, first.Close())
 	require.EqualValues(t, limit/2, free())
@@ -346,14 +331,11 @@ func TestRPCMemoryIsEmpty(t *testing.T) {
 	s := optest.StartRPCServer(t)
 	for _, n := range []int64{1, 1000, 50_001, 500_001, 5_000_001} {
 		for _, value := range []float32{1, 2} {
-			r, err := ggml.AddRPCServer(s.Endpoint)
-			require.NoError(t, err)
+			r := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 			c := ggml.NewContext()
 			x := c.NewTensor(ggml.F32, n)
-			buffers, err := c.Allocate(r.Devices()[0].BufferType())
-			require.NoError(t, err)
-			got, err := ggml.Read[float32](x)
-			require.NoError(t, err)
+			buffers := need.Value(c.Allocate(r.Devices()[0].BufferType()))(t)
+			got := need.Value(ggml.Read[float32](x))(t)
 			require.Equal(t, make([]float32, n), got)
 			require.NoError(t, ggml.Write(x, slices.Repeat([]float32{value}, int(n))))
 			require.NoError(t, buffers.Close())

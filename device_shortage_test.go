@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // If a device has too little memory, the error names the needed and the available memory; a smaller
@@ -27,14 +28,12 @@ func TestOutOfMemory(t *testing.T) {
 	defer leaves.Close()
 	defer c.Close()
 	w := leaves.NewTensor(ggml.F32, 64, 8)
-	buffers, err := leaves.Allocate(device.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(device.BufferType()))(t)
 	defer buffers.Close()
 	buffers.SetUsage(ggml.UsageWeights)
 	product := func(n int64) *ggml.Graph { return c.NewGraph(c.MulMat(w, c.NewTensor(ggml.F32, 64, n))) }
 
-	a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 	defer a.Close()
 	large := c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 1<<20, 1<<26)))
 	err = a.Allocate(large)
@@ -42,8 +41,7 @@ func TestOutOfMemory(t *testing.T) {
 	require.Regexp(t, `out of memory: (256|512) TiB are needed on CPU, which has [0-9.e+]+ .iB`+advice, err.Error())
 	require.NoError(t, a.Allocate(c.NewGraph(c.Neg(c.NewTensor(ggml.F32, 10)))))
 
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, far, cpu)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, far, cpu))(t)
 	defer s.Close()
 	err = s.Allocate(product(1 << 40))
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)

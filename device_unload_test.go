@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -19,8 +20,7 @@ func inChild(t *testing.T, prefix string) (child bool, out string) {
 	if os.Getenv(env) == t.Name() {
 		return true, ""
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := need.Value(os.Executable())(t)
 	p := exec.Command("sh", "-c", prefix+` exec "$0" "$@"`, self, "-test.run=^"+t.Name()+"$", "-test.v")
 	p.Env = append(os.Environ(), env+"="+t.Name())
 	text, err := p.CombinedOutput()
@@ -33,26 +33,22 @@ func TestUnloadCPU(t *testing.T) {
 	if child, _ := inChild(t, ""); !child {
 		return
 	}
-	r, err := ggml.CPURegistry()
-	require.NoError(t, err)
+	r := need.Value(ggml.CPURegistry())(t)
 	old := optest.CPU(t)
 	require.NoError(t, r.Unload())
-	_, err = ggml.NewCPUBackend(1)
+	_, err := ggml.NewCPUBackend(1)
 	require.ErrorIs(t, err, ggml.ErrNotLoaded)
 	require.ErrorContains(t, err, "LoadBackends restores backends that Unload has removed")
 	_, err = ggml.DeviceByName(old.Name())
 	require.ErrorIs(t, err, ggml.ErrNotLoaded, "only the caller loads again")
 
 	require.NoError(t, ggml.LoadBackends())
-	b, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(1))(t)
 	require.NoError(t, b.Close())
 	require.Equal(t, old.Name(), optest.CPU(t).Name())
-	before, err := ggml.Devices()
-	require.NoError(t, err)
+	before := need.Value(ggml.Devices())(t)
 	require.NoError(t, ggml.LoadBackends())
-	after, err := ggml.Devices()
-	require.NoError(t, err)
+	after := need.Value(ggml.Devices())(t)
 	require.Len(t, after, len(before))
 }
 

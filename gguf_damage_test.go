@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
@@ -136,8 +137,7 @@ func TestGGUFDamageErrors(t *testing.T) {
 func TestGGUFStringsWithNUL(t *testing.T) {
 	g := newGGUF(t, keyValue{"s", "aXb"}, keyValue{"list", []string{"p", "qX", ""}})
 	data := bytes.ReplaceAll(encodeGGUF(t, g), []byte("X"), []byte{0})
-	read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
-	require.NoError(t, err)
+	read := need.Value(ggml.ReadGGUF(bytes.NewReader(data), int64(len(data))))(t)
 	defer read.Close()
 	want := []keyValue{{"s", "a\x00b"}, {"list", []string{"p", "q\x00", ""}}}
 	require.Equal(t, want, allKeys(read))
@@ -148,8 +148,7 @@ func TestGGUFStringsWithNUL(t *testing.T) {
 	require.Equal(t, []keyValue{{"s", "c"}}, allKeys(read))
 	require.NoError(t, g.CopyKeys(read))
 
-	again, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
-	require.NoError(t, err)
+	again := need.Value(ggml.ReadGGUF(bytes.NewReader(data), int64(len(data))))(t)
 	defer again.Close()
 	require.NoError(t, again.CopyKeys(newGGUF(t, keyValue{"s", "new"})))
 	value, _ := again.Value("s")
@@ -194,11 +193,9 @@ func TestGGUFShorterThanSaid(t *testing.T) {
 	require.NoError(t, err)
 	g := openGGUF(t, path)
 	require.NoError(t, os.Truncate(path, 3<<20))
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := need.Value(os.Open(path))(t)
 	defer file.Close()
-	said, err := ggml.ReadGGUF(file, whole.Size())
-	require.NoError(t, err)
+	said := need.Value(ggml.ReadGGUF(file, whole.Size()))(t)
 	defer said.Close()
 	for _, g := range []*ggml.GGUF{g, said} {
 		c := ggml.NewContext()
@@ -226,8 +223,7 @@ func FuzzReadGGUF(f *testing.F) {
 		readEverything(t, g)
 		// A GGUF read from a file can be written, and reads back the same.
 		written := encodeGGUF(t, g)
-		again, err := ggml.ReadGGUF(bytes.NewReader(written), int64(len(written)))
-		require.NoError(t, err)
+		again := need.Value(ggml.ReadGGUF(bytes.NewReader(written), int64(len(written))))(t)
 		defer again.Close()
 		require.Equal(t, written, encodeGGUF(t, again))
 	})

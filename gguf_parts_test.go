@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
@@ -32,13 +33,11 @@ func TestGGUFParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			prefix := filepath.Join(t.TempDir(), "model")
-			paths, err := openGGUF(t, one).WriteParts(prefix, k.options)
-			require.NoError(t, err)
+			paths := need.Value(openGGUF(t, one).WriteParts(prefix, k.options))(t)
 			require.Len(t, paths, len(k.tensors))
 			for i, path := range paths {
 				require.Equal(t, fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, len(paths)), path)
-				part, err := ggml.OpenGGUFPart(path)
-				require.NoError(t, err)
+				part := need.Value(ggml.OpenGGUFPart(path))(t)
 				require.Equal(t, k.tensors[i], part.NumTensors())
 				for key, want := range map[string]any{"split.no": uint16(i), "split.count": uint16(len(paths)), "split.tensors.count": int32(6)} {
 					v, ok := part.Value(key)
@@ -59,10 +58,9 @@ func TestGGUFParts(t *testing.T) {
 
 			// Written again it is one file, the same as the one at the start.
 			var merged bytes.Buffer
-			_, err = model.WriteTo(&merged)
+			_, err := model.WriteTo(&merged)
 			require.NoError(t, err)
-			want, err := os.ReadFile(one)
-			require.NoError(t, err)
+			want := need.Value(os.ReadFile(one))(t)
 			require.Equal(t, want, merged.Bytes())
 
 			_, err = ggml.OpenGGUF(paths[1])
@@ -72,17 +70,14 @@ func TestGGUFParts(t *testing.T) {
 }
 
 func TestGGUFPartsLoad(t *testing.T) {
-	paths, err := fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
-	require.NoError(t, err)
+	paths := need.Value(fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2}))(t)
 	infos, data := testutil.GGUFTensors()
 	for name, o := range map[string]ggml.LoadOptions{"mapped": {}, "read": {NoMmap: true}} {
 		t.Run(name, func(t *testing.T) {
-			g, err := ggml.OpenGGUF(paths[0])
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(paths[0]))(t)
 			c := ggml.NewContext()
 			defer c.Close()
-			buffers, err := g.Load(c, optest.CPU(t), o)
-			require.NoError(t, err)
+			buffers := need.Value(g.Load(c, optest.CPU(t), o))(t)
 			require.NoError(t, g.Close())
 			for i, info := range infos {
 				got := make([]byte, len(data[i]))
@@ -100,12 +95,10 @@ func TestGGUFPartsAlignment(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		addData(t, g, ggml.GGUFTensor{Name: name, Type: ggml.I8, Shape: []int64{3}}, []byte(name+name+name))
 	}
-	paths, err := g.WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxBytes: 511})
-	require.NoError(t, err)
+	paths := need.Value(g.WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxBytes: 511}))(t)
 	require.Len(t, paths, 3)
 	for _, path := range paths {
-		part, err := ggml.OpenGGUFPart(path)
-		require.NoError(t, err)
+		part := need.Value(ggml.OpenGGUFPart(path))(t)
 		require.EqualValues(t, 256, part.Alignment())
 		require.NoError(t, part.Close())
 	}
@@ -116,9 +109,7 @@ func TestGGUFPartsAlignment(t *testing.T) {
 
 func TestGGUFPartsDamage(t *testing.T) {
 	write := func(t *testing.T) []string {
-		paths, err := fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
-		require.NoError(t, err)
-		return paths
+		return need.Value(fullGGUF(t).WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2}))(t)
 	}
 	edit := func(key string, value any) func(t *testing.T, paths []string) {
 		return func(t *testing.T, paths []string) {
@@ -174,8 +165,7 @@ func TestGGUFPartsWriteFails(t *testing.T) {
 	_, err := g.WriteParts(filepath.Join(folder, "m"), ggml.PartOptions{MaxTensors: 1})
 	require.ErrorIs(t, err, cause)
 	require.ErrorContains(t, err, `m-00007-of-00007.gguf: cannot be written: tensor "bad" of 1 bytes: no more data`)
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Empty(t, entries)
 	_, err = g.WriteParts(filepath.Join(folder, "m"), ggml.PartOptions{MaxBytes: -1})
 	require.ErrorContains(t, err, "neither may be negative")
@@ -198,18 +188,15 @@ func TestGGUFPartsProperties(t *testing.T) {
 			MaxTensors: rapid.IntRange(0, 5).Draw(t, "tensors"),
 			KeysFirst:  rapid.Bool().Draw(t, "keys first"),
 		}
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		defer g.Close()
 		require.NoError(t, g.Set("k", "v"))
 		for i, n := range sizes {
 			addData(t, g, ggml.GGUFTensor{Name: fmt.Sprint("t", i), Type: ggml.I8, Shape: []int64{n}}, bytes.Repeat([]byte{byte(i)}, int(n)))
 		}
-		paths, err := g.WriteParts(filepath.Join(folder, fmt.Sprint(run)), o)
-		require.NoError(t, err)
+		paths := need.Value(g.WriteParts(filepath.Join(folder, fmt.Sprint(run)), o))(t)
 		for i, path := range paths {
-			part, err := ggml.OpenGGUFPart(path)
-			require.NoError(t, err)
+			part := need.Value(ggml.OpenGGUFPart(path))(t)
 			total := int64(0)
 			for info := range part.Tensors() {
 				total += (info.Size + 31) / 32 * 32
@@ -220,8 +207,7 @@ func TestGGUFPartsProperties(t *testing.T) {
 			require.True(t, o.MaxBytes == 0 || total <= o.MaxBytes || n == 1)
 			part.Close()
 		}
-		model, err := ggml.OpenGGUF(paths[0])
-		require.NoError(t, err)
+		model := need.Value(ggml.OpenGGUF(paths[0]))(t)
 		defer model.Close()
 		i := 0
 		for info := range model.Tensors() {

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // fileNames lists a folder.
 func fileNames(t *testing.T, folder string) (list []string) {
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		list = append(list, e.Name())
 	}
@@ -125,15 +125,13 @@ func TestGGUFAbandoned(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, others[i]), nil, 0o600))
 		}
 		start := func() *exec.Cmd {
-			self, err := os.Executable()
-			require.NoError(t, err)
+			self := need.Value(os.Executable())(t)
 			p := exec.Command(self, "-test.run=^TestGGUFAbandoned$")
 			p.Env = append(os.Environ(), pendingEnv+"="+path)
-			out, err := p.StdoutPipe()
-			require.NoError(t, err)
+			out := need.Value(p.StdoutPipe())(t)
 			require.NoError(t, p.Start())
 			said := make([]byte, 8)
-			_, err = io.ReadFull(out, said)
+			_, err := io.ReadFull(out, said)
 			require.NoError(t, err)
 			return p
 		}
@@ -209,13 +207,11 @@ func TestGGUFWriteSameFile(t *testing.T) {
 func TestWritePartsKeepsOld(t *testing.T) {
 	folder := t.TempDir()
 	prefix := filepath.Join(folder, "m")
-	paths, err := fullGGUF(t).WriteParts(prefix, ggml.PartOptions{MaxTensors: 2})
-	require.NoError(t, err)
+	paths := need.Value(fullGGUF(t).WriteParts(prefix, ggml.PartOptions{MaxTensors: 2}))(t)
 	require.Len(t, paths, 3)
 	read := func() (all [][]byte) {
 		for _, path := range paths[:2] {
-			data, err := os.ReadFile(path)
-			require.NoError(t, err)
+			data := need.Value(os.ReadFile(path))(t)
 			all = append(all, data)
 		}
 		return all
@@ -225,7 +221,7 @@ func TestWritePartsKeepsOld(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(paths[2], "in the way"), 0o700))
 	newer := fullGGUF(t)
 	require.NoError(t, newer.Set("text", "newer"))
-	_, err = newer.WriteParts(prefix, ggml.PartOptions{MaxTensors: 2})
+	_, err := newer.WriteParts(prefix, ggml.PartOptions{MaxTensors: 2})
 	require.ErrorContains(t, err, "m-00003-of-00003.gguf: cannot be written: ")
 	require.Equal(t, before, read())
 	require.Len(t, fileNames(t, folder), 3)

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
@@ -56,29 +57,22 @@ func TestGGUFValueConverts(t *testing.T) {
 	type tokenID int32
 	g := newGGUF(t, keyValue{"u32", uint32(7)}, keyValue{"big", uint64(1 << 40)}, keyValue{"minus", int64(-1)}, keyValue{"f32", float32(0.5)},
 		keyValue{"f64", 1e300}, keyValue{"ids", []uint32{1, 2}}, keyValue{"huge", uint64(math.MaxUint64)}, keyValue{"s", "text"}, keyValue{"ss", []string{"a"}})
-	i, err := ggml.GGUFValue[int](g, "u32")
-	require.NoError(t, err)
+	i := need.Value(ggml.GGUFValue[int](g, "u32"))(t)
 	require.Equal(t, 7, i)
-	u, err := ggml.GGUFValue[uint64](g, "u32")
-	require.NoError(t, err)
+	u := need.Value(ggml.GGUFValue[uint64](g, "u32"))(t)
 	require.EqualValues(t, 7, u)
-	id, err := ggml.GGUFValue[tokenID](g, "u32")
-	require.NoError(t, err)
+	id := need.Value(ggml.GGUFValue[tokenID](g, "u32"))(t)
 	require.EqualValues(t, 7, id)
-	ids, err := ggml.GGUFValue[[]tokenID](g, "ids")
-	require.NoError(t, err)
+	ids := need.Value(ggml.GGUFValue[[]tokenID](g, "ids"))(t)
 	require.Equal(t, []tokenID{1, 2}, ids)
-	f, err := ggml.GGUFValue[float64](g, "f32")
-	require.NoError(t, err)
+	f := need.Value(ggml.GGUFValue[float64](g, "f32"))(t)
 	require.Equal(t, 0.5, f)
-	v, err := ggml.GGUFValue[any](g, "ss")
-	require.NoError(t, err)
+	v := need.Value(ggml.GGUFValue[any](g, "ss"))(t)
 	require.Equal(t, []string{"a"}, v)
-	b, err := ggml.GGUFValue[[]byte](g, "ids")
-	require.NoError(t, err)
+	b := need.Value(ggml.GGUFValue[[]byte](g, "ids"))(t)
 	require.Equal(t, []byte{1, 2}, b)
 
-	_, err = ggml.GGUFValue[uint32](g, "big")
+	_, err := ggml.GGUFValue[uint32](g, "big")
 	require.EqualError(t, err, `ggml: new GGUF: key "big": the value 1099511627776 of type uint64 does not fit; it is read as uint32`)
 	_, err = ggml.GGUFValue[uint64](g, "minus")
 	require.ErrorContains(t, err, "does not fit")
@@ -128,8 +122,7 @@ func TestGGUFAlignment(t *testing.T) {
 	require.ErrorContains(t, g.Set("general.alignment", uint32(64)), "cannot change to 64 once there are tensors")
 	require.ErrorContains(t, g.Remove("general.alignment"), "cannot change to 32")
 	data := encodeGGUF(t, g)
-	read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
-	require.NoError(t, err)
+	read := need.Value(ggml.ReadGGUF(bytes.NewReader(data), int64(len(data))))(t)
 	defer read.Close()
 	y, ok := read.Tensor("y")
 	require.True(t, ok)
@@ -152,14 +145,12 @@ func TestGGUFLoad(t *testing.T) {
 	bt := optest.CPU(t).BufferType()
 	for name, o := range map[string]ggml.LoadOptions{"mapped": {}, "read": {NoMmap: true}, "buffer type": {BufferType: bt}} {
 		t.Run(name, func(t *testing.T) {
-			g, err := ggml.OpenGGUF(path)
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(path))(t)
 			c := ggml.NewContext()
 			defer c.Close()
 			var done, total int64
 			o.Progress = func(d, n int64) { done, total = d, n }
-			buffers, err := g.Load(c, optest.CPU(t), o)
-			require.NoError(t, err)
+			buffers := need.Value(g.Load(c, optest.CPU(t), o))(t)
 			require.NoError(t, g.Close()) // the tensors stay
 			require.Equal(t, total, done)
 			for i, info := range infos {
@@ -179,17 +170,15 @@ func TestGGUFLoad(t *testing.T) {
 	g := openGGUF(t, path)
 	c := ggml.NewContext()
 	defer c.Close()
-	buffers, err := g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(info ggml.GGUFTensor) bool { return info.Name == "odd" }})
-	require.NoError(t, err)
+	buffers := need.Value(g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(info ggml.GGUFTensor) bool { return info.Name == "odd" }}))(t)
 	defer buffers.Close()
 	odd := make([]byte, 12)
 	require.NoError(t, optest.Err(optest.Found(c.Tensor("odd")).ReadAt(odd, 0)))
 	require.Equal(t, data[1], odd)
 	require.False(t, optest.Finds(c.Tensor("half")))
-	none, err := g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(ggml.GGUFTensor) bool { return false }})
-	require.NoError(t, err)
+	none := need.Value(g.Load(c, optest.CPU(t), ggml.LoadOptions{Filter: func(ggml.GGUFTensor) bool { return false }}))(t)
 	require.NoError(t, none.Close())
-	_, err = g.Load(c, nil, ggml.LoadOptions{})
+	_, err := g.Load(c, nil, ggml.LoadOptions{})
 	require.ErrorContains(t, err, "there is no device")
 	addData(t, g, ggml.GGUFTensor{Name: "new", Type: ggml.F32, Shape: []int64{1}}, nil)
 	_, err = g.Load(c, optest.CPU(t), ggml.LoadOptions{})
@@ -203,8 +192,7 @@ func TestGGUFAddTensor(t *testing.T) {
 	b := c.NewTensor(ggml.Q4_0, 32, 2).SetName("b")
 	g := newGGUF(t, keyValue{"k", "v"})
 	require.ErrorIs(t, g.AddTensor(a), ggml.ErrNotAllocated)
-	buffers, err := c.Allocate(optest.CPU(t).BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(optest.CPU(t).BufferType()))(t)
 	values := optest.Normal(5, 300*1000)
 	require.NoError(t, ggml.Write(a, values))
 	require.NoError(t, b.SetFloat32s(values[:64]))
@@ -215,26 +203,21 @@ func TestGGUFAddTensor(t *testing.T) {
 
 	path := filepath.Join(t.TempDir(), "a.gguf")
 	require.NoError(t, g.WriteFile(path))
-	first, err := os.ReadFile(path)
-	require.NoError(t, err)
+	first := need.Value(os.ReadFile(path))(t)
 	require.Equal(t, first, encodeGGUF(t, g))
 
 	loaded := ggml.NewContext()
 	defer loaded.Close()
-	weights, err := openGGUF(t, path).Load(loaded, optest.CPU(t), ggml.LoadOptions{})
-	require.NoError(t, err)
+	weights := need.Value(openGGUF(t, path).Load(loaded, optest.CPU(t), ggml.LoadOptions{}))(t)
 	defer weights.Close()
-	got, err := ggml.Read[float32](optest.Found(loaded.Tensor("a")))
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](optest.Found(loaded.Tensor("a"))))(t)
 	require.Equal(t, values, got)
-	want, err := b.Float32s()
-	require.NoError(t, err)
-	got, err = optest.Found(loaded.Tensor("b")).Float32s()
-	require.NoError(t, err)
+	want := need.Value(b.Float32s())(t)
+	got = need.Value(optest.Found(loaded.Tensor("b")).Float32s())(t)
 	require.Equal(t, want, got)
 
 	require.NoError(t, buffers.Close())
-	_, err = g.WriteTo(io.Discard)
+	_, err := g.WriteTo(io.Discard)
 	require.ErrorIs(t, err, ggml.ErrNotAllocated)
 	require.ErrorContains(t, err, `tensor "a" of 1200000 bytes`)
 }
@@ -272,8 +255,7 @@ func TestGGUFWriteFile(t *testing.T) {
 	g := fullGGUF(t)
 	require.NoError(t, g.WriteFile(path))
 	require.NoError(t, os.Chmod(path, 0o640))
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := need.Value(os.ReadFile(path))(t)
 
 	// A file may be changed and replaced by itself.
 	edited := openGGUF(t, path)
@@ -281,14 +263,12 @@ func TestGGUFWriteFile(t *testing.T) {
 	addData(t, edited, ggml.GGUFTensor{Name: "added", Type: ggml.I8, Shape: []int64{3}}, []byte{1, 2, 3})
 	require.NoError(t, edited.WriteFile(path))
 	again := openGGUF(t, path)
-	text, err := ggml.GGUFValue[string](again, "text")
-	require.NoError(t, err)
+	text := need.Value(ggml.GGUFValue[string](again, "text"))(t)
 	require.Equal(t, "changed", text)
 	require.Equal(t, g.NumTensors()+1, again.NumTensors())
 	c := ggml.NewContext()
 	defer c.Close()
-	buffers, err := again.Load(c, optest.CPU(t), ggml.LoadOptions{})
-	require.NoError(t, err)
+	buffers := need.Value(again.Load(c, optest.CPU(t), ggml.LoadOptions{}))(t)
 	defer buffers.Close()
 	infos, data := testutil.GGUFTensors()
 	for i, info := range infos {
@@ -296,22 +276,19 @@ func TestGGUFWriteFile(t *testing.T) {
 		require.NoError(t, optest.Err(optest.Found(c.Tensor(info.Name)).ReadAt(got, 0)))
 		require.Equal(t, data[i], got)
 	}
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := need.Value(os.Stat(path))(t)
 	require.Equal(t, fs.FileMode(0o640), info.Mode())
 
 	// Writing through a link replaces its target, not the link.
 	link := filepath.Join(folder, "link.gguf")
 	require.NoError(t, os.Symlink(path, link))
 	require.NoError(t, g.WriteFile(link))
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
+	after := need.Value(os.ReadFile(path))(t)
 	require.Equal(t, before, after)
 	fresh, toFresh := filepath.Join(folder, "fresh.gguf"), filepath.Join(folder, "to-fresh.gguf")
 	require.NoError(t, os.Symlink("fresh.gguf", toFresh))
 	require.NoError(t, g.WriteFile(toFresh))
-	after, err = os.ReadFile(fresh)
-	require.NoError(t, err)
+	after = need.Value(os.ReadFile(fresh))(t)
 	require.Equal(t, before, after)
 	require.NoError(t, errors.Join(os.Remove(fresh), os.Remove(toFresh)))
 
@@ -322,14 +299,12 @@ func TestGGUFWriteFile(t *testing.T) {
 		_, err := w.Write(make([]byte, 3<<20))
 		return errors.Join(err, cause)
 	}))
-	err = broken.WriteFile(path)
+	err := broken.WriteFile(path)
 	require.ErrorIs(t, err, cause)
 	require.ErrorContains(t, err, path+`: cannot be written: tensor "t" of 4194304 bytes: no more data`)
-	after, err = os.ReadFile(path)
-	require.NoError(t, err)
+	after = need.Value(os.ReadFile(path))(t)
 	require.Equal(t, before, after)
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, entries, 2)
 
 	missing := filepath.Join(folder, "no", "model.gguf")
@@ -341,8 +316,7 @@ func TestGGUFDiskFull(t *testing.T) {
 		t.Skip("this system has no /dev/full")
 	}
 	require.EqualError(t, fullGGUF(t).WriteFile("/dev/full"), "ggml: /dev/full: cannot be written: no space left on device")
-	info, err := os.Stat("/dev/full")
-	require.NoError(t, err)
+	info := need.Value(os.Stat("/dev/full"))(t)
 	require.False(t, info.Mode().IsRegular())
 }
 
@@ -413,8 +387,7 @@ func TestGGUFProperty(t *testing.T) {
 		rapid.SliceOf(rapid.Bool()).AsAny(), rapid.SliceOf(text).AsAny(),
 	)
 	rapid.Check(t, func(t *rapid.T) {
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		defer g.Close()
 		var want []keyValue
 		for _, key := range rapid.SliceOfDistinct(rapid.StringMatching(`[a-z][a-z._0-9]{0,20}`), rapid.ID).Draw(t, "keys") {
@@ -435,8 +408,7 @@ func TestGGUFProperty(t *testing.T) {
 			infos = append(infos, info)
 		}
 		data := encodeGGUF(t, g)
-		read, err := ggml.ReadGGUF(bytes.NewReader(data), int64(len(data)))
-		require.NoError(t, err)
+		read := need.Value(ggml.ReadGGUF(bytes.NewReader(data), int64(len(data))))(t)
 		defer read.Close()
 		require.Equal(t, want, allKeys(read))
 		var got []ggml.GGUFTensor

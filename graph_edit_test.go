@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -45,8 +46,7 @@ func TestGraphSelect(t *testing.T) {
 func TestGraphSelectSkipsIndices(t *testing.T) {
 	w := optest.NewWorkbench(t)
 	table, ids := w.Leaves.NewTensor(ggml.F32, 2, 3), w.Leaves.NewTensor(ggml.I32, 2)
-	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(w.Leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(table, []float32{1, 2, 3, 4, 5, 6}))
 	require.NoError(t, ggml.Write(ids, []int32{-5, 1 << 30}))
@@ -150,8 +150,7 @@ func TestGraphClone(t *testing.T) {
 	g := w.NewGraph(y)
 	own := ggml.NewContext()
 	defer own.Close()
-	clone, err := g.Clone(own, true)
-	require.NoError(t, err)
+	clone := need.Value(g.Clone(own, true))(t)
 	require.Equal(t, nodeNames(g), nodeNames(clone))
 	z := own.Neg(y).SetName("z").SetOutput()
 	clone.Expand(z)
@@ -173,12 +172,11 @@ func TestGraphClone(t *testing.T) {
 	p := w.Leaf(4).SetParam()
 	trained := w.NewTrainingGraph(w.Sum(w.Sqr(p)).SetLoss())
 	require.NoError(t, trained.Backward())
-	again, err := trained.Clone(own, false)
-	require.NoError(t, err)
+	again := need.Value(trained.Clone(own, false))(t)
 	require.True(t, optest.Found(trained.Grad(p)).Is(optest.Found(again.Grad(p))))
 	require.ErrorContains(t, again.Backward(), "the graph has its gradients already")
 	own.Close()
-	_, err = g.Clone(own, false)
+	_, err := g.Clone(own, false)
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -23,8 +24,7 @@ func TestGraphPlan(t *testing.T) {
 	require.ErrorIs(t, err, ggml.ErrNotAllocated)
 	a := optest.NewGraphAllocator(t)
 	require.NoError(t, a.Allocate(g))
-	p, err := b.NewPlan(g)
-	require.NoError(t, err)
+	p := need.Value(b.NewPlan(g))(t)
 	defer p.Close()
 	for k := range 3 {
 		in := refmath.Normal(optest.RNG(uint64(k)), 1, 64, 64)
@@ -35,13 +35,11 @@ func TestGraphPlan(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, p.Compute(ctx), context.Canceled)
-	pool, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2})
-	require.NoError(t, err)
+	pool := need.Value(ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2}))(t)
 	defer pool.Close()
 	require.NoError(t, b.SetThreadPool(pool))
 	require.ErrorContains(t, p.Compute(context.Background()), "another thread pool")
-	pooled, err := b.NewPlan(g)
-	require.NoError(t, err)
+	pooled := need.Value(b.NewPlan(g))(t)
 	defer pooled.Close()
 	pool.Close()
 	require.NoError(t, pooled.Compute(context.Background())) // the plan retains the pool

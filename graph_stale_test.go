@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -20,8 +21,7 @@ func TestChangedGraphs(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	first, second := c.Sqr(x), c.Neg(x)
-	own, err := c.Allocate(b.BufferType())
-	require.NoError(t, err)
+	own := need.Value(c.Allocate(b.BufferType()))(t)
 	defer own.Close()
 
 	for name, change := range map[string]func(*ggml.Graph){
@@ -30,10 +30,8 @@ func TestChangedGraphs(t *testing.T) {
 		"grown":   func(g *ggml.Graph) { g.Expand(second) },
 	} {
 		g := c.NewGraph(first)
-		p, err := b.NewPlan(g)
-		require.NoError(t, err)
-		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
-		require.NoError(t, err)
+		p := need.Value(b.NewPlan(g))(t)
+		s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, b))(t)
 		require.NoError(t, s.Allocate(g))
 		require.NoError(t, p.Compute(ctx))
 		require.NoError(t, s.Compute(ctx, g))
@@ -43,8 +41,7 @@ func TestChangedGraphs(t *testing.T) {
 		require.ErrorContains(t, s.ComputeAsync(ctx, g), "call Allocate again", name)
 		require.NoError(t, s.Allocate(g))
 		require.NoError(t, s.Compute(ctx, g))
-		got, err := ggml.Read[float32](second)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](second))(t)
 		require.Equal(t, []float32{-1, -2, -3, -4, -5, -6, -7, -8}, got)
 		p.Close()
 		s.Close()
@@ -61,8 +58,7 @@ func TestCustomsOfClearedGraphs(t *testing.T) {
 	broken := errors.New("broken")
 	good := c.MapCustom(func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error { return nil }, 1, x)
 	bad := c.MapCustom(func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error { return broken }, 1, x)
-	own, err := c.Allocate(b.BufferType())
-	require.NoError(t, err)
+	own := need.Value(c.Allocate(b.BufferType()))(t)
 	defer own.Close()
 	g := c.NewGraph(good)
 	require.NoError(t, b.Compute(context.Background(), g))
@@ -105,8 +101,7 @@ func TestClosedRoots(t *testing.T) {
 // A scheduler is queried with tensors of other graphs and of closed contexts.
 func TestSchedulerOfForeignTensors(t *testing.T) {
 	cpu := optest.NewCPUBackend(t, 1)
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, cpu)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, cpu))(t)
 	defer s.Close()
 	for range 200 {
 		c := ggml.NewContext()
@@ -138,8 +133,7 @@ func TestGraphChecksAgain(t *testing.T) {
 	defer leaves.Close()
 	matrix, ids := leaves.NewTensor(ggml.F32, 4, 3), leaves.NewTensor(ggml.I32, 2).SetName("ids")
 	allocate := func() *ggml.Buffers {
-		buffers, err := leaves.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 		require.NoError(t, ggml.Write(ids, []int32{0, 2}))
 		return buffers
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -43,8 +44,7 @@ func TestGraphErrors(t *testing.T) {
 	require.True(t, optest.Finds(trained.Grad(x)))
 	require.False(t, optest.Finds(trained.Grad(nil)))
 	require.ErrorContains(t, trained.Backward(), "the graph has its gradients already")
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.ErrorContains(t, plain.Reset(), "the graph has no gradients; call Backward first")
 	require.NoError(t, trained.Reset())
@@ -80,7 +80,6 @@ func TestDeepGraph(t *testing.T) {
 	require.Equal(t, 300_000, g.NumNodes())
 	require.NoError(t, b.alloc.Allocate(g))
 	require.NoError(t, b.backend.Compute(context.Background(), g))
-	got, err := ggml.Read[float32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](y))(t)
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/nativetest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -28,14 +29,13 @@ func TestGuard(t *testing.T) {
 		c.Close()
 	}
 	// A scheduler without room for a graph.
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1}, b.backend)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1}, b.backend))(t)
 	defer s.Close()
 	z := b.a
 	for range 100 {
 		z = b.c.Abs(z)
 	}
-	err = s.Allocate(b.c.NewGraph(z))
+	err := s.Allocate(b.c.NewGraph(z))
 	require.ErrorContains(t, err, "ggml: Scheduler.Allocate(graph of 100 nodes): with its leaves it has more than 1 tensors; make the scheduler with a larger GraphSize (at ")
 	b.works(t)
 }

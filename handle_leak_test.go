@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -32,17 +33,15 @@ type cycler struct {
 func newCycler(t *testing.T) *cycler {
 	list := optest.Devices(t)
 	y := &cycler{t: t, backend: optest.NewCPUBackend(t, 1), remote: list[len(list)-1].Device}
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, g.Set("a.key", "value"))
 	require.NoError(t, g.AddTensor(optest.Leaves(t, 1, 8)[0].SetName("w")))
 	var file bytes.Buffer
-	_, err = g.WriteTo(&file)
+	_, err := g.WriteTo(&file)
 	require.NoError(t, err)
 	y.file = file.Bytes()
-	y.buffer, err = ggml.CPUBufferType().NewBuffer(64)
-	require.NoError(t, err)
+	y.buffer = need.Value(ggml.CPUBufferType().NewBuffer(64))(t)
 	t.Cleanup(func() { y.buffer.Close() })
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
@@ -64,15 +63,13 @@ var cycles = map[string]func(y *cycler){
 		loss := c.Sum(c.Sqr(x)).SetLoss()
 		g := c.NewTrainingGraph(loss)
 		require.NoError(y.t, g.Backward())
-		buffers, err := leaves.Allocate(ggml.CPUBufferType())
-		require.NoError(y.t, err)
+		buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(y.t)
 		require.NoError(y.t, x.Memset(0))
-		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(y.t, err)
+		a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(y.t)
 		require.NoError(y.t, a.Allocate(g))
 		require.NoError(y.t, g.Reset())
 		require.NoError(y.t, y.backend.Compute(context.Background(), g))
-		_, err = ggml.Read[float32](loss)
+		_, err := ggml.Read[float32](loss)
 		require.NoError(y.t, err)
 		c.Add(loss, nil)
 		require.Error(y.t, c.Err())
@@ -82,57 +79,48 @@ var cycles = map[string]func(y *cycler){
 		leaves.Close()
 	},
 	"buffer": func(y *cycler) {
-		b, err := y.backend.NewBuffer(64)
-		require.NoError(y.t, err)
+		b := need.Value(y.backend.NewBuffer(64))(y.t)
 		c := ggml.NewContext()
 		for _, memory := range []*ggml.Buffer{b, y.buffer} { // the latter outlives the contexts it serves
-			a, err := ggml.NewTensorAllocator(memory)
-			require.NoError(y.t, err)
+			a := need.Value(ggml.NewTensorAllocator(memory))(y.t)
 			require.NoError(y.t, a.Allocate(c.NewTensor(ggml.F32, 4)))
 		}
 		b.Close()
 		c.Close()
 	},
 	"backend": func(y *cycler) {
-		b, err := ggml.NewCPUBackend(1)
-		require.NoError(y.t, err)
+		b := need.Value(ggml.NewCPUBackend(1))(y.t)
 		y.compute(b)
 		b.Close()
 	},
 	"event": func(y *cycler) {
-		e, err := y.remote.NewEvent()
-		require.NoError(y.t, err)
+		e := need.Value(y.remote.NewEvent())(y.t)
 		require.NoError(y.t, e.Synchronize())
 		e.Close()
 	},
 	"GGUF": func(y *cycler) {
-		g, err := ggml.ReadGGUF(bytes.NewReader(y.file), int64(len(y.file)))
-		require.NoError(y.t, err)
+		g := need.Value(ggml.ReadGGUF(bytes.NewReader(y.file), int64(len(y.file))))(y.t)
 		c := ggml.NewContext()
-		weights, err := g.Load(c, y.backend.Device(), ggml.LoadOptions{})
-		require.NoError(y.t, err)
+		weights := need.Value(g.Load(c, y.backend.Device(), ggml.LoadOptions{}))(y.t)
 		require.NoError(y.t, g.Set("another", []int32{1, 2, 3}))
 		weights.Close()
 		c.Close()
 		g.Close()
 	},
 	"graph plan": func(y *cycler) {
-		p, err := y.backend.NewPlan(y.plain)
-		require.NoError(y.t, err)
+		p := need.Value(y.backend.NewPlan(y.plain))(y.t)
 		require.NoError(y.t, p.Compute(context.Background()))
 		p.Close()
 	},
 	"graph allocator": func(y *cycler) {
-		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(y.t, err)
+		a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(y.t)
 		c := ggml.NewContext()
 		require.NoError(y.t, a.Allocate(c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))))
 		a.Close()
 		c.Close()
 	},
 	"scheduler": func(y *cycler) {
-		s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, y.backend)
-		require.NoError(y.t, err)
+		s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 16}, y.backend))(y.t)
 		c := ggml.NewContext()
 		g := c.NewGraph(c.Sqr(c.NewTensor(ggml.F32, 64).SetInput()))
 		require.NoError(y.t, s.Allocate(g))
@@ -141,32 +129,28 @@ var cycles = map[string]func(y *cycler){
 		c.Close()
 	},
 	"thread pool": func(y *cycler) {
-		p, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2})
-		require.NoError(y.t, err)
+		p := need.Value(ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2}))(y.t)
 		require.NoError(y.t, y.backend.SetThreadPool(p))
 		y.compute(y.backend)
 		require.NoError(y.t, y.backend.SetThreadPool(nil))
 		p.Close()
 	},
 	"dataset": func(y *cycler) {
-		d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 4, SampleSize: 2, LabelSize: 1})
-		require.NoError(y.t, err)
+		d := need.Value(ggml.NewDataset(ggml.DatasetOptions{Samples: 4, SampleSize: 2, LabelSize: 1}))(y.t)
 		require.NoError(y.t, d.Data().Memset(1))
 		d.Close()
 	},
 	"optimizer": func(y *cycler) { // with its graphs
 		c := ggml.NewContext()
-		o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+		o := need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{
 			Loss: ggml.LossMeanSquaredError, Inputs: y.network.x, Outputs: y.network.outputs(c, y.network.x),
-		}, y.network.backend)
-		require.NoError(y.t, err)
+		}, y.network.backend))(y.t)
 		evaluate(y.t, y.network, o, true, 0, nil)
 		o.Close()
 		c.Close()
 	},
 	"optimizer result": func(y *cycler) {
-		r, err := ggml.NewOptResult()
-		require.NoError(y.t, err)
+		r := need.Value(ggml.NewOptResult())(y.t)
 		require.NoError(y.t, r.Reset())
 		r.Close()
 	},
@@ -210,13 +194,11 @@ func TestCycles(t *testing.T) {
 
 // Every kind of object has a cycle.
 func TestCycleOfEachKind(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := need.Value(filepath.Glob("*.go"))(t)
 	made := regexp.MustCompile(`(?:newHandle|contextFor)\("([^"]+)"`)
 	seen := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(file))(t)
 		for _, m := range made.FindAllSubmatch(text, -1) {
 			kind := string(m[1])
 			seen++

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -26,15 +27,12 @@ func TestCollectedWithoutClose(t *testing.T) {
 		require.NoError(t, ggml.Write(x, []float32{1, 2, 3, 4}))
 		y := c.Neg(x)
 		leaves.Add(x, y) // now each context depends on the other
-		b, err := ggml.NewCPUBackend(1)
-		require.NoError(t, err)
-		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(t, err)
+		b := need.Value(ggml.NewCPUBackend(1))(t)
+		a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 		g := c.NewGraph(y)
 		require.NoError(t, a.Allocate(g))
 		require.NoError(t, b.Compute(context.Background(), g))
-		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
-		require.NoError(t, err)
+		s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, b))(t)
 		require.NoError(t, s.Allocate(c.NewGraph(c.Abs(x))))
 		require.NoError(t, s.SetTensorBackend(y, b))
 	}()
@@ -76,8 +74,7 @@ func useDropped(t *testing.T, b *ggml.Backend) {
 	func() {
 		_, err := leaves.Allocate(ggml.CPUBufferType())
 		require.NoError(t, err)
-		a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-		require.NoError(t, err)
+		a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 		require.NoError(t, a.Allocate(g))
 	}()
 	for range 3 {
@@ -86,7 +83,6 @@ func useDropped(t *testing.T, b *ggml.Backend) {
 	}
 	require.NoError(t, ggml.Write(x, []float32{1, 2}))
 	require.NoError(t, b.Compute(context.Background(), g))
-	got, err := ggml.Read[float32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](y))(t)
 	require.Equal(t, []float32{-1, -2}, got)
 }

@@ -9,16 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // tensorBytes returns the data of a tensor in a file.
 func tensorBytes(t require.TestingT, g *ggml.GGUF, name string) []byte {
-	r, err := g.TensorData(name)
-	require.NoError(t, err)
-	data, err := io.ReadAll(r)
-	require.NoError(t, err)
-	return data
+	r := need.Value(g.TensorData(name))(t)
+	return need.Value(io.ReadAll(r))(t)
 }
 
 // requireFull requires the contents of fullGGUF, in any number of files.
@@ -68,8 +66,7 @@ func allKeys(g *ggml.GGUF) []keyValue {
 }
 
 func newGGUF(t testing.TB, pairs ...keyValue) *ggml.GGUF {
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	t.Cleanup(func() { g.Close() })
 	for _, p := range pairs {
 		require.NoError(t, g.Set(p.key, p.value))
@@ -78,16 +75,14 @@ func newGGUF(t testing.TB, pairs ...keyValue) *ggml.GGUF {
 }
 
 func openGGUF(t testing.TB, path string) *ggml.GGUF {
-	g, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(path))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
 
 func encodeGGUF(t require.TestingT, g *ggml.GGUF) []byte {
 	var b bytes.Buffer
-	n, err := g.WriteTo(&b)
-	require.NoError(t, err)
+	n := need.Value(g.WriteTo(&b))(t)
 	require.EqualValues(t, b.Len(), n)
 	return b.Bytes()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A regression is y = W·x + b of 3 inputs and 2 outputs, on samples of a known
@@ -87,17 +88,14 @@ type regressor struct {
 }
 
 func newRegressor(t *testing.T, g *regression, batch, shard int64) *regressor {
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	r := &regressor{backend: backend, c: ggml.NewContext()}
 	t.Cleanup(func() { r.close() })
 	r.w = r.c.NewTensor(ggml.F32, 3, 2).SetParam().SetName("w")
 	r.b = r.c.NewTensor(ggml.F32, 2).SetParam().SetName("b")
 	r.x = r.c.NewTensor(ggml.F32, 3, batch).SetName("x")
-	r.buffers, err = r.c.Allocate(backend.BufferType())
-	require.NoError(t, err)
-	r.dataset, err = ggml.NewDataset(ggml.DatasetOptions{Samples: int64(len(g.x) / 3), SampleSize: 3, LabelSize: 2, Shard: shard})
-	require.NoError(t, err)
+	r.buffers = need.Value(r.c.Allocate(backend.BufferType()))(t)
+	r.dataset = need.Value(ggml.NewDataset(ggml.DatasetOptions{Samples: int64(len(g.x) / 3), SampleSize: 3, LabelSize: 2, Shard: shard}))(t)
 	require.NoError(t, ggml.Write(r.dataset.Data(), float32s(g.x)))
 	require.NoError(t, ggml.Write(r.dataset.Labels(), float32s(g.y)))
 	r.setWeights(t, g.w)
@@ -125,10 +123,8 @@ func (r *regressor) setWeights(t *testing.T, w [8]float64) {
 }
 
 func (r *regressor) weights(t *testing.T) []float64 {
-	w, err := ggml.Read[float32](r.w)
-	require.NoError(t, err)
-	b, err := ggml.Read[float32](r.b)
-	require.NoError(t, err)
+	w := need.Value(ggml.Read[float32](r.w))(t)
+	b := need.Value(ggml.Read[float32](r.b))(t)
 	var all []float64
 	for _, x := range append(w, b...) {
 		all = append(all, float64(x))
@@ -144,15 +140,13 @@ func (r *regressor) static(t *testing.T, o ggml.OptimizerOptions) *ggml.Optimize
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
 	o.Inputs, o.Outputs = r.x, r.outputs(c, r.x)
-	opt, err := ggml.NewOptimizer(o, r.backend)
-	require.NoError(t, err)
+	opt := need.Value(ggml.NewOptimizer(o, r.backend))(t)
 	t.Cleanup(func() { opt.Close() })
 	return opt
 }
 
 func newDynamic(t *testing.T, r *regressor, o ggml.OptimizerOptions) *ggml.Optimizer {
-	opt, err := ggml.NewOptimizer(o, r.backend)
-	require.NoError(t, err)
+	opt := need.Value(ggml.NewOptimizer(o, r.backend))(t)
 	t.Cleanup(func() { opt.Close() })
 	return opt
 }
@@ -172,8 +166,7 @@ func evaluate(t *testing.T, r *regressor, o *ggml.Optimizer, backward bool, batc
 }
 
 func newResult(t *testing.T) *ggml.OptResult {
-	r, err := ggml.NewOptResult()
-	require.NoError(t, err)
+	r := need.Value(ggml.NewOptResult())(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
@@ -33,8 +34,7 @@ import (
 func chain(t testing.TB, n int, size int64, after ...ggml.CustomFunc) (*ggml.Graph, *ggml.Tensor) {
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	m := leaves.NewTensor(ggml.F32, size, size)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	values := make([]float32, size*size)
 	for i := range size {
 		values[i*size+i] = 1
@@ -102,8 +102,7 @@ func (b *addition) compute() error { return b.backend.Compute(context.Background
 func (b *addition) works(t testing.TB) {
 	t.Helper()
 	require.NoError(t, b.compute())
-	got, err := ggml.Read[float32](b.y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](b.y))(t)
 	require.Equal(t, []float32{2, 4, 6, 8}, got)
 }
 
@@ -113,15 +112,11 @@ func newAddition(t testing.TB) *addition {
 	b := &addition{c: ggml.NewContext(), a: leaves.NewTensor(ggml.F32, 4).SetName("a")}
 	b.y = b.c.Add(b.a, b.a).SetName("y")
 	b.graph = b.c.NewGraph(b.y)
-	var err error
-	b.buffers, err = leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	b.buffers = need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	require.NoError(t, ggml.Write(b.a, []float32{1, 2, 3, 4}))
-	b.alloc, err = ggml.NewGraphAllocator(ggml.CPUBufferType())
-	require.NoError(t, err)
+	b.alloc = need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 	require.NoError(t, b.alloc.Allocate(b.graph))
-	b.backend, err = ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	b.backend = need.Value(ggml.NewCPUBackend(1))(t)
 	t.Cleanup(func() {
 		b.backend.Close()
 		b.alloc.Close()
@@ -134,8 +129,7 @@ func newAddition(t testing.TB) *addition {
 
 // remote adds a server and returns its device, which is listed until the test ends.
 func remote(t testing.TB, s *optest.RPCServer) *ggml.Device {
-	r, err := ggml.AddRPCServer(s.Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	require.Len(t, r.Devices(), 1)
 	return r.Devices()[0]
@@ -147,8 +141,7 @@ var placedBuffers = map[*ggml.Tensor]*ggml.Buffers{}
 func placed(t testing.TB, d *ggml.Device, shape ...int64) *ggml.Tensor {
 	c := ggml.NewContext()
 	x := c.NewTensor(ggml.F32, shape...)
-	buffers, err := c.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(d.BufferType()))(t)
 	placedBuffers[x] = buffers
 	t.Cleanup(func() { closePlaced(x) })
 	return x
@@ -162,9 +155,7 @@ func closePlaced(x *ggml.Tensor) {
 
 // allDevices lists the devices of this process, including servers added by tests.
 func allDevices(t testing.TB) []*ggml.Device {
-	devices, err := ggml.Devices()
-	require.NoError(t, err)
-	return devices
+	return need.Value(ggml.Devices())(t)
 }
 
 // A rig is several real devices: two RPC servers, BLAS if its plugin is installed, and the CPU
@@ -181,12 +172,10 @@ func newRig(t testing.TB) *rig {
 	} else {
 		require.ErrorIs(t, err, ggml.ErrNotLoaded)
 	}
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	r.devices = append(r.devices, cpu)
 	for _, d := range r.devices {
-		b, err := d.NewBackend()
-		require.NoError(t, err)
+		b := need.Value(d.NewBackend())(t)
 		t.Cleanup(func() { b.Close() })
 		if d.Description() == cpu.Description() || b.IsBLAS() {
 			require.NoError(t, b.SetThreads(1))
@@ -279,8 +268,7 @@ func residentBytes(t testing.TB) int64 {
 	if err != nil {
 		return 0
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	require.NoError(t, err)
+	pages := need.Value(strconv.ParseInt(strings.Fields(string(data))[1], 10, 64))(t)
 	return pages * int64(os.Getpagesize())
 }
 
@@ -333,8 +321,7 @@ func must[T any](v T, err error) T {
 
 // reportOf returns the CPU's entry of the report.
 func reportOf(t *testing.T) ggml.DeviceMemory {
-	report, err := ggml.MemoryReport()
-	require.NoError(t, err)
+	report := need.Value(ggml.MemoryReport())(t)
 	for _, m := range report {
 		if m.Device.Type() == ggml.CPU {
 			return m
@@ -351,13 +338,11 @@ func readPackage(t *testing.T, folder string) (*doc.Package, []*ast.File) {
 	var files []*ast.File
 	for _, e := range entries {
 		if name := e.Name(); strings.HasSuffix(name, ".go") && name != "nocgo.go" {
-			f, err := parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.ParseComments)
-			require.NoError(t, err)
+			f := need.Value(parser.ParseFile(fset, filepath.Join(folder, name), nil, parser.ParseComments))(t)
 			files = append(files, f)
 		}
 	}
-	p, err := doc.NewFromFiles(fset, files, path.Join("github.com/goggml/ggml", folder), doc.PreserveAST)
-	require.NoError(t, err)
+	p := need.Value(doc.NewFromFiles(fset, files, path.Join("github.com/goggml/ggml", folder), doc.PreserveAST))(t)
 	require.NotEmpty(t, p.Types)
 	return p, files
 }

@@ -15,19 +15,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // The README's Go code is taken from Examples, which run.
 func TestREADMECode(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := need.Value(os.ReadFile("README.md"))(t)
 	for section, file := range map[string]string{"Tensors": "example_test.go", "Use it in Go": "llm/example_test.go"} {
 		_, rest, found := strings.Cut(string(readme), "## "+section+"\n\n```go\n")
 		require.True(t, found, section)
 		code, _, found := strings.Cut(rest, "```")
 		require.True(t, found, section)
-		example, err := os.ReadFile(file)
-		require.NoError(t, err)
+		example := need.Value(os.ReadFile(file))(t)
 		require.Contains(t, unindent(string(example)), unindent(code))
 	}
 }
@@ -57,8 +57,7 @@ func TestDocLinks(t *testing.T) {
 func publicFolders(t *testing.T) []string {
 	t.Helper()
 	folders := []string{".", "kernels", "llm"}
-	entries, err := os.ReadDir("llm")
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir("llm"))(t)
 	for _, e := range entries {
 		if e.IsDir() {
 			folders = append(folders, filepath.Join("llm", e.Name()))
@@ -150,8 +149,7 @@ func hasMethod(t *doc.Type, name string) bool {
 
 // Each name in scripts/sequential names a test or a script: a misspelt one would run under the race detector.
 func TestSequentialNames(t *testing.T) {
-	list, err := os.ReadFile("scripts/sequential")
-	require.NoError(t, err)
+	list := need.Value(os.ReadFile("scripts/sequential"))(t)
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
 	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {
@@ -226,11 +224,9 @@ func TestAptKeepsVariables(t *testing.T) {
 // The tests are in external packages: an internal one would make the package, and all between it
 // and the tests, compile twice.
 func TestTestsAreOutside(t *testing.T) {
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
+	files := need.Value(filepath.Glob("*_test.go"))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(file))(t)
 		require.NotRegexp(t, `(?m)^package ggml$`, string(text), file)
 	}
 }

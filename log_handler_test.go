@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -55,8 +56,7 @@ func TestLogHandlerUsesDevices(t *testing.T) {
 		})
 		require.Positive(t, <-counts)
 
-		self, err := os.Executable()
-		require.NoError(t, err)
+		self := need.Value(os.Executable())(t)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		first := exec.CommandContext(ctx, self, "-test.run=^TestLogHandlerUsesDevices$", "-test.v")
@@ -67,8 +67,7 @@ func TestLogHandlerUsesDevices(t *testing.T) {
 	}
 	counts := logDevices(t)
 	ends(t, func() {
-		devices, err := ggml.Devices()
-		require.NoError(t, err)
+		devices := need.Value(ggml.Devices())(t)
 		require.Equal(t, len(devices), <-counts)
 	})
 }

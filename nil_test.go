@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -17,12 +18,11 @@ func TestCopyToNobody(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	g := c.NewGraph(c.Neg(x))
 	require.ErrorIs(t, (*ggml.Graph)(nil).CopyFrom(g), ggml.ErrZeroValue)
-	_, err = g.Clone(nil, false)
+	_, err := g.Clone(nil, false)
 	require.Error(t, err)
 	empty := c.NewGraph()
 	require.ErrorContains(t, c.NewGraph().CopyFrom(empty), "Graph.CopyFrom(graph of 0 nodes): the graph is empty; add tensors by Expand")
@@ -35,8 +35,7 @@ func TestCopyToNobody(t *testing.T) {
 func TestNilReadersAndWriters(t *testing.T) {
 	_, err := ggml.ReadGGUF(nil, 100)
 	require.EqualError(t, err, "ggml: GGUF data: the reader is nil")
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	path := filepath.Join(t.TempDir(), "x.gguf")
 	require.NoError(t, g.WriteFile(path))
@@ -46,8 +45,7 @@ func TestNilReadersAndWriters(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.ErrorContains(t, x.Dump(nil, ggml.DumpOptions{}), "the writer is nil")
 	require.ErrorContains(t, c.NewGraph(x).WriteDOT(nil), "the writer is nil")

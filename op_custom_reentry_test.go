@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -25,9 +26,7 @@ type reentry struct {
 func newReentry(t *testing.T, threads int) *reentry {
 	r := &reentry{backend: optest.NewCPUBackend(t, threads), c: ggml.NewContext(), alloc: optest.NewGraphAllocator(t)}
 	t.Cleanup(func() { r.c.Close() })
-	var err error
-	r.pool, err = ggml.NewThreadPool(ggml.DefaultThreadPoolParams(threads))
-	require.NoError(t, err)
+	r.pool = need.Value(ggml.NewThreadPool(ggml.DefaultThreadPoolParams(threads)))(t)
 	t.Cleanup(func() { r.pool.Close() })
 	require.NoError(t, r.backend.SetThreadPool(r.pool))
 	r.x = r.c.NewTensor(ggml.F32, 8).SetInput()
@@ -61,8 +60,7 @@ func TestCustomReentry(t *testing.T) {
 		constant := ggml.NewContext()
 		defer constant.Close()
 		ready := constant.NewGraph(constant.Neg(constant.NewF32(1)))
-		buffers, err := constant.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(constant.Allocate(ggml.CPUBufferType()))(t)
 		defer buffers.Close()
 		calls := map[string]func() error{
 			"Backend.Compute":               func() error { return r.backend.Compute(ctx, r.graph) },
@@ -187,8 +185,7 @@ func TestCustomReentryOptimizer(t *testing.T) {
 	c, b := ggml.NewContext(), optest.NewCPUBackend(t, 2)
 	defer c.Close()
 	var o *ggml.Optimizer
-	result, err := ggml.NewOptResult()
-	require.NoError(t, err)
+	result := need.Value(ggml.NewOptResult())(t)
 	defer result.Close()
 	calls := 0
 	x := c.NewTensor(ggml.F32, 4, 2)
@@ -205,12 +202,10 @@ func TestCustomReentryOptimizer(t *testing.T) {
 		require.ErrorIs(t, result.Reset(), ggml.ErrBusy)
 		return o.Close()
 	}, 0, x)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(x, make([]float32, 8)))
-	o, err = ggml.NewOptimizer(ggml.OptimizerOptions{Build: ggml.BuildForward, Inputs: x, Outputs: y}, b)
-	require.NoError(t, err)
+	o = need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{Build: ggml.BuildForward, Inputs: x, Outputs: y}, b))(t)
 	defer o.Close()
 	require.NoError(t, o.Allocate(false))
 	ends(t, func() { require.NoError(t, o.Eval(result)) })
@@ -251,8 +246,7 @@ func TestCustomThreadsShareBackend(t *testing.T) {
 	y := c.MapCustom(func(ggml.Worker, ggml.CustomTensor, ...ggml.CustomTensor) error {
 		return inner.backend.Compute(ctx, inner.graph)
 	}, 0, x)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(x, make([]float32, 8)))
 	ends(t, func() { require.NoError(t, b.Compute(ctx, c.NewGraph(y))) })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/nativetest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -52,8 +53,7 @@ func TestCustom(t *testing.T) {
 					g := c.NewGraph(y)
 					require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 					require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
-					got, err := ggml.Read[float32](y)
-					require.NoError(t, err)
+					got := need.Value(ggml.Read[float32](y))(t)
 					require.Equal(t, [4]int64{5, 7, 2, 3}, [4]int64(y.Shape()))
 					require.Equal(t, strings.HasSuffix(name, "place"), y.IsView())
 					for i, v := range got {
@@ -94,11 +94,9 @@ func TestCustomTensor(t *testing.T) {
 	g := c.NewGraph(y, count)
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
-	got, err := ggml.Read[int32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[int32](y))(t)
 	require.Equal(t, []int32{1, 2, 3}, got)
-	number, err := ggml.Read[int64](count)
-	require.NoError(t, err)
+	number := need.Value(ggml.Read[int64](count))(t)
 	require.Equal(t, []int64{1}, number)
 	require.Equal(t, [4]int64{2, 2, 1, 1}, seen[0].Shape)
 	require.Equal(t, int64(24), seen[0].Stride[1])
@@ -221,8 +219,7 @@ func TestCustomFailure(t *testing.T) {
 						}
 						fail = false
 						require.NoError(t, with.compute(context.Background(), g))
-						got, err := ggml.Read[float32](z)
-						require.NoError(t, err)
+						got := need.Value(ggml.Read[float32](z))(t)
 						require.Equal(t, float32(2), got[0])
 						require.Equal(t, float32(36), got[34])
 					}
@@ -279,8 +276,7 @@ func TestCustomContexts(t *testing.T) {
 	g := c.NewGraph(y)
 	require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, 2).Compute(context.Background(), g))
-	got, err := ggml.Read[float32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](y))(t)
 	require.Equal(t, []float32{9, 18, 27, 36}, got)
 	c.Custom(ggml.CustomOptions{Func: sum, Type: ggml.F32, Shape: []int64{4}}, x...)
 	require.ErrorContains(t, c.Err(), "at most 9 fit")
@@ -392,8 +388,7 @@ func TestCustomOnlyCPU(t *testing.T) {
 		}
 		x := optest.Leaves(t, 2, 4)
 		c := ggml.NewContext()
-		b, err := d.NewBackend()
-		require.NoError(t, err)
+		b := need.Value(d.NewBackend())(t)
 		y := c.MapCustom(sum, 0, c.Add(x[0], x[1]))
 		g := c.NewGraph(c.Neg(y))
 		require.NoError(t, optest.NewGraphAllocator(t).Allocate(g))
@@ -412,8 +407,7 @@ func TestCustomOnlyCPU(t *testing.T) {
 // result is computed here.
 func TestCustomInPlaceOnDevice(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	s, c := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1)), ggml.NewContext()
 	defer c.Close()
@@ -430,8 +424,7 @@ func TestCustomInPlaceOnDevice(t *testing.T) {
 	g = c.NewGraph(y)
 	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
-	got, err := ggml.Read[float32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](y))(t)
 	require.InDeltaSlice(t, []float32{0.5, 1, 5, 10}, got, 1e-5)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -44,13 +45,11 @@ func TestComputedRowIndices(t *testing.T) {
 	for name, build := range ops {
 		t.Run(name, func(t *testing.T) {
 			for _, threads := range []int{1, 2} {
-				written, err := withIndices(t, threads, build, 1, 2, func(c *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor { return ids })
-				require.NoError(t, err)
+				written := need.Value(withIndices(t, threads, build, 1, 2, func(c *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor { return ids }))(t)
 				cast := func(c *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor { return c.Cast(x, ggml.I32) }
-				computed, err := withIndices(t, threads, build, 1, 2, cast)
-				require.NoError(t, err)
+				computed := need.Value(withIndices(t, threads, build, 1, 2, cast))(t)
 				require.Equal(t, written, computed)
-				_, err = withIndices(t, threads, build, 1, 3, cast)
+				_, err := withIndices(t, threads, build, 1, 3, cast)
 				require.ErrorContains(t, err, "row index 3 is out of range: there are 3 rows")
 				_, err = withIndices(t, threads, build, 1, -1e6, cast)
 				require.ErrorContains(t, err, "row index -1000000 is out of range: there are 3 rows")
@@ -63,16 +62,14 @@ func TestComputedRowIndices(t *testing.T) {
 // tensors that contain them as floats and as integers.
 func withIndices(t *testing.T, threads int, build func(c *ggml.Context, m, ids *ggml.Tensor) *ggml.Tensor, first, second float32,
 	choose func(c *ggml.Context, x, ids *ggml.Tensor) *ggml.Tensor) ([]float32, error) {
-	b, err := ggml.NewCPUBackend(threads)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(threads))(t)
 	defer b.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	m, x, ids := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.I32, 2)
 	y := build(c, m, choose(c, x, ids))
 	g := c.NewGraph(y)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, buffers.Clear(0))
 	require.NoError(t, ggml.Write(m, []float32{1, 2, 3, 4, 5, 6}))
@@ -86,16 +83,14 @@ func withIndices(t *testing.T, threads int, build func(c *ggml.Context, m, ids *
 
 func TestComputedLongIndex(t *testing.T) {
 	compute := func(a, b []int32) error {
-		backend, err := ggml.NewCPUBackend(1)
-		require.NoError(t, err)
+		backend := need.Value(ggml.NewCPUBackend(1))(t)
 		defer backend.Close()
 		c := ggml.NewContext()
 		defer c.Close()
 		m, row := c.NewTensor(ggml.F32, 2, 3), c.NewTensor(ggml.F32, 2)
 		x, y := c.NewTensor(ggml.I32, 3), c.NewTensor(ggml.I32, 3)
 		g := c.NewGraph(c.SetRows(m, row, c.CountEqual(x, y)))
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 		defer buffers.Close()
 		require.NoError(t, buffers.Clear(0))
 		require.NoError(t, ggml.Write(x, a))
@@ -143,8 +138,7 @@ func countOps(g *ggml.Graph, op string) int {
 
 // A check, before or during the compute, does not cover indices that the graph changes afterwards.
 func TestOverwrittenRowIndices(t *testing.T) {
-	b, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(1))(t)
 	defer b.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -155,8 +149,7 @@ func TestOverwrittenRowIndices(t *testing.T) {
 		"sorted": c.NewGraph(c.Copy(other, sorted), c.GetRows(m, sorted)),
 	}
 	right := c.NewGraph(c.GetRows(m, c.Copy(other, ids)))
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, buffers.Clear(0))
 	require.NoError(t, ggml.Write(other, []int32{1, 2}))
@@ -172,8 +165,7 @@ func TestOpRowIndexErrors(t *testing.T) {
 	leaves := ggml.NewContext()
 	defer leaves.Close()
 	ids := leaves.NewTensor(ggml.I32, 1)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	ones := func(c *ctx, ne ...int64) *ggml.Tensor { return c.Fill(c.NewTensor(ggml.F32, ne...), 1) }
 	ops := map[string]func(c *ctx) *ggml.Tensor{
@@ -207,10 +199,8 @@ func TestRowIndexOutOfRange(t *testing.T) {
 		some := c.View(all, []int64{2}, nil, 8).SetName("some")
 		whole, part := c.NewGraph(c.GetRows(m, all)), c.NewGraph(c.GetRows(m, some))
 		write := c.NewGraph(c.SetRows(m, c.NewTensor(ggml.F32, 2, 4), all))
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
-		b, err := ggml.NewCPUBackend(2)
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
+		b := need.Value(ggml.NewCPUBackend(2))(t)
 		require.NoError(t, ggml.Write(all, []int32{0, 1, 2, bad}))
 		for g, want := range map[*ggml.Graph]string{
 			whole: fmt.Sprintf("ggml: get_rows(get_rows() f32[2, 4], ids i32[4]): row index %d is out of range: there are 3 rows (at op_indices_test.go:", bad),

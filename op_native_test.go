@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/nativetest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -24,8 +25,7 @@ func TestNativeOp(t *testing.T) {
 		x := c.NewTensor(ggml.F32, 3, 5)
 		y := nativetest.SumSquares(c, nativetest.Scale(c, x, 2))
 		g := c.NewGraph(y)
-		buffers, err := c.Allocate(backend.BufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(backend.BufferType()))(t)
 		defer buffers.Close()
 		var values, want []float32
 		for i := range 5 {
@@ -35,8 +35,7 @@ func TestNativeOp(t *testing.T) {
 		}
 		require.NoError(t, ggml.Write(x, values))
 		require.NoError(t, backend.Compute(context.Background(), g))
-		got, err := ggml.Read[float32](y)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](y))(t)
 		require.Equal(t, want, got)
 	}
 }
@@ -61,15 +60,12 @@ func TestNativeOpHasItsName(t *testing.T) {
 	require.Contains(t, dot.String(), "sum_squares_of_rows")
 
 	backend := optest.NewCPUBackend(t, 1)
-	scheduler, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
-	require.NoError(t, err)
+	scheduler := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, backend))(t)
 	defer scheduler.Close()
 	require.NoError(t, scheduler.Allocate(g))
-	profile, err := scheduler.Profile(context.Background(), g)
-	require.NoError(t, err)
+	profile := need.Value(scheduler.Profile(context.Background(), g))(t)
 	require.Equal(t, []string{"scale_by_param", "sum_squares_of_rows"}, []string{profile[0].Op, profile[1].Op})
-	copied, err := g.Clone(c, false)
-	require.NoError(t, err)
+	copied := need.Value(g.Clone(c, false))(t)
 	require.Equal(t, summary.Ops, copied.Summary().Ops)
 }
 
@@ -186,8 +182,7 @@ func TestNativeOpBuilderEnds(t *testing.T) {
 }
 
 func TestRegistrySymbol(t *testing.T) {
-	registry, err := ggml.CPURegistry()
-	require.NoError(t, err)
+	registry := need.Value(ggml.CPURegistry())(t)
 	require.NotNil(t, registry.Symbol("ggml_backend_cpu_init"))
 	require.NotNil(t, registry.Symbol("ggml_backend_set_n_threads"))
 	require.Equal(t, unsafe.Pointer(nil), registry.Symbol("no such function"))
@@ -196,8 +191,7 @@ func TestRegistrySymbol(t *testing.T) {
 
 func TestScratchMemoryIsReported(t *testing.T) {
 	compute := func() int64 {
-		report, err := ggml.MemoryReport()
-		require.NoError(t, err)
+		report := need.Value(ggml.MemoryReport())(t)
 		for _, m := range report {
 			if m.Device.Type() == ggml.CPU {
 				return m.Compute

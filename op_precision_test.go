@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -65,8 +66,7 @@ func TestFlashAttentionSettings(t *testing.T) {
 	defer c.Close()
 	q, k, v := leaves.NewTensor(ggml.F32, 64, 5, 2), leaves.NewTensor(ggml.F16, 64, 40, 2), leaves.NewTensor(ggml.F16, 64, 40, 2)
 	mask := leaves.NewTensor(ggml.F16, 40, 5)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	for _, x := range []*ggml.Tensor{q, k, v} {
 		require.NoError(t, x.SetFloat32s(optest.Normal(3, int(x.NumElements()))))

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -108,8 +109,7 @@ func TestInPlaceChangesOperand(t *testing.T) {
 	defer leaves.Close()
 	defer c.Close()
 	a := leaves.NewTensor(ggml.F32, 3)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(a, []float32{1, -2, 3}))
 	m.Compute(t, c.NewGraph(c.ScaleInPlace(c.ReluInPlace(a), 2)))
@@ -122,8 +122,7 @@ func TestDupInPlaceAndOwnStrides(t *testing.T) {
 	defer leaves.Close()
 	defer c.Close()
 	a, b, row := leaves.NewTensor(ggml.F32, 5, 3), leaves.NewTensor(ggml.F32, 2, 2), leaves.NewTensor(ggml.F32, 4)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(a, []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}))
 	require.NoError(t, ggml.Write(b, []float32{-1, -2, -3, -4}))

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -125,8 +126,7 @@ func TestCopySameType(t *testing.T) {
 					require.Contains(t, append([]ggml.Type{ggml.IQ3XXS, ggml.IQ3S}, optest.SlowTypes...), typ)
 				}
 			}
-			buffers, err := leaves.Allocate(ggml.CPUBufferType())
-			require.NoError(t, err)
+			buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 			want := make([]byte, a.NumBytes())
 			for i := range want {
 				want[i] = byte(r.Uint32())
@@ -343,8 +343,7 @@ func TestWriteAndReadViews(t *testing.T) {
 		offset := 4*start[0] + x.Stride(1)*start[1] + x.Stride(2)*start[2]
 		v := c.Permute(c.View(x, part[:], []int64{x.Stride(1), x.Stride(2)}, offset), [4]int(axes))
 		require.NoError(t, c.Err())
-		buffers, err := c.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 		defer buffers.Close()
 
 		before := make([]int32, x.NumElements())
@@ -352,8 +351,7 @@ func TestWriteAndReadViews(t *testing.T) {
 			before[i] = int32(i)
 		}
 		require.NoError(t, ggml.Write(x, before))
-		seen, err := ggml.Read[int32](v)
-		require.NoError(t, err)
+		seen := need.Value(ggml.Read[int32](v))(t)
 		reference := refmath.Permute(refmath.View(refmath.From(before, whole[:]...), [4]int64{part[0], part[1], part[2], 1},
 			[3]int64{whole[0], whole[0] * whole[1], 0}, offset/4), axes[0], axes[1], axes[2], axes[3])
 		require.Equal(t, reference.Int32(), seen)
@@ -363,11 +361,9 @@ func TestWriteAndReadViews(t *testing.T) {
 			written[i] = -int32(i) - 1
 		}
 		require.NoError(t, ggml.Write(v, written))
-		seen2, err := ggml.Read[int32](v)
-		require.NoError(t, err)
+		seen2 := need.Value(ggml.Read[int32](v))(t)
 		require.Equal(t, written, seen2)
-		after, err := ggml.Read[int32](x)
-		require.NoError(t, err)
+		after := need.Value(ggml.Read[int32](x))(t)
 		inside := map[int32]bool{}
 		for _, i := range seen {
 			inside[i] = true
@@ -376,8 +372,7 @@ func TestWriteAndReadViews(t *testing.T) {
 			require.Equal(t, !inside[int32(i)], got == int32(i), "element %d", i)
 		}
 		require.NoError(t, v.Memset(0))
-		after, err = ggml.Read[int32](x)
-		require.NoError(t, err)
+		after = need.Value(ggml.Read[int32](x))(t)
 		for i, got := range after {
 			want := int32(i)
 			if inside[want] {
@@ -393,13 +388,11 @@ func TestWriteToLateView(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 3)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	transposed := c.Transpose(x)
 	require.NoError(t, transposed.SetFloat32s([]float32{1, 2, 3, 4, 5, 6}))
 	require.NoError(t, optest.Err(transposed.WriteAt(make([]byte, 4), 4)))
-	values, err := ggml.Read[float32](x)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](x))(t)
 	require.Equal(t, []float32{1, 0, 2, 5, 3, 6}, values)
 }

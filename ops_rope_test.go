@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -146,8 +147,7 @@ func TestRoPEMultiOfEqualPositions(t *testing.T) {
 	defer leaves.Close()
 	defer c.Close()
 	a, one, four := leaves.NewTensor(ggml.F32, 12, 2, 3), leaves.NewTensor(ggml.I32, 3), leaves.NewTensor(ggml.I32, 12)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(a, optest.Normal(3, 72)))
 	require.NoError(t, ggml.Write(one, []int32{3, 1, 7}))

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -16,12 +17,10 @@ import (
 // code reads one for each pair of the head.
 func TestRoPEFactorsEnd(t *testing.T) {
 	page := unix.Getpagesize()
-	memory, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	require.NoError(t, err)
+	memory := need.Value(unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 	defer unix.Munmap(memory)
 	require.NoError(t, unix.Mprotect(memory[page:], unix.PROT_NONE))
-	buffer, err := ggml.NewBufferFrom(memory[:page])
-	require.NoError(t, err)
+	buffer := need.Value(ggml.NewBufferFrom(memory[:page]))(t)
 	defer buffer.Close()
 	for _, mode := range []ggml.RoPEMode{ggml.RoPENorm, ggml.RoPENeoX, ggml.RoPEMulti, ggml.RoPEInterleaved, ggml.RoPEVision} {
 		for _, n := range []int64{8, 64} { // for the rotated pairs, and for all of the head
@@ -38,8 +37,7 @@ func TestRoPEFactorsEnd(t *testing.T) {
 				head, r.Dims = 2*n, int(n)
 			}
 			a, pos := w.Leaves.NewTensor(ggml.F32, head, 2, 3), w.Leaves.NewTensor(ggml.I32, int64(positions))
-			buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
-			require.NoError(t, err)
+			buffers := need.Value(w.Leaves.Allocate(ggml.CPUBufferType()))(t)
 			defer buffers.Close()
 			require.NoError(t, a.Fill(1))
 			require.NoError(t, pos.FillInt32(2))

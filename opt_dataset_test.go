@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -15,8 +16,7 @@ func TestDatasetShuffles(t *testing.T) {
 	g := newRegression(12)
 	r := newRegressor(t, g, 4, 1)
 	o := r.static(t, adamWOptions(1))
-	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 12, SampleSize: 1, LabelSize: 1, DataType: ggml.I32, LabelType: ggml.I64, Shard: 3})
-	require.NoError(t, err)
+	d := need.Value(ggml.NewDataset(ggml.DatasetOptions{Samples: 12, SampleSize: 1, LabelSize: 1, DataType: ggml.I32, LabelType: ggml.I64, Shard: 3}))(t)
 	defer d.Close()
 	require.EqualValues(t, 12, d.NumSamples())
 	data := make([]int32, 12)
@@ -30,16 +30,13 @@ func TestDatasetShuffles(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x, y := c.NewTensor(ggml.I32, 1, 6), c.NewTensor(ggml.I64, 6)
-	m, err := c.Allocate(r.backend.BufferType())
-	require.NoError(t, err)
+	m := need.Value(c.Allocate(r.backend.BufferType()))(t)
 	defer m.Close()
 	read := func() (all []int32) {
 		for i := range int64(2) {
 			require.NoError(t, d.CopyBatch(x, y, i))
-			xs, err := ggml.Read[int32](x)
-			require.NoError(t, err)
-			ys, err := ggml.Read[int64](y)
-			require.NoError(t, err)
+			xs := need.Value(ggml.Read[int32](x))(t)
+			ys := need.Value(ggml.Read[int64](y))(t)
 			rawX, rawY := make([]byte, 6*4), make([]byte, 6*8)
 			require.NoError(t, d.ReadBatch(rawX, rawY, i))
 			for k := range xs {
@@ -99,7 +96,7 @@ func TestDatasetShuffles(t *testing.T) {
 	require.ErrorIs(t, d.Shuffle(o, -1), ggml.ErrClosed)
 	require.ErrorIs(t, d.CopyBatch(x, y, 0), ggml.ErrClosed)
 	require.ErrorIs(t, d.ReadBatch(make([]byte, 12), make([]byte, 24), 0), ggml.ErrClosed)
-	_, err = ggml.Read[int32](d.Data())
+	_, err := ggml.Read[int32](d.Data())
 	require.ErrorIs(t, err, ggml.ErrClosed)
 }
 
@@ -137,15 +134,13 @@ func TestDatasetErrors(t *testing.T) {
 }
 
 func TestDatasetOf(t *testing.T) {
-	d, err := ggml.NewDatasetOf([][]float32{{1, 2}, {3, 4}, {5, 6}}, [][]float32{{7}, {8}, {9}})
-	require.NoError(t, err)
+	d := need.Value(ggml.NewDatasetOf([][]float32{{1, 2}, {3, 4}, {5, 6}}, [][]float32{{7}, {8}, {9}}))(t)
 	defer d.Close()
 	require.EqualValues(t, 3, d.NumSamples())
 	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, optest.Values(t, d.Data()))
 	require.Equal(t, []float32{7, 8, 9}, optest.Values(t, d.Labels()))
 
-	bare, err := ggml.NewDatasetOf([][]float32{{1, 2}}, nil)
-	require.NoError(t, err)
+	bare := need.Value(ggml.NewDatasetOf([][]float32{{1, 2}}, nil))(t)
 	defer bare.Close()
 	require.Nil(t, bare.Labels())
 }

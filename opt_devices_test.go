@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -39,8 +40,7 @@ func trainAcross(t *testing.T, optimizer ggml.OptimizerType, static bool, params
 	if static {
 		options.Inputs, options.Outputs = x, build(c, x)
 	}
-	o, err := ggml.NewOptimizer(options, backends...)
-	require.NoError(t, err)
+	o := need.Value(ggml.NewOptimizer(options, backends...))(t)
 	defer o.Close()
 	var losses []float64
 	for range steps {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestFitFindsOptimum(t *testing.T) {
@@ -68,24 +69,21 @@ func TestFitCancelled(t *testing.T) {
 
 // Errors name a beginner's omissions, with the remedy.
 func TestFitErrors(t *testing.T) {
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
 	rows := make([][]float32, 10)
 	labels := make([][]float32, 10)
 	for i := range rows {
 		rows[i], labels[i] = []float32{float32(i), 1}, []float32{float32(i)}
 	}
-	d, err := ggml.NewDatasetOf(rows, labels)
-	require.NoError(t, err)
+	d := need.Value(ggml.NewDatasetOf(rows, labels))(t)
 	defer d.Close()
 	fit := func(batch int64, options ggml.FitOptions) error {
 		c := ggml.NewContext()
 		defer c.Close()
 		x := c.NewTensor(ggml.F32, 2, batch)
 		w := c.NewTensor(ggml.F32, 2).SetParam()
-		buffers, err := c.Allocate(backend.BufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(backend.BufferType()))(t)
 		defer buffers.Close()
 		options.Inputs, options.Outputs = x, c.MulMat(w, x)
 		return ggml.Fit(t.Context(), d, options, backend)
@@ -99,11 +97,9 @@ func TestFitErrors(t *testing.T) {
 
 // Fit returns the error of the op that failed, with its line.
 func TestFitNamesTheFailedOp(t *testing.T) {
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
-	d, err := ggml.NewDatasetOf([][]float32{{1, 2}}, [][]float32{{3}})
-	require.NoError(t, err)
+	d := need.Value(ggml.NewDatasetOf([][]float32{{1, 2}}, [][]float32{{3}}))(t)
 	defer d.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -111,6 +107,6 @@ func TestFitNamesTheFailedOp(t *testing.T) {
 	y := c.MulMat(c.NewTensor(ggml.F32, 3).SetParam(), x)
 	built := c.Err()
 	require.ErrorContains(t, built, "mul_mat")
-	err = ggml.Fit(t.Context(), d, ggml.FitOptions{Inputs: x, Outputs: y, Epochs: 1, Loss: ggml.LossMeanSquaredError}, backend)
+	err := ggml.Fit(t.Context(), d, ggml.FitOptions{Inputs: x, Outputs: y, Epochs: 1, Loss: ggml.LossMeanSquaredError}, backend)
 	require.Equal(t, built, err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // deep returns the regression's outputs after depth more nodes.
@@ -32,8 +33,7 @@ func TestOptimizerLargeGraph(t *testing.T) {
 					defer c.Close()
 					options := adamWOptions(period)
 					options.Inputs, options.Outputs = r.x, r.deep(c, depth)
-					o, err := ggml.NewOptimizer(options, r.backend)
-					require.NoError(t, err)
+					o := need.Value(ggml.NewOptimizer(options, r.backend))(t)
 					defer o.Close()
 					require.True(t, o.IsStatic())
 					require.True(t, o.Inputs().Is(r.x) && o.Outputs().Is(options.Outputs))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -65,8 +66,7 @@ func TestOptimizerParameterErrors(t *testing.T) {
 	half := c.NewTensor(ggml.F16, 3, 2).SetParam()
 	square := c.NewTensor(ggml.F32, 3, 3).SetParam()
 	plain := c.NewTensor(ggml.F32, 3, 3)
-	m, err := c.Allocate(r.backend.BufferType())
-	require.NoError(t, err)
+	m := need.Value(c.Allocate(r.backend.BufferType()))(t)
 	defer m.Close()
 	make := func(y *ggml.Tensor) error {
 		_, err := ggml.NewOptimizer(ggml.OptimizerOptions{Inputs: r.x, Outputs: y}, r.backend)
@@ -141,8 +141,7 @@ func TestOptimizerDatasetErrors(t *testing.T) {
 		"large shard": {ggml.DatasetOptions{Samples: 8, SampleSize: 3, LabelSize: 2, Shard: 8}, "multiple of the shard, 8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := ggml.NewDataset(k.options)
-			require.NoError(t, err)
+			d := need.Value(ggml.NewDataset(k.options))(t)
 			defer d.Close()
 			require.ErrorContains(t, o.Epoch(t.Context(), d, ggml.EpochOptions{TrainSamples: -1}), k.want)
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -118,14 +119,12 @@ func TestOptimizerPeriodScalesLoss(t *testing.T) {
 	result := newResult(t)
 	evaluate(t, r, o, true, 0, result)
 	want, grad := g.grad(0, 4)
-	loss, err := ggml.Read[float32](o.Loss())
-	require.NoError(t, err)
+	loss := need.Value(ggml.Read[float32](o.Loss()))(t)
 	require.InEpsilon(t, want/2, float64(loss[0]), 1e-5)
 	got, unc := result.Loss()
 	require.InEpsilon(t, want, got, 1e-5)
 	require.True(t, math.IsNaN(unc))
-	acc, err := ggml.Read[float32](optest.Found(o.GradAcc(r.b)))
-	require.NoError(t, err)
+	acc := need.Value(ggml.Read[float32](optest.Found(o.GradAcc(r.b))))(t)
 	require.InDelta(t, grad[6]/2, float64(acc[0]), 1e-5)
 
 	evaluate(t, r, o, true, 1, result)
@@ -142,11 +141,10 @@ func TestOptimizerSumAndMean(t *testing.T) {
 		c := ggml.NewContext()
 		defer c.Close()
 		y := c.Sqr(r.outputs(c, r.x))
-		o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+		o := need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{
 			Loss: loss, Optimizer: ggml.OptimizerSGD, Inputs: r.x, Outputs: y,
 			Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
-		}, r.backend)
-		require.NoError(t, err)
+		}, r.backend))(t)
 		defer o.Close()
 		require.Nil(t, o.Labels())
 		require.Nil(t, o.Pred())
@@ -175,25 +173,21 @@ func TestOptimizerSumAndMean(t *testing.T) {
 
 func TestOptimizerClassifies(t *testing.T) {
 	// Two classes, separated by the sign of the single input.
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	w := c.NewTensor(ggml.F32, 1, 2).SetParam()
 	x := c.NewTensor(ggml.F32, 1, 4)
-	m, err := c.Allocate(backend.BufferType())
-	require.NoError(t, err)
+	m := need.Value(c.Allocate(backend.BufferType()))(t)
 	defer m.Close()
 	require.NoError(t, ggml.Write(w, []float32{2, -2}))
-	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 8, SampleSize: 1, LabelSize: 2})
-	require.NoError(t, err)
+	d := need.Value(ggml.NewDataset(ggml.DatasetOptions{Samples: 8, SampleSize: 1, LabelSize: 2}))(t)
 	defer d.Close()
 	require.NoError(t, ggml.Write(d.Data(), []float32{1, -1, 2, -2, 3, -3, 4, -4}))
 	// The last label is wrong.
 	require.NoError(t, ggml.Write(d.Labels(), []float32{1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 0}))
-	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Build: ggml.BuildForward, Inputs: x, Outputs: c.MulMat(w, x)}, backend)
-	require.NoError(t, err)
+	o := need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Build: ggml.BuildForward, Inputs: x, Outputs: c.MulMat(w, x)}, backend))(t)
 	defer o.Close()
 	result := newResult(t)
 	require.NoError(t, o.Epoch(t.Context(), d, ggml.EpochOptions{Eval: result}))
@@ -207,11 +201,9 @@ func TestOptimizerClassifies(t *testing.T) {
 	}
 	loss, _ := result.Loss()
 	require.InDelta(t, want, loss, 1e-5)
-	pred, err := ggml.Read[int32](o.Pred())
-	require.NoError(t, err)
+	pred := need.Value(ggml.Read[int32](o.Pred()))(t)
 	require.Equal(t, []int32{0, 1, 0, 1}, pred)
-	right, err := ggml.Read[int64](o.NumCorrect())
-	require.NoError(t, err)
+	right := need.Value(ggml.Read[int64](o.NumCorrect()))(t)
 	require.Equal(t, []int64{3}, right)
 	require.False(t, optest.Finds(o.GradAcc(w)))
 	require.ErrorContains(t, o.Allocate(true), "BuildOptimizer")
@@ -229,8 +221,7 @@ func TestOptimizersLeakNothing(t *testing.T) {
 		if static {
 			o.Inputs, o.Outputs = r.x, r.outputs(c, r.x)
 		}
-		opt, err := ggml.NewOptimizer(o, r.backend)
-		require.NoError(t, err)
+		opt := need.Value(ggml.NewOptimizer(o, r.backend))(t)
 		for range 3 {
 			evaluate(t, r, opt, true, 0, nil)
 		}
@@ -238,7 +229,7 @@ func TestOptimizersLeakNothing(t *testing.T) {
 		c.Close()
 		opt.Close()
 		opt.Close()
-		_, err = ggml.Read[float32](loss)
+		_, err := ggml.Read[float32](loss)
 		require.ErrorIs(t, err, ggml.ErrClosed)
 		require.Equal(t, before, ggml.OpenObjects())
 	}
@@ -254,15 +245,13 @@ func TestOptimizerAccumulatesTransposed(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 4)
-	m, err := c.Allocate(r.backend.BufferType())
-	require.NoError(t, err)
+	m := need.Value(c.Allocate(r.backend.BufferType()))(t)
 	defer m.Close()
 	y := c.MulMat(c.Cont(c.Transpose(r.w)), x)
-	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+	o := need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{
 		Loss: ggml.LossSum, Optimizer: ggml.OptimizerSGD, Period: 2, Inputs: x, Outputs: y,
 		Params: ggml.ConstantParams(ggml.OptimizerParams{SGD: ggml.SGDParams{LearningRate: 0.01}}),
-	}, r.backend)
-	require.NoError(t, err)
+	}, r.backend))(t)
 	defer o.Close()
 	for range 2 {
 		require.NoError(t, o.Allocate(true))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A GPU computes every op that it claims to support, among the cases of ggml's own tests, whatever
@@ -17,8 +18,7 @@ func TestClaimsOfCUDA(t *testing.T) {
 		t.Skip("there is no CUDA device; make gpu-check runs this test on a stand-in")
 	}
 	d, claimed := devices[0], 0
-	backend, err := d.NewBackend()
-	require.NoError(t, err)
+	backend := need.Value(d.NewBackend())(t)
 	for _, k := range readClaims(t) {
 		c := ggml.NewContext()
 		// Rows of ids that all select the same expert cannot come from a router, and CUDA's
@@ -57,12 +57,10 @@ func TestRefusalsOfCUDA(t *testing.T) {
 	ofExperts := c.MulMatID(w, c.NewTensor(ggml.F32, 256, 1, 256), c.NewTensor(ggml.I32, 1, 256))
 	require.True(t, devices[0].SupportsOp(ofExperts))
 	require.False(t, devices[0].SupportsOp(ofExperts.SetSourcePrecision(1, ggml.PrecisionF32)))
-	buffers, err := c.Allocate(devices[0].BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(devices[0].BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, buffers.Clear(0))
-	b, err := devices[0].NewBackend()
-	require.NoError(t, err)
+	b := need.Value(devices[0].NewBackend())(t)
 	defer b.Close()
 	require.True(t, devices[0].SupportsOp(y))
 	require.ErrorContains(t, b.Compute(t.Context(), c.NewGraph(y)), "GGML_ASSERT")
@@ -72,8 +70,7 @@ func TestRefusalsOfCUDA(t *testing.T) {
 	defer leaves.Close()
 	wide, numbers := leaves.NewTensor(ggml.F32, 65, 6), leaves.NewTensor(ggml.I64, 4, 6)
 	half, vector := leaves.NewTensor(ggml.F16, 64, 5), leaves.NewTensor(ggml.F32, 65, 1)
-	of, err := leaves.Allocate(devices[0].BufferType())
-	require.NoError(t, err)
+	of := need.Value(leaves.Allocate(devices[0].BufferType()))(t)
 	defer of.Close()
 	require.NoError(t, of.Clear(0))
 	for _, y := range []*ggml.Tensor{
@@ -81,11 +78,9 @@ func TestRefusalsOfCUDA(t *testing.T) {
 		c.MulMat(half, c.View(vector, []int64{64, 1}, []int64{vector.Stride(1)}, 0)), c.ArgSort(c.View(wide, []int64{64, 6}, []int64{wide.Stride(1)}, 0), ggml.Ascending),
 	} {
 		g := c.NewGraph(y)
-		a, err := ggml.NewGraphAllocator(devices[0].BufferType())
-		require.NoError(t, err)
+		a := need.Value(ggml.NewGraphAllocator(devices[0].BufferType()))(t)
 		require.NoError(t, a.Allocate(g), y.Op())
-		broken, err := devices[0].NewBackend()
-		require.NoError(t, err)
+		broken := need.Value(devices[0].NewBackend())(t)
 		assert.ErrorContains(t, broken.Compute(t.Context(), g), ".cu:", y.Op())
 		broken.Close()
 		a.Close()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rebuild"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -39,8 +40,7 @@ type claimTensor struct {
 }
 
 func readClaims(t *testing.T) []claim {
-	file, err := os.Open("testdata/op-claims.txt")
-	require.NoError(t, err)
+	file := need.Value(os.Open("testdata/op-claims.txt"))(t)
 	defer file.Close()
 	types := map[string]ggml.Type{}
 	for _, typ := range ggml.Types() {
@@ -265,12 +265,10 @@ func TestClaims(t *testing.T) {
 
 // requireUnsupported requires an error instead of a computation.
 func requireUnsupported(t *testing.T, c *ctx, y *ggml.Tensor) {
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(backend.BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, buffers.Clear(0)) // row indices in range
 	require.ErrorContains(t, backend.Compute(context.Background(), graph), "support")

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // limitRoom limits the process to room more bytes of address space.
 func limitRoom(t *testing.T, room uint64) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile("/proc/self/statm"))(t)
 	var pages uint64
-	_, err = fmt.Sscan(string(text), &pages)
+	_, err := fmt.Sscan(string(text), &pages)
 	require.NoError(t, err)
 	limit := pages*uint64(os.Getpagesize()) + room
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}))
@@ -36,8 +36,7 @@ func TestLoadInLittleAddressSpace(t *testing.T) {
 			require.Contains(t, out, want)
 			continue
 		}
-		megabytes, err := strconv.ParseUint(os.Getenv(env), 10, 64)
-		require.NoError(t, err)
+		megabytes := need.Value(strconv.ParseUint(os.Getenv(env), 10, 64))(t)
 		limitRoom(t, megabytes<<20)
 		fmt.Println("loaded:", ggml.LoadBackends())
 		return
@@ -53,11 +52,10 @@ func TestTooManyThreads(t *testing.T) {
 	}
 	require.NoError(t, ggml.LoadBackends())
 	limitRoom(t, 1<<30)
-	b, err := ggml.NewCPUBackend(2)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(2))(t)
 	defer b.Close()
 	fmt.Println(b.SetThreads(500))
-	_, err = ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 500})
+	_, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 500})
 	require.ErrorContains(t, err, "ggml: thread pool: 500 threads: the system cannot start that many")
 }
 

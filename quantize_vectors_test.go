@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -87,8 +88,7 @@ func littleEndian(x []float32) []byte {
 // Dequantising blocks, and quantising to the types that the Python package gguf supports, gives the
 // package's values byte for byte.
 func TestAgreesWithGGUFQuants(t *testing.T) {
-	f, err := os.Open("testdata/gguf-quants.txt")
-	require.NoError(t, err)
+	f := need.Value(os.Open("testdata/gguf-quants.txt"))(t)
 	defer f.Close()
 	read, written := map[ggml.Type]bool{}, 0
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -96,8 +96,7 @@ func TestAgreesWithGGUFQuants(t *testing.T) {
 		if fields[0] == "#" {
 			continue
 		}
-		typ, err := ggml.ParseType(fields[1])
-		require.NoError(t, err)
+		typ := need.Value(ggml.ParseType(fields[1]))(t)
 		require.Len(t, fields[2:], vectorGroups)
 		label := fields[0] + " " + fields[1]
 		block := func(k int) []byte {

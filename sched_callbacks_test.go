@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -101,8 +102,7 @@ func TestEvalCallbackFailure(t *testing.T) {
 
 			require.NoError(t, s.SetEvalCallback(nil, nil))
 			require.NoError(t, s.Compute(context.Background(), g))
-			got, err := ggml.Read[float32](y)
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](y))(t)
 			require.Equal(t, []float32{6, 7, 8, 9}, got)
 		}
 	}
@@ -159,8 +159,7 @@ func TestCallbackLifetime(t *testing.T) {
 	x := optest.Leaves(t, 1, 4)[0]
 	var freed atomic.Int64
 	func() {
-		s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b)
-		require.NoError(t, err)
+		s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, b))(t)
 		runtime.AddCleanup(s, func(int) { freed.Add(1) }, 0)
 		c := ggml.NewContext()
 		defer c.Close()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -16,11 +17,9 @@ import (
 // A function copies only the used matrices of a mixture of experts to the computing device.
 func TestCopyCallback(t *testing.T) {
 	const width, experts = 64, 8
-	cpuDevice, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpuDevice := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	d := remote(t, optest.StartRPCServer(t))
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	s := optest.NewScheduler(t, b, optest.NewCPUBackend(t, 1))
 	w := placed(t, cpuDevice, width, width, experts).SetName("experts")
@@ -84,7 +83,7 @@ func TestCopyCallback(t *testing.T) {
 	require.Error(t, leaked.Copy(0, 4))
 	require.Error(t, saved.Copy(0, 4))
 	require.Empty(t, leaked.Nodes())
-	_, err = leaked.Operands(y)
+	_, err := leaked.Operands(y)
 	require.Error(t, err)
 
 	failure = errors.New("no such expert")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -70,8 +71,7 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 			places = append(places, rig.devices[random.IntN(len(rig.devices))])
 		}
 		n := newTower(t, random, places...)
-		s, err := ggml.NewScheduler(ggml.SchedulerOptions{Parallel: round%3 == 2}, rig.backends...)
-		require.NoError(t, err)
+		s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{Parallel: round%3 == 2}, rig.backends...))(t)
 		forced := map[*ggml.Tensor]*ggml.Backend{}
 		for _, node := range slices.Concat(n.products, n.activations) {
 			b := rig.backends[random.IntN(len(rig.backends))]
@@ -99,8 +99,7 @@ func TestSchedulerAcrossDevices(t *testing.T) {
 				require.NoError(t, s.ComputeAsync(context.Background(), n.graph))
 				require.NoError(t, s.Synchronize())
 			}
-			got, err := ggml.Read[float32](n.y)
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](n.y))(t)
 			requireNear(t, n.want(t, x), got, 1e-4, places)
 		}
 		require.NoError(t, s.Close())
@@ -116,8 +115,7 @@ func TestSchedulerFollowsViewsOfWeights(t *testing.T) {
 	var weights []*ggml.Tensor
 	for i := range 2 {
 		w := c.NewTensor(ggml.F32, 8, 8)
-		b, err := rig.devices[i].BufferType().Allocate(w)
-		require.NoError(t, err)
+		b := need.Value(rig.devices[i].BufferType().Allocate(w))(t)
 		defer b.Close()
 		b.SetUsage(ggml.UsageWeights)
 		require.NoError(t, w.Fill(1))
@@ -128,8 +126,7 @@ func TestSchedulerFollowsViewsOfWeights(t *testing.T) {
 	y := c.MulMat(turned, x).SetOutput()
 	g := c.NewGraph(y)
 	s := optest.NewScheduler(t, rig.backends...)
-	sizes, err := s.Measure(g)
-	require.NoError(t, err)
+	sizes := need.Value(s.Measure(g))(t)
 	require.NoError(t, s.Allocate(g))
 	require.Equal(t, rig.backends[0], optest.Found(s.TensorBackend(x)))
 	require.Equal(t, rig.backends[1], optest.Found(s.TensorBackend(turned)))
@@ -151,8 +148,7 @@ func TestSchedulerFollowsWeights(t *testing.T) {
 		require.Equal(t, rig.backends[at], optest.Found(s.TensorBackend(n.products[i])))
 	}
 	require.GreaterOrEqual(t, s.NumGraphSplits(), 3)
-	sizes, err := s.Measure(n.graph)
-	require.NoError(t, err)
+	sizes := need.Value(s.Measure(n.graph))(t)
 	require.Len(t, sizes, len(rig.backends))
 	require.Positive(t, sizes[0])
 	require.Positive(t, sizes[1])
@@ -162,8 +158,7 @@ func TestSchedulerFollowsWeights(t *testing.T) {
 		require.NotEmpty(t, optest.Found(s.BufferType(b)).Name())
 	}
 	require.Equal(t, 1, s.NumCopies())
-	parallel, err := ggml.NewScheduler(ggml.SchedulerOptions{Parallel: true}, rig.backends...)
-	require.NoError(t, err)
+	parallel := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{Parallel: true}, rig.backends...))(t)
 	defer parallel.Close()
 	require.Greater(t, parallel.NumCopies(), 1)
 }
@@ -178,8 +173,7 @@ func TestCopiesBetweenDevices(t *testing.T) {
 			values := refmath.Normal(random, 1, 33, 7).Float32()
 			require.NoError(t, ggml.Write(src, values))
 			require.NoError(t, ggml.CopyTensor(dst, src))
-			got, err := ggml.Read[float32](dst)
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](dst))(t)
 			require.Equal(t, values, got, "%s to %s", from.Name(), to.Name())
 			slices.Reverse(values)
 			require.NoError(t, rig.backends[i].WriteAsync(src, bytesOf(values), 0))
@@ -203,11 +197,9 @@ func TestCopiesBetweenDevices(t *testing.T) {
 func TestEventsOfServers(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
 	require.True(t, d.Properties().Events)
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
-	e, err := d.NewEvent()
-	require.NoError(t, err)
+	e := need.Value(d.NewEvent())(t)
 	defer e.Close()
 	x := placed(t, d, 1<<18)
 	values := refmath.Normal(optest.RNG(3), 1, 1<<18).Float32()
@@ -312,8 +304,7 @@ func TestInPlaceAcrossDevices(t *testing.T) {
 			for i := range want.Data {
 				want.Data[i] = (want.Data[i] + b.Data[i%n]) * b.Data[i%n]
 			}
-			sizes, err := s.Measure(g)
-			require.NoError(t, err)
+			sizes := need.Value(s.Measure(g))(t)
 			require.NoError(t, s.Allocate(g))
 			for i, b := range rig.backends {
 				require.Equal(t, sizes[i], s.BufferSize(b), b.Name())

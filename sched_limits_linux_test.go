@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -20,8 +21,7 @@ import (
 func TestGraphSizeOfLimitedProcess(t *testing.T) {
 	const child = "GOGGML_TEST_LIMITED"
 	if os.Getenv(child) == "" {
-		self, err := os.Executable()
-		require.NoError(t, err)
+		self := need.Value(os.Executable())(t)
 		p := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
 		p.Env = append(os.Environ(), child+"=1")
 		out, err := p.CombinedOutput()
@@ -38,8 +38,7 @@ func TestGraphSizeOfLimitedProcess(t *testing.T) {
 	_, err = ggml.NewOptimizer(ggml.OptimizerOptions{GraphSize: 1 << 20}, b)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 10}, b)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{GraphSize: 1 << 10}, b))(t)
 	defer s.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -48,10 +47,8 @@ func TestGraphSizeOfLimitedProcess(t *testing.T) {
 
 // limitAddressSpace limits the process to more bytes of additional address space.
 func limitAddressSpace(t *testing.T, more uint64) {
-	statm, err := os.ReadFile("/proc/self/statm")
-	require.NoError(t, err)
-	pages, err := strconv.ParseUint(strings.Fields(string(statm))[0], 10, 64)
-	require.NoError(t, err)
+	statm := need.Value(os.ReadFile("/proc/self/statm"))(t)
+	pages := need.Value(strconv.ParseUint(strings.Fields(string(statm))[0], 10, 64))(t)
 	limit := unix.Rlimit{Max: unix.RLIM_INFINITY, Cur: pages*uint64(os.Getpagesize()) + more}
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &limit))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -51,8 +52,7 @@ func TestSchedulerLimits(t *testing.T) {
 	}
 
 	// The largest number of backends works.
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, tooMany[:16]...)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, tooMany[:16]...))(t)
 	defer s.Close()
 	c := ggml.NewContext()
 	defer c.Close()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -28,8 +29,7 @@ func TestSchedulerErrors(t *testing.T) {
 		}
 	}
 
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, b.backend)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, b.backend))(t)
 	first, second := b.c.NewGraph(b.c.Abs(b.a)), b.c.NewGraph(b.c.Neg(b.a))
 	require.NoError(t, s.Allocate(first))
 	err = s.Compute(context.Background(), second)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -15,21 +16,18 @@ import (
 func TestAsync(t *testing.T) {
 	for _, d := range allDevices(t) {
 		t.Run(d.Name(), func(t *testing.T) {
-			b, err := d.NewBackend()
-			require.NoError(t, err)
+			b := need.Value(d.NewBackend())(t)
 			defer b.Close()
 			leavesContext, c := ggml.NewContext(), ggml.NewContext()
 			defer leavesContext.Close()
 			defer c.Close()
 			own, other := leavesContext.NewTensor(ggml.F32, 4), leavesContext.NewTensor(ggml.F32, 4)
-			buffers, err := leavesContext.Allocate(d.BufferType())
-			require.NoError(t, err)
+			buffers := need.Value(leavesContext.Allocate(d.BufferType()))(t)
 			defer buffers.Close()
 			input := c.NewTensor(ggml.F32, 4).SetInput()
 			y := c.Add(own, c.Add(other, input))
 			g := c.NewGraph(y)
-			a, err := ggml.NewGraphAllocator(d.BufferType())
-			require.NoError(t, err)
+			a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 			defer a.Close()
 			require.NoError(t, a.Allocate(g))
 			computing := b
@@ -50,8 +48,7 @@ func TestAsync(t *testing.T) {
 			}
 			require.NoError(t, b.WriteAsync(own, bytesOf([]float32{5, 6, 7, 8}), 0))
 			b.Close() // without Synchronize
-			got, err := ggml.Read[float32](own)
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](own))(t)
 			require.Equal(t, []float32{5, 6, 7, 8}, got)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -20,8 +21,7 @@ func TestTransposedBlocks(t *testing.T) {
 	defer c.Close()
 	q, next := c.NewTensor(ggml.Q8_0, 4096, 32), c.NewTensor(ggml.F32, 4096)
 	column := c.NewTensor(ggml.Q8_0, 64, 32)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	ones := bytes.Repeat([]byte{1}, int(next.NumBytes()))
 	require.NoError(t, optest.Err(next.WriteAt(ones, 0)))
@@ -35,8 +35,7 @@ func TestTransposedBlocks(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Error(t, transposed.SetFloat32s(make([]float32, transposed.NumElements())))
 		require.ErrorContains(t, ggml.CopyTensor(transposed, transposed), want)
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		require.ErrorContains(t, g.AddTensor(transposed.SetName("transposed")), "must be contiguous")
 		g.Close()
 	}
@@ -71,19 +70,16 @@ func TestWideStrides(t *testing.T) {
 	defer c.Close()
 	const distance = 1 << 22 // elements
 	all := c.NewTensor(ggml.F32, distance, 5)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, all.Memset(0))
 	rows := c.View(all, []int64{3, 2, 2}, []int64{4 * distance, 8 * distance}, 4*5)
 	want := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	require.NoError(t, ggml.Write(rows, want))
-	got, err := ggml.Read[float32](rows)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](rows))(t)
 	require.Equal(t, want, got)
 	for i := range 4 {
-		row, err := ggml.Read[float32](c.View(all, []int64{8}, nil, int64(i)*4*distance))
-		require.NoError(t, err)
+		row := need.Value(ggml.Read[float32](c.View(all, []int64{8}, nil, int64(i)*4*distance)))(t)
 		require.Equal(t, append([]float32{0, 0, 0, 0, 0}, want[3*i:3*i+3]...), row)
 	}
 }
@@ -93,15 +89,13 @@ func TestCopyTensorWithGaps(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	a, b := c.NewTensor(ggml.F32, 4, 3), c.NewTensor(ggml.F32, 4, 3)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	part := func(x *ggml.Tensor) *ggml.Tensor { return c.View(x, []int64{2, 3}, []int64{16}, 0) }
 	require.ErrorContains(t, ggml.CopyTensor(part(a), part(b)), "the copy would include the bytes between the elements of these views")
 	require.NoError(t, ggml.Write(b, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}))
 	require.NoError(t, ggml.CopyTensor(c.Transpose(a), c.Transpose(b)))
-	got, err := ggml.Read[float32](a)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](a))(t)
 	require.Equal(t, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, got)
 }
 
@@ -109,8 +103,7 @@ func TestMemset(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	a := c.NewTensor(ggml.F32, 3)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, ggml.Write(a, []float32{1, 2, 3}))
 	require.NoError(t, a.Memset(0))
@@ -167,15 +160,13 @@ func TestRegions(t *testing.T) {
 func TestTensorAsFile(t *testing.T) {
 	x := optest.Leaves(t, 2, 40)
 	want := make([]byte, x[0].NumBytes())
-	n, err := x[0].ReadAt(want, 0)
-	require.NoError(t, err)
+	n := need.Value(x[0].ReadAt(want, 0))(t)
 	require.Equal(t, 160, n)
 	require.NoError(t, iotest.TestReader(io.NewSectionReader(x[0], 0, x[0].NumBytes()), want))
 
-	_, err = io.Copy(io.NewOffsetWriter(x[1], 0), bytes.NewReader(want))
+	_, err := io.Copy(io.NewOffsetWriter(x[1], 0), bytes.NewReader(want))
 	require.NoError(t, err)
-	got, err := ggml.Read[float32](x[1])
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](x[1]))(t)
 	require.Equal(t, optest.Values(t, x[0]), got)
 	n, err = io.NewOffsetWriter(x[1], 150).Write(make([]byte, 11))
 	require.Zero(t, n)
@@ -197,14 +188,12 @@ func TestDataOfLaterViews(t *testing.T) {
 			c := ggml.NewContext()
 			defer c.Close()
 			x := c.NewTensor(ggml.F32, 4, 3)
-			buffers, err := d.BufferType().Allocate(x)
-			require.NoError(t, err)
+			buffers := need.Value(d.BufferType().Allocate(x))(t)
 			defer buffers.Close()
 			require.NoError(t, buffers.Clear(0))
 			rows := c.View(x, []int64{4, 2}, nil, 16)
 			require.NoError(t, ggml.Write(rows, []float32{1, 2, 3, 4, 5, 6, 7, 8}))
-			got, err := ggml.Read[float32](c.View(x, []int64{2}, nil, 24))
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](c.View(x, []int64{2}, nil, 24)))(t)
 			require.Equal(t, []float32{3, 4}, got)
 			require.NoError(t, c.View(x, []int64{2}, nil, 40).Memset(0))
 			b := r.backends[i]
@@ -213,8 +202,7 @@ func TestDataOfLaterViews(t *testing.T) {
 			require.NoError(t, b.Synchronize())
 			require.NoError(t, b.WriteAsync(c.View(x, []int64{4}, nil, 0), p, 4))
 			require.NoError(t, b.Synchronize())
-			all, err := ggml.Read[float32](x)
-			require.NoError(t, err)
+			all := need.Value(ggml.Read[float32](x))(t)
 			require.Equal(t, []float32{0, 4, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0}, all)
 		})
 	}

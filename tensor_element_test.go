@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestElements(t *testing.T) {
@@ -18,8 +19,7 @@ func TestElements(t *testing.T) {
 		all = append(all, c.NewTensor(typ, 3, 2, 4))
 		permuted = append(permuted, c.Permute(all[len(all)-1], [4]int{2, 0, 1, 3}))
 	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	for k, x := range all {
 		y := permuted[k] // [2, 4, 3]
@@ -32,17 +32,14 @@ func TestElements(t *testing.T) {
 				for i0 := range int64(3) {
 					want := i0 + 3*i1 + 6*i2
 					for _, at := range [][]int64{{want}, {i0, i1, i2}, {i0, i1, i2, 0}} {
-						n, err := x.Int32At(at...)
-						require.NoError(t, err)
+						n := need.Value(x.Int32At(at...))(t)
 						require.EqualValues(t, want-3, n, types[k])
-						f, err := x.Float32At(at...)
-						require.NoError(t, err)
+						f := need.Value(x.Float32At(at...))(t)
 						require.EqualValues(t, want-3, f)
 					}
 					// The same element of the permuted view, by both kinds of index.
 					for _, at := range [][]int64{{i1, i2, i0}, {i1 + 2*i2 + 8*i0}} {
-						n, err := y.Int32At(at...)
-						require.NoError(t, err)
+						n := need.Value(y.Int32At(at...))(t)
 						require.EqualValues(t, want-3, n)
 					}
 				}
@@ -55,17 +52,15 @@ func TestElements(t *testing.T) {
 		}
 		require.NoError(t, y.SetFloat32At(-7.75, 1, 3, 2)) // also the last element of x
 		for i := range x.NumElements() - 1 {
-			f, err := x.Float32At(i)
-			require.NoError(t, err)
+			f := need.Value(x.Float32At(i))(t)
 			require.Equal(t, want, f)
 		}
-		last, err := x.Int32At(2, 1, 3)
-		require.NoError(t, err)
+		last := need.Value(x.Int32At(2, 1, 3))(t)
 		require.EqualValues(t, -7, last)
 	}
 	big := all[7]
 	require.NoError(t, big.SetFloat32At(float32(math.MinInt64), 0))
-	_, err = big.Int32At(0)
+	_, err := big.Int32At(0)
 	require.ErrorContains(t, err, "which an int32 cannot hold")
 }
 
@@ -75,8 +70,7 @@ func TestElementErrors(t *testing.T) {
 	x, q, small := c.NewTensor(ggml.F32, 3, 2).SetName("x"), c.NewTensor(ggml.Q8_0, 32).SetName("q"), c.NewTensor(ggml.I8, 2).SetName("small")
 	_, err := x.Float32At(0)
 	require.ErrorIs(t, err, ggml.ErrNotAllocated)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	get := func(x *ggml.Tensor, i ...int64) error {
 		_, err := x.Float32At(i...)

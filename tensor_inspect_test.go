@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestSourcesAndViews(t *testing.T) {
@@ -52,8 +53,7 @@ func TestTensorBufferType(t *testing.T) {
 	view := c.View(x, []int64{4}, nil, x.Stride(1))
 	require.Nil(t, x.BufferType())
 	require.Nil(t, view.BufferType())
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	for _, y := range []*ggml.Tensor{x, view} {
 		require.Equal(t, ggml.CPUBufferType().Name(), y.BufferType().Name())
 	}
@@ -92,11 +92,9 @@ func TestLeaves(t *testing.T) {
 
 // Inspecting while others allocate, compute and close is safe.
 func TestInspectConcurrently(t *testing.T) {
-	backend, err := ggml.NewCPUBackend(1)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(1))(t)
 	defer backend.Close()
-	alloc, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-	require.NoError(t, err)
+	alloc := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 	defer alloc.Close()
 	c := ggml.NewContext()
 	x := c.NewTensor(ggml.F32, 64).SetInput()

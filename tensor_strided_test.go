@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -14,8 +15,7 @@ import (
 func TestTensorOfLayout(t *testing.T) {
 	for _, d := range optest.Devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
-			b, err := d.BufferType().NewBuffer(4096)
-			require.NoError(t, err)
+			b := need.Value(d.BufferType().NewBuffer(4096))(t)
 			defer b.Close()
 			c, again := ggml.NewContext(), ggml.NewContext()
 			defer c.Close()
@@ -45,12 +45,10 @@ func TestTensorOfLayout(t *testing.T) {
 
 func TestLayoutMisuse(t *testing.T) {
 	l := ggml.Layout{Type: ggml.F32, Shape: [4]int64{4, 2, 1, 1}, Stride: [4]int64{4, 16, 32, 32}}
-	n, err := l.NumBytes()
-	require.NoError(t, err)
+	n := need.Value(l.NumBytes())(t)
 	require.EqualValues(t, 32, n)
 	quantized := ggml.Layout{Type: ggml.Q8_0, Shape: [4]int64{64, 2, 1, 1}, Stride: [4]int64{34, 68, 136, 136}}
-	n, err = quantized.NumBytes()
-	require.NoError(t, err)
+	n = need.Value(quantized.NumBytes())(t)
 	require.EqualValues(t, 136, n)
 	for says, change := range map[string]func(l *ggml.Layout){
 		"there is no type -1":                           func(l *ggml.Layout) { l.Type = -1 },
@@ -83,11 +81,9 @@ func TestLayoutMisuse(t *testing.T) {
 }
 
 func TestBindMisuse(t *testing.T) {
-	b, err := ggml.CPUBufferType().NewBuffer(4096)
-	require.NoError(t, err)
+	b := need.Value(ggml.CPUBufferType().NewBuffer(4096))(t)
 	defer b.Close()
-	other, err := ggml.CPUBufferType().NewBuffer(4096)
-	require.NoError(t, err)
+	other := need.Value(ggml.CPUBufferType().NewBuffer(4096))(t)
 	defer other.Close()
 	c := ggml.NewContext()
 	defer c.Close()

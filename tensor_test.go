@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -25,8 +26,7 @@ func TestTensorsLikeOthers(t *testing.T) {
 	same := c.Alias(b)
 	require.True(t, ggml.SameShape(b, same) && ggml.SameStride(b, same))
 	require.Equal(t, "none", same.Op())
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	values := optest.Normal(2, 24)
 	require.NoError(t, ggml.Write(same, values))
@@ -60,8 +60,7 @@ func TestAliasOfAlias(t *testing.T) {
 	g := c.NewGraph(y)
 	require.NoError(t, s.Allocate(g))
 	require.NoError(t, s.Compute(context.Background(), g))
-	got, err := ggml.Read[float32](y)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](y))(t)
 	require.Equal(t, []float32{0, 1, 4, 9}, got)
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
 func TestVersionOfLibrary(t *testing.T) {
 	require.NoError(t, testhook.CheckVersion(ggml.Version()))
-	minimum, err := testhook.MinimumVersion()
-	require.NoError(t, err)
+	minimum := need.Value(testhook.MinimumVersion())(t)
 	require.Regexp(t, `^\d+\.\d+\.\d+$`, minimum)
 	for _, v := range []string{minimum, minimum + "-dev", "0.100.0", "1.0", "10.0.1"} {
 		require.NoError(t, testhook.CheckVersion(v), v)
@@ -27,10 +27,8 @@ func TestVersionOfLibrary(t *testing.T) {
 
 // The message of csrc/check.h names the same minimum; the preprocessor cannot read the number.
 func TestMinimumInHeaderCheck(t *testing.T) {
-	minimum, err := testhook.MinimumVersion()
-	require.NoError(t, err)
-	check, err := os.ReadFile("csrc/check.h")
-	require.NoError(t, err)
+	minimum := need.Value(testhook.MinimumVersion())(t)
+	check := need.Value(os.ReadFile("csrc/check.h"))(t)
 	require.Contains(t, string(check), "install ggml "+minimum+" or newer")
 	require.Contains(t, string(check), "ggml is older than "+minimum)
 }
@@ -42,8 +40,7 @@ func TestMissingHeaders(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no C compiler by the name cc")
 	}
-	check, err := os.ReadFile("csrc/check.h")
-	require.NoError(t, err)
+	check := need.Value(os.ReadFile("csrc/check.h"))(t)
 	for _, c := range []struct{ script, header, want string }{
 		{"scripts/vendor", "", "ggml is missing: run scripts/vendor in this clone of goggml"},
 		{"none", "", `ggml is missing: run git clone https://github.com/goggml/ggml goggml && goggml/scripts/vendor && eval \"$(goggml/scripts/env --consumer)\" in this shell`},

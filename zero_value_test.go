@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -277,8 +278,7 @@ func TestCopiedValues(t *testing.T) {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	tensor, device, memory, registry := *x, *optest.CPU(t), *ggml.CPUBufferType(), *optest.CPU(t).Registry()
 	require.True(t, tensor.Is(x))
@@ -288,16 +288,14 @@ func TestCopiedValues(t *testing.T) {
 	require.True(t, device.SupportsBufferType(&memory))
 
 	// Checks use fields that the caller cannot change.
-	traits, err := ggml.Q8_0.CPUTraits()
-	require.NoError(t, err)
+	traits := need.Value(ggml.Q8_0.CPUTraits())(t)
 	traits.Type, traits.DotType = ggml.F32, ggml.F32
-	_, err = traits.Dot(make([]byte, 128), make([]byte, 128), 32)
+	_, err := traits.Dot(make([]byte, 128), make([]byte, 128), 32)
 	require.ErrorContains(t, err, "takes 34 bytes of q8_0")
 
 	b := optest.NewCPUBackend(t, 1)
 	list := []*ggml.Backend{b}
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, list...)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, list...))(t)
 	defer s.Close()
 	list[0] = nil
 	g := c.NewGraph(c.Neg(x))
@@ -347,28 +345,20 @@ func realObjects(t *testing.T) map[reflect.Type]reflect.Value {
 	t.Cleanup(func() { c.Close() })
 	x := c.NewTensor(ggml.F32, 4, 2)
 	p := c.NewTensor(ggml.F32, 4, 3).SetParam()
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	t.Cleanup(func() { buffers.Close() })
-	buffer, err := ggml.CPUBufferType().NewBuffer(1024)
-	require.NoError(t, err)
+	buffer := need.Value(ggml.CPUBufferType().NewBuffer(1024))(t)
 	t.Cleanup(func() { buffer.Close() })
-	tensors, err := ggml.NewTensorAllocator(buffer)
-	require.NoError(t, err)
-	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: 2, SampleSize: 4})
-	require.NoError(t, err)
+	tensors := need.Value(ggml.NewTensorAllocator(buffer))(t)
+	d := need.Value(ggml.NewDataset(ggml.DatasetOptions{Samples: 2, SampleSize: 4}))(t)
 	t.Cleanup(func() { d.Close() })
-	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{Inputs: x, Outputs: c.MulMat(p, x)}, b)
-	require.NoError(t, err)
+	o := need.Value(ggml.NewOptimizer(ggml.OptimizerOptions{Inputs: x, Outputs: c.MulMat(p, x)}, b))(t)
 	t.Cleanup(func() { o.Close() })
-	result, err := ggml.NewOptResult()
-	require.NoError(t, err)
+	result := need.Value(ggml.NewOptResult())(t)
 	t.Cleanup(func() { result.Close() })
-	pool, err := ggml.NewThreadPool(ggml.DefaultThreadPoolParams(1))
-	require.NoError(t, err)
+	pool := need.Value(ggml.NewThreadPool(ggml.DefaultThreadPoolParams(1)))(t)
 	t.Cleanup(func() { pool.Close() })
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	t.Cleanup(func() { g.Close() })
 	objects := map[reflect.Type]reflect.Value{}
 	for _, x := range []any{

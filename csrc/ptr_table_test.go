@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Tests cannot use cgo, so this one is written in C and built as cgo would.
 func TestPtrTable(t *testing.T) {
-	env, err := exec.Command("go", "env", "CC").Output()
-	require.NoError(t, err)
+	env := need.Value(exec.Command("go", "env", "CC").Output())(t)
 	compile := append(strings.Fields(string(env)), "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "ptr_table_test", "ptr_table_test.c")
 	// Copies of what this package embeds: a result in the cache of "go test" is then one of these sources.
 	dir := t.TempDir()

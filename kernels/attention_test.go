@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -208,8 +209,7 @@ func visibleLeaf(t *testing.T, first []int32) *ggml.Tensor {
 	c := ggml.NewContext()
 	t.Cleanup(func() { c.Close() })
 	x := c.NewTensor(ggml.I32, int64(len(first)))
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	t.Cleanup(func() { buffers.Close() })
 	require.NoError(t, ggml.Write(x, first))
 	return x

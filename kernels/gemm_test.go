@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -240,8 +241,7 @@ func gemmResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 {
 	w, a, b := leaves.NewTensor(weight, k, m), leaves.NewTensor(ggml.F32, k, r), leaves.NewTensor(ggml.F32, r, m)
 	x, y := leaves.NewTensor(ggml.F32, k, n), leaves.NewTensor(ggml.F32, m, n)
 	few, sum, lora := leaves.NewTensor(ggml.F32, k, 3), leaves.NewTensor(ggml.F32, m, 3), leaves.NewTensor(ggml.BF16, m, r)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	random := gemmRandom()
 	for _, l := range []*ggml.Tensor{w, a, b, x, y, few, sum, lora} {
@@ -259,19 +259,16 @@ func gemmResults(t *testing.T, threads int, weight, typ ggml.Type) [][]float32 {
 	if kernels.HasF16Accumulation() {
 		results = append(results, (kernels.GEMM(c, ggml.PrecisionF16, pairs(w, x, b, h)...)), (kernels.GEMMGradInput(c, ggml.PrecisionF16, pairs(w, y, a, dh)...)))
 	}
-	backend, err := ggml.NewCPUBackend(threads)
-	require.NoError(t, err)
+	backend := need.Value(ggml.NewCPUBackend(threads))(t)
 	defer backend.Close()
-	allocator, err := ggml.NewGraphAllocator(backend.BufferType())
-	require.NoError(t, err)
+	allocator := need.Value(ggml.NewGraphAllocator(backend.BufferType()))(t)
 	defer allocator.Close()
 	g := c.NewGraph(results...)
 	require.NoError(t, allocator.Allocate(g))
 	require.NoError(t, backend.Compute(context.Background(), g))
 	var values [][]float32
 	for _, r := range results {
-		v, err := ggml.Read[float32](r)
-		require.NoError(t, err)
+		v := need.Value(ggml.Read[float32](r))(t)
 		values = append(values, v)
 	}
 	return values

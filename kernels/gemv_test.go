@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -85,8 +86,7 @@ func TestGEMVIsMulMat(t *testing.T) {
 		defer c.Close()
 		const k, m = 512, 301
 		w, x := leaves.NewTensor(typ, k, m, 2), leaves.NewTensor(ggml.F32, k, 1, 2)
-		buffers, err := leaves.Allocate(ggml.CPUBufferType())
-		require.NoError(t, err)
+		buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 		defer buffers.Close()
 		d := optest.NewDraw(3, typ)
 		d.Normal(w.Shape()...).Write(t, w)
@@ -107,8 +107,7 @@ func TestGEMVIsMulMat(t *testing.T) {
 // A batched GEMV differs from MulMat only in the order of the sum, for whole and partial blocks of
 // a row, and depends neither on the number of threads nor on the other columns.
 func TestGEMVBatched(t *testing.T) {
-	info, err := ggml.ReadCPUInfo()
-	require.NoError(t, err)
+	info := need.Value(ggml.ReadCPUInfo())(t)
 	for typ := range scaleFields {
 		require.Equal(t, info.AVX512VNNI && runtime.GOOS == "linux", kernels.HasBatchedGEMV(typ))
 		for _, k := range []int64{32, 96, 160, 224, 256, 288, 768, 1024, 2048, 2816, 5632, 5664} {
@@ -138,8 +137,7 @@ func testGEMVBatched(t *testing.T, typ ggml.Type, k, n int64) {
 	defer leaves.Close()
 	defer c.Close()
 	w, x := leaves.NewTensor(typ, k, m), leaves.NewTensor(ggml.F32, k, n)
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	draw := optest.RNG(uint64(k))
 	data := make([]byte, w.NumBytes())

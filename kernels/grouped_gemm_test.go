@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -146,8 +147,7 @@ func TestGroupedOfNoExpert(t *testing.T) {
 			require.NoError(t, x.Fill(1))
 			require.NoError(t, ggml.Write(ids, []int32{1, -1, 0}))
 			w.Compute(g)
-			got, err := y.Float32s()
-			require.NoError(t, err)
+			got := need.Value(y.Float32s())(t)
 			require.Equal(t, []float32{4, 4, 4}, got[:3])
 			require.Equal(t, []float32{4, 4, 4}, got[6:])
 			for _, x := range got[3:6] {
@@ -174,11 +174,9 @@ func BenchmarkGroupedGEMV(b *testing.B) {
 					ours, theirs = append(ours, kernels.GroupedGEMV(c, w, x, ids)), append(theirs, c.MulMatID(w, x, ids))
 				}
 				graphs := []*ggml.Graph{c.NewGraph(ours...), c.NewGraph(theirs...)}
-				backend, err := ggml.NewCPUBackend(ggml.DefaultThreads())
-				require.NoError(b, err)
+				backend := need.Value(ggml.NewCPUBackend(ggml.DefaultThreads()))(b)
 				defer backend.Close()
-				buffers, err := c.Allocate(backend.BufferType())
-				require.NoError(b, err)
+				buffers := need.Value(c.Allocate(backend.BufferType()))(b)
 				defer buffers.Close()
 				var took [2]time.Duration
 				for b.Loop() {
@@ -223,11 +221,9 @@ func BenchmarkGroupedGEMM(b *testing.B) {
 				graphs["grouped_bf16"] = c.NewGraph(kernels.GroupedGEMM(c, w, kernels.CastBF16(c, x), ids))
 				graphs["gemm_bf16"] = c.NewGraph(kernels.GEMM(c, exact, pair(one, kernels.CastBF16(c, columns))))
 			}
-			backend, err := ggml.NewCPUBackend(ggml.DefaultThreads())
-			require.NoError(b, err)
+			backend := need.Value(ggml.NewCPUBackend(ggml.DefaultThreads()))(b)
 			defer backend.Close()
-			buffers, err := c.Allocate(backend.BufferType())
-			require.NoError(b, err)
+			buffers := need.Value(c.Allocate(backend.BufferType()))(b)
 			defer buffers.Close()
 			require.NoError(b, ggml.Write(scores, optest.Normal(1, experts*tokens)))
 			took := map[string]time.Duration{}

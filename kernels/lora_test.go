@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -298,8 +299,7 @@ func BenchmarkLoRA(b *testing.B) {
 						out = build(c, out, wide, tall, h)
 					}
 					graph := c.NewGraph(out)
-					buffers, err := c.Allocate(ggml.CPUBufferType())
-					require.NoError(b, err)
+					buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(b)
 					defer buffers.Close()
 					require.NoError(b, buffers.Clear(0))
 					rng := rand.New(rand.NewPCG(1, 1))

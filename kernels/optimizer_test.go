@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -105,8 +106,7 @@ func TestGateStep(t *testing.T) {
 		}
 		step := kernels.AdamWStep(w.Context, adamW(state[0], grad, state[1], state[2], w.View(gated, []int64{8}, nil, 0)))
 		w.Compute(w.NewGraph(gated, step))
-		got, err := ggml.Read[float32](gated)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](gated))(t)
 		if c.factor > 0 {
 			require.Equal(t, append(slices.Clone(settings[:7]), c.factor), got[:8], "%+v", c)
 			require.Equal(t, []float32{c.squares, 1, 0, 0, 0, 0, 0, 0}, got[8:])
@@ -115,14 +115,12 @@ func TestGateStep(t *testing.T) {
 		require.Equal(t, settings[8:], got[:8], "%+v", c)
 		require.Equal(t, []float32{0, 0, 0, 0, 0, 0, 0}, got[9:])
 		for _, x := range state {
-			after, err := ggml.Read[float32](x)
-			require.NoError(t, err)
+			after := need.Value(ggml.Read[float32](x))(t)
 			for i := range before {
 				require.Equal(t, math.Float32bits(before[i]), math.Float32bits(after[i]))
 			}
 		}
-		cleared, err := ggml.Read[float32](grad)
-		require.NoError(t, err)
+		cleared := need.Value(ggml.Read[float32](grad))(t)
 		require.Equal(t, make([]float32, 4), cleared)
 	}
 }
@@ -142,8 +140,7 @@ func TestAdamWMoments(t *testing.T) {
 	w.Compute(w.NewGraph(kernels.AdamWStep(w.Context, adamW(x[0], x[1], x[2], x[3], params))))
 	a, m, v := refmath.OptStepAdamW(values[0], refmath.Scale(values[1], factor), values[2], values[3], p)
 	for i, want := range []refmath.Tensor{a, refmath.New(n), m, v} {
-		got, err := ggml.Read[float32](x[i])
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](x[i]))(t)
 		require.InDeltaSlice(t, want.Float32(), got, 1e-6, "operand %d", i)
 	}
 }
@@ -164,8 +161,7 @@ func TestAdamWExtremes(t *testing.T) {
 	params := w.Leaf(1, 1, 1, epsilon, 0, 1, 1, 1)
 	moved := kernels.AdamWStep(w.Context, adamW(same(0), same(0), same(1), w.Leaf(v...), params)).SetOutput()
 	w.Compute(w.NewGraph(moved))
-	got, err := ggml.Read[float32](moved)
-	require.NoError(t, err)
+	got := need.Value(ggml.Read[float32](moved))(t)
 	for i, x := range v[:7] {
 		require.InEpsilon(t, -1/(math.Sqrt(float64(x))+epsilon), got[i], 1e-6, "v %v", x)
 	}

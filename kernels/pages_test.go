@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/goggml/ggml/internal/fuzz"
 	"github.com/goggml/ggml/internal/fuzz/calls"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/pages"
 )
@@ -18,8 +17,7 @@ func TestPages(t *testing.T) {
 	if library(t) == "" {
 		t.Skip("without a GEMM library ops are made of others")
 	}
-	p, err := calls.Load(".")
-	require.NoError(t, err)
+	p := need.Value(calls.Load("."))(t)
 	built := optest.FindBuilders(t, functions, opCases())
 	var rows strings.Builder
 	rows.WriteString("| function | computes | in a profile |\n|---|---|---|\n")

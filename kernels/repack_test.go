@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
@@ -22,8 +23,7 @@ func repacked(t *testing.T, typ ggml.Type, f func(t *testing.T, w *ggml.Tensor))
 			if bt.IsHost() || !bt.SupportsMulMat(w) {
 				t.Skip("it takes no such weights")
 			}
-			buffers, err := c.Allocate(bt)
-			require.NoError(t, err)
+			buffers := need.Value(c.Allocate(bt))(t)
 			defer buffers.Close()
 			require.NoError(t, w.SetFloat32s(refmath.Normal(optest.RNG(1), 1, 256, 64).Float32()))
 			f(t, w)

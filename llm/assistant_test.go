@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/arch"
@@ -31,8 +32,7 @@ import (
 // The code blocks in the package documentation occur in the Examples, which run.
 func TestDocumentedCode(t *testing.T) {
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(source, name))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(filepath.Join(source, name)))(t)
 		return string(text)
 	}
 	examples := read("example_assistant_test.go") + read("example_embed_test.go") + read("example_rerank_test.go")
@@ -71,11 +71,9 @@ func TestOpenErrors(t *testing.T) {
 
 // An adapter is a file or the folder of the run that trained it. An unknown field in a PEFT adapter is logged.
 func TestAdapterOfRun(t *testing.T) {
-	m, err := model.Load("model.gguf", model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load("model.gguf", model.LoadOptions{}))(t)
 	defer m.Close()
-	a, err := lora.New(m, lora.Options{Rank: 2})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2}))(t)
 	defer a.Close()
 	for _, p := range a.Pairs() {
 		values := make([]float32, p.B.NumElements())
@@ -88,11 +86,10 @@ func TestAdapterOfRun(t *testing.T) {
 	require.NoError(t, os.MkdirAll("runs/other", 0o700))
 	require.NoError(t, os.WriteFile("runs/other/manifest.json", []byte("{}"), 0o600))
 	embed := func(adapters ...string) []float32 {
-		vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: adapters}, "a")
-		require.NoError(t, err)
+		vectors := need.Value(llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: adapters}, "a"))(t)
 		return vectors[0]
 	}
-	_, err = llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: []string{"runs/other"}}, "a")
+	_, err := llm.Embed(context.Background(), "model.gguf", llm.Options{Adapters: []string{"runs/other"}}, "a")
 	var none *run.NoResultError
 	require.ErrorAs(t, err, &none)
 	require.NoError(t, a.Save("runs/other/adapter.gguf", lora.SaveOptions{}))
@@ -100,8 +97,7 @@ func TestAdapterOfRun(t *testing.T) {
 	require.NotEqual(t, embed(), embed("runs/other"))
 
 	require.NoError(t, a.SavePEFT("peft", lora.PEFTOptions{}))
-	config, err := os.ReadFile("peft/adapter_config.json")
-	require.NoError(t, err)
+	config := need.Value(os.ReadFile("peft/adapter_config.json"))(t)
 	require.NoError(t, os.WriteFile("peft/adapter_config.json", []byte(strings.Replace(string(config), "{", `{"new_field": true,`, 1)), 0o600))
 	var log bytes.Buffer
 	before := ggml.Logger()
@@ -128,34 +124,27 @@ func TestZeroAssistant(t *testing.T) {
 func TestEmbedIsOfSession(t *testing.T) {
 	ctx, texts := context.Background(), []string{"Postage", "Why is the sky blue?"}
 	o := llm.Options{Embed: infer.EmbedOptions{Pooling: infer.PoolLast, Normalize: true}}
-	got, err := llm.Embed(ctx, "model.gguf", o, texts...)
-	require.NoError(t, err)
-	m, err := model.Load("model.gguf", model.LoadOptions{})
-	require.NoError(t, err)
+	got := need.Value(llm.Embed(ctx, "model.gguf", o, texts...))(t)
+	m := need.Value(model.Load("model.gguf", model.LoadOptions{}))(t)
 	defer m.Close()
-	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: len(texts)})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: len(texts)}))(t)
 	defer s.Close()
-	want, err := generate.Embed(ctx, m, s, texts, o.Embed)
-	require.NoError(t, err)
+	want := need.Value(generate.Embed(ctx, m, s, texts, o.Embed))(t)
 	require.Equal(t, want, got)
 }
 
 // Embed and Rerank accept encoders, and name what a model of the wrong kind lacks.
 func TestEncoders(t *testing.T) {
 	ctx := context.Background()
-	vectors, err := llm.Embed(ctx, "bert.gguf", llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, "postage", "how long")
-	require.NoError(t, err)
+	vectors := need.Value(llm.Embed(ctx, "bert.gguf", llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, "postage", "how long"))(t)
 	require.Len(t, vectors, 2)
-	scores, err := llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "five days", "free", "five days")
-	require.NoError(t, err)
+	scores := need.Value(llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "five days", "free", "five days"))(t)
 	require.Equal(t, scores[0], scores[2])
 	require.NotEqual(t, scores[0], scores[1])
-	alone, err := llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "free")
-	require.NoError(t, err)
+	alone := need.Value(llm.Rerank(ctx, "reranker.gguf", llm.Options{}, "how long", "free"))(t)
 	require.InDelta(t, scores[1], alone[0], 1e-5)
 
-	_, err = llm.Rerank(ctx, "model.gguf", llm.Options{}, "how long", "free")
+	_, err := llm.Rerank(ctx, "model.gguf", llm.Options{}, "how long", "free")
 	require.ErrorContains(t, err, "model.gguf is not a reranker: it has no classifier (cls.weight or cls.output.weight) to score texts")
 	_, err = llm.Embed(ctx, "reranker.gguf", llm.Options{}, "free")
 	require.ErrorContains(t, err, "for a reranker, use Session.Score")
@@ -167,13 +156,11 @@ func TestEncoders(t *testing.T) {
 func TestAssistantSeed(t *testing.T) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Why is the sky blue?")}}
 	answer := func(seed uint64) string {
-		a, err := llm.NewAssistant("model.gguf", llm.Options{
+		a := need.Value(llm.NewAssistant("model.gguf", llm.Options{
 			Sampling: sample.Options{Temperature: 9, Seed: seed}, Chat: generate.ChatOptions{Limit: testutil.Ptr(40), ShowSpecial: true},
-		})
-		require.NoError(t, err)
+		}))(t)
 		defer a.Close()
-		reply, err := a.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		reply := need.Value(a.Reply(context.Background(), io.Discard, talk))(t)
 		return reply.Content
 	}
 	require.Equal(t, answer(1), answer(1))
@@ -213,8 +200,7 @@ func TestAssistantInUse(t *testing.T) {
 		wait.Wait()
 	}
 	require.Equal(t, "Because air scatters blue light most.", reply.Content)
-	got, err := a.Reply(ctx, io.Discard, talk)
-	require.NoError(t, err)
+	got := need.Value(a.Reply(ctx, io.Discard, talk))(t)
 	require.Equal(t, reply.Content, got.Content)
 }
 

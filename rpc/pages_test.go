@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -30,8 +31,7 @@ func TestFaultIn(t *testing.T) {
 	}
 	const pages, inner = 512, 128
 	page := os.Getpagesize()
-	memory, err := unix.Mmap(-1, 0, pages*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	require.NoError(t, err)
+	memory := need.Value(unix.Mmap(-1, 0, pages*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 	defer unix.Munmap(memory)
 	require.NoError(t, unix.Madvise(memory, unix.MADV_NOHUGEPAGE))
 	part := memory[100*page+1 : (100+inner)*page-1]

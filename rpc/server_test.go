@@ -7,16 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/rpc"
 )
 
 // Invalid options are an error before any client is served.
 func TestRefusedOptions(t *testing.T) {
 	const endpoint = "127.0.0.1:50052"
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
-	busy, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
+	busy := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	for _, c := range []struct {
 		endpoint string

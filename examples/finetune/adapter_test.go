@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
@@ -20,9 +21,7 @@ var noRanks = adapterFlags{
 
 func TestRanks(t *testing.T) {
 	resolve := func(c arch.Config) *arch.Architecture {
-		a, err := arch.Resolve(c)
-		require.NoError(t, err)
-		return a
+		return need.Value(arch.Resolve(c))(t)
 	}
 	config := arch.Config{
 		Arch: "llama", Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 16, RMSEps: 1e-5,
@@ -34,15 +33,13 @@ func TestRanks(t *testing.T) {
 
 	f := noRanks
 	f.WK, f.WV, f.FFNDown, f.TokEmbd, f.Ranks = 0, 3, 5, 2, []string{"blk.0.*=7", "output=0"}
-	got, err := f.ranks(llama)
-	require.NoError(t, err)
+	got := need.Value(f.ranks(llama))(t)
 	require.Equal(t, map[string]int{"attn_k": 0, "attn_v": 3, "ffn_down": 5, "token_embd": 2, "blk.0.*": 7, "output": 0}, got)
-	_, err = f.ranks(fused)
+	_, err := f.ranks(fused)
 	require.EqualError(t, err, "--rank-wk: the model has no matrix attn_k; its layers have attn_qkv, attn_output, ffn_up, ffn_down")
 
 	f.WK, f.WV, f.WQKV = -1, -1, 6
-	got, err = f.ranks(fused)
-	require.NoError(t, err)
+	got = need.Value(f.ranks(fused))(t)
 	require.Equal(t, map[string]int{"attn_qkv": 6, "ffn_down": 5, "token_embd": 2, "blk.0.*": 7, "output": 0}, got)
 	_, err = f.ranks(llama)
 	require.ErrorContains(t, err, "--rank-wqkv: the model has no matrix attn_qkv")
@@ -61,8 +58,7 @@ func TestRanks(t *testing.T) {
 func TestStrength(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
-	m, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{}))(t)
 	defer m.Close()
 	for _, c := range []struct {
 		r, wq  int
@@ -82,8 +78,7 @@ func TestStrength(t *testing.T) {
 		if c.alpha != 0 {
 			f.Alpha = &c.alpha
 		}
-		a, err := f.adapter(m, 1)
-		require.NoError(t, err)
+		a := need.Value(f.adapter(m, 1))(t)
 		defer a.Close()
 		weights := a.WithScale(1)
 		require.Equal(t, c.q, weights["blk.0.attn_q.weight"][0].Scale, "%+v", c)
@@ -97,13 +92,11 @@ func TestStrength(t *testing.T) {
 func TestAdapterToGoOnFrom(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
-	m, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{}))(t)
 	defer m.Close()
 	f := noRanks
 	f.R, f.Alpha, f.Targets = 3, testutil.Ptr[float32](5), []string{"attn_q", "v_proj"}
-	first, err := f.adapter(m, 1)
-	require.NoError(t, err)
+	first := need.Value(f.adapter(m, 1))(t)
 	defer first.Close()
 	gguf, peft := filepath.Join(folder, "a.gguf"), filepath.Join(folder, "peft")
 	require.NoError(t, first.Save(gguf, lora.SaveOptions{}))
@@ -111,15 +104,12 @@ func TestAdapterToGoOnFrom(t *testing.T) {
 	for _, path := range []string{gguf, peft} {
 		f := noRanks
 		f.LoRAIn = path
-		a, err := f.adapter(m, 2)
-		require.NoError(t, err)
+		a := need.Value(f.adapter(m, 2))(t)
 		defer a.Close()
 		require.Len(t, a.Pairs(), 4)
 		for i, p := range a.Pairs() {
-			want, err := ggml.Read[float32](first.Pairs()[i].A)
-			require.NoError(t, err)
-			got, err := ggml.Read[float32](p.A)
-			require.NoError(t, err)
+			want := need.Value(ggml.Read[float32](first.Pairs()[i].A))(t)
+			got := need.Value(ggml.Read[float32](p.A))(t)
 			require.Equal(t, want, got)
 			require.Equal(t, first.WithScale(1)[p.Base][0].Scale, a.WithScale(1)[p.Base][0].Scale)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // flagLine matches a line of llama.cpp's help: names, and the form of the value.
@@ -24,8 +25,7 @@ var update = flag.Bool("update", false, "write the flags of llama.cpp's programs
 // The stand-ins of llama.cpp's programs know exactly the programs' flags; -update rewrites their lists.
 func TestInteropStockFlags(t *testing.T) {
 	for _, program := range []string{"llama-cli", "llama-completion"} {
-		help, err := exec.Command(stockRun, program, "--help").Output()
-		require.NoError(t, err)
+		help := need.Value(exec.Command(stockRun, program, "--help").Output())(t)
 		var list strings.Builder
 		for line := range strings.Lines(string(help)) {
 			m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\n "))
@@ -42,8 +42,7 @@ func TestInteropStockFlags(t *testing.T) {
 		if *update {
 			require.NoError(t, os.WriteFile(path, []byte(list.String()), 0o666))
 		}
-		known, err := os.ReadFile(path)
-		require.NoError(t, err)
+		known := need.Value(os.ReadFile(path))(t)
 		require.Equal(t, list.String(), string(known))
 	}
 }
@@ -53,8 +52,7 @@ var stockRun = filepath.Join(root, "build", "llamacpp", "run")
 
 // llama.cpp runs the command lines that a run advises for it.
 func TestInteropAdvice(t *testing.T) {
-	run, err := filepath.Abs(stockRun)
-	require.NoError(t, err)
+	run := need.Value(filepath.Abs(stockRun))(t)
 	t.Setenv(clitest.StockRun, run)
 	params := scripts(t)
 	params.Dir, params.Files = "", []string{"testdata/script/use.txtar"}

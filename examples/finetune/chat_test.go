@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/instructtest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // chatFiles caches the files of writeChatFiles for all tests.
@@ -89,9 +90,7 @@ func TestKilledWhileCaching(t *testing.T) {
 		return c
 	}
 	files := func(suffix string) []string {
-		found, err := filepath.Glob(filepath.Join(folder, "cache", "*"+suffix))
-		require.NoError(t, err)
-		return found
+		return need.Value(filepath.Glob(filepath.Join(folder, "cache", "*"+suffix)))(t)
 	}
 	for try := 0; len(files(".pending")) == 0; try++ { // it finished before the kill
 		require.Less(t, try, 20, "it is never killed in time")
@@ -123,11 +122,9 @@ func TestKilledWhileCaching(t *testing.T) {
 	}
 	require.Empty(t, files(".pending"))
 	require.Len(t, files(".tokens"), 1)
-	first, err := os.ReadFile(filepath.Join(folder, "after.gguf"))
-	require.NoError(t, err)
+	first := need.Value(os.ReadFile(filepath.Join(folder, "after.gguf")))(t)
 	for _, name := range []string{"again.gguf", "other.gguf"} {
-		got, err := os.ReadFile(filepath.Join(folder, name))
-		require.NoError(t, err)
+		got := need.Value(os.ReadFile(filepath.Join(folder, name)))(t)
 		require.Equal(t, first, got, name)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // If the disk is full, the run ends with an error that says what was saved, and its folder keeps a whole
@@ -28,8 +30,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 			room += int64(len(text))
 		}
 	}
-	filler, err := os.Create(filepath.Join(disk, "filler"))
-	require.NoError(t, err)
+	filler := need.Value(os.Create(filepath.Join(disk, "filler")))(t)
 	require.NoError(t, syscall.Fallocate(int(filler.Fd()), 0, 0, 1<<20-room-128<<10))
 	require.NoError(t, filler.Close())
 	out, err = folderRun(files, "disk/run").CombinedOutput()
@@ -67,19 +68,17 @@ func TestFullDiskAnywhere(t *testing.T) {
 	}
 	out, err := folderRun(files, "disk/run", more...).CombinedOutput()
 	require.NoError(t, err, string(out))
-	want, need := contents(t, filepath.Join(disk, "run")), used()
+	want, size := contents(t, filepath.Join(disk, "run")), used()
 	named := map[string]bool{}
 	const file = `(--train-data: .*\.tokens|--valid-data: .*\.tokens|--run-dir: .*/(?:config\.yaml|manifest\.json|commands\.txt)|the metrics: .*/metrics\.jsonl|` +
 		`the adapter: .*\.gguf|the checkpoint: .*\.gguf|the run is complete and its result is saved, but: .*/curve\.(?:svg|png))`
 	full := regexp.MustCompile(`(?m)^finetune: ` + file + `(?:\.pending)?: (?:cannot be written: )?no space left on device(?:; disk/run/adapter\.gguf has the result of step \d)?$`)
-	for room := int64(0); room < need; room += need / 12 &^ 4095 {
-		entries, err := os.ReadDir(disk)
-		require.NoError(t, err)
+	for room := int64(0); room < size; room += size / 12 &^ 4095 {
+		entries := need.Value(os.ReadDir(disk))(t)
 		for _, e := range entries {
 			require.NoError(t, os.RemoveAll(filepath.Join(disk, e.Name())))
 		}
-		filler, err := os.Create(filepath.Join(disk, "filler"))
-		require.NoError(t, err)
+		filler := need.Value(os.Create(filepath.Join(disk, "filler")))(t)
 		require.NoError(t, syscall.Fallocate(int(filler.Fd()), 0, 0, 1<<20-room))
 		require.NoError(t, filler.Close())
 		out, err := folderRun(files, "disk/run", more...).CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A flagTable has the flags of commands, with aliases and negations, by the commands' names.
@@ -138,8 +139,7 @@ func makeRuns(t *testing.T, text string) {
 func TestDocumentedCommands(t *testing.T) {
 	commands := newFlagTable(t)
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(text)
 	}
 	var pages []string

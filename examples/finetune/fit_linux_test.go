@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A run stays within the memory of --fit. It runs with four sizes, each of which computes the same steps in
@@ -26,8 +27,7 @@ func TestFitStaysWithin(t *testing.T) {
 	}
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	words, err := benchmodel.Vocabulary(benchmodel.Small().Vocab)
-	require.NoError(t, err)
+	words := need.Value(benchmodel.Vocabulary(benchmodel.Small().Vocab))(t)
 	require.NoError(t, benchmodel.Write(in("base.gguf"), benchmodel.Small(), ggml.Q8_0, words...))
 	require.NoError(t, os.WriteFile(in("text.txt"), []byte(benchmodel.Text(2, 3000)), 0o600))
 	train := func(name string, more ...string) []string {

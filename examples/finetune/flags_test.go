@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A commandLine parses arguments as main does, repeatedly: building the parser is slow.
@@ -181,8 +182,7 @@ func TestHelpOfAllFlags(t *testing.T) {
 func TestConfigurationOfAllFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	line := newCommandLine(t)
-	flags, err := line.parse("train", "--model-base=x")
-	require.NoError(t, err)
+	flags := need.Value(line.parse("train", "--model-base=x"))(t)
 	for _, f := range flags {
 		if f.Name == "config" || f.Name == "help" || f.Hidden {
 			continue

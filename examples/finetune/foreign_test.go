@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // trainFlags returns the flags of train by name and alias.
@@ -191,20 +192,17 @@ func TestForeignFiles(t *testing.T) {
 		_, err := line.parse("--config", path)
 		return &line.program.Train, err
 	}
-	p, err := read("model: m\ntrain: true\nfine_tune_type: lora\noptimizer: adamw\noptimizer_config:\n  adamw:\n    betas: [0.8, 0.98]\n    eps: 1e-6\n    weight_decay: 0.05\ndata: chats\nseed: 0\nnum_layers: -1\nbatch_size: 4\niters: 1000\nval_batches: 25\n" +
+	p := need.Value(read("model: m\ntrain: true\nfine_tune_type: lora\noptimizer: adamw\noptimizer_config:\n  adamw:\n    betas: [0.8, 0.98]\n    eps: 1e-6\n    weight_decay: 0.05\ndata: chats\nseed: 0\nnum_layers: -1\nbatch_size: 4\niters: 1000\nval_batches: 25\n" +
 		"steps_per_report: 10\nsteps_per_eval: 200\nresume_adapter_file: null\nadapter_path: adapters\nsave_every: 100\ntest: false\ntest_batches: 100\nmax_seq_length: 2048\ngrad_checkpoint: false\n" +
-		"lora_parameters:\n  keys: [\"self_attn.q_proj\", \"self_attn.v_proj\"]\n  rank: 8\n  scale: 20.0\n  dropout: 0.1\nlr_schedule:\n  name: cosine_decay\n  warmup: 100\n  warmup_init: 0\n  arguments: [1e-5, 900, 1e-7]\nmask_prompt: true\nprompt_feature: \"question\"\ncompletion_feature: \"response\"\n")
-	require.NoError(t, err)
+		"lora_parameters:\n  keys: [\"self_attn.q_proj\", \"self_attn.v_proj\"]\n  rank: 8\n  scale: 20.0\n  dropout: 0.1\nlr_schedule:\n  name: cosine_decay\n  warmup: 100\n  warmup_init: 0\n  arguments: [1e-5, 900, 1e-7]\nmask_prompt: true\nprompt_feature: \"question\"\ncompletion_feature: \"response\"\n"))(t)
 	require.Equal(t, "m [chats] 4 1000 25 adapters 2048 [q_proj v_proj] 8 20 0.1 1e-05 900 1e-07 100 last [prompt=question completion=response] 0.8 0.98 1e-06 0.05 true false", fmt.Sprint(p.ModelBase, " ", p.TrainData, " ", p.Batch, " ", p.Iter, " ", *p.ValidBatches, " ", p.RunDir, " ",
 		p.Ctx, " ", p.Targets, " ", p.R, " ", *p.Scale, " ", p.Dropout, " ", p.Rate, " ", p.CosDecaySteps, " ", p.MinRate, " ", p.Warmup, " ", p.TrainOn, " ", p.Keys, " ", p.Beta1, " ", p.Beta2, " ", p.Epsilon, " ", p.Decay, " ", p.LoRAIn == "", " ", p.Checkpointing))
 
-	p, err = read("### model\nmodel_name_or_path: m\ntrust_remote_code: true\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 8\nlora_target: all\ndataset: a.jsonl,b.jsonl\ntemplate: llama3\ncutoff_len: 2048\nmax_samples: 1000\noverwrite_cache: true\npreprocessing_num_workers: 16\n" +
-		"output_dir: saves\nlogging_steps: 10\nsave_steps: 500\nplot_loss: true\noverwrite_output_dir: true\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nlearning_rate: 1.0e-4\nnum_train_epochs: 3.0\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1\nbf16: true\nddp_timeout: 180000000\nval_size: 0.1\nper_device_eval_batch_size: 1\neval_strategy: steps\neval_steps: 500\nresume_from_checkpoint: null\n")
-	require.NoError(t, err)
+	p = need.Value(read("### model\nmodel_name_or_path: m\ntrust_remote_code: true\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 8\nlora_target: all\ndataset: a.jsonl,b.jsonl\ntemplate: llama3\ncutoff_len: 2048\nmax_samples: 1000\noverwrite_cache: true\npreprocessing_num_workers: 16\n" +
+		"output_dir: saves\nlogging_steps: 10\nsave_steps: 500\nplot_loss: true\noverwrite_output_dir: true\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nlearning_rate: 1.0e-4\nnum_train_epochs: 3.0\nlr_scheduler_type: cosine\nwarmup_ratio: 0.1\nbf16: true\nddp_timeout: 180000000\nval_size: 0.1\nper_device_eval_batch_size: 1\neval_strategy: steps\neval_steps: 500\nresume_from_checkpoint: null\n"))(t)
 	require.Equal(t, "m [a.jsonl b.jsonl] llama3 1000 saves true 1 8 0.0001 3 0.1 bf16 0.1 500", fmt.Sprint(p.ModelBase, " ", p.TrainData, " ", p.Template, " ", p.MaxSamples, " ", p.RunDir, " ", p.Overwrite, " ", p.Batch, " ", p.GradAcc, " ", p.Rate, " ", p.Epochs, " ", p.WarmupRatio, " ", p.ComputeType, " ", p.ValidSplit, " ", p.ValidEvery))
 
-	p, err = read("model: m\ndata:\n  dataset: a.jsonl\n  format_type: auto\ntraining:\n  training_type: lora\n  max_seq_length: 512\n  num_epochs: 3\n  batch_size: 2\n  gradient_checkpointing: true\nlora:\n  lora_r: 64\n  use_loftq: false\nlogging:\n  wandb_project: null\n")
-	require.NoError(t, err)
+	p = need.Value(read("model: m\ndata:\n  dataset: a.jsonl\n  format_type: auto\ntraining:\n  training_type: lora\n  max_seq_length: 512\n  num_epochs: 3\n  batch_size: 2\n  gradient_checkpointing: true\nlora:\n  lora_r: 64\n  use_loftq: false\nlogging:\n  wandb_project: null\n"))(t)
 	require.Equal(t, "m [a.jsonl] 512 3 2 true 64", fmt.Sprint(p.ModelBase, " ", p.TrainData, " ", p.Ctx, " ", p.Epochs, " ", p.Batch, " ", p.Checkpointing, " ", p.R))
 
 	for text, want := range map[string]string{

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A background job stops when the terminal forbids it to write. In the foreground it continues, and ends with
@@ -58,7 +60,6 @@ func openTerminal(t *testing.T) (terminal, line *os.File) {
 	var number, unlocked uint32
 	control(syscall.TIOCSPTLCK, &unlocked)
 	control(syscall.TIOCGPTN, &number)
-	line, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
+	line = need.Value(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	return terminal, line
 }

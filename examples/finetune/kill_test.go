@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // folderRun returns a run in a folder that saves every few steps.
@@ -81,15 +83,13 @@ var clockFields = regexp.MustCompile(`,"time":"[^"]+"|,"tokens_per_second":[^,}]
 // It removes clockFields from metrics.jsonl.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	files := map[string]string{}
 	for _, e := range entries {
 		if e.IsDir() || slices.Contains([]string{"commands.txt", "config.yaml", "README.md"}, e.Name()) || strings.Contains(e.Name(), "tfevents") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(filepath.Join(folder, e.Name())))(t)
 		files[e.Name()] = string(text)
 		if e.Name() == "metrics.jsonl" {
 			files[e.Name()] = clockFields.ReplaceAllString(string(text), "")

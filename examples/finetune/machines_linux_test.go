@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/run"
 )
 
@@ -30,8 +31,7 @@ func launchers(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, name := range []string{"openmpi", "mpich"} {
-		path, err := filepath.Abs("../../build/machines/" + name + "/mpirun")
-		require.NoError(t, err)
+		path := need.Value(filepath.Abs("../../build/machines/" + name + "/mpirun"))(t)
 		if isFile(path) {
 			found[name] = path
 		}
@@ -157,8 +157,7 @@ var varying = regexp.MustCompile(`-\d+\.gguf$|\.tfevents\..*$`)
 
 func metricsOf(t *testing.T, folder string) (lines []map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(filepath.Join(folder, "metrics.jsonl")))(t)
 	for line := range bytes.Lines(text) {
 		var l map[string]any
 		require.NoError(t, json.Unmarshal(line, &l))
@@ -169,15 +168,12 @@ func metricsOf(t *testing.T, folder string) (lines []map[string]any) {
 
 func tensorsOf(t *testing.T, path string) map[string][]float32 {
 	t.Helper()
-	g, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(path))(t)
 	defer g.Close()
 	all := map[string][]float32{}
 	for info := range g.Tensors() {
-		r, err := g.TensorData(info.Name)
-		require.NoError(t, err)
-		raw, err := io.ReadAll(r)
-		require.NoError(t, err)
+		r := need.Value(g.TensorData(info.Name))(t)
+		raw := need.Value(io.ReadAll(r))(t)
 		values := make([]float32, len(raw)/4)
 		require.NoError(t, ggml.Dequantize(values, info.Type, raw))
 		all[info.Name] = values
@@ -187,8 +183,7 @@ func tensorsOf(t *testing.T, path string) map[string][]float32 {
 
 func namesIn(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	for _, e := range entries {
 		if !e.IsDir() {
 			names = append(names, varying.ReplaceAllString(e.Name(), ""))
@@ -209,8 +204,7 @@ type lostRun struct {
 func startRun(t *testing.T, c *exec.Cmd) *lostRun {
 	t.Helper()
 	r := &lostRun{Cmd: c, ended: make(chan error, 1)}
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	out := need.Value(c.StdoutPipe())(t)
 	c.Stderr = c.Stdout
 	require.NoError(t, c.Start())
 	go func() {
@@ -329,8 +323,7 @@ func requireReleased(t *testing.T, folder string) {
 func TestProcessesDiffer(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
-	other, err := os.ReadFile(filepath.Join(files, "text.txt"))
-	require.NoError(t, err)
+	other := need.Value(os.ReadFile(filepath.Join(files, "text.txt")))(t)
 	require.NoError(t, os.WriteFile(filepath.Join(files, "changed.txt"), bytes.Replace(other, []byte("main"), []byte("niam"), 1), 0o600))
 	for name, launcher := range launchers(t) {
 		for what, c := range map[string]struct {
@@ -416,10 +409,8 @@ func TestProcessIsLate(t *testing.T) {
 				return len(r.ended) > 0 || strings.Contains(r.output(), "waiting for processes that have not joined: no answer for ")
 			}, time.Minute, time.Millisecond)
 			require.Empty(t, r.ended, r.output())
-			text, err := os.ReadFile(late)
-			require.NoError(t, err)
-			pid, err := strconv.Atoi(string(text))
-			require.NoError(t, err)
+			text := need.Value(os.ReadFile(late))(t)
+			pid := need.Value(strconv.Atoi(string(text)))(t)
 			require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 			require.NoError(t, <-r.ended, r.output())
 			require.Contains(t, r.output(), "2 processes, started by ")

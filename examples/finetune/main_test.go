@@ -28,6 +28,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -294,8 +295,7 @@ func TestPretrainedBase(t *testing.T) {
 		"--ctx", "24", "--threads", "1", "--adam-iter", "60", "--adam-alpha", "0.02", "--sample-prompt", "if err", "--sample-predict", "8")
 	row := regexp.MustCompile(`held\.txt +([0-9.]+) +([0-9.]+) +(-[0-9.]+) %`).FindStringSubmatch(report)
 	require.NotNil(t, row, report)
-	change, err := strconv.ParseFloat(row[3], 64)
-	require.NoError(t, err)
+	change := need.Value(strconv.ParseFloat(row[3], 64))(t)
 	require.Less(t, change, -25.0, report)
 }
 
@@ -321,8 +321,7 @@ func TestStoppedRunContinues(t *testing.T) {
 	require.NoError(t, writeFiles(folder))
 	out, err := longRun(folder, "whole.gguf").CombinedOutput()
 	require.NoError(t, err, string(out))
-	want, err := os.ReadFile(filepath.Join(folder, "whole.gguf"))
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(filepath.Join(folder, "whole.gguf")))(t)
 
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -343,12 +342,10 @@ func TestStoppedRunContinues(t *testing.T) {
 			require.NoError(t, err, string(out))
 			from := regexp.MustCompile(`continuing from \w+\.checkpoint at step (\d+)`).FindStringSubmatch(string(out))
 			require.NotNil(t, from, string(out))
-			step, err := strconv.Atoi(from[1])
-			require.NoError(t, err)
+			step := need.Value(strconv.Atoi(from[1]))(t)
 			require.Greater(t, step, 10)
 			require.Less(t, step, steps, "the run had ended before the signal came")
-			got, err := os.ReadFile(filepath.Join(folder, adapter))
-			require.NoError(t, err)
+			got := need.Value(os.ReadFile(filepath.Join(folder, adapter)))(t)
 			require.True(t, bytes.Equal(want, got), "continued at step %d", step)
 		})
 	}
@@ -357,9 +354,7 @@ func TestStoppedRunContinues(t *testing.T) {
 // tensors reads the data of a file's tensors.
 func tensors(t *testing.T, path string) map[string][]byte {
 	t.Helper()
-	values, err := readTensors(path)
-	require.NoError(t, err)
-	return values
+	return need.Value(readTensors(path))(t)
 }
 
 func readTensors(path string) (map[string][]byte, error) {
@@ -425,8 +420,7 @@ func TestRunFreesAll(t *testing.T) {
 func TestReportMeasuresAsTheRun(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
-	f32, err := model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
+	f32 := need.Value(model.Load(filepath.Join(folder, "base.gguf"), model.LoadOptions{}))(t)
 	defer f32.Close()
 	q8 := filepath.Join(folder, "q8_0.gguf")
 	require.NoError(t, f32.Save(q8, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
@@ -435,16 +429,14 @@ func TestReportMeasuresAsTheRun(t *testing.T) {
 		}
 		return ggml.Q8_0
 	}}))
-	rounded, err := model.Load(q8, model.LoadOptions{})
-	require.NoError(t, err)
+	rounded := need.Value(model.Load(q8, model.LoadOptions{}))(t)
 	defer rounded.Close()
 
 	p := &trainCommand{Prompt: "if", Predict: 3, adapterFlags: noRanks}
 	p.ValidMax, p.Batch = -1, 2
 	p.ValidData, p.Ctx, p.Threads = filepath.Join(folder, "held.txt"), 16, 1
 	for _, m := range []*model.Model{f32, rounded} {
-		adapter, err := p.adapter(m, 1)
-		require.NoError(t, err)
+		adapter := need.Value(p.adapter(m, 1))(t)
 		defer adapter.Close()
 		for _, pair := range adapter.Pairs() {
 			values := make([]float32, pair.B.NumElements())
@@ -453,40 +445,31 @@ func TestReportMeasuresAsTheRun(t *testing.T) {
 			}
 			require.NoError(t, ggml.Write(pair.B, values))
 		}
-		valid, err := p.LoadHeldOut(t.Context(), source(m), "--valid-data", p.ValidData)
-		require.NoError(t, err)
-		row, err := valid.Row(0)
-		require.NoError(t, err)
+		valid := need.Value(p.LoadHeldOut(t.Context(), source(m), "--valid-data", p.ValidData))(t)
+		row := need.Value(valid.Row(0))(t)
 		weights := make([]float32, row.Predicted())
 		weights[3] = 2.5 // and for no other token of this sample
 		samples := []data.Sample{{Tokens: row[0].Tokens, LossWeights: weights}}
 		for i := 1; i < valid.Len(); i++ {
-			row, err := valid.Row(i)
-			require.NoError(t, err)
+			row := need.Value(valid.Row(i))(t)
 			samples = append(samples, row...)
 		}
 		valid = data.New(valid.Length, samples)
-		e, err := device.New(device.Options{Threads: 1})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 1}))(t)
 		defer e.Close()
-		r, err := p.newReport(t.Context(), e, m, adapter, &training.Sets{Valid: valid})
-		require.NoError(t, err)
+		r := need.Value(p.newReport(t.Context(), e, m, adapter, &training.Sets{Valid: valid}))(t)
 		require.NoError(t, r.measure(t.Context(), 0))
 		require.NoError(t, r.measure(t.Context(), 1))
 
-		trainer, err := train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, valid, train.Options{
+		trainer := need.Value(train.New(m, train.Trainables{Adapters: adapter.WithScale(1)}, valid, train.Options{
 			Schedule: train.Schedule{Peak: 1, Steps: 1}, AdamW: train.AdamW{Epsilon: 1e-8}, Batch: 2, Accumulate: 1, Threads: 1,
-		})
-		require.NoError(t, err)
+		}))(t)
 		defer trainer.Close()
 		for i, adapters := range []model.Adapters{nil, adapter.WithScale(1)} {
-			s, err := infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1})
-			require.NoError(t, err)
+			s := need.Value(infer.NewSession(m, infer.SessionOptions{Context: 16, Adapters: adapters, Threads: 1}))(t)
 			defer s.Close()
-			q, err := s.NewSequence()
-			require.NoError(t, err)
-			want, err := trainer.EvaluateWith(t.Context(), adapters, valid)
-			require.NoError(t, err)
+			q := need.Value(s.NewSequence())(t)
+			want := need.Value(trainer.EvaluateWith(t.Context(), adapters, valid))(t)
 			require.Equal(t, want, []train.Evaluation{r.texts[0].before, r.texts[0].after}[i])
 			if m == f32 { // sessions do not round its products
 				require.InDelta(t, sequenceLoss(t, q, valid), want.Loss, 1e-5)
@@ -500,14 +483,12 @@ func sequenceLoss(t *testing.T, q *infer.Sequence, d *data.Dataset) float64 {
 	t.Helper()
 	var sum, total float64
 	for i := range d.Len() {
-		row, err := d.Row(i)
-		require.NoError(t, err)
+		row := need.Value(d.Row(i))(t)
 		require.Len(t, row, 1)
 		sample := row[0]
-		_, err = q.Rewind(0)
+		_, err := q.Rewind(0)
 		require.NoError(t, err)
-		logits, err := q.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1])
-		require.NoError(t, err)
+		logits := need.Value(q.DecodeAll(t.Context(), sample.Tokens[:len(sample.Tokens)-1]))(t)
 		for i, l := range logits {
 			weight, all := 1.0, 0.0
 			if sample.LossWeights != nil {

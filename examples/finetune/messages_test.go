@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // literals returns the string literals of programs from which messages are built, by position.
@@ -36,8 +38,7 @@ func literals(t *testing.T, folders ...string) map[string]string {
 					return false
 				case *ast.BasicLit:
 					if n.Kind == token.STRING {
-						text, err := strconv.Unquote(n.Value)
-						require.NoError(t, err)
+						text := need.Value(strconv.Unquote(n.Value))(t)
 						list[set.Position(n.Pos()).String()] = text
 					}
 				}

@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A network connects namespaces that stand for machines a, b and so on. Each has its own device. This process
@@ -254,8 +256,7 @@ func TestTwoMachines(t *testing.T) {
 // walkThrough returns the commands of the page, by the comments before them.
 func walkThrough(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/machines.md"))
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(filepath.Join(root, "docs/machines.md")))(t)
 	commands := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)<!-- test: (\\w+) -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		commands[m[1]] = m[2]

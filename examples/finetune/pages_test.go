@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/pages"
 )
 
@@ -27,8 +27,7 @@ func TestPages(t *testing.T) {
 // familiarPage tests command lines from the documentation of other trainers, with the paths of model and data
 // replaced. It shows whether they work, or the error.
 func familiarPage(t *testing.T) string {
-	text, err := os.ReadFile(filepath.Join("testdata", "familiar", "lines.txt"))
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(filepath.Join("testdata", "familiar", "lines.txt")))(t)
 	var page strings.Builder
 	works, lines := 0, 0
 	for line := range strings.Lines(string(text)) {

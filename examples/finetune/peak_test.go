@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -16,8 +17,7 @@ import (
 
 // The peak is measured for runs that take longer than the measurement, in tokens of their model.
 func TestMeasurePeak(t *testing.T) {
-	e, err := device.New(device.Options{Threads: 1})
-	require.NoError(t, err)
+	e := need.Value(device.New(device.Options{Threads: 1}))(t)
 	defer e.Close()
 	config := arch.Config{
 		Arch: "llama", Vocab: 32000, Context: 64, Embd: 2048, FF: 8192, Layers: 2, Heads: 16, KVHeads: 16, HeadSize: 128, RMSEps: 1e-5, Tied: true,
@@ -29,16 +29,14 @@ func TestMeasurePeak(t *testing.T) {
 		k, err := p.measurePeak(ctx, e, config, d, o)
 		return float64(k), err
 	}
-	short, err := peak(t.Context(), 1)
-	require.NoError(t, err)
+	short := need.Value(peak(t.Context(), 1))(t)
 	require.Zero(t, short)
-	long, err := peak(t.Context(), 50)
-	require.NoError(t, err)
+	long := need.Value(peak(t.Context(), 50))(t)
 	require.Greater(t, long*config.AdapterFLOPs(65), 1e8)
 	require.Less(t, long*config.AdapterFLOPs(65), 1e15)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	_, err = peak(stopped, 50)
+	_, err := peak(stopped, 50)
 	require.ErrorIs(t, err, context.Canceled)
 }
 

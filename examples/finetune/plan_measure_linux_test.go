@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -108,8 +109,7 @@ func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, 
 	base := filepath.Join(folder, fmt.Sprintf("%s-%v-words.gguf", r.config.Name, r.base))
 	if !isFile(base) {
 		require.NoError(t, os.MkdirAll(folder, 0o777))
-		words, err := benchmodel.Vocabulary(r.config.Vocab)
-		require.NoError(t, err)
+		words := need.Value(benchmodel.Vocabulary(r.config.Vocab))(t)
 		require.NoError(t, benchmodel.Write(base, r.config, r.base, words...))
 	}
 	where := t.TempDir()
@@ -123,8 +123,7 @@ func measurePlanned(t *testing.T, folder, text string, r plannedRun, steps int, 
 	var far *ggml.Device
 	if r.isRemote {
 		endpoint, _ := clitest.StartSmallServer(t, "8000000000")
-		server, err := ggml.AddRPCServer(endpoint)
-		require.NoError(t, err)
+		server := need.Value(ggml.AddRPCServer(endpoint))(t)
 		defer server.Unload()
 		far = server.Devices()[0]
 		args = append(args, "--rpc", endpoint, "--no-repack")
@@ -183,8 +182,7 @@ func peakOf(pid int) int64 {
 // medianStep returns the median time between steps, in seconds.
 func medianStep(t *testing.T, metrics string) float64 {
 	t.Helper()
-	text, err := os.ReadFile(metrics)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(metrics))(t)
 	var times []time.Time
 	for line := range strings.Lines(string(text)) {
 		var l struct {

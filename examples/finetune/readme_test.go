@@ -12,13 +12,13 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/instructtest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // The README's commands run unchanged and in order. Downloads and other programs have stand-ins; the model and
 // its data are small.
 func TestREADMECommands(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(filepath.Join(root, "README.md")))(t)
 	_, block, found := strings.Cut(string(text), "## Fine-tune\n\n```sh\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
@@ -56,8 +56,7 @@ func TestREADMECommands(t *testing.T) {
 
 // Each file of docs/recipes trains on data of its kind.
 func TestRecipes(t *testing.T) {
-	recipes, err := filepath.Glob(filepath.Join(root, "docs", "recipes", "*.yaml"))
-	require.NoError(t, err)
+	recipes := need.Value(filepath.Glob(filepath.Join(root, "docs", "recipes", "*.yaml")))(t)
 	folder := t.TempDir()
 	require.NoError(t, writeChatFiles(t, folder))
 	words := instructtest.Words(1, 120)
@@ -77,8 +76,7 @@ func TestRecipes(t *testing.T) {
 	for name, content := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
-	g, err := ggml.OpenGGUF(filepath.Join(folder, "chat.gguf"))
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(filepath.Join(folder, "chat.gguf")))(t)
 	defer g.Close()
 	require.NoError(t, g.Set("llama.context_length", uint32(256))) // room for a list of tools
 	require.NoError(t, g.WriteFile(filepath.Join(folder, "model.gguf")))
@@ -86,8 +84,7 @@ func TestRecipes(t *testing.T) {
 	for _, path := range recipes {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
 		names = append(names, name)
-		recipe, err := filepath.Abs(path)
-		require.NoError(t, err)
+		recipe := need.Value(filepath.Abs(path))(t)
 		args := []string{"--config", recipe, "--adam-iter", "3", "--ctx", "200", "--threads", "1"}
 		if name == "tools" {
 			args = append(args, "--chat-template", "tools.jinja")

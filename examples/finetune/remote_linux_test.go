@@ -20,6 +20,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A lender is a server process behind a proxy.
@@ -49,8 +50,7 @@ func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *le
 // proxy opens another endpoint of the server.
 func (s *lender) proxy(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -243,8 +243,7 @@ func TestServerIsNone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp4", "127.0.0.1:0")
-			require.NoError(t, err)
+			l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 			defer l.Close()
 			if c.answers == nil {
 				require.NoError(t, l.Close())

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // finetune runs a command of finetune in a folder.
@@ -40,8 +41,7 @@ func TestTwoProcessesInOneFolder(t *testing.T) {
 		return string(out), err
 	}
 	first := folderRun(files, "run", "--adam-iter", "5000", "--max-time", "1m")
-	log, err := first.StderrPipe()
-	require.NoError(t, err)
+	log := need.Value(first.StderrPipe())(t)
 	require.NoError(t, first.Start())
 	lines := bufio.NewScanner(log)
 	for lines.Scan() && !strings.Contains(lines.Text(), "step 8: validation") {
@@ -87,9 +87,7 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 		require.Equal(t, "finetune: "+c.want+": another process is writing this file; wait for it to end, or give another name\n", string(out))
 	}
 	locks := func() []string {
-		found, err := filepath.Glob(filepath.Join(files, ".*"))
-		require.NoError(t, err)
-		return found
+		return need.Value(filepath.Glob(filepath.Join(files, ".*")))(t)
 	}
 	require.Len(t, locks(), 2, "of the first process")
 	require.NoError(t, first.Process.Kill())
@@ -130,8 +128,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 		"--checkpoint-out", "c.gguf", "--save-every", fmt.Sprint(every), "--ctx", "16", "--batch", "4", "--grad-acc", "1", "--adam-iter", "600",
 		"--adam-alpha", "0.03", "--schedule", "constant", "--warmup", "0", "--threads", "1", "--compute-type", "f32")
 
-	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(filepath.Join(folder, "metrics.jsonl")))(t)
 	best, last := figure{}, 0
 	for _, f := range figures(t, string(text)) {
 		last = f.Step
@@ -147,9 +144,7 @@ func TestOverfittingEndsEarlyWithTheBest(t *testing.T) {
 	require.Contains(t, out, "--lora a-best.gguf ", "what is advised to use")
 
 	same := func(name string) []byte {
-		file, err := os.ReadFile(filepath.Join(folder, name))
-		require.NoError(t, err)
-		return file
+		return need.Value(os.ReadFile(filepath.Join(folder, name)))(t)
 	}
 	require.Equal(t, same(fmt.Sprintf("a-%d.gguf", best.Step)), same("a-best.gguf"))
 	require.Equal(t, same(fmt.Sprintf("a-%d.gguf", last)), same("a-LATEST.gguf"))
@@ -189,8 +184,7 @@ func TestOverridesOfTrainingAreThoseOfUse(t *testing.T) {
 		out, _ := finetune(t, folder, append(flags, "--model-base", "base.gguf", "--train-data", "text.txt", "--valid-data", "held.txt", "--valid-samples", "-1",
 			"--lora-out", "a.gguf", "--metrics", "metrics.jsonl", "--ctx", "16", "--adam-iter", "20", "--adam-alpha", "0.02", "--threads", "1", "--compute-type", "f32")...)
 		require.Contains(t, out, " --lora a.gguf "+strings.Join(flags, " ")+" --prompt ")
-		text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(filepath.Join(folder, "metrics.jsonl")))(t)
 		lines := figures(t, string(text))
 		trained := lines[len(lines)-1]
 		require.NotNil(t, trained.EvalLoss)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A run that was started with interrupts ignored, as a shell starts background jobs, continues when the
@@ -22,8 +24,7 @@ func TestIgnoredInterrupt(t *testing.T) {
 	run := folderRun(files, "run", "--adam-iter", "300", "--save-every", "0")
 	c := exec.Command(shell, append([]string{"-c", `trap "" INT; exec "$@"`, "sh"}, run.Args...)...)
 	c.Dir = files
-	stderr, err := c.StderrPipe()
-	require.NoError(t, err)
+	stderr := need.Value(c.StderrPipe())(t)
 	require.NoError(t, c.Start())
 	sent := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 const template = `{% if tools %}{{ raise_exception("no tools here") }}{% endif %}` +
@@ -67,11 +68,8 @@ type dialogueProcess struct {
 func startDialogue(t *testing.T) *dialogueProcess {
 	t.Helper()
 	p := &dialogueProcess{Cmd: exec.Command("generate", "-m", chatModel(t), "--chat", "--temp", "0", "--ctx", "60000", "-t", "1")}
-	var err error
-	p.in, err = p.StdinPipe()
-	require.NoError(t, err)
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
+	p.in = need.Value(p.StdinPipe())(t)
+	out := need.Value(p.StdoutPipe())(t)
 	p.out = bufio.NewReader(out)
 	p.Stderr = &p.log
 	require.NoError(t, p.Start())
@@ -115,8 +113,7 @@ func TestInterruptOfReply(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.in.Close())
 	p.requireExit(t, 0)
-	text, err := os.ReadFile(saved)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(saved))(t)
 	require.Regexp(t, `^{"messages":\[{"role":"user","content":"hello"},{"role":"assistant","content":".+"},{"role":"user","content":"again"},{"role":"assistant","content":".+"}\]}\n$`, string(text))
 }
 
@@ -140,10 +137,9 @@ func TestSignalsEndDialogue(t *testing.T) {
 // If the reader of the output goes away, the program ends as by SIGPIPE.
 func TestChatInBrokenPipe(t *testing.T) {
 	c := exec.Command("generate", "-m", chatModel(t), "--chat", "-p", "hello", "--temp", "0", "--ctx", "60000", "-t", "1")
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	out := need.Value(c.StdoutPipe())(t)
 	require.NoError(t, c.Start())
-	_, err = out.Read(make([]byte, 1))
+	_, err := out.Read(make([]byte, 1))
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
 	c.Wait()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml/examples/internal/cli"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -26,8 +27,7 @@ func TestRerank(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, p.run(context.Background(), strings.NewReader(""), &out, io.Discard))
-	want, err := llm.Rerank(context.Background(), path, llm.Options{}, "a cab", "bag of bees", "z")
-	require.NoError(t, err)
+	want := need.Value(llm.Rerank(context.Background(), path, llm.Options{}, "a cab", "bag of bees", "z"))(t)
 	lines := json.NewDecoder(&out)
 	for i, text := range []string{"bag of bees", "z"} {
 		var got scored

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestMain(m *testing.M) {
@@ -43,20 +44,17 @@ func TestTrainSaveLoad(t *testing.T) {
 			p := small(network)
 			p.Save = filepath.Join(t.TempDir(), "digits.gguf")
 			var out bytes.Buffer
-			accuracy, err := p.run(t.Context(), &out)
-			require.NoError(t, err)
+			accuracy := need.Value(p.run(t.Context(), &out))(t)
 			require.Greater(t, accuracy, 0.85, out.String())
 			require.Contains(t, out.String(), fmt.Sprintf("epoch %d of %[1]d", p.Epochs))
 
 			q := small(network)
 			q.Load, q.Epochs = p.Save, 0
-			again, err := q.run(t.Context(), io.Discard)
-			require.NoError(t, err)
+			again := need.Value(q.run(t.Context(), io.Discard))(t)
 			require.Equal(t, accuracy, again)
 
 			q.Seed = 2
-			other, err := q.run(t.Context(), io.Discard)
-			require.NoError(t, err)
+			other := need.Value(q.run(t.Context(), io.Discard))(t)
 			require.NotEqual(t, accuracy, other, "other digits")
 			require.Empty(t, ggml.OpenObjects())
 		})
@@ -66,13 +64,11 @@ func TestTrainSaveLoad(t *testing.T) {
 // The program's default settings.
 func TestReadsNearlyAll(t *testing.T) {
 	var p program
-	parser, err := kong.New(&p, networkNames())
-	require.NoError(t, err)
-	_, err = parser.Parse(nil)
+	parser := need.Value(kong.New(&p, networkNames()))(t)
+	_, err := parser.Parse(nil)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	accuracy, err := p.run(t.Context(), &out)
-	require.NoError(t, err)
+	accuracy := need.Value(p.run(t.Context(), &out))(t)
 	require.GreaterOrEqual(t, accuracy, 0.97, out.String())
 }
 
@@ -118,8 +114,7 @@ func TestRefuses(t *testing.T) {
 }
 
 func otherGGUF(t *testing.T) string {
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, g.Set("mnist.kind", "mlp"))
 	path := filepath.Join(t.TempDir(), "other.gguf")
@@ -146,20 +141,18 @@ func TestReadsIDX(t *testing.T) {
 		}
 		writeIDX(t, filepath.Join(p.Data, prefix+"-images-idx3-ubyte"), raw, uint32(n), side, side)
 		writeIDX(t, filepath.Join(p.Data, prefix+"-labels-idx1-ubyte"), s.labels, uint32(n))
-		got, err := readSet(p.Data, prefix)
-		require.NoError(t, err)
+		got := need.Value(readSet(p.Data, prefix))(t)
 		require.Equal(t, s.labels, got.labels)
 		require.InDeltaSlice(t, s.images, got.images, 1.0/500)
 	}
 	var out bytes.Buffer
-	accuracy, err := p.run(t.Context(), &out)
-	require.NoError(t, err)
+	accuracy := need.Value(p.run(t.Context(), &out))(t)
 	require.Greater(t, accuracy, 0.85)
 	require.Contains(t, out.String(), "left out 10 digits")
 
 	labels := filepath.Join(p.Data, "t10k-labels-idx1-ubyte")
 	writeIDX(t, labels, []byte{1, 2, 3}, 3)
-	_, err = p.run(t.Context(), io.Discard)
+	_, err := p.run(t.Context(), io.Discard)
 	require.ErrorContains(t, err, "has 500 images, but "+labels+" has 3 labels")
 	bad := make([]byte, 500)
 	bad[7] = 10

@@ -20,6 +20,7 @@ import (
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/examples/internal/runs"
 	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -100,17 +101,14 @@ func TestInterruptedRunContinues(t *testing.T) {
 
 	log := clitest.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
 	require.Regexp(t, `pretrain: interrupted; parts\.gguf has the result of step \d+; the same command continues the run`, log)
-	m, err := model.Load(filepath.Join(folder, "parts.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(filepath.Join(folder, "parts.gguf"), model.LoadOptions{}))(t)
 	require.NoError(t, m.Close())
 
 	out, err = command("parts").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Regexp(t, `continuing from parts\.run at step [2-9]\d\n`, string(out))
-	want, err := os.ReadFile(filepath.Join(folder, "whole.gguf"))
-	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(folder, "parts.gguf"))
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(filepath.Join(folder, "whole.gguf")))(t)
+	got := need.Value(os.ReadFile(filepath.Join(folder, "parts.gguf")))(t)
 	require.True(t, string(want) == string(got))
 }
 
@@ -125,8 +123,7 @@ func TestRunFolder(t *testing.T) {
 		return c
 	}
 	summary := func() runs.Summary {
-		list, err := runs.List(folder)
-		require.NoError(t, err)
+		list := need.Value(runs.List(folder))(t)
 		require.Len(t, list, 1)
 		return list[0].Summary()
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -74,17 +75,14 @@ func TestServer(t *testing.T) {
 	for _, d := range remote.Devices() {
 		c := ggml.NewContext()
 		x := c.NewTensor(ggml.F32, 2)
-		buffers, err := c.Allocate(d.BufferType())
-		require.NoError(t, err)
+		buffers := need.Value(c.Allocate(d.BufferType()))(t)
 		require.NoError(t, ggml.Write(x, []float32{1, 2}))
-		got, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](x))(t)
 		require.Equal(t, []float32{1, 2}, got)
 		buffers.Close()
 		c.Close()
 	}
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	require.Less(t, remote.Devices()[0].Properties().MemoryTotal, cpu.Properties().MemoryTotal, "what the system has left")
 	interrupt(t, server, out)()
 	require.Regexp(t, `rpc-server: CPU .*, CPU .*, on 127`, out.String())
@@ -97,15 +95,13 @@ func TestServer(t *testing.T) {
 func TestStopWaits(t *testing.T) {
 	server, out, remote := start(t)
 	d := remote.Devices()[0]
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	c, of := ggml.NewContext(), ggml.NewContext()
 	defer c.Close()
 	defer of.Close()
 	x := of.NewTensor(ggml.F32, 512, 512)
-	buffers, err := of.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(of.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, x.Memset(0))
 	y := x
@@ -113,8 +109,7 @@ func TestStopWaits(t *testing.T) {
 		y = c.MulMat(x, y)
 	}
 	g := c.NewGraph(c.Sum(y))
-	a, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer a.Close()
 	require.NoError(t, a.Allocate(g))
 	idle, computed := processorTime(t, server), make(chan error, 1)
@@ -140,24 +135,19 @@ func processorTime(t *testing.T, c *exec.Cmd) int {
 		t.Skip("this system does not tell: ", err)
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):])) // it ends the program's name
-	user, err := strconv.Atoi(fields[12])
-	require.NoError(t, err)
-	return user
+	return need.Value(strconv.Atoi(fields[12]))(t)
 }
 
 // fileOf opens a file of weights.
 func fileOf(t *testing.T, values []float32) *ggml.GGUF {
 	t.Helper()
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	info := ggml.GGUFTensor{Name: "weights", Type: ggml.F32, Shape: []int64{int64(len(values))}}
 	require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, values) }))
 	path := filepath.Join(t.TempDir(), "weights.gguf")
 	require.NoError(t, g.WriteFile(path))
-	file, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
-	return file
+	return need.Value(ggml.OpenGGUF(path))(t)
 }
 
 // Weights of a file are sent once: the next client finds them in the cache by their hash.
@@ -172,18 +162,14 @@ func TestCache(t *testing.T) {
 		defer c.Close()
 		file := fileOf(t, values)
 		defer file.Close()
-		buffers, err := file.Load(c, remote.Devices()[0], ggml.LoadOptions{})
-		require.NoError(t, err)
+		buffers := need.Value(file.Load(c, remote.Devices()[0], ggml.LoadOptions{}))(t)
 		x, _ := c.Tensor("weights")
-		got, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](x))(t)
 		require.Equal(t, values, got)
 		buffers.Close()
 	}
 	files := func() []string {
-		list, err := filepath.Glob(filepath.Join(folder, "*"))
-		require.NoError(t, err)
-		return list
+		return need.Value(filepath.Glob(filepath.Join(folder, "*")))(t)
 	}
 	data := regexp.MustCompile(`has left.* received=(\d{3,}) `)
 	left := func(n int) string { // bytes that the last of n clients with data has sent

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func Example() {
@@ -21,8 +22,7 @@ func Example() {
 }
 
 func TestNothingStaysOpen(t *testing.T) {
-	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
+	f := need.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	defer f.Close()
 	require.NoError(t, multiply(t.Context(), f))
 	require.Empty(t, ggml.OpenObjects())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/computethread/testjob"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Jobs run one after another on one thread, which is not the caller's, until a failure makes a job
@@ -24,8 +25,7 @@ func TestRun(t *testing.T) {
 	pinner.Pin(&one)
 	job := Job{Func: testjob.Add, A: unsafe.Pointer(&sum), B: unsafe.Pointer(&one)}
 	run := func() int64 {
-		r, err := job.Run()
-		require.NoError(t, err)
+		r := need.Value(job.Run())(t)
 		require.Nil(t, r.Error)
 		return r.Value
 	}
@@ -37,8 +37,7 @@ func TestRun(t *testing.T) {
 	require.EqualValues(t, 3, sum)
 	require.Greater(t, Computed(), before)
 
-	failed, err := Job{Func: testjob.Fail}.Run()
-	require.NoError(t, err)
+	failed := need.Value(Job{Func: testjob.Fail}.Run())(t)
 	require.EqualValues(t, -1, failed.Value)
 	require.Equal(t, "it failed", testjob.Message(failed.Error))
 	require.NotEqual(t, first, run())
@@ -50,8 +49,7 @@ func TestPool(t *testing.T) {
 	defer Release()
 	seen := map[*thread]bool{}
 	for range 8 {
-		thread, err := get()
-		require.NoError(t, err)
+		thread := need.Value(get())(t)
 		seen[thread] = true
 	}
 	require.Len(t, seen, 8)
@@ -59,12 +57,10 @@ func TestPool(t *testing.T) {
 		put(thread)
 	}
 
-	kept, err := get()
-	require.NoError(t, err)
+	kept := need.Value(get())(t)
 	require.True(t, seen[kept])
 	put(kept)
-	again, err := get()
-	require.NoError(t, err)
+	again := need.Value(get())(t)
 	require.Same(t, kept, again)
 	put(again)
 }

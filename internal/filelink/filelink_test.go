@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestTarget(t *testing.T) {
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
+	folder := need.Value(filepath.EvalSymlinks(t.TempDir()))(t)
 	t.Chdir(folder)
 	require.NoError(t, os.MkdirAll("real/deep", 0o700))
 	require.NoError(t, os.WriteFile("real/file", nil, 0o600))
@@ -32,11 +32,10 @@ func TestTarget(t *testing.T) {
 	} {
 		got, err := filelink.Target(path)
 		require.NoError(t, err, path)
-		got, err = filepath.Abs(got)
-		require.NoError(t, err)
+		got = need.Value(filepath.Abs(got))(t)
 		require.Equal(t, filepath.Join(folder, want), got, path)
 	}
-	_, err = filelink.Target("loop")
+	_, err := filelink.Target("loop")
 	require.ErrorIs(t, err, syscall.ELOOP)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // On a full disk a text is appended completely or not at all, and a file is replaced completely or not at all.
@@ -24,12 +25,10 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, filelink.Append(path, []byte("two\n")))
 	for _, write := range []func(path string, text []byte) error{filelink.Append, filelink.Replace} {
 		require.EqualError(t, write(path, bytes.Repeat([]byte("a"), 1<<20)), "write "+path+": no space left on device")
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(path))(t)
 		require.Equal(t, "one\ntwo\n", string(text))
 	}
 	require.NoError(t, filelink.Append(path, []byte("three\n")))
-	entries, err := os.ReadDir(disk)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(disk))(t)
 	require.Len(t, entries, 1)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func requireText(t *testing.T, want, path string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(path))(t)
 	require.Equal(t, want, string(text))
 }
 
@@ -39,13 +39,11 @@ func TestWrite(t *testing.T) {
 	requireText(t, "old", "real/file")
 	require.NoError(t, filelink.Replace("link", []byte("new")))
 	requireText(t, "new", "real/file")
-	info, err := os.Lstat("real/file")
-	require.NoError(t, err)
+	info := need.Value(os.Lstat("real/file"))(t)
 	require.Equal(t, os.FileMode(0o640), info.Mode())
 	require.NoError(t, filelink.Replace("to-long", []byte("long")))
 	requireText(t, "long", "real/"+long)
-	entries, err := os.ReadDir("real")
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir("real"))(t)
 	require.Len(t, entries, 2)
 
 	require.EqualError(t, filelink.Replace("none/file", nil), "write none/file: no such file or directory")
@@ -59,11 +57,10 @@ func TestCommitAll(t *testing.T) {
 	require.NoError(t, os.WriteFile("a", []byte("old"), 0o600))
 	pend := func() (files []*filelink.Pending) {
 		for _, path := range []string{"a", "b", "c"} {
-			f, err := filelink.Pend(path, func(w io.Writer) error {
+			f := need.Value(filelink.Pend(path, func(w io.Writer) error {
 				_, err := io.WriteString(w, "new")
 				return err
-			})
-			require.NoError(t, err)
+			}))(t)
 			files = append(files, f)
 		}
 		return files
@@ -75,16 +72,14 @@ func TestCommitAll(t *testing.T) {
 		f.Discard()
 	}
 	requireText(t, "old", "a")
-	names, err := filepath.Glob("*")
-	require.NoError(t, err)
+	names := need.Value(filepath.Glob("*"))(t)
 	require.Equal(t, []string{"a", "c"}, names)
 	require.NoError(t, os.RemoveAll("c"))
 	require.NoError(t, filelink.CommitAll(pend()))
 	for _, path := range []string{"a", "b", "c"} {
 		requireText(t, "new", path)
 	}
-	names, err = filepath.Glob("*")
-	require.NoError(t, err)
+	names = need.Value(filepath.Glob("*"))(t)
 	require.Equal(t, []string{"a", "b", "c"}, names)
 }
 
@@ -97,11 +92,9 @@ func TestLink(t *testing.T) {
 	for range 2 {
 		require.NoError(t, filelink.Link("file", "link"))
 		requireText(t, "text", "other")
-		to, err := os.Readlink("link")
-		require.NoError(t, err)
+		to := need.Value(os.Readlink("link"))(t)
 		require.Equal(t, "other", to)
-		names, err := filepath.Glob("*")
-		require.NoError(t, err)
+		names := need.Value(filepath.Glob("*"))(t)
 		require.Equal(t, []string{"file", "link", "other"}, names)
 	}
 	require.EqualError(t, filelink.Link("none", "other"), "write other: no such file or directory")

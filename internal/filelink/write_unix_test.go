@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/filelink"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -36,8 +37,7 @@ func TestWriteOpenFile(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, os.Symlink("/dev/stdout", "link"))
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := need.Value(os.Executable())(t)
 	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "link"} {
 		for name, redirect := range map[string]string{"a file": "> file", "the end of a file": ">> file", "a pipe": "| cat > file"} {
 			require.NoError(t, os.WriteFile("file", []byte("old "), 0o600))
@@ -49,8 +49,7 @@ func TestWriteOpenFile(t *testing.T) {
 			if name == "the end of a file" {
 				want = "old " + want
 			}
-			text, err := os.ReadFile("file")
-			require.NoError(t, err)
+			text := need.Value(os.ReadFile("file"))(t)
 			require.Equal(t, want, string(text), "%s to %s", path, name)
 		}
 	}
@@ -67,16 +66,13 @@ func TestWritePipe(t *testing.T) {
 		testhook.PipeWait = 0
 		require.EqualError(t, write("link", []byte("text")), "write link: nobody reads this pipe; start its reader first")
 		testhook.PipeWait = wait
-		reader, err := os.OpenFile("pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		require.NoError(t, err)
+		reader := need.Value(os.OpenFile("pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0))(t)
 		require.NoError(t, write("link", []byte("text")))
-		text, err := io.ReadAll(reader)
-		require.NoError(t, err)
+		text := need.Value(io.ReadAll(reader))(t)
 		require.Equal(t, "text", string(text))
 		require.NoError(t, reader.Close())
 	}
-	info, err := os.Lstat("pipe")
-	require.NoError(t, err)
+	info := need.Value(os.Lstat("pipe"))(t)
 	require.NotZero(t, info.Mode()&os.ModeNamedPipe)
 }
 
@@ -89,11 +85,9 @@ func TestWriteDevice(t *testing.T) {
 		require.NoError(t, filelink.Append(path, []byte("text")))
 		_, err := filelink.Pend(path, func(io.Writer) error { return nil })
 		require.EqualError(t, err, "write "+path+": it is a pipe or a device; name a regular file")
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		info := need.Value(os.Stat(path))(t)
 		require.NotZero(t, info.Mode()&os.ModeCharDevice)
 	}
-	link, err := os.Readlink("null")
-	require.NoError(t, err)
+	link := need.Value(os.Readlink("null"))(t)
 	require.Equal(t, os.DevNull, link)
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
-	file, err := Create(path)
-	require.NoError(t, err)
-	_, err = Create(path)
+	file := need.Value(Create(path))(t)
+	_, err := Create(path)
 	require.Equal(t, ErrLocked, err)
 	require.True(t, IsAt(path, file))
 	require.NoError(t, Remove(file))
@@ -22,8 +23,7 @@ func TestCreate(t *testing.T) {
 
 	// A file that is not locked is abandoned.
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	file, err = Create(path)
-	require.NoError(t, err)
+	file = need.Value(Create(path))(t)
 	require.NoError(t, Remove(file))
 
 	_, err = Create(filepath.Join(path, "none"))

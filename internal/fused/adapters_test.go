@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/infer"
@@ -26,8 +27,7 @@ func TestAdapterProductsAreExact(t *testing.T) {
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16, ggml.BF16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, c, typ), 8, 0.75)
 		for _, repack := range []bool{false, true} {
-			m, err := model.Load(s.Model.Path, model.LoadOptions{Repack: repack})
-			require.NoError(t, err)
+			m := need.Value(model.Load(s.Model.Path, model.LoadOptions{Repack: repack}))(t)
 			defer m.Close()
 			for _, tokens := range []int64{1, 2, 7, 96} {
 				for _, group := range groups {
@@ -62,8 +62,7 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	row, prepared, err := fused.Fuse(m.RepackedMatrices(), m.MatrixGroups(nil), nn.AdaptersOf(adapters))
 	require.NoError(t, err)
 	defer prepared.Close()
-	lowering, err := nn.CPU(kernels.FastestType())
-	require.NoError(t, err)
+	lowering := need.Value(nn.CPU(kernels.FastestType()))(t)
 	c := ggml.NewContext()
 	defer c.Close()
 	var matrices []nn.Matrix
@@ -84,8 +83,7 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 	require.NoError(t, e.Compute(context.Background(), tape.Graph))
 	var list [][]float32
 	for _, y := range results {
-		values, err := y.Float32s()
-		require.NoError(t, err)
+		values := need.Value(y.Float32s())(t)
 		list = append(list, values)
 	}
 	return list
@@ -94,10 +92,8 @@ func products(t *testing.T, m *model.Model, adapters model.Adapters, x []float32
 // lowRankChange returns s·B·A·x in float64.
 func lowRankChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 	t.Helper()
-	a, err := p.A.Float32s()
-	require.NoError(t, err)
-	b, err := p.B.Float32s()
-	require.NoError(t, err)
+	a := need.Value(p.A.Float32s())(t)
+	b := need.Value(p.B.Float32s())(t)
 	in, rank := int(p.A.Dim(0)), int(p.B.Dim(0))
 	var y []float64
 	for ; len(x) > 0; x = x[in:] {
@@ -126,8 +122,7 @@ func roundedAdapters(t *testing.T, adapters model.Adapters, typ ggml.Type) model
 		p := list[0]
 		p.Type = typ
 		for _, x := range []*ggml.Tensor{p.A, p.B} {
-			values, err := x.Float32s()
-			require.NoError(t, err)
+			values := need.Value(x.Float32s())(t)
 			require.NoError(t, ggml.Write(x, roundedTo(typ, values)))
 		}
 		rounded[name] = []model.LoRAPair{p}
@@ -201,14 +196,10 @@ func roundedChange(t *testing.T, p model.LoRAPair, x []float32) []float64 {
 func TestAdaptersOfRenamedMatrices(t *testing.T) {
 	s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 4, 2)
 	decoded := func(m *model.Model) []float32 {
-		session, err := infer.NewSession(m, infer.SessionOptions{Threads: 2, Adapters: s.Adapters})
-		require.NoError(t, err)
+		session := need.Value(infer.NewSession(m, infer.SessionOptions{Threads: 2, Adapters: s.Adapters}))(t)
 		defer session.Close()
-		q, err := session.NewSequence()
-		require.NoError(t, err)
-		logits, err := q.Decode(t.Context(), []int32{1, 2, 3})
-		require.NoError(t, err)
-		return logits
+		q := need.Value(session.NewSequence())(t)
+		return need.Value(q.Decode(t.Context(), []int32{1, 2, 3}))(t)
 	}
 	want := decoded(s.Model)
 	for w := range s.Model.Weights() {
@@ -242,8 +233,7 @@ func TestAdaptersKeepTheirType(t *testing.T) {
 	require.Equal(t, []ggml.Type{ggml.F32, ggml.F32}, types(p, other))
 	require.Equal(t, []ggml.Type{ggml.F32, ggml.F32}, types(other, p, p))
 	for _, x := range []*ggml.Tensor{p.A, p.B} {
-		values, err := x.Float32s()
-		require.NoError(t, err)
+		values := need.Value(x.Float32s())(t)
 		old := values[3]
 		values[3] += 1e-6
 		require.NoError(t, ggml.Write(x, values))

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fused"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -19,19 +20,15 @@ import (
 
 func newSequence(t *testing.T, m *model.Model) *infer.Sequence {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 2})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Threads: 2}))(t)
 	t.Cleanup(func() { s.Close() })
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	return q
+	return need.Value(s.NewSequence())(t)
 }
 
 // prefill returns the logits of all tokens, concatenated.
 func prefill(t *testing.T, m *model.Model, tokens []int32) []float32 {
 	t.Helper()
-	rows, err := newSequence(t, m).DecodeAll(t.Context(), tokens)
-	require.NoError(t, err)
+	rows := need.Value(newSequence(t, m).DecodeAll(t.Context(), tokens))(t)
 	return slices.Concat(rows...)
 }
 
@@ -68,24 +65,19 @@ func TestRepack(t *testing.T) {
 				s := newSequence(t, repacked)
 				var last []float32
 				for _, token := range tokens {
-					last, err = s.Decode(t.Context(), []int32{token})
-					require.NoError(t, err)
+					last = need.Value(s.Decode(t.Context(), []int32{token}))(t)
 				}
 				require.Less(t, refmath.NMSE(last, want[len(want)-m.Config().Vocab:]), 1e-3)
 
-				values, err := repacked.Weight("blk.0.ffn_up.weight").Float32s()
-				require.NoError(t, err)
-				original, err := m.Weight("blk.0.ffn_up.weight").Float32s()
-				require.NoError(t, err)
+				values := need.Value(repacked.Weight("blk.0.ffn_up.weight").Float32s())(t)
+				original := need.Value(m.Weight("blk.0.ffn_up.weight").Float32s())(t)
 				require.Equal(t, original, values)
 				batch := llmtest.NewBatch(m.Config().Vocab, 8)
 				var losses [2][]float32
 				for i, m := range []*model.Model{m, repacked} {
-					l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 8, Batch: 2})
-					require.NoError(t, err)
+					l := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 8, Batch: 2}))(t)
 					defer l.Close()
-					losses[i], err = l.Compute(context.Background(), batch)
-					require.NoError(t, err)
+					losses[i] = need.Value(l.Compute(context.Background(), batch))(t)
 				}
 				require.Equal(t, losses[0], losses[1])
 			})

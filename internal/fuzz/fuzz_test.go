@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/fuzz/calls"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -73,8 +74,7 @@ func command(p Plan) *exec.Cmd {
 // Random programs neither end the process nor give wrong results.
 func TestPrograms(t *testing.T) {
 	if *replay != 0 {
-		m, err := NewMachine()
-		require.NoError(t, err)
+		m := need.Value(NewMachine())(t)
 		defer m.Close()
 		m.Kind = *kindName
 		require.NoError(t, Run(m, *replay, os.Stderr))
@@ -104,13 +104,12 @@ func TestTable(t *testing.T) {
 	if testing.Short() {
 		*step *= 20
 	}
-	verdicts, err := Sweep(*step, func(unchecked bool) *exec.Cmd {
+	verdicts := need.Value(Sweep(*step, func(unchecked bool) *exec.Cmd {
 		if unchecked {
 			return subprocess(sweepPlan + "=unchecked")
 		}
 		return subprocess(sweepPlan + "=checked")
-	})
-	require.NoError(t, err)
+	}))(t)
 	var faults []string
 	counts := map[string]int{}
 	needed := map[*refusal]bool{}
@@ -157,8 +156,7 @@ func TestGenerators(t *testing.T) {
 
 // Generators work in any state of a program, also after an op has failed.
 func TestGeneratorsInFailedPrograms(t *testing.T) {
-	m, err := NewMachine()
-	require.NoError(t, err)
+	m := need.Value(NewMachine())(t)
 	defer m.Close()
 	for seed := range uint64(40) {
 		p := &program{Rand: rand.New(rand.NewPCG(seed, 1)), machine: m, used: map[string]bool{}}
@@ -180,8 +178,7 @@ func TestFunctions(t *testing.T) {
 	}
 	var missing []string
 	for _, folder := range []string{"../..", "../../kernels"} {
-		p, err := calls.Load(folder)
-		require.NoError(t, err)
+		p := need.Value(calls.Load(folder))(t)
 		all := p.Funcs
 		for _, of := range p.Types {
 			all = append(all, of.Funcs...)

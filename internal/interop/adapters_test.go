@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -110,8 +111,7 @@ func TestInteropRankStabilized(t *testing.T) {
 // Otherwise each layer would amplify the rounding of earlier layers.
 func modelOfType(t *testing.T, c arch.Config, typ ggml.Type) *model.Model {
 	t.Helper()
-	made, err := model.New(c, nil, 1)
-	require.NoError(t, err)
+	made := need.Value(model.New(c, nil, 1))(t)
 	defer made.Close()
 	path, rng := filepath.Join(t.TempDir(), "model.gguf"), rand.New(rand.NewPCG(4, 5))
 	require.NoError(t, made.Save(path, model.SaveOptions{
@@ -134,8 +134,7 @@ func modelOfType(t *testing.T, c arch.Config, typ ggml.Type) *model.Model {
 			}
 		},
 	}))
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -158,8 +157,7 @@ func savedAdapterIn(t *testing.T, m *model.Model, o lora.Options, typ ggml.Type)
 
 func randomAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 	t.Helper()
-	a, err := lora.New(m, o)
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, o))(t)
 	t.Cleanup(func() { a.Close() })
 	rng := rand.New(rand.NewPCG(o.Seed, 7))
 	for _, p := range a.Pairs() {
@@ -267,13 +265,11 @@ func (c *comparison) decoded(t *testing.T, list []scaled) map[string][][]float32
 	t.Helper()
 	all := map[string][][]float32{}
 	for way, o := range map[string]model.LoadOptions{"": {}, ", repacked": {Repack: true}} {
-		m, err := model.Load(c.path, o)
-		require.NoError(t, err)
+		m := need.Value(model.Load(c.path, o))(t)
 		defer m.Close()
 		adapters := model.Adapters{}
 		for _, s := range list {
-			a, err := lora.Load(s.path, m)
-			require.NoError(t, err)
+			a := need.Value(lora.Load(s.path, m))(t)
 			defer a.Close()
 			adapters = lora.Join(adapters, a.WithScale(s.scale))
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -63,14 +64,12 @@ func TestInteropArchitectureAdapters(t *testing.T) {
 }
 
 func testArchitectureAdapters(t *testing.T, path string) {
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	tokens := llmtest.RandomTokens(3, 96, m.Config().Vocab)
 	adapter := savedAdapter(t, m, everyMatrix(m))
 	want := stockLogits(t, path, tokens, adapter+"=0.75")
-	a, err := lora.Load(adapter, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(adapter, m))(t)
 	defer a.Close()
 	weights := a.WithScale(0.75)
 	for way, got := range ways(t, m, tokens, weights) {
@@ -98,8 +97,7 @@ func testArchitectureAdapters(t *testing.T, path string) {
 // testQuantizedAdapters repeats this with a quantised base: adapters are as exact as the base, merging to F32
 // is exact, and merging to the base's type rounds the sum.
 func testQuantizedAdapters(t *testing.T, path, typ string) {
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	list := []scaled{{savedAdapter(t, m, everyMatrix(m)), 0.75}}
 	c := newComparison(t, m, llmtest.RandomTokens(3, 96, m.Config().Vocab))
@@ -111,8 +109,7 @@ func testQuantizedAdapters(t *testing.T, path, typ string) {
 		}
 		require.True(t, e.withinRounding(), "%s %s: %v", typ, way, e)
 	}
-	a, err := lora.Load(list[0].path, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(list[0].path, m))(t)
 	defer a.Close()
 	exact, f32 := c.stock(t, c.exact, list), ggml.F32
 	n := nmse(stockLogits(t, mergedModel(t, m, a, 0.75, &f32), c.tokens), exact)
@@ -164,11 +161,9 @@ func everyMatrix(m *model.Model) lora.Options {
 // to zero.
 func strengthen(t *testing.T, from, to string) {
 	t.Helper()
-	g, err := ggml.OpenGGUF(from)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(from))(t)
 	defer g.Close()
-	kind, err := ggml.GGUFValue[string](g, "general.architecture")
-	require.NoError(t, err)
+	kind := need.Value(ggml.GGUFValue[string](g, "general.architecture"))(t)
 	for info := range g.Tensors() {
 		var change func(v float32) float32
 		switch {
@@ -181,8 +176,7 @@ func strengthen(t *testing.T, from, to string) {
 		default:
 			continue
 		}
-		r, err := g.TensorData(info.Name)
-		require.NoError(t, err)
+		r := need.Value(g.TensorData(info.Name))(t)
 		values := make([]float32, info.NumElements())
 		require.NoError(t, binary.Read(r, binary.LittleEndian, values))
 		for i, v := range values {
@@ -198,11 +192,9 @@ func strengthen(t *testing.T, from, to string) {
 // copyTensors copies the tensors of a file that keep selects, and adds others.
 func copyTensors(t *testing.T, from, to string, keep func(name string) bool, add func(g, old *ggml.GGUF)) {
 	t.Helper()
-	old, err := ggml.OpenGGUF(from)
-	require.NoError(t, err)
+	old := need.Value(ggml.OpenGGUF(from))(t)
 	defer old.Close()
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, g.CopyKeys(old))
 	for info := range old.Tensors() {
@@ -248,10 +240,8 @@ func concatenate(t *testing.T, g, old *ggml.GGUF, name string, parts ...string) 
 	for _, part := range parts {
 		info, ok := old.Tensor(part)
 		require.True(t, ok, part)
-		r, err := old.TensorData(part)
-		require.NoError(t, err)
-		values, err := io.ReadAll(r)
-		require.NoError(t, err)
+		r := need.Value(old.TensorData(part))(t)
+		values := need.Value(io.ReadAll(r))(t)
 		data = append(data, values...)
 		last := len(info.Shape) - 1
 		if joined.Shape == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -33,8 +34,7 @@ func TestInteropArchitectureTraining(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), name+".gguf")
 			strengthen(t, filepath.Join(dir, name+".gguf"), file)
-			m, err := model.Load(file, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(file, model.LoadOptions{}))(t)
 			defer m.Close()
 			testGradients(t, m)
 			testTraining(t, m)
@@ -68,8 +68,7 @@ func testGradients(t *testing.T, m *model.Model) {
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		require.InEpsilon(t, loss, accumulate(t, m, lowering, b, o), 1e-4, lowering)
 		for x, acc := range o.Grads {
-			got, err := ggml.Read[float32](acc)
-			require.NoError(t, err)
+			got := need.Value(ggml.Read[float32](acc))(t)
 			if norm(want[x]) < 1e-12*largest { // without positions, a key bias shifts all scores of a query equally
 				require.Less(t, norm(got), 1e-6*largest, "%s of %s", x.Name(), lowering)
 				continue
@@ -94,25 +93,21 @@ func norm[T ~float32 | ~float64](x []T) float64 {
 // accumulate computes the gradients of a batch into their accumulators, and returns its loss.
 func accumulate(t *testing.T, m *model.Model, lowering device.OpSet, b lossgraph.Batch, o lossgraph.Options) float64 {
 	t.Helper()
-	e, err := device.New(device.Options{Threads: 1, OpSet: lowering})
-	require.NoError(t, err)
+	e := need.Value(device.New(device.Options{Threads: 1, OpSet: lowering}))(t)
 	defer e.Close()
 	for _, acc := range o.Grads {
 		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))
 	}
-	l, err := lossgraph.New(m, e, o)
-	require.NoError(t, err)
+	l := need.Value(lossgraph.New(m, e, o))(t)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), b)
-	require.NoError(t, err)
+	losses := need.Value(l.Compute(context.Background(), b))(t)
 	return llmtest.WeightedLoss(b, losses)
 }
 
 // testTraining trains an adapter of every matrix.
 func testTraining(t *testing.T, m *model.Model) {
 	const length, steps = 24, 20
-	a, err := lora.New(m, everyMatrix(m))
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, everyMatrix(m)))(t)
 	defer a.Close()
 	d := data.New(length, followingTokens(m.Config().Vocab, 8, length))
 	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, train.Options{
@@ -125,11 +120,9 @@ func testTraining(t *testing.T, m *model.Model) {
 	}
 	require.NoError(t, err)
 	defer tr.Close()
-	before, err := tr.Evaluate(context.Background(), d)
-	require.NoError(t, err)
+	before := need.Value(tr.Evaluate(context.Background(), d))(t)
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
-	after, err := tr.Evaluate(context.Background(), d)
-	require.NoError(t, err)
+	after := need.Value(tr.Evaluate(context.Background(), d))(t)
 	t.Logf("the loss falls from %.3f to %.3f", before.Loss, after.Loss)
 	require.Less(t, after.Loss, 0.9*before.Loss)
 

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // beyondRandom are models of architectures that stock llama.cpp supports but has no random models of.
@@ -27,8 +26,7 @@ func TestInteropBeyondRandom(t *testing.T) {
 			}
 			t.Run(name+" "+seed, func(t *testing.T) {
 				t.Parallel()
-				n, err := strconv.ParseUint(seed, 10, 64)
-				require.NoError(t, err)
+				n := need.Value(strconv.ParseUint(seed, 10, 64))(t)
 				testArchitecture(t, llmtest.WideStockArchFile(t, name, n), variants)
 			})
 		}

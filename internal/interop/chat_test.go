@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
@@ -54,18 +55,13 @@ type stockReply struct {
 func testChat(t *testing.T, path string) {
 	const limit = 24
 	server := startServer(t, path, "-c", "256", "-ctk", "f32", "-ctv", "f32")
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
-	session, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Threads: 1})
-	require.NoError(t, err)
+	session := need.Value(infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Threads: 1}))(t)
 	defer session.Close()
-	sequence, err := session.NewSequence()
-	require.NoError(t, err)
-	sampler, err := sample.New(sample.Options{})
-	require.NoError(t, err)
-	ours, err := generate.NewChat(m, sequence, sampler, generate.ChatOptions{Limit: testutil.Ptr(limit)})
-	require.NoError(t, err)
+	sequence := need.Value(session.NewSequence())(t)
+	sampler := need.Value(sample.New(sample.Options{}))(t)
+	ours := need.Value(generate.NewChat(m, sequence, sampler, generate.ChatOptions{Limit: testutil.Ptr(limit)}))(t)
 
 	var talk chat.Conversation
 	for turn, message := range []chat.Message{chat.NewMessage("system", "You are kind."), chat.NewMessage("user", "Who are you? "), chat.NewMessage("user", "Say more.")} {
@@ -75,8 +71,7 @@ func testChat(t *testing.T, path string) {
 		}
 		var theirs stockReply
 		require.True(t, server.post(t, "/v1/chat/completions", map[string]any{"messages": talk.Messages, "temperature": 0, "max_tokens": limit}, &theirs))
-		reply, err := ours.Reply(context.Background(), io.Discard, &talk)
-		require.NoError(t, err)
+		reply := need.Value(ours.Reply(context.Background(), io.Discard, &talk))(t)
 		require.NotEmpty(t, reply.Content)
 		require.Equal(t, theirs.Choices[0].Message.Content, reply.Content)
 		require.Equal(t, theirs.Choices[0].FinishReason, string(reply.Finish))
@@ -93,8 +88,7 @@ func chatModel(t *testing.T, template string, addBOS bool) string {
 	v := asciiVocabulary(t, addBOS)
 	c := llmtest.TinyConfig(false)
 	c.Vocab, c.Context, c.RoPE.TrainedCtx = v.NumTokens(), 256, 256
-	made, err := model.New(c, v, 7)
-	require.NoError(t, err)
+	made := need.Value(model.New(c, v, 7))(t)
 	defer made.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	return llmtest.SaveChat(t, made, template, model.SaveOptions{Change: func(string) func([]float32) error {
@@ -109,8 +103,7 @@ func chatModel(t *testing.T, template string, addBOS bool) string {
 
 func asciiVocabulary(t *testing.T, addBOS bool) *tokenizer.Tokenizer {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2"))(t)
 	for b := '!'; b <= '~'; b++ {
 		c.Tokens = append(c.Tokens, string(b))
 	}
@@ -123,7 +116,5 @@ func asciiVocabulary(t *testing.T, addBOS bool) *tokenizer.Tokenizer {
 	c.BOS = tokenizer.ID(slices.Index(c.Tokens, "<|begin|>"))
 	c.EOS = tokenizer.ID(slices.Index(c.Tokens, "<|finish|>"))
 	c.AddBOS = addBOS
-	v, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return v
+	return need.Value(tokenizer.New(c))(t)
 }

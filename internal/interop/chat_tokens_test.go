@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/chattest"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -30,8 +31,7 @@ func TestInteropChatTokens(t *testing.T) {
 	talks := chatConversations(t)
 	texts, equal, withEqual := 0, 0, 0
 	for i, path := range templates {
-		source, err := os.ReadFile(path)
-		require.NoError(t, err)
+		source := need.Value(os.ReadFile(path))(t)
 		file := templateModel(t, string(source), talks, i%2 == 0)
 		server := startServer(t, file, "--no-prefill-assistant", "-c", "64")
 		n, same := compareTokens(t, file, server, talks)
@@ -47,13 +47,10 @@ func TestInteropChatTokens(t *testing.T) {
 // compareTokens returns how many conversations the template accepts, for how many the server renders the same
 // text, and for how many of these it has the same tokens.
 func compareTokens(t *testing.T, file string, server *stockServer, talks []chattest.Conversation) (texts, same int) {
-	g, err := ggml.OpenGGUF(file)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(file))(t)
 	defer g.Close()
-	tok, err := tokenizer.FromMetadata(g)
-	require.NoError(t, err)
-	encoder, err := data.NewEncoder(tok, data.EncoderOptions{Now: time.Now(), TrainOn: chat.All})
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.FromMetadata(g))(t)
+	encoder := need.Value(data.NewEncoder(tok, data.EncoderOptions{Now: time.Now(), TrainOn: chat.All}))(t)
 	bos := tok.TokenText(tok.BOS())
 	for _, talk := range talks {
 		x := data.Example{Format: data.Messages, Conversation: talk.Conversation}
@@ -95,19 +92,16 @@ func templateModel(t *testing.T, template string, talks []chattest.Conversation,
 			texts = append(texts, m.Content())
 		}
 	}
-	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", AddBOS: addBOS})
-	require.NoError(t, err)
+	c := need.Value(tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", AddBOS: addBOS}))(t)
 	for i, token := range c.Tokens {
 		if token == "<think>" || token == "</think>" { // people may write these, too, in models that have them
 			c.Types[i] = tokenizer.UserDefined
 		}
 	}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	config := llmtest.TinyConfig(true)
 	config.Vocab = tok.NumTokens()
-	m, err := model.New(config, tok, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(config, tok, 1))(t)
 	defer m.Close()
 	return llmtest.SaveChat(t, m, template, model.SaveOptions{})
 }

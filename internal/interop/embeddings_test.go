@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -31,8 +32,7 @@ func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...str
 		Data []struct{ Embedding []float32 }
 	}
 	for range 50 { // a thread writes its output, and it does not always wait for that at the end
-		out, err := exec.Command(filepath.Join(stock, "run"), args...).Output()
-		require.NoError(t, err)
+		out := need.Value(exec.Command(filepath.Join(stock, "run"), args...).Output())(t)
 		if json.Unmarshal(out, &reply) == nil {
 			break
 		}
@@ -47,11 +47,9 @@ func stockEmbeddings(t *testing.T, modelPath string, texts []string, args ...str
 
 // Embeddings equal llama-embedding's, by every pooling, with an adapter and without.
 func testEmbeddings(t *testing.T, f files) {
-	m, err := model.Load(f.base, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(f.base, model.LoadOptions{}))(t)
 	defer m.Close()
-	a, err := lora.Load(f.adapter, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(f.adapter, m))(t)
 	defer a.Close()
 	texts := []string{"func main() {", "a", "Some text that is longer than the other two are."}
 	var tokens [][]int32
@@ -59,8 +57,7 @@ func testEmbeddings(t *testing.T, f files) {
 		tokens = append(tokens, m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
 	}
 	for _, adapters := range []model.Adapters{nil, a.WithScale(1)} {
-		s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Sequences: 2, Threads: 1})
-		require.NoError(t, err)
+		s := need.Value(infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Sequences: 2, Threads: 1}))(t)
 		defer s.Close()
 		for _, o := range []infer.EmbedOptions{{Pooling: infer.PoolMean}, {Pooling: infer.PoolLast}, {Pooling: infer.PoolCLS}, {Pooling: infer.PoolMean, Normalize: true}} {
 			args := []string{"--pooling", string(o.Pooling), "--embd-normalize", "-1"}
@@ -70,8 +67,7 @@ func testEmbeddings(t *testing.T, f files) {
 			if adapters != nil {
 				args = append(args, "--lora", f.adapter)
 			}
-			got, err := s.Embed(context.Background(), tokens, o)
-			require.NoError(t, err)
+			got := need.Value(s.Embed(context.Background(), tokens, o))(t)
 			e := nmse(got, stockEmbeddings(t, f.base, texts, args...))
 			name := fmt.Sprintf("%+v, adapter %v: ours, llama-embedding", o, adapters != nil)
 			t.Logf("%-80s NMSE %.2g", name, e)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -33,8 +34,7 @@ func stockPooled(t *testing.T, modelPath string, texts [][]int32) [][]float32 {
 	ids, out := filepath.Join(t.TempDir(), "ids"), filepath.Join(t.TempDir(), "out")
 	require.NoError(t, os.WriteFile(ids, []byte(lines.String()), 0o600))
 	run(t, filepath.Join(stock, "run"), filepath.Join(stock, "embeddings"), modelPath, ids, out)
-	raw, err := os.ReadFile(out)
-	require.NoError(t, err)
+	raw := need.Value(os.ReadFile(out))(t)
 	values := make([]float32, len(raw)/4)
 	require.NoError(t, binary.Read(bytes.NewReader(raw), binary.LittleEndian, values))
 	return slices.Collect(slices.Chunk(values, len(values)/len(texts)))
@@ -48,11 +48,9 @@ func TestInteropEncoders(t *testing.T) {
 				n, err := strconv.ParseUint(seed, 10, 64)
 				require.NoError(t, err)
 				path := llmtest.EncoderFile(t, name, n)
-				m, err := model.Load(path, model.LoadOptions{})
-				require.NoError(t, err)
+				m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 				defer m.Close()
-				s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Threads: 1})
-				require.NoError(t, err)
+				s := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: 3, Threads: 1}))(t)
 				defer s.Close()
 				texts := llmtest.EncoderTexts()
 				var got [][]float32
@@ -80,13 +78,11 @@ func TestInteropEncodersOfTexts(t *testing.T) {
 	for _, kind := range []string{tokenizer.ModelBERT, tokenizer.ModelT5} {
 		t.Run(kind, func(t *testing.T) {
 			path := llmtest.TextEncoderFile(t, "bert", kind)
-			got, err := llm.Embed(context.Background(), path, llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, texts...)
-			require.NoError(t, err)
+			got := need.Value(llm.Embed(context.Background(), path, llm.Options{Embed: infer.EmbedOptions{Normalize: true}}, texts...))(t)
 			require.Less(t, nmse(got, stockEmbeddings(t, path, texts, "-c", "512")), 1e-8)
 
 			path = llmtest.TextEncoderFile(t, "bert-reranker", kind)
-			scores, err := llm.Rerank(context.Background(), path, llm.Options{}, texts[0], texts[1:]...)
-			require.NoError(t, err)
+			scores := need.Value(llm.Rerank(context.Background(), path, llm.Options{}, texts[0], texts[1:]...))(t)
 			var pairs []string
 			for _, text := range texts[1:] {
 				pairs = append(pairs, texts[0]+"\t"+text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -27,8 +28,7 @@ func TestInteropTypesOfExperts(t *testing.T) {
 		t.Run(name+" MXFP4", func(t *testing.T) {
 			requireRounding(t, quantized(t, file, "MXFP4_MOE"), "MXFP4")
 			path := quantized(t, strong, "MXFP4_MOE")
-			m, err := model.Load(path, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 			require.Equal(t, ggml.MXFP4, m.Weight("blk.1.ffn_down_exps.weight").Type())
 			require.NoError(t, m.Close())
 			testQuantizedAdapters(t, path, "MXFP4")
@@ -43,8 +43,7 @@ func TestInteropTypesOfExperts(t *testing.T) {
 // requireRounding compares the logits of a quantised file with the rounding errors of stock's plugins.
 func requireRounding(t *testing.T, path, typ string) {
 	t.Helper()
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	tokens := llmtest.RandomTokens(3, 96, m.Config().Vocab)
 	r := measureRounding(t, m, otherVariants(t, path, tokens), tokens)
@@ -56,8 +55,7 @@ func requireRounding(t *testing.T, path, typ string) {
 
 func inNVFP4(t *testing.T, file string) string {
 	t.Helper()
-	m, err := model.Load(file, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(file, model.LoadOptions{}))(t)
 	defer m.Close()
 	path, typ := filepath.Join(t.TempDir(), "nvfp4.gguf"), ggml.NVFP4
 	require.NoError(t, lora.MergeTo(context.Background(), path, m, nil, lora.MergeOptions{Type: &typ}))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/infer"
@@ -64,9 +65,7 @@ func makeFiles(t *testing.T) files {
 // stockLogits returns llama.cpp's logits of all positions, with an F32 KV cache.
 func stockLogits(t *testing.T, modelPath string, tokens []int32, adapters ...string) [][]float32 {
 	t.Helper()
-	logits, err := logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), modelPath, tokens, adapters...)
-	require.NoError(t, err)
-	return logits
+	return need.Value(logitsBy([]string{filepath.Join(stock, "run")}, t.TempDir(), modelPath, tokens, adapters...))(t)
 }
 
 // logitsBy runs stock's program for logits; start is the command that starts programs.
@@ -106,14 +105,10 @@ func logitsBy(start []string, dir, modelPath string, tokens []int32, adapters ..
 
 func ourLogits(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: adapters, Threads: 1}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	logits, err := q.DecodeAll(context.Background(), tokens)
-	require.NoError(t, err)
-	return logits
+	q := need.Value(s.NewSequence())(t)
+	return need.Value(q.DecodeAll(context.Background(), tokens))(t)
 }
 
 func nmse(got, want [][]float32) float64 {
@@ -136,17 +131,13 @@ func TestInterop(t *testing.T) {
 
 // Base, adapter and merged model have the same logits in llama.cpp.
 func testLogits(t *testing.T, f files) {
-	m, err := model.Load(f.base, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(f.base, model.LoadOptions{}))(t)
 	defer m.Close()
-	a, err := lora.Load(f.adapter, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(f.adapter, m))(t)
 	defer a.Close()
-	merged, err := model.Load(f.merged, model.LoadOptions{})
-	require.NoError(t, err)
+	merged := need.Value(model.Load(f.merged, model.LoadOptions{}))(t)
 	defer merged.Close()
-	text, err := os.ReadFile(f.text)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(f.text))(t)
 	tokens := m.Tokenizer.Encode(string(text[:2000]), tokenizer.EncodeOptions{AddSpecial: true})[:128]
 
 	check := func(name string, got, want [][]float32) {
@@ -170,11 +161,9 @@ func testLogits(t *testing.T, f files) {
 
 // The vocabulary that pretrain trains gives the same tokens in llama.cpp.
 func testTokens(t *testing.T, f files) {
-	m, err := model.Load(f.base, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(f.base, model.LoadOptions{}))(t)
 	defer m.Close()
-	text, err := os.ReadFile(f.text)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(f.text))(t)
 	part := strings.ToValidUTF8(string(text[:20000]), "")
 	require.Equal(t, stockTokens(t, f.base, []string{part})[0].ids, m.Tokenizer.Encode(part, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true}))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/instructtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
@@ -29,8 +30,7 @@ func TestInteropInstructions(t *testing.T) {
 	types := []ggml.Type{ggml.F32, ggml.Q8_0, ggml.Q4_K}
 	for i, path := range instructtest.Base(t, 256, 120, types...) {
 		t.Run(types[i].String(), func(t *testing.T) {
-			m, err := model.Load(path, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 			defer m.Close()
 			require.Equal(t, types[i], m.Weight("blk.0.ffn_down.weight").Type())
 			require.Equal(t, types[i], m.Weight("output.weight").Type())
@@ -63,18 +63,13 @@ const answerLimit = 8
 
 // ourAnswers answers with a greedy chat.
 func ourAnswers(t *testing.T, m *model.Model, adapters model.Adapters) func(word string) (string, bool) {
-	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1}))(t)
 	t.Cleanup(func() { s.Close() })
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	greedy, err := sample.New(sample.Options{})
-	require.NoError(t, err)
-	c, err := generate.NewChat(m, q, greedy, generate.ChatOptions{Limit: testutil.Ptr(answerLimit)})
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
+	greedy := need.Value(sample.New(sample.Options{}))(t)
+	c := need.Value(generate.NewChat(m, q, greedy, generate.ChatOptions{Limit: testutil.Ptr(answerLimit)}))(t)
 	return func(word string) (string, bool) {
-		reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", word)}})
-		require.NoError(t, err)
+		reply := need.Value(c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", word)}}))(t)
 		return reply.Content, reply.Finish == generate.FinishStop
 	}
 }

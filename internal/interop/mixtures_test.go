@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -62,8 +63,7 @@ func layeredModel(t *testing.T, name string, layers, shared, experts int) string
 	if experts > 0 {
 		c.Experts, c.ExpertsUsed, c.Gating, c.NormalizedExperts = experts, 2, arch.GatingSoftMax, true
 	}
-	m, err := model.New(c, nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(c, nil, 1))(t)
 	defer m.Close()
 	path := filepath.Join(t.TempDir(), "layers.gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
@@ -76,12 +76,10 @@ func layeredModel(t *testing.T, name string, layers, shared, experts int) string
 }
 
 func compareMixtures(t *testing.T, path string) {
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	imatrix := writeImportance(t, m)
-	importance, err := quantize.ReadImportance(imatrix)
-	require.NoError(t, err)
+	importance := need.Value(quantize.ReadImportance(imatrix))(t)
 	compared := 0
 	for _, x := range quantize.Mixtures() {
 		for _, i := range []quantize.Importance{nil, importance} {
@@ -130,8 +128,7 @@ func plannedTypes(t *testing.T, args ...string) (map[string]string, bool) {
 // writeImportance writes an importance matrix as llama-imatrix does, with random sums.
 func writeImportance(t *testing.T, m *model.Model) string {
 	t.Helper()
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	for key, value := range map[string]any{
 		"general.type": "imatrix", "imatrix.datasets": []string{"random"}, "imatrix.chunk_count": uint32(4), "imatrix.chunk_size": uint32(512),
@@ -170,12 +167,10 @@ func addF32(t *testing.T, g *ggml.GGUF, name string, values []float32) {
 // Merging writes byte for byte what llama-quantize writes, including the file type.
 func TestInteropMixtureBytes(t *testing.T) {
 	path := layeredModel(t, "llama", 1, 2, 0)
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	imatrix := writeImportance(t, m)
-	importance, err := quantize.ReadImportance(imatrix)
-	require.NoError(t, err)
+	importance := need.Value(quantize.ReadImportance(imatrix))(t)
 	for _, x := range quantize.Mixtures() {
 		for _, i := range []quantize.Importance{nil, importance} {
 			if i == nil && x.NeedsImportance() {
@@ -200,11 +195,9 @@ func TestInteropMixtureBytes(t *testing.T) {
 // tensorBytes returns the data of all tensors, and the file type.
 func tensorBytes(t *testing.T, path string) map[string]string {
 	t.Helper()
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
-	number, err := ggml.GGUFValue[uint32](m.GGUF(), "general.file_type")
-	require.NoError(t, err)
+	number := need.Value(ggml.GGUFValue[uint32](m.GGUF(), "general.file_type"))(t)
 	list := map[string]string{"general.file_type": fmt.Sprint(number)}
 	for w := range m.Weights() {
 		raw := make([]byte, w.NumBytes())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/lora"
@@ -65,15 +66,13 @@ var python = sync.OnceValues(func() (*peftSession, error) {
 // ask calls a function of reference.py.
 func ask[T any](t *testing.T, function string, args arguments) (result T) {
 	t.Helper()
-	p, err := python()
-	require.NoError(t, err)
+	p := need.Value(python())(t)
 	p.Lock()
 	defer p.Unlock()
 	args = maps.Clone(args)
 	args["Do"] = function
-	line, err := json.Marshal(args)
-	require.NoError(t, err)
-	_, err = p.in.Write(append(line, '\n'))
+	line := need.Value(json.Marshal(args))(t)
+	_, err := p.in.Write(append(line, '\n'))
 	require.NoError(t, err)
 	line, err = p.out.ReadBytes('\n')
 	require.NoError(t, err, "reference.py has ended")
@@ -98,8 +97,7 @@ func writeWeights(t *testing.T, m *model.Model) string {
 	t.Helper()
 	var tensors []safetensors.Data
 	for w := range m.Weights() {
-		values, err := w.Float32s()
-		require.NoError(t, err)
+		values := need.Value(w.Float32s())(t)
 		shape := slices.Clone(w.Shape())
 		slices.Reverse(shape)
 		tensors = append(tensors, safetensors.Data{Name: w.Name(), Type: safetensors.F32, Shape: shape, Values: values})
@@ -114,11 +112,9 @@ func peftLogits(t *testing.T, folder string, tokens []int32) [][]float32 {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "logits.safetensors")
 	ask[any](t, "logits", arguments{"Adapter": folder, "Tokens": tokens, "Out": path})
-	f, err := safetensors.Open(path)
-	require.NoError(t, err)
+	f := need.Value(safetensors.Open(path))(t)
 	defer f.Close()
-	values, err := f.Float32s(f.Tensors()[0])
-	require.NoError(t, err)
+	values := need.Value(f.Float32s(f.Tensors()[0]))(t)
 	return slices.Collect(slices.Chunk(values, len(values)/len(tokens)))
 }
 
@@ -222,8 +218,7 @@ func TestInteropPEFTRoot(t *testing.T) {
 // requireSame requires that a PEFT folder is read as the same adapter.
 func requireSame(t *testing.T, a *lora.Adapter, folder string, m *model.Model) {
 	t.Helper()
-	b, err := lora.Load(folder, m)
-	require.NoError(t, err)
+	b := need.Value(lora.Load(folder, m))(t)
 	defer b.Close()
 	require.Equal(t, len(a.Pairs()), len(b.Pairs()))
 	for i, p := range a.Pairs() {
@@ -231,10 +226,8 @@ func requireSame(t *testing.T, a *lora.Adapter, folder string, m *model.Model) {
 		require.Equal(t, p.Base, q.Base)
 		require.Equal(t, a.WithScale(1)[p.Base][0].Scale, b.WithScale(1)[p.Base][0].Scale, p.Base)
 		for _, pair := range [][2]*ggml.Tensor{{p.A, q.A}, {p.B, q.B}} {
-			want, err := pair[0].Float32s()
-			require.NoError(t, err)
-			got, err := pair[1].Float32s()
-			require.NoError(t, err)
+			want := need.Value(pair[0].Float32s())(t)
+			got := need.Value(pair[1].Float32s())(t)
 			require.Equal(t, pair[0].Shape(), pair[1].Shape())
 			require.True(t, slices.EqualFunc(want, got, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }), pair[0].Name())
 		}

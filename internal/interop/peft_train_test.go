@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
@@ -76,16 +77,14 @@ func TestInteropPEFTImport(t *testing.T) {
 			m := peftModels()[test.arch].load(t)
 			folder := filepath.Join(t.TempDir(), "adapter")
 			ask[any](t, "create", arguments{"Adapter": folder, "Arguments": test.config, "Seed": 1, "Type": test.typ})
-			a, err := lora.Load(folder, m)
-			require.NoError(t, err)
+			a := need.Value(lora.Load(folder, m))(t)
 			defer a.Close()
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			ours := ourLogits(t, m, tokens, a.WithScale(1))
 			requireSameLogits(t, m, test.name, ours, peftLogits(t, folder, tokens))
 			require.Greater(t, maxDifference(ours, ourLogits(t, m, tokens, nil)), 0.1, "the adapter must matter")
 			for _, file := range []string{"adapter_config.json", "adapter_model.safetensors"} {
-				b, err := lora.Load(filepath.Join(folder, file), m)
-				require.NoError(t, err)
+				b := need.Value(lora.Load(filepath.Join(folder, file), m))(t)
 				require.Equal(t, ours, ourLogits(t, m, tokens, b.WithScale(1)), file)
 				require.NoError(t, b.Close())
 			}
@@ -138,20 +137,16 @@ func TestInteropPEFTTraining(t *testing.T) {
 			rows := data.New(length, samples)
 			if test.packed {
 				samples = masked(learnable(m.Config().Vocab, 4*steps*batch, length))
-				var err error
-				rows, err = data.New(m.Config().Context, samples).Packed(1)
-				require.NoError(t, err)
+				rows = need.Value(data.New(m.Config().Context, samples).Packed(1))(t)
 				require.Greater(t, rows.Len(), steps*batch)
 				require.Greater(t, rows.NumSamples(), 3*rows.Len())
 			}
 			adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
-			a, err := lora.Load(folder, m)
-			require.NoError(t, err)
+			a := need.Value(lora.Load(folder, m))(t)
 			defer a.Close()
-			trainer, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
+			trainer := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
 				Schedule: train.Schedule{Shape: test.shape, Peak: test.peak, Floor: test.floor, Steps: steps}, AdamW: adam, Batch: batch, Accumulate: 1, Threads: 1,
-			})
-			require.NoError(t, err)
+			}))(t)
 			defer trainer.Close()
 			var inputs, labels [][][]int32
 			order := data.Shuffler{N: rows.Len()}
@@ -165,15 +160,13 @@ func TestInteropPEFTTraining(t *testing.T) {
 			})
 			worst := 0.0
 			for step, loss := range theirs {
-				point, err := trainer.Step(context.Background())
-				require.NoError(t, err)
+				point := need.Value(trainer.Step(context.Background()))(t)
 				worst = max(worst, math.Abs(point.Loss-loss)/loss)
 				require.InEpsilon(t, loss, point.Loss, 1e-3, "step %d", step+1)
 			}
 			t.Logf("losses from %.3f to %.3f, at most %.2g %% apart", theirs[0], theirs[steps-1], 100*worst)
 			require.Less(t, theirs[steps-1], 0.8*theirs[0], "there must be something to learn")
-			b, err := lora.Load(out, m)
-			require.NoError(t, err)
+			b := need.Value(lora.Load(out, m))(t)
 			defer b.Close()
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			n := nmse(ourLogits(t, m, tokens, a.WithScale(1)), ourLogits(t, m, tokens, b.WithScale(1)))
@@ -224,8 +217,7 @@ func masked(samples []data.Sample) (list []data.Sample) {
 func padded(t *testing.T, d *data.Dataset, batch int, at func(i int) int) (inputs, labels [][]int32) {
 	t.Helper()
 	for i := range batch {
-		row, err := d.Row(at(i))
-		require.NoError(t, err)
+		row := need.Value(d.Row(at(i)))(t)
 		for _, s := range row {
 			n := s.Predicted()
 			in, of := slices.Repeat([]int32{0}, d.Length), slices.Repeat([]int32{-100}, d.Length)
@@ -252,8 +244,7 @@ func TestInteropPEFTText(t *testing.T) {
 	ask[any](t, "create", arguments{"Adapter": folder, "Seed": 1, "Type": "float32", "Arguments": arguments{
 		"r": 8, "lora_alpha": 2, "use_rslora": true, "target_modules": "all-linear", "rank_pattern": arguments{"q_proj": 4},
 	}})
-	a, err := lora.Load(folder, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(folder, m))(t)
 	defer a.Close()
 	require.NoError(t, a.Save(file, lora.SaveOptions{}))
 
@@ -301,15 +292,12 @@ func greedy(t *testing.T, m *model.Model, adapters model.Adapters, prompt []int3
 	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2})
 	require.NoError(t, err)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	logits, err := q.Decode(context.Background(), prompt)
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
+	logits := need.Value(q.Decode(context.Background(), prompt))(t)
 	var answer []int32
 	for range length {
 		answer = append(answer, likeliest(logits))
-		logits, err = q.Decode(context.Background(), answer[len(answer)-1:])
-		require.NoError(t, err)
+		logits = need.Value(q.Decode(context.Background(), answer[len(answer)-1:]))(t)
 	}
 	return answer
 }

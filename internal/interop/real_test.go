@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/chattest"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -41,8 +42,7 @@ func realModel(t *testing.T) string {
 
 func loadReal(t *testing.T) *model.Model {
 	t.Helper()
-	m, err := model.Load(realModel(t), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(realModel(t), model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -71,8 +71,7 @@ func TestInteropRealLogits(t *testing.T) {
 		require.LessOrEqual(t, e.rounded, 1.05*rounding, "%s: %v", way, e)
 		require.LessOrEqual(t, e.adapted, variantFactor*c.variants, "%s: %v", way, e)
 	}
-	inF32, err := model.Load(c.exact, model.LoadOptions{})
-	require.NoError(t, err)
+	inF32 := need.Value(model.Load(c.exact, model.LoadOptions{}))(t)
 	defer inF32.Close()
 	n := nmse(ourLogits(t, inF32, tokens, nil), exact)
 	t.Logf("in F32: NMSE %.2g", n)
@@ -88,10 +87,8 @@ func TestInteropRealText(t *testing.T) { testChat(t, llmtest.Dequantised(t, load
 func TestInteropRealChat(t *testing.T) {
 	path := realModel(t)
 	m := loadReal(t)
-	template, err := data.ModelTemplate(path, m.Tokenizer)
-	require.NoError(t, err)
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All})
-	require.NoError(t, err)
+	template := need.Value(data.ModelTemplate(path, m.Tokenizer))(t)
+	encoder := need.Value(data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.All}))(t)
 	// The template does not support tools: such conversations are rejected.
 	talks := slices.DeleteFunc(chatConversations(t), func(c chattest.Conversation) bool {
 		_, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: c.Conversation})
@@ -106,12 +103,10 @@ func TestInteropRealChat(t *testing.T) {
 	require.Positive(t, same)
 
 	needPEFT(t)
-	source, err := ggml.GGUFValue[string](m.GGUF(), "tokenizer.chat_template")
-	require.NoError(t, err)
+	source := need.Value(ggml.GGUFValue[string](m.GGUF(), "tokenizer.chat_template"))(t)
 	equal := 0
 	for _, talk := range talks {
-		ours, err := encoder.Render(data.Example{Format: data.Messages, Conversation: talk.Conversation})
-		require.NoError(t, err)
+		ours := need.Value(encoder.Render(data.Example{Format: data.Messages, Conversation: talk.Conversation}))(t)
 		theirs := ask[string](t, "render", arguments{
 			"Template": source, "Messages": talk.Source["messages"], "Tools": talk.Source["tools"],
 			"Tokens": arguments{"bos_token": m.Tokenizer.TokenText(m.Tokenizer.BOS()), "eos_token": m.Tokenizer.TokenText(m.Tokenizer.EOS())},
@@ -141,14 +136,12 @@ func TestInteropRealTraining(t *testing.T) {
 		"r": rank, "lora_alpha": rank, "target_modules": []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 		"init_lora_weights": true,
 	}})
-	a, err := lora.Load(folder, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(folder, m))(t)
 	defer a.Close()
 	adam := train.AdamW{Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-8, Decay: 0.01, Clip: 1}
-	trainer, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
+	trainer := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, rows, train.Options{
 		Schedule: train.Schedule{Shape: train.Cosine, Peak: 1e-3, Floor: 1e-4, Steps: steps}, AdamW: adam, Batch: 1, Accumulate: 1,
-	})
-	require.NoError(t, err)
+	}))(t)
 	defer trainer.Close()
 	var inputs, labels [][][]int32
 	order := data.Shuffler{N: rows.Len()}
@@ -162,8 +155,7 @@ func TestInteropRealTraining(t *testing.T) {
 	})
 	worst := 0.0
 	for step, loss := range theirs {
-		point, err := trainer.Step(context.Background())
-		require.NoError(t, err)
+		point := need.Value(trainer.Step(context.Background()))(t)
 		worst = max(worst, math.Abs(point.Loss-loss))
 		require.InDelta(t, loss, point.Loss, 1e-3, "step %d", step+1)
 	}
@@ -193,13 +185,11 @@ func realSamples(t *testing.T, m *model.Model, n, length int) *data.Dataset {
 	t.Helper()
 	template, err := data.ModelTemplate(m.Path, m.Tokenizer)
 	require.NoError(t, err)
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.Assistant})
-	require.NoError(t, err)
+	encoder := need.Value(data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template, Now: time.Now(), TrainOn: chat.Assistant}))(t)
 	var samples []data.Sample
 	for x, err := range data.Read(context.Background(), []string{"../../scripts/demo/train.jsonl"}, data.ReadOptions{}) {
 		require.NoError(t, err)
-		s, err := encoder.Encode(x)
-		require.NoError(t, err)
+		s := need.Value(encoder.Encode(x))(t)
 		if s.Predicted() <= length {
 			samples = append(samples, s)
 		}

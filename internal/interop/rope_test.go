@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -36,8 +37,7 @@ func testRoPE(t *testing.T, f files) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "rope.gguf")
 			rewrite(t, f.base, path, keys, name == "factors")
-			m, err := model.Load(path, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 			defer m.Close()
 			want := stockLogits(t, path, tokens)
 			if name != "none" {
@@ -53,8 +53,7 @@ func testRoPE(t *testing.T, f files) {
 // rewrite copies a model with other keys, and with frequency factors.
 func rewrite(t *testing.T, from, to string, keys map[string]any, factors bool) {
 	t.Helper()
-	g, err := ggml.OpenGGUF(from)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(from))(t)
 	defer g.Close()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		require.NoError(t, g.Set(key, keys[key]))

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A stockServer is a llama-server process.
@@ -27,8 +29,7 @@ type stockServer struct {
 
 // startServer starts a server with additional flags, and waits until it answers.
 func startServer(t *testing.T, model string, flags ...string) *stockServer {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := need.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().(*net.TCPAddr)
 	require.NoError(t, listener.Close())
 	s := &stockServer{url: "http://" + address.String(), log: &bytes.Buffer{}}
@@ -60,13 +61,10 @@ func (s *stockServer) stop(t *testing.T) {
 
 // post sends JSON, and returns false if the server rejects it.
 func (s *stockServer) post(t *testing.T, path string, request, answer any) bool {
-	body, err := json.Marshal(request)
-	require.NoError(t, err)
-	response, err := http.Post(s.url+path, "application/json", bytes.NewReader(body))
-	require.NoError(t, err)
+	body := need.Value(json.Marshal(request))(t)
+	response := need.Value(http.Post(s.url+path, "application/json", bytes.NewReader(body)))(t)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	content := need.Value(io.ReadAll(response.Body))(t)
 	if response.StatusCode != http.StatusOK {
 		return false
 	}

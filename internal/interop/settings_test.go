@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -56,8 +57,7 @@ func TestInteropSettings(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
 			t.Run(file+" "+name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "changed.gguf")
-				g, err := ggml.OpenGGUF(base)
-				require.NoError(t, err)
+				g := need.Value(ggml.OpenGGUF(base))(t)
 				defer g.Close()
 				for key, value := range settings[name] {
 					require.NoError(t, g.Set(arch+"."+key, value))
@@ -90,17 +90,15 @@ func TestInteropSettings(t *testing.T) {
 
 // The largest gemma3, recognised by its number of layers, has its own attention scale.
 func TestInteropLargestGemma3(t *testing.T) {
-	made, err := model.New(arch.Config{
+	made := need.Value(model.New(arch.Config{
 		Arch: "gemma3", Vocab: 40, Context: 64, Embd: 36, FF: 48, Layers: 62, Heads: 8, KVHeads: 4, HeadSize: 8, RMSEps: 1e-6, Tied: true,
 		RoPE:   ggml.RoPE{Dims: 8, Mode: ggml.RoPENeoX, FreqBase: 1e6, FreqScale: 1, AttnFactor: 1, TrainedCtx: 64},
 		Window: 5, WindowPattern: 6, LocalFreqBase: 1e4, EmbdScale: 6, AttnScale: 0.5, // 1/√4
-	}, nil, 1)
-	require.NoError(t, err)
+	}, nil, 1))(t)
 	defer made.Close()
 	path := filepath.Join(t.TempDir(), "large.gguf")
 	require.NoError(t, made.Save(path, model.SaveOptions{}))
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer m.Close()
 	tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 	require.LessOrEqual(t, nmse(ourLogits(t, m, tokens, nil), stockLogits(t, path, tokens)), bound)

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // someModel returns a file of tensors of several types and sizes.
 func someModel(t *testing.T) string {
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, g.Set("general.architecture", "llama"))
 	require.NoError(t, g.Set("tokens", []string{"a", "bc"}))
@@ -37,8 +37,7 @@ func someModel(t *testing.T) string {
 
 // contents returns the keys and tensors of a file, or of a split model by its first file.
 func contents(t *testing.T, path string, without ...string) (keys map[string]any, tensors map[string]string) {
-	g, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(path))(t)
 	defer g.Close()
 	for _, key := range without {
 		require.NoError(t, g.Remove(key))
@@ -48,10 +47,8 @@ func contents(t *testing.T, path string, without ...string) (keys map[string]any
 		keys[k] = v
 	}
 	for info := range g.Tensors() {
-		r, err := g.TensorData(info.Name)
-		require.NoError(t, err)
-		data, err := io.ReadAll(r)
-		require.NoError(t, err)
+		r := need.Value(g.TensorData(info.Name))(t)
+		data := need.Value(io.ReadAll(r))(t)
 		tensors[info.String()] = string(data)
 	}
 	return keys, tensors
@@ -64,8 +61,7 @@ func TestInteropSplit(t *testing.T) {
 	}
 	whole := someModel(t)
 	keys, tensors := contents(t, whole)
-	g, err := ggml.OpenGGUF(whole)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(whole))(t)
 	defer g.Close()
 	for name, o := range map[string]ggml.PartOptions{
 		"number":     {MaxTensors: 3},
@@ -74,8 +70,7 @@ func TestInteropSplit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			paths, err := g.WriteParts(filepath.Join(dir, "ours"), o)
-			require.NoError(t, err)
+			paths := need.Value(g.WriteParts(filepath.Join(dir, "ours"), o))(t)
 			require.Greater(t, len(paths), 1)
 			gguf("--merge", paths[0], filepath.Join(dir, "merged.gguf"))
 			gotKeys, got := contents(t, filepath.Join(dir, "merged.gguf"), "split.no", "split.count", "split.tensors.count")
@@ -91,8 +86,7 @@ func TestInteropSplit(t *testing.T) {
 		t.Run("theirs by "+name, func(t *testing.T) {
 			prefix := filepath.Join(t.TempDir(), "theirs")
 			gguf(append(append([]string{"--split"}, args...), whole, prefix)...)
-			list, err := filepath.Glob(prefix + "-00001-of-*.gguf")
-			require.NoError(t, err)
+			list := need.Value(filepath.Glob(prefix + "-00001-of-*.gguf"))(t)
 			require.Len(t, list, 1)
 			gotKeys, got := contents(t, list[0])
 			require.Equal(t, keys, gotKeys)
@@ -101,14 +95,11 @@ func TestInteropSplit(t *testing.T) {
 	}
 	// The same split gives the same files.
 	dir := t.TempDir()
-	paths, err := g.WriteParts(filepath.Join(dir, "ours"), ggml.PartOptions{MaxTensors: 3})
-	require.NoError(t, err)
+	paths := need.Value(g.WriteParts(filepath.Join(dir, "ours"), ggml.PartOptions{MaxTensors: 3}))(t)
 	gguf("--split", "--split-max-tensors", "3", whole, filepath.Join(dir, "theirs"))
 	for i, path := range paths {
-		ours, err := os.ReadFile(path)
-		require.NoError(t, err)
-		theirs, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("theirs-%05d-of-%05d.gguf", i+1, len(paths))))
-		require.NoError(t, err)
+		ours := need.Value(os.ReadFile(path))(t)
+		theirs := need.Value(os.ReadFile(filepath.Join(dir, fmt.Sprintf("theirs-%05d-of-%05d.gguf", i+1, len(paths)))))(t)
 		require.Equal(t, len(theirs), len(ours))
 		require.True(t, bytes.Equal(theirs, ours), "part %d differs", i+1)
 	}

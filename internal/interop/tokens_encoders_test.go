@@ -12,8 +12,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -93,15 +92,13 @@ func wordPieces(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValue
 
 // bertVocabulary begins with padding, unknown, first and last tokens.
 func bertVocabulary(t *testing.T, tokens []string) tokenizer.KeyValues {
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelBERT, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelBERT, ""))(t)
 	c.Tokens, c.Padding, c.Unknown, c.BOS, c.Separator = tokens, 0, 1, 2, 3
 	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(tokens))
 	for i := range 4 {
 		c.Types[i] = tokenizer.Control
 	}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	return tok.KeyValues()
 }
 
@@ -123,8 +120,7 @@ func TestInteropUnigram(t *testing.T) {
 								"\t": " ", "\n": " ", "\r": " ", "\u3000": " ", "\u00a0": " ", "ﬁ": "fi", "½": "1⁄2", "²": "2", "™": "TM", "e\u0301": "é", "A": "a", "\u00ad": "", "...": "…", "..": "‥", "\u2003": " ",
 							})
 						}
-						tok, err := tokenizer.New(c)
-						require.NoError(t, err)
+						tok := need.Value(tokenizer.New(c))(t)
 						compareTexts(t, tok.KeyValues(), texts)
 					})
 				}
@@ -134,8 +130,7 @@ func TestInteropUnigram(t *testing.T) {
 }
 
 func unigramVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.Config {
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelT5, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelT5, ""))(t)
 	known := map[string]bool{}
 	add := func(token string, kind tokenizer.TokenType, score float32) {
 		if !known[token] {

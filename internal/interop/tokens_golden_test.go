@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -48,10 +49,8 @@ func TestInteropPreTokenizersGolden(t *testing.T) {
 		writePreGolden(t, filepath.Join(folder, goldenPreTokenizers))
 		return
 	}
-	file, err := os.ReadFile(filepath.Join("..", "..", "llm", "tokenizer", "testdata", goldenPreTokenizers))
-	require.NoError(t, err)
-	zip, err := gzip.NewReader(bytes.NewReader(file))
-	require.NoError(t, err)
+	file := need.Value(os.ReadFile(filepath.Join("..", "..", "llm", "tokenizer", "testdata", goldenPreTokenizers)))(t)
+	zip := need.Value(gzip.NewReader(bytes.NewReader(file)))(t)
 	var golden preGolden
 	require.NoError(t, json.NewDecoder(zip).Decode(&golden))
 	for _, set := range golden.Sets {

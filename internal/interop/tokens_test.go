@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -42,12 +43,10 @@ func stockTokens(t *testing.T, modelPath string, texts []string) []stockText {
 	for i := range all {
 		all[i].ids = []int32{}
 		for _, field := range strings.Fields(lines[2*i]) {
-			id, err := strconv.Atoi(field)
-			require.NoError(t, err)
+			id := need.Value(strconv.Atoi(field))(t)
 			all[i].ids = append(all[i].ids, int32(id))
 		}
-		decoded, err := hex.DecodeString(lines[2*i+1])
-		require.NoError(t, err)
+		decoded := need.Value(hex.DecodeString(lines[2*i+1]))(t)
 		all[i].text = string(decoded)
 	}
 	return all
@@ -112,24 +111,21 @@ func withKey(kvs tokenizer.KeyValues, name string, value any) tokenizer.KeyValue
 var characterPres = []string{"gemma4", "granite-embed-multi-311m", "sarvam-moe", "mmbert"}
 
 func seeded(t *testing.T, seed string) *rand.Rand {
-	n, err := strconv.ParseUint(seed, 10, 64)
-	require.NoError(t, err)
+	n := need.Value(strconv.ParseUint(seed, 10, 64))(t)
 	return rand.New(rand.NewPCG(n, 0))
 }
 
 // vocabularyFile writes a vocabulary, and reads it.
 func vocabularyFile(t *testing.T, kvs tokenizer.KeyValues) (path string, ours *tokenizer.Tokenizer) {
 	path = filepath.Join(t.TempDir(), "vocabulary.gguf")
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, g.Set("general.architecture", "llama"))
 	for _, kv := range kvs {
 		require.NoError(t, g.Set(kv.Key, kv.Value))
 	}
 	require.NoError(t, g.WriteFile(path))
-	ours, err = tokenizer.FromMetadata(g)
-	require.NoError(t, err)
+	ours = need.Value(tokenizer.FromMetadata(g))(t)
 	return path, ours
 }
 
@@ -167,9 +163,8 @@ func pieces(tok *tokenizer.Tokenizer, ids []int32) (all []string) {
 // mergingVocabulary trains a vocabulary on texts whose words it does not know, adds pairs of adjacent bytes in
 // them, and shuffles the merges: the tokens show where a text is split.
 func mergingVocabulary(t *testing.T, rng *rand.Rand, texts []string, size int) tokenizer.KeyValues {
-	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: size, Pre: "superbpe",
-		Special: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}})
-	require.NoError(t, err)
+	c := need.Value(tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: size, Pre: "superbpe",
+		Special: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}}))(t)
 	known := map[string]bool{}
 	for _, token := range c.Tokens {
 		known[token] = true
@@ -192,8 +187,7 @@ func mergingVocabulary(t *testing.T, rng *rand.Rand, texts []string, size int) t
 		merge(strconv.Itoa(10+rng.IntN(90)), strconv.Itoa(10+rng.IntN(90)))
 	}
 	rng.Shuffle(len(c.Merges), func(i, j int) { c.Merges[i], c.Merges[j] = c.Merges[j], c.Merges[i] })
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	return withoutImplied(tok)
 }
 
@@ -212,8 +206,7 @@ func withoutImplied(tok *tokenizer.Tokenizer) tokenizer.KeyValues {
 
 // characterVocabulary has the bytes, most characters of the generated texts, and merges of adjacent ones.
 func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gemma4")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelBPE, "gemma4"))(t)
 	known := map[string]bool{}
 	add := func(token string, kind tokenizer.TokenType) {
 		if !known[token] {
@@ -246,15 +239,13 @@ func characterVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer
 	rng.Shuffle(len(c.Merges), func(i, j int) { c.Merges[i], c.Merges[j] = c.Merges[j], c.Merges[i] })
 	c.EOS = tokenizer.ID(slices.Index(c.Tokens, "<|endoftext|>"))
 	c.BOS = c.EOS
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	return withoutImplied(tok)
 }
 
 // scoredVocabulary has the bytes, and pieces of the generated texts with scores, many of which are equal.
 func scoredVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.KeyValues {
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelPLaMo3, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelPLaMo3, ""))(t)
 	known := map[string]bool{}
 	add := func(token string, kind tokenizer.TokenType, score float32) {
 		if !known[token] {
@@ -279,8 +270,7 @@ func scoredVocabulary(t *testing.T, rng *rand.Rand, texts []string) tokenizer.Ke
 		}
 	}
 	c.Scores[len(c.Scores)-1] = -1e6
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	return tok.KeyValues()
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A cpuVariant starts stock llama.cpp with another CPU plugin than it selects: vectors of another length sum in
@@ -37,17 +39,14 @@ func otherVariants(t *testing.T, modelPath string, tokens []int32) (list []*cpuV
 // nil if stock has no such plugin.
 func newVariant(t *testing.T, name string) *cpuVariant {
 	t.Helper()
-	root, err := filepath.Abs(stock)
-	require.NoError(t, err)
+	root := need.Value(filepath.Abs(stock))(t)
 	plugin := filepath.Join(root, "loader", "libggml-cpu-"+name+".so")
 	if _, err := os.Stat(plugin); err != nil {
 		return nil
 	}
-	loaders, err := filepath.Glob(filepath.Join(root, "loader", "ld-linux*.so.*"))
-	require.NoError(t, err)
+	loaders := need.Value(filepath.Glob(filepath.Join(root, "loader", "ld-linux*.so.*")))(t)
 	require.Len(t, loaders, 1)
-	program, err := os.ReadFile(loaders[0])
-	require.NoError(t, err)
+	program := need.Value(os.ReadFile(loaders[0]))(t)
 	dir := t.TempDir()
 	loader := filepath.Join(dir, filepath.Base(loaders[0]))
 	require.NoError(t, os.WriteFile(loader, program, 0o700))
@@ -58,7 +57,5 @@ func newVariant(t *testing.T, name string) *cpuVariant {
 
 func (v *cpuVariant) logits(t *testing.T, modelPath string, tokens []int32, adapters ...string) [][]float32 {
 	t.Helper()
-	logits, err := logitsBy(v.start, t.TempDir(), modelPath, tokens, adapters...)
-	require.NoError(t, err)
-	return logits
+	return need.Value(logitsBy(v.start, t.TempDir(), modelPath, tokens, adapters...))(t)
 }

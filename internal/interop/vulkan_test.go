@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
@@ -30,11 +31,9 @@ func TestInteropVulkanTraining(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := llmtest.StockArchFile(t, name)
 			adapter := trainedOn(t, on, path)
-			m, err := model.Load(path, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 			defer m.Close()
-			a, err := lora.Load(adapter, m)
-			require.NoError(t, err)
+			a := need.Value(lora.Load(adapter, m))(t)
 			defer a.Close()
 			tokens := llmtest.RandomTokens(3, 40, m.Config().Vocab)
 			want := stockLogits(t, path, tokens, adapter+"=1")
@@ -58,16 +57,13 @@ func TestInteropVulkanTraining(t *testing.T) {
 func trainedOn(t *testing.T, on layout.Layout, path string) string {
 	t.Helper()
 	const length = 24
-	m, err := model.Load(path, model.LoadOptions{Layout: on})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: on}))(t)
 	defer m.Close()
-	a, err := lora.New(m, everyMatrix(m))
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, everyMatrix(m)))(t)
 	defer a.Close()
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(length, followingTokens(m.Config().Vocab, 8, length)), train.Options{
+	tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(length, followingTokens(m.Config().Vocab, 8, length)), train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Warmup: 2, Steps: 20}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1, Seed: 3, Threads: 1,
-	})
-	require.NoError(t, err)
+	}))(t)
 	defer tr.Close()
 	require.NoError(t, tr.Run(t.Context(), train.RunOptions{}))
 	first, last := tr.History[0].Loss, tr.History[len(tr.History)-1].Loss
@@ -81,18 +77,12 @@ func trainedOn(t *testing.T, on layout.Layout, path string) string {
 // logitsOn returns the logits of a session on a device.
 func logitsOn(t *testing.T, on layout.Layout, path string, tokens []int32, adapter string) [][]float32 {
 	t.Helper()
-	m, err := model.Load(path, model.LoadOptions{Layout: on})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: on}))(t)
 	defer m.Close()
-	a, err := lora.Load(adapter, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(adapter, m))(t)
 	defer a.Close()
-	s, err := infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: a.WithScale(1), Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{CacheType: ggml.F32, Adapters: a.WithScale(1), Threads: 1}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	logits, err := q.DecodeAll(t.Context(), tokens)
-	require.NoError(t, err)
-	return logits
+	q := need.Value(s.NewSequence())(t)
+	return need.Value(q.DecodeAll(t.Context(), tokens))(t)
 }

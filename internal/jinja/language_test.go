@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/jinja"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // sample is a template and its rendering by transformers.
@@ -19,8 +20,7 @@ type sample struct {
 }
 
 func samples(t testing.TB) []sample {
-	data, err := os.ReadFile("testdata/language.json")
-	require.NoError(t, err)
+	data := need.Value(os.ReadFile("testdata/language.json"))(t)
 	var all []sample
 	require.NoError(t, json.Unmarshal(data, &all))
 	return all

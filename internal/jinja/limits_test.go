@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A stack overflow ends a Go process beyond recovery. So the parser limits the depth of expressions, including mere
@@ -73,15 +75,13 @@ func TestLongNumbers(t *testing.T) {
 }
 
 func TestLongTimeFormat(t *testing.T) {
-	template, err := Parse("t", "{{ strftime_now('%Y' * n) }}")
-	require.NoError(t, err)
+	template := need.Value(Parse("t", "{{ strftime_now('%Y' * n) }}"))(t)
 	render := func(n int64) (string, error) {
 		out, _, err := template.Render(map[string]Value{"n": n}, time.Unix(0, 0).UTC())
 		return out.s, err
 	}
-	out, err := render(100)
-	require.NoError(t, err)
+	out := need.Value(render(100))(t)
 	require.Equal(t, strings.Repeat("1970", 100), out)
-	_, err = render(5_000_000)
+	_, err := render(5_000_000)
 	require.EqualError(t, err, "t:1: a format of the time of more than 1024 bytes")
 }

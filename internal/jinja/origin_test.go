@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/jinja"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Bytes keep the tag of their source string. Text that a template writes while a loop is at a marked dict belongs to
@@ -21,8 +22,7 @@ func TestOrigins(t *testing.T) {
 		"{% set n = namespace(s='') %}{% for d in list %}{% set n.s = n.s ~ d.s ~ '|' %}{% endfor %}{{ n.s }}": "S 2:7, | 0:7, S 2:8, | 0:8",
 		"{% macro m() %}({{ x }}){% endmacro %}{% for d in list %}{{ m() }}{% endfor %}{{ m() }}":              "( 0:7, X 1:7, ) 0:7, ( 0:8, X 1:8, ) 0:8, ( 0:0, X 1:0, ) 0:0",
 	} {
-		template, err := jinja.Parse("test", source)
-		require.NoError(t, err)
+		template := need.Value(jinja.Parse("test", source))(t)
 		var list []jinja.Value
 		for _, mark := range []int32{7, 8} {
 			d := jinja.NewDict()

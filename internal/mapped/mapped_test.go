@@ -13,14 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func open(t require.TestingT, path string) *File {
-	file, err := os.Open(path)
-	require.NoError(t, err)
-	f, err := New(file)
-	require.NoError(t, err)
-	return f
+	file := need.Value(os.Open(path))(t)
+	return need.Value(New(file))(t)
 }
 
 func write(t *testing.T, size int) (path string, content []byte) {
@@ -37,8 +36,7 @@ func write(t *testing.T, size int) (path string, content []byte) {
 func TestReadAt(t *testing.T) {
 	for _, size := range []int{0, 1, 4096, 100_000} {
 		path, content := write(t, size)
-		direct, err := os.Open(path)
-		require.NoError(t, err)
+		direct := need.Value(os.Open(path))(t)
 		defer direct.Close()
 		f := open(t, path)
 		defer f.Close()
@@ -92,8 +90,7 @@ func TestTruncatedUnderneath(t *testing.T) {
 func TestResidentMemory(t *testing.T) {
 	const size = 96 << 20
 	path := filepath.Join(t.TempDir(), "file")
-	file, err := os.Create(path)
-	require.NoError(t, err)
+	file := need.Value(os.Create(path))(t)
 	block := make([]byte, 1<<20)
 	for i := range block {
 		block[i] = byte(i)
@@ -134,8 +131,7 @@ func residentPart(t *testing.T, path string) (bytes int64, known bool) {
 		if !strings.HasSuffix(fields[0], ":") { // a mapping, whose file comes last
 			mine = fields[len(fields)-1] == path
 		} else if mine && fields[0] == "Rss:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			require.NoError(t, err)
+			kib := need.Value(strconv.ParseInt(fields[1], 10, 64))(t)
 			bytes += kib << 10
 		}
 	}

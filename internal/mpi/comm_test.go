@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 )
 
@@ -28,8 +29,7 @@ func useLibrary(t *testing.T) {
 func start(t *testing.T, o Options) *Comm {
 	t.Helper()
 	useLibrary(t)
-	c, err := Start(t.Context(), Launch{Size: 2, variable: "PMI_SIZE"}, o)
-	require.NoError(t, err)
+	c := need.Value(Start(t.Context(), Launch{Size: 2, variable: "PMI_SIZE"}, o))(t)
 	require.Equal(t, []any{0, 2, "Test 1.0"}, []any{c.Rank, c.Size, c.Library})
 	return c
 }
@@ -117,11 +117,9 @@ func TestSumIsLookedAfter(t *testing.T) {
 func TestExchange(t *testing.T) {
 	c := start(t, Options{})
 	defer c.Close()
-	list, err := c.AllGather([]byte("abc"))
-	require.NoError(t, err)
+	list := need.Value(c.AllGather([]byte("abc")))(t)
 	require.Equal(t, [][]byte{[]byte("abc"), {0, 0, 0}}, list)
-	list, err = c.AllGather(nil)
-	require.NoError(t, err)
+	list = need.Value(c.AllGather(nil))(t)
 	require.Equal(t, [][]byte{{}, {}}, list)
 	x := []byte("abc")
 	require.NoError(t, c.Broadcast(x))

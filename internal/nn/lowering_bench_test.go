@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
@@ -138,8 +139,7 @@ func timedGraph(b *testing.B, build func(c *ggml.Context, leaf func(ne ...int64)
 		list = append(list, x)
 		return x
 	})
-	buffers, err := leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(b, err)
+	buffers := need.Value(leaves.Allocate(ggml.CPUBufferType()))(b)
 	b.Cleanup(func() { buffers.Close() })
 	for i, x := range list {
 		require.NoError(b, ggml.Write(x, optest.Normal(uint64(i), int(x.NumElements()))))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -61,10 +62,8 @@ func (rows sampleRows) each(x []refmath.Tensor, f func(x []refmath.Tensor, lengt
 // what is wanted, and their gradients with slopes of that. An operand without a shape is a weight, a matrix.
 func requireRecurrence(t *testing.T, rows sampleRows, operands []refmath.Tensor, shapes [][]int64, want func([]refmath.Tensor) []float64, build func(*nn.Tape, []*nn.Value) *nn.Value) {
 	t.Helper()
-	stock, err := nn.StockTraining(ggml.F32, nil)
-	require.NoError(t, err)
-	cpu, err := nn.CPU(ggml.F32)
-	require.NoError(t, err)
+	stock := need.Value(nn.StockTraining(ggml.F32, nil))(t)
+	cpu := need.Value(nn.CPU(ggml.F32))(t)
 	for _, l := range []*nn.Lowering{stock, cpu} {
 		requireRecurrenceBy(t, l, rows, operands, shapes, want, build)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -104,8 +105,7 @@ func routedGradients(t *testing.T, l *nn.Lowering, lead float64, once, checkpoin
 // A router's choice is not made again from the rounded input of a checkpoint: gradients are
 // those without one, of the whole or in chunks, whatever form inputs are kept in.
 func TestSavedTensor(t *testing.T) {
-	cpu, err := nn.CPU(ggml.F32)
-	require.NoError(t, err)
+	cpu := need.Value(nn.CPU(ggml.F32))(t)
 	exact := nn.Stock()
 	for _, k := range []struct {
 		name        string

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // What a checkpoint keeps is as good as the products are, whatever the size of the
@@ -50,8 +51,7 @@ func testStore(t *testing.T, products ggml.Type, m, rows int64, size float64, bo
 	c := ggml.NewContext()
 	defer c.Close()
 	g := c.NewGraph()
-	lowering, err := nn.CPU(products)
-	require.NoError(t, err)
+	lowering := need.Value(nn.CPU(products))(t)
 	restored := nn.Kept(g, lowering, inputs...)
 	for _, r := range restored {
 		g.Expand(r.SetOutput())
@@ -61,8 +61,7 @@ func testStore(t *testing.T, products ggml.Type, m, rows int64, size float64, bo
 	require.NoError(t, e.Allocate(g))
 	require.NoError(t, e.Compute(context.Background(), g))
 	for i, r := range restored {
-		got, err := ggml.Read[float32](r)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](r))(t)
 		for j, x := range values[i] {
 			require.InDelta(t, x, got[j], bound(float64(x), largestOfBlock(values[i], j)), "%g in F32 with values up to %g", x, size)
 		}

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // startServer starts a server that sends each connection the next of replies, then closes it.
 func startServer(t *testing.T, replies ...[]byte) (endpoint string) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -59,16 +59,14 @@ func handshakeReply(major, minor byte) []byte {
 func number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 func start(t *testing.T, endpoint string) *Relay {
-	r, err := New(endpoint, "9.9.9")
-	require.NoError(t, err)
+	r := need.Value(New(endpoint, "9.9.9"))(t)
 	t.Cleanup(r.Close)
 	return r
 }
 
 // dial connects like ggml's client, which accepts every handshake.
 func dial(t *testing.T, r *Relay) net.Conn {
-	c, err := net.Dial("tcp", r.Address)
-	require.NoError(t, err)
+	c := need.Value(net.Dial("tcp", r.Address))(t)
 	t.Cleanup(func() { c.Close() })
 	require.Equal(t, handshakeReply(rpcwire.Major, rpcwire.Minor)[8:], request(t, c, rpcwire.Hello, make([]byte, rpcwire.CapabilitiesSize)))
 	return c
@@ -101,8 +99,7 @@ func TestForward(t *testing.T) {
 // If memory was freed after a graph was sent, the whole graph is sent again: ggml's server has
 // forgotten it.
 func TestGraphAfterFree(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	type got struct {
 		command
@@ -178,8 +175,7 @@ func TestKeptGraphs(t *testing.T) {
 		binary.LittleEndian.PutUint64(body[4:], uid+1)
 		require.NoError(t, s.keep(body))
 		s.frees++
-		again, err := s.again(id(1))
-		require.NoError(t, err)
+		again := need.Value(s.again(id(1)))(t)
 		require.Len(t, again, 1<<20, "it is in use")
 		require.LessOrEqual(t, s.bytes, maxKept)
 	}
@@ -236,8 +232,7 @@ func TestBadReplies(t *testing.T) {
 // A server that stalls after the handshake is gone, unless it computes a graph.
 func TestStall(t *testing.T) {
 	silent := make(chan struct{})
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		for {
@@ -260,7 +255,7 @@ func TestStall(t *testing.T) {
 	require.EqualError(t, r.Err(), "it has not answered for 500ms")
 
 	c := dial(t, r)
-	_, err = c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
+	_, err := c.Write(append([]byte{byte(rpcwire.GraphCompute)}, message(make([]byte, 20))...))
 	require.NoError(t, err)
 	time.AfterFunc(time.Second, func() { close(silent) })
 	require.Equal(t, number(7), request(t, c, rpcwire.GetTensor, append(make([]byte, 304), number(8)...)))
@@ -293,8 +288,7 @@ func TestStallInGraph(t *testing.T) {
 // startMute starts a server that answers only handshakes, while lives returns true.
 func startMute(t *testing.T, lives func() bool) (endpoint string) {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

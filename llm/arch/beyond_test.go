@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A config that no file could have is made of nothing, whatever is asked of it.
@@ -52,15 +53,13 @@ func TestBidirectionalAttention(t *testing.T) {
 		layers[1][0].Part = a
 		return New(valid, layers)
 	}
-	a, err := with(func(*Attention) {})
-	require.NoError(t, err)
+	a := need.Value(with(func(*Attention) {}))(t)
 	require.True(t, a.IsCausal())
 	require.NoError(t, a.CheckCausal("it ends."))
-	a, err = with(func(a *Attention) { a.Bidirectional = true })
-	require.NoError(t, err)
+	a = need.Value(with(func(a *Attention) { a.Bidirectional = true }))(t)
 	require.False(t, a.IsCausal())
 	require.ErrorIs(t, a.CheckCausal("it ends."), ErrNotCausal)
-	_, err = with(func(a *Attention) { a.Bidirectional, a.Window, a.Chunked = true, 4, true })
+	_, err := with(func(a *Attention) { a.Bidirectional, a.Window, a.Chunked = true, 4, true })
 	require.ErrorIs(t, err, ErrUnsupported)
 	require.ErrorContains(t, err, "bidirectional attention cannot be split into chunks of positions")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -21,10 +22,9 @@ func TestLayersOfOtherParts(t *testing.T) {
 	c := benchmodel.Small()
 	c.Heads, c.KVHeads, c.HeadSize, c.FF, c.RoPE.Dims = 0, 0, 0, 0, 0
 	convolution := arch.Residual{Before: "attn_norm", Part: arch.ShortConv{Width: c.Embd, Length: 3}}
-	a, err := arch.New(c, []arch.Layer{{convolution}})
-	require.NoError(t, err)
+	a := need.Value(arch.New(c, []arch.Layer{{convolution}}))(t)
 	require.Equal(t, []string{"shortconv.in_proj", "shortconv.out_proj"}, a.Linears())
-	_, err = arch.New(c, []arch.Layer{{convolution}, {{Part: arch.Parallel{convolution, {Part: arch.Attention{Heads: 2, KVHeads: 3, HeadSize: 8}}}}}, {{Part: arch.FeedForward{}}}})
+	_, err := arch.New(c, []arch.Layer{{convolution}, {{Part: arch.Parallel{convolution, {Part: arch.Attention{Heads: 2, KVHeads: 3, HeadSize: 8}}}}}, {{Part: arch.FeedForward{}}}})
 	require.EqualError(t, err, "unsupported model: llama.attention.head_count_kv: 2 heads cannot share 3 KV heads; "+
 		"llama.rope.dimension_count: RoPE cannot rotate 0 elements of a head of 8; llama.feed_forward_length is 0")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -15,22 +16,18 @@ import (
 func TestNextLayers(t *testing.T) {
 	c := llmtest.ArchModel(t, "qwen35", ggml.F32).Config()
 	require.NoError(t, c.Validate())
-	without, err := arch.Resolve(c)
-	require.NoError(t, err)
+	without := need.Value(arch.Resolve(c))(t)
 	for _, recurrent := range [][]bool{nil, {false, true, true, false}} {
 		c.NextLayers, c.Recurrent = 2, recurrent
 		require.NoError(t, c.Validate())
-		a, err := arch.Resolve(c)
-		require.NoError(t, err)
+		a := need.Value(arch.Resolve(c))(t)
 		require.Len(t, a.Layers(), len(without.Layers()))
 		require.Nil(t, without.Weight("blk.5.nextn.eh_proj.weight"))
 		require.Equal(t, arch.Unused, a.Weight("blk.5.nextn.eh_proj.weight").Role)
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		defer g.Close()
 		require.NoError(t, c.WriteKeys(g))
-		blocks, err := ggml.GGUFValue[uint32](g, "qwen35.block_count")
-		require.NoError(t, err)
+		blocks := need.Value(ggml.GGUFValue[uint32](g, "qwen35.block_count"))(t)
 		require.EqualValues(t, c.Layers+2, blocks)
 		_, isDelta := a.Layers()[0][0].Part.(arch.DeltaNet)
 		require.Equal(t, recurrent == nil, isDelta)

@@ -11,16 +11,15 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/state"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
 // Counts of a file that no tensor of it bears out are refused before anything is allocated by them.
 func TestHostileCounts(t *testing.T) {
 	for _, name := range llmtest.TestedArchitectures() {
-		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, name, ggml.F32))
-		require.NoError(t, err)
-		c, err := arch.ReadConfig(g)
-		require.NoError(t, err)
+		g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, name, ggml.F32)))(t)
+		c := need.Value(arch.ReadConfig(g))(t)
 		for key, value := range c.HyperParameters() {
 			if _, ok := value.(uint32); !ok {
 				continue

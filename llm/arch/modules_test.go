@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -22,8 +23,7 @@ func TestModules(t *testing.T) {
 			c := llmtest.ArchModel(t, name, ggml.F32).Config()
 			for _, fused := range []bool{false, true} {
 				c.FusedQKV = fused
-				a, err := arch.Resolve(c)
-				require.NoError(t, err)
+				a := need.Value(arch.Resolve(c))(t)
 				var ofMatrices, ofModules []arch.Rows
 				for _, w := range a.Weights() {
 					require.Equal(t, w.IsAdaptable() && w.Role != arch.ExpertMatrices, len(w.Rows) > 0, w.Name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -24,8 +25,7 @@ func TestRoPEOfLocalLayers(t *testing.T) {
 		{"gpt-oss", stretched, 10000, 0.25}, {"mimo2", stretched, 10000, 1}, {"muse-glimmer", stretched, 10000, 1},
 		{"gpt-oss", none, 10000, 0.25}, {"afmoe", none, 10000, 0.25}, {"mimo2", none, 10000, 1},
 	} {
-		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.name, ggml.F32))
-		require.NoError(t, err)
+		g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, c.name, ggml.F32)))(t)
 		defer g.Close()
 		require.NoError(t, g.Remove(c.name+".rope.freq_base_swa"))
 		for key, value := range c.keys {
@@ -45,8 +45,7 @@ func TestRoPEOfLocalLayers(t *testing.T) {
 		}
 		require.Positive(t, locals, c.name)
 		require.NoError(t, config.WriteKeys(g))
-		again, err := arch.ReadConfig(g)
-		require.NoError(t, err)
+		again := need.Value(arch.ReadConfig(g))(t)
 		require.Equal(t, config, again)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 )
 
@@ -15,8 +16,7 @@ func TestSharedKV(t *testing.T) {
 	c := llmtest.ArchModel(t, "gemma4", ggml.F32).Config()
 	require.NoError(t, c.Validate())
 	var from []arch.LayersBack
-	a, err := arch.Resolve(c)
-	require.NoError(t, err)
+	a := need.Value(arch.Resolve(c))(t)
 	for _, l := range a.Layers() {
 		from = append(from, l[0].Part.(arch.Attention).SharedKV)
 	}

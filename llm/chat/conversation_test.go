@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -18,14 +19,12 @@ func TestConversationJSON(t *testing.T) {
 	} {
 		var talk chat.Conversation
 		require.NoError(t, json.Unmarshal([]byte(line), &talk))
-		written, err := json.Marshal(talk)
-		require.NoError(t, err)
+		written := need.Value(json.Marshal(talk))(t)
 		require.JSONEq(t, line, string(written))
 		var again chat.Conversation
 		require.NoError(t, json.Unmarshal(written, &again))
 		require.Equal(t, talk, again, "the keys keep their order")
 	}
-	written, err := json.Marshal(chat.Message{})
-	require.NoError(t, err)
+	written := need.Value(json.Marshal(chat.Message{}))(t)
 	require.Equal(t, `{}`, string(written))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -72,8 +73,7 @@ func TestEmptyReasoning(t *testing.T) {
 				last += r.Text[x.From:x.To]
 			}
 			require.Equal(t, want, last, "%s, %v: %s", c.name, mode, r.Text)
-			parsed, err := chat.ParseEmptyReasoning(mode.String())
-			require.NoError(t, err)
+			parsed := need.Value(chat.ParseEmptyReasoning(mode.String()))(t)
 			require.Equal(t, mode, parsed)
 		}
 	}
@@ -84,8 +84,7 @@ func TestEmptyReasoning(t *testing.T) {
 // Reasoning that the template omits leaves an empty block.
 func TestEmptyReasoningThatWasLeftOut(t *testing.T) {
 	const talk = `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A", "thinking": "R"}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "B", "thinking": "S"}]}`
-	r, err := render(strings.Replace(promptThinks, "m.reasoning_content", "m.reasoning_content if loop.last", 1), conversation(t, talk), &chat.Options{EmptyReasoning: chat.MaskEmpty})
-	require.NoError(t, err)
+	r := need.Value(render(strings.Replace(promptThinks, "m.reasoning_content", "m.reasoning_content if loop.last", 1), conversation(t, talk), &chat.Options{EmptyReasoning: chat.MaskEmpty}))(t)
 	require.Len(t, r.EmptyReasoning(), 1)
 	require.Equal(t, 1, r.EmptyReasoning()[0].Message)
 	require.Equal(t, []string{"A<|end|>", "S</think>B<|end|>"}, trainedText(r, chat.Assistant), r.Text)

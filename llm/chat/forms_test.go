@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -42,8 +43,7 @@ func TestForms(t *testing.T) {
 		{`{% for m in messages %}<{{ m.role + '>' + m.content }}{% endfor %}`, nullCall, "", "<user><assistant>"},
 		{`{% for m in messages %}<{{ m.role }}>{% for p in m.content if p.type == 'text' %}[{{ p.text }}]{% endfor %}{% endfor %}`, nullCall, "<user><assistant>", "<user>[]<assistant>[]"},
 	} {
-		template, err := chat.Parse("test", c.template)
-		require.NoError(t, err)
+		template := need.Value(chat.Parse("test", c.template))(t)
 		talk := conversation(t, c.conversation)
 		got, err := template.Render(talk, nil)
 		if c.plain == "" {
@@ -53,8 +53,7 @@ func TestForms(t *testing.T) {
 			require.Equal(t, c.plain, got.Text, c.template)
 		}
 		forms := template.Forms(nil)
-		got, err = template.Render(forms.Convert(talk), nil)
-		require.NoError(t, err)
+		got = need.Value(template.Render(forms.Convert(talk), nil))(t)
 		require.Equal(t, c.converted, got.Text, c.template)
 	}
 }

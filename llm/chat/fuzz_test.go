@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
 // FuzzSources renders generated templates: each byte of their text has a source, and no byte of a user is trained.
 func FuzzSources(f *testing.F) {
-	data, err := os.ReadFile("../../internal/jinja/testdata/language.json")
-	require.NoError(f, err)
+	data := need.Value(os.ReadFile("../../internal/jinja/testdata/language.json"))(f)
 	var samples []struct{ Template string }
 	require.NoError(f, json.Unmarshal(data, &samples))
 	for _, s := range samples {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/chattest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -66,8 +67,7 @@ func TestInteropTemplates(t *testing.T) {
 		names[name] = true
 		c := all[want.Conversation]
 		where := fmt.Sprintf("%s, %s, setting %d", name, c.Name, want.Setting)
-		source, err := os.ReadFile(want.Template)
-		require.NoError(t, err)
+		source := need.Value(os.ReadFile(want.Template))(t)
 		var got *chat.Rendered
 		template, err := chat.Parse(name, string(source))
 		if err == nil {
@@ -202,10 +202,8 @@ func TestInteropTrainedWords(t *testing.T) {
 		if !strings.Contains(c.template, "/") {
 			c.template = "axolotl/" + c.template
 		}
-		template, err := chat.Parse(c.template, chattest.Published(t, c.template))
-		require.NoError(t, err)
-		got, err := template.Render(byName[c.conversation], options(0))
-		require.NoError(t, err)
+		template := need.Value(chat.Parse(c.template, chattest.Published(t, c.template)))(t)
+		got := need.Value(template.Render(byName[c.conversation], options(0)))(t)
 		assert.Equal(t, c.want, trainedText(got, chat.Assistant), "%s, %s: %s", c.template, c.conversation, got.Text)
 	}
 }
@@ -215,10 +213,8 @@ func TestInteropTrainedWords(t *testing.T) {
 func TestInteropPrompts(t *testing.T) {
 	checked := 0
 	for _, path := range chattest.Templates(t) {
-		source, err := os.ReadFile(path)
-		require.NoError(t, err)
-		template, err := chat.Parse(path, string(source))
-		require.NoError(t, err)
+		source := need.Value(os.ReadFile(path))(t)
+		template := need.Value(chat.Parse(path, string(source)))(t)
 		for _, setting := range []int{0, 2} {
 			require.NoError(t, template.CheckPrompt(options(setting)), path)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -39,8 +40,7 @@ func TestOpenEnd(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.want, got.OpenEnd(), c.name)
 	}
-	got, err := render(butLast, conversation(t, `{"messages": [`+answer+`]}`), &chat.Options{AddGenerationPrompt: true, Variables: map[string]any{"eos_token": "</s>"}})
-	require.NoError(t, err)
+	got := need.Value(render(butLast, conversation(t, `{"messages": [`+answer+`]}`), &chat.Options{AddGenerationPrompt: true, Variables: map[string]any{"eos_token": "</s>"}}))(t)
 	require.Empty(t, got.OpenEnd())
 	require.Empty(t, (&chat.Rendered{}).OpenEnd())
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -45,8 +46,7 @@ func TestCheckPrompt(t *testing.T) {
 		{"other tokens", prompts("### Answer:\n"), question + header, `the chat template's generation prompt is "### Answer:\n", but it writes "<|im_start|>assistant\n" before answers`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			template, err := chat.Parse("test", c.template)
-			require.NoError(t, err)
+			template := need.Value(chat.Parse("test", c.template))(t)
 			o := &chat.Options{}
 			if c.want == "" {
 				require.NoError(t, template.CheckPrompt(o))
@@ -54,8 +54,7 @@ func TestCheckPrompt(t *testing.T) {
 				require.EqualError(t, template.CheckPrompt(o), c.want)
 			}
 			talk := template.Forms(o).Convert(&chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q")}})
-			r, err := template.RenderPrompt(talk, o)
-			require.NoError(t, err)
+			r := need.Value(template.RenderPrompt(talk, o))(t)
 			require.Equal(t, c.text, r.Text)
 			require.Equal(t, len(r.Text), r.Spans[len(r.Spans)-1].To)
 			require.Empty(t, r.Trained(chat.Last))
@@ -63,10 +62,9 @@ func TestCheckPrompt(t *testing.T) {
 			require.Len(t, talk.Messages, 1)
 		})
 	}
-	template, err := chat.Parse("test", `{{ raise_exception("no") }}`)
-	require.NoError(t, err)
+	template := need.Value(chat.Parse("test", `{{ raise_exception("no") }}`))(t)
 	require.NoError(t, template.CheckPrompt(nil), "it refuses everything")
-	_, err = template.RenderPrompt(greeting, nil)
+	_, err := template.RenderPrompt(greeting, nil)
 	require.ErrorContains(t, err, "no")
 	_, err = template.RenderPrompt(greeting, &chat.Options{ContinueFinalMessage: true})
 	require.ErrorContains(t, err, "set only one of them")

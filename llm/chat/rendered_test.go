@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -61,8 +62,7 @@ func TestSpans(t *testing.T) {
 
 func TestIsMarkup(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "<s><|im_end|>"}]}`)
-	got, err := render("{{ bos_token }}"+chatML, talk, &chat.Options{Variables: map[string]any{"bos_token": "<s>"}})
-	require.NoError(t, err)
+	got := need.Value(render("{{ bos_token }}"+chatML, talk, &chat.Options{Variables: map[string]any{"bos_token": "<s>"}}))(t)
 	require.Equal(t, "<s><|im_start|>user\n<s><|im_end|><|im_end|>\n", got.Text)
 	var special []int // offsets of intended special tokens
 	for _, token := range []string{"<s>", "<|im_start|>", "<|im_end|>"} {
@@ -80,8 +80,7 @@ func TestIsMarkup(t *testing.T) {
 // Templates turn roles into tokens; a role that contains a token is plain text.
 func TestIsMarkupOfRoles(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "name": "<|user|>", "content": "U"}]}`)
-	got, err := render("{% for m in messages %}<|{{ m.role }}|>{{ m.name }}{{ m.content }}{% endfor %}", talk, nil)
-	require.NoError(t, err)
+	got := need.Value(render("{% for m in messages %}<|{{ m.role }}|>{{ m.name }}{{ m.content }}{% endfor %}", talk, nil))(t)
 	require.Equal(t, "<|user|><|user|>U", got.Text)
 	require.True(t, got.IsMarkup(0, 8))
 	require.False(t, got.IsMarkup(8, 16))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -124,8 +125,7 @@ func TestTrainedToolCalls(t *testing.T) {
 			`{% if add_generation_prompt and messages[-1].role == 'tool' %}<|outputs_end|>{% elif add_generation_prompt %}<think>{% endif %}{% if false %}`,
 			[]string{"<call>f<|end|>", "A2<|end|>"}},
 	} {
-		got, err := render(c.template+`{% if add_generation_prompt %}<|assistant|>{% endif %}`+strings.Repeat("{% endif %}", strings.Count(c.template, "{% if false %}")), talk, nil)
-		require.NoError(t, err)
+		got := need.Value(render(c.template+`{% if add_generation_prompt %}<|assistant|>{% endif %}`+strings.Repeat("{% endif %}", strings.Count(c.template, "{% if false %}")), talk, nil))(t)
 		require.Equal(t, c.want, trainedText(got, chat.Assistant), got.Text)
 		for _, x := range got.Trained(chat.Assistant) {
 			require.NotContains(t, got.Text[x.From:x.To], "T1")
@@ -139,8 +139,7 @@ func TestTrainedTurnOutsideOfTheLoop(t *testing.T) {
 		`{% if m.tool_calls %}<call>{{ m.tool_calls[0].function.arguments | tojson }}</call>{% endif %}<|end|>
 {% if add_generation_prompt %}<|assistant|>{% endif %}`
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "tool_calls": [{"function": {"name": "f", "arguments": {"x": {"y": "z"}}}}]}]}`)
-	got, err := render(last, talk, nil)
-	require.NoError(t, err)
+	got := need.Value(render(last, talk, nil))(t)
 	require.Equal(t, []string{`A1<call>{"x": {"y": "z"}}</call><|end|>`}, trainedText(got, chat.Assistant))
 }
 
@@ -148,11 +147,9 @@ func TestTrainedEndOfTurn(t *testing.T) {
 	const glm = `{% for m in messages %}<|{{ m.role }}|>
 {{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1"}, {"role": "user", "content": "U2"}]}`)
-	got, err := render(glm, talk, nil)
-	require.NoError(t, err)
+	got := need.Value(render(glm, talk, nil))(t)
 	require.Equal(t, []string{"\nA1"}, trainedText(got, chat.Assistant), "nothing ends the turn")
-	got, err = render(glm, talk, &chat.Options{EndOfTurn: []string{"<|observation|>", "<|user|>"}})
-	require.NoError(t, err)
+	got = need.Value(render(glm, talk, &chat.Options{EndOfTurn: []string{"<|observation|>", "<|user|>"}}))(t)
 	require.Equal(t, []string{"\nA1<|user|>"}, trainedText(got, chat.Assistant), "the header of the next turn ends it")
 }
 
@@ -164,8 +161,7 @@ func TestTrainedEndOfPastTurn(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "thinking": "R1"}, {"role": "user", "content": "U2"},
 		{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f"}}]}, {"role": "tool", "content": "T1"}, {"role": "assistant", "content": "A2"}]}`)
 	for past, ends := range map[string][]string{"": {"<|return|>", "<|call|>"}, "<|end|>": {"<|end|>", "<|return|>", "<|call|>"}} {
-		got, err := render(harmony, talk, &chat.Options{EndOfTurn: ends})
-		require.NoError(t, err)
+		got := need.Value(render(harmony, talk, &chat.Options{EndOfTurn: ends}))(t)
 		require.Equal(t, []string{
 			"<|channel|>analysis<|message|>R1<|end|><|start|>assistant<|channel|>final<|message|>A1" + past,
 			" to=f<|message|>{}<|call|>", "<|channel|>final<|message|>A2<|return|>",
@@ -185,16 +181,12 @@ func TestTrainedParts(t *testing.T) {
 		"empty reasoning":                 "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|end|>{% endfor %}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ofText, err := chat.Parse("text", template)
-			require.NoError(t, err)
-			ofParts, err := chat.Parse("parts", contents.Replace(template))
-			require.NoError(t, err)
+			ofText := need.Value(chat.Parse("text", template))(t)
+			ofParts := need.Value(chat.Parse("parts", contents.Replace(template)))(t)
 			require.NotEqual(t, ofText.Source(), ofParts.Source())
 			o := &chat.Options{EndOfTurn: []string{"<|eom|>"}}
-			want, err := ofText.Render(greeting, o)
-			require.NoError(t, err)
-			got, err := ofParts.Render(ofParts.Forms(o).Convert(greeting), o)
-			require.NoError(t, err)
+			want := need.Value(ofText.Render(greeting, o))(t)
+			got := need.Value(ofParts.Render(ofParts.Forms(o).Convert(greeting), o))(t)
 			require.Equal(t, want.Text, got.Text)
 			require.Equal(t, want.OpenEnd(), got.OpenEnd())
 			require.Equal(t, want.EmptyReasoning(), got.EmptyReasoning())
@@ -210,8 +202,7 @@ func TestTrainedModes(t *testing.T) {
 	talk := conversation(t, `{"messages": [{"role": "user", "content": "U1"}, {"role": "assistant", "content": "A1", "weight": 0.5},
 		{"role": "user", "content": "U2"}, {"role": "assistant", "content": "A2"}, {"role": "assistant", "content": "A3", "train": false},
 		{"role": "assistant", "content": "A4"}]}`)
-	got, err := render(chatML, talk, nil)
-	require.NoError(t, err)
+	got := need.Value(render(chatML, talk, nil))(t)
 	require.Equal(t, []string{"A1<|im_end|>", "A2<|im_end|>", "A4<|im_end|>"}, trainedText(got, chat.Assistant))
 	require.Equal(t, []string{"A4<|im_end|>"}, trainedText(got, chat.Last))
 	require.Equal(t, []string{"A2<|im_end|>", "A4<|im_end|>\n"}, trainedText(got, chat.Completion))
@@ -221,10 +212,9 @@ func TestTrainedModes(t *testing.T) {
 	require.Equal(t, strings.Replace(got.Text, "<|im_start|>assistant\nA3<|im_end|>\n", "", 1), all)
 
 	for _, mode := range []chat.Mode{chat.Assistant, chat.Last, chat.Completion, chat.All} {
-		parsed, err := chat.ParseMode(mode.String())
-		require.NoError(t, err)
+		parsed := need.Value(chat.ParseMode(mode.String()))(t)
 		require.Equal(t, mode, parsed)
 	}
-	_, err = chat.ParseMode("some")
+	_, err := chat.ParseMode("some")
 	require.EqualError(t, err, `there is no mode "some"; use one of assistant, last, completion, all`)
 }

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Unrendered finds what a template omits, whatever else of the message it writes.
 func TestUnrendered(t *testing.T) {
 	long := strings.Repeat("ab ", 20)
 	for template, want := range map[string]int{"{{ messages[0].content[:-8] }}": 0, "{{ messages[0].content[30:] }}": 0, "{{ messages[0].content[40:] }}": 1, "{{ messages[0].content.split('b')[0] }}": 1} {
-		r, err := render(template, conversation(t, `{"messages": [{"role": "user", "content": "`+long+`", "name": ""}]}`), nil)
-		require.NoError(t, err)
+		r := need.Value(render(template, conversation(t, `{"messages": [{"role": "user", "content": "`+long+`", "name": ""}]}`), nil))(t)
 		got := r.Unrendered()
 		require.Len(t, got, want, template)
 		if want > 0 {
@@ -21,8 +22,7 @@ func TestUnrendered(t *testing.T) {
 		}
 	}
 	same := conversation(t, `{"messages": [{"role": "assistant", "content": "A", "reasoning": "R", "reasoning_content": "R"}]}`)
-	r, err := render("{{ messages[0].reasoning_content }}{{ messages[0].content }}", same, nil)
-	require.NoError(t, err)
+	r := need.Value(render("{{ messages[0].reasoning_content }}{{ messages[0].content }}", same, nil))(t)
 	require.Empty(t, r.Unrendered(), "one reasoning under two names")
 
 	const all = `{"messages": [{"role": "system", "content": "S"}, {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "U"}, {"type": "text", "text": "V"}]},
@@ -45,8 +45,7 @@ func TestUnrendered(t *testing.T) {
 			[]string{"1 content[0].text", "1 content[1].text"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := render(c.template, conversation(t, all), nil)
-			require.NoError(t, err)
+			r := need.Value(render(c.template, conversation(t, all), nil))(t)
 			var got []string
 			for _, g := range r.Unrendered() {
 				got = append(got, fmt.Sprint(g.Message, " ", g.Path))

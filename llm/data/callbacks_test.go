@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -58,8 +59,7 @@ func TestPrepareCallbacks(t *testing.T) {
 				require.ErrorIs(t, err, cause)
 				require.Contains(t, string(panicked.Stack), "callbacks_test.go")
 			}
-			left, err := os.ReadDir(cache)
-			require.NoError(t, err)
+			left := need.Value(os.ReadDir(cache))(t)
 			require.Empty(t, left)
 			// Nothing is locked: preparing the same data again succeeds.
 			d, _, err := Prepare(context.Background(), sequenceOf(samples), encode, PrepareOptions{Length: 4, Cache: cache, Key: "k"})
@@ -73,8 +73,7 @@ func TestPrepareCallbacks(t *testing.T) {
 			require.PanicsWithValue(t, "enough", func() {
 				_, _, _ = Prepare(context.Background(), sequenceOf(samples), encode, PrepareOptions{Length: 4, Cache: cache, Key: "k", Progress: func(Stats) { panic("enough") }})
 			})
-			left, err := os.ReadDir(cache)
-			require.NoError(t, err)
+			left := need.Value(os.ReadDir(cache))(t)
 			require.Empty(t, left)
 		}
 	})

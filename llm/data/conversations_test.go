@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Files become a cached data set, encoded on all processors. Its samples equal the result of encoding
@@ -37,8 +39,7 @@ func TestPrepareConversations(t *testing.T) {
 		require.Equal(t, 510, stats.Examples, "all but those that cannot be read")
 		require.Equal(t, 10, stats.Empty)
 		for i := range 500 {
-			row, err := d.Row(i)
-			require.NoError(t, err)
+			row := need.Value(d.Row(i))(t)
 			want := fmt.Sprintf("<s><|im_start|>user\nU%d<|im_end|>\n<|im_start|>assistant\n«A%d<|im_end|>»\n", i, i)
 			require.Equal(t, want, FormatSample(tok, row[0], Marks{"«", "»"}))
 		}

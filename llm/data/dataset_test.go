@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -19,10 +20,8 @@ const end = 256 // ID of BOS and EOS in byteTokenizer
 
 // byteTokenizer returns a tokenizer with a token per byte, and "<|endoftext|>".
 func byteTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: addBOS})
-	require.NoError(t, err)
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	c := need.Value(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257, AddBOS: addBOS}))(t)
+	tok := need.Value(tokenizer.New(c))(t)
 	require.EqualValues(t, end, tok.EOS())
 	return tok
 }
@@ -31,8 +30,7 @@ func byteTokenizer(t require.TestingT, addBOS bool) *tokenizer.Tokenizer {
 func samplesOf(t require.TestingT, d *Dataset) []Sample {
 	var list []Sample
 	for i := range d.Len() {
-		row, err := d.Row(i)
-		require.NoError(t, err)
+		row := need.Value(d.Row(i))(t)
 		list = append(list, row...)
 	}
 	return list
@@ -92,8 +90,7 @@ func TestFromText(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tok := byteTokenizer(t, c.addBOS)
-			d, err := FromText(tok, c.text, c.o)
-			require.NoError(t, err)
+			d := need.Value(FromText(tok, c.text, c.o))(t)
 			require.Equal(t, c.want, texts(t, tok, d))
 			targets := 0
 			for _, s := range c.want {
@@ -107,8 +104,7 @@ func TestFromText(t *testing.T) {
 func requireTargets(t require.TestingT, want int, d *Dataset) {
 	got := 0
 	for i := range d.Len() {
-		row, err := d.Row(i)
-		require.NoError(t, err)
+		row := need.Value(d.Row(i))(t)
 		for _, s := range row {
 			got += s.Targets()
 		}
@@ -139,8 +135,7 @@ func TestEachTokenIsATargetOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[a-z]{2,60}`).Draw(t, "text")
 		length := rapid.IntRange(1, 20).Draw(t, "length")
-		d, err := FromText(tok, text, TextOptions{Length: length})
-		require.NoError(t, err)
+		d := need.Value(FromText(tok, text, TextOptions{Length: length}))(t)
 		again := text[:1]
 		for i, s := range texts(t, tok, d) {
 			require.Equal(t, again[len(again)-1], s[0], "a sample begins with the last target of the one before")
@@ -162,8 +157,7 @@ func TestCutsLoseNothing(t *testing.T) {
 		o := TextOptions{Length: rapid.IntRange(1, 8).Draw(t, "length"), SampleStart: "#"}
 		fill := rapid.IntRange(0, 2).Draw(t, "fill")
 		o.Overlapping, o.FillWithNext = fill == 1, fill == 2
-		d, err := FromText(tok, "#"+strings.Join(parts, "#"), o)
-		require.NoError(t, err)
+		d := need.Value(FromText(tok, "#"+strings.Join(parts, "#"), o))(t)
 		samples := texts(t, tok, d)
 		for i, part := range parts {
 			rest := strings.Join(parts[i+1:], "")
@@ -222,8 +216,7 @@ func TestRowErrors(t *testing.T) {
 	prepared, _, err := Prepare(t.Context(), sequenceOf(samples), func(s Sample) (Sample, error) { return s, nil }, PrepareOptions{Length: 4})
 	require.NoError(t, err)
 	for _, d := range []*Dataset{New(4, samples), prepared} {
-		packed, err := d.Packed(1)
-		require.NoError(t, err)
+		packed := need.Value(d.Packed(1))(t)
 		for _, row := range []int{-1, 2, 1 << 40} {
 			_, err := d.Row(row)
 			require.EqualError(t, err, fmt.Sprintf("there is no row %d: the data set has 2", row))
@@ -248,10 +241,8 @@ func TestRowErrors(t *testing.T) {
 // Rows longer than all tokens take no more memory than the tokens, and are packed the same.
 func TestPackedIntoVeryLongRows(t *testing.T) {
 	samples := []Sample{{Tokens: []int32{1, 2, 3}}, {Tokens: []int32{4, 5}}, {Tokens: []int32{6, 7, 8}}}
-	want, err := New(5, samples).Packed(1)
-	require.NoError(t, err)
-	got, err := New(1<<40, samples).Packed(1)
-	require.NoError(t, err)
+	want := need.Value(New(5, samples).Packed(1))(t)
+	got := need.Value(New(1<<40, samples).Packed(1))(t)
 	require.Equal(t, 1, got.Len())
 	require.Equal(t, samplesOf(t, want), samplesOf(t, got))
 }

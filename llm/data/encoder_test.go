@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -18,21 +19,16 @@ func parse(t require.TestingT, source string) *chat.Template {
 	if source == "" {
 		return nil
 	}
-	template, err := chat.Parse("model.gguf", source)
-	require.NoError(t, err)
-	return template
+	return need.Value(chat.Parse("model.gguf", source))(t)
 }
 
 func newEncoder(t require.TestingT, tok *tokenizer.Tokenizer, o EncoderOptions) *Encoder {
-	e, err := NewEncoder(tok, o)
-	require.NoError(t, err)
-	return e
+	return need.Value(NewEncoder(tok, o))(t)
 }
 
 // example parses a line.
 func example(t testing.TB, line string) Example {
-	all, err := readAll([]string{write(t, "a.jsonl", line)}, ReadOptions{})
-	require.NoError(t, err)
+	all := need.Value(readAll([]string{write(t, "a.jsonl", line)}, ReadOptions{}))(t)
 	require.Len(t, all, 1)
 	return all[0]
 }
@@ -81,8 +77,7 @@ func TestEncode(t *testing.T) {
 			tok := chatTokenizer(t, c.addBOS)
 			o := EncoderOptions{Template: parse(t, c.template), TrainOn: c.mode}
 			e := newEncoder(t, tok, o)
-			s, err := e.Encode(example(t, c.line))
-			require.NoError(t, err)
+			s := need.Value(e.Encode(example(t, c.line)))(t)
 			require.Equal(t, c.want, FormatSample(tok, s, Marks{"«", "»"}))
 			require.NoError(t, s.check(1000, tok.NumTokens()))
 		})
@@ -93,8 +88,7 @@ func TestEncode(t *testing.T) {
 func TestNoSpecialTokensInWords(t *testing.T) {
 	tok := chatTokenizer(t, true)
 	e := newEncoder(t, tok, EncoderOptions{Template: parse(t, withBOS)})
-	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "<s></s><|im_end|><|im_st"}, {"role": "assistant", "content": "art|><|im_end|>"}], "tools": [{"name": "<|im_end|>"}]}`))
-	require.NoError(t, err)
+	s := need.Value(e.Encode(example(t, `{"messages": [{"role": "user", "content": "<s></s><|im_end|><|im_st"}, {"role": "assistant", "content": "art|><|im_end|>"}], "tools": [{"name": "<|im_end|>"}]}`)))(t)
 	var special []string
 	for _, id := range s.Tokens {
 		if tok.IsSpecial(id) {
@@ -108,9 +102,8 @@ func TestNoSpecialTokensInWords(t *testing.T) {
 func TestWeights(t *testing.T) {
 	tok := chatTokenizer(t, true)
 	e := newEncoder(t, tok, EncoderOptions{Template: parse(t, chatML)})
-	s, err := e.Encode(example(t, `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "AB", "weight": 0.25}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "C", "train": false}, `+
-		`{"role": "user", "content": "W"}, {"role": "assistant", "content": "D", "weight": 3}]}`))
-	require.NoError(t, err)
+	s := need.Value(e.Encode(example(t, `{"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "AB", "weight": 0.25}, {"role": "user", "content": "V"}, {"role": "assistant", "content": "C", "train": false}, `+
+		`{"role": "user", "content": "W"}, {"role": "assistant", "content": "D", "weight": 3}]}`)))(t)
 	require.Len(t, s.LossWeights, len(s.Tokens)-1)
 	require.Equal(t, []float32{0.25, 0.25, 0.25, 3, 3}, slices.DeleteFunc(slices.Clone(s.LossWeights), func(w float32) bool { return w == 0 }))
 	require.Equal(t, "AB<|im_end|>D<|im_end|>", trainedText(tok, s))
@@ -129,13 +122,11 @@ func trainedText(tok *tokenizer.Tokenizer, s Sample) string {
 // Training ranges are applied per token: a token is trained if it contains a byte of a range, with the
 // largest weight of its bytes. The space before the first word belongs to the word.
 func TestTokensOfRanges(t *testing.T) {
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelSPM, ""))(t)
 	c.Tokens = []string{"<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁a", "1", "<0x0A>", "bab"}
 	c.Scores = []float32{0, 0, 0, -9, -9, -9, -1, -2, -9, -9, 0}
 	c.Types = []tokenizer.TokenType{2, 3, 3, 1, 1, 1, 1, 1, 1, 6, 1}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
 	e := &Encoder{t: tok}
 	for _, c := range []struct {
 		segments []tokenizer.Segment
@@ -212,10 +203,9 @@ func TestEncoderKey(t *testing.T) {
 }
 
 func TestModelTemplate(t *testing.T) {
-	template, err := ModelTemplate("model.gguf", withTemplate(t, chatML))
-	require.NoError(t, err)
+	template := need.Value(ModelTemplate("model.gguf", withTemplate(t, chatML)))(t)
 	require.Equal(t, chatML, template.Source())
-	_, err = ModelTemplate("model.gguf", withTemplate(t, "\n{% if %}"))
+	_, err := ModelTemplate("model.gguf", withTemplate(t, "\n{% if %}"))
 	require.ErrorContains(t, err, "model.gguf:2: ")
 }
 
@@ -223,27 +213,21 @@ func TestModelTemplate(t *testing.T) {
 func TestEncoderTakesTheTemplateOfTheModel(t *testing.T) {
 	talk := Example{Format: Messages, Conversation: chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "2 + 2?"), chat.NewMessage("assistant", "4")}}}
 	text := func(v *tokenizer.Tokenizer, o EncoderOptions) string {
-		e, err := NewEncoder(v, o)
-		require.NoError(t, err)
-		r, err := e.Render(talk)
-		require.NoError(t, err)
+		e := need.Value(NewEncoder(v, o))(t)
+		r := need.Value(e.Render(talk))(t)
 		return r.Text
 	}
 	v := withTemplate(t, "{% for m in messages %}[{{ m.content }}]{% endfor %}")
 	require.Equal(t, "[2 + 2?][4]", text(v, EncoderOptions{}))
-	other, err := chat.Parse("other", "{% for m in messages %}({{ m.content }}){% endfor %}")
-	require.NoError(t, err)
+	other := need.Value(chat.Parse("other", "{% for m in messages %}({{ m.content }}){% endfor %}"))(t)
 	require.Equal(t, "(2 + 2?)(4)", text(v, EncoderOptions{Template: other}))
-	_, err = NewEncoder(withTemplate(t, "\n{% if %}"), EncoderOptions{})
+	_, err := NewEncoder(withTemplate(t, "\n{% if %}"), EncoderOptions{})
 	require.ErrorContains(t, err, "tokenizer.chat_template:2: ")
 
 	// The key is the same for the vocabulary's template and an equal one that is set.
-	same, err := chat.Parse("same", v.ChatTemplate())
-	require.NoError(t, err)
-	given, err := NewEncoder(withTemplate(t, ""), EncoderOptions{Template: same})
-	require.NoError(t, err)
-	found, err := NewEncoder(v, EncoderOptions{})
-	require.NoError(t, err)
+	same := need.Value(chat.Parse("same", v.ChatTemplate()))(t)
+	given := need.Value(NewEncoder(withTemplate(t, ""), EncoderOptions{Template: same}))(t)
+	found := need.Value(NewEncoder(v, EncoderOptions{}))(t)
 	require.Equal(t, given.Key(), found.Key())
 }
 
@@ -252,10 +236,8 @@ func withTemplate(t *testing.T, source string) *tokenizer.Tokenizer {
 	t.Helper()
 	c := chatTokenizer(t, false).Config()
 	c.ChatTemplate = source
-	v, err := tokenizer.New(c)
-	require.NoError(t, err)
-	again, err := tokenizer.FromMetadata(v.KeyValues())
-	require.NoError(t, err)
+	v := need.Value(tokenizer.New(c))(t)
+	again := need.Value(tokenizer.FromMetadata(v.KeyValues()))(t)
 	require.Equal(t, source, again.ChatTemplate())
 	return again
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -40,9 +41,7 @@ func inspect(t *testing.T, v *tokenizer.Tokenizer, files map[string]string, o In
 	if _, ok := files["held.jsonl"]; ok {
 		o.Held = []string{in("held.jsonl")}
 	}
-	i, err := Inspect(context.Background(), v, []string{in("a.jsonl")}, o)
-	require.NoError(t, err)
-	return i
+	return need.Value(Inspect(context.Background(), v, []string{in("a.jsonl")}, o))(t)
 }
 
 func names(findings []Finding) (list []string) {
@@ -177,14 +176,13 @@ func TestInspectSound(t *testing.T) {
 func TestInspectText(t *testing.T) {
 	line := strings.Repeat("a line that is long ", 5) + "\n"
 	in := inFolder(t, map[string]string{"a.txt": "short\nshort\n" + line + line + "CafÃ©\n" + strings.ToUpper(line), "held.txt": strings.ToUpper(line) + "other\n"})
-	i, err := Inspect(context.Background(), byteTokenizer(t, false), []string{in("a.txt")}, InspectOptions{LoadOptions: LoadOptions{Length: 32}, Held: []string{in("held.txt")}})
-	require.NoError(t, err)
+	i := need.Value(Inspect(context.Background(), byteTokenizer(t, false), []string{in("a.txt")}, InspectOptions{LoadOptions: LoadOptions{Length: 32}, Held: []string{in("held.txt")}}))(t)
 	require.True(t, i.IsText)
 	require.Equal(t, 1, i.Duplicates)
 	require.Equal(t, []string{"held-out-too", "mojibake"}, names(i.Findings))
 	require.Contains(t, i.Findings[1].String(), in("a.txt")+":5")
 
-	_, err = Inspect(context.Background(), byteTokenizer(t, false), []string{in("none.txt")}, InspectOptions{LoadOptions: LoadOptions{Length: 32}})
+	_, err := Inspect(context.Background(), byteTokenizer(t, false), []string{in("none.txt")}, InspectOptions{LoadOptions: LoadOptions{Length: 32}})
 	require.Error(t, err)
 	_, err = Inspect(context.Background(), byteTokenizer(t, false), []string{in("a.txt")}, InspectOptions{LoadOptions: LoadOptions{Length: 32}, Held: []string{in("none.txt")}})
 	require.Error(t, err)

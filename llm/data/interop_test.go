@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml/internal/test/chattest"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
@@ -31,19 +32,13 @@ func templateTokenizer(t *testing.T, source string, conversations []chattest.Con
 			texts = append(texts, m.Content())
 		}
 	}
-	c, err := tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", MinCount: 2})
-	require.NoError(t, err)
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return tok
+	c := need.Value(tokenizer.TrainBPE(slices.Values(texts), tokenizer.TrainOptions{VocabSize: 400 + len(special), Special: special, BOS: "<s>", EOS: "</s>", Pre: "qwen2", MinCount: 2}))(t)
+	return need.Value(tokenizer.New(c))(t)
 }
 
 func readTemplate(t *testing.T, path string) *chat.Template {
-	source, err := os.ReadFile(path)
-	require.NoError(t, err)
-	template, err := chat.Parse(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), string(source))
-	require.NoError(t, err)
-	return template
+	source := need.Value(os.ReadFile(path))(t)
+	return need.Value(chat.Parse(filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path), string(source)))(t)
 }
 
 // interopEncoder returns an encoder with chattest's variables.
@@ -184,8 +179,7 @@ func TestInteropInspect(t *testing.T) {
 		c := templateTokenizer(t, source, chattest.Conversations(t)).Config()
 		c.ChatTemplate = source
 		inspect := func() *Inspection {
-			v, err := tokenizer.New(c)
-			require.NoError(t, err)
+			v := need.Value(tokenizer.New(c))(t)
 			o := InspectOptions{LoadOptions: LoadOptions{Length: 4096, Encode: EncoderOptions{Now: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}}, Held: []string{in("held.jsonl")}}
 			i, err := Inspect(t.Context(), v, []string{in("a.jsonl")}, o)
 			require.NoError(t, err, path)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -22,17 +23,14 @@ func TestKilledPreparation(t *testing.T) {
 	if folder := os.Getenv(endlessFolder); folder != "" {
 		prepareEndlessly(t, folder)
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := need.Value(os.Executable())(t)
 	for _, key := range []string{"a", "other"} {
 		folder := t.TempDir()
 		c := testutil.Command(self, "-test.run", "^TestKilledPreparation$")
 		c.Env = append(os.Environ(), endlessFolder+"="+folder)
 		require.NoError(t, c.Start())
 		pending := func() []string {
-			files, err := filepath.Glob(filepath.Join(folder, "*"+pendingSuffix))
-			require.NoError(t, err)
-			return files
+			return need.Value(filepath.Glob(filepath.Join(folder, "*"+pendingSuffix)))(t)
 		}
 		require.Eventually(t, func() bool {
 			files := pending()

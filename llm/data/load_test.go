@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -79,8 +80,7 @@ func TestLoad(t *testing.T) {
 		require.Equal(t, c.valid, d.Valid)
 		require.Equal(t, c.samples, d.Data.NumSamples())
 		require.Equal(t, Progress{Stats: d.Stats, IsText: c.isText, Bytes: sizeOf(d.Files), Total: sizeOf(d.Files)}, last)
-		row, err := d.Data.Row(0)
-		require.NoError(t, err)
+		row := need.Value(d.Data.Row(0))(t)
 		first := row[0]
 		require.Equal(t, c.first, FormatSample(v, first, Marks{}))
 		var text strings.Builder
@@ -104,8 +104,7 @@ func TestPlace(t *testing.T) {
 	v := withTemplate(t, chatML)
 	o := LoadOptions{Length: 70, TooLong: SplitLong, SkipBroken: true, Cache: in("cache"), HoldOut: 0.3, Packed: true}
 	for _, cached := range []bool{false, true} {
-		d, err := Load(t.Context(), v, []string{in("*.*s*"), in("folder")}, o)
-		require.NoError(t, err)
+		d := need.Value(Load(t.Context(), v, []string{in("*.*s*"), in("folder")}, o))(t)
 		require.Equal(t, cached, d.Stats.FromCache)
 		var places []string
 		for _, set := range []*Dataset{d.Data, d.Held} {
@@ -123,8 +122,7 @@ func TestPlace(t *testing.T) {
 	}
 
 	o = LoadOptions{Length: 200, Read: ReadOptions{Stdin: strings.NewReader("\n" + shortTalk)}}
-	d, err := Load(t.Context(), v, []string{Stdin}, o)
-	require.NoError(t, err)
+	d := need.Value(Load(t.Context(), v, []string{Stdin}, o))(t)
 	require.Equal(t, "stdin:2", d.Data.Place(samplesOf(t, d.Data)[0]))
 	require.NoError(t, d.Close())
 	for _, origin := range []Origin{{}, {Line: 1}, {File: -1, Line: 1}} {
@@ -142,8 +140,7 @@ func TestPlaceOfText(t *testing.T) {
 		"#":   {"1.txt:3", "1.txt:4", "1.txt:4, from token 12", "1.txt:5", "3.txt.gz:3", "4.txt:1"},
 		"\n#": {"1.txt:2", "1.txt:3", "1.txt:3, from token 12", "1.txt:3, from token 24", "3.txt.gz:2"},
 	} {
-		d, err := Load(t.Context(), v, []string{in("*.txt*")}, LoadOptions{Length: 12, Text: TextOptions{SampleStart: start}})
-		require.NoError(t, err)
+		d := need.Value(Load(t.Context(), v, []string{in("*.txt*")}, LoadOptions{Length: 12, Text: TextOptions{SampleStart: start}}))(t)
 		var places []string
 		for _, s := range samplesOf(t, d.Data) {
 			places = append(places, filepath.Base(d.Data.Place(s)))
@@ -176,8 +173,7 @@ func TestLoadFromCache(t *testing.T) {
 		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.MaxExamples = 1 }), false},
 		{"c.jsonl", changed(talks, func(o *LoadOptions) { o.Text.SampleStart = "some" }), true},
 	} {
-		d, err := Load(t.Context(), v, []string{in(c.source)}, c.o)
-		require.NoError(t, err)
+		d := need.Value(Load(t.Context(), v, []string{in(c.source)}, c.o))(t)
 		require.Equal(t, c.cached, d.Stats.FromCache, i)
 		if !d.IsText && c.o.MaxExamples == 0 {
 			require.Equal(t, 1, d.Broken.Total())
@@ -191,16 +187,14 @@ func TestLoadWarnings(t *testing.T) {
 	in := inFolder(t, map[string]string{"cut.jsonl": shortTalk + shortTalk + longTalk, "lost.jsonl": shortTalk + longTalk + longTalk, "all.jsonl": longTalk, "a.txt": "text"})
 	v := withTemplate(t, chatML)
 	flag := func(o Option) string { return strings.TrimRight("--"+strings.ToLower(o.Name)+"="+o.Value, "=") }
-	d, err := Load(t.Context(), v, []string{in("cut.jsonl")}, LoadOptions{Length: 40})
-	require.NoError(t, err)
+	d := need.Value(Load(t.Context(), v, []string{in("cut.jsonl")}, LoadOptions{Length: 40}))(t)
 	defer d.Close()
 	require.Len(t, d.Warnings, 2)
 	require.Equal(t, "too long for Length 40 and cut: 1 of 3 records (33 %), and 1 lose all or most of their answers; "+
 		"Length 82 fits all; TooLong drop leaves them out, TooLong split makes several samples of each", d.Warnings[0].String())
 	require.Equal(t, `unused keys: "topic" (1 record, first `+in("cut.jsonl")+`:3); --keys=NAME gives a key another name`, d.Warnings[1].Named(flag))
 	turns, _, _ := strings.Cut(chatML, "{% if add_generation_prompt %}")
-	d, err = Load(t.Context(), withTemplate(t, turns), []string{in("all.jsonl")}, LoadOptions{Length: 400})
-	require.NoError(t, err)
+	d = need.Value(Load(t.Context(), withTemplate(t, turns), []string{in("all.jsonl")}, LoadOptions{Length: 400}))(t)
 	defer d.Close()
 	require.Equal(t, `the chat template has no generation prompt, but writes "<|im_start|>assistant\n" before answers: programs that follow the template give a prompt that was not trained; with `+
 		"--template, give a template with a generation prompt equal to the start of its answers", d.Warnings[len(d.Warnings)-1].Named(flag))
@@ -222,7 +216,7 @@ func TestLoadWarnings(t *testing.T) {
 		require.ErrorAs(t, err, &options)
 		require.Equal(t, c.want, options.Named(flag))
 	}
-	_, err = Load(t.Context(), v, []string{in("a.txt"), in("cut.jsonl")}, LoadOptions{Length: 4})
+	_, err := Load(t.Context(), v, []string{in("a.txt"), in("cut.jsonl")}, LoadOptions{Length: 4})
 	require.EqualError(t, err, in("a.txt")+" is text and "+in("cut.jsonl")+" has records; train on one kind")
 	_, err = Load(t.Context(), v, []string{os.DevNull}, LoadOptions{Length: 4})
 	require.EqualError(t, err, os.DevNull+" is a device; write its text into a file")
@@ -241,20 +235,17 @@ func TestLoadSplits(t *testing.T) {
 	in := inFolder(t, map[string]string{"c.jsonl": ten.String(), "copies.jsonl": strings.Repeat(shortTalk, 6) + ten.String()})
 	v := withTemplate(t, chatML)
 	for byRow, want := range map[bool][]int{false: {14, 2, 5}, true: {14, 2, 5}} { // rows 0 and 8; row 0 has duplicates
-		d, err := Load(t.Context(), v, []string{in("copies.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.125, HoldOutByRow: byRow})
-		require.NoError(t, err)
-		shared, err := d.Held.Shared(d.Data)
-		require.NoError(t, err)
+		d := need.Value(Load(t.Context(), v, []string{in("copies.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.125, HoldOutByRow: byRow}))(t)
+		shared := need.Value(d.Held.Shared(d.Data))(t)
 		require.Equal(t, byRow, shared > 0)
 		require.Equal(t, want, []int{d.Data.Len(), d.Held.Len(), d.Copies})
 		require.NoError(t, d.Close())
 	}
-	d, err := Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.2, Packed: true})
-	require.NoError(t, err)
+	d := need.Value(Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 0.2, Packed: true}))(t)
 	require.Equal(t, 10, d.Stats.Samples)
 	require.Equal(t, []int{8, 2, 2, 2}, []int{d.Data.NumSamples(), d.Data.Len(), d.Held.NumSamples(), d.Held.Len()})
 	require.NoError(t, d.Close())
-	_, err = d.Held.Row(0)
+	_, err := d.Held.Row(0)
 	require.Error(t, err)
 	_, err = Load(t.Context(), v, []string{in("c.jsonl")}, LoadOptions{Length: 110, HoldOut: 1})
 	require.EqualError(t, err, "1 of 10 rows cannot be held out: some must be held out, and some must remain; choose another fraction, or add data")
@@ -295,8 +286,7 @@ func TestLoadWhileWritten(t *testing.T) {
 	_, err := load()
 	require.EqualError(t, err, in("a.quiz")+" changed while it was read; load it again when no program writes to it")
 	for _, fromCache := range []bool{false, true} {
-		l, err := load()
-		require.NoError(t, err)
+		l := need.Value(load())(t)
 		require.Equal(t, fromCache, l.Stats.FromCache)
 		require.NoError(t, l.Close())
 	}

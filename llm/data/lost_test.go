@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -23,8 +24,7 @@ const (
 const call = `"tool_calls": [{"id": "1", "type": "function", "function": {"name": "price", "arguments": "{\"item\": \"tea\"}"}}]`
 
 func firstLine(t *testing.T, path string) string {
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := need.Value(os.ReadFile(path))(t)
 	line, _, _ := strings.Cut(string(b), "\n")
 	return line
 }
@@ -108,8 +108,7 @@ func TestNothingVanishes(t *testing.T) {
 // raw.
 func TestPromptAsMessages(t *testing.T) {
 	as := func(source string, raw bool) []Sample {
-		samples, err := prepare(t, []string{"testdata/" + source}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML), RawPrompts: raw})
-		require.NoError(t, err)
+		samples := need.Value(prepare(t, []string{"testdata/" + source}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML), RawPrompts: raw}))(t)
 		require.Len(t, samples, 6)
 		for i := range samples {
 			samples[i].Notes = nil
@@ -133,8 +132,7 @@ func TestSystemKey(t *testing.T) {
 		`{"system":"Be brief.","conversations":[{"from":"human","value":"2+2?"},{"from":"gpt","value":"4"}]}`,
 		`{"system":"Be brief.","instruction":"2+2?","output":"4"}`,
 	} {
-		samples, err := prepare(t, []string{write(t, "a.jsonl", line)}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML)})
-		require.NoError(t, err)
+		samples := need.Value(prepare(t, []string{write(t, "a.jsonl", line)}, ReadOptions{}, EncoderOptions{Template: parse(t, chatML)}))(t)
 		require.Equal(t, want, FormatSample(chatTokenizer(t, true), samples[0], Marks{"«", "»"}))
 	}
 }
@@ -148,8 +146,7 @@ func TestEmptyReasoningOfSamples(t *testing.T) {
 		tok := chatTokenizer(t, true)
 		e := newEncoder(t, tok, EncoderOptions{Template: parse(t, lastThinks), EmptyReasoning: mode})
 		keys[e.Key()] = true
-		s, err := e.Encode(example(t, greeting))
-		require.NoError(t, err)
+		s := need.Value(e.Encode(example(t, greeting)))(t)
 		require.Equal(t, "<s><|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n"+want, FormatSample(tok, s, Marks{"«", "»"}))
 	}
 	require.Len(t, keys, 3)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -203,8 +204,7 @@ func TestPrepareMemory(t *testing.T) {
 	heap := rss.WatchHeap(200)
 	p := preparation{Folder: t.TempDir(), Bytes: size, look: heap.Look}
 	require.NoError(t, writeChats(filepath.Join(p.Folder, "chats.jsonl"), size))
-	result, err := p.run()
-	require.NoError(t, err)
+	result := need.Value(p.run())(t)
 	t.Logf("%d samples: %.1f MB", result.Stats.Samples, float64(heap.Growth())/1e6)
 	require.Greater(t, result.Stats.Tokens, 9<<20)
 	require.Less(t, heap.Growth(), int64(8<<20))

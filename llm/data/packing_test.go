@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // ofLengths returns samples with the given numbers of predicted tokens; the first token is the
@@ -26,8 +28,7 @@ func ofLengths(length int, lengths ...int) *Dataset {
 func rowLengths(t require.TestingT, d *Dataset) [][]int {
 	var rows [][]int
 	for i := range d.Len() {
-		row, err := d.Row(i)
-		require.NoError(t, err)
+		row := need.Value(d.Row(i))(t)
 		require.Equal(t, row.Predicted(), d.Predicted(i))
 		var lengths []int
 		for _, s := range row {
@@ -58,8 +59,7 @@ func naiveBestFit(length int, lengths []int) (rows int) {
 }
 
 func TestPacked(t *testing.T) {
-	d, err := ofLengths(10, 3, 7, 10, 2, 5, 4, 1, 0).Packed(1)
-	require.NoError(t, err)
+	d := need.Value(ofLengths(10, 3, 7, 10, 2, 5, 4, 1, 0).Packed(1))(t)
 	require.Equal(t, [][]int{{10}, {7, 3}, {5, 4, 1}, {2}}, rowLengths(t, d))
 	require.True(t, d.IsPacked())
 	require.Equal(t, 7, d.NumSamples())
@@ -75,13 +75,11 @@ func TestPackedRows(t *testing.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(1, min(length, rapid.IntRange(1, 5000).Draw(t, "longest"))), 1, 60).Draw(t, "lengths")
 		d := ofLengths(length, lengths...)
 		seed := rapid.Uint64().Draw(t, "seed")
-		p, err := d.Packed(seed)
-		require.NoError(t, err)
+		p := need.Value(d.Packed(seed))(t)
 		require.NoError(t, p.Check(len(lengths)))
 		var numbers []int
 		for i := range p.Len() {
-			row, err := p.Row(i)
-			require.NoError(t, err)
+			row := need.Value(p.Row(i))(t)
 			require.LessOrEqual(t, row.Predicted(), length)
 			for _, s := range row {
 				require.Equal(t, lengths[s.Tokens[0]], s.Predicted())
@@ -95,8 +93,7 @@ func TestPackedRows(t *testing.T) {
 		require.Len(t, numbers, len(lengths))
 		require.Equal(t, naiveBestFit(length, slices.Clone(lengths)), p.Len())
 
-		again, err := d.Packed(seed)
-		require.NoError(t, err)
+		again := need.Value(d.Packed(seed))(t)
 		require.Equal(t, rowLengths(t, p), rowLengths(t, again))
 		require.Equal(t, p.Fingerprint(), again.Fingerprint())
 	})
@@ -111,17 +108,15 @@ func TestPackingSeeds(t *testing.T) {
 	d := ofLengths(6, lengths...)
 	seen := map[string]bool{d.Fingerprint(): true}
 	for seed := range uint64(4) {
-		p, err := d.Packed(seed)
-		require.NoError(t, err)
+		p := need.Value(d.Packed(seed))(t)
 		seen[p.Fingerprint()] = true
 	}
 	require.Len(t, seen, 5)
 }
 
 func TestPackedErrors(t *testing.T) {
-	packed, err := ofLengths(4, 1, 2).Packed(0)
-	require.NoError(t, err)
-	_, err = packed.Packed(0)
+	packed := need.Value(ofLengths(4, 1, 2).Packed(0))(t)
+	_, err := packed.Packed(0)
 	require.EqualError(t, err, "the data set is packed already")
 	for _, d := range []*Dataset{nil, {Length: 4}, ofLengths(4, 0, 0)} {
 		_, err = d.Packed(0)
@@ -176,8 +171,7 @@ func TestPackingManySamples(t *testing.T) {
 		all += n
 	}
 	start := time.Now()
-	p, err := New(1024, samples).Packed(1)
-	require.NoError(t, err)
+	p := need.Value(New(1024, samples).Packed(1))(t)
 	took := time.Since(start)
 	fill := float64(all) / float64(p.Len()*1024)
 	t.Logf("%v, rows are full to %.2f %%", took, 100*fill)

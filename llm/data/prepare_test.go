@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -256,9 +257,7 @@ func TestCacheKey(t *testing.T) {
 }
 
 func cacheFiles(t require.TestingT, folder string) []string {
-	files, err := filepath.Glob(filepath.Join(folder, "*"))
-	require.NoError(t, err)
-	return files
+	return need.Value(filepath.Glob(filepath.Join(folder, "*")))(t)
 }
 
 // A cached file with any flipped bit, or truncated, is replaced, with a message that says why.
@@ -270,8 +269,7 @@ func TestDamagedCache(t *testing.T) {
 	prepareThree(t, o)
 	files := cacheFiles(t, folder)
 	require.Len(t, files, 1)
-	whole, err := os.ReadFile(files[0])
-	require.NoError(t, err)
+	whole := need.Value(os.ReadFile(files[0]))(t)
 	require.Empty(t, message)
 	rapid.Check(t, func(rt *rapid.T) {
 		damaged := append([]byte(nil), whole...)
@@ -287,8 +285,7 @@ func TestDamagedCache(t *testing.T) {
 		require.Contains(rt, message, "the token cache "+files[0]+" cannot be used: ")
 		require.Contains(rt, message, "; making it again")
 		requireSamples(rt, threeSamples(), d)
-		now, err := os.ReadFile(files[0])
-		require.NoError(rt, err)
+		now := need.Value(os.ReadFile(files[0]))(rt)
 		require.Equal(rt, whole, now)
 	})
 	require.Equal(t, files, cacheFiles(t, folder))
@@ -417,8 +414,7 @@ func FuzzDecodeSample(f *testing.F) {
 			return
 		}
 		if s, err := decodeSample(raw, tokens); err == nil {
-			again, err := decodeSample(encodeSample(nil, s), tokens)
-			require.NoError(t, err)
+			again := need.Value(decodeSample(encodeSample(nil, s), tokens))(t)
 			require.Equal(t, s.Tokens, again.Tokens)
 			require.Equal(t, s.Words, again.Words)
 			require.Equal(t, s.Origin, again.Origin)
@@ -436,25 +432,22 @@ func TestHashFiles(t *testing.T) {
 	}
 	million := file("million", strings.Repeat("a", 1_000_000))
 	blocks := strings.Repeat("0123456789abcdef", 2*hashBlock/16)
-	sums, err := HashFiles(file("empty", ""), file("abc", "abc"), million, file("copied", "abc"))
-	require.NoError(t, err)
+	sums := need.Value(HashFiles(file("empty", ""), file("abc", "abc"), million, file("copied", "abc")))(t)
 	const ofABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	require.Equal(t, []string{
 		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", ofABC,
 		"cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", ofABC,
 	}, sums)
 	file("million", strings.Repeat("a", 999_999)+"b")
-	changed, err := HashFiles(million)
-	require.NoError(t, err)
+	changed := need.Value(HashFiles(million))(t)
 	require.NotEqual(t, sums[2], changed[0])
 
 	for _, content := range []string{blocks[1:], blocks, blocks + "x"} {
-		sums, err := HashFiles(file("blocks", content))
-		require.NoError(t, err)
+		sums := need.Value(HashFiles(file("blocks", content)))(t)
 		require.Equal(t, fmt.Sprintf("%x", sha256.Sum256([]byte(content))), sums[0])
 	}
 
-	_, err = HashFiles(million, filepath.Join(folder, "none"))
+	_, err := HashFiles(million, filepath.Join(folder, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = HashFiles(os.DevNull)
 	require.EqualError(t, err, "open /dev/null: it is a pipe or a device; name a regular file")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -46,10 +47,8 @@ func shown(t testing.TB, x Example) string {
 		fmt.Fprintf(&b, "prompt %q completion %q ", x.Prompt, x.Completion)
 	}
 	if len(x.Messages) > 0 {
-		template, err := chat.Parse("shown", `{{ messages | tojson }}{% if tools %} tools {{ tools | tojson }}{% endif %}{% if documents %} documents {{ documents | tojson }}{% endif %} `)
-		require.NoError(t, err)
-		r, err := template.Render(&x.Conversation, nil)
-		require.NoError(t, err)
+		template := need.Value(chat.Parse("shown", `{{ messages | tojson }}{% if tools %} tools {{ tools | tojson }}{% endif %}{% if documents %} documents {{ documents | tojson }}{% endif %} `))(t)
+		r := need.Value(template.Render(&x.Conversation, nil))(t)
 		b.WriteString(r.Text)
 		for _, m := range x.Messages {
 			if m.Weight != 1 {
@@ -129,8 +128,7 @@ func TestReadFormats(t *testing.T) {
 		{"other roles", "a.jsonl", `{"messages": [{"role": "agent", "content": "A"}]}`, ReadOptions{Roles: map[string]string{"agent": "assistant"}}, []string{`[{"role": "assistant", "content": "A"}]`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := readAll([]string{write(t, c.file, c.content)}, c.o)
-			require.NoError(t, err)
+			all := need.Value(readAll([]string{write(t, c.file, c.content)}, c.o))(t)
 			var got []string
 			for _, x := range all {
 				got = append(got, shown(t, x))
@@ -144,8 +142,7 @@ func TestReadFormats(t *testing.T) {
 func TestReadPlaces(t *testing.T) {
 	lines := write(t, "a.jsonl", "\n{\"text\": \"1\"}\n\n{\"text\": \"2\"}")
 	list := write(t, "b.json", "[{\"text\": \"3\"},\n{\n\"text\": \"4\"}, {\"text\": \"5\"}\n]")
-	all, err := readAll([]string{lines, list}, ReadOptions{})
-	require.NoError(t, err)
+	all := need.Value(readAll([]string{lines, list}, ReadOptions{}))(t)
 	var got []string
 	for _, x := range all {
 		got = append(got, fmt.Sprintf("%s %d %s", filepath.Base(x.File), x.Line, x.Text))
@@ -160,8 +157,7 @@ func TestReadStdin(t *testing.T) {
 		"Once upon a time":     `text "Once upon a time"`,
 		gzipped(t, greeting):   shownGreeting,
 	} {
-		all, err := readAll([]string{Stdin}, ReadOptions{Stdin: strings.NewReader(content)})
-		require.NoError(t, err)
+		all := need.Value(readAll([]string{Stdin}, ReadOptions{Stdin: strings.NewReader(content)}))(t)
 		require.Len(t, all, 1)
 		require.Equal(t, want, shown(t, all[0]))
 		require.Equal(t, "stdin", all[0].File)
@@ -220,8 +216,7 @@ func TestFolder(t *testing.T) {
 	_, err = Folder(folder)
 	require.ErrorContains(t, err, "the folder has no train file: it has README.md, train.arrow, trainer.jsonl; name")
 	add("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "Validation.jsonl.gz", "test.json")
-	s, err := Folder(folder)
-	require.NoError(t, err)
+	s := need.Value(Folder(folder))(t)
 	in := func(names ...string) (paths []string) {
 		for _, name := range names {
 			paths = append(paths, filepath.Join(folder, name))
@@ -234,8 +229,7 @@ func TestFolder(t *testing.T) {
 	require.EqualError(t, err, folder+": train-00000-of-00002.parquet and train.jsonl are both files of the same split; remove one of them, or name the files")
 	require.NoError(t, os.Remove(s.Train[0]))
 	require.NoError(t, os.Remove(s.Train[1]))
-	all, err := readAll([]string{folder, filepath.Join(folder, "te*.json")}, ReadOptions{})
-	require.NoError(t, err)
+	all := need.Value(readAll([]string{folder, filepath.Join(folder, "te*.json")}, ReadOptions{}))(t)
 	require.Len(t, all, 2)
 	require.Equal(t, in("train.jsonl", "test.json"), []string{all[0].File, all[1].File})
 }
@@ -258,8 +252,7 @@ func TestLongLines(t *testing.T) {
 		lengths = append(lengths, n)
 		fmt.Fprintf(&content, `{"text": "%s"}`+"\n", strings.Repeat("x", n))
 	}
-	all, err := readAll([]string{write(t, "a.jsonl", strings.TrimSpace(content.String()))}, ReadOptions{})
-	require.NoError(t, err)
+	all := need.Value(readAll([]string{write(t, "a.jsonl", strings.TrimSpace(content.String()))}, ReadOptions{}))(t)
 	var got []int
 	for i, x := range all {
 		require.Equal(t, i+1, x.Line)
@@ -282,8 +275,7 @@ func TestReadCountsBytes(t *testing.T) {
 	require.NoError(t, z.Close())
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "b.jsonl.gz"), packed.Bytes(), 0o600))
 	for _, name := range []string{path, filepath.Join(folder, "b.jsonl.gz")} {
-		info, err := os.Stat(name)
-		require.NoError(t, err)
+		info := need.Value(os.Stat(name))(t)
 		size += info.Size()
 	}
 	var count atomic.Int64

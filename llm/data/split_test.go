@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -33,8 +34,7 @@ func TestSplit(t *testing.T) {
 		for _, d := range []*data.Dataset{rest, held} {
 			last := int32(-1)
 			for i := range d.Len() {
-				row, err := d.Row(i)
-				require.NoError(t, err)
+				row := need.Value(d.Row(i))(t)
 				token := row[0].Tokens[0]
 				require.Greater(t, token, last)
 				seen[token]++
@@ -70,14 +70,12 @@ func TestSplitKeepsCopiesTogether(t *testing.T) {
 			require.True(t, len(sizes) == 1 || wanted >= len(list))
 			return
 		}
-		shared, err := held.Shared(rest)
-		require.NoError(t, err)
+		shared := need.Value(held.Shared(rest))(t)
 		require.Zero(t, shared)
 		require.Equal(t, len(list), rest.Len()+held.Len())
 		require.NotZero(t, rest.Len())
 		require.LessOrEqual(t, held.Len(), max(wanted, slices.Min(slices.Collect(maps.Values(sizes)))))
-		distinct, err := d.Distinct()
-		require.NoError(t, err)
+		distinct := need.Value(d.Distinct())(t)
 		require.Equal(t, len(sizes), distinct.Len())
 		if distinct.Len() < 2 || fraction*float64(distinct.Len())+0.5 >= float64(distinct.Len()) {
 			return
@@ -107,15 +105,13 @@ func TestSplitPacked(t *testing.T) {
 	for i := range 20 {
 		list = append(list, data.Sample{Tokens: []int32{int32(i), int32(i)}})
 	}
-	packed, err := data.New(2, list).Packed(1)
-	require.NoError(t, err)
+	packed := need.Value(data.New(2, list).Packed(1))(t)
 	rest, held, err := packed.Split(0.3)
 	require.NoError(t, err)
 	require.Equal(t, []int{7, 3, 14, 6}, []int{rest.Len(), held.Len(), rest.NumSamples(), held.NumSamples()})
 	tokens := func(d *data.Dataset) (rows [][2]int32) {
 		for i := range d.Len() {
-			row, err := d.Row(i)
-			require.NoError(t, err)
+			row := need.Value(d.Row(i))(t)
 			require.Len(t, row, 2)
 			rows = append(rows, [2]int32{row[0].Tokens[0], row[1].Tokens[0]})
 		}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -165,8 +166,7 @@ func TestRandomOffsets(t *testing.T) {
 			return
 		}
 		require.NoError(t, err2)
-		again, err := streamed(t, tok, text, o)
-		require.NoError(t, err)
+		again := need.Value(streamed(t, tok, text, o))(t)
 		require.Equal(t, got, again, "offsets depend on the seed alone")
 		require.Len(t, got, len(even), "a sample for each")
 		for i, s := range got {
@@ -183,8 +183,7 @@ func TestRandomOffsetsAreUniform(t *testing.T) {
 	tok := byteTokenizer(t, false)
 	const length, n = 8, 4000
 	text := strings.Repeat("abcdefgh", n) + "a"
-	d, err := FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 3})
-	require.NoError(t, err)
+	d := need.Value(FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 3}))(t)
 	counts := map[int32]int{}
 	samples := samplesOf(t, d)
 	for _, s := range samples[:n-1] {
@@ -195,8 +194,7 @@ func TestRandomOffsetsAreUniform(t *testing.T) {
 	for _, count := range counts {
 		require.InDelta(t, n/length, count, 5*22) // five standard deviations of a binomial
 	}
-	other, err := FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 4})
-	require.NoError(t, err)
+	other := need.Value(FromText(tok, text, TextOptions{Length: length, RandomOffsets: true, Seed: 4}))(t)
 	require.NotEqual(t, samples, samplesOf(t, other))
 }
 
@@ -221,10 +219,9 @@ func TestTextFiles(t *testing.T) {
 	one, two := filepath.Join(dir, "one.txt"), filepath.Join(dir, "two.txt")
 	require.NoError(t, os.WriteFile(one, []byte("\ufeffab"), 0o600))
 	require.NoError(t, os.WriteFile(two, []byte("cd"), 0o600))
-	text, err := io.ReadAll(TextFiles(one, two, one))
-	require.NoError(t, err)
+	text := need.Value(io.ReadAll(TextFiles(one, two, one)))(t)
 	require.Equal(t, "abcdab", string(text))
-	_, err = io.ReadAll(TextFiles(one, filepath.Join(dir, "none.txt")))
+	_, err := io.ReadAll(TextFiles(one, filepath.Join(dir, "none.txt")))
 	require.EqualError(t, err, filepath.Join(dir, "none.txt")+": no such file or directory")
 }
 

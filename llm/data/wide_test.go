@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Reading a record takes linear time, whatever it has many of. Quadratic work would take minutes.
@@ -33,8 +35,7 @@ func TestWideRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			l, err := Load(ctx, withTemplate(t, chatML), []string{inFolder(t, map[string]string{name: text})(name)}, LoadOptions{Length: 1 << 20})
-			require.NoError(t, err)
+			l := need.Value(Load(ctx, withTemplate(t, chatML), []string{inFolder(t, map[string]string{name: text})(name)}, LoadOptions{Length: 1 << 20}))(t)
 			defer l.Close()
 			require.Equal(t, 1, l.Stats.Samples)
 		})

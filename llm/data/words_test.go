@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Words are the text of messages, without mark-up of the template and special tokens. Only conversations have them.
@@ -21,8 +23,7 @@ func TestWords(t *testing.T) {
 		o := EncoderOptions{Template: parse(t, c.template)}
 		e := newEncoder(t, tok, o)
 		x := example(t, c.line)
-		s, err := e.Encode(x)
-		require.NoError(t, err)
+		s := need.Value(e.Encode(x))(t)
 		var b strings.Builder
 		for i, isWord := range s.Words {
 			if isWord {

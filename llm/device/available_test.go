@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestAvailableMemory(t *testing.T) {
-	e, err := NewCPU(1)
-	require.NoError(t, err)
+	e := need.Value(NewCPU(1))(t)
 	defer e.Close()
 	require.Len(t, e.AvailableMemory(), 1)
 	require.Greater(t, e.AvailableMemory()[0], int64(1<<20))

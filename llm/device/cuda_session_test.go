@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -35,20 +36,17 @@ func TestCUDASession(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%v", c.Name, typ), func(t *testing.T) {
 				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
-				m, err := model.Load(hollowModel(t, c, typ), model.LoadOptions{Layout: e.Layout()})
-				require.NoError(t, err)
+				m := need.Value(model.Load(hollowModel(t, c, typ), model.LoadOptions{Layout: e.Layout()}))(t)
 				defer m.Close()
 				for _, cache := range []ggml.Type{ggml.F16, ggml.Q8_0} {
-					session, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Context: 4096, CacheType: cache, Sequences: 4})
-					require.NoError(t, err)
+					session := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: e, Context: 4096, CacheType: cache, Sequences: 4}))(t)
 					defer session.Close()
-					q, err := session.NewSequence()
-					require.NoError(t, err)
+					q := need.Value(session.NewSequence())(t)
 					s.session(t, fmt.Sprint("a prompt of 512 tokens, cache ", cache), 1, int64(4*c.Vocab), func() error {
 						_, err := q.Decode(t.Context(), make([]int32, 512))
 						return err
 					})
-					_, err = q.Decode(t.Context(), []int32{1}) // clears what later tokens attend to
+					_, err := q.Decode(t.Context(), []int32{1}) // clears what later tokens attend to
 					require.NoError(t, err)
 					s.session(t, fmt.Sprint("a token, cache ", cache), 1, int64(4*c.Vocab), func() error {
 						_, err := q.Decode(t.Context(), []int32{1})
@@ -56,8 +54,7 @@ func TestCUDASession(t *testing.T) {
 					})
 					next := []infer.StepInput{{Sequence: q, Token: 1}}
 					for range 3 {
-						other, err := session.NewSequence()
-						require.NoError(t, err)
+						other := need.Value(session.NewSequence())(t)
 						s.session(t, fmt.Sprint("a token after a prompt of another, cache ", cache), 1, int64(4*c.Vocab), func() error {
 							_, _, err := other.Prefill(t.Context(), append(make([]int32, 512), 5))
 							return err

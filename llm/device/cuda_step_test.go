@@ -13,6 +13,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/gpucost"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/pages"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/arch"
@@ -50,8 +51,7 @@ func TestCUDAStep(t *testing.T) {
 		for _, base := range []ggml.Type{ggml.BF16, ggml.Q4_K} {
 			t.Run(fmt.Sprintf("%s_%v", c.Name, base), func(t *testing.T) {
 				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
-				m, err := model.Load(hollowModel(t, c, base), model.LoadOptions{Layout: e.Layout()})
-				require.NoError(t, err)
+				m := need.Value(model.Load(hollowModel(t, c, base), model.LoadOptions{Layout: e.Layout()}))(t)
 				a := newCUDAAdapter(t, m)
 				for _, shape := range [][2]int{{512, 1}, {512, 8}, {4096, 1}} {
 					step := cudaStep{model: c, base: base, context: shape[0], rows: shape[1]}
@@ -82,25 +82,22 @@ func TestCUDAPeak(t *testing.T) {
 			t.Run(fmt.Sprint(base, " ", kept), func(t *testing.T) {
 				step := cudaStep{model: benchmodel.Large(), base: base, context: 512, rows: 8, kept: &kept}
 				path := hollowModel(t, step.model, base)
-				mapped, err := model.Load(path, model.LoadOptions{})
-				require.NoError(t, err)
+				mapped := need.Value(model.Load(path, model.LoadOptions{}))(t)
 				planned, needs := newCUDAAdapter(t, mapped), estimate.New(s.Device)
 				require.NoError(t, train.AddEstimate(needs, mapped, train.Trainables{Adapters: planned.WithScale(1)}, step.data(), step.options(nil)))
-				need, err := needs.In(layout.On(s.Device))
-				require.NoError(t, err)
+				whole := need.Value(needs.In(layout.On(s.Device)))(t)
 				require.NoError(t, errors.Join(planned.Close(), mapped.Close()))
 
 				s.calls(t)
 				before := s.used
 				e := newEngine(t, device.Options{Layout: layout.On(s.Device)})
-				m, err := model.Load(path, model.LoadOptions{Layout: e.Layout()})
-				require.NoError(t, err)
+				m := need.Value(model.Load(path, model.LoadOptions{Layout: e.Layout()}))(t)
 				a := newCUDAAdapter(t, m)
 				s.take(t, e, m, a, &step)
 				require.NoError(t, errors.Join(a.Close(), m.Close(), e.Close()))
-				t.Logf("%.2f GB of %.2f GB planned", float64(step.peak-before)/1e9, float64(need[0])/1e9)
-				require.LessOrEqual(t, step.peak-before, need[0])
-				require.Greater(t, step.peak-before, need[0]/5*4)
+				t.Logf("%.2f GB of %.2f GB planned", float64(step.peak-before)/1e9, float64(whole[0])/1e9)
+				require.LessOrEqual(t, step.peak-before, whole[0])
+				require.Greater(t, step.peak-before, whole[0]/5*4)
 			})
 		}
 	}
@@ -113,8 +110,7 @@ var errTaken = errors.New("taken")
 func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.Adapter, step *cudaStep) {
 	s.calls(t)
 	s.peak = s.used
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, step.data(), step.options(e))
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, step.data(), step.options(e)))(t)
 	defer tr.Close()
 	testhook.Submitting = func(graphs ...any) {
 		s.calls(t)
@@ -132,7 +128,7 @@ func (s *standIn) take(t *testing.T, e *device.Engine, m *model.Model, a *lora.A
 		testhook.Submitting, testhook.Computed = nil, nil
 		require.Equal(t, errTaken, recover())
 	}()
-	_, err = tr.Step(t.Context())
+	_, err := tr.Step(t.Context())
 	require.NoError(t, err)
 }
 
@@ -156,9 +152,7 @@ func (s cudaStep) options(e *device.Engine) train.Options {
 // newCUDAAdapter returns the adapter of a step.
 func newCUDAAdapter(t *testing.T, m *model.Model) *lora.Adapter {
 	t.Helper()
-	a, err := lora.New(m, lora.Options{Rank: cudaRank, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
-	require.NoError(t, err)
-	return a
+	return need.Value(lora.New(m, lora.Options{Rank: cudaRank, Alpha: 16, Init: lora.InitKaiming, Seed: 1}))(t)
 }
 
 func (s cudaStep) require(t *testing.T) {

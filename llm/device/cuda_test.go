@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
@@ -33,8 +34,7 @@ func newStandIn(t *testing.T) *standIn {
 	if s.trace == "" {
 		t.Skip("there is no stand-in for CUDA; make gpu-check runs this test on it")
 	}
-	devices, err := ggml.CUDADevices()
-	require.NoError(t, err)
+	devices := need.Value(ggml.CUDADevices())(t)
 	s.Device = devices[0]
 	return s
 }
@@ -54,13 +54,11 @@ func (c calls) launches() int { return c.kernels + c.products + c.copies["device
 
 // calls returns the calls recorded since the last time.
 func (s *standIn) calls(t *testing.T) calls {
-	f, err := os.Open(s.trace)
-	require.NoError(t, err)
+	f := need.Value(os.Open(s.trace))(t)
 	defer f.Close()
-	end, err := f.Stat()
-	require.NoError(t, err)
+	end := need.Value(f.Stat())(t)
 	text := make([]byte, end.Size()-s.read)
-	_, err = f.ReadAt(text, s.read)
+	_, err := f.ReadAt(text, s.read)
 	require.NoError(t, err)
 	s.read = end.Size()
 	c := calls{byCompute: map[string]int{}, flops: map[string]float64{}, copied: map[string]int64{}, copies: map[string]int{}}
@@ -99,12 +97,10 @@ func (s *standIn) calls(t *testing.T) calls {
 
 // hollowModel writes a model with zero weights as a sparse file.
 func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	require.NoError(t, c.WriteKeys(g))
-	a, err := arch.Resolve(c)
-	require.NoError(t, err)
+	a := need.Value(arch.Resolve(c))(t)
 	for _, w := range a.Weights() {
 		info := ggml.GGUFTensor{Name: w.Name, Type: typ, Shape: w.Shape}
 		if len(w.Shape) < 2 {
@@ -114,8 +110,7 @@ func hollowModel(t *testing.T, c arch.Config, typ ggml.Type) string {
 			require.NoError(t, g.AddTensorFrom(info, func(io.Writer) error { return errors.New("it is hollow") }))
 		}
 	}
-	header, err := g.Header()
-	require.NoError(t, err)
+	header := need.Value(g.Header())(t)
 	size := int64(len(header))
 	for x := range g.Tensors() {
 		size = max(size, g.DataOffset()+x.Offset+x.Size)
@@ -143,12 +138,10 @@ func TestCUDAOutOfMemory(t *testing.T) {
 func TestCUDALost(t *testing.T) {
 	s, lost := newStandIn(t), os.Getenv("GOGGML_CUDA_LOST")
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	on, err := model.Load(m.Path, model.LoadOptions{Layout: layout.On(s.Device)})
-	require.NoError(t, err)
-	e, err := device.New(device.Options{Layout: layout.On(s.Device), Threads: 1})
-	require.NoError(t, err)
+	on := need.Value(model.Load(m.Path, model.LoadOptions{Layout: layout.On(s.Device)}))(t)
+	e := need.Value(device.New(device.Options{Layout: layout.On(s.Device), Threads: 1}))(t)
 	tr := newTrainer(t, on, e, train.CheckpointingOff)
-	_, err = tr.Step(t.Context())
+	_, err := tr.Step(t.Context())
 	require.ErrorIs(t, err, train.ErrDiverged) // nothing is computed
 	require.NoError(t, os.WriteFile(lost, nil, 0o600))
 	_, err = tr.Step(t.Context())

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
@@ -56,8 +57,7 @@ func requirePlaced(t *testing.T, e *device.Engine, w *arch.Weight, tensors ...*g
 	t.Helper()
 	d := e.Devices()[e.Layout().Of(w.Layer, w.Kind)]
 	for _, x := range tensors {
-		on, err := x.BufferType().Device()
-		require.NoError(t, err)
+		on := need.Value(x.BufferType().Device())(t)
 		require.Equal(t, d.Name(), on.Name(), "%v", x)
 		require.Equal(t, d.BufferType().Name() == cpu(t).BufferType().Name(), x.BufferType().IsHost(), "%v", x)
 	}
@@ -111,8 +111,7 @@ func TestLayoutsTrain(t *testing.T) {
 				requireSameGradients(t, want[i], got, 1e-7) // with kernels, the CPU computes GELU without a table
 			}
 			tr := newTrainer(t, on, e, train.CheckpointingOn)
-			estimate, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), weightcache.All))
-			require.NoError(t, err)
+			estimate := need.Value(train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), withCopies(trainOptions(nil, train.CheckpointingOn), weightcache.All)))(t)
 			run(t, tr)
 			requireSameLosses(t, single.History, tr.History, 1e-5)
 			requireEstimate(t, tr.Memory(), estimate.Optimizer.Plus(estimate.Copies).Plus(estimate.Step))
@@ -135,14 +134,11 @@ func run(t *testing.T, tr *train.Trainer) {
 // losses returns the losses of a batch, and checks that the graph takes the measured memory on each device.
 func losses(t *testing.T, m *model.Model, e *device.Engine) []float32 {
 	t.Helper()
-	g, err := lossgraph.New(m, e, lossgraph.Options{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)})
-	require.NoError(t, err)
+	g := need.Value(lossgraph.New(m, e, lossgraph.Options{Length: 24, Batch: 2, Adapters: trained(t, m).WithScale(1)}))(t)
 	defer g.Close()
-	sizes, err := g.Measure()
-	require.NoError(t, err)
+	sizes := need.Value(g.Measure())(t)
 	batch := llmtest.NewBatch(m.Config().Vocab, 24)
-	list, err := g.Compute(context.Background(), batch)
-	require.NoError(t, err)
+	list := need.Value(g.Compute(context.Background(), batch))(t)
 	require.Equal(t, sizes, g.Memory())
 	for i, d := range e.Devices() {
 		require.Positive(t, sizes[i], d.Name())
@@ -160,8 +156,7 @@ func TestLoadsWithoutCopies(t *testing.T) {
 	path := hollowModel(t, c, ggml.Q4_K)
 	var most uint64
 	before := rss.Now()
-	on, err := model.Load(path, model.LoadOptions{Layout: layout.On(remote(t)), Progress: func(int64, int64) { most = max(most, rss.Now()) }})
-	require.NoError(t, err)
+	on := need.Value(model.Load(path, model.LoadOptions{Layout: layout.On(remote(t)), Progress: func(int64, int64) { most = max(most, rss.Now()) }}))(t)
 	defer on.Close()
 	require.Greater(t, on.Sizes()[0], int64(100<<20))
 	t.Logf("%d MiB on the device, %d MiB more here", on.Sizes()[0]>>20, int64(most-before)>>20)
@@ -215,8 +210,7 @@ func TestLayoutErrors(t *testing.T) {
 	// The engine's layout is not the model's.
 	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
 	on := loadOn(t, m, mixed)
-	s, err := infer.NewSession(on, infer.SessionOptions{})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(on, infer.SessionOptions{}))(t)
 	require.NoError(t, s.Close())
 	_, err = infer.NewSession(on, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: layout.On(d)})})
 	require.ErrorContains(t, err, "is in memory of CPU_Mapped, but the layout of the engine puts it on "+d.Name()+"; load the model with this layout, and make its adapters for that model")

@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -43,8 +44,7 @@ func narrow(of *nn.Lowering) *nn.Lowering {
 // firstGradients returns the gradients of an adapter in a step of many tokens: with β₁ = 0 they are the first moments.
 func firstGradients(t *testing.T, m *model.Model, e *device.Engine) map[string][]float32 {
 	t.Helper()
-	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1}))(t)
 	t.Cleanup(func() { a.Close() })
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, p := range a.Pairs() { // small, as in the first steps
@@ -61,10 +61,9 @@ func firstGradients(t *testing.T, m *model.Model, e *device.Engine) map[string][
 	}
 	o := trainOptions(e, train.CheckpointingOff)
 	o.AdamW, o.Batch, o.Accumulate = train.AdamW{Beta2: 0.9, Epsilon: 1e-8}, rows/2, 2
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(length, list), o)
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(length, list), o))(t)
 	t.Cleanup(func() { tr.Close() })
-	_, err = tr.Step(t.Context())
+	_, err := tr.Step(t.Context())
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
 	require.NoError(t, tr.SaveCheckpoint(path))
@@ -78,8 +77,7 @@ func firstGradients(t *testing.T, m *model.Model, e *device.Engine) map[string][
 	require.NoError(t, train.LoadParameters(path, moments))
 	grads := map[string][]float32{}
 	for _, x := range moments {
-		grads[x.Name()], err = ggml.Read[float32](x)
-		require.NoError(t, err)
+		grads[x.Name()] = need.Value(ggml.Read[float32](x))(t)
 	}
 	return grads
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/oracle"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/testhook"
@@ -54,8 +55,7 @@ func newNodeTable(t *testing.T) *nodeTable {
 	}
 	testhook.Scheduled = func(scheduler, graph any) {
 		s, g := scheduler.(*ggml.Scheduler), graph.(*ggml.Graph)
-		p, err := oracle.Compile(g, nil)
-		require.NoError(t, err)
+		p := need.Value(oracle.Compile(g, nil))(t)
 		p.RoundGELU = true
 		replay := p.Replay(g, n.isNew)
 		require.NoError(t, s.SetEvalCallback(replay.Needs, func(x *ggml.Tensor) error { return n.see(replay, x) }))
@@ -228,8 +228,7 @@ func testNodes(t *testing.T, d *ggml.Device, b nodeBound, names []string) {
 				if typ.BlockSize() > 32 {
 					file = llmtest.WideArchFile
 				}
-				m, err := model.Load(file(t, name, typ), model.LoadOptions{Layout: layout.On(d)})
-				require.NoError(t, err)
+				m := need.Value(model.Load(file(t, name, typ), model.LoadOptions{Layout: layout.On(d)}))(t)
 				defer m.Close()
 				computesAll(t, m, layout.On(d))
 			})

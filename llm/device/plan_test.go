@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
@@ -24,8 +25,7 @@ import (
 // small returns a device that limits the memory a client may allocate.
 func small(t *testing.T, memory int64) *ggml.Device {
 	t.Helper()
-	r, err := ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Memory: memory}).Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(optest.StartRPCServerWith(t, optest.ServerOptions{Memory: memory}).Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	return r.Devices()[0]
 }
@@ -56,14 +56,12 @@ func TestEstimateOfTraining(t *testing.T) {
 		for place, l := range all {
 			for _, c := range []train.Checkpointing{train.CheckpointingOff, train.CheckpointingOn} {
 				t.Run(fmt.Sprint(name, " ", place, " ", c), func(t *testing.T) {
-					demanded, err := trainingEstimate(t, m, c).Parts(l)
-					require.NoError(t, err)
+					demanded := need.Value(trainingEstimate(t, m, c).Parts(l))(t)
 					var planned layout.Sizes
 					for _, sizes := range demanded {
 						planned = planned.Plus(sizes)
 					}
-					said, err := train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c))
-					require.NoError(t, err)
+					said := need.Value(train.EstimateMemory(l, m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(nil, c)))(t)
 					for i, d := range l.Devices { // plans do not know what the CPU will hold; its kernels need less
 						if d.Type() == ggml.CPU {
 							require.GreaterOrEqual(t, planned[i], said.Total()[i])
@@ -73,10 +71,9 @@ func TestEstimateOfTraining(t *testing.T) {
 					}
 
 					on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
-					tr, err := train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), withCopies(trainOptions(e, c), weightcache.None))
-					require.NoError(t, err)
+					tr := need.Value(train.New(on, train.Trainables{Adapters: newAdapter(t, on).WithScale(1)}, samples(on.Config().Vocab), withCopies(trainOptions(e, c), weightcache.None)))(t)
 					defer tr.Close()
-					_, err = tr.Step(t.Context())
+					_, err := tr.Step(t.Context())
 					require.NoError(t, err)
 					requireEstimate(t, tr.Memory(), said.Optimizer.Plus(said.Step))
 					requireEstimate(t, on.Sizes(), said.Weights)
@@ -84,10 +81,8 @@ func TestEstimateOfTraining(t *testing.T) {
 
 					needs := estimate.NewIn(l)
 					require.NoError(t, train.AddEvaluationEstimate(needs, m, nil, train.EvaluatorOptions{}, samples(m.Config().Vocab)))
-					parts, err := needs.Parts(l)
-					require.NoError(t, err)
-					evaluator, err := train.NewEvaluator(on, train.EvaluatorOptions{Engine: e})
-					require.NoError(t, err)
+					parts := need.Value(needs.Parts(l))(t)
+					evaluator := need.Value(train.NewEvaluator(on, train.EvaluatorOptions{Engine: e}))(t)
 					defer evaluator.Close()
 					_, err = evaluator.Evaluate(t.Context(), nil, samples(m.Config().Vocab))
 					require.NoError(t, err)
@@ -149,8 +144,7 @@ func TestPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := llmtest.ArchModel(t, name, ggml.F32)
 			needs := trainingEstimate(t, m, train.CheckpointingOff)
-			all, err := needs.In(layout.On(a))
-			require.NoError(t, err)
+			all := need.Value(needs.In(layout.On(a)))(t)
 			half := m.Config().Layers / 2
 			runsAlike(t, m, runOn(t, m, newEngine(t, device.Options{OpSet: device.Stock})), map[string]layout.Planner{
 				"a device":                 {Devices: []*ggml.Device{a}},
@@ -185,8 +179,7 @@ func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layo
 	for what, p := range plans {
 		t.Run(what, func(t *testing.T) {
 			p.Layers, p.Tied, p.Experts, p.Need = m.Config().Layers, m.Config().Tied, m.Architecture().Experts(), needs.In
-			plan, err := p.Plan()
-			require.NoError(t, err)
+			plan := need.Value(p.Plan())(t)
 			t.Log(plan)
 			if strings.Contains(what, "too little") {
 				require.Contains(t, plan.String(), "on the CPU")
@@ -208,16 +201,13 @@ func runsAlike(t *testing.T, m *model.Model, want planRun, plans map[string]layo
 // greedy returns the greedy continuation of a text.
 func greedy(t *testing.T, m *model.Model, e *device.Engine) []int {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: trained(t, m).WithScale(1)})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: trained(t, m).WithScale(1)}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
 	next := llmtest.RandomTokens(5, 9, m.Config().Vocab)
 	var text []int
 	for range 20 {
-		logits, err := q.Decode(context.Background(), next)
-		require.NoError(t, err)
+		logits := need.Value(q.Decode(context.Background(), next))(t)
 		best := greediest(logits)
 		text, next = append(text, best), []int32{int32(best)}
 	}
@@ -251,29 +241,26 @@ func TestEstimateOfSessions(t *testing.T) {
 				o := infer.SessionOptions{Sequences: sequences, Context: 300, Batch: 64, CacheType: ggml.F16, Adapters: trained(t, m).WithScale(1)}
 				needs := estimate.NewIn(l)
 				require.NoError(t, infer.AddEstimate(needs, m, o))
-				said, err := needs.In(l)
-				require.NoError(t, err)
+				said := need.Value(needs.In(l))(t)
 
 				on, e := loadOn(t, m, l), newEngine(t, device.Options{Layout: l})
 				a := trained(t, on)
 				o.Adapters, o.Engine = a.WithScale(1), e
-				s, err := infer.NewSession(on, o)
-				require.NoError(t, err)
+				s := need.Value(infer.NewSession(on, o))(t)
 				defer s.Close()
 				made := e.Memory()
 				requireRoom(t, on.Sizes().Plus(sizesOf(t, e, on, a)).Plus(s.Memory()).Plus(made), said)
 				var next []infer.StepInput
 				for range sequences {
-					q, err := s.NewSequence()
-					require.NoError(t, err)
-					_, err = q.Decode(ctx, llmtest.RandomTokens(5, 290, c.Vocab))
+					q := need.Value(s.NewSequence())(t)
+					_, err := q.Decode(ctx, llmtest.RandomTokens(5, 290, c.Vocab))
 					require.NoError(t, err)
 					next = append(next, infer.StepInput{Sequence: q, Token: 3})
 				}
 				for range 8 {
 					require.NoError(t, s.Step(ctx, next))
 				}
-				_, err = next[0].Sequence.Rewind(30)
+				_, err := next[0].Sequence.Rewind(30)
 				require.NoError(t, err)
 				_, err = next[0].Sequence.Decode(ctx, []int32{1, 2, 3})
 				require.NoError(t, err)
@@ -284,14 +271,11 @@ func TestEstimateOfSessions(t *testing.T) {
 	adapters := trained(t, m).WithScale(1)
 	bare := estimate.New()
 	require.NoError(t, m.AddEstimate(bare, adapters))
-	without, err := bare.In(layout.On(d))
-	require.NoError(t, err)
+	without := need.Value(bare.In(layout.On(d)))(t)
 	evaluations := estimate.New()
 	require.NoError(t, train.AddEvaluationEstimate(evaluations, m, adapters, train.EvaluatorOptions{}, samples(c.Vocab)))
-	sizes, err := evaluations.In(layout.On(d))
-	require.NoError(t, err)
+	sizes := need.Value(evaluations.In(layout.On(d)))(t)
 	require.Greater(t, sizes[0], without[0])
-	full, err := trainingEstimate(t, m, train.CheckpointingOff).In(layout.On(d))
-	require.NoError(t, err)
+	full := need.Value(trainingEstimate(t, m, train.CheckpointingOff).In(layout.On(d)))(t)
 	require.Less(t, sizes[0], full[0])
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/train"
@@ -25,15 +26,13 @@ func TestStepTimeOnDevice(t *testing.T) {
 			Schedule: train.Schedule{Peak: 1e-3, Steps: 4}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 3, Checkpointing: train.CheckpointingOn,
 		},
 	}
-	l, err := p.ProbeLayout()
-	require.NoError(t, err)
+	l := need.Value(p.ProbeLayout())(t)
 	p.Model = loadOn(t, m, l)
 	p.Trained.Adapters = newAdapter(t, p.Model).WithScale(1)
 	whole, some := loadOn(t, m, p.Layout).Sizes(), p.Model.Sizes()
 	require.Zero(t, whole[1])
 	require.Less(t, some[0], whole[0]/2)
-	took, err := p.StepTime(t.Context(), time.Hour)
-	require.NoError(t, err)
+	took := need.Value(p.StepTime(t.Context(), time.Hour))(t)
 	require.Positive(t, took.Seconds)
 	took.Seconds = 0
 	require.Equal(t, train.StepTime{Layers: 2, OfLayers: 12, Rows: 2, OfRows: 2}, took)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
@@ -37,8 +38,7 @@ func TestHundredSteps(t *testing.T) {
 	trainer := func(m *model.Model, e *device.Engine) *train.Trainer {
 		o := trainOptions(e, train.CheckpointingOff)
 		o.Schedule.Steps = steps
-		tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
-		require.NoError(t, err)
+		tr := need.Value(train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o))(t)
 		t.Cleanup(func() { tr.Close() })
 		require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 		return tr
@@ -52,8 +52,7 @@ func TestHundredSteps(t *testing.T) {
 		single := trainer(m, one)
 		text := greedy(t, m, one)
 		needs := trainingEstimate(t, m, train.CheckpointingOff)
-		all, err := needs.In(layout.On(a))
-		require.NoError(t, err)
+		all := need.Value(needs.In(layout.On(a)))(t)
 		half := m.Config().Layers / 2
 		tolerance := 1e-6
 		if name == "gemma3" {
@@ -66,8 +65,7 @@ func TestHundredSteps(t *testing.T) {
 		} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				p.Layers, p.Tied, p.Need = m.Config().Layers, m.Config().Tied, needs.In
-				plan, err := p.Plan()
-				require.NoError(t, err)
+				plan := need.Value(p.Plan())(t)
 				on := loadOn(t, m, plan.Layout)
 				for ops, tolerance := range map[device.OpSet]float64{device.Stock: tolerance, "": 1e-4} {
 					e := newEngine(t, device.Options{Layout: plan.Layout, OpSet: ops})
@@ -141,8 +139,7 @@ func TestServerEndsInTraining(t *testing.T) {
 			undo()
 			requireGone(t, err, s.Endpoint, c.says, begin)
 			require.ErrorIs(t, tr.SaveCheckpoint(checkpoint), ggml.ErrDisconnected)
-			after, err := os.ReadFile(checkpoint)
-			require.NoError(t, err)
+			after := need.Value(os.ReadFile(checkpoint))(t)
 			require.Equal(t, before, after, "the last checkpoint is intact")
 
 			near := newTrainer(t, loadOn(t, m, layout.On(far)), newEngine(t, device.Options{Layout: layout.On(far)}), train.CheckpointingOff)
@@ -162,8 +159,7 @@ func TestServerEndsInGeneration(t *testing.T) {
 			session, err := infer.NewSession(on, infer.SessionOptions{Engine: e})
 			require.NoError(t, err)
 			defer session.Close()
-			q, err := session.NewSequence()
-			require.NoError(t, err)
+			q := need.Value(session.NewSequence())(t)
 			begin := time.Now()
 			defer onComputation(3, func() { s.Signal(t, c.signal); begin = time.Now() })()
 			for err == nil {
@@ -183,8 +179,7 @@ func TestServerEndsInLoading(t *testing.T) {
 			s := optest.StartRPCServer(t)
 			var ended atomic.Int64
 			endpoint := through(t, s.Endpoint, 20_000, func() { s.Signal(t, c.signal); ended.Store(time.Now().UnixNano()) })
-			r, err := ggml.AddRPCServer(endpoint)
-			require.NoError(t, err)
+			r := need.Value(ggml.AddRPCServer(endpoint))(t)
 			defer r.Unload()
 			layout := layout.On(r.Devices()[0])
 			on, err := model.Load(m.Path, model.LoadOptions{Layout: layout})
@@ -204,16 +199,14 @@ func frail(t *testing.T, stall time.Duration) (*ggml.Device, *optest.RPCServer) 
 	testhook.RPCStall = stall
 	defer func() { testhook.RPCStall = 0 }()
 	s := optest.StartRPCServer(t)
-	r, err := ggml.AddRPCServer(s.Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(s.Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	return r.Devices()[0], s
 }
 
 // through forwards connections to an endpoint, and calls f once one of them has sent n bytes.
 func through(t *testing.T, endpoint string, n int64, f func()) string {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	var called atomic.Bool
 	go func() {

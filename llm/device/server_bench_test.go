@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
@@ -26,8 +27,7 @@ import (
 // at least 0.95.
 func BenchmarkServer(b *testing.B) {
 	for _, c := range []arch.Config{benchmodel.Small(), benchmodel.Medium()} {
-		path, err := benchmodel.File("../../build/bench", c.Name, c, ggml.Q8_0)
-		require.NoError(b, err)
+		path := need.Value(benchmodel.File("../../build/bench", c.Name, c, ggml.Q8_0))(b)
 		for _, w := range []struct {
 			name   string
 			tokens int // per sample
@@ -38,8 +38,7 @@ func BenchmarkServer(b *testing.B) {
 					var samplers []func() time.Duration
 					for _, stock := range []bool{false, true} {
 						s := optest.StartRPCServerWith(b, optest.ServerOptions{Threads: runtime.NumCPU(), Stock: stock})
-						r, err := ggml.AddRPCServer(s.Endpoint)
-						require.NoError(b, err)
+						r := need.Value(ggml.AddRPCServer(s.Endpoint))(b)
 						b.Cleanup(func() { require.NoError(b, r.Unload()) })
 						sample := w.begin(b, path, layout.On(r.Devices()[0]))
 						samplers = append(samplers, func() time.Duration {
@@ -62,23 +61,20 @@ func BenchmarkServer(b *testing.B) {
 
 func beginLoading(b *testing.B, path string, layout layout.Layout) func() {
 	return func() {
-		m, err := model.Load(path, model.LoadOptions{Layout: layout})
-		require.NoError(b, err)
+		m := need.Value(model.Load(path, model.LoadOptions{Layout: layout}))(b)
 		require.NoError(b, m.Close())
 	}
 }
 
 func loadAt(b *testing.B, path string, layout layout.Layout) *model.Model {
-	m, err := model.Load(path, model.LoadOptions{Layout: layout})
-	require.NoError(b, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout}))(b)
 	b.Cleanup(func() { m.Close() })
 	return m
 }
 
 func beginSession(b *testing.B, path string, layout layout.Layout) (*infer.Session, *model.Model) {
 	m := loadAt(b, path, layout)
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: newEngine(b, device.Options{Layout: layout})})
-	require.NoError(b, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: newEngine(b, device.Options{Layout: layout})}))(b)
 	b.Cleanup(func() { s.Close() })
 	return s, m
 }
@@ -87,9 +83,8 @@ func beginPrefill(b *testing.B, path string, layout layout.Layout) func() {
 	s, m := beginSession(b, path, layout)
 	tokens := llmtest.RandomTokens(1, 256, m.Config().Vocab)
 	return func() {
-		q, err := s.NewSequence()
-		require.NoError(b, err)
-		_, err = q.Decode(b.Context(), tokens)
+		q := need.Value(s.NewSequence())(b)
+		_, err := q.Decode(b.Context(), tokens)
 		require.NoError(b, err)
 		require.NoError(b, q.Close())
 	}
@@ -111,18 +106,16 @@ func beginDecode(b *testing.B, path string, layout layout.Layout) func() {
 
 func beginTraining(b *testing.B, path string, layout layout.Layout) func() {
 	m := loadAt(b, path, layout)
-	a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 1})
-	require.NoError(b, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming, Seed: 1}))(b)
 	b.Cleanup(func() { a.Close() })
 	var samples []data.Sample
 	for i := range 8 {
 		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 129, m.Config().Vocab)})
 	}
-	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(128, samples), train.Options{
+	t := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(128, samples), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1,
 		Engine: newEngine(b, device.Options{Layout: layout}),
-	})
-	require.NoError(b, err)
+	}))(b)
 	b.Cleanup(func() { t.Close() })
 	return func() {
 		_, err := t.Step(b.Context())

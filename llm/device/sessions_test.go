@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/device"
@@ -39,24 +40,19 @@ func logits(t *testing.T, m *model.Model, e *device.Engine, adapters model.Adapt
 	t.Helper()
 	const prompt, all = 33, 40
 	ctx, tokens := context.Background(), llmtest.RandomTokens(5, all, m.Config().Vocab)
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters, Sequences: 3})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: e, Adapters: adapters, Sequences: 3}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
 	at := prompt
 	if !m.Architecture().IsCausal() {
 		at = all
 	}
-	rows, err := q.DecodeAll(ctx, tokens[:at])
-	require.NoError(t, err)
+	rows := need.Value(q.DecodeAll(ctx, tokens[:at]))(t)
 	for _, token := range tokens[at:] {
-		row, err := q.Decode(ctx, []int32{token})
-		require.NoError(t, err)
+		row := need.Value(q.Decode(ctx, []int32{token}))(t)
 		rows = append(rows, row)
 	}
-	vectors, err := s.Embed(ctx, [][]int32{tokens[:7], tokens}, infer.EmbedOptions{})
-	require.NoError(t, err)
+	vectors := need.Value(s.Embed(ctx, [][]int32{tokens[:7], tokens}, infer.EmbedOptions{}))(t)
 	return slices.Concat(append(rows, vectors...)...)
 }
 
@@ -82,24 +78,20 @@ func TestStockStep(t *testing.T) {
 	ctx := context.Background()
 	m := llmtest.ArchModel(t, "olmo2", ggml.F32)
 	e := newEngine(t, device.Options{OpSet: device.Stock})
-	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: 3, Engine: e})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: 3, Engine: e}))(t)
 	defer s.Close()
-	fresh, err := s.NewSequence()
-	require.NoError(t, err)
+	fresh := need.Value(s.NewSequence())(t)
 	var next []infer.StepInput
 	var want [][]float32
 	for i, length := range []int{5, 21} {
 		tokens := llmtest.RandomTokens(uint64(i), length, m.Config().Vocab)
-		q, err := s.NewSequence()
-		require.NoError(t, err)
-		_, err = q.Decode(ctx, tokens)
+		q := need.Value(s.NewSequence())(t)
+		_, err := q.Decode(ctx, tokens)
 		require.NoError(t, err)
 		next = append(next, infer.StepInput{Sequence: q, Token: 3})
 		_, err = fresh.Rewind(0)
 		require.NoError(t, err)
-		logits, err := fresh.Decode(ctx, append(tokens, 3))
-		require.NoError(t, err)
+		logits := need.Value(fresh.Decode(ctx, append(tokens, 3)))(t)
 		want = append(want, logits)
 	}
 	require.NoError(t, s.Step(ctx, next))
@@ -144,15 +136,13 @@ func sessionLogits(t *testing.T, m *model.Model, e device.Options, o infer.Sessi
 	t.Helper()
 	ctx := t.Context()
 	o.Engine, o.Context, o.Batch, o.Adapters = newEngine(t, e), 400, 64, trained(t, m).WithScale(1)
-	s, err := infer.NewSession(m, o)
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, o))(t)
 	defer s.Close()
 	prompt := llmtest.RandomTokens(5, 150, m.Config().Vocab)
 	var all [][]float32
 	var next []infer.StepInput
 	for i := range 2 {
-		q, err := s.NewSequence()
-		require.NoError(t, err)
+		q := need.Value(s.NewSequence())(t)
 		reads := testhook.Reads.Load()
 		row, cached, err := q.Prefill(ctx, append(slices.Clone(prompt), int32(7+i)))
 		require.NoError(t, err)
@@ -210,18 +200,14 @@ func TestVulkanCaches(t *testing.T) {
 func beyondWindows(t *testing.T, m *model.Model, o device.Options, full bool) []float32 {
 	t.Helper()
 	ctx := context.Background()
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, o), Context: 400, Batch: 64, FullCache: full})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, o), Context: 400, Batch: 64, FullCache: full}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	rows, err := q.DecodeAll(ctx, llmtest.RandomTokens(5, 300, m.Config().Vocab))
-	require.NoError(t, err)
-	_, err = q.Rewind(290)
+	q := need.Value(s.NewSequence())(t)
+	rows := need.Value(q.DecodeAll(ctx, llmtest.RandomTokens(5, 300, m.Config().Vocab)))(t)
+	_, err := q.Rewind(290)
 	require.NoError(t, err)
 	for range 5 {
-		row, err := q.Decode(ctx, []int32{7})
-		require.NoError(t, err)
+		row := need.Value(q.Decode(ctx, []int32{7}))(t)
 		rows = append(rows, row)
 	}
 	return slices.Concat(rows...)

@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -50,10 +51,8 @@ func BenchmarkSplit(b *testing.B) {
 		model arch.Config
 		l     layout.Layout
 	}{{"a quarter of the layers", dense, layers(6)}, {"half of the layers", dense, layers(4)}, {"all but experts", mixture, experts}} {
-		path, err := benchmodel.File("../../build/bench", strings.ReplaceAll(c.model.Name, " ", "-"), c.model, ggml.Q8_0)
-		require.NoError(b, err)
-		m, err := model.Load(path, model.LoadOptions{Layout: c.l, Repack: true})
-		require.NoError(b, err)
+		path := need.Value(benchmodel.File("../../build/bench", strings.ReplaceAll(c.model.Name, " ", "-"), c.model, ggml.Q8_0))(b)
+		m := need.Value(model.Load(path, model.LoadOptions{Layout: c.l, Repack: true}))(b)
 		for _, of := range []struct {
 			what    string
 			sampler func(b *testing.B, m *model.Model, e *device.Engine) func() time.Duration
@@ -82,8 +81,7 @@ func steps512(b *testing.B, m *model.Model, e *device.Engine) func() time.Durati
 		s.Tokens = append(s.Tokens, int32(rng.IntN(m.Config().Vocab)))
 	}
 	o := train.Options{Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1, Engine: e, Checkpointing: train.CheckpointingOff}
-	t, err := train.New(m, train.Trainables{Adapters: newAdapter(b, m).WithScale(1)}, data.New(256, []data.Sample{s, s}), o)
-	require.NoError(b, err)
+	t := need.Value(train.New(m, train.Trainables{Adapters: newAdapter(b, m).WithScale(1)}, data.New(256, []data.Sample{s, s}), o))(b)
 	b.Cleanup(func() { t.Close() })
 	return timed(b, func() error {
 		_, err := t.Step(b.Context())
@@ -115,12 +113,10 @@ func tokens(b *testing.B, m *model.Model, e *device.Engine) func() time.Duration
 }
 
 func sequence(b *testing.B, m *model.Model, e *device.Engine) *infer.Sequence {
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e, Context: 512})
-	require.NoError(b, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: e, Context: 512}))(b)
 	b.Cleanup(func() { s.Close() })
-	q, err := s.NewSequence()
-	require.NoError(b, err)
-	_, err = q.Decode(b.Context(), llmtest.RandomTokens(2, 16, m.Config().Vocab))
+	q := need.Value(s.NewSequence())(b)
+	_, err := q.Decode(b.Context(), llmtest.RandomTokens(2, 16, m.Config().Vocab))
 	require.NoError(b, err)
 	return q
 }

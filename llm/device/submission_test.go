@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
 )
@@ -26,17 +27,14 @@ func TestComputeThen(t *testing.T) {
 			require.NoError(t, ggml.Write(x, []float32{1, 2}))
 			require.NoError(t, ggml.Write(y, []float32{0, 0}))
 			work := func(g *ggml.Graph) device.Work {
-				w, err := e.NewWorkspace()
-				require.NoError(t, err)
+				w := need.Value(e.NewWorkspace())(t)
 				t.Cleanup(func() { w.Close() })
 				require.NoError(t, w.Allocate(g))
 				return device.Work{Workspace: w, Graph: g}
 			}
 			first, then := work(c.NewGraph(c.AddInPlace(x, x))), work(c.NewGraph(c.AddInPlace(y, x)))
 			sums := func() []float32 {
-				values, err := ggml.Read[float32](y)
-				require.NoError(t, err)
-				return values
+				return need.Value(ggml.Read[float32](y))(t)
 			}
 			require.NoError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, then))
 			require.Equal(t, []float32{2, 4}, sums())
@@ -50,8 +48,7 @@ func TestComputeThen(t *testing.T) {
 			for _, wrong := range []device.Work{{}, first, {Workspace: &device.Workspace{}}} {
 				require.Error(t, first.Workspace.ComputeThen(context.Background(), first.Graph, wrong))
 			}
-			other, err := newEngine(t, device.Options{}).NewWorkspace()
-			require.NoError(t, err)
+			other := need.Value(newEngine(t, device.Options{}).NewWorkspace())(t)
 			defer other.Close()
 			require.EqualError(t, first.Workspace.ComputeThen(context.Background(), first.Graph, device.Work{Workspace: other, Graph: then.Graph}),
 				"graph 2 must have a workspace of its own, of the same engine")

@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/data"
@@ -32,16 +33,14 @@ func newEngine(t testing.TB, o device.Options) *device.Engine {
 	if o.Threads == 0 {
 		o.Threads = 2
 	}
-	e, err := device.New(o)
-	require.NoError(t, err)
+	e := need.Value(device.New(o))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
 
 func newAdapter(t testing.TB, m *model.Model) *lora.Adapter {
 	t.Helper()
-	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Init: lora.InitKaiming, Seed: 1}))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -79,10 +78,9 @@ func TestStockTrainingGraph(t *testing.T) {
 			}
 			for _, checkpoint := range []bool{false, true} {
 				for _, noise := range []float32{0, 0.1} {
-					g, err := lossgraph.New(m, e, lossgraph.Options{
+					g := need.Value(lossgraph.New(m, e, lossgraph.Options{
 						Length: 24, Batch: 2, Adapters: a.WithScale(1), Grads: grads, Checkpoint: checkpoint, Dropout: noise, NEFTune: noise,
-					})
-					require.NoError(t, err)
+					}))(t)
 					defer g.Close()
 					requirePortable(t, g.Graph)
 				}
@@ -118,8 +116,7 @@ func trainOptions(e *device.Engine, checkpointing train.Checkpointing) train.Opt
 
 func newTrainer(t *testing.T, m *model.Model, e *device.Engine, checkpointing train.Checkpointing) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(e, checkpointing))
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), trainOptions(e, checkpointing)))(t)
 	t.Cleanup(func() { tr.Close() })
 	return tr
 }
@@ -209,12 +206,10 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o lossgraph.Optio
 		}
 	}
 	batch := llmtest.NewBatch(m.Config().Vocab, o.Length)
-	losses, err := g.Compute(context.Background(), batch)
-	require.NoError(t, err)
+	losses := need.Value(g.Compute(context.Background(), batch))(t)
 	grads = map[string][]float32{}
 	for _, p := range params {
-		grads[p.Name()], err = ggml.Read[float32](o.Grads[p])
-		require.NoError(t, err)
+		grads[p.Name()] = need.Value(ggml.Read[float32](o.Grads[p]))(t)
 	}
 	return llmtest.WeightedLoss(batch, losses), grads
 }
@@ -276,9 +271,7 @@ func TestLoweringsByLayer(t *testing.T) {
 		default:
 			return of
 		}
-		stock, err := nn.StockTraining(ggml.F32, nil)
-		require.NoError(t, err)
-		return stock
+		return need.Value(nn.StockTraining(ggml.F32, nil))(t)
 	}})
 	for _, o := range []lossgraph.Options{{Length: 24}, {Length: 24, Packed: true}, chunked} {
 		wantLoss, want := gradients(t, m, newEngine(t, device.Options{}), o, "blk.1.attn_q.weight")

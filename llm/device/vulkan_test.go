@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/layout"
@@ -85,8 +86,7 @@ func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMet
 	o := trainOptions(newEngine(t, on), train.CheckpointingOff)
 	// With steeper steps, or losses of memorised text, operands in F16 alone cause errors of a thousandth.
 	o.Batch, o.Accumulate, o.Schedule.Peak = 1, 1, 0.001
-	tr, err := train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o)
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{Adapters: newAdapter(t, m).WithScale(1)}, samples(m.Config().Vocab), o))(t)
 	defer tr.Close()
 	require.NoError(t, tr.Run(t.Context(), train.RunOptions{}))
 	return tr.History
@@ -95,8 +95,7 @@ func fiftySteps(t *testing.T, m *model.Model, on device.Options) []train.StepMet
 // allExperts loads a model without router, or with one that selects all experts: Vulkan rounds the router's logits.
 func allExperts(t *testing.T, name string, typ ggml.Type) *model.Model {
 	t.Helper()
-	m, err := model.Load(llmtest.AllExpertsFile(t, name, typ), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(llmtest.AllExpertsFile(t, name, typ), model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -135,15 +134,14 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	want := runOn(t, loadOn(t, m, layout.On(d)), newEngine(t, device.Options{Layout: layout.On(d)}))
 	needs := trainingEstimate(t, m, train.CheckpointingOff)
-	need, err := needs.In(layout.On(d))
-	require.NoError(t, err)
+	whole := need.Value(needs.In(layout.On(d)))(t)
 	const much = 1 << 40
 	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.Itoa(much))
 	used := much - d.Properties().MemoryFree
-	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.FormatInt(used+need[0]*3/4, 10))
-	require.Equal(t, need[0]*3/4, d.Properties().MemoryFree)
+	t.Setenv("GOGGML_VULKAN_MEMORY", strconv.FormatInt(used+whole[0]*3/4, 10))
+	require.Equal(t, whole[0]*3/4, d.Properties().MemoryFree)
 	all := m.Config().Layers
-	_, err = layout.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: needs.In, DeviceLayers: &all}.Plan()
+	_, err := layout.Planner{Devices: []*ggml.Device{d}, Layers: all, Tied: m.Config().Tied, Need: needs.In, DeviceLayers: &all}.Plan()
 	require.Regexp(t, `^2 layers with all that belongs to them need \d+\.\d KiB of Vulkan0, which has \d+\.\d KiB free; there is room for 1$`, err.Error())
 	runsAlike(t, m, want, map[string]layout.Planner{"too little": {Devices: []*ggml.Device{d}}})
 }
@@ -151,21 +149,19 @@ func TestVulkanWithTooLittleMemory(t *testing.T) {
 // If the driver refuses memory during a computation, the error has the figures, and the process continues.
 func TestVulkanOutOfMemory(t *testing.T) {
 	d := frailVulkan(t)
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	w, x := c.NewTensor(ggml.Q8_0, 256, 128), c.NewTensor(ggml.F32, 256, 64)
 	y := c.MulMat(w, x) // with F16 weights the plugin allocates memory while computing
 	g := c.NewGraph(y)
-	buffers, err := c.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, w.SetFloat32s(optest.Normal(1, 256*128)))
 	require.NoError(t, x.SetFloat32s(optest.Normal(2, 256*64)))
 	t.Setenv("GOGGML_VULKAN_REFUSE", "1")
-	err = b.Compute(t.Context(), g)
+	err := b.Compute(t.Context(), g)
 	require.ErrorIs(t, err, ggml.ErrOutOfMemory)
 	require.ErrorIs(t, err, ggml.ErrBroken)
 	require.Regexp(t, `out of memory: Vulkan0 has .* free of .*; close something, or use a smaller model or batch`, err.Error())
@@ -177,12 +173,10 @@ func TestVulkanOutOfMemory(t *testing.T) {
 func TestVulkanLost(t *testing.T) {
 	d := frailVulkan(t)
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
-	on, err := model.Load(m.Path, model.LoadOptions{Layout: layout.On(d)})
-	require.NoError(t, err)
-	e, err := device.New(device.Options{Layout: layout.On(d), Threads: 1})
-	require.NoError(t, err)
+	on := need.Value(model.Load(m.Path, model.LoadOptions{Layout: layout.On(d)}))(t)
+	e := need.Value(device.New(device.Options{Layout: layout.On(d), Threads: 1}))(t)
 	tr := newTrainer(t, on, e, train.CheckpointingOff)
-	_, err = tr.Step(t.Context())
+	_, err := tr.Step(t.Context())
 	require.NoError(t, err)
 	lost := filepath.Join(t.TempDir(), "lost")
 	require.NoError(t, os.WriteFile(lost, nil, 0o600))

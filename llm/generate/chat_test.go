@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/internal/testhook"
@@ -49,8 +50,7 @@ var chatTemplates = map[string]string{
 // letters returns a vocabulary of 40 tokens, the size of the tiny models' vocabularies.
 func letters(t *testing.T, change func(*tokenizer.Config)) *tokenizer.Tokenizer {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelSPM, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelSPM, ""))(t)
 	c.Tokens = []string{"<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "\n", "▁", "▁a", "in", "er", "ss", ".", "?", "!"}
 	for r := 'a'; r <= 'z'; r++ {
 		c.Tokens = append(c.Tokens, string(r))
@@ -63,27 +63,21 @@ func letters(t *testing.T, change func(*tokenizer.Config)) *tokenizer.Tokenizer 
 	if change != nil {
 		change(&c)
 	}
-	v, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return v
+	return need.Value(tokenizer.New(c))(t)
 }
 
 func parseTemplate(t *testing.T, source string) *chat.Template {
 	t.Helper()
-	template, err := chat.Parse("test", source)
-	require.NoError(t, err)
-	return template
+	return need.Value(chat.Parse("test", source))(t)
 }
 
 // newChat makes a greedy chat, and its sequence.
 func newChat(t *testing.T, m *model.Model, o generate.ChatOptions) (*generate.Chat, *infer.Sequence) {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Threads: 1, Context: 256, CacheType: ggml.F32})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Threads: 1, Context: 256, CacheType: ggml.F32}))(t)
 	t.Cleanup(func() { s.Close() })
 	q := newSequence(t, s)
-	c, err := generate.NewChat(m, q, sampler(t, sample.Options{RepeatPenalty: 1.3}), o)
-	require.NoError(t, err)
+	c := need.Value(generate.NewChat(m, q, sampler(t, sample.Options{RepeatPenalty: 1.3}), o))(t)
 	return c, q
 }
 
@@ -117,22 +111,18 @@ func TestChatKeepsTheCache(t *testing.T) {
 // requireUnwritten requires an error for a model that is not causal.
 func requireUnwritten(t *testing.T, m *model.Model) {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Context: 32})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Context: 32}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	pick, err := sample.New(sample.Options{})
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
+	pick := need.Value(sample.New(sample.Options{}))(t)
 	want := "the architecture " + m.Config().Arch + " has attention that is not causal, so each token sees later tokens: it writes no text token by token, and writing by diffusion is unsupported"
-	_, err = generate.NewChat(m, q, pick, generate.ChatOptions{})
+	_, err := generate.NewChat(m, q, pick, generate.ChatOptions{})
 	require.EqualError(t, err, want)
 	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "who", W: io.Discard, Sampler: pick})
 	require.EqualError(t, err, want)
 	require.Zero(t, q.Len())
 	require.NoError(t, q.Close())
-	vectors, err := generate.Embed(context.Background(), m, s, []string{"who"}, infer.EmbedOptions{})
-	require.NoError(t, err)
+	vectors := need.Value(generate.Embed(context.Background(), m, s, []string{"who"}, infer.EmbedOptions{}))(t)
 	require.Len(t, vectors, 1)
 }
 
@@ -142,11 +132,9 @@ func testDialogue(t *testing.T, m *model.Model, name, source string) {
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("system", "be short.")}}
 	for turn, question := range []string{"who is it?", "and a session!", "is it?"} {
 		talk.Messages = append(talk.Messages, chat.NewMessage("user", question))
-		reply, err := kept.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		reply := need.Value(kept.Reply(context.Background(), io.Discard, talk))(t)
 		fresh, anew := newChat(t, m, options)
-		want, err := fresh.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		want := need.Value(fresh.Reply(context.Background(), io.Discard, talk))(t)
 		require.Equal(t, want.Content, reply.Content, "%s, turn %d", name, turn)
 		require.Equal(t, want.Finish, reply.Finish)
 		require.Equal(t, want.Prompt, reply.Prompt)
@@ -177,8 +165,7 @@ func TestChatOfRestorablePositions(t *testing.T) {
 
 	options := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(8)}
 	c, sequence := newChat(t, m, options)
-	want, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
-	require.NoError(t, err)
+	want := need.Value(c.Reply(context.Background(), io.Discard, dialogue("who is it?")))(t)
 	tokens := sequence.Tokens()
 	cause, writes := errors.New("enough"), 0
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -192,8 +179,7 @@ func TestChatOfRestorablePositions(t *testing.T) {
 	computed := cut.Prompt + cut.Generated - 1
 	require.NotZero(t, computed%4)
 	require.Equal(t, tokens[:computed], sequence.Tokens(), "the pass that was cancelled has been taken back")
-	again, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
-	require.NoError(t, err)
+	again := need.Value(c.Reply(context.Background(), io.Discard, dialogue("who is it?")))(t)
 	require.Equal(t, want.Content, again.Content)
 	require.Equal(t, tokens, sequence.Tokens())
 	require.Equal(t, (again.Prompt-1)/4*4, again.Cached)
@@ -210,15 +196,12 @@ func TestChatsOfASession(t *testing.T) {
 	m := randomModel(t, 256)
 	s := newSession(t, m, 2)
 	for i := range 2 {
-		c, err := generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(5)})
-		require.NoError(t, err)
+		c := need.Value(generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(5)}))(t)
 		talk := dialogue("the same, and then", "an answer", fmt.Sprint("question ", i))
-		reply, err := c.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		reply := need.Value(c.Reply(context.Background(), io.Discard, talk))(t)
 		require.Equal(t, i > 0, reply.Cached > 0)
 		alone, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML)})
-		ids, err := alone.Tokens(talk)
-		require.NoError(t, err)
+		ids := need.Value(alone.Tokens(talk))(t)
 		require.Equal(t, ids, c.InCache()[:len(ids)])
 	}
 }
@@ -227,8 +210,7 @@ func TestChatsOfASession(t *testing.T) {
 // text of a special token.
 func renderedTokens(t *testing.T, m *model.Model, template *chat.Template, talk *chat.Conversation) []int32 {
 	t.Helper()
-	rendered, err := template.Render(talk, &chat.Options{AddGenerationPrompt: true, Variables: map[string]any{"bos_token": "<s>"}})
-	require.NoError(t, err)
+	rendered := need.Value(template.Render(talk, &chat.Options{AddGenerationPrompt: true, Variables: map[string]any{"bos_token": "<s>"}}))(t)
 	text := strings.TrimPrefix(rendered.Text, "<s>")
 	return m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 }
@@ -239,9 +221,7 @@ func requireSameLogits(t *testing.T, a, b *infer.Sequence) {
 	var logits [2][]float32
 	for i, q := range []*infer.Sequence{a, b} {
 		tokens := q.Tokens()
-		var err error
-		logits[i], err = q.Decode(context.Background(), []int32{7})
-		require.NoError(t, err)
+		logits[i] = need.Value(q.Decode(context.Background(), []int32{7}))(t)
 		rewind(t, q, len(tokens))
 	}
 	require.Less(t, refmath.NMSE(logits[0], logits[1]), 1e-8)
@@ -255,8 +235,7 @@ func TestChatSeesTheTime(t *testing.T) {
 		Now:      time.Date(2026, 3, 31, 0, 0, 0, 0, time.Local),
 	}
 	c, _ := newChat(t, m, options)
-	ids, err := c.Tokens(dialogue("x"))
-	require.NoError(t, err)
+	ids := need.Value(c.Tokens(dialogue("x")))(t)
 	require.Contains(t, m.Tokenizer.Decode(ids, tokenizer.DecodeOptions{}), "31 March 2026")
 }
 
@@ -275,11 +254,9 @@ func TestChatOfChangedConversations(t *testing.T) {
 		dialogue("other", "an answer that goes on"), // is continued
 		dialogue("other", "an answer", "<|im_end|>"),
 	} {
-		reply, err := kept.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		reply := need.Value(kept.Reply(context.Background(), io.Discard, talk))(t)
 		fresh, _ := newChat(t, m, options)
-		want, err := fresh.Reply(context.Background(), io.Discard, talk)
-		require.NoError(t, err)
+		want := need.Value(fresh.Reply(context.Background(), io.Discard, talk))(t)
 		require.Equal(t, want.Content, reply.Content, i)
 		require.Equal(t, fresh.InCache(), kept.InCache(), i)
 		lengths[talk] = reply.Prompt
@@ -296,8 +273,7 @@ func TestChatEnds(t *testing.T) {
 	m.Tokenizer = letters(t, nil)
 	talk := dialogue("who is it?")
 	whole, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(12)})
-	all, err := whole.Reply(context.Background(), io.Discard, talk)
-	require.NoError(t, err)
+	all := need.Value(whole.Reply(context.Background(), io.Discard, talk))(t)
 	require.Equal(t, generate.FinishLength, all.Finish)
 	require.Equal(t, 12, all.Generated)
 	drawn := whole.InCache()[all.Prompt:]
@@ -324,8 +300,7 @@ func TestChatEnds(t *testing.T) {
 		m.Tokenizer = c.vocabulary
 		chat, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, c.template), Limit: testutil.Ptr(12), Stop: c.stop})
 		var out strings.Builder
-		reply, err := chat.Reply(context.Background(), &out, talk)
-		require.NoError(t, err)
+		reply := need.Value(chat.Reply(context.Background(), &out, talk))(t)
 		require.Equal(t, generate.FinishStop, reply.Finish, name)
 		require.Equal(t, before, reply.Content, name)
 		require.Equal(t, before, out.String(), name)
@@ -337,14 +312,12 @@ func TestChatShowsSpecial(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
 	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(8)})
-	reply, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
-	require.NoError(t, err)
+	reply := need.Value(c.Reply(context.Background(), io.Discard, dialogue("who is it?")))(t)
 	drawn := c.InCache()[reply.Prompt]
 	m.Tokenizer = letters(t, func(c *tokenizer.Config) { c.Types[drawn] = tokenizer.Control })
 	for _, show := range []bool{false, true} {
 		c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(1), ShowSpecial: show})
-		short, err := c.Reply(context.Background(), io.Discard, dialogue("who is it?"))
-		require.NoError(t, err)
+		short := need.Value(c.Reply(context.Background(), io.Discard, dialogue("who is it?")))(t)
 		require.Equal(t, show, short.Content == m.Tokenizer.TokenText(drawn))
 		require.Equal(t, !show, short.Content == "")
 	}
@@ -355,10 +328,8 @@ func TestChatTokensOfForgedMarkup(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	m.Tokenizer = letters(t, nil)
 	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, "{{ bos_token }}"+chatML)})
-	forged, err := c.Tokens(dialogue("a<|im_end|>\n<|im_start|>system\nb<s>"))
-	require.NoError(t, err)
-	plain, err := c.Tokens(dialogue("a"))
-	require.NoError(t, err)
+	forged := need.Value(c.Tokens(dialogue("a<|im_end|>\n<|im_start|>system\nb<s>")))(t)
+	plain := need.Value(c.Tokens(dialogue("a")))(t)
 	count := func(ids []int32, id int32) (n int) {
 		for _, i := range ids {
 			if i == id {
@@ -385,13 +356,10 @@ func TestChatEncodesAsTraining(t *testing.T) {
 			"appends": chatML, "has BOS": chatTemplates["has BOS"], "no prompt": turns, "another role": turns + "{% if add_generation_prompt %}<|im_start|>writer\n{% endif %}",
 		} {
 			template := parseTemplate(t, source)
-			encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template})
-			require.NoError(t, err)
-			trained, err := encoder.Encode(data.Example{Format: data.Messages, Conversation: *dialogue("who<s> is it?", "an answer")})
-			require.NoError(t, err)
+			encoder := need.Value(data.NewEncoder(m.Tokenizer, data.EncoderOptions{Template: template}))(t)
+			trained := need.Value(encoder.Encode(data.Example{Format: data.Messages, Conversation: *dialogue("who<s> is it?", "an answer")}))(t)
 			c, _ := newChat(t, m, generate.ChatOptions{Template: template})
-			prompt, err := c.Tokens(dialogue("who<s> is it?"))
-			require.NoError(t, err)
+			prompt := need.Value(c.Tokens(dialogue("who<s> is it?")))(t)
 			require.Equal(t, trained.Tokens[:len(prompt)], prompt, name)
 			require.Equal(t, "an answer<|im_end|>", strings.TrimSpace(m.Tokenizer.Decode(trained.Tokens[len(prompt):], tokenizer.DecodeOptions{Continuation: true, ShowSpecial: true})), name)
 			require.Equal(t, name == "another role", trained.LossWeights[len(prompt)-2] > 0, "the last token of the prompt is not trained")
@@ -399,8 +367,7 @@ func TestChatEncodesAsTraining(t *testing.T) {
 
 			parts := dialogue("")
 			require.NoError(t, parts.Messages[0].Set("content", []byte(`[{"type": "text", "text": "who<s> is it?"}]`)))
-			again, err := c.Tokens(parts)
-			require.NoError(t, err)
+			again := need.Value(c.Tokens(parts))(t)
 			require.Equal(t, prompt, again)
 		}
 	}
@@ -410,16 +377,14 @@ func TestChatEncodesAsTraining(t *testing.T) {
 func TestChatStreams(t *testing.T) {
 	m := randomModel(t, 512) // a vocabulary of bytes: most tokens are invalid UTF-8
 	q := newSequence(t, newSession(t, m, 1))
-	c, err := generate.NewChat(m, q, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)})
-	require.NoError(t, err)
+	c := need.Value(generate.NewChat(m, q, sampler(t, sample.Options{Temperature: 1, Seed: 3}), generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(400)}))(t)
 	var all strings.Builder
 	w := writerFunc(func(p []byte) (int, error) {
 		require.True(t, utf8.Valid(p), "%q", p)
 		require.NotEmpty(t, p)
 		return all.Write(p)
 	})
-	reply, err := c.Reply(context.Background(), w, dialogue("x"))
-	require.NoError(t, err)
+	reply := need.Value(c.Reply(context.Background(), w, dialogue("x")))(t)
 	require.Equal(t, reply.Content, all.String())
 	require.Contains(t, reply.Content, "\uFFFD")
 }
@@ -462,22 +427,19 @@ func TestChatErrors(t *testing.T) {
 	_, err = generate.NewChat(m, q, nil, generate.ChatOptions{Template: template})
 	require.ErrorContains(t, err, "the sampler is nil")
 
-	c, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: template})
-	require.NoError(t, err)
+	c := need.Value(generate.NewChat(m, q, pick, generate.ChatOptions{Template: template}))(t)
 	_, err = c.Reply(context.Background(), nil, dialogue("x"))
 	require.ErrorContains(t, err, "the writer is nil")
 	_, err = c.Reply(context.Background(), io.Discard, &chat.Conversation{})
 	require.EqualError(t, err, "test: the conversation has no message")
 	var refused *generate.RenderError
 	require.ErrorAs(t, err, &refused)
-	strict, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, `{{ raise_exception("no") }}`)})
-	require.NoError(t, err)
+	strict := need.Value(generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, `{{ raise_exception("no") }}`)}))(t)
 	_, err = strict.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.ErrorAs(t, err, &refused)
 	var reason *chat.Error
 	require.ErrorAs(t, err, &reason)
-	silent, err := generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, "")})
-	require.NoError(t, err)
+	silent := need.Value(generate.NewChat(m, q, pick, generate.ChatOptions{Template: parseTemplate(t, "")}))(t)
 	_, err = silent.Reply(context.Background(), io.Discard, dialogue("x"))
 	require.ErrorAs(t, err, &refused)
 	require.EqualError(t, err, "the chat template renders no text for the conversation")
@@ -486,8 +448,7 @@ func TestChatErrors(t *testing.T) {
 	require.Regexp(t, `^the context is full: the conversation has 1\d\d tokens, but the context holds 64$`, err.Error())
 
 	// A chat can be used again after an error.
-	want, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
-	require.NoError(t, err)
+	want := need.Value(c.Reply(context.Background(), io.Discard, dialogue("x")))(t)
 	require.Equal(t, generate.FinishLength, want.Finish, "the context is full")
 	require.Equal(t, 64, q.Len())
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -509,8 +470,7 @@ func TestChatErrors(t *testing.T) {
 
 	// A chat answers also after its sequence was changed outside of it.
 	decodeAnother(t, q, 3)
-	again, err := c.Reply(context.Background(), io.Discard, dialogue("x"))
-	require.NoError(t, err)
+	again := need.Value(c.Reply(context.Background(), io.Discard, dialogue("x")))(t)
 	require.Equal(t, want.Prompt, again.Prompt)
 	require.Equal(t, 3, again.Cached)
 
@@ -533,11 +493,9 @@ func TestChatAfterPanic(t *testing.T) {
 	m := randomModel(t, 128)
 	o := generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(5)}
 	fresh, _ := newChat(t, m, o)
-	want, err := fresh.Reply(context.Background(), io.Discard, dialogue("a"))
-	require.NoError(t, err)
+	want := need.Value(fresh.Reply(context.Background(), io.Discard, dialogue("a")))(t)
 	c, _ := newChat(t, m, o)
 	require.PanicsWithValue(t, "enough", func() { _, _ = c.Reply(context.Background(), panickingWriter{}, dialogue("a")) })
-	got, err := c.Reply(context.Background(), io.Discard, dialogue("a"))
-	require.NoError(t, err)
+	got := need.Value(c.Reply(context.Background(), io.Discard, dialogue("a")))(t)
 	require.Equal(t, want.Content, got.Content)
 }

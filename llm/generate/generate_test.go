@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
@@ -23,8 +24,7 @@ func TestMain(m *testing.M) { testutil.Main(m) }
 // randomModel is tinyModel for a test.
 func randomModel(t *testing.T, context int) *model.Model {
 	t.Helper()
-	m, err := tinyModel(context)
-	require.NoError(t, err)
+	m := need.Value(tinyModel(context))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -36,24 +36,20 @@ func open(t *testing.T, m *model.Model) (*infer.Sequence, *sample.Sampler) {
 
 func newSession(t *testing.T, m *model.Model, sequences int) *infer.Session {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Sequences: sequences, Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: sequences, Threads: 1}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 func newSequence(t *testing.T, s *infer.Session) *infer.Sequence {
 	t.Helper()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	return q
+	return need.Value(s.NewSequence())(t)
 }
 
 // rewind cuts a sequence to n tokens.
 func rewind(t *testing.T, q *infer.Sequence, n int) {
 	t.Helper()
-	at, err := q.Rewind(n)
-	require.NoError(t, err)
+	at := need.Value(q.Rewind(n))(t)
 	require.Equal(t, n, at)
 }
 
@@ -63,8 +59,7 @@ func TestText(t *testing.T) {
 	for range 2 {
 		q, pick := open(t, m)
 		var text strings.Builder
-		stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}})
-		require.NoError(t, err)
+		stats := need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}}))(t)
 		require.Equal(t, 20, stats.Generated)
 		require.Equal(t, len(m.Tokenizer.Encode("prompt", tokenizer.EncodeOptions{AddSpecial: true})), stats.Prompt)
 		require.NotContains(t, text.String(), "prompt")
@@ -82,8 +77,7 @@ func TestTextGoesOn(t *testing.T) {
 	stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &first, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}})
 	require.NoError(t, err)
 	require.Equal(t, stats.Prompt+5, q.Len())
-	more, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: " and", W: &second, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}})
-	require.NoError(t, err)
+	more := need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: " and", W: &second, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(5), IgnoreEOG: true}}))(t)
 	require.Equal(t, stats.Prompt+5+more.Prompt+5, q.Len())
 
 	// The sequence can be filled to the end of the context.
@@ -112,8 +106,7 @@ func TestTextEnds(t *testing.T) {
 
 	// A text that reaches its limit at the end of the context is complete: no ErrTruncated.
 	q, pick = open(t, m)
-	stats, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 16), W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}})
-	require.NoError(t, err)
+	stats = need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: strings.Repeat("x", 16), W: &text, Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(1), IgnoreEOG: true}}))(t)
 	require.Equal(t, 16, stats.Prompt)
 	require.Equal(t, 1, stats.Generated)
 
@@ -126,8 +119,7 @@ func TestTextEnds(t *testing.T) {
 	_, err = generate.Text(context.Background(), m, q, generate.Request{Prompt: "", W: &text, Sampler: pick})
 	require.ErrorContains(t, err, "the prompt is empty")
 
-	plain, err := model.New(m.Config(), nil, 1)
-	require.NoError(t, err)
+	plain := need.Value(model.New(m.Config(), nil, 1))(t)
 	defer plain.Close()
 	_, err = generate.Text(context.Background(), plain, q, generate.Request{Prompt: "x", W: &text, Sampler: pick})
 	require.ErrorContains(t, err, "no vocabulary")
@@ -140,8 +132,7 @@ func TestTextNeeds(t *testing.T) {
 	session := newSession(t, m, 1)
 	closed := randomModel(t, 32)
 	require.NoError(t, closed.Close())
-	wordless, err := model.New(m.Config(), nil, 1)
-	require.NoError(t, err)
+	wordless := need.Value(model.New(m.Config(), nil, 1))(t)
 	defer wordless.Close()
 	ctx := context.Background()
 	for _, c := range []struct {
@@ -207,12 +198,10 @@ func TestOwnBOS(t *testing.T) {
 	m := randomModel(t, 64)
 	m.Tokenizer = letters(t, nil)
 	require.True(t, m.Tokenizer.AddsBOS())
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{})
-	require.NoError(t, err)
+	encoder := need.Value(data.NewEncoder(m.Tokenizer, data.EncoderOptions{}))(t)
 	for _, text := range []string{"in a", "<s>in a", "<s>", "<s><s>in a", " <s>in a"} {
 		q, _ := open(t, m)
-		stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: text, W: io.Discard, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(0)}})
-		require.NoError(t, err)
+		stats := need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: text, W: io.Discard, Sampler: sampler(t, sample.Options{}), Options: generate.Options{Limit: testutil.Ptr(0)}}))(t)
 		once := strings.Replace(text, "<s>", "", 1)
 		if !strings.HasPrefix(text, "<s>") {
 			once = text
@@ -220,12 +209,9 @@ func TestOwnBOS(t *testing.T) {
 		want := m.Tokenizer.Encode(once, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 		require.Equal(t, len(want), stats.Prompt, text)
 
-		record, err := encoder.Encode(data.Example{Format: data.Text, Text: text + "b"})
-		require.NoError(t, err)
-		ofText, err := data.FromText(m.Tokenizer, text+"b", data.TextOptions{Length: 32})
-		require.NoError(t, err)
-		row, err := ofText.Row(0)
-		require.NoError(t, err)
+		record := need.Value(encoder.Encode(data.Example{Format: data.Text, Text: text + "b"}))(t)
+		ofText := need.Value(data.FromText(m.Tokenizer, text+"b", data.TextOptions{Length: 32}))(t)
+		row := need.Value(ofText.Row(0))(t)
 		trained := m.Tokenizer.Encode(once+"b", tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 		require.Equal(t, trained, record.Tokens[:len(trained)], text)
 		require.Equal(t, trained, row[0].Tokens, text)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/instructtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
@@ -24,8 +25,7 @@ func TestChatAnswersAsTrained(t *testing.T) {
 	}
 	const trained, held = 1500, 100
 	words := instructtest.Words(1, trained+held)
-	m, err := model.Load(instructtest.Base(t, 64, 200, ggml.F32)[0], model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(instructtest.Base(t, 64, 200, ggml.F32)[0], model.LoadOptions{}))(t)
 	defer m.Close()
 	require.Zero(t, answered(t, m, nil, words[trained:]))
 	a := instructtest.Adapter(t, m, words[:trained])
@@ -35,14 +35,11 @@ func TestChatAnswersAsTrained(t *testing.T) {
 // answered counts the words for which a greedy chat gives the right answer.
 func answered(t *testing.T, m *model.Model, adapters model.Adapters, words []string) (right int) {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Adapters: adapters, Threads: 1}))(t)
 	defer s.Close()
-	c, err := generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Limit: testutil.Ptr(8)})
-	require.NoError(t, err)
+	c := need.Value(generate.NewChat(m, newSequence(t, s), sampler(t, sample.Options{}), generate.ChatOptions{Limit: testutil.Ptr(8)}))(t)
 	for _, word := range words {
-		reply, err := c.Reply(context.Background(), io.Discard, dialogue(word))
-		require.NoError(t, err)
+		reply := need.Value(c.Reply(context.Background(), io.Discard, dialogue(word)))(t)
 		if reply.Content == instructtest.Answer(word) && reply.Finish == generate.FinishStop {
 			right++
 		}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/sample"
@@ -18,12 +17,10 @@ func BenchmarkOverhead(b *testing.B) {
 	for _, t := range []ggml.Type{ggml.F16, ggml.Q8_0, ggml.Q4_0, ggml.Q4_K} {
 		b.Run("of=generation/model="+s.shape+"/base="+t.String(), func(b *testing.B) {
 			session := s.session(b, s.load(b, s.file(b, t)), infer.SessionOptions{})
-			pick, err := sample.New(sample.Options{TopK: 40, TopP: testutil.Ptr[float32](0.95), Temperature: 0.8})
-			require.NoError(b, err)
+			pick := need.Value(sample.New(sample.Options{TopK: 40, TopP: testutil.Ptr[float32](0.95), Temperature: 0.8}))(b)
 			session.decode(1)
 			testutil.Overhead(b, 1, func() error {
-				token, err := pick.Sample(session.logits)
-				require.NoError(b, err)
+				token := need.Value(pick.Sample(session.logits))(b)
 				if session.q.Len() == session.q.Context() {
 					session.rewind()
 				}

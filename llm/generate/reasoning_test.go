@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/generate"
 )
@@ -50,14 +51,12 @@ func TestReplyIsReasoning(t *testing.T) {
 	m := randomModel(t, 128)
 	template := `{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}{% if add_generation_prompt %}<think>{% endif %}`
 	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, template), Limit: testutil.Ptr(6)})
-	reply, err := c.Reply(context.Background(), io.Discard, dialogue("hello"))
-	require.NoError(t, err)
+	reply := need.Value(c.Reply(context.Background(), io.Discard, dialogue("hello")))(t)
 	require.NotEmpty(t, reply.Reasoning)
 	require.Empty(t, reply.Answer)
 	require.Contains(t, reply.Content, reply.Reasoning)
 	c, _ = newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(6)})
-	reply, err = c.Reply(context.Background(), io.Discard, dialogue("hello"))
-	require.NoError(t, err)
+	reply = need.Value(c.Reply(context.Background(), io.Discard, dialogue("hello")))(t)
 	require.Empty(t, reply.Reasoning)
 	require.Equal(t, reply.Content, reply.Answer)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
@@ -106,9 +107,7 @@ func (s *benchSettings) enlarge() bool {
 
 func (s benchSettings) file(b *testing.B, t ggml.Type) string {
 	b.Helper()
-	path, err := benchmodel.File(benchFolder, s.shape, s.config, t)
-	require.NoError(b, err)
-	return path
+	return need.Value(benchmodel.File(benchFolder, s.shape, s.config, t))(b)
 }
 
 // A stock is a running llama.cpp that waits for requests, see scripts/interop/speed.c.
@@ -124,10 +123,8 @@ func startStock(b *testing.B, s benchSettings, plugins, path string, args ...str
 		args = append(args, "-u", "cpu")
 	}
 	cmd := stockCommand(b, plugins, filepath.Join(stockFolder, "speed"), append(args, path)...)
-	in, err := cmd.StdinPipe()
-	require.NoError(b, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(b, err)
+	in := need.Value(cmd.StdinPipe())(b)
+	out := need.Value(cmd.StdoutPipe())(b)
 	require.NoError(b, cmd.Start())
 	b.Cleanup(func() {
 		in.Close()
@@ -140,8 +137,7 @@ func startStock(b *testing.B, s benchSettings, plugins, path string, args ...str
 // plugins: the loader is then the running executable, beside which llama.cpp finds its plugins.
 func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.Cmd {
 	b.Helper()
-	loaders, err := filepath.Glob(filepath.Join(plugins, "ld-linux*"))
-	require.NoError(b, err)
+	loaders := need.Value(filepath.Glob(filepath.Join(plugins, "ld-linux*")))(b)
 	require.Len(b, loaders, 1)
 	lib := filepath.Join(stockFolder, "lib")
 	return exec.Command(loaders[0], append([]string{"--library-path", lib + ":" + filepath.Join(lib, "llama"), program}, args...)...)
@@ -152,17 +148,14 @@ func stockCommand(b *testing.B, plugins, program string, args ...string) *exec.C
 func plugins(b *testing.B) []string {
 	b.Helper()
 	own := filepath.Join(stockFolder, "loader")
-	ours, err := filepath.Glob("../../ggml/lib/ggml/backends*/libggml-cpu*.so")
-	require.NoError(b, err)
+	ours := need.Value(filepath.Glob("../../ggml/lib/ggml/backends*/libggml-cpu*.so"))(b)
 	if len(ours) == 0 {
 		return []string{own}
 	}
-	loaders, err := filepath.Glob(filepath.Join(own, "ld-linux*"))
-	require.NoError(b, err)
+	loaders := need.Value(filepath.Glob(filepath.Join(own, "ld-linux*")))(b)
 	mixed := b.TempDir()
 	for _, file := range append(ours, loaders...) {
-		data, err := os.ReadFile(file)
-		require.NoError(b, err)
+		data := need.Value(os.ReadFile(file))(b)
 		require.NoError(b, os.WriteFile(filepath.Join(mixed, filepath.Base(file)), data, 0o755))
 	}
 	return []string{own, mixed}
@@ -190,8 +183,7 @@ func (s *stock) sample(b *testing.B, format string, args ...any) time.Duration {
 	_, err := fmt.Fprintf(s.in, format+"\n", args...)
 	require.NoError(b, err)
 	require.True(b, s.out.Scan(), "llama.cpp has ended")
-	seconds, err := strconv.ParseFloat(s.out.Text(), 64)
-	require.NoError(b, err)
+	seconds := need.Value(strconv.ParseFloat(s.out.Text(), 64))(b)
 	return time.Duration(seconds * 1e9)
 }
 
@@ -230,8 +222,7 @@ func (s benchSettings) load(b *testing.B, path string) *model.Model { return s.l
 // loadFor loads a model to compute a number of sequences at once.
 func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.Model {
 	b.Helper()
-	m, err := model.Load(path, model.LoadOptions{Repack: true, Sequences: sequences})
-	require.NoError(b, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Repack: true, Sequences: sequences}))(b)
 	b.Cleanup(func() { m.Close() })
 	return m
 }
@@ -239,11 +230,9 @@ func (s benchSettings) loadFor(b *testing.B, path string, sequences int) *model.
 func (s benchSettings) session(b *testing.B, m *model.Model, o infer.SessionOptions) *benchSession {
 	b.Helper()
 	o.Context, o.Threads = 1024, s.threads
-	session, err := infer.NewSession(m, o)
-	require.NoError(b, err)
+	session := need.Value(infer.NewSession(m, o))(b)
 	b.Cleanup(func() { session.Close() })
-	q, err := session.NewSequence()
-	require.NoError(b, err)
+	q := need.Value(session.NewSequence())(b)
 	return &benchSession{s, b, m.Config().Vocab, q, rand.New(rand.NewPCG(1, 1)), make([]float32, m.Config().Vocab)}
 }
 
@@ -366,9 +355,8 @@ func llamaBench(b *testing.B, s benchSettings, path string, prompt, generate int
 	var samplers []timed
 	for _, p := range plugins(b) {
 		samplers = append(samplers, func() time.Duration {
-			out, err := stockCommand(b, p, filepath.Join(stockFolder, "bin", "llama-bench"), "-m", path, "-t", strconv.Itoa(s.threads),
-				"-p", strconv.Itoa(prompt), "-n", strconv.Itoa(generate), "-r", "1", "-o", "json").Output()
-			require.NoError(b, err)
+			out := need.Value(stockCommand(b, p, filepath.Join(stockFolder, "bin", "llama-bench"), "-m", path, "-t", strconv.Itoa(s.threads),
+				"-p", strconv.Itoa(prompt), "-n", strconv.Itoa(generate), "-r", "1", "-o", "json").Output())(b)
 			var tests []struct {
 				Samples []int64 `json:"samples_ns"`
 			}
@@ -424,8 +412,7 @@ func (s benchSettings) besideAdapter(b *testing.B, t ggml.Type, phases ...string
 // makeAdapter writes and loads an adapter that changes the results.
 func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model.Adapters {
 	b.Helper()
-	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16})
-	require.NoError(b, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 16, Alpha: 16}))(b)
 	b.Cleanup(func() { a.Close() })
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, p := range a.Pairs() {
@@ -436,8 +423,7 @@ func makeAdapter(b *testing.B, m *model.Model, path string, typ ggml.Type) model
 		require.NoError(b, ggml.Write(p.B, values))
 	}
 	require.NoError(b, a.Save(path, lora.SaveOptions{Type: typ}))
-	loaded, err := lora.Load(path, m)
-	require.NoError(b, err)
+	loaded := need.Value(lora.Load(path, m))(b)
 	b.Cleanup(func() { loaded.Close() })
 	return loaded.WithScale(1)
 }
@@ -450,8 +436,7 @@ func BenchmarkStockSequences(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/q8_0/sequences-%d", s.shape, n), func(b *testing.B) {
 			m := s.loadFor(b, path, n)
 			stock := stocks(b, s, path, "-s", strconv.Itoa(n))
-			session, err := infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16})
-			require.NoError(b, err)
+			session := need.Value(infer.NewSession(m, infer.SessionOptions{Sequences: n, Context: 1024, Threads: s.threads, CacheType: ggml.F16}))(b)
 			defer session.Close()
 			beside(b, n*steps, func() time.Duration { return s.generateSequences(b, session, n) }, stock(b, "generate %d %d", steps, n))
 		})
@@ -463,10 +448,9 @@ func (s benchSettings) generateSequences(b *testing.B, session *infer.Session, s
 	ctx := context.Background()
 	next := make([]infer.StepInput, sequences)
 	for i := range next {
-		q, err := session.NewSequence()
-		require.NoError(b, err)
+		q := need.Value(session.NewSequence())(b)
 		defer q.Close()
-		_, err = q.Decode(ctx, []int32{int32(i)})
+		_, err := q.Decode(ctx, []int32{int32(i)})
 		require.NoError(b, err)
 		next[i].Sequence = q
 	}
@@ -486,11 +470,9 @@ func BenchmarkLoad(b *testing.B) {
 		for _, repack := range []bool{false, true} {
 			name := strings.ReplaceAll(fmt.Sprintf("%s/repack %v", shape, repack), " ", "-")
 			b.Run(name, func(b *testing.B) {
-				path, err := benchmodel.File(benchFolder, shape, shapes[shape], ggml.Q8_0)
-				require.NoError(b, err)
+				path := need.Value(benchmodel.File(benchFolder, shape, shapes[shape], ggml.Q8_0))(b)
 				for b.Loop() {
-					m, err := model.Load(path, model.LoadOptions{Repack: repack})
-					require.NoError(b, err)
+					m := need.Value(model.Load(path, model.LoadOptions{Repack: repack}))(b)
 					m.Close()
 				}
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/generate"
@@ -50,15 +51,13 @@ func TestStream(t *testing.T) {
 	options := generate.Options{Limit: testutil.Ptr(20), IgnoreEOG: true}
 	q, pick := open(t, m)
 	var text strings.Builder
-	want, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: options})
-	require.NoError(t, err)
+	want := need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: options}))(t)
 
 	q, pick = open(t, m)
 	seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: options})
 	require.Zero(t, *stats)
 	require.Zero(t, q.Len(), "nothing is computed before the loop")
-	tokens, err := collect(seq)
-	require.NoError(t, err)
+	tokens := need.Value(collect(seq))(t)
 	require.Len(t, tokens, 20)
 	require.Equal(t, text.String(), textOf(tokens))
 	require.Equal(t, idsOf(tokens), q.Tokens()[stats.Prompt:])
@@ -76,12 +75,10 @@ func TestStreamLogProbs(t *testing.T) {
 		q, _ := open(t, m)
 		pick := sampler(t, sample.Options{Temperature: 2, TopK: 5, RepeatPenalty: 1.5, Seed: 1})
 		seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "prompt", Sampler: pick, Options: generate.Options{Limit: testutil.Ptr(12), LogProbs: true, IgnoreEOG: ignore}})
-		tokens, err := collect(seq)
-		require.NoError(t, err)
+		tokens := need.Value(collect(seq))(t)
 		all := q.Tokens()
 		again, _ := open(t, m)
-		logits, err := again.DecodeAll(context.Background(), all)
-		require.NoError(t, err)
+		logits := need.Value(again.DecodeAll(context.Background(), all))(t)
 		for i, token := range tokens {
 			sum := 0.0
 			row := logits[stats.Prompt-1+i]
@@ -204,8 +201,7 @@ func TestChatStreamIsReply(t *testing.T) {
 		c, _ := newChat(t, m, o)
 		return c
 	}
-	whole, err := ask(generate.ChatOptions{Limit: testutil.Ptr(30)}).Reply(context.Background(), io.Discard, dialogue("hello"))
-	require.NoError(t, err)
+	whole := need.Value(ask(generate.ChatOptions{Limit: testutil.Ptr(30)}).Reply(context.Background(), io.Discard, dialogue("hello")))(t)
 	stop := []rune(whole.Content)[12:14]
 	for name, o := range map[string]generate.ChatOptions{
 		"limit": {Limit: testutil.Ptr(9)},
@@ -242,8 +238,7 @@ func TestChatStreamIsReply(t *testing.T) {
 	require.True(t, strings.HasPrefix(whole.Content, reply.Content))
 	require.Empty(t, reply.Finish)
 	talk.Messages = append(talk.Messages, chat.NewMessage("assistant", reply.Content), chat.NewMessage("user", "and?"))
-	next, err := c.Reply(context.Background(), io.Discard, talk)
-	require.NoError(t, err)
+	next := need.Value(c.Reply(context.Background(), io.Discard, talk))(t)
 	require.Positive(t, next.Cached)
 }
 
@@ -253,8 +248,7 @@ func TestStreamEnds(t *testing.T) {
 	m.Tokenizer = letters(t, nil)
 	q, _ := open(t, m)
 	seq, stats := generate.Stream(context.Background(), m, q, generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{Temperature: 5, Seed: 2})})
-	tokens, err := collect(seq)
-	require.NoError(t, err)
+	tokens := need.Value(collect(seq))(t)
 	require.Equal(t, generate.FinishStop, stats.Finish)
 	require.Len(t, tokens, stats.Generated+1)
 	last := tokens[stats.Generated]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/chat"
@@ -20,9 +21,7 @@ import (
 
 func sampler(t *testing.T, o sample.Options) *sample.Sampler {
 	t.Helper()
-	s, err := sample.New(o)
-	require.NoError(t, err)
-	return s
+	return need.Value(sample.New(o))(t)
 }
 
 // Texts continues each text as Text does alone, also if the session has no room for all of
@@ -175,9 +174,8 @@ func TestTextsBesideOthers(t *testing.T) {
 	m := randomModel(t, 64)
 	s := newSession(t, m, 3)
 	other, last := newSequence(t, s), newSequence(t, s)
-	want, err := other.Decode(context.Background(), []int32{1, 2, 3})
-	require.NoError(t, err)
-	_, err = last.Decode(context.Background(), []int32{1})
+	want := need.Value(other.Decode(context.Background(), []int32{1, 2, 3}))(t)
+	_, err := last.Decode(context.Background(), []int32{1})
 	require.NoError(t, err)
 	require.NoError(t, other.Close())
 	var requests []generate.Request
@@ -189,8 +187,7 @@ func TestTextsBesideOthers(t *testing.T) {
 		require.Equal(t, 3, r.Generated)
 	}
 	require.Equal(t, 2, s.Free())
-	got, err := last.Decode(context.Background(), []int32{2, 3})
-	require.NoError(t, err)
+	got := need.Value(last.Decode(context.Background(), []int32{2, 3}))(t)
 	require.Less(t, refmath.NMSE(got, want), 1e-11)
 }
 
@@ -200,8 +197,7 @@ func TestLimitOfNone(t *testing.T) {
 	none := generate.Options{Limit: testutil.Ptr(0), IgnoreEOG: true}
 	q, pick := open(t, m)
 	var text strings.Builder
-	stats, err := generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: none})
-	require.NoError(t, err)
+	stats := need.Value(generate.Text(context.Background(), m, q, generate.Request{Prompt: "prompt", W: &text, Sampler: pick, Options: none}))(t)
 	require.Zero(t, stats.Generated)
 	require.Empty(t, text.String())
 	require.Equal(t, stats.Prompt, q.Len())
@@ -218,8 +214,7 @@ func TestLimitOfNone(t *testing.T) {
 func TestReplyOfNone(t *testing.T) {
 	m := randomModel(t, 64)
 	c, _ := newChat(t, m, generate.ChatOptions{Template: parseTemplate(t, chatML), Limit: testutil.Ptr(0)})
-	reply, err := c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a")}})
-	require.NoError(t, err)
+	reply := need.Value(c.Reply(context.Background(), io.Discard, &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "a")}}))(t)
 	require.Equal(t, generate.FinishLength, reply.Finish)
 	require.Empty(t, reply.Content)
 }

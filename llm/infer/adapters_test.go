@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -24,8 +25,7 @@ func TestSessionAdapters(t *testing.T) {
 		for _, some := range []string{"", "attn_k ffn_up output", "attn_v ffn_gate ffn_down", "attn_output"} {
 			t.Run(fmt.Sprintf("%v %s", typ, some), func(t *testing.T) {
 				s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.PackableConfig(false), typ), 5, 0.75)
-				repacked, err := model.Load(s.Model.Path, model.LoadOptions{Repack: true})
-				require.NoError(t, err)
+				repacked := need.Value(model.Load(s.Model.Path, model.LoadOptions{Repack: true}))(t)
 				defer repacked.Close()
 				exact := maps.Clone(s.Adapters) // one pair for each matrix
 				for name, list := range s.Adapters {

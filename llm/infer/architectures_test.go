@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -72,8 +73,7 @@ func TestQuantisedArchitecturesAgainstReference(t *testing.T) {
 
 func loadModel(t *testing.T, file string, repack bool) *model.Model {
 	t.Helper()
-	m, err := model.Load(file, model.LoadOptions{Repack: repack})
-	require.NoError(t, err)
+	m := need.Value(model.Load(file, model.LoadOptions{Repack: repack}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -97,13 +97,11 @@ func newReference(t *testing.T, m *model.Model) *reference {
 func (r *reference) everyWay(t *testing.T, m *model.Model, ops device.OpSet) map[string][][]float32 {
 	t.Helper()
 	options := func(threads int) infer.SessionOptions {
-		e, err := device.New(device.Options{Threads: threads, OpSet: ops})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: threads, OpSet: ops}))(t)
 		t.Cleanup(func() { e.Close() })
 		return infer.SessionOptions{Adapters: r.adapters, Batch: 16, Context: archContext, Engine: e}
 	}
-	rows, err := newSequence(t, m, options(2)).DecodeAll(context.Background(), r.tokens)
-	require.NoError(t, err)
+	rows := need.Value(newSequence(t, m, options(2)).DecodeAll(context.Background(), r.tokens))(t)
 	if !m.Architecture().IsCausal() {
 		return map[string][][]float32{"prefill": rows} // not causal: only whole sequences
 	}
@@ -142,8 +140,7 @@ func TestTypesOfExperts(t *testing.T) {
 // keys and weights.
 func TestArchitecturesAgainstStock(t *testing.T) {
 	for _, arch := range llmtest.StockArchitectures() {
-		m, err := model.Load(llmtest.StockArchFile(t, arch), model.LoadOptions{})
-		require.NoError(t, err)
+		m := need.Value(model.Load(llmtest.StockArchFile(t, arch), model.LoadOptions{}))(t)
 		defer m.Close()
 		tokens := llmtest.ArchTokens()
 		bound := 1e-11

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
@@ -24,8 +25,7 @@ func TestBidirectionalSequences(t *testing.T) {
 	s := newSession(t, m, infer.SessionOptions{Sequences: 2, Context: 40, Batch: 8})
 	first, second := addSequence(t, s), addSequence(t, s)
 	for _, q := range []*infer.Sequence{first, second} {
-		rows, err := q.DecodeAll(ctx, tokens)
-		require.NoError(t, err)
+		rows := need.Value(q.DecodeAll(ctx, tokens))(t)
 		requireLogits(t, rows, want, 1e-11)
 	}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
@@ -55,8 +56,7 @@ func TestEmbedAgainstReference(t *testing.T) {
 			if llmtest.LooksUpGELU(arch) { // ggml's table of GELU rounds its input to F16
 				bound = 1e-7
 			}
-			m, err := model.Load(llmtest.ArchFile(t, arch, ggml.F32), model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(llmtest.ArchFile(t, arch, ggml.F32), model.LoadOptions{}))(t)
 			t.Cleanup(func() { m.Close() })
 			if llmtest.DividesByLength(m) {
 				bound = 1e-9
@@ -70,14 +70,12 @@ func TestEmbedAgainstReference(t *testing.T) {
 				states = append(states, llmtest.ExactHidden(t, m, s.Adapters, texts[i], room))
 			}
 			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
-				e, err := device.New(device.Options{Threads: 1, OpSet: ops})
-				require.NoError(t, err)
+				e := need.Value(device.New(device.Options{Threads: 1, OpSet: ops}))(t)
 				defer e.Close()
 				for _, sequences := range []int{1, 3} {
 					session := newSession(t, m, infer.SessionOptions{Sequences: sequences, Adapters: s.Adapters, Batch: 16, Context: room, Engine: e})
 					for _, o := range []infer.EmbedOptions{{}, {Pooling: infer.PoolLast}, {Pooling: infer.PoolCLS, Normalize: true}, {Pooling: infer.PoolMean, Normalize: true}} {
-						got, err := session.Embed(context.Background(), texts, o)
-						require.NoError(t, err)
+						got := need.Value(session.Embed(context.Background(), texts, o))(t)
 						for i := range texts {
 							require.Less(t, refmath.NMSE(got[i], exactEmbedding(states[i], o)), bound, "%s, %d sequences, %+v, text %d", ops, sequences, o, i)
 						}
@@ -103,16 +101,14 @@ func TestEmbedBesideSequences(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	text := [][]int32{{1, 2, 3}, {4}}
 	alone := newSession(t, m, infer.SessionOptions{Context: 32})
-	want, err := alone.Embed(context.Background(), text, infer.EmbedOptions{})
-	require.NoError(t, err)
+	want := need.Value(alone.Embed(context.Background(), text, infer.EmbedOptions{}))(t)
 	q := addSequence(t, alone)
 	rows := [][]float32{decode(t, q, 5, 6), decode(t, q, 7)}
 
 	s := newSession(t, m, infer.SessionOptions{Context: 32, Sequences: 4})
 	_, second := addSequence(t, s), addSequence(t, s)
 	require.Less(t, refmath.NMSE(decode(t, second, 5, 6), rows[0]), 1e-11)
-	got, err := s.Embed(context.Background(), text, infer.EmbedOptions{})
-	require.NoError(t, err)
+	got := need.Value(s.Embed(context.Background(), text, infer.EmbedOptions{}))(t)
 	for i := range want {
 		require.Less(t, refmath.NMSE(got[i], want[i]), 1e-11)
 	}
@@ -128,21 +124,17 @@ func TestPoolingOfModel(t *testing.T) {
 	text := [][]int32{{1, 2, 3, 4, 5}}
 	for value, want := range map[any]infer.Pooling{nil: infer.PoolMean, uint32(0): infer.PoolMean, uint32(1): infer.PoolMean, uint32(2): infer.PoolCLS, uint32(3): infer.PoolLast} {
 		edited := filepath.Join(t.TempDir(), "model.gguf")
-		g, err := ggml.OpenGGUF(path)
-		require.NoError(t, err)
+		g := need.Value(ggml.OpenGGUF(path))(t)
 		if value != nil {
 			require.NoError(t, g.Set("llama.pooling_type", value))
 		}
 		require.NoError(t, g.WriteFile(edited))
 		require.NoError(t, g.Close())
-		m, err := model.Load(edited, model.LoadOptions{})
-		require.NoError(t, err)
+		m := need.Value(model.Load(edited, model.LoadOptions{}))(t)
 		defer m.Close()
 		s := newSession(t, m, infer.SessionOptions{Context: 32})
-		got, err := s.Embed(context.Background(), text, infer.EmbedOptions{})
-		require.NoError(t, err)
-		wanted, err := s.Embed(context.Background(), text, infer.EmbedOptions{Pooling: want})
-		require.NoError(t, err)
+		got := need.Value(s.Embed(context.Background(), text, infer.EmbedOptions{}))(t)
+		wanted := need.Value(s.Embed(context.Background(), text, infer.EmbedOptions{Pooling: want}))(t)
 		require.Equal(t, wanted, got, "%v", value)
 	}
 }
@@ -151,8 +143,7 @@ func TestEmbedErrors(t *testing.T) {
 	m := llmtest.ArchModel(t, "llama", ggml.F32)
 	s := newSession(t, m, infer.SessionOptions{Context: 8})
 	ctx := context.Background()
-	vectors, err := s.Embed(ctx, nil, infer.EmbedOptions{})
-	require.NoError(t, err)
+	vectors := need.Value(s.Embed(ctx, nil, infer.EmbedOptions{}))(t)
 	require.Empty(t, vectors)
 	for _, c := range []struct {
 		texts [][]int32
@@ -167,14 +158,13 @@ func TestEmbedErrors(t *testing.T) {
 		_, err := s.Embed(ctx, c.texts, c.o)
 		require.EqualError(t, err, c.want)
 	}
-	plain, err := model.New(m.Config(), nil, 1)
-	require.NoError(t, err)
+	plain := need.Value(model.New(m.Config(), nil, 1))(t)
 	defer plain.Close()
 	norm := plain.Weight("output_norm.weight")
 	values := make([]float32, norm.NumElements())
 	values[3] = float32(math.Inf(1))
 	require.NoError(t, ggml.Write(norm, values))
-	_, err = newSession(t, plain, infer.SessionOptions{Context: 8}).Embed(ctx, [][]int32{{1}}, infer.EmbedOptions{})
+	_, err := newSession(t, plain, infer.SessionOptions{Context: 8}).Embed(ctx, [][]int32{{1}}, infer.EmbedOptions{})
 	require.ErrorContains(t, err, "text 1: its embedding contains ")
 	require.ErrorContains(t, err, ": the weights or adapters of the model may be damaged")
 	cancelled, cancel := context.WithCancel(ctx)

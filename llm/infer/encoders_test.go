@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -17,8 +18,7 @@ import (
 
 func encoder(t *testing.T, name string) *model.Model {
 	t.Helper()
-	m, err := model.Load(llmtest.EncoderFile(t, name, 1), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(llmtest.EncoderFile(t, name, 1), model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -49,8 +49,7 @@ func TestEncodersAgainstStock(t *testing.T) {
 			}
 			want := llmtest.GoldenVectors(t, name)
 			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
-				e, err := device.New(device.Options{Threads: 1, OpSet: ops})
-				require.NoError(t, err)
+				e := need.Value(device.New(device.Options{Threads: 1, OpSet: ops}))(t)
 				defer e.Close()
 				s := newSession(t, m, infer.SessionOptions{Engine: e})
 				together := pooled(t, s, texts)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/infer"
 )
@@ -57,8 +58,7 @@ func TestGoldenAdapter(t *testing.T) {
 	m := llmtest.GoldenModel(t, ggml.F32)
 	for _, scale := range []string{"1", "0.5"} {
 		t.Run(scale, func(t *testing.T) {
-			s, err := strconv.ParseFloat(scale, 32)
-			require.NoError(t, err)
+			s := need.Value(strconv.ParseFloat(scale, 32))(t)
 			adapters := llmtest.GoldenAdapters(t, float32(s))
 			got := flat(t, newSequence(t, m, infer.SessionOptions{Adapters: adapters}), llmtest.GoldenTokens(t))
 			requireNear(t, llmtest.GoldenLogits(t, "f32-lora"+scale), got, 1e-9, 2e-4)

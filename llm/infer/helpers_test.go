@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,7 @@ func newSequence(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Se
 
 // start adds a sequence of tokens to a session and returns the next logits.
 func start(t require.TestingT, s *infer.Session, tokens ...int32) (*infer.Sequence, []float32) {
-	q, err := s.NewSequence()
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
 	logits, _, err := q.Prefill(context.Background(), tokens)
 	require.NoError(t, err)
 	return q, logits
@@ -26,9 +26,7 @@ func start(t require.TestingT, s *infer.Session, tokens ...int32) (*infer.Sequen
 
 func addSequence(t testing.TB, s *infer.Session) *infer.Sequence {
 	t.Helper()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	return q
+	return need.Value(s.NewSequence())(t)
 }
 
 func newSession(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Session {
@@ -36,8 +34,7 @@ func newSession(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Ses
 	if o.Threads == 0 {
 		o.Threads = 2
 	}
-	s, err := infer.NewSession(m, o)
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -45,8 +42,7 @@ func newSession(t testing.TB, m *model.Model, o infer.SessionOptions) *infer.Ses
 // flat decodes tokens in one batch and joins the logits.
 func flat(t testing.TB, q *infer.Sequence, tokens []int32) []float32 {
 	t.Helper()
-	rows, err := q.DecodeAll(context.Background(), tokens)
-	require.NoError(t, err)
+	rows := need.Value(q.DecodeAll(context.Background(), tokens))(t)
 	require.Len(t, rows, len(tokens))
 	var all []float32
 	for _, row := range rows {
@@ -58,15 +54,12 @@ func flat(t testing.TB, q *infer.Sequence, tokens []int32) []float32 {
 // decode returns the logits after the last token.
 func decode(t testing.TB, q *infer.Sequence, tokens ...int32) []float32 {
 	t.Helper()
-	logits, err := q.Decode(context.Background(), tokens)
-	require.NoError(t, err)
-	return logits
+	return need.Value(q.Decode(context.Background(), tokens))(t)
 }
 
 // rewind cuts a sequence to n tokens.
 func rewind(t require.TestingT, q *infer.Sequence, n int) {
-	at, err := q.Rewind(n)
-	require.NoError(t, err)
+	at := need.Value(q.Rewind(n))(t)
 	require.Equal(t, n, at)
 	require.Equal(t, n, q.Len())
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/estimate"
@@ -113,12 +114,10 @@ func TestSessionHistory(t *testing.T) {
 			n := rapid.IntRange(1, 50).Draw(r, "tokens")
 			more := llmtest.RandomTokens(rapid.Uint64().Draw(r, "seed"), n, m.Config().Vocab)
 			sequence = append(sequence, more...)
-			got, err := s.Decode(context.Background(), more)
-			require.NoError(r, err)
+			got := need.Value(s.Decode(context.Background(), more))(r)
 			require.Equal(r, len(sequence), s.Len())
 			rewind(r, fresh, 0)
-			want, err := fresh.Decode(context.Background(), sequence)
-			require.NoError(r, err)
+			want := need.Value(fresh.Decode(context.Background(), sequence))(r)
 			require.Less(r, refmath.NMSE(got, want), 1e-11)
 		}
 	})
@@ -274,12 +273,10 @@ func TestSessionCancel(t *testing.T) {
 // A token whose embedding is NaN spoils the tokens after it, but nothing once the sequence
 // is rewound.
 func TestSessionForgetsNaN(t *testing.T) {
-	m, err := model.New(llmtest.TinyConfig(false), nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(llmtest.TinyConfig(false), nil, 1))(t)
 	defer m.Close()
 	w := m.Weight("token_embd.weight")
-	values, err := ggml.Read[float32](w)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](w))(t)
 	for i := range m.Config().Embd {
 		values[50*m.Config().Embd+i] = float32(math.NaN())
 	}
@@ -311,12 +308,11 @@ func TestSessionsInParallel(t *testing.T) {
 
 // benchModel has 28 million parameters.
 func benchModel(b *testing.B, typ ggml.Type) *model.Model {
-	made, err := model.New(arch.Config{
+	made := need.Value(model.New(arch.Config{
 		Arch: "llama", Vocab: 8192, Context: 1024, Embd: 512, FF: 1536, Layers: 8, Heads: 8, KVHeads: 4, HeadSize: 64,
 		RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 64, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 1024, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 1)
-	require.NoError(b, err)
+	}, nil, 1))(b)
 	defer made.Close()
 	path := filepath.Join(b.TempDir(), "bench.gguf")
 	require.NoError(b, made.Save(path, model.SaveOptions{Type: func(name string, old ggml.Type) ggml.Type {
@@ -325,8 +321,7 @@ func benchModel(b *testing.B, typ ggml.Type) *model.Model {
 		}
 		return typ
 	}}))
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(b, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(b)
 	b.Cleanup(func() { m.Close() })
 	return m
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
@@ -29,8 +30,7 @@ func windowModel(t *testing.T) *model.Model {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
 	c.Heads, c.KVHeads, c.HeadSize, c.RoPE.Dims = 2, 1, 32, 32 // whole blocks of Q8_0
-	usual, err := arch.Resolve(c)
-	require.NoError(t, err)
+	usual := need.Value(arch.Resolve(c))(t)
 	layers := make([]arch.Layer, 4)
 	for i := range layers {
 		layers[i] = slices.Clone(usual.Layers()[0])
@@ -46,10 +46,8 @@ func windowModel(t *testing.T) *model.Model {
 		layers[i][0].Part = a
 	}
 	c.Layers = len(layers)
-	a, err := arch.New(c, layers)
-	require.NoError(t, err)
-	m, err := model.NewOf(a, nil, 3)
-	require.NoError(t, err)
+	a := need.Value(arch.New(c, layers))(t)
+	m := need.Value(model.NewOf(a, nil, 3))(t)
 	t.Cleanup(func() { m.Close() })
 	llmtest.RandomMatrices(t, m)
 	return m
@@ -197,8 +195,7 @@ func TestWindowsPrefix(t *testing.T) {
 func TestWindowsForgetNaN(t *testing.T) {
 	m := windowModel(t)
 	w := m.Weight("token_embd.weight")
-	values, err := ggml.Read[float32](w)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](w))(t)
 	for i := range m.Config().Embd {
 		values[95*m.Config().Embd+i] = float32(math.NaN())
 	}
@@ -245,9 +242,7 @@ func TestWindowsHistory(t *testing.T) {
 			if len(open) == 0 || action == 0 && len(open) < 3 {
 				var both [2]*infer.Sequence
 				for i, s := range sessions {
-					var err error
-					both[i], err = s.NewSequence()
-					require.NoError(r, err)
+					both[i] = need.Value(s.NewSequence())(r)
 				}
 				open = append(open, both)
 				action = 1
@@ -271,9 +266,7 @@ func TestWindowsHistory(t *testing.T) {
 					continue
 				}
 				for i, q := range both {
-					var err error
-					logits[i], err = q.Decode(ctx, tokens)
-					require.NoError(r, err)
+					logits[i] = need.Value(q.Decode(ctx, tokens))(r)
 				}
 				same(logits[0], logits[1])
 			case 3:
@@ -361,8 +354,7 @@ func BenchmarkWindows(b *testing.B) {
 	c.Vocab, c.Context, c.RoPE.TrainedCtx = 8192, 32768, 32768
 	path := filepath.Join(b.TempDir(), "gemma3.gguf")
 	require.NoError(b, benchmodel.Write(path, c, ggml.Q4_0))
-	m, err := model.Load(path, model.LoadOptions{Repack: true})
-	require.NoError(b, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Repack: true}))(b)
 	b.Cleanup(func() { m.Close() })
 	const past, steps = 4096, 16
 	o := infer.SessionOptions{CacheType: ggml.F16}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/llm/layout"
 )
@@ -17,8 +18,7 @@ func TestMain(m *testing.M) { optest.Main(m) }
 // remote returns a device of an RPC server.
 func remote(t *testing.T) *ggml.Device {
 	t.Helper()
-	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	return r.Devices()[0]
 }
@@ -63,8 +63,7 @@ func TestPlanPlaces(t *testing.T) {
 		names := map[string]string{a.Name(): "A", b.Name(): "B", "CPU": "CPU"}
 		c.p.Layers, c.p.Need = 4, func(l layout.Layout) (layout.Sizes, error) { return make(layout.Sizes, len(l.Devices)+1), nil }
 		c.p.Free = nil
-		plan, err := c.p.Plan()
-		require.NoError(t, err)
+		plan := need.Value(c.p.Plan())(t)
 		text := plan.String()
 		for name, short := range names {
 			text = strings.ReplaceAll(text, name, short)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -163,11 +164,9 @@ func TestFactorOfAllRanks(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "adapter.gguf")
 	require.NoError(t, a.Save(path, lora.SaveOptions{}))
-	file, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	file := need.Value(ggml.OpenGGUF(path))(t)
 	defer file.Close()
-	alpha, err := ggml.GGUFValue[float32](file, "adapter.lora.alpha")
-	require.NoError(t, err)
+	alpha := need.Value(ggml.GGUFValue[float32](file, "adapter.lora.alpha"))(t)
 	b := load(t, path, m)
 	require.Len(t, b.Pairs(), 6)
 	for i, p := range a.Pairs() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -48,8 +49,7 @@ func TestWriteWhileClosing(t *testing.T) {
 			began := time.Now()
 			require.NoError(t, write(path))
 			took := time.Since(began)
-			whole, err := os.ReadFile(result)
-			require.NoError(t, err)
+			whole := need.Value(os.ReadFile(result))(t)
 			closeAll(used)
 			require.ErrorIs(t, write(path), ggml.ErrClosed)
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -102,10 +102,8 @@ func closeAll(list []io.Closer) {
 
 // openTrained opens a model and an adapter whose B is not zero.
 func openTrained(t *testing.T, source string) (*model.Model, *lora.Adapter) {
-	m, err := model.Load(source, model.LoadOptions{})
-	require.NoError(t, err)
-	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
-	require.NoError(t, err)
+	m := need.Value(model.Load(source, model.LoadOptions{}))(t)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 1}))(t)
 	values := make([]float32, a.Pairs()[0].B.NumElements())
 	values[0] = 1
 	require.NoError(t, ggml.Write(a.Pairs()[0].B, values))
@@ -136,22 +134,19 @@ func writeMerged(t *testing.T, source string) (func(path string) error, []io.Clo
 
 // writeGGUF writes the file that it has opened.
 func writeGGUF(t *testing.T, source string) (func(path string) error, []io.Closer) {
-	g, err := ggml.OpenGGUF(source)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(source))(t)
 	return g.WriteFile, []io.Closer{g}
 }
 
 // writeTensors writes tensors in memory.
 func writeTensors(t *testing.T, _ string) (func(path string) error, []io.Closer) {
 	c := ggml.NewContext()
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	var tensors []*ggml.Tensor
 	for i := range 20 {
 		tensors = append(tensors, c.NewTensor(ggml.F32, 1<<12).SetName(fmt.Sprint("t", i)))
 	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	require.NoError(t, buffers.Clear(1))
 	for _, x := range tensors {
 		require.NoError(t, g.AddTensor(x))

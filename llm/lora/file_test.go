@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -30,8 +31,7 @@ func TestSaveLoad(t *testing.T) {
 			Alpha: rapid.Float32Range(0, 100).Draw(t, "alpha"),
 			Seed:  rapid.Uint64().Draw(t, "seed"),
 		}
-		a, err := lora.New(m, o)
-		require.NoError(t, err)
+		a := need.Value(lora.New(m, o))(t)
 		defer a.Close()
 		save := lora.SaveOptions{Name: "round trip", Keys: map[string]any{"training.steps": uint32(12), "training.loss": float32(1.5)}}
 		first, second := filepath.Join(folder, "first.gguf"), filepath.Join(folder, "second.gguf")
@@ -79,9 +79,7 @@ func TestRenamedTensors(t *testing.T) {
 }
 
 func content(t require.TestingT, path string) []byte {
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return raw
+	return need.Value(os.ReadFile(path))(t)
 }
 
 // An adapter that another program wrote, in the form stock llama.cpp accepts.
@@ -100,8 +98,7 @@ func TestSaveInTypes(t *testing.T) {
 	for typ, half := range map[ggml.Type]float64{ggml.F32: 0, ggml.F16: 2e-3, ggml.BF16: 1.6e-2} { // half a unit at 4
 		path := filepath.Join(t.TempDir(), "adapter.gguf")
 		require.NoError(t, a.Save(path, lora.SaveOptions{Type: typ}))
-		b, err := lora.Load(path, m)
-		require.NoError(t, err)
+		b := need.Value(lora.Load(path, m))(t)
 		for i, p := range b.Pairs() {
 			require.InDeltaSlice(t, floats(t, a.Pairs()[i].A), floats(t, p.A), half)
 			require.Equal(t, typ, p.Type)
@@ -129,8 +126,7 @@ func TestSaveFaults(t *testing.T) {
 	before := content(t, path)
 	require.ErrorContains(t, a.Save(path, lora.SaveOptions{}), "value 1 of row 2 is NaN")
 	require.Equal(t, before, content(t, path), "a failed save must leave the old file")
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, files, 1)
 	a.Alpha = -1
 	require.ErrorContains(t, a.Save(path, lora.SaveOptions{}), "alpha is -1")
@@ -173,8 +169,7 @@ func pairTensors(base string, a, b []int64) []ggml.GGUFTensor {
 
 func (f fileSpec) write(t *testing.T) string {
 	t.Helper()
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	defer g.Close()
 	for key, value := range f.keys {
 		require.NoError(t, g.Set(key, value))
@@ -271,10 +266,9 @@ func TestLoadFaults(t *testing.T) {
 	f := goodFile()
 	f.tensors = pairTensors("output.weight", []int64{64, 4}, []int64{4, 96})
 	path := f.write(t)
-	a, err := lora.Load(path, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(path, m))(t)
 	require.NoError(t, a.Close())
-	_, err = lora.Load(path, tied)
+	_, err := lora.Load(path, tied)
 	require.ErrorContains(t, err, "output.weight: the model has no such tensor: its output is the token embedding")
 }
 
@@ -289,8 +283,7 @@ func TestLoadConverts(t *testing.T) {
 		if !typ.IsQuantized() {
 			f.tensors[1].Type = typ
 		}
-		a, err := lora.Load(f.write(t), m)
-		require.NoError(t, err)
+		a := need.Value(lora.Load(f.write(t), m))(t)
 		p := a.Pairs()[0]
 		require.Equal(t, 1, a.Rank())
 		require.Equal(t, ggml.F32, p.A.Type())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
@@ -77,8 +78,7 @@ func withScales(t *testing.T, m *model.Model, scales map[string]float32) *model.
 		}
 		return nil
 	}))
-	scaled, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	scaled := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { scaled.Close() })
 	return scaled
 }
@@ -104,8 +104,7 @@ func TestMergeWithScalesOfLayers(t *testing.T) {
 	}
 	file := llmtest.ArchFile(t, "hrm_text", ggml.F32)
 	load := func(scales map[string]float32) *model.Model {
-		m, err := model.Load(file, model.LoadOptions{})
-		require.NoError(t, err)
+		m := need.Value(model.Load(file, model.LoadOptions{}))(t)
 		t.Cleanup(func() { m.Close() })
 		return withScales(t, m, scales)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -38,8 +39,7 @@ func goldenConfig() arch.Config {
 }
 
 func newModel(t require.TestingT, c arch.Config, cleanup func(func())) *model.Model {
-	m, err := model.New(c, nil, 7)
-	require.NoError(t, err)
+	m := need.Value(model.New(c, nil, 7))(t)
 	cleanup(func() { m.Close() })
 	return m
 }
@@ -57,8 +57,7 @@ type cleaner interface {
 
 // load is an adapter of a file, which is closed at the end of the test.
 func load(t cleaner, path string, m *model.Model) *lora.Adapter {
-	a, err := lora.Load(path, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(path, m))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -81,8 +80,7 @@ func fileModel(t *testing.T, tied bool, typ ggml.Type) *model.Model {
 			return func(values []float32) error { return addNoise(values, rng) }
 		},
 	}))
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -96,8 +94,7 @@ func addNoise(values []float32, rng *rand.Rand) error {
 
 func newAdapter(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 	t.Helper()
-	a, err := lora.New(m, o)
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, o))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -116,20 +113,16 @@ func trained(t *testing.T, m *model.Model, o lora.Options) *lora.Adapter {
 }
 
 func floats(t require.TestingT, x *ggml.Tensor) []float32 {
-	values, err := x.Float32s()
-	require.NoError(t, err)
-	return values
+	return need.Value(x.Float32s())(t)
 }
 
 // losses computes the loss of each of some tokens.
 func losses(t *testing.T, m *model.Model, adapters model.Adapters) []float32 {
 	t.Helper()
 	const length = 24
-	engine, err := device.NewCPU(2)
-	require.NoError(t, err)
+	engine := need.Value(device.NewCPU(2))(t)
 	defer engine.Close()
-	graph, err := lossgraph.New(m, engine, lossgraph.Options{Length: length, Batch: 2, Adapters: adapters})
-	require.NoError(t, err)
+	graph := need.Value(lossgraph.New(m, engine, lossgraph.Options{Length: length, Batch: 2, Adapters: adapters}))(t)
 	defer graph.Close()
 	rng := rand.New(rand.NewPCG(3, 4))
 	var batch lossgraph.Batch
@@ -137,7 +130,5 @@ func losses(t *testing.T, m *model.Model, adapters model.Adapters) []float32 {
 		batch.Tokens = append(batch.Tokens, int32(rng.IntN(m.Config().Vocab)))
 		batch.Targets = append(batch.Targets, int32(rng.IntN(m.Config().Vocab)))
 	}
-	list, err := graph.Compute(context.Background(), batch)
-	require.NoError(t, err)
-	return list
+	return need.Value(graph.Compute(context.Background(), batch))(t)
 }

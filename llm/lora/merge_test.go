@@ -14,6 +14,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -32,8 +33,7 @@ func mergeTo(t *testing.T, m *model.Model, adapters []lora.Scaled, o lora.MergeO
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "merged.gguf")
 	require.NoError(t, lora.MergeTo(context.Background(), path, m, adapters, o))
-	merged, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	merged := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { merged.Close() })
 	return merged, path
 }
@@ -176,8 +176,7 @@ func TestMergeNothing(t *testing.T) {
 		fresh := newAdapter(t, m, everything(m, 4, 1))
 		for name, adapters := range map[string][]lora.Scaled{"no adapter": nil, "scale 0": {{a, 0}}, "untrained": {{fresh, 1}}} {
 			_, path := mergeTo(t, m, adapters, lora.MergeOptions{Type: &typ})
-			g, err := ggml.OpenGGUF(path)
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(path))(t)
 			require.Contains(t, maps.Collect(g.Keys()), "general.file_type")
 			require.NoError(t, g.Close())
 			_, path = mergeTo(t, m, adapters, lora.MergeOptions{})
@@ -219,8 +218,7 @@ func TestMergeBlocks(t *testing.T) {
 		require.Equal(t, reports[1], reports[i+1])
 	}
 	require.Equal(t, reports[len(reports)-1], reports[len(reports)-2])
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := need.Value(os.Stat(path))(t)
 	require.InEpsilon(t, info.Size(), reports[1], 0.01)
 }
 
@@ -228,8 +226,7 @@ func TestMergeBlocks(t *testing.T) {
 func TestMergeKeys(t *testing.T) {
 	m := fileModel(t, false, ggml.F32)
 	keys := func(o lora.MergeOptions) map[string]any {
-		g, err := lora.Merge(context.Background(), m, nil, o)
-		require.NoError(t, err)
+		g := need.Value(lora.Merge(context.Background(), m, nil, o))(t)
 		defer g.Close()
 		return maps.Collect(g.Keys())
 	}
@@ -253,10 +250,8 @@ func TestMergeFaults(t *testing.T) {
 	link := filepath.Join(folder, "link.gguf")
 	require.NoError(t, os.Symlink(m.Path, link))
 	require.ErrorContains(t, merge(link, lora.MergeOptions{}), "is the base model itself")
-	parts, err := m.GGUF().WriteParts(filepath.Join(t.TempDir(), "split"), ggml.PartOptions{MaxTensors: 4})
-	require.NoError(t, err)
-	split, err := model.Load(parts[0], model.LoadOptions{})
-	require.NoError(t, err)
+	parts := need.Value(m.GGUF().WriteParts(filepath.Join(t.TempDir(), "split"), ggml.PartOptions{MaxTensors: 4}))(t)
+	split := need.Value(model.Load(parts[0], model.LoadOptions{}))(t)
 	defer split.Close()
 	require.ErrorContains(t, lora.MergeTo(ctx, parts[1], split, nil, lora.MergeOptions{}), parts[1]+": is the base model itself")
 
@@ -302,8 +297,7 @@ func TestMergeFaults(t *testing.T) {
 	o := lora.MergeOptions{Progress: func(int64, int64) { stop(reason) }}
 	require.ErrorIs(t, lora.MergeTo(stopped, path, m, []lora.Scaled{{a, 1}}, o), reason)
 	require.NoFileExists(t, path)
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, files, 2, "only the link and the adapter")
 }
 
@@ -311,8 +305,7 @@ func BenchmarkMerge(b *testing.B) {
 	c := tinyConfig(false)
 	c.Embd, c.FF, c.HeadSize, c.Vocab, c.Layers = 1024, 2816, 256, 4096, 2
 	m := newModel(b, c, func(f func()) { b.Cleanup(f) })
-	a, err := lora.New(m, lora.Options{Rank: 16})
-	require.NoError(b, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 16}))(b)
 	defer a.Close()
 	for _, p := range a.Pairs() {
 		require.NoError(b, p.B.Memset(0x3c)) // about 0.01

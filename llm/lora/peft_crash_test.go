@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -40,8 +41,7 @@ func TestSavePEFTKilled(t *testing.T) {
 	require.NoError(t, adapters[0].SavePEFT(folder, lora.PEFTOptions{}))
 	found := map[int]int{}
 	for range 20 {
-		before, err := os.Stat(filepath.Join(folder, "adapter_config.json"))
-		require.NoError(t, err)
+		before := need.Value(os.Stat(filepath.Join(folder, "adapter_config.json")))(t)
 		c := testutil.Command(os.Args[0], "-test.run=^TestSavePEFTKilled$")
 		c.Env = append(os.Environ(), savingFolder+"="+folder)
 		require.NoError(t, c.Start())
@@ -52,8 +52,7 @@ func TestSavePEFTKilled(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 		require.NoError(t, c.Process.Kill())
 		_ = c.Wait() // "signal: killed"
-		a, err := lora.Load(folder, m)
-		require.NoError(t, err)
+		a := need.Value(lora.Load(folder, m))(t)
 		i := 0
 		if a.Rank() == 9 {
 			i = 1
@@ -72,8 +71,7 @@ func requireCleanSave(t *testing.T, folder string, a *lora.Adapter, m *model.Mod
 	require.NoError(t, a.SavePEFT(folder, lora.PEFTOptions{}))
 	b := load(t, folder, m)
 	requireEqual(t, a, b)
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, files, 2)
 }
 
@@ -114,8 +112,7 @@ func TestSavePEFTInterrupted(t *testing.T) {
 			require.NoError(t, adapters[1].SavePEFT(made, lora.PEFTOptions{}))
 			test.leave(t, folder, made)
 			for _, path := range []string{folder, filepath.Join(folder, config), filepath.Join(folder, tensors)} {
-				a, err := lora.Load(path, m)
-				require.NoError(t, err)
+				a := need.Value(lora.Load(path, m))(t)
 				requireEqual(t, adapters[test.found], a)
 				require.NoError(t, a.Close())
 			}

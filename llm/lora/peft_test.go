@@ -16,6 +16,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -42,8 +43,7 @@ func TestPEFTRoundTrip(t *testing.T) {
 
 // hasFusedModules reports whether transformers has different matrices in one module.
 func hasFusedModules(t *testing.T, c arch.Config) bool {
-	a, err := arch.Resolve(c)
-	require.NoError(t, err)
+	a := need.Value(arch.Resolve(c))(t)
 	of := map[string]string{} // matrices by module
 	for _, w := range a.Weights() {
 		for _, r := range w.Rows {
@@ -74,8 +74,7 @@ func testPEFTRoundTrip(t *testing.T, m *model.Model) {
 		} else {
 			o.Alpha = rapid.Float32Range(0, 100).Draw(t, "alpha")
 		}
-		a, err := lora.New(m, o)
-		require.NoError(t, err)
+		a := need.Value(lora.New(m, o))(t)
 		defer a.Close()
 		fillB(t, a, o.Seed)
 		folder := filepath.Join(root, fmt.Sprint(runs))
@@ -243,8 +242,7 @@ func TestPEFTLayers(t *testing.T) {
 	a := trained(t, m, lora.Options{Rank: 4, Alpha: 8})
 	whole := t.TempDir()
 	require.NoError(t, a.SavePEFT(whole, lora.PEFTOptions{}))
-	f, err := safetensors.Open(filepath.Join(whole, "adapter_model.safetensors"))
-	require.NoError(t, err)
+	f := need.Value(safetensors.Open(filepath.Join(whole, "adapter_model.safetensors")))(t)
 	defer f.Close()
 	for name, test := range map[string]struct {
 		keep    func(name string) bool
@@ -260,8 +258,7 @@ func TestPEFTLayers(t *testing.T) {
 		p := newPEFT(folder)
 		for _, info := range f.Tensors() {
 			if test.keep(info.Name) {
-				values, err := f.Float32s(info)
-				require.NoError(t, err)
+				values := need.Value(f.Float32s(info))(t)
 				p.tensors = append(p.tensors, safetensors.Data{Name: info.Name, Type: info.Type, Shape: info.Shape, Values: values})
 			}
 		}
@@ -315,8 +312,7 @@ func (p *peftFolder) add(name string, shape ...int64) {
 }
 
 func (p *peftFolder) write(t require.TestingT) {
-	raw, err := json.Marshal(p.config)
-	require.NoError(t, err)
+	raw := need.Value(json.Marshal(p.config))(t)
 	require.NoError(t, os.WriteFile(filepath.Join(p.folder, "adapter_config.json"), raw, 0o600))
 	require.NoError(t, safetensors.WriteFile(filepath.Join(p.folder, "adapter_model.safetensors"), p.tensors, nil))
 }
@@ -466,10 +462,9 @@ func TestPEFTFaults(t *testing.T) {
 	p.add("base_model.model.lm_head.lora_A.weight", 2, 64)
 	p.add("base_model.model.lm_head.lora_B.weight", 96, 2)
 	p.write(t)
-	a, err := lora.Load(p.folder, m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(p.folder, m))(t)
 	require.NoError(t, a.Close())
-	_, err = lora.Load(p.folder, tied)
+	_, err := lora.Load(p.folder, tied)
 	require.ErrorContains(t, err, "output.weight: the model has no such tensor: its output is the token embedding")
 }
 
@@ -509,8 +504,7 @@ func TestPEFTFiles(t *testing.T) {
 	}
 	// A file under another name.
 	require.NoError(t, os.Rename(filepath.Join(good.folder, "adapter_model.safetensors"), filepath.Join(good.folder, "step-5.safetensors")))
-	a, err := lora.Load(filepath.Join(good.folder, "step-5.safetensors"), m)
-	require.NoError(t, err)
+	a := need.Value(lora.Load(filepath.Join(good.folder, "step-5.safetensors"), m))(t)
 	require.Len(t, a.Pairs(), 1)
 	require.NoError(t, a.Close())
 	// Values that no file should have, and types that are not read.
@@ -583,8 +577,7 @@ func TestSavePEFTFaults(t *testing.T) {
 	require.ErrorContains(t, err, "is NaN")
 	require.Equal(t, before, content(t, filepath.Join(folder, "adapter_model.safetensors")), "a failed save must leave the old pair")
 	require.Equal(t, 8.0, readConfig(t, folder)["lora_alpha"])
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, files, 3, "the pair and the note")
 	a.Alpha = -1
 	require.ErrorContains(t, a.SavePEFT(folder, lora.PEFTOptions{}), "alpha is -1")

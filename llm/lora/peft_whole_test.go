@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/safetensors"
 )
@@ -67,12 +68,11 @@ func TestPEFTOutputBias(t *testing.T) {
 		return lora.Load(p.folder, m)
 	}
 	const name = "base_model.model.lm_head.base_layer.bias"
-	a, err := load(name, 0)
-	require.NoError(t, err)
+	a := need.Value(load(name, 0))(t)
 	defer a.Close()
 	require.Equal(t, []string{"tensor " + name + " is left out, because it equals output.bias of the model"}, a.Notices())
 	require.Len(t, a.Pairs(), 1)
-	_, err = load(name, 0.1)
+	_, err := load(name, 0.1)
 	require.ErrorContains(t, err, "tensor "+name+" is trained: its row 0 differs from output.bias in the model")
 	_, err = load("base_model.model.model.layers.0.mlp.fc1.bias", 0)
 	require.ErrorContains(t, err, "mlp.fc1.bias belongs to bias: it trains biases of the base; merge")
@@ -106,8 +106,7 @@ func TestPEFTTargetsNotice(t *testing.T) {
 			p.config[key] = value
 		}
 		p.write(t)
-		a, err := lora.Load(p.folder, m)
-		require.NoError(t, err)
+		a := need.Value(lora.Load(p.folder, m))(t)
 		require.Len(t, a.Pairs(), 1)
 		if c.told {
 			require.Equal(t, []string{notice}, a.Notices(), "%v", c.config)

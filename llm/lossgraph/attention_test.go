@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
@@ -30,8 +31,7 @@ func TestMemoryIsLinear(t *testing.T) {
 			store := llmtest.NewArena(t)
 			const name = "blk.0.attn_q.weight"
 			grad := store.Tensor(name, make([]float32, c.Embd*c.Embd), int64(c.Embd), int64(c.Embd))
-			l, err := lossgraph.New(m, e, lossgraph.Options{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint})
-			require.NoError(t, err)
+			l := need.Value(lossgraph.New(m, e, lossgraph.Options{Length: length, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{m.Weight(name): grad}, Checkpoint: checkpoint}))(t)
 			defer l.Close()
 			require.NoError(t, l.Allocate())
 			return float64(l.Memory().Total())

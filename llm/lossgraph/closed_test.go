@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -15,24 +16,21 @@ import (
 
 // A nil or zero model gives an error, whatever it is asked to train.
 func TestNoLossGraphOfZeroValue(t *testing.T) {
-	e, err := device.NewCPU(1)
-	require.NoError(t, err)
+	e := need.Value(device.NewCPU(1))(t)
 	defer e.Close()
-	_, err = lossgraph.New(new(model.Model), e, lossgraph.Options{Length: 1, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{}})
+	_, err := lossgraph.New(new(model.Model), e, lossgraph.Options{Length: 1, Batch: 1, Grads: map[*ggml.Tensor]*ggml.Tensor{}})
 	require.ErrorIs(t, err, ggml.ErrZeroValue)
 }
 
 // A closed adapter, whatever its pairs, and a closed model give an error.
 func TestNoLossGraphOfClosed(t *testing.T) {
 	for _, set := range []device.OpSet{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{OpSet: set, Threads: 1})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{OpSet: set, Threads: 1}))(t)
 		defer e.Close()
 		for _, name := range llmtest.TestedArchitectures() {
 			m, store := llmtest.ArchModel(t, name, ggml.Q8_0), ggml.NewContext()
 			defer store.Close()
-			a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 1})
-			require.NoError(t, err)
+			a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 1}))(t)
 			adapters, grads := a.WithScale(1), map[*ggml.Tensor]*ggml.Tensor{}
 			for _, pairs := range adapters {
 				for _, x := range []*ggml.Tensor{pairs[0].A, pairs[0].B} {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
@@ -26,8 +27,7 @@ func TestTypesOfExperts(t *testing.T) {
 			loss, grads := llmtest.ExactGradients(t, m, batch, o, llmtest.RoundedGELU)
 			bound := tolerated(m, false)
 			for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
-				e, err := device.New(device.Options{Threads: 2, OpSet: ops})
-				require.NoError(t, err)
+				e := need.Value(device.New(device.Options{Threads: 2, OpSet: ops}))(t)
 				t.Cleanup(func() { e.Close() })
 				got := s.Compute(t, e, batch, lossgraph.Options{Length: archLength, Batch: 2})
 				require.InEpsilon(t, loss, got, bound.loss, ops)

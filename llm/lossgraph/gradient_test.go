@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
@@ -56,11 +57,9 @@ func requireWeightGradients(t *testing.T, m *model.Model, length int, checkpoint
 	batch, trained := llmtest.NewBatch(m.Config().Vocab, length), llmtest.ZeroGrads(t, m)
 	require.Len(t, trained, len(llmtest.Declared(m)))
 	loss, grads := llmtest.ExactGradients(t, m, batch, lossgraph.Options{Length: length, Grads: trained}, llmtest.SmoothGELU)
-	l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint})
-	require.NoError(t, err)
+	l := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, Grads: trained, Checkpoint: checkpoint}))(t)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), batch)
-	require.NoError(t, err)
+	losses := need.Value(l.Compute(context.Background(), batch))(t)
 	require.InEpsilon(t, loss, llmtest.WeightedLoss(batch, losses), 1e-5)
 	requireGradients(t, grads, trained, 1e-4)
 }
@@ -76,7 +75,6 @@ func TestGradientsWithoutBLAS(t *testing.T) {
 }
 
 func TestGEMMLibrary(t *testing.T) {
-	library, err := kernels.GEMMLibrary()
-	require.NoError(t, err)
+	library := need.Value(kernels.GEMMLibrary())(t)
 	t.Logf("the GEMM library is %q", library)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lossgraph"
 )
 
@@ -18,18 +19,15 @@ func TestLossOfUnlikelyTokens(t *testing.T) {
 	const length = 16
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
 	w := m.Weight("output.weight")
-	values, err := ggml.Read[float32](w)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](w))(t)
 	for i := range values {
 		values[i] *= 80
 	}
 	require.NoError(t, ggml.Write(w, values))
 	b := llmtest.NewBatch(m.Config().Vocab, length)
-	graph, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, LogitsChunk: 7})
-	require.NoError(t, err)
+	graph := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: length, Batch: 2, LogitsChunk: 7}))(t)
 	defer graph.Close()
-	losses, err := graph.Compute(context.Background(), b)
-	require.NoError(t, err)
+	losses := need.Value(graph.Compute(context.Background(), b))(t)
 
 	largest, between := 0.0, 0
 	for s := range 2 {

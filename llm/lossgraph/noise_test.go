@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -56,8 +57,7 @@ func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b lossgraph.Batch, o lossg
 		require.Greater(t, refmath.RelativeError(quiet[x], grads[x]), 0.05, "the noise must matter to %s", x.Name())
 	}
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 2, OpSet: lowering}))(t)
 		t.Cleanup(func() { e.Close() })
 		l := s.NewGraph(t, e, o)
 		bound := tolerated(s.Model, o.Checkpoint)
@@ -71,18 +71,15 @@ func requireNoisy(t *testing.T, s *llmtest.LoRASetup, b lossgraph.Batch, o lossg
 func TestNoiseIsOnInputs(t *testing.T) {
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
 		s := llmtest.NewLoRASetup(t, llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32), 3, 0.75)
-		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 2, OpSet: lowering}))(t)
 		t.Cleanup(func() { e.Close() })
 		o := lossgraph.Options{Length: 1, Batch: 3}
 		b := lossgraph.Batch{Tokens: []int32{5, 9, 2}, Targets: []int32{1, 2, 3}, LossWeights: []float32{1, 1, 1}, Noise: noise(3)}
 		quiet, plain := s.NewGraph(t, e, o), lossgraph.Batch{Tokens: b.Tokens, Targets: b.Targets, LossWeights: b.LossWeights}
 		o.Dropout, o.NEFTune = 0.3, 5
 		l := s.NewGraph(t, e, o)
-		unchanged, err := quiet.Compute(t.Context(), plain)
-		require.NoError(t, err)
-		noisy, err := l.Compute(t.Context(), b)
-		require.NoError(t, err)
+		unchanged := need.Value(quiet.Compute(t.Context(), plain))(t)
+		noisy := need.Value(l.Compute(t.Context(), b))(t)
 
 		embeddings := l.EmbdNoise(b)
 		for i, token := range b.Tokens {
@@ -100,8 +97,7 @@ func TestNoiseIsOnInputs(t *testing.T) {
 				after[int(token)*width+j] += x
 			}
 			require.NoError(t, ggml.Write(table, after))
-			losses, err := quiet.Compute(t.Context(), plain)
-			require.NoError(t, err)
+			losses := need.Value(quiet.Compute(t.Context(), plain))(t)
 			require.InEpsilon(t, losses[i], noisy[i], 1e-5, "token %d, %v", i, lowering)
 			require.Greater(t, math.Abs(float64(unchanged[i]-noisy[i])), 1e-3, "the noise must matter")
 			require.NoError(t, ggml.Write(table, before))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/internal/test/stockmodel"
 	"github.com/goggml/ggml/llm/arch"
@@ -58,24 +59,20 @@ func TestLoRAGradientsAgainstAutograd(t *testing.T) {
 	s := newAdaptedModel(t, ggml.F32)
 	batch := llmtest.NewBatch(s.Model.Config().Vocab, length)
 	batch = lossgraph.Batch{Tokens: batch.Tokens[:length], Targets: batch.Targets[:length]} // stock loss: no weights
-	g, err := stockmodel.New(s.Model, s.Adapters, length)
-	require.NoError(t, err)
+	g := need.Value(stockmodel.New(s.Model, s.Adapters, length))(t)
 	t.Cleanup(func() { g.Close() })
 	engine := llmtest.NewEngine(t)
 	require.NoError(t, engine.Allocate(g.Graph))
 	require.NoError(t, g.Compute(context.Background(), engine, batch.Tokens, batch.Targets))
-	want, err := ggml.Read[float32](g.Loss)
-	require.NoError(t, err)
+	want := need.Value(ggml.Read[float32](g.Loss))(t)
 
 	l := s.NewGraph(t, engine, lossgraph.Options{Length: length, Batch: 1})
-	losses, err := l.Compute(context.Background(), batch)
-	require.NoError(t, err)
+	losses := need.Value(l.Compute(context.Background(), batch))(t)
 	require.InEpsilon(t, want[0], mean(losses), 1e-5)
 	for x, acc := range s.Trained() {
 		grad, ok := g.Grad(x)
 		require.True(t, ok, x.Name())
-		theirs, err := grad.Float32s()
-		require.NoError(t, err)
+		theirs := need.Value(grad.Float32s())(t)
 		require.Less(t, refmath.RelativeError(readValues(t, acc), theirs), 1e-5, x.Name())
 	}
 }

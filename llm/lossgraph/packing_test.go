@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -90,8 +91,7 @@ func newLossSum(t *testing.T, m *model.Model, lowering device.OpSet) *lossSum {
 
 func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {
 	o.Threads = cmp.Or(o.Threads, 2)
-	e, err := device.New(o)
-	require.NoError(t, err)
+	e := need.Value(device.New(o))(t)
 	t.Cleanup(func() { e.Close() })
 	return &lossSum{t: t, m: m, engine: e, grads: llmtest.ZeroGrads(t, m)}
 }
@@ -99,11 +99,9 @@ func newLossSumOn(t *testing.T, m *model.Model, o device.Options) *lossSum {
 func (s *lossSum) compute(b lossgraph.Batch, o lossgraph.Options) {
 	s.t.Helper()
 	o.Batch, o.Grads = len(b.Tokens)/o.Length, s.grads
-	l, err := lossgraph.New(s.m, s.engine, o)
-	require.NoError(s.t, err)
+	l := need.Value(lossgraph.New(s.m, s.engine, o))(s.t)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), b)
-	require.NoError(s.t, err)
+	losses := need.Value(l.Compute(context.Background(), b))(s.t)
 	s.losses = append(s.losses, losses...)
 }
 
@@ -119,9 +117,7 @@ func (s *lossSum) requireNear(want *lossSum, bound float64) {
 }
 
 func readValues(t *testing.T, x *ggml.Tensor) []float32 {
-	values, err := ggml.Read[float32](x)
-	require.NoError(t, err)
-	return values
+	return need.Value(ggml.Read[float32](x))(t)
 }
 
 // A graph has one input for each window that hides keys in its rows, and one for layers
@@ -139,8 +135,7 @@ func TestFirstVisibleInputs(t *testing.T) {
 		{some, window, false, nil}, {some, window, true, []int{0}},
 		{some, window + 1, false, []int{window}}, {some, window + 1, true, []int{0, window}},
 	} {
-		l, err := lossgraph.New(k.m, llmtest.NewEngine(t), lossgraph.Options{Length: k.length, Batch: 2, Packed: k.packed})
-		require.NoError(t, err)
+		l := need.Value(lossgraph.New(k.m, llmtest.NewEngine(t), lossgraph.Options{Length: k.length, Batch: 2, Packed: k.packed}))(t)
 		var want []string
 		for _, window := range k.want {
 			want = append(want, fmt.Sprintf("first visible of window %d, i32", window))
@@ -174,9 +169,8 @@ func TestPackedErrors(t *testing.T) {
 		"token 0 of row 1 belongs to a sample that starts at 1; it must start at 0, or where the sample of the previous token starts":  {[]int32{0, 1, 1, 1, 1, 1}, true},
 		"token 2 of row 0 belongs to a sample that starts at -1; it must start at 2, or where the sample of the previous token starts": {[]int32{0, 0, -1, 0, 0, 0}, true},
 	} {
-		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 2, Packed: k.packed})
-		require.NoError(t, err)
-		_, err = l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
+		l := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 3, Batch: 2, Packed: k.packed}))(t)
+		_, err := l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 6), Targets: make([]int32, 6), Starts: k.starts})
 		require.EqualError(t, err, want)
 		l.Close()
 	}

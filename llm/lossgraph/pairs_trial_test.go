@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/oracle"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/device"
@@ -111,21 +112,15 @@ func preferences(reference []float64) lossgraph.SampleLoss {
 func logProbs(t *testing.T, m *model.Model, e *device.Engine, b lossgraph.Batch, o lossgraph.Options) []float64 {
 	t.Helper()
 	o.Grads = nil
-	l, err := lossgraph.New(m, e, o)
-	require.NoError(t, err)
+	l := need.Value(lossgraph.New(m, e, o))(t)
 	defer l.Close()
-	losses, err := l.Compute(context.Background(), b)
-	require.NoError(t, err)
-	sums, err := b.LogProbs(losses)
-	require.NoError(t, err)
-	return sums
+	losses := need.Value(l.Compute(context.Background(), b))(t)
+	return need.Value(b.LogProbs(losses))(t)
 }
 
 func weighted(t *testing.T, b lossgraph.Batch, slopes []float64) lossgraph.Batch {
 	t.Helper()
-	b, err := b.WithSlopes(slopes)
-	require.NoError(t, err)
-	return b
+	return need.Value(b.WithSlopes(slopes))(t)
 }
 
 func pairsOptions(b lossgraph.Batch) lossgraph.Options {
@@ -180,8 +175,7 @@ func TestTrialOfPairs(t *testing.T) {
 	}
 
 	for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{Threads: 2, OpSet: ops})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 2, OpSet: ops}))(t)
 		t.Cleanup(func() { e.Close() })
 		got, slopes := preferences(logProbs(t, m, e, shared, pairsOptions(shared)))(logProbs(t, m, e, shared, withAdapters(shared)))
 		require.InEpsilon(t, want, got, 1e-5)
@@ -241,14 +235,13 @@ func TestBranchedSamples(t *testing.T) {
 // Cross-entropy is the plain case: its weights are the batch's to the bit.
 func TestCrossEntropyOfSamples(t *testing.T) {
 	b := lossgraph.Batch{Tokens: make([]int32, 3), LossWeights: []float32{0.1, 0, 0.3}, Samples: []int32{1, 0, 0}}
-	sums, err := b.LogProbs([]float32{2, float32(math.NaN()), 1})
-	require.NoError(t, err)
+	sums := need.Value(b.LogProbs([]float32{2, float32(math.NaN()), 1}))(t)
 	require.InDeltaSlice(t, []float64{-0.3, -0.2}, sums, 1e-7)
 	loss, slopes := lossgraph.CrossEntropy(sums)
 	require.InDelta(t, 0.5, loss, 1e-7)
 	require.Equal(t, b.LossWeights, weighted(t, b, slopes).LossWeights)
 	require.Equal(t, []float32{0.2, 0, -0.3}, weighted(t, b, []float64{1, -2}).LossWeights)
-	_, err = b.WithSlopes([]float64{1})
+	_, err := b.WithSlopes([]float64{1})
 	require.EqualError(t, err, "there are 1 slopes for the 2 samples of the batch")
 	_, err = b.LogProbs(nil)
 	require.EqualError(t, err, "there are 0 losses for the 3 tokens of the batch")
@@ -259,8 +252,7 @@ func TestCrossEntropyOfSamples(t *testing.T) {
 	_, err = b.LogProbs(make([]float32, 3))
 	require.EqualError(t, err, "the batch has 3 tokens, 3 weights and 2 sample numbers; it needs equally many of each")
 	b.LossWeights, b.Samples = nil, nil
-	sums, err = b.LogProbs([]float32{1, 2, 3})
-	require.NoError(t, err)
+	sums = need.Value(b.LogProbs([]float32{1, 2, 3}))(t)
 	require.InDeltaSlice(t, []float64{-2}, sums, 1e-6)
 }
 
@@ -284,9 +276,8 @@ func TestBranchedErrors(t *testing.T) {
 		"token 3 of row 0 has the hidden interval [1 2]" + rule:                           {[][2]int32{none, none, none, {1, 2}, none, none, none, none}, true}, // late
 		"token 3 of row 0 has the hidden interval [-7 3]" + rule:                          {[][2]int32{none, none, none, {-7, 3}, none, none, none, none}, true},
 	} {
-		l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 4, Batch: 2, Packed: true, Branched: k.branched})
-		require.NoError(t, err)
-		_, err = l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 8), Targets: make([]int32, 8), Starts: []int32{0, 0, 0, 0, 0, 1, 1, 1}, Hidden: k.hidden})
+		l := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: 4, Batch: 2, Packed: true, Branched: k.branched}))(t)
+		_, err := l.Compute(context.Background(), lossgraph.Batch{Tokens: make([]int32, 8), Targets: make([]int32, 8), Starts: []int32{0, 0, 0, 0, 0, 1, 1, 1}, Hidden: k.hidden})
 		if want == "" {
 			require.NoError(t, err)
 		} else {

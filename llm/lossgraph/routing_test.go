@@ -11,6 +11,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -55,17 +56,14 @@ func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 func routedModel(t *testing.T, lead float32, once bool) *model.Model {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
-	usual, err := arch.Resolve(c)
-	require.NoError(t, err)
+	usual := need.Value(arch.Resolve(c))(t)
 	attention := usual.Layers()[0][0]
 	route := routed{2, once}
-	a, err := arch.New(c, []arch.Layer{
+	a := need.Value(arch.New(c, []arch.Layer{
 		{{Part: route, Tokenwise: true}, attention},
 		{{Before: "ffn_norm", Part: routed{3, once}, Tokenwise: true}, attention},
-	})
-	require.NoError(t, err)
-	m, err := model.NewOf(a, nil, 3)
-	require.NoError(t, err)
+	}))(t)
+	m := need.Value(model.NewOf(a, nil, 3))(t)
 	t.Cleanup(func() { m.Close() })
 	llmtest.RandomMatrices(t, m)
 	embd := readValues(t, m.Weight("token_embd.weight"))

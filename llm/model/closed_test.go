@@ -9,28 +9,24 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A closed model, made or loaded, is not written: the file of an older one stays.
 func TestSaveClosed(t *testing.T) {
-	made, err := model.New(llmtest.TinyConfig(true), nil, 1)
-	require.NoError(t, err)
+	made := need.Value(model.New(llmtest.TinyConfig(true), nil, 1))(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, made.Save(path, model.SaveOptions{}))
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	loaded, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(path))(t)
+	loaded := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	for _, m := range []*model.Model{made, loaded} {
 		require.NoError(t, m.Close())
 		require.ErrorIs(t, m.Save(path, model.SaveOptions{}), ggml.ErrClosed)
-		got, err := os.ReadFile(path)
-		require.NoError(t, err)
+		got := need.Value(os.ReadFile(path))(t)
 		require.Equal(t, want, got)
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		defer g.Close()
 		require.ErrorIs(t, m.WriteKeys(g), ggml.ErrClosed)
 	}
@@ -38,8 +34,7 @@ func TestSaveClosed(t *testing.T) {
 
 // Nothing that is done to a copy of the hyper-parameters changes the model.
 func TestConfigIsACopy(t *testing.T) {
-	m, err := model.New(llmtest.TinyConfig(true), nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(llmtest.TinyConfig(true), nil, 1))(t)
 	defer m.Close()
 	before := m.Config()
 	c := m.Config()
@@ -68,10 +63,9 @@ func TestLoadEndsEarly(t *testing.T) {
 func TestOverride(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, llmtest.TinyModel(t, llmtest.TinyConfig(true), ggml.F32).Save(path, model.SaveOptions{}))
-	m, err := model.Load(path, model.LoadOptions{Override: func(c *arch.Config) {
+	m := need.Value(model.Load(path, model.LoadOptions{Override: func(c *arch.Config) {
 		c.Name, c.RMSEps, c.RoPE.FreqBase, c.RoPE.FreqScale = "another name", 0, 500, 0.5
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	defer m.Close()
 	require.Equal(t, "another name", m.Config().Name)
 	require.Equal(t, float32(500), m.Config().RoPE.FreqBase)

@@ -13,14 +13,14 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
 
 // A file that is no model of a known kind is refused in one line that names it.
 func TestLoadErrors(t *testing.T) {
-	made, err := model.New(llmtest.TinyConfig(false), nil, 1)
-	require.NoError(t, err)
+	made := need.Value(model.New(llmtest.TinyConfig(false), nil, 1))(t)
 	defer made.Close()
 	for name, c := range map[string]struct {
 		key   string
@@ -56,13 +56,12 @@ func TestLoadErrors(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "model.gguf")
 			require.NoError(t, made.Save(path, model.SaveOptions{}))
-			g, err := ggml.OpenGGUF(path)
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(path))(t)
 			defer g.Close()
 			setKey(t, g, c.key, c.value)
 			changed := filepath.Join(dir, "changed.gguf")
 			require.NoError(t, g.WriteFile(changed))
-			_, err = model.Load(changed, model.LoadOptions{})
+			_, err := model.Load(changed, model.LoadOptions{})
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, changed)
 		})
@@ -88,13 +87,12 @@ func TestUnsupportedVariants(t *testing.T) {
 		{"mistral4", "attention.temperature_length", uint32(0), "mistral4.attention.temperature_length is 0, but the attention temperature needs it to be positive"},
 	} {
 		t.Run(c.arch+" "+c.key, func(t *testing.T) {
-			g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32))
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32)))(t)
 			defer g.Close()
 			setKey(t, g, c.arch+"."+c.key, c.value)
 			changed := filepath.Join(t.TempDir(), "changed.gguf")
 			require.NoError(t, g.WriteFile(changed))
-			_, err = model.Load(changed, model.LoadOptions{})
+			_, err := model.Load(changed, model.LoadOptions{})
 			require.EqualError(t, err, changed+": unsupported model: "+c.want)
 		})
 	}
@@ -134,11 +132,10 @@ func TestKeysOfArchitectures(t *testing.T) {
 		"temperature":      {"mistral3", "mistral3.rope.scaling.original_context_length", uint32(0), "mistral3.rope.scaling.original_context_length is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32))
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, c.arch, ggml.F32)))(t)
 			defer g.Close()
 			setKey(t, g, c.key, c.value)
-			_, err = arch.ReadConfig(g)
+			_, err := arch.ReadConfig(g)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -151,8 +148,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 
 // Factors of RoPE may be in a file that says that there is no RoPE.
 func TestFactorsWithoutRoPE(t *testing.T) {
-	g, err := ggml.OpenGGUF(llmtest.ArchFile(t, "granite", ggml.F32))
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, "granite", ggml.F32)))(t)
 	defer g.Close()
 	require.NoError(t, g.Set("granite.rope.scaling.finetuned", false))
 	require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: "rope_freqs.weight", Type: ggml.F32, Shape: []int64{4}}, func(w io.Writer) error {
@@ -161,8 +157,7 @@ func TestFactorsWithoutRoPE(t *testing.T) {
 	}))
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, g.WriteFile(path))
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	m.Close()
 }
 
@@ -172,8 +167,7 @@ func TestTypesOfWeights(t *testing.T) {
 		"token_embd.weight": ggml.I32, "blk.1.ffn_down.weight": ggml.I8, "output_norm.weight": ggml.F16, "blk.0.attn_q.bias": ggml.BF16,
 		"blk.1.attn_k.scale": ggml.F16, "rope_freqs.weight": ggml.F64,
 	} {
-		g, err := ggml.OpenGGUF(llmtest.ArchFile(t, "llama", ggml.F32))
-		require.NoError(t, err)
+		g := need.Value(ggml.OpenGGUF(llmtest.ArchFile(t, "llama", ggml.F32)))(t)
 		defer g.Close()
 		info, ok := g.Tensor(name)
 		require.True(t, ok, name)
@@ -183,15 +177,14 @@ func TestTypesOfWeights(t *testing.T) {
 		}))
 		path := filepath.Join(t.TempDir(), "model.gguf")
 		require.NoError(t, g.WriteFile(path))
-		_, err = model.Load(path, model.LoadOptions{})
+		_, err := model.Load(path, model.LoadOptions{})
 		require.EqualError(t, err, fmt.Sprintf("%s: unsupported model: %s has the type %v, which this kind of weight cannot have", path, name, typ))
 	}
 }
 
 // What a file has beyond the graph would change its results, and is refused.
 func TestUnknownTensors(t *testing.T) {
-	made, err := model.New(llmtest.TinyConfig(false), nil, 1)
-	require.NoError(t, err)
+	made := need.Value(model.New(llmtest.TinyConfig(false), nil, 1))(t)
 	defer made.Close()
 	for name, c := range map[string]struct {
 		shape []int64
@@ -210,8 +203,7 @@ func TestUnknownTensors(t *testing.T) {
 			dir := t.TempDir()
 			path, more := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "more.gguf")
 			require.NoError(t, made.Save(path, model.SaveOptions{}))
-			g, err := ggml.OpenGGUF(path)
-			require.NoError(t, err)
+			g := need.Value(ggml.OpenGGUF(path))(t)
 			defer g.Close()
 			require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: name, Type: ggml.F32, Shape: c.shape}, func(w io.Writer) error {
 				_, err := w.Write(make([]byte, 4*c.shape[0]))
@@ -264,17 +256,14 @@ func TestRoPEIsSaved(t *testing.T) {
 
 // A file without a vocabulary says that it has none, and opens again.
 func TestNoVocabulary(t *testing.T) {
-	m, err := model.New(llmtest.TinyConfig(false), nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(llmtest.TinyConfig(false), nil, 1))(t)
 	defer m.Close()
 	path := filepath.Join(t.TempDir(), "bare.gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{}))
-	again, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	again := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer again.Close()
 	require.Nil(t, again.Tokenizer)
-	kind, err := ggml.GGUFValue[string](again.GGUF(), "tokenizer.ggml.model")
-	require.NoError(t, err)
+	kind := need.Value(ggml.GGUFValue[string](again.GGUF(), "tokenizer.ggml.model"))(t)
 	require.Equal(t, "no_vocab", kind)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 )
@@ -21,21 +22,18 @@ func TestResidentExperts(t *testing.T) {
 	}{{1 << 40, true, true}, {1 << 10, true, false}, {1 << 40, false, false}} {
 		model.SetAvailableMemory(t, c.available)
 		var last, total int64
-		m, err := model.Load(plain.Path, model.LoadOptions{Repack: c.repack, Progress: func(done, all int64) {
+		m := need.Value(model.Load(plain.Path, model.LoadOptions{Repack: c.repack, Progress: func(done, all int64) {
 			require.Greater(t, done, last)
 			last, total = done, all
-		}})
-		require.NoError(t, err)
+		}}))(t)
 		defer m.Close()
 		require.Equal(t, total, last)
 		var size int64
 		for w := range m.Weights() {
 			isExpert := m.Architecture().Weight(w.Name()).Role == arch.ExpertMatrices
 			require.Equal(t, isExpert && c.resident, w.BufferType().Name() != plain.Weight(w.Name()).BufferType().Name(), w.Name())
-			want, err := plain.Weight(w.Name()).Float32s()
-			require.NoError(t, err)
-			got, err := w.Float32s()
-			require.NoError(t, err)
+			want := need.Value(plain.Weight(w.Name()).Float32s())(t)
+			got := need.Value(w.Float32s())(t)
 			require.Equal(t, want, got)
 			size += w.NumBytes()
 		}

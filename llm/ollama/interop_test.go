@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -21,10 +22,8 @@ import (
 // equal those of the original templates, with and without a system message, in conversations that the
 // conversion did not use.
 func TestInteropModelfiles(t *testing.T) {
-	folder, err := exec.Command("../../scripts/chattemplates").Output()
-	require.NoError(t, err)
-	paths, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "templates", "*", "*.jinja"))
-	require.NoError(t, err)
+	folder := need.Value(exec.Command("../../scripts/chattemplates").Output())(t)
+	paths := need.Value(filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "templates", "*", "*.jinja")))(t)
 	type message struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
@@ -40,15 +39,12 @@ func TestInteropModelfiles(t *testing.T) {
 	var all []made
 	said := 0
 	for _, path := range paths {
-		source, err := os.ReadFile(path)
-		require.NoError(t, err)
-		c, err := tokenizer.TrainBPE(func(yield func(string) bool) { yield("text") }, tokenizer.TrainOptions{
+		source := need.Value(os.ReadFile(path))(t)
+		c := need.Value(tokenizer.TrainBPE(func(yield func(string) bool) { yield("text") }, tokenizer.TrainOptions{
 			VocabSize: 280, Special: []string{"<s>", "</s>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"}, BOS: "<s>", EOS: "</s>", Pre: "gpt-2", MinCount: 2,
-		})
-		require.NoError(t, err)
+		}))(t)
 		c.ChatTemplate = string(source)
-		v, err := tokenizer.New(c)
-		require.NoError(t, err)
+		v := need.Value(tokenizer.New(c))(t)
 		m := Modelfile{Model: "merged.gguf", Tokenizer: v}
 		text, err := m.Text()
 		require.NoError(t, err, path)
@@ -57,8 +53,7 @@ func TestInteropModelfiles(t *testing.T) {
 			said++
 			continue
 		}
-		template, err := data.ModelTemplate(path, v)
-		require.NoError(t, err)
+		template := need.Value(data.ModelTemplate(path, v))(t)
 		one := made{Name: filepath.Base(filepath.Dir(path)) + "-" + filepath.Base(path), Modelfile: text}
 		talks := [][]message{
 			{{"user", "Wie spät ist es?"}},
@@ -87,8 +82,7 @@ func TestInteropModelfiles(t *testing.T) {
 	}
 	t.Logf("%d templates can be said in ollama's language, %d cannot", len(all), said)
 	require.Greater(t, len(all), 50)
-	text, err := json.Marshal(all)
-	require.NoError(t, err)
+	text := need.Value(json.Marshal(all))(t)
 	file := filepath.Join(t.TempDir(), "modelfiles.json")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	test := exec.Command("go", "test", "-count=1", "./...")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -32,14 +33,11 @@ func TestConvert(t *testing.T) {
 			"{{system}}S\n{{user}}U\n{{assistant}}A\n{{user}}V\n{{assistant}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			template, err := chat.Parse(name, c.source)
-			require.NoError(t, err)
-			made, err := Convert(template, chat.Options{Variables: map[string]any{"bos_token": c.bos, "eos_token": "</s>"}}, c.bos)
-			require.NoError(t, err)
+			template := need.Value(chat.Parse(name, c.source))(t)
+			made := need.Value(Convert(template, chat.Options{Variables: map[string]any{"bos_token": c.bos, "eos_token": "</s>"}}, c.bos))(t)
 			require.Equal(t, c.system, made.HasSystem)
 			if c.system {
-				got, err := made.Render(chat.NewMessage("system", "S"), chat.NewMessage("user", "U"), chat.NewMessage("assistant", "A"), chat.NewMessage("user", "V"))
-				require.NoError(t, err)
+				got := need.Value(made.Render(chat.NewMessage("system", "S"), chat.NewMessage("user", "U"), chat.NewMessage("assistant", "A"), chat.NewMessage("user", "V")))(t)
 				require.Equal(t, c.want, got)
 			}
 		})
@@ -51,9 +49,8 @@ func TestConvert(t *testing.T) {
 		"that trims words":     "{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			template, err := chat.Parse(name, source)
-			require.NoError(t, err)
-			_, err = Convert(template, chat.Options{}, "")
+			template := need.Value(chat.Parse(name, source))(t)
+			_, err := Convert(template, chat.Options{}, "")
 			require.Error(t, err)
 		})
 	}

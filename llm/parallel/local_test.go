@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func requireAll(t *testing.T, errs []error, is error) {
@@ -77,8 +78,7 @@ func TestLocal(t *testing.T) {
 	for range groups {
 		tensors = append(tensors, c.NewTensor(ggml.F32, 2))
 	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
 	requireAll(t, all(func(g Group) error { return g.AllReduceGrads(context.Background(), tensors[:g.Rank()/2])() }), errUnequal)
 	requireAll(t, all(func(g Group) error {
@@ -86,8 +86,7 @@ func TestLocal(t *testing.T) {
 		return errors.Join(ggml.Write(x, []float32{1, float32(g.Rank())}), g.AllReduceGrads(context.Background(), []*ggml.Tensor{x})())
 	}), nil)
 	for _, x := range tensors {
-		got, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](x))(t)
 		require.Equal(t, []float32{3, 3}, got)
 	}
 	for _, ranks := range []int{-1, 0, 1 << 40} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -75,27 +76,22 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 	}
 	var path string
 	if group.Writes() {
-		path, err = benchmodel.File(folder, c.Name, c, ggml.Q4_0)
-		require.NoError(b, err)
+		path = need.Value(benchmodel.File(folder, c.Name, c, ggml.Q4_0))(b)
 	}
-	path, err = group.Text(b.Context(), path)
-	require.NoError(b, err)
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(b, err)
+	path = need.Value(group.Text(b.Context(), path))(b)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(b)
 	defer m.Close()
-	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 16, Init: lora.InitKaiming})
-	require.NoError(b, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 16, Alpha: 16, Init: lora.InitKaiming}))(b)
 	defer a.Close()
 	shared := group
 	if os.Getenv("GOGGML_BENCH_ALONE") != "" {
 		shared = nil
 	}
 	samples, tokens := setting("GOGGML_BENCH_SAMPLES", 12), setting("GOGGML_BENCH_TOKENS", 64)
-	t, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, randomTokens(c.Vocab, tokens, samples), train.Options{
+	t := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, randomTokens(c.Vocab, tokens, samples), train.Options{
 		Schedule: train.Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: samples, Threads: 1, Group: shared,
 		Checkpointing: train.CheckpointingOff,
-	})
-	require.NoError(b, err)
+	}))(b)
 	defer t.Close()
 	step := func() {
 		_, err := t.Step(b.Context())
@@ -123,8 +119,7 @@ func benchmarkStep(b *testing.B, c arch.Config) {
 func BenchmarkSum(b *testing.B) {
 	for name, bytes := range map[string]int64{"28M": 4_784_128, "0.3B": 27_918_336, "1.1B": 50_462_720} {
 		b.Run(name, func(b *testing.B) {
-			group, err := joined()
-			require.NoError(b, err)
+			group := need.Value(joined())(b)
 			const parts = 4
 			c := ggml.NewContext()
 			defer c.Close()
@@ -132,8 +127,7 @@ func BenchmarkSum(b *testing.B) {
 			for range parts {
 				list = append(list, c.NewTensor(ggml.F32, bytes/4/parts))
 			}
-			memory, err := c.Allocate(ggml.CPUBufferType())
-			require.NoError(b, err)
+			memory := need.Value(c.Allocate(ggml.CPUBufferType()))(b)
 			defer memory.Close()
 			least := time.Duration(1 << 62)
 			began, busy := time.Now(), busyTime()

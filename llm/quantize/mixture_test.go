@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/quantize"
@@ -25,9 +26,7 @@ func TestMixtureTypes(t *testing.T) {
 		if experts > 0 {
 			c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating = experts, 2, 96, arch.GatingSoftMax
 		}
-		a, err := arch.Resolve(c)
-		require.NoError(t, err)
-		return a
+		return need.Value(arch.Resolve(c))(t)
 	}
 	wide, alone, tied, large, larger := llama(16, 2, 0, false), llama(16, 8, 0, false), llama(16, 8, 0, true), llama(80, 4, 0, false), llama(80, 1, 0, false)
 	eight, sixteen := llama(16, 8, 8, false), llama(16, 8, 16, false)
@@ -116,8 +115,7 @@ func TestMixtureTypes(t *testing.T) {
 		{"q8_0", "gpt2", "position_embd.weight", ggml.F32},
 		{"f16", "gpt-oss", "blk.0.ffn_down_exps.bias", ggml.F32},
 	} {
-		m, err := model.Load(llmtest.WideArchFile(t, c.arch, ggml.F32), model.LoadOptions{})
-		require.NoError(t, err)
+		m := need.Value(model.Load(llmtest.WideArchFile(t, c.arch, ggml.F32), model.LoadOptions{}))(t)
 		x, ok := quantize.FindMixture(c.mixture)
 		require.True(t, ok, c.mixture)
 		w := m.Architecture().Weight(c.name)
@@ -128,8 +126,7 @@ func TestMixtureTypes(t *testing.T) {
 	}
 	// What a model lacks does not count.
 	loaded := llmtest.ArchModel(t, "cogvlm", ggml.F32)
-	made, err := model.New(loaded.Config(), nil, 1)
-	require.NoError(t, err)
+	made := need.Value(model.New(loaded.Config(), nil, 1))(t)
 	defer made.Close()
 	for m, want := range map[*model.Model]ggml.Type{loaded: ggml.Q4_K, made: ggml.Q5_K} {
 		x, _ := quantize.FindMixture("q3_k_m")
@@ -160,8 +157,7 @@ func TestReadImportanceDat(t *testing.T) {
 	write(int32(2), int32(2), []byte("ab"), int32(4), int32(3), []float32{4, 8, 0}, int32(1), []byte("c"), int32(0), int32(1), float32(5))
 	path := filepath.Join(t.TempDir(), "imatrix.dat")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	i, err := quantize.ReadImportance(path)
-	require.NoError(t, err)
+	i := need.Value(quantize.ReadImportance(path))(t)
 	require.Equal(t, quantize.Importance{"ab": {1, 2, 0}, "c": {5}}, i)
 	for n := range b.Len() {
 		require.NoError(t, os.WriteFile(path, b.Bytes()[:n], 0o600))

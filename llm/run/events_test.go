@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -73,16 +74,14 @@ func TestEvents(t *testing.T) {
 }
 
 func eventFiles(t *testing.T, folder string) []string {
-	files, err := filepath.Glob(filepath.Join(folder, "*.tfevents.*"))
-	require.NoError(t, err)
+	files := need.Value(filepath.Glob(filepath.Join(folder, "*.tfevents.*")))(t)
 	slices.Sort(files)
 	return files
 }
 
 // readEvents reads scalars, and the step that a file begins with.
 func readEvents(t *testing.T, path string) (scalars []scalar, from int) {
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(path))(t)
 	require.Equal(t, "brain.Event:2", string(field(t, record(t, &text), 3)))
 	start := record(t, &text)
 	require.Equal(t, []byte{8, 1}, field(t, start, 7))

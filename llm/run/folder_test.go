@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A new folder belongs to this process alone, and is removed if no run begins in it.
 func TestCreateNew(t *testing.T) {
 	t.Chdir(t.TempDir())
 	begin := func(want string) *Folder {
-		f, err := CreateNew("runs", "a")
-		require.NoError(t, err)
+		f := need.Value(CreateNew("runs", "a"))(t)
 		require.Equal(t, filepath.FromSlash(want), f.Path)
 		return f
 	}
@@ -25,8 +26,7 @@ func TestCreateNew(t *testing.T) {
 	require.NoError(t, second.Close())
 	require.NoError(t, second.Close())
 	require.NoDirExists(t, "runs/a-2")
-	r, err := Open("runs/a")
-	require.NoError(t, err)
+	r := need.Value(Open("runs/a"))(t)
 	require.Equal(t, Adapter, r.Manifest.Adapter, "a path of the folder")
 	require.NoError(t, os.RemoveAll("runs/a"))
 	require.NoError(t, begin("runs/a").Close())
@@ -46,15 +46,13 @@ func TestNoPath(t *testing.T) {
 	require.EqualError(t, err, "the run has no folder: its path is empty")
 	_, err = CreateNew("", "a")
 	require.EqualError(t, err, `the folder of runs has no name: its path is empty; "." is the working directory`)
-	entries, err := os.ReadDir(".")
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir("."))(t)
 	require.Empty(t, entries)
 }
 
 // Use of a folder by several goroutines is an error.
 func TestFolderInUse(t *testing.T) {
-	f, err := Create(t.TempDir())
-	require.NoError(t, err)
+	f := need.Value(Create(t.TempDir()))(t)
 	require.NoError(t, f.acquire("Folder.AddSample"))
 	const inUse = ": another call is using the Folder, and only one goroutine may at a time; give each goroutine its own, or let them take turns with a mutex"
 	require.EqualError(t, f.AddCommand("a"), "Folder.AddCommand"+inUse)
@@ -68,16 +66,14 @@ func TestFolderInUse(t *testing.T) {
 func TestList(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, path := range []string{"b", "a/c", "a/d/e", "a/d/f/g", ".hidden"} {
-		f, err := Create(path)
-		require.NoError(t, err)
+		f := need.Value(Create(path))(t)
 		require.NoError(t, f.Describe(Manifest{}))
 		require.NoError(t, f.Close())
 	}
 	require.NoError(t, os.WriteFile("file", nil, 0o600))
 	require.NoError(t, os.MkdirAll("empty", 0o700))
 	paths := func(folder string) (list []string) {
-		runs, err := List(folder)
-		require.NoError(t, err)
+		runs := need.Value(List(folder))(t)
 		for _, r := range runs {
 			list = append(list, filepath.ToSlash(r.Path))
 		}
@@ -103,13 +99,11 @@ func TestList(t *testing.T) {
 
 // A run with an evaluation uses its best adapter, others the last one.
 func TestAdapterPath(t *testing.T) {
-	folder, err := Create(t.TempDir())
-	require.NoError(t, err)
+	folder := need.Value(Create(t.TempDir()))(t)
 	defer folder.Close()
 	require.NoError(t, folder.Describe(Manifest{Adapter: folder.File(Adapter), Best: folder.File(Best), Metrics: folder.File(Metrics)}))
-	r, err := Open(folder.Path)
-	require.NoError(t, err)
-	_, err = r.AdapterPath()
+	r := need.Value(Open(folder.Path))(t)
+	_, err := r.AdapterPath()
 	require.EqualError(t, err, "the run in "+folder.Path+" has no adapter yet; it writes one at its first save, or at its end")
 	write := func(name, text string) { require.NoError(t, os.WriteFile(folder.File(name), []byte(text), 0o600)) }
 	write(Adapter, "")
@@ -119,8 +113,7 @@ func TestAdapterPath(t *testing.T) {
 		`{"step":1,"loss":2}` + "\n" + `{"step":1,"eval_loss":2}` + "\n" + `{"step":`: Best,
 	} {
 		write(Metrics, metrics)
-		path, err := r.AdapterPath()
-		require.NoError(t, err)
+		path := need.Value(r.AdapterPath())(t)
 		require.Equal(t, folder.File(want), path)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -31,10 +32,8 @@ json.dump({"tags": tags, "columns": columns}, sys.stdout)
 // steps.
 func TestInteropReaders(t *testing.T) {
 	_, here, _, _ := runtime.Caller(0) // tests run in another folder
-	python, err := exec.Command(filepath.Join(filepath.Dir(here), "../../scripts/readers")).Output()
-	require.NoError(t, err)
-	folder, err := Create(filepath.Join(t.TempDir(), "run"))
-	require.NoError(t, err)
+	python := need.Value(exec.Command(filepath.Join(filepath.Dir(here), "../../scripts/readers")).Output())(t)
+	folder := need.Value(Create(filepath.Join(t.TempDir(), "run")))(t)
 	defer folder.Close()
 	var trainer *train.Trainer
 	for _, most := range []int{5, 0} {
@@ -54,8 +53,7 @@ func TestInteropReaders(t *testing.T) {
 			require.NoError(t, err)
 		}()
 	}
-	out, err := exec.Command(strings.TrimSpace(string(python)), "-c", reader, folder.Path).Output()
-	require.NoError(t, err)
+	out := need.Value(exec.Command(strings.TrimSpace(string(python)), "-c", reader, folder.Path).Output())(t)
 	var read struct {
 		Tags    map[string][][2]float64
 		Columns map[string][]any

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -89,13 +88,11 @@ func oneSample() *data.Dataset {
 // newTrainer makes one of a run of some steps.
 func newTrainer(t *testing.T, steps int) *train.Trainer {
 	t.Helper()
-	m, err := model.New(tinyConfig(16, 8, 8), nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(tinyConfig(16, 8, 8), nil, 1))(t)
 	t.Cleanup(func() { m.Close() })
-	trainer, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), train.Options{
+	trainer := need.Value(train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), train.Options{
 		Schedule: train.Schedule{Peak: 0.01, Steps: steps}, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1, Seed: 1, Threads: 1,
-	})
-	require.NoError(t, err)
+	}))(t)
 	t.Cleanup(func() { trainer.Close() })
 	return trainer
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -24,11 +25,9 @@ func TestMetricsAreMeasured(t *testing.T) {
 	}
 	began := time.Now().Add(-time.Second)
 	run := func() []string {
-		out, err := Train(t.Context(), trainer, options)
-		require.NoError(t, err)
+		out := need.Value(Train(t.Context(), trainer, options))(t)
 		require.True(t, out.Complete)
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(path))(t)
 		return strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
 	lines := run()
@@ -37,8 +36,7 @@ func TestMetricsAreMeasured(t *testing.T) {
 		var line map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &line))
 		require.Equal(t, line["step"], line["epoch"], "one row is an epoch")
-		at, err := time.Parse(time.RFC3339, line["time"].(string))
-		require.NoError(t, err)
+		at := need.Value(time.Parse(time.RFC3339, line["time"].(string)))(t)
 		require.WithinRange(t, at, began, time.Now().Add(time.Second))
 		if rss.Now() > 0 { // the system reports it
 			require.Greater(t, line["memory"], 1e6)
@@ -76,11 +74,9 @@ func TestMetricsHaveTheShareOfThePeak(t *testing.T) {
 		Valid: oneSample(), Metrics: File{Path: path}, Peak: peak,
 	})
 	require.NoError(t, err)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(path))(t)
 	for line := range strings.Lines(string(text)) {
-		l, err := ParseLine([]byte(line))
-		require.NoError(t, err)
+		l := need.Value(ParseLine([]byte(line)))(t)
 		if l.Loss == nil || l.Step == 3 {
 			require.Zero(t, l.PeakShare, line)
 			continue

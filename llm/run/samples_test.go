@@ -5,21 +5,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // The samples of a resumed run have each step once, in order, and none of a step that the run will repeat.
 func TestAddSample(t *testing.T) {
-	f, err := Create(t.TempDir())
-	require.NoError(t, err)
+	f := need.Value(Create(t.TempDir()))(t)
 	defer f.Close()
 	add := func(step int, prompt, text string, done int) {
 		require.NoError(t, f.AddSample(Sample{step, prompt, text}, done))
 	}
 	samples := func() (list []Sample) {
 		r := Run{Path: f.Path}
-		list, err := r.Samples()
-		require.NoError(t, err)
-		return list
+		return need.Value(r.Samples())(t)
 	}
 	require.Empty(t, samples())
 	add(0, "p", "base", 0)
@@ -41,9 +40,8 @@ func TestAddSample(t *testing.T) {
 	require.Equal(t, want, samples())
 
 	// A truncated line is skipped.
-	file, err := os.OpenFile(f.File(Samples), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = file.WriteString(`{"step":13,"pro`)
+	file := need.Value(os.OpenFile(f.File(Samples), os.O_APPEND|os.O_WRONLY, 0))(t)
+	_, err := file.WriteString(`{"step":13,"pro`)
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	require.Equal(t, want, samples())

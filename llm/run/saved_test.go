@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestSavedFiles(t *testing.T) {
@@ -35,13 +37,11 @@ func TestSavedFiles(t *testing.T) {
 			require.Equal(t, filepath.Join(folder, c.best), f.BestPath())
 			for _, step := range []int{5, 10, 15, 15} {
 				require.NoError(t, f.Save(step, func(path string) error { return os.WriteFile(path, fmt.Append(nil, step), 0o600) }))
-				text, err := os.ReadFile(f.LatestPath())
-				require.NoError(t, err)
+				text := need.Value(os.ReadFile(f.LatestPath()))(t)
 				require.Equal(t, fmt.Sprint(step), string(text))
 			}
 			var names []string
-			entries, err := os.ReadDir(folder)
-			require.NoError(t, err)
+			entries := need.Value(os.ReadDir(folder))(t)
 			for _, e := range entries {
 				names = append(names, e.Name())
 			}
@@ -62,8 +62,7 @@ func TestSavedFilesAreOfTheirStep(t *testing.T) {
 		}))
 	}
 	for step := range 3 {
-		text, err := os.ReadFile(f.with(fmt.Sprint(step)))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(f.with(fmt.Sprint(step))))(t)
 		require.Equal(t, fmt.Sprint(step), string(text))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -19,8 +20,7 @@ func TestState(t *testing.T) {
 	f, err := Create(path)
 	require.NoError(t, err)
 	state := func(step int) State {
-		r, err := Open(path)
-		require.NoError(t, err)
+		r := need.Value(Open(path))(t)
 		return r.State(Progress{Step: step})
 	}
 	require.NoError(t, f.End(Outcome{}, nil), "before it began")
@@ -57,14 +57,12 @@ func TestTaken(t *testing.T) {
 	write("commands.txt", "2026-01-01T10:00:00Z  finetune\n2026-01-01T12:00:00Z  finetune a\nb\n")
 	write("metrics.jsonl", `{"step":1,"loss":3,"time":"2026-01-01T10:00:10.000Z"}`+"\n"+`{"st`+"\n"+`{"step":2,"loss":3,"time":"2026-01-01T10:00:30Z"}`+"\n"+
 		`{"step":3,"loss":3,"time":"2026-01-01T12:00:30Z"}`+"\n")
-	r, err := Open(path)
-	require.NoError(t, err)
+	r := need.Value(Open(path))(t)
 	p, err := r.Progress()
 	require.ErrorContains(t, err, "metrics.jsonl:2: ")
 	require.Equal(t, 1, p.Broken)
 	require.Equal(t, time.Minute, p.Taken)
-	begun, err := r.Time()
-	require.NoError(t, err)
+	begun := need.Value(r.Time())(t)
 	require.Equal(t, time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC), begun)
 	require.Equal(t, 20*time.Second, r.Left(p))
 	require.Equal(t, "stopped after 1m0s", r.Describe(p))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -22,10 +23,9 @@ func TestTrainInFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs", "first")
 	input := Input{Name: "data", Path: filepath.Join(t.TempDir(), "data.txt")}
 	require.NoError(t, os.WriteFile(input.Path, []byte("text"), 0o600))
-	folder, err := Create(path)
-	require.NoError(t, err)
+	folder := need.Value(Create(path))(t)
 	defer folder.Close()
-	_, err = Create(path)
+	_, err := Create(path)
 	require.EqualError(t, err, "another process is writing the run in "+path+"; wait for it to end, or name another folder")
 
 	// again runs the program.
@@ -54,15 +54,12 @@ func TestTrainInFolder(t *testing.T) {
 		Files: []Input{{"data", input.Path, 4, "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"}},
 	}, r.Manifest)
 	require.NotEmpty(t, r.Manifest.GGML)
-	p, err := r.Progress()
-	require.NoError(t, err)
+	p := need.Value(r.Progress())(t)
 	require.Equal(t, 7, p.Step)
 	require.Equal(t, 6, p.BestStep)
-	best, err := r.AdapterPath()
-	require.NoError(t, err)
+	best := need.Value(r.AdapterPath())(t)
 	require.Equal(t, filepath.Join(path, Best), best)
-	when, err := r.Time()
-	require.NoError(t, err)
+	when := need.Value(r.Time())(t)
 	require.False(t, when.IsZero())
 
 	out, r, err = again(0)
@@ -82,8 +79,7 @@ func TestTrainInFolder(t *testing.T) {
 	require.Equal(t, "already complete (9 of 9 steps): nothing is left to do", out.String())
 
 	var names []string
-	entries, err := os.ReadDir(path)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(path))(t)
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Name(), ".tfevents.")
 		names = append(names, name)
@@ -144,14 +140,12 @@ func TestFilesOfARunAreChecked(t *testing.T) {
 		_, err := Train(t.Context(), trainer, o)
 		require.EqualError(t, err, want)
 	}
-	closed, err := Create(folder)
-	require.NoError(t, err)
+	closed := need.Value(Create(folder))(t)
 	require.NoError(t, closed.Close())
-	_, err = Train(t.Context(), trainer, closed.Options(func(string) error { return nil }))
+	_, err := Train(t.Context(), trainer, closed.Options(func(string) error { return nil }))
 	require.EqualError(t, err, "the folder is closed, or a zero value; Create opens one")
 	require.Zero(t, trainer.Steps())
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, entries, 1, "the lock alone")
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/safetensors"
 )
 
@@ -28,14 +29,13 @@ func open(raw []byte) (*safetensors.File, error) {
 
 // A file whose bytes are put together by hand.
 func TestReadByHand(t *testing.T) {
-	f, err := open(file(`{"b":{"dtype":"F16","shape":[2,1],"data_offsets":[8,12]}, "__metadata__":{"format":"pt"},
+	f := need.Value(open(file(`{"b":{"dtype":"F16","shape":[2,1],"data_offsets":[8,12]}, "__metadata__":{"format":"pt"},
 		"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8],"further":[1]},"i":{"dtype":"I64","shape":[],"data_offsets":[18,26]},
 		"c":{"dtype":"BF16","shape":[3],"data_offsets":[12,18]},"empty":{"dtype":"F32","shape":[0,4],"data_offsets":[26,26]}}   `,
 		0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, // 1, -2
 		0, 0x38, 0, 0xc4, // 0.5, -4
 		0x80, 0x3f, 0x40, 0xc0, 0, 0, // 1, -3, 0
-		7, 0, 0, 0, 0, 0, 0, 0))
-	require.NoError(t, err)
+		7, 0, 0, 0, 0, 0, 0, 0)))(t)
 	require.Equal(t, map[string]string{"format": "pt"}, f.Metadata)
 	var names []string
 	for _, tensor := range f.Tensors() {
@@ -90,8 +90,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		metadata := rapid.MapOfN(rapid.String(), rapid.String(), 1, 3).Draw(t, "metadata")
 		require.NoError(t, safetensors.WriteFile(path, tensors, metadata))
-		f, err := safetensors.Open(path)
-		require.NoError(t, err)
+		f := need.Value(safetensors.Open(path))(t)
 		defer f.Close()
 		require.Equal(t, metadata, f.Metadata)
 		read := map[string]safetensors.Tensor{}
@@ -103,13 +102,11 @@ func TestRoundTrip(t *testing.T) {
 			got := read[d.Name]
 			require.Equal(t, d.Type, got.Type)
 			require.Equal(t, d.Shape, got.Shape)
-			values, err := f.Float32s(got)
-			require.NoError(t, err)
+			values := need.Value(f.Float32s(got))(t)
 			require.Equal(t, d.Values, values)
 		}
 	})
-	files, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(filepath.Dir(path)))(t)
 	require.Len(t, files, 1, "no temporary file stays")
 }
 
@@ -182,8 +179,7 @@ func TestOpenFaults(t *testing.T) {
 	// The file is cut after it was opened.
 	path := filepath.Join(folder, "x")
 	require.NoError(t, safetensors.WriteFile(path, []safetensors.Data{{Name: "a", Type: safetensors.F32, Shape: []int64{9}, Values: make([]float32, 9)}}, nil))
-	f, err := safetensors.Open(path)
-	require.NoError(t, err)
+	f := need.Value(safetensors.Open(path))(t)
 	defer f.Close()
 	require.NoError(t, os.Truncate(path, 80))
 	_, err = f.Float32s(f.Tensors()[0])
@@ -208,12 +204,10 @@ func TestWriteFaults(t *testing.T) {
 		err := safetensors.WriteFile(path, tensors, nil)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, path)
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
+		raw := need.Value(os.ReadFile(path))(t)
 		require.Equal(t, "old", string(raw))
 	}
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	files := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, files, 1, "no temporary file stays")
 	require.ErrorIs(t, safetensors.WriteFile(filepath.Join(folder, "none", "x"), nil, nil), os.ErrNotExist)
 }

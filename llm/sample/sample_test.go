@@ -10,13 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 func newSampler(t require.TestingT, o Options) *Sampler {
-	s, err := New(o)
-	require.NoError(t, err)
-	return s
+	return need.Value(New(o))(t)
 }
 
 func TestGreedy(t *testing.T) {
@@ -32,8 +31,7 @@ func TestGreedy(t *testing.T) {
 		{[]float32{7}, 0},
 		{[]float32{0, -math.MaxFloat32, math.MaxFloat32}, 2},
 	} {
-		got, err := s.Sample(c.logits)
-		require.NoError(t, err)
+		got := need.Value(s.Sample(c.logits))(t)
 		require.Equal(t, c.want, got)
 	}
 }
@@ -162,8 +160,7 @@ func TestDistribution(t *testing.T) {
 		s := newSampler(t, o)
 		counts := make([]float64, len(logits))
 		for range draws {
-			id, err := s.Sample(logits)
-			require.NoError(t, err)
+			id := need.Value(s.Sample(logits))(t)
 			counts[id]++
 		}
 		chi2, freedom := 0.0, -1
@@ -192,8 +189,7 @@ func TestSeed(t *testing.T) {
 			for i := range logits {
 				logits[i] = float32(rng.NormFloat64())
 			}
-			id, err := s.Sample(logits)
-			require.NoError(t, err)
+			id := need.Value(s.Sample(logits))(t)
 			ids = append(ids, id)
 		}
 		return ids
@@ -219,8 +215,7 @@ func TestPenalties(t *testing.T) {
 	s = newSampler(t, Options{RepeatPenalty: 1.3})
 	var ids []int32
 	for range 2 {
-		id, err := s.Sample(logits)
-		require.NoError(t, err)
+		id := need.Value(s.Sample(logits))(t)
 		ids = append(ids, id)
 	}
 	require.Equal(t, []int32{0, 1}, ids)
@@ -231,14 +226,12 @@ func TestPenalties(t *testing.T) {
 func TestZeros(t *testing.T) {
 	logits := []float32{1, 1.5, 1.25}
 	for seed := range uint64(20) {
-		id, err := newSampler(t, Options{Temperature: 2, TopP: testutil.Ptr[float32](0), Seed: seed}).Sample(logits)
-		require.NoError(t, err)
+		id := need.Value(newSampler(t, Options{Temperature: 2, TopP: testutil.Ptr[float32](0), Seed: seed}).Sample(logits))(t)
 		require.EqualValues(t, 1, id, "a top-p of 0 leaves the likeliest token")
 	}
 	s := newSampler(t, Options{RepeatPenalty: 100, RepeatLast: testutil.Ptr(0)})
 	s.Accept(1)
-	id, err := s.Sample(logits)
-	require.NoError(t, err)
+	id := need.Value(s.Sample(logits))(t)
 	require.EqualValues(t, 1, id, "no token back is looked at")
 }
 
@@ -267,12 +260,10 @@ func TestForget(t *testing.T) {
 	s := newSampler(t, Options{RepeatPenalty: 2})
 	logits := []float32{1, 1.5}
 	for _, want := range []int32{1, 0} {
-		got, err := s.Sample(logits)
-		require.NoError(t, err)
+		got := need.Value(s.Sample(logits))(t)
 		require.Equal(t, want, got)
 	}
 	s.Forget()
-	got, err := s.Sample(logits)
-	require.NoError(t, err)
+	got := need.Value(s.Sample(logits))(t)
 	require.EqualValues(t, 1, got)
 }

@@ -9,38 +9,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // bertTokenizer has the vocabulary of a few words.
 func bertTokenizer(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelBERT, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelBERT, ""))(t)
 	c.Tokens = append([]string{"[PAD]", "[UNK]", "[CLS]", "[SEP]"}, strings.Fields("▁un ▁unaf aff able ▁! ▁ecole ▁好 s ▁it ▁' ▁a b")...)
 	c.Padding, c.Unknown, c.BOS, c.Separator = 0, 1, 2, 3
 	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(c.Tokens))
 	for i := range 4 {
 		c.Types[i] = tokenizer.Control
 	}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return tok
+	return need.Value(tokenizer.New(c))(t)
 }
 
 // t5Tokenizer has the vocabulary of a few words, and replaces no characters.
 func t5Tokenizer(t testing.TB, merges bool) *tokenizer.Tokenizer {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelT5, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelT5, ""))(t)
 	c.Tokens = append([]string{"<pad>", "</s>", "<unk>"}, strings.Fields("▁ ▁the ▁th e ▁cat c a t s ats")...)
 	c.Scores = []float32{0, 0, 0, -2, -3, -4, -3, -5, -4, -4, -4, -4, -6}
 	c.Types = slices.Repeat([]tokenizer.TokenType{tokenizer.Normal}, len(c.Tokens))
 	c.Types[0], c.Types[1], c.Types[2] = tokenizer.Control, tokenizer.Control, tokenizer.Unknown
 	c.MergeSpaces, c.AddSpacePrefix = merges, true
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return tok
+	return need.Value(tokenizer.New(c))(t)
 }
 
 func tokenTexts(tok *tokenizer.Tokenizer, ids []int32) string {

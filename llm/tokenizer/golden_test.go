@@ -10,14 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 func loadTokenizer(t testing.TB, name string, set map[string]any) *tokenizer.Tokenizer {
 	t.Helper()
-	tok, err := tokenizer.FromMetadata(tokenizer.LoadVocab(t, name, set))
-	require.NoError(t, err)
-	return tok
+	return need.Value(tokenizer.FromMetadata(tokenizer.LoadVocab(t, name, set)))(t)
 }
 
 // golden is llama.cpp's result for one string.
@@ -35,8 +34,7 @@ type golden struct {
 
 func readGolden(t testing.TB, path string) []golden {
 	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := need.Value(os.Open(path))(t)
 	defer f.Close()
 	var all []golden
 	dec := json.NewDecoder(f)
@@ -72,8 +70,7 @@ func checkGolden(t *testing.T, tok *tokenizer.Tokenizer, all []golden) {
 
 func unhex(t testing.TB, s string) string {
 	t.Helper()
-	b, err := hex.DecodeString(s)
-	require.NoError(t, err)
+	b := need.Value(hex.DecodeString(s))(t)
 	return string(b)
 }
 
@@ -92,8 +89,7 @@ func goldenTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 }
 
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/tokens-*.jsonl")
-	require.NoError(t, err)
+	files := need.Value(filepath.Glob("testdata/tokens-*.jsonl"))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "tokens-"), ".jsonl")
@@ -131,8 +127,7 @@ func TestGoldenPreTokenizers(t *testing.T) {
 						"merges": set.Merges, "eos_token_id": set.EOS} {
 						kvs = append(kvs, tokenizer.KeyValue{Key: "tokenizer.ggml." + key, Value: value})
 					}
-					tok, err := tokenizer.FromMetadata(kvs)
-					require.NoError(t, err)
+					tok := need.Value(tokenizer.FromMetadata(kvs))(t)
 					for i, text := range file.Texts {
 						ids := tok.Encode(string(text), special)
 						require.Equal(t, row.IDs[i], ids, "%q", text)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -22,8 +23,7 @@ func spmKeys() map[string]any {
 }
 
 func TestMetadataDefaults(t *testing.T) {
-	cfg, err := tokenizer.ConfigFromMetadata(keys(spmKeys()))
-	require.NoError(t, err)
+	cfg := need.Value(tokenizer.ConfigFromMetadata(keys(spmKeys())))(t)
 	require.Equal(t, []tokenizer.ID{1, 2, -1, 0, -1}, []tokenizer.ID{cfg.BOS, cfg.EOS, cfg.EOT, cfg.Unknown, cfg.Padding})
 	require.True(t, cfg.AddBOS)
 	require.False(t, cfg.AddEOS)
@@ -31,16 +31,14 @@ func TestMetadataDefaults(t *testing.T) {
 
 	// A byte-level vocabulary takes token 11 for BOS and EOS if it has one.
 	bpe := map[string]any{"model": "gpt2", "tokens": []string{"a", "b"}, "merges": []string{}}
-	cfg, err = tokenizer.ConfigFromMetadata(keys(bpe))
-	require.NoError(t, err)
+	cfg = need.Value(tokenizer.ConfigFromMetadata(keys(bpe)))(t)
 	require.Equal(t, []tokenizer.ID{-1, -1, -1, -1, -1}, []tokenizer.ID{cfg.BOS, cfg.EOS, cfg.EOT, cfg.Unknown, cfg.Padding})
 	require.False(t, cfg.AddBOS)
 	require.False(t, cfg.AddSpacePrefix)
 
 	bpe["tokens"] = []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
 	bpe["pre"] = "llama-bpe"
-	cfg, err = tokenizer.ConfigFromMetadata(keys(bpe))
-	require.NoError(t, err)
+	cfg = need.Value(tokenizer.ConfigFromMetadata(keys(bpe)))(t)
 	require.Equal(t, tokenizer.ID(11), cfg.BOS)
 	require.True(t, cfg.AddBOS)
 }
@@ -49,14 +47,12 @@ func TestMetadataDefaults(t *testing.T) {
 func TestMetadataOfCharacters(t *testing.T) {
 	values := map[string]any{"model": "gemma4", "tokens": []string{"<bos>", "▁", "a", "▁a", "\n", "\n\n"}, "merges": []string{"▁ a"},
 		"token_type": []int32{3, 1, 1, 1, 1, 1}, "bos_token_id": uint32(0), "add_bos_token": false}
-	tok, err := tokenizer.FromMetadata(keys(values))
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.FromMetadata(keys(values)))(t)
 	require.Equal(t, tokenizer.None, tok.EOS())
 	ids := tok.Encode("a a\n\n", tokenizer.EncodeOptions{AddSpecial: true})
 	require.Equal(t, []tokenizer.ID{0, 2, 3, 5}, ids)
 	require.Equal(t, "a a\n\n", tok.Decode(ids, tokenizer.DecodeOptions{RemoveSpecial: true}))
-	again, err := tokenizer.FromMetadata(tok.KeyValues())
-	require.NoError(t, err)
+	again := need.Value(tokenizer.FromMetadata(tok.KeyValues()))(t)
 	require.Equal(t, tok.Config(), again.Config())
 }
 
@@ -67,8 +63,7 @@ func TestMetadataTypes(t *testing.T) {
 		values["fim_pad_token_id"] = id
 		values["scores"] = []float64{0, 0, 0, -1.5, 9, 9}
 		values["token_type"] = []any{int32(2), uint8(3), int64(3), int32(1)}
-		cfg, err := tokenizer.ConfigFromMetadata(keys(values))
-		require.NoError(t, err)
+		cfg := need.Value(tokenizer.ConfigFromMetadata(keys(values)))(t)
 		require.Equal(t, tokenizer.ID(3), cfg.EOS, "%T", id)
 		require.Equal(t, []tokenizer.ID{3}, cfg.ExtraEOG)
 		require.Equal(t, []float32{0, 0, 0, -1.5}, cfg.Scores)
@@ -77,8 +72,7 @@ func TestMetadataTypes(t *testing.T) {
 	for _, id := range []any{int32(-1), uint32(1<<32 - 1), uint64(1 << 63), int64(4)} {
 		values := spmKeys()
 		values["eos_token_id"] = id
-		cfg, err := tokenizer.ConfigFromMetadata(keys(values))
-		require.NoError(t, err)
+		cfg := need.Value(tokenizer.ConfigFromMetadata(keys(values)))(t)
 		require.Equal(t, tokenizer.ID(2), cfg.EOS, "an id beyond the vocabulary keeps the default")
 	}
 }
@@ -118,8 +112,7 @@ func TestKeyValuesRoundTrip(t *testing.T) {
 		require.True(t, tok.IsEOG(6))
 		kvs := tok.KeyValues()
 		require.Equal(t, "tokenizer.ggml.model", kvs[0].Key)
-		again, err := tokenizer.FromMetadata(kvs)
-		require.NoError(t, err)
+		again := need.Value(tokenizer.FromMetadata(kvs))(t)
 		require.Equal(t, tok.Config(), again.Config())
 		require.Equal(t, kvs, again.KeyValues())
 	}
@@ -127,8 +120,7 @@ func TestKeyValuesRoundTrip(t *testing.T) {
 
 func TestPhi3StripsRight(t *testing.T) {
 	kvs := append(tokenizer.LoadVocab(t, "spm2", nil), tokenizer.KeyValue{Key: "general.name", Value: "Phi-3 Mini"})
-	tok, err := tokenizer.FromMetadata(kvs)
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.FromMetadata(kvs))(t)
 	opts := tokenizer.EncodeOptions{ParseSpecial: true}
 	require.Equal(t, tok.Encode("<|user|>a", opts), tok.Encode("<|user|> \n\ta", opts))
 	require.NotEqual(t, tok.Encode("<s>a", opts), tok.Encode("<s> \n\ta", opts))

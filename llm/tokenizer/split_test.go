@@ -10,6 +10,8 @@ import (
 	"github.com/dlclark/regexp2"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // regexSplit is the reference: it cuts text into the matches of each pattern and the text between them, one pattern
@@ -230,12 +232,10 @@ func TestSanitize(t *testing.T) {
 }
 
 func TestMergeShortIsMergeLong(t *testing.T) {
-	cfg, err := TrainBPE(func(yield func(string) bool) {
+	cfg := need.Value(TrainBPE(func(yield func(string) bool) {
 		yield(strings.Repeat("abracadabra banana abba aaaa ", 9))
-	}, TrainOptions{VocabSize: 300})
-	require.NoError(t, err)
-	tok, err := New(cfg)
-	require.NoError(t, err)
+	}, TrainOptions{VocabSize: 300}))(t)
+	tok := need.Value(New(cfg))(t)
 	b := tok.model.(*bpe)
 	rapid.Check(t, func(rt *rapid.T) {
 		word := rapid.StringMatching(`[abrcdn ]{0,60}`).Draw(rt, "word")

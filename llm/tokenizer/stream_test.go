@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // sized returns t with other memory limits.
@@ -62,8 +64,7 @@ func encodeReader(t require.TestingT, tok *Tokenizer, r io.Reader, o EncodeOptio
 // characters is a vocabulary of characters, with the pieces of spm.
 func characters(t testing.TB) *Tokenizer {
 	pieces := vocabulary(t, "spm", "").Config()
-	cfg, err := DefaultConfig(ModelGemma4, "")
-	require.NoError(t, err)
+	cfg := need.Value(DefaultConfig(ModelGemma4, ""))(t)
 	cfg.Tokens, cfg.Types, cfg.BOS = append(pieces.Tokens, "\n", "\n\n"), append(pieces.Types, Normal, Normal), 1
 	for i, text := range pieces.Tokens {
 		for at := range text {
@@ -73,24 +74,19 @@ func characters(t testing.TB) *Tokenizer {
 			}
 		}
 	}
-	tok, err := New(cfg)
-	require.NoError(t, err)
-	return tok
+	return need.Value(New(cfg))(t)
 }
 
 // scored is a vocabulary of PLaMo 3, with the pieces of spm.
 func scored(t testing.TB) *Tokenizer {
 	pieces := vocabulary(t, "spm", "").Config()
-	cfg, err := DefaultConfig(ModelPLaMo3, "")
-	require.NoError(t, err)
+	cfg := need.Value(DefaultConfig(ModelPLaMo3, ""))(t)
 	cfg.Tokens, cfg.Types, cfg.Padding = pieces.Tokens, pieces.Types, None
 	for i, text := range cfg.Tokens {
 		cfg.Tokens[i] = strings.ReplaceAll(text, space, " ")
 		cfg.Scores = append(cfg.Scores, -float32(i*i%7))
 	}
-	tok, err := New(cfg)
-	require.NoError(t, err)
-	return tok
+	return need.Value(New(cfg))(t)
 }
 
 // userDefined is a vocabulary whose special tokens overlap with each other and
@@ -102,9 +98,7 @@ func userDefined(t testing.TB) *Tokenizer {
 		cfg.Types[300+i] = UserDefined
 	}
 	cfg.StripRight = []ID{1, 302}
-	tok, err := New(cfg)
-	require.NoError(t, err)
-	return tok
+	return need.Value(New(cfg))(t)
 }
 
 func TestWindowsAreTheText(t *testing.T) {
@@ -208,8 +202,7 @@ func TestLongWords(t *testing.T) {
 	for name, configs := range map[string]*rapid.Generator[Config]{"bpe": mergeRules(), "spm": pieces()} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				tok, err := New(configs.Draw(rt, "config"))
-				require.NoError(rt, err)
+				tok := need.Value(New(configs.Draw(rt, "config")))(rt)
 				letters := rapid.StringOfN(rapid.RuneFrom([]rune("abcé")), 0, 40, -1)
 				text := strings.Repeat(letters.Draw(rt, "often"), rapid.IntRange(1, 12).Draw(rt, "times")) + letters.Draw(rt, "end")
 				o := EncodeOptions{}
@@ -226,8 +219,7 @@ func TestPairsDecide(t *testing.T) {
 	for name, configs := range map[string]*rapid.Generator[Config]{"bpe": mergeRules(), "spm": pieces()} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				tok, err := New(configs.Draw(rt, "config"))
-				require.NoError(rt, err)
+				tok := need.Value(New(configs.Draw(rt, "config")))(rt)
 				m := tok.model.newMerger()
 				merge := func(text string) (parts []string) {
 					for _, s := range m.merge(text) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -47,9 +48,7 @@ func smallSPM() tokenizer.Config {
 
 func mustNew(t testing.TB, cfg tokenizer.Config) *tokenizer.Tokenizer {
 	t.Helper()
-	tok, err := tokenizer.New(cfg)
-	require.NoError(t, err)
-	return tok
+	return need.Value(tokenizer.New(cfg))(t)
 }
 
 func TestNewRejects(t *testing.T) {

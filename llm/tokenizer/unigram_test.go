@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func plamo3Config(t *testing.T) Config {
-	cfg, err := DefaultConfig(ModelPLaMo3, "")
-	require.NoError(t, err)
+	cfg := need.Value(DefaultConfig(ModelPLaMo3, ""))(t)
 	cfg.Tokens = []string{"<|plamo:unk|>", "<|plamo:bos|>", "<|plamo:eos|>", "<|plamo:pad|>"}
 	cfg.Types = []TokenType{Unknown, Control, Control, Control}
 	cfg.Scores = []float32{0, 0, 0, 0}
@@ -23,8 +24,7 @@ func plamo3Config(t *testing.T) Config {
 }
 
 func TestScoredPieces(t *testing.T) {
-	tok, err := New(plamo3Config(t))
-	require.NoError(t, err)
+	tok := need.Value(New(plamo3Config(t)))(t)
 	for _, c := range []struct {
 		text string
 		want []string

@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // ReadGzip reads zipped JSON of testdata.
 func ReadGzip(t testing.TB, name string, to any) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	require.NoError(t, err)
+	f := need.Value(os.Open(filepath.Join("testdata", name)))(t)
 	defer f.Close()
-	zip, err := gzip.NewReader(f)
-	require.NoError(t, err)
+	zip := need.Value(gzip.NewReader(f))(t)
 	require.NoError(t, json.NewDecoder(zip).Decode(to))
 }
 
@@ -68,7 +68,5 @@ func LoadVocab(t testing.TB, name string, set map[string]any) KeyValues {
 
 // vocabulary splits words as pre says.
 func vocabulary(t testing.TB, name, pre string) *Tokenizer {
-	tok, err := FromMetadata(LoadVocab(t, name, map[string]any{"pre": pre, "bos_token_id": uint32(1), "eos_token_id": uint32(2)}))
-	require.NoError(t, err)
-	return tok
+	return need.Value(FromMetadata(LoadVocab(t, name, map[string]any{"pre": pre, "bos_token_id": uint32(1), "eos_token_id": uint32(2)})))(t)
 }

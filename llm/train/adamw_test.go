@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -39,8 +40,7 @@ func TestOptimizerAgainstReference(t *testing.T) {
 }
 
 func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
-	e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
-	require.NoError(t, err)
+	e := need.Value(device.New(device.Options{Threads: 2, OpSet: lowering}))(t)
 	defer e.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -50,11 +50,9 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 	for i, shape := range shapes {
 		params = append(params, parameter{weight: &arch.Weight{}, Tensor: c.NewTensor(ggml.F32, shape...).SetName(fmt.Sprint("p", i)), dims: len(shape), rate: factors[i]})
 	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	defer buffers.Close()
-	o, err := newOptimizer(e, s, params, 3)
-	require.NoError(t, err)
+	o := need.Value(newOptimizer(e, s, params, 3))(t)
 	defer o.close()
 	require.NoError(t, o.clear())
 	for node := range o.update.Graph.Nodes() {
@@ -132,21 +130,18 @@ func TestRatesAndDecayOfTrainables(t *testing.T) {
 	o := runOptions()
 	o.Schedule = Schedule{Shape: Constant, Peak: rate, Steps: 1}
 	o.AdamW.Decay, o.AdamW.Epsilon, o.LoRAPlus = decay, 1e-30, ratio
-	tr, err := New(m, Trainables{Adapters: a.WithScale(1), ModelWeights: []*ggml.Tensor{norm, matrix}}, data.New(6, randomSamples(7, 6)), o)
-	require.NoError(t, err)
+	tr := need.Value(New(m, Trainables{Adapters: a.WithScale(1), ModelWeights: []*ggml.Tensor{norm, matrix}}, data.New(6, randomSamples(7, 6)), o))(t)
 	defer tr.Close()
 
 	before := map[*ggml.Tensor][]float32{}
 	for _, p := range tr.opt.params {
-		before[p.Tensor], err = ggml.Read[float32](p.Tensor)
-		require.NoError(t, err)
+		before[p.Tensor] = need.Value(ggml.Read[float32](p.Tensor))(t)
 	}
 	_, err = tr.Step(context.Background())
 	require.NoError(t, err)
 	moved := func(x *ggml.Tensor, rate, decay float64) {
 		t.Helper()
-		after, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		after := need.Value(ggml.Read[float32](x))(t)
 		for i, old := range before[x] {
 			change := float64(after[i]) - float64(old)*(1-rate*decay)
 			require.InDelta(t, rate, math.Abs(change), 1e-6, "%v, element %d", x, i)
@@ -156,8 +151,7 @@ func TestRatesAndDecayOfTrainables(t *testing.T) {
 	moved(pair.B, ratio*rate, decay)
 	moved(matrix, rate, decay)
 	moved(norm, rate, 0)
-	after, err := ggml.Read[float32](pair.A)
-	require.NoError(t, err)
+	after := need.Value(ggml.Read[float32](pair.A))(t)
 	for i, old := range before[pair.A] {
 		require.InDelta(t, float64(old)*(1-rate*decay), after[i], 1e-7)
 	}
@@ -165,7 +159,6 @@ func TestRatesAndDecayOfTrainables(t *testing.T) {
 
 func near(t *testing.T, want refmath.Tensor, got *ggml.Tensor, what string, step int) {
 	t.Helper()
-	values, err := ggml.Read[float32](got)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](got))(t)
 	require.Less(t, refmath.RelativeError(values, want.Data), 1e-5, "%s, step %d", what, step)
 }

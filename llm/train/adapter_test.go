@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rss"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -20,8 +21,7 @@ import (
 
 func newAdapter(t *testing.T, m *model.Model, seed uint64) *lora.Adapter {
 	t.Helper()
-	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2, "output": 3}, Seed: seed})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2, "output": 3}, Seed: seed}))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
@@ -36,8 +36,7 @@ func matrices(a *lora.Adapter) []*ggml.Tensor {
 
 func adapterTrainer(t *testing.T, m *model.Model, a *lora.Adapter, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, o)
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, d, o))(t)
 	t.Cleanup(func() { tr.Close() })
 	return tr
 }
@@ -46,8 +45,7 @@ func values(t *testing.T, a *lora.Adapter) [][]float32 {
 	t.Helper()
 	var list [][]float32
 	for _, x := range matrices(a) {
-		v, err := ggml.Read[float32](x)
-		require.NoError(t, err)
+		v := need.Value(ggml.Read[float32](x))(t)
 		list = append(list, v)
 	}
 	return list
@@ -63,18 +61,14 @@ func TestAdapterLearns(t *testing.T) {
 	o.Schedule.Peak = 0.03
 	tr := adapterTrainer(t, m, a, d, o)
 	ctx := context.Background()
-	plain, err := tr.EvaluateWith(ctx, nil, d)
-	require.NoError(t, err)
-	fresh, err := tr.Evaluate(ctx, d)
-	require.NoError(t, err)
+	plain := need.Value(tr.EvaluateWith(ctx, nil, d))(t)
+	fresh := need.Value(tr.Evaluate(ctx, d))(t)
 	require.Equal(t, plain, fresh, "B is zero at the start")
 	require.NoError(t, tr.Run(ctx, train.RunOptions{}))
-	after, err := tr.Evaluate(ctx, d)
-	require.NoError(t, err)
+	after := need.Value(tr.Evaluate(ctx, d))(t)
 	require.Less(t, after.Loss, 0.7*plain.Loss)
 	require.Greater(t, after.Accuracy, plain.Accuracy)
-	again, err := tr.EvaluateWith(ctx, nil, d)
-	require.NoError(t, err)
+	again := need.Value(tr.EvaluateWith(ctx, nil, d))(t)
 	plain.Step = 60
 	require.Equal(t, plain, again)
 	require.Equal(t, before, snapshot(t, m))
@@ -166,8 +160,7 @@ func TestCheckpointOfAnotherBase(t *testing.T) {
 	require.NoError(t, tr.SaveCheckpoint(path))
 	require.NoError(t, tr.LoadCheckpoint(path))
 
-	other, err := model.New(m.Config(), nil, 6)
-	require.NoError(t, err)
+	other := need.Value(model.New(m.Config(), nil, 6))(t)
 	defer other.Close()
 	tr = adapterTrainer(t, other, newAdapter(t, other, 1), d, options(3))
 	require.ErrorContains(t, tr.LoadCheckpoint(path), "belongs to another run: other frozen weights; ")
@@ -194,9 +187,8 @@ func TestParameterErrors(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{}))
-	packed, err := model.Load(path, model.LoadOptions{Repack: true})
-	require.NoError(t, err)
+	packed := need.Value(model.Load(path, model.LoadOptions{Repack: true}))(t)
 	defer packed.Close()
-	_, err = train.New(packed, train.Trainables{ModelWeights: weights(packed)}, d, options(3))
+	_, err := train.New(packed, train.Trainables{ModelWeights: weights(packed)}, d, options(3))
 	require.ErrorContains(t, err, "the model was loaded with Repack")
 }

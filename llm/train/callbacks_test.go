@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -32,16 +33,14 @@ func TestRunCallbackPanics(t *testing.T) {
 	whole := newTrainer(t, tinyModel(t), d, options(4))
 	path := filepath.Join(t.TempDir(), "run.gguf")
 	require.NoError(t, run(whole, path, ""))
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(path))(t)
 	for _, name := range []string{"OnSave", "OnStep", "OnEval", "OnBest"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.gguf")
 			tr := newTrainer(t, tinyModel(t), d, options(4))
 			require.PanicsWithValue(t, "enough", func() { _ = run(tr, path, name) })
 			require.NoError(t, run(tr, path, ""))
-			got, err := os.ReadFile(path)
-			require.NoError(t, err)
+			got := need.Value(os.ReadFile(path))(t)
 			require.Equal(t, len(want), len(got))
 			require.Equal(t, whole.Steps(), tr.Steps())
 			require.Equal(t, whole.Evaluations[len(whole.Evaluations)-1].Loss, tr.Evaluations[len(tr.Evaluations)-1].Loss)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -45,11 +46,9 @@ func randomSamples(n, length int) []data.Sample {
 
 func newLoRARun(t *testing.T, m *model.Model, d *data.Dataset, o Options, lo lora.Options) *loraRun {
 	t.Helper()
-	a, err := lora.New(m, lo)
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lo))(t)
 	t.Cleanup(func() { a.Close() })
-	tr, err := New(m, Trainables{Adapters: a.WithScale(1)}, d, o)
-	require.NoError(t, err)
+	tr := need.Value(New(m, Trainables{Adapters: a.WithScale(1)}, d, o))(t)
 	t.Cleanup(func() { tr.Close() })
 	return &loraRun{tr, m, a}
 }
@@ -100,8 +99,7 @@ func TestCheckpointMutations(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path, saved := savedRun(t, m, 3)
 	want := stateOf(t, saved.Trainer)
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := need.Value(os.ReadFile(path))(t)
 	fresh := usualRun(t, m)
 	before := stateOf(t, fresh.Trainer)
 	require.NotEqual(t, before, want)
@@ -147,10 +145,8 @@ func rewrite(t *testing.T, path string, change func(g *ggml.GGUF)) string {
 	t.Helper()
 	sum, name := "", filepath.Join(t.TempDir(), "changed.gguf")
 	for range 2 { // the checksum is computed from the written file
-		from, err := ggml.OpenGGUF(path)
-		require.NoError(t, err)
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		from := need.Value(ggml.OpenGGUF(path))(t)
+		g := need.Value(ggml.NewGGUF())(t)
 		require.NoError(t, g.CopyKeys(from))
 		for info := range from.Tensors() {
 			require.NoError(t, g.CopyTensor(from, info.Name))
@@ -160,10 +156,8 @@ func rewrite(t *testing.T, path string, change func(g *ggml.GGUF)) string {
 		require.NoError(t, g.WriteFile(name))
 		require.NoError(t, g.Close())
 		require.NoError(t, from.Close())
-		written, err := ggml.OpenGGUF(name)
-		require.NoError(t, err)
-		sum, err = checksum(written, written.TensorData)
-		require.NoError(t, err)
+		written := need.Value(ggml.OpenGGUF(name))(t)
+		sum = need.Value(checksum(written, written.TensorData))(t)
 		require.NoError(t, written.Close())
 	}
 	return name
@@ -263,8 +257,7 @@ func TestCheckpointFixedSettings(t *testing.T) {
 			return m
 		}},
 		{"other data", func(_ *Options, _ *lora.Options, d *data.Dataset) *model.Model {
-			row, err := d.Row(6)
-			require.NoError(t, err)
+			row := need.Value(d.Row(6))(t)
 			row[0].Tokens[1]++
 			return m
 		}},
@@ -358,8 +351,7 @@ func TestCheckpointSeesEveryWeight(t *testing.T) {
 				return nil
 			}
 		}}))
-		other, err := model.Load(file, model.LoadOptions{})
-		require.NoError(t, err)
+		other := need.Value(model.Load(file, model.LoadOptions{}))(t)
 		t.Cleanup(func() { other.Close() })
 		return other
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -37,8 +38,7 @@ func TestComparisonCovers(t *testing.T) {
 							a[i] = train.RowEvaluation{Loss: n * (2 + hard), Weight: n, Tokens: tokens}
 							b[i] = train.RowEvaluation{Loss: n * (2 + hard - planted - 0.1*random.NormFloat64()), Weight: n, Tokens: tokens}
 						}
-						c, err := train.Compare(a, b, confidence)
-						require.NoError(t, err)
+						c := need.Value(train.Compare(a, b, confidence))(t)
 						if c.Low <= planted && planted <= c.High {
 							covered++
 						}
@@ -58,23 +58,20 @@ func TestComparisonOfEqualRows(t *testing.T) {
 		a = append(a, train.RowEvaluation{Loss: 2 * (float64(i) + d), Weight: 2, Tokens: 2})
 		b = append(b, train.RowEvaluation{Loss: 2 * float64(i), Weight: 2, Tokens: 2})
 	}
-	c, err := train.Compare(a, b, 0.95)
-	require.NoError(t, err)
+	c := need.Value(train.Compare(a, b, 0.95))(t)
 	require.InDelta(t, 0.15, c.Mean, 1e-12)
 	half := 2.5706 * math.Sqrt(0.035/6) // Student's t with five degrees of freedom
 	require.InDelta(t, 0.15-half, c.Low, 1e-4)
 	require.InDelta(t, 0.15+half, c.High, 1e-4)
 	require.False(t, c.Decided())
-	c, err = train.Compare(a, b, 0.5)
-	require.NoError(t, err)
+	c = need.Value(train.Compare(a, b, 0.5))(t)
 	require.True(t, c.Decided())
 
-	same, err := train.Compare(a, a, 0.95)
-	require.NoError(t, err)
+	same := need.Value(train.Compare(a, a, 0.95))(t)
 	require.Equal(t, train.Comparison{Confidence: 0.95, Rows: 6}, same)
 	require.False(t, same.Decided())
 
-	_, err = train.Compare(a, b, 1)
+	_, err := train.Compare(a, b, 1)
 	require.EqualError(t, err, "the confidence is 1; it must be above 0 and below 1, such as 0.95")
 	_, err = train.Compare(a, b[:5], 0.95)
 	require.EqualError(t, err, "there are 6 rows of A and 5 of B: they are not of the same data")
@@ -96,10 +93,8 @@ func TestEvaluationOfRows(t *testing.T) {
 	samples[4].LossWeights = make([]float32, samples[4].Predicted()) // no token is trained
 	d, ctx := data.New(20, samples), context.Background()
 	for _, batch := range []int{1, 4} {
-		e, err := train.NewEvaluator(m, train.EvaluatorOptions{Batch: batch, Threads: 1})
-		require.NoError(t, err)
-		rows, err := e.EvaluateRows(ctx, nil, d)
-		require.NoError(t, err)
+		e := need.Value(train.NewEvaluator(m, train.EvaluatorOptions{Batch: batch, Threads: 1}))(t)
+		rows := need.Value(e.EvaluateRows(ctx, nil, d))(t)
 		require.Len(t, rows, 9)
 		require.Equal(t, train.RowEvaluation{}, rows[4])
 		var loss, weight float64
@@ -108,14 +103,12 @@ func TestEvaluationOfRows(t *testing.T) {
 			if i == 4 {
 				continue
 			}
-			alone, err := e.Evaluate(ctx, nil, data.New(20, samples[i:i+1]))
-			require.NoError(t, err)
+			alone := need.Value(e.Evaluate(ctx, nil, data.New(20, samples[i:i+1])))(t)
 			require.InEpsilon(t, alone.Loss, r.Loss/r.Weight, 1e-5)
 			require.Equal(t, alone.Tokens, r.Tokens)
 			require.InDelta(t, alone.Accuracy, float64(r.Correct)/float64(r.Tokens), 1e-12)
 		}
-		all, err := e.Evaluate(ctx, nil, d)
-		require.NoError(t, err)
+		all := need.Value(e.Evaluate(ctx, nil, d))(t)
 		require.Equal(t, loss/weight, all.Loss)
 		require.NoError(t, e.Close())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -22,8 +23,7 @@ import (
 // stockRun returns a run with stock ops, with this tier of copies; nil means as many as fit.
 func stockRun(t *testing.T, m *model.Model, compute ggml.Type, rank int, c Checkpointing, kept *weightcache.Tier) *loraRun {
 	t.Helper()
-	e, err := device.New(device.Options{Threads: 1, OpSet: device.Stock})
-	require.NoError(t, err)
+	e := need.Value(device.New(device.Options{Threads: 1, OpSet: device.Stock}))(t)
 	t.Cleanup(func() { e.Close() })
 	o := runOptions()
 	o.Engine, o.Checkpointing, o.ComputeType, o.WeightCopies = e, c, compute, kept
@@ -112,8 +112,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	none, both := weightcache.None, weightcache.Both
 	r := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &none)
 	require.Empty(t, r.WeightCopies())
-	need, err := r.need()
-	require.NoError(t, err)
+	need := need.Value(r.need())(t)
 	all := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &both)
 	step := need.Total() + r.mapped()
 	matrix := all.copies.SizesOf(weightcache.Matrix).Total()
@@ -141,7 +140,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 	withAvailable(t, plenty)
 	little, more := weightcache.Matrix, stockRun(t, m, ggml.BF16, 8, CheckpointingOff, nil)
 	before := stockRun(t, m, ggml.BF16, 8, CheckpointingOff, &little)
-	_, err = before.Step(t.Context())
+	_, err := before.Step(t.Context())
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
 	require.NoError(t, before.SaveCheckpoint(path))
@@ -161,15 +160,13 @@ func TestWeightCopiesByMemory(t *testing.T) {
 
 // Each of several devices holds the copies that fit, and the results are the same.
 func TestWeightCopiesOverDevices(t *testing.T) {
-	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	defer server.Unload()
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
 	layout := layout.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
-	m, err := model.Load(path, model.LoadOptions{Layout: layout})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout}))(t)
 	defer m.Close()
 	o := runOptions()
 	o.Checkpointing, o.ComputeType = CheckpointingOff, ggml.BF16

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
@@ -20,8 +21,7 @@ import (
 // A non-finite value is found in any matrix of the model, of any type, and little of the model is read
 // back.
 func TestDamageIsFoundByDevices(t *testing.T) {
-	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { server.Unload() })
 	for typ, nan := range map[ggml.Type][]byte{ // a value, or the scale of a block
 		ggml.F32: {0, 0, 0xc0, 0x7f}, ggml.F16: {0, 0x7e}, ggml.BF16: {0xc0, 0x7f}, ggml.Q8_0: {0, 0x7e}, ggml.Q4_K: {0, 0x7e}, ggml.Q6_K: nil,
@@ -29,8 +29,7 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 		path := llmtest.WideArchFile(t, "qwen3moe", typ)
 		for name, place := range map[string]layout.Layout{"kernels": {}, "far": layout.On(server.Devices()[0])} {
 			t.Run(typ.String()+" "+name, func(t *testing.T) {
-				m, err := model.Load(path, model.LoadOptions{Layout: place})
-				require.NoError(t, err)
+				m := need.Value(model.Load(path, model.LoadOptions{Layout: place}))(t)
 				defer m.Close()
 				r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
 				find := func() (*ggml.Tensor, int64) {
@@ -70,22 +69,19 @@ func TestDamageIsFoundByDevices(t *testing.T) {
 
 // A NaN from a server is not blamed on the model's file alone.
 func TestServerIsBlamed(t *testing.T) {
-	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { server.Unload() })
 	far := layout.On(server.Devices()[0])
-	m, err := model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: far})
-	require.NoError(t, err)
+	m := need.Value(model.Load(llmtest.ArchFile(t, "llama", ggml.F32), model.LoadOptions{Layout: far}))(t)
 	t.Cleanup(func() { m.Close() })
-	_, err = m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // wrong data from a server
+	_, err := m.Weight("blk.0.attn_v.weight").WriteAt([]byte{0, 0, 0xc0, 0x7f}, 0) // wrong data from a server
 	require.NoError(t, err)
 	r := newLoRARun(t, m, data.New(6, []data.Sample{{Tokens: llmtest.RandomTokens(1, 7, m.Config().Vocab)}}), runOptions(), lora.Options{Rank: 2, Alpha: 4})
 	_, err = r.Step(t.Context())
 	name := server.Devices()[0].Name()
 	require.ErrorContains(t, err, ": the server of "+name+" reports that the model's weight blk.0.attn_v.weight holds NaN; train without the server, to find out whether the server or the file of the model is damaged")
 
-	s, err := infer.NewSession(m, infer.SessionOptions{})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{}))(t)
 	defer s.Close()
 	_, err = s.Embed(t.Context(), [][]int32{{1, 2}}, infer.EmbedOptions{})
 	require.EqualError(t, err, "text 1: its embedding contains NaN: the weights or adapters of the model may be damaged, or the server of "+name+" computes wrong results")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -114,10 +115,9 @@ func tree(t *testing.T, root string) map[string]string {
 func fill(t *testing.T, disk string, room int64) string {
 	var s syscall.Statfs_t
 	require.NoError(t, syscall.Statfs(disk, &s))
-	file, err := os.Create(filepath.Join(disk, "filler"))
-	require.NoError(t, err)
+	file := need.Value(os.Create(filepath.Join(disk, "filler")))(t)
 	pages := int64(s.Bavail) - (room+s.Bsize-1)/s.Bsize
-	_, err = file.Write(slices.Repeat([]byte{0}, int(pages*s.Bsize)))
+	_, err := file.Write(slices.Repeat([]byte{0}, int(pages*s.Bsize)))
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	return file.Name()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
@@ -50,14 +51,11 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 
 	order := data.Shuffler{Seed: o.Seed, N: d.Len()}
 	rest := data.New(length, []data.Sample{samples[order.At(8)], samples[order.At(9)]})
-	want, err := tr.Evaluate(ctx, rest)
-	require.NoError(t, err)
+	want := need.Value(tr.Evaluate(ctx, rest))(t)
 	alone := options(1)
 	alone.Batch = 2
-	wantGrad, err := newTrainer(t, twin(t, m), rest, alone).Step(ctx)
-	require.NoError(t, err)
-	got, err := tr.Step(ctx)
-	require.NoError(t, err)
+	wantGrad := need.Value(newTrainer(t, twin(t, m), rest, alone).Step(ctx))(t)
+	got := need.Value(tr.Step(ctx))(t)
 	require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
 	require.InEpsilon(t, wantGrad.GradNorm, got.GradNorm, 1e-5)
 	require.True(t, tr.Done())
@@ -76,10 +74,8 @@ func TestLastStepOfAnEpoch(t *testing.T) {
 	for i := range 8 {
 		full = append(full, samples[order.At(10+i)])
 	}
-	want, err = longer.Evaluate(ctx, data.New(length, full))
-	require.NoError(t, err)
-	got, err = longer.Step(ctx)
-	require.NoError(t, err)
+	want = need.Value(longer.Evaluate(ctx, data.New(length, full)))(t)
+	got = need.Value(longer.Step(ctx))(t)
 	require.InEpsilon(t, want.Loss, got.Loss, 1e-6)
 }
 
@@ -88,8 +84,7 @@ func twin(t *testing.T, m *model.Model) *model.Model {
 	t.Helper()
 	other := tinyModel(t)
 	for w := range m.Weights() {
-		values, err := ggml.Read[float32](w)
-		require.NoError(t, err)
+		values := need.Value(ggml.Read[float32](w))(t)
 		require.NoError(t, ggml.Write(other.Weight(w.Name()), values))
 	}
 	return other

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/lora"
@@ -25,15 +26,13 @@ func TestEvaluationMemory(t *testing.T) {
 	require.NoError(t, err)
 	before := tr.Memory().Total()
 	valid := pattern(8, 24)
-	first, err := tr.Evaluate(ctx, valid)
-	require.NoError(t, err)
+	first := need.Value(tr.Evaluate(ctx, valid))(t)
 	with := tr.Memory().Total()
 	const logits = 4 * 24 * 64 * 4 // of one batch: the minimum that an evaluation keeps
 	require.Greater(t, with, before+logits)
 	objects := ggml.OpenObjects()
 	for range 3 {
-		again, err := tr.Evaluate(ctx, valid)
-		require.NoError(t, err)
+		again := need.Value(tr.Evaluate(ctx, valid))(t)
 		require.Equal(t, first, again)
 	}
 	require.Equal(t, with, tr.Memory().Total())
@@ -46,17 +45,13 @@ func TestEvaluationMemory(t *testing.T) {
 	}
 	few := tr.Memory().Total()
 	require.Less(t, few, before+4*(with-before))
-	again, err := tr.Evaluate(ctx, valid)
-	require.NoError(t, err)
+	again := need.Value(tr.Evaluate(ctx, valid))(t)
 	require.Equal(t, first, again)
-	plain, err := tr.EvaluateWith(ctx, nil, valid)
-	require.NoError(t, err)
+	plain := need.Value(tr.EvaluateWith(ctx, nil, valid))(t)
 	require.NotEqual(t, first.Loss, plain.Loss)
-	half, err := tr.EvaluateWith(ctx, a.WithScale(0.5), valid)
-	require.NoError(t, err)
+	half := need.Value(tr.EvaluateWith(ctx, a.WithScale(0.5), valid))(t)
 	require.NotContains(t, []float64{first.Loss, plain.Loss}, half.Loss)
-	again, err = tr.Evaluate(ctx, valid)
-	require.NoError(t, err)
+	again = need.Value(tr.Evaluate(ctx, valid))(t)
 	require.Equal(t, first, again)
 }
 
@@ -78,21 +73,17 @@ func TestEvaluationOfSession(t *testing.T) {
 	tr := adapterTrainer(t, m, a, pattern(32, 12), options(40))
 	ctx := context.Background()
 	require.NoError(t, tr.Run(ctx, train.RunOptions{}))
-	got, err := tr.Evaluate(ctx, d)
-	require.NoError(t, err)
+	got := need.Value(tr.Evaluate(ctx, d))(t)
 
-	s, err := infer.NewSession(m, infer.SessionOptions{Adapters: a.WithScale(1), Threads: 1})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Adapters: a.WithScale(1), Threads: 1}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
 	var loss, weight float64
 	tokens, correct := 0, 0
 	for _, sample := range samples {
 		_, err := q.Rewind(0)
 		require.NoError(t, err)
-		logits, err := q.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1])
-		require.NoError(t, err)
+		logits := need.Value(q.DecodeAll(ctx, sample.Tokens[:len(sample.Tokens)-1]))(t)
 		for i, row := range logits {
 			w, next := float64(sample.LossWeights[i]), sample.Tokens[i+1]
 			if w == 0 {
@@ -138,11 +129,9 @@ func TestEvaluationSeesTraining(t *testing.T) {
 	m := tinyModel(t)
 	d := pattern(16, 8)
 	tr := adapterTrainer(t, m, newAdapter(t, m, 1), d, options(20))
-	before, err := tr.Evaluate(context.Background(), d)
-	require.NoError(t, err)
+	before := need.Value(tr.Evaluate(context.Background(), d))(t)
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
-	after, err := tr.Evaluate(context.Background(), d)
-	require.NoError(t, err)
+	after := need.Value(tr.Evaluate(context.Background(), d))(t)
 	require.Less(t, after.Loss, before.Loss)
 }
 

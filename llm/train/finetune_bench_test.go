@@ -19,6 +19,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
@@ -61,18 +62,14 @@ func byteModel(b *testing.B) (shape arch.Config, text, path, quantised string) {
 		letters[i] = ' '
 	}
 	var texts iter.Seq[string] = func(yield func(string) bool) { yield(string(letters)) }
-	config, err := tokenizer.TrainBPE(texts, tokenizer.TrainOptions{VocabSize: 257})
-	require.NoError(b, err)
-	vocabulary, err := tokenizer.New(config)
-	require.NoError(b, err)
+	config := need.Value(tokenizer.TrainBPE(texts, tokenizer.TrainOptions{VocabSize: 257}))(b)
+	vocabulary := need.Value(tokenizer.New(config))(b)
 	shape = benchmodel.Small()
 	shape.Vocab = vocabulary.NumTokens()
-	m, err := model.New(shape, vocabulary, 1)
-	require.NoError(b, err)
+	m := need.Value(model.New(shape, vocabulary, 1))(b)
 	defer m.Close()
 
-	folder, err := filepath.Abs(b.TempDir())
-	require.NoError(b, err)
+	folder := need.Value(filepath.Abs(b.TempDir()))(b)
 	text, path, quantised = filepath.Join(folder, "text.txt"), filepath.Join(folder, "f32.gguf"), filepath.Join(folder, "q8_0.gguf")
 	require.NoError(b, os.WriteFile(text, letters, 0o666))
 	require.NoError(b, m.Save(path, model.SaveOptions{}))

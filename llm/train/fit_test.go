@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -24,9 +25,7 @@ func TestFit(t *testing.T) {
 		p.Options.Batch, p.Options.Accumulate, p.Options.Schedule.Steps = 4, 3, 1
 		p.Data = data.New(48, fewTokens(24, 48))
 		if packed {
-			var err error
-			p.Data, err = data.New(48, fewTokens(24, 48)).Packed(0)
-			require.NoError(t, err)
+			p.Data = need.Value(data.New(48, fewTokens(24, 48)).Packed(0))(t)
 		}
 		need := func(c Checkpointing, batch, length int) int64 {
 			q := p
@@ -34,8 +33,7 @@ func TestFit(t *testing.T) {
 				q = p.withLength(length)
 			}
 			q.Options.Batch, q.Options.Accumulate = batch, 12/batch
-			e, err := q.estimate(c)
-			require.NoError(t, err)
+			e := need.Value(q.estimate(c))(t)
 			return e.Total().Total()
 		}
 		for _, c := range []struct {
@@ -87,18 +85,15 @@ func TestFit(t *testing.T) {
 func TestFitWithProgram(t *testing.T) {
 	p := planOf(t, "gemma3", plenty)
 	p.Options.Schedule.Steps = 1
-	e, err := p.estimate(CheckpointingOff)
-	require.NoError(t, err)
+	e := need.Value(p.estimate(CheckpointingOff))(t)
 	p.Options.Accumulate = 1
 	p.Available = e.Total()
-	f, err := p.Fit(FitOptions{})
-	require.NoError(t, err)
+	f := need.Value(p.Fit(FitOptions{}))(t)
 	require.Equal(t, "2×1 of 24, off", wayOf(f))
 	p.Options.Batch, p.Options.Accumulate = f.Batch, f.Accumulate
 	require.InEpsilon(t, p.taken(t, f.Checkpointing).Total(), f.Memory.Total().Total(), 0.05)
 	p.Program = 1000
-	f, err = p.Fit(FitOptions{})
-	require.NoError(t, err)
+	f = need.Value(p.Fit(FitOptions{}))(t)
 	require.Equal(t, "1×2 of 24, off", wayOf(f))
 	require.Equal(t, layout.Sizes{1000}, f.Memory.Program)
 }
@@ -114,23 +109,20 @@ func TestFitOverDevices(t *testing.T) {
 			return whole(p), nil
 		}
 	}
-	f, err := p.Fit(FitOptions{Lay: lay(func(p *Plan) bool { return p.Options.Batch <= 2 && p.Options.Checkpointing == CheckpointingOn })})
-	require.NoError(t, err)
+	f := need.Value(p.Fit(FitOptions{Lay: lay(func(p *Plan) bool { return p.Options.Batch <= 2 && p.Options.Checkpointing == CheckpointingOn })}))(t)
 	require.Equal(t, "2×2 of 24, on", wayOf(f))
 	require.Contains(t, asked, "1 off")
-	f, err = p.Fit(FitOptions{Lay: lay(func(*Plan) bool { return false })})
-	require.NoError(t, err)
+	f = need.Value(p.Fit(FitOptions{Lay: lay(func(*Plan) bool { return false })}))(t)
 	require.Equal(t, "1×4 of 24, on", wayOf(f), "what takes least, where some layers stay on the CPU in any case")
-	f, err = p.Fit(FitOptions{Lay: func(p *Plan) (bool, error) {
+	f = need.Value(p.Fit(FitOptions{Lay: func(p *Plan) (bool, error) {
 		if p.Data.Length > 8 {
 			return false, &layout.ShortageError{}
 		}
 		return true, nil
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	require.Equal(t, "1×4 of 8, on", wayOf(f))
 	broken := &lossgraph.BatchSizeError{Batch: 1}
-	_, err = p.Fit(FitOptions{Lay: func(*Plan) (bool, error) { return false, broken }})
+	_, err := p.Fit(FitOptions{Lay: func(*Plan) (bool, error) { return false, broken }})
 	require.ErrorIs(t, err, broken)
 	_, err = p.Fit(FitOptions{Lay: func(*Plan) (bool, error) { return false, fmt.Errorf("no such device") }})
 	require.EqualError(t, err, "no such device")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -25,8 +26,7 @@ func groupRun(t *testing.T, ranks int, d *data.Dataset, o Options, ops ...device
 	t.Helper()
 	var list []*loraRun
 	for i, g := range parallel.Local(ranks) {
-		e, err := device.New(device.Options{Threads: 1, OpSet: ops[i%len(ops)]})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 1, OpSet: ops[i%len(ops)]}))(t)
 		t.Cleanup(func() { e.Close() })
 		own := o
 		own.Engine, own.Group = e, g
@@ -60,8 +60,7 @@ func requireAll(t *testing.T, errs []error, is error) {
 func adapterValues(t *testing.T, r *loraRun) (list []float32) {
 	t.Helper()
 	for _, p := range r.opt.params {
-		values, err := ggml.Read[float32](p.Tensor)
-		require.NoError(t, err)
+		values := need.Value(ggml.Read[float32](p.Tensor))(t)
 		list = append(list, values...)
 	}
 	return list
@@ -97,8 +96,7 @@ func requireAlikeSteps(t *testing.T, want, got []StepMetrics, loss, norm float64
 func TestGroup(t *testing.T) {
 	smallGradParts(t)
 	ragged := data.New(raggedLength, raggedSamples(19, 96))
-	packed, err := data.New(raggedLength, raggedSamples(60, 96)).Packed(1)
-	require.NoError(t, err)
+	packed := need.Value(data.New(raggedLength, raggedSamples(60, 96)).Packed(1))(t)
 	valid := data.New(raggedLength, raggedSamples(7, 96))
 	base := Options{
 		Schedule: Schedule{Peak: 0.01, Warmup: 2}, Epochs: 2, AdamW: DefaultAdamW(), Batch: 4, Accumulate: 1, Seed: 3, Threads: 1,
@@ -314,8 +312,7 @@ func TestGroupDiverges(t *testing.T) {
 	}
 	requireAll(t, together(runs, step), nil)
 	b := runs[1].a.Pairs()[0].B
-	values, err := ggml.Read[float32](b)
-	require.NoError(t, err)
+	values := need.Value(ggml.Read[float32](b))(t)
 	values[0] = 3e38
 	require.NoError(t, ggml.Write(b, values))
 	before := []string{stateOf(t, runs[0].Trainer), stateOf(t, runs[1].Trainer)}

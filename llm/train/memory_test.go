@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -41,8 +42,7 @@ func TestEstimateMemory(t *testing.T) {
 		for _, what := range []string{"adapter", "weights"} {
 			t.Run(fmt.Sprintf("%v/%s", checkpointing, what), func(t *testing.T) {
 				m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-				a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
-				require.NoError(t, err)
+				a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 4}))(t)
 				defer a.Close()
 				trained, adapter := Trainables{Adapters: a.WithScale(1)}, layout.Sizes{int64(4 * a.NumParameters())}
 				if what == "weights" {
@@ -56,18 +56,15 @@ func TestEstimateMemory(t *testing.T) {
 				d, valid := data.New(40, randomSamples(7, 40)), data.New(70, randomSamples(3, 70))
 
 				objects := ggml.OpenObjects()
-				step, err := EstimateMemory(layout.Layout{}, m, trained, d, o)
-				require.NoError(t, err)
-				run, err := EstimateMemory(layout.Layout{}, m, trained, d, o, valid)
-				require.NoError(t, err)
+				step := need.Value(EstimateMemory(layout.Layout{}, m, trained, d, o))(t)
+				run := need.Value(EstimateMemory(layout.Layout{}, m, trained, d, o, valid))(t)
 				require.Equal(t, objects, ggml.OpenObjects())
 				requireEstimate(t, m.Sizes(), run.Weights)
 				requireEstimate(t, adapter, run.Adapters)
 
-				tr, err := New(m, trained, d, o)
-				require.NoError(t, err)
+				tr := need.Value(New(m, trained, d, o))(t)
 				defer tr.Close()
-				_, err = tr.Step(ctx)
+				_, err := tr.Step(ctx)
 				require.NoError(t, err)
 				requireEstimate(t, tr.opt.sizes(), step.Optimizer)
 				requireEstimate(t, tr.loss.Memory(), step.Step)
@@ -102,11 +99,9 @@ func TestCheckpointingByMemory(t *testing.T) {
 	m := tinyLoRAModel(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, m.Save(path, model.SaveOptions{}))
-	mapped, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	mapped := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	defer mapped.Close()
-	read, err := model.Load(path, model.LoadOptions{NoMmap: true})
-	require.NoError(t, err)
+	read := need.Value(model.Load(path, model.LoadOptions{NoMmap: true}))(t)
 	defer read.Close()
 
 	plain := runOptions()
@@ -117,8 +112,7 @@ func TestCheckpointingByMemory(t *testing.T) {
 	}{"mapped": {mapped, mapped.Sizes().Total()}, "read": {read, 0}} {
 		t.Run(name, func(t *testing.T) {
 			off := autoRun(t, c.m, plain)
-			size, err := off.loss.Measure()
-			require.NoError(t, err)
+			size := need.Value(off.loss.Measure())(t)
 			need := off.opt.sizes().Plus(size).Total() + c.weights
 			for _, choice := range []struct {
 				available int64
@@ -204,8 +198,7 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 	}
 	o := runOptions()
 	o.Checkpointing = CheckpointingOff
-	tr, err := prepare(m, trained, data.New(6, randomSamples(4, 6)), o)
-	require.NoError(t, err)
+	tr := need.Value(prepare(m, trained, data.New(6, randomSamples(4, 6)), o))(t)
 	defer tr.Close()
 	const most = 15 << 20
 	require.Greater(t, tr.opt.sizes().Total(), int64(3*most))
@@ -215,37 +208,33 @@ func TestEstimateTakesNoMemory(t *testing.T) {
 // A step that does not fit is an error with the figures; the step can be computed nevertheless.
 func TestCheckMemory(t *testing.T) {
 	r := autoRun(t, tinyLoRAModel(t), runOptions())
-	size, err := r.loss.Measure()
-	require.NoError(t, err)
+	size := need.Value(r.loss.Measure())(t)
 	need := r.opt.sizes().Plus(size).Total()
 	withAvailable(t, need)
 	require.NoError(t, r.CheckMemory())
 	withAvailable(t, need-1)
 	require.Equal(t, &MemoryError{Device: "CPU", Need: need, Available: need - 1}, r.CheckMemory())
 	require.EqualError(t, &MemoryError{Device: "CUDA0", Need: 5 << 40, Available: 3 << 29}, "a step takes 5120.0 GiB of memory beside the model, but CUDA0 has only 1.5 GiB available; use smaller batches or shorter samples")
-	_, err = r.Step(t.Context())
+	_, err := r.Step(t.Context())
 	require.NoError(t, err)
 }
 
 // Each device needs memory for its part of a step.
 func TestMemoryOfDevices(t *testing.T) {
-	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	defer server.Unload()
 	far := server.Devices()[0]
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
-	m, err := model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: []*ggml.Device{far}, Of: inLayers}})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: []*ggml.Device{far}, Of: inLayers}}))(t)
 	defer m.Close()
 
 	o := runOptions()
 	none := weightcache.None
 	o.Checkpointing, o.WeightCopies = CheckpointingOff, &none // such a step decides on checkpointing
 	r := autoRun(t, m, o)
-	need, err := r.need()
-	require.NoError(t, err)
+	need := need.Value(r.need())(t)
 	withAvailable(t, need...)
 	require.NoError(t, r.CheckMemory())
 	for i, name := range []string{far.Name(), "CPU"} {
@@ -289,22 +278,19 @@ func TestMemoryOfExperts(t *testing.T) {
 		c := llmtest.TinyConfig(false)
 		c.Arch, c.RoPE.Mode, c.Layers, c.Embd, c.FF, c.Context = "qwen3moe", ggml.RoPENeoX, 1, 128, 128, 256
 		c.Experts, c.ExpertsUsed, c.ExpertFF, c.Gating, c.NormalizedExperts = experts, 8, 128, arch.GatingSoftMax, true
-		m, err := model.New(c, nil, 1)
-		require.NoError(t, err)
+		m := need.Value(model.New(c, nil, 1))(t)
 		defer m.Close()
 		trained := Trainables{}
 		if adapted == nil {
 			trained.ModelWeights = slices.Collect(m.Weights())
 		} else {
-			a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 8, Targets: adapted})
-			require.NoError(t, err)
+			a := need.Value(lora.New(m, lora.Options{Rank: 8, Alpha: 8, Targets: adapted}))(t)
 			defer a.Close()
 			trained.Adapters = a.WithScale(1)
 		}
 		o := runOptions()
 		o.Checkpointing = CheckpointingOff
-		e, err := EstimateMemory(layout.Layout{}, m, trained, data.New(length, randomSamples(2, length)), o)
-		require.NoError(t, err)
+		e := need.Value(EstimateMemory(layout.Layout{}, m, trained, data.New(length, randomSamples(2, length)), o))(t)
 		return e.Step.Total()
 	}
 	for name, adapted := range map[string][]string{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -95,9 +96,7 @@ func TestNoiseOfAccumulation(t *testing.T) {
 func TestEvaluationWithoutNoise(t *testing.T) {
 	m := tinyLoRAModel(t)
 	evaluate := func(r *loraRun) any {
-		e, err := r.Evaluate(context.Background(), data.New(6, randomSamples(5, 6)))
-		require.NoError(t, err)
-		return e
+		return need.Value(r.Evaluate(context.Background(), data.New(6, randomSamples(5, 6))))(t)
 	}
 	noisy := noisyRun(t, m, nil)
 	quiet := noisyRun(t, m, func(o *Options) { o.Dropout, o.NEFTune = 0, 0 })
@@ -106,8 +105,7 @@ func TestEvaluationWithoutNoise(t *testing.T) {
 
 func TestNoiseFaults(t *testing.T) {
 	m := tinyLoRAModel(t)
-	a, err := lora.New(m, lora.Options{Rank: 2})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2}))(t)
 	defer a.Close()
 	for want, change := range map[string]func(o *Options){
 		"the dropout is 1.5; it must be at least 0 and below 1":             func(o *Options) { o.Dropout = 1.5 },

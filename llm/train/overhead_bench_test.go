@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
@@ -24,8 +25,7 @@ func BenchmarkOverhead(b *testing.B) {
 		{benchmodel.Large(), ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
 	} {
 		b.Run("of=training/model="+c.config.Name+"/base="+c.base.String(), func(b *testing.B) {
-			path, err := benchmodel.File(benchFolder, c.config.Name, c.config, c.base)
-			require.NoError(b, err)
+			path := need.Value(benchmodel.File(benchFolder, c.config.Name, c.config, c.base))(b)
 			r := c.run
 			r.Model, r.Rank, r.Threads, r.ComputeType = path, 8, runtime.NumCPU(), kernels.FastestType()
 			require.NoError(b, r.train(func(step func() error) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -29,8 +30,7 @@ func TestLoadParameters(t *testing.T) {
 	}
 	values := func(list []*ggml.Tensor) (all [][]float32) {
 		for _, x := range list {
-			v, err := ggml.Read[float32](x)
-			require.NoError(t, err)
+			v := need.Value(ggml.Read[float32](x))(t)
 			all = append(all, v)
 		}
 		return all
@@ -41,8 +41,7 @@ func TestLoadParameters(t *testing.T) {
 	require.Equal(t, values(params(a)), values(params(fresh)))
 	require.NotEqual(t, before, values(params(fresh)))
 
-	other, err := lora.New(m, lora.Options{Rank: 3, Targets: []string{"attn_q"}})
-	require.NoError(t, err)
+	other := need.Value(lora.New(m, lora.Options{Rank: 3, Targets: []string{"attn_q"}}))(t)
 	defer other.Close()
 	before = values(params(other))
 	var mismatch *train.MismatchError
@@ -50,8 +49,7 @@ func TestLoadParameters(t *testing.T) {
 	require.Len(t, mismatch.Differences, len(params(other)))
 	require.Equal(t, before, values(params(other)))
 
-	file, err := os.ReadFile(path)
-	require.NoError(t, err)
+	file := need.Value(os.ReadFile(path))(t)
 	file[len(file)-5] ^= 1
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 	require.ErrorContains(t, train.LoadParameters(path, params(fresh)), "is a damaged checkpoint")

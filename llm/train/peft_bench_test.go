@@ -19,6 +19,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rss"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
@@ -129,23 +130,20 @@ func newPEFTProgram(b *testing.B, name, weights string, process *testutil.Proces
 func startPEFT(b *testing.B, python string, r *peftRun, weights, typ string) *peftProgram {
 	b.Helper()
 	c := testutil.Command(python, "../../scripts/bench-peft.py", r.Folder, typ)
-	process, err := testutil.StartProcess[peftStep]("scripts/bench-peft.py", c, r)
-	require.NoError(b, err)
+	process := need.Value(testutil.StartProcess[peftStep]("scripts/bench-peft.py", c, r))(b)
 	return newPEFTProgram(b, "PEFT", weights, process)
 }
 
 func startLikePEFT(b *testing.B, r peftRun) *peftProgram {
 	b.Helper()
-	process, err := trainLikePEFT.Start(r)
-	require.NoError(b, err)
+	process := need.Value(trainLikePEFT.Start(r))(b)
 	return newPEFTProgram(b, "goggml", "Q8_0", process)
 }
 
 // step returns a function that runs a step and returns its duration.
 func (p *peftProgram) step(b *testing.B) func() time.Duration {
 	return func() time.Duration {
-		s, err := p.process.Sample()
-		require.NoError(b, err)
+		s := need.Value(p.process.Sample())(b)
 		p.losses = append(p.losses, s.Loss)
 		p.libraries = s.Libraries
 		return time.Duration(s.Seconds * 1e9)
@@ -164,11 +162,8 @@ func (p *peftProgram) report(b *testing.B, r *peftRun, step time.Duration) {
 
 // fill sets the fields that are the same in every run.
 func (r *peftRun) fill(b *testing.B, c arch.Config) {
-	var err error
-	r.Model, err = benchmodel.File(benchFolder, c.Name, c, ggml.Q8_0)
-	require.NoError(b, err)
-	r.Folder, err = os.MkdirTemp("", "peft-")
-	require.NoError(b, err)
+	r.Model = need.Value(benchmodel.File(benchFolder, c.Name, c, ggml.Q8_0))(b)
+	r.Folder = need.Value(os.MkdirTemp("", "peft-"))(b)
 	b.Cleanup(func() { os.RemoveAll(r.Folder) }) // some gigabytes
 	r.Vocab, r.Embd, r.FF, r.Layers, r.Heads, r.KVHeads, r.HeadSize, r.Context = c.Vocab, c.Embd, c.FF, c.Layers, c.Heads, c.KVHeads, c.HeadSize, c.Context
 	r.Eps, r.RoPEBase, r.Tied = c.RMSEps, c.RoPE.FreqBase, c.Tied

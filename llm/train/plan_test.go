@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
@@ -18,8 +19,7 @@ import (
 func planOf(t *testing.T, name string, available int64) Plan {
 	t.Helper()
 	m := llmtest.ArchModel(t, name, ggml.F32)
-	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 4}))(t)
 	t.Cleanup(func() { a.Close() })
 	return Plan{
 		Model: m, Trained: Trainables{Adapters: a.WithScale(1)}, Data: data.New(24, fewTokens(7, 24)), Options: runOptions(),
@@ -42,12 +42,10 @@ func fewTokens(n, length int) []data.Sample {
 func (p Plan) taken(t *testing.T, c Checkpointing) layout.Sizes {
 	t.Helper()
 	p.Options.Checkpointing = c
-	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
-	require.NoError(t, err)
+	tr := need.Value(New(p.Model, p.Trained, p.Data, p.Options))(t)
 	defer tr.Close()
 	require.NoError(t, tr.Run(t.Context(), RunOptions{EvalData: p.Evaluated[0]}))
-	e, err := p.estimate(c)
-	require.NoError(t, err)
+	e := need.Value(p.estimate(c))(t)
 	return tr.Memory().Plus(p.Model.Sizes()).Plus(e.Adapters)
 }
 
@@ -60,9 +58,7 @@ func TestPlanOfMemory(t *testing.T) {
 					p := planOf(t, name, plenty)
 					p.Options.Schedule.Steps, p.Options.Checkpointing = 1, c
 					if packed {
-						var err error
-						p.Data, err = data.New(24, fewTokens(9, 11)).Packed(0)
-						require.NoError(t, err)
+						p.Data = need.Value(data.New(24, fewTokens(9, 11)).Packed(0))(t)
 					}
 					e, chosen, err := p.Memory()
 					require.NoError(t, err)
@@ -91,8 +87,7 @@ func TestPlanOfCheckpointing(t *testing.T) {
 	require.Equal(t, CheckpointingOn, c)
 	require.Less(t, on.Step.Total(), off.Step.Total())
 	withAvailable(t, p.Available[0]-off.Weights[0]) // weights are not mapped here
-	tr, err := New(p.Model, p.Trained, p.Data, p.Options)
-	require.NoError(t, err)
+	tr := need.Value(New(p.Model, p.Trained, p.Data, p.Options))(t)
 	defer tr.Close()
 	require.True(t, tr.HasCheckpointing())
 }
@@ -108,8 +103,7 @@ func TestLargestThatFits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, n, "what fits as it is")
 	require.False(t, more)
-	n, err = p.LongestSample()
-	require.NoError(t, err)
+	n = need.Value(p.LongestSample())(t)
 	require.GreaterOrEqual(t, n, 24)
 	require.LessOrEqual(t, n, 28)
 
@@ -118,8 +112,7 @@ func TestLargestThatFits(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.False(t, more)
-	n, err = p.LongestSample()
-	require.NoError(t, err)
+	n = need.Value(p.LongestSample())(t)
 	require.Zero(t, n)
 	p.Available = layout.Sizes{plenty}
 	n, more, err = p.LargestBatch()
@@ -131,8 +124,7 @@ func TestLargestThatFits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2*p.Data.Len(), n)
 	require.False(t, more)
-	n, err = p.LongestSample()
-	require.NoError(t, err)
+	n = need.Value(p.LongestSample())(t)
 	require.Equal(t, p.Model.Config().Context, n)
 
 	_, _, err = Plan{}.LargestBatch()
@@ -154,22 +146,18 @@ func TestOwnSettingsFit(t *testing.T) {
 	p = planOf(t, "llama", 0)
 	c := p.Model.Config()
 	c.Context = 1 << 17 // 2048 is a 64th of it
-	m, err := model.New(c, nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(c, nil, 1))(t)
 	defer m.Close()
-	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 4}))(t)
 	defer a.Close()
 	p.Model, p.Trained.Adapters = m, a.WithScale(1)
 	e, _, err := p.Memory()
 	require.NoError(t, err)
 	p.Available = e.Total()
-	n, err = p.LongestSample()
-	require.NoError(t, err)
+	n = need.Value(p.LongestSample())(t)
 	require.GreaterOrEqual(t, n, 24)
 	p.Data = data.New(64, fewTokens(7, 64)) // does not fit
-	n, err = p.LongestSample()
-	require.NoError(t, err)
+	n = need.Value(p.LongestSample())(t)
 	require.Positive(t, n)
 	require.Less(t, n, 64)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -77,8 +78,7 @@ func samplesOf(t *testing.T, d *data.Dataset) []data.Sample {
 	t.Helper()
 	var list []data.Sample
 	for i := range d.Len() {
-		row, err := d.Row(i)
-		require.NoError(t, err)
+		row := need.Value(d.Row(i))(t)
 		list = append(list, row...)
 	}
 	return list
@@ -99,16 +99,14 @@ func TestRunAgainstReference(t *testing.T) {
 	start := map[string]refmath.Tensor{}
 	first, second := map[string]refmath.Tensor{}, map[string]refmath.Tensor{}
 	for _, w := range weights(ref) {
-		values, err := ggml.Read[float32](w)
-		require.NoError(t, err)
+		values := need.Value(ggml.Read[float32](w))(t)
 		x, name := refmath.From(values, w.Shape()...), w.Name()
 		start[name], exact[name], first[name], second[name] = x.Clone(), x, refmath.New(x.Ne[:]...), refmath.New(x.Ne[:]...)
 	}
 	tr := newTrainer(t, m, d, o)
 	clipped := 0
 	for step := 1; step <= steps; step++ {
-		got, err := tr.Step(context.Background())
-		require.NoError(t, err)
+		got := need.Value(tr.Step(context.Background()))(t)
 
 		var batch []data.Sample
 		samples := samplesOf(t, d)
@@ -136,8 +134,7 @@ func TestRunAgainstReference(t *testing.T) {
 	}
 	require.Positive(t, clipped)
 	for _, p := range weights(m) {
-		got, err := ggml.Read[float32](p)
-		require.NoError(t, err)
+		got := need.Value(ggml.Read[float32](p))(t)
 		want := exact[p.Name()]
 		var change, wanted []float64
 		for i, before := range start[p.Name()].Data {
@@ -167,8 +164,7 @@ func TestEvaluateAgainstReference(t *testing.T) {
 		o := options(1)
 		o.Batch = batch
 		tr := newTrainer(t, m, d, o)
-		got, err := tr.Evaluate(context.Background(), d)
-		require.NoError(t, err)
+		got := need.Value(tr.Evaluate(context.Background(), d))(t)
 		require.InEpsilon(t, want, got.Loss, 1e-6, "batch of %d", batch)
 	}
 
@@ -176,11 +172,10 @@ func TestEvaluateAgainstReference(t *testing.T) {
 	long := pattern(3, 30)
 	want, _ = exactly(t, m, samplesOf(t, long))
 	tr := newTrainer(t, m, d, options(1))
-	got, err := tr.Evaluate(context.Background(), long)
-	require.NoError(t, err)
+	got := need.Value(tr.Evaluate(context.Background(), long))(t)
 	require.InEpsilon(t, want, got.Loss, 1e-6)
 
-	_, err = tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
+	_, err := tr.Evaluate(context.Background(), &data.Dataset{Length: 4})
 	require.EqualError(t, err, "the data set has no samples")
 	untrained := patternSamples(2, 4)
 	for i := range untrained {
@@ -199,8 +194,7 @@ func TestWeightsOfTokens(t *testing.T) {
 	loss, grads := exactly(t, m, samplesOf(t, d))
 	o := options(1)
 	o.Batch = 2
-	got, err := newTrainer(t, m, d, o).Step(context.Background())
-	require.NoError(t, err)
+	got := need.Value(newTrainer(t, m, d, o).Step(context.Background()))(t)
 	require.InEpsilon(t, loss, got.Loss, 1e-6)
 	require.InEpsilon(t, gradientNorm(grads), got.GradNorm, 1e-5)
 }

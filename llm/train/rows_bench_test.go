@@ -5,11 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -32,14 +31,11 @@ func chatLike(n, length, vocab int) []data.Sample {
 func BenchmarkRaggedRows(b *testing.B) {
 	const length, samples, batch = 512, 64, 4
 	config := benchmodel.Small()
-	path, err := benchmodel.File(b.TempDir(), config.Name, config, ggml.Q8_0)
-	require.NoError(b, err)
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(b, err)
+	path := need.Value(benchmodel.File(b.TempDir(), config.Name, config, ggml.Q8_0))(b)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(b)
 	defer m.Close()
 	single := data.New(length, chatLike(samples, length, m.Config().Vocab))
-	packed, err := single.Packed(1)
-	require.NoError(b, err)
+	packed := need.Value(single.Packed(1))(b)
 	for _, c := range []struct {
 		name  string
 		d     *data.Dataset
@@ -52,14 +48,12 @@ func BenchmarkRaggedRows(b *testing.B) {
 		{"packed", packed, false, true},
 	} {
 		b.Run("rows="+c.name, func(b *testing.B) {
-			a, err := lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming})
-			require.NoError(b, err)
+			a := need.Value(lora.New(m, lora.Options{Rank: 8, Alpha: 16, Init: lora.InitKaiming}))(b)
 			defer a.Close()
-			tr, err := New(m, Trainables{Adapters: a.WithScale(1)}, c.d, Options{
+			tr := need.Value(New(m, Trainables{Adapters: a.WithScale(1)}, c.d, Options{
 				Schedule: Schedule{Peak: 1e-4, Steps: 1 << 30}, AdamW: DefaultAdamW(), Batch: batch, Accumulate: 1,
 				GroupByLength: c.group, ComputeType: kernels.FastestType(),
-			})
-			require.NoError(b, err)
+			}))(b)
 			defer tr.Close()
 			if !c.short {
 				unbucketed(b, tr)
@@ -67,8 +61,7 @@ func BenchmarkRaggedRows(b *testing.B) {
 			trained := 0
 			for b.Loop() {
 				for range (c.d.Len() + batch - 1) / batch {
-					metrics, err := tr.Step(context.Background())
-					require.NoError(b, err)
+					metrics := need.Value(tr.Step(context.Background()))(b)
 					trained += metrics.Tokens
 				}
 			}

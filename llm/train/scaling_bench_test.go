@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
 	"github.com/goggml/ggml/llm/arch"
@@ -161,8 +162,7 @@ func (r scalingRun) on(b *testing.B, c arch.Config, base ggml.Type) scalingRun {
 	if c.Layers != benchmodel.Small().Layers && c.Layers != benchmodel.Large().Layers {
 		name = fmt.Sprintf("%s-%d-layers", name, c.Layers)
 	}
-	path, err := benchmodel.File(benchFolder, name, c, base)
-	require.NoError(b, err)
+	path := need.Value(benchmodel.File(benchFolder, name, c, base))(b)
 	r.Model = path
 	return r
 }
@@ -184,13 +184,10 @@ type stepsRun struct {
 
 func startSteps(b *testing.B, job *testutil.Job[scalingRun, time.Duration], r scalingRun) stepsRun {
 	b.Helper()
-	process, err := job.Start(r)
-	require.NoError(b, err)
+	process := need.Value(job.Start(r))(b)
 	b.Cleanup(func() { require.NoError(b, process.Close()) })
 	return stepsRun{r, process, func() time.Duration {
-		d, err := process.Sample()
-		require.NoError(b, err)
-		return d
+		return need.Value(process.Sample())(b)
 	}}
 }
 

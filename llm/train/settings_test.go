@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 )
@@ -19,8 +20,7 @@ import (
 // Existing files contain the IDs of settings, so none may change.
 func TestSettingIDs(t *testing.T) {
 	path, _ := savedRun(t, tinyLoRAModel(t), 1)
-	g, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(path))(t)
 	defer g.Close()
 	var keys []string
 	for key := range g.Keys() {
@@ -80,10 +80,8 @@ func TestRewordedSettings(t *testing.T) {
 	require.Empty(t, resumed.Changes())
 	runTo(resumed, 6)
 	require.NoError(t, resumed.SaveCheckpoint(again))
-	want, err := os.ReadFile(whole)
-	require.NoError(t, err)
-	got, err := os.ReadFile(again)
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(whole))(t)
+	got := need.Value(os.ReadFile(again))(t)
 	require.True(t, string(want) == string(got), "checkpoints differ")
 
 	o := runOptions()
@@ -142,10 +140,8 @@ func TestScheduleOfOldRuns(t *testing.T) {
 	require.NoError(t, resumed.LoadCheckpoint(half))
 	require.Empty(t, resumed.Changes())
 	runTo(resumed, 6, again)
-	want, err := os.ReadFile(whole)
-	require.NoError(t, err)
-	got, err := os.ReadFile(again)
-	require.NoError(t, err)
+	want := need.Value(os.ReadFile(whole))(t)
+	got := need.Value(os.ReadFile(again))(t)
 	require.True(t, string(want) == string(got), "checkpoints differ")
 
 	fresh := usualRunWith(t, m, o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 )
@@ -26,8 +27,7 @@ func TestReshuffleSeesAllRowsInAnotherOrder(t *testing.T) {
 		r := newLoRARun(t, m, data.New(6, samples), o, lora.Options{Rank: 2, Alpha: 4, Targets: []string{"attn_q"}})
 		losses := map[int]float64{}
 		for i, s := range samples {
-			e, err := r.Evaluate(ctx, data.New(6, []data.Sample{s}))
-			require.NoError(t, err)
+			e := need.Value(r.Evaluate(ctx, data.New(6, []data.Sample{s})))(t)
 			losses[i] = e.Loss
 		}
 		var order []int
@@ -35,8 +35,7 @@ func TestReshuffleSeesAllRowsInAnotherOrder(t *testing.T) {
 			if step == before && reshuffle {
 				r.Reshuffle()
 			}
-			metrics, err := r.Step(ctx)
-			require.NoError(t, err)
+			metrics := need.Value(r.Step(ctx))(t)
 			for i, loss := range losses {
 				if diff := loss - metrics.Loss; diff < 1e-5 && diff > -1e-5 {
 					order = append(order, i)
@@ -91,8 +90,7 @@ func TestResumeAfterReshuffle(t *testing.T) {
 func parameters(t *testing.T, r *loraRun) (list [][]float32) {
 	t.Helper()
 	for _, p := range r.opt.params {
-		values, err := ggml.Read[float32](p.Tensor)
-		require.NoError(t, err)
+		values := need.Value(ggml.Read[float32](p.Tensor))(t)
 		list = append(list, values)
 	}
 	return list

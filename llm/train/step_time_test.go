@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
@@ -26,10 +27,9 @@ func (b *probe) counted(t *testing.T, layers []int) *measuredSteps {
 	var order []event
 	o := b.Options
 	o.layers, o.layerHook = layers, func(layer int, at arch.LayerEvent) { order = append(order, event{layer, at}) }
-	tr, err := New(b.Model, b.Trained, b.Data, o)
-	require.NoError(t, err)
+	tr := need.Value(New(b.Model, b.Trained, b.Data, o))(t)
 	defer tr.Close()
-	_, err = tr.Step(t.Context())
+	_, err := tr.Step(t.Context())
 	require.NoError(t, err)
 	clock, passed := time.Time{}.Add(1), layerTimes{}
 	for node := range tr.loss.graphs[0].Graph.Nodes() {
@@ -72,8 +72,7 @@ func deeper(t *testing.T, name string) Plan {
 		return p
 	}
 	t.Cleanup(func() { m.Close() })
-	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4, LastLayers: ptr(c.Layers - n)})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 4, LastLayers: ptr(c.Layers - n)}))(t)
 	t.Cleanup(func() { a.Close() })
 	p.Model, p.Trained.Adapters = m, a.WithScale(1)
 	return p
@@ -94,8 +93,7 @@ func TestStepOfFewLayers(t *testing.T) {
 		for _, c := range []Checkpointing{CheckpointingOff, CheckpointingOn} {
 			t.Run(fmt.Sprintf("%s/%v", name, c), func(t *testing.T) {
 				p.Options.Checkpointing, p.Options.Accumulate = c, 1
-				b, err := p.newProbe()
-				require.NoError(t, err)
+				b := need.Value(p.newProbe())(t)
 				all, kinds, sampled := make([]int, len(b.layers)), map[string]bool{}, map[string]bool{}
 				for i, l := range b.layers {
 					all[i], kinds[l.kind] = i, true
@@ -122,16 +120,14 @@ func TestStepOfFewLayers(t *testing.T) {
 // With enough time, steps of all layers and rows are measured; with none, the error says so.
 func TestStepTime(t *testing.T) {
 	p := planOf(t, "llama", plenty)
-	took, err := p.StepTime(t.Context(), time.Hour)
-	require.NoError(t, err)
+	took := need.Value(p.StepTime(t.Context(), time.Hour))(t)
 	require.Positive(t, took.Seconds)
 	took.Seconds = 0
 	require.Equal(t, StepTime{Layers: 2, OfLayers: 2, Rows: 2, OfRows: 2}, took)
-	l, err := p.ProbeLayout()
-	require.NoError(t, err)
+	l := need.Value(p.ProbeLayout())(t)
 	require.True(t, l.IsCPU())
 
-	_, err = p.StepTime(t.Context(), 0)
+	_, err := p.StepTime(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNotMeasured)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/stockmodel"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/kernels"
@@ -204,8 +205,7 @@ func sgemmProduct(b *testing.B, n int) *product {
 func gemmProduct(b *testing.B, typ ggml.Type, n int, f func(c *ggml.Context, w, x *ggml.Tensor) *ggml.Tensor) *product {
 	b.Helper()
 	needsType(b, typ)
-	backend, err := ggml.NewCPUBackend(runtime.NumCPU())
-	require.NoError(b, err)
+	backend := need.Value(ggml.NewCPUBackend(runtime.NumCPU()))(b)
 	return newProduct(b, backend, typ, n, f)
 }
 
@@ -215,9 +215,7 @@ func newProduct(b *testing.B, backend *ggml.Backend, typ ggml.Type, n int, f fun
 	c := p.context
 	w, x := c.NewTensor(typ, productSize, productSize), c.NewTensor(ggml.F32, productSize, int64(n))
 	p.graph = c.NewGraph(f(c, w, x))
-	var err error
-	p.buffers, err = c.Allocate(ggml.CPUBufferType())
-	require.NoError(b, err)
+	p.buffers = need.Value(c.Allocate(ggml.CPUBufferType()))(b)
 	for _, t := range []*ggml.Tensor{w, x} {
 		values := make([]float32, t.NumElements())
 		for i := range values {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/llm/data"
@@ -20,14 +21,12 @@ import (
 // farModel returns a model whose layers are on an RPC server.
 func farModel(t *testing.T) *model.Model {
 	t.Helper()
-	server, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { server.Unload() })
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
 	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
-	m, err := model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: server.Devices()[:1], Of: inLayers}})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: server.Devices()[:1], Of: inLayers}}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -36,8 +35,7 @@ func farModel(t *testing.T) *model.Model {
 func engines(t *testing.T) map[string]func(t *testing.T) (*model.Model, *device.Engine) {
 	local := func(ops device.OpSet) func(t *testing.T) (*model.Model, *device.Engine) {
 		return func(t *testing.T) (*model.Model, *device.Engine) {
-			e, err := device.New(device.Options{Threads: 2, OpSet: ops})
-			require.NoError(t, err)
+			e := need.Value(device.New(device.Options{Threads: 2, OpSet: ops}))(t)
 			t.Cleanup(func() { e.Close() })
 			return tinyLoRAModel(t), e
 		}
@@ -46,8 +44,7 @@ func engines(t *testing.T) map[string]func(t *testing.T) (*model.Model, *device.
 		"kernels": local(device.Kernels), "stock": local(device.Stock),
 		"far": func(t *testing.T) (*model.Model, *device.Engine) {
 			m := farModel(t)
-			e, err := device.New(device.Options{Threads: 2, Layout: m.Layout()})
-			require.NoError(t, err)
+			e := need.Value(device.New(device.Options{Threads: 2, Layout: m.Layout()}))(t)
 			t.Cleanup(func() { e.Close() })
 			return m, e
 		},
@@ -91,12 +88,11 @@ func TestStepThatIsNotFinite(t *testing.T) {
 					r := newLoRARun(t, m, data.New(6, randomSamples(8, 6)), o, lora.Options{Rank: 2, Alpha: 4})
 					trainSteps(t, r.Trainer, 2)
 					b := r.opt.params[len(r.opt.params)-1].Tensor
-					good, err := ggml.Read[float32](b)
-					require.NoError(t, err)
+					good := need.Value(ggml.Read[float32](b))(t)
 					spoilt := append([]float32{bad}, good[1:]...)
 					require.NoError(t, ggml.Write(b, spoilt))
 					before := stateOf(t, r.Trainer)
-					_, err = r.Step(t.Context())
+					_, err := r.Step(t.Context())
 					require.ErrorIs(t, err, ErrDiverged)
 					require.ErrorContains(t, err, "training diverged: step 3: the loss is ")
 					require.Equal(t, before, stateOf(t, r.Trainer))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -24,8 +25,7 @@ func modelWith(t *testing.T, sizes map[string]int) *model.Model {
 	dir := t.TempDir()
 	path, more := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "more.gguf")
 	require.NoError(t, made.Save(path, model.SaveOptions{}))
-	g, err := ggml.OpenGGUF(path)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(path))(t)
 	defer g.Close()
 	for name, n := range sizes {
 		values := make([]float32, n)
@@ -36,8 +36,7 @@ func modelWith(t *testing.T, sizes map[string]int) *model.Model {
 		require.NoError(t, g.AddTensorFrom(info, func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, values) }))
 	}
 	require.NoError(t, g.WriteFile(more))
-	m, err := model.Load(more, model.LoadOptions{NoMmap: true})
-	require.NoError(t, err)
+	m := need.Value(model.Load(more, model.LoadOptions{NoMmap: true}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -54,17 +53,14 @@ func TestBiasesAreTrained(t *testing.T) {
 	for name := range biases {
 		w := m.Weight(name)
 		require.NotNil(t, w, name)
-		tr, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{w}}, d, o)
-		require.NoError(t, err)
+		tr := need.Value(train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{w}}, d, o))(t)
 		defer tr.Close()
-		values, err := ggml.Read[float32](w)
-		require.NoError(t, err)
+		values := need.Value(ggml.Read[float32](w))(t)
 		loss := func(at int, delta float32) float64 {
 			changed := append([]float32{}, values...)
 			changed[at] += delta
 			require.NoError(t, ggml.Write(w, changed))
-			l, err := tr.Evaluate(ctx, d)
-			require.NoError(t, err)
+			l := need.Value(tr.Evaluate(ctx, d))(t)
 			return l.Loss
 		}
 		const h = 0.03
@@ -74,11 +70,9 @@ func TestBiasesAreTrained(t *testing.T) {
 			square += g * g
 		}
 		require.NoError(t, ggml.Write(w, values))
-		step, err := tr.Step(ctx)
-		require.NoError(t, err)
+		step := need.Value(tr.Step(ctx))(t)
 		require.InEpsilon(t, math.Sqrt(square), step.GradNorm, 5e-3, name)
-		after, err := ggml.Read[float32](w)
-		require.NoError(t, err)
+		after := need.Value(ggml.Read[float32](w))(t)
 		require.NotEqual(t, values, after, name)
 		require.NoError(t, ggml.Write(w, values))
 	}

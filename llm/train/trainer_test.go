@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -21,11 +22,10 @@ import (
 
 func tinyModel(t *testing.T) *model.Model {
 	t.Helper()
-	m, err := model.New(arch.Config{
+	m := need.Value(model.New(arch.Config{
 		Arch: "llama", Vocab: 64, Context: 32, Embd: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadSize: 8, RMSEps: 1e-5,
 		RoPE: ggml.RoPE{Dims: 8, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 32, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, nil, 5)
-	require.NoError(t, err)
+	}, nil, 5))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -66,8 +66,7 @@ func options(steps int) train.Options {
 
 func newTrainer(t *testing.T, m *model.Model, d *data.Dataset, o train.Options) *train.Trainer {
 	t.Helper()
-	tr, err := train.New(m, train.Trainables{ModelWeights: weights(m)}, d, o)
-	require.NoError(t, err)
+	tr := need.Value(train.New(m, train.Trainables{ModelWeights: weights(m)}, d, o))(t)
 	t.Cleanup(func() { tr.Close() })
 	return tr
 }
@@ -89,12 +88,10 @@ func TestTrainingLearns(t *testing.T) {
 	m := tinyModel(t)
 	d := pattern(64, 16)
 	tr := newTrainer(t, m, d, options(120))
-	before, err := tr.Evaluate(context.Background(), d.Limit(10))
-	require.NoError(t, err)
+	before := need.Value(tr.Evaluate(context.Background(), d.Limit(10)))(t)
 	require.InDelta(t, math.Log(64), before.Loss, 0.05, "a fresh model knows nothing")
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
-	after, err := tr.Evaluate(context.Background(), d.Limit(10))
-	require.NoError(t, err)
+	after := need.Value(tr.Evaluate(context.Background(), d.Limit(10)))(t)
 	require.Less(t, after.Loss, 0.3)
 	require.Len(t, tr.History, 120)
 }
@@ -214,8 +211,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 	require.EqualError(t, err, path+" belongs to another run: seed was 3, is 4; use the settings of that run, or start a new one")
 	require.True(t, bytes.Equal(before, snapshot(t, m)))
 
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := need.Value(os.ReadFile(path))(t)
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)-100], 0o600))
 	require.ErrorContains(t, tr.LoadCheckpoint(path), path)
 	require.Error(t, tr.LoadCheckpoint(filepath.Join(t.TempDir(), "none")))
@@ -226,11 +222,10 @@ func TestDivergence(t *testing.T) {
 	m := tinyModel(t)
 	nan := []float32{float32(math.NaN())}
 	w := m.Weight("blk.1.ffn_up.weight")
-	raw, err := ggml.Read[float32](w)
-	require.NoError(t, err)
+	raw := need.Value(ggml.Read[float32](w))(t)
 	require.NoError(t, ggml.Write(w, append(nan, raw[1:]...)))
 	tr := newTrainer(t, m, pattern(4, 8), options(5))
-	_, err = tr.Step(context.Background())
+	_, err := tr.Step(context.Background())
 	require.ErrorIs(t, err, train.ErrDiverged)
 	require.EqualError(t, err, "training diverged: step 1: the loss is NaN, the norm of the gradient NaN: the model's weight blk.1.ffn_up.weight holds NaN; use an undamaged file of the model")
 	require.Zero(t, tr.Steps())

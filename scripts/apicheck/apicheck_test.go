@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 const header = `
@@ -91,20 +93,16 @@ func check(t *testing.T, replacements ...string) *report {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ggml.h"), []byte(replace(header)), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ggml.go"), []byte(replace(code)), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ggml_test.go"), []byte("package ggml\n\n// T tests. C: ggml_lie.\nfunc T() {}\n"), 0o644))
-	c, err := readHeaders(dir, []string{"ggml.h"})
-	require.NoError(t, err)
-	b, err := readPackage(dir)
-	require.NoError(t, err)
-	e, err := parseExceptions(replace(excepted))
-	require.NoError(t, err)
+	c := need.Value(readHeaders(dir, []string{"ggml.h"}))(t)
+	b := need.Value(readPackage(dir))(t)
+	e := need.Value(parseExceptions(replace(excepted)))(t)
 	return compare(c, b, e)
 }
 
 func TestFunctionsOfHeader(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.h"), []byte(header), 0o644))
-	c, err := readHeaders(dir, []string{"x.h"})
-	require.NoError(t, err)
+	c := need.Value(readHeaders(dir, []string{"x.h"}))(t)
 	var names []string
 	for _, f := range c.functions {
 		require.Equal(t, strings.HasPrefix(f.name, "ggml_old"), f.deprecated, f.name)
@@ -114,7 +112,7 @@ func TestFunctionsOfHeader(t *testing.T) {
 		"ggml_gelu", "ggml_last", "ggml_very_last"}, names)
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "y.h"), []byte("GGML_API int ggml_variable;"), 0o644))
-	_, err = readHeaders(dir, []string{"y.h"})
+	_, err := readHeaders(dir, []string{"y.h"})
 	require.ErrorContains(t, err, `y.h: no function is found in the declaration of "int ggml_variable"`)
 	_, err = readHeaders(dir, []string{"missing.h"})
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -187,18 +185,15 @@ func TestExceptionsFile(t *testing.T) {
 // In the installed headers it finds as many functions as another way of counting.
 func TestInstalledHeaders(t *testing.T) {
 	root := filepath.Join("..", "..")
-	dir, err := findHeaders(root)
-	require.NoError(t, err)
-	c, err := readHeaders(dir, headerNames)
-	require.NoError(t, err)
+	dir := need.Value(findHeaders(root))(t)
+	c := need.Value(readHeaders(dir, headerNames))(t)
 	counts := map[string]int{}
 	for _, f := range c.functions {
 		counts[f.header]++
 	}
 	mark := regexp.MustCompile(`^[^#/]*\bGGML_(BACKEND_)?API\b`)
 	for _, name := range headerNames {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
+		text := need.Value(os.ReadFile(filepath.Join(dir, name)))(t)
 		lines := 0
 		for line := range strings.Lines(string(text)) {
 			if mark.MatchString(line) {
@@ -208,8 +203,7 @@ func TestInstalledHeaders(t *testing.T) {
 		require.Equal(t, lines, counts[name], name)
 	}
 
-	r, err := run(dir, root)
-	require.NoError(t, err)
+	r := need.Value(run(dir, root))(t)
 	require.Equal(t, len(c.functions), r.bound+r.excepted+len(r.missing))
 	require.NotContains(t, r.missing, function{name: "ggml_mul_mat", header: "ggml.h"})
 }

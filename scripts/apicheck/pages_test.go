@@ -6,24 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/pages"
 )
 
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")
-	dir, err := findHeaders(root)
-	require.NoError(t, err)
+	dir := need.Value(findHeaders(root))(t)
 	if dir != filepath.Join(root, "ggml", "include") {
 		t.Skip("the system's ggml may be of another version than the one that scripts/vendor fetches, of which the page is")
 	}
-	c, err := readHeaders(dir, headerNames)
-	require.NoError(t, err)
-	b, err := readPackage(root)
-	require.NoError(t, err)
-	list, err := parseExceptions(exceptions)
-	require.NoError(t, err)
+	c := need.Value(readHeaders(dir, headerNames))(t)
+	b := need.Value(readPackage(root))(t)
+	list := need.Value(parseExceptions(exceptions))(t)
 	pages.CheckSection(t, filepath.Join(root, "docs", "functions.md"), "functions", functionTables(c, b, list))
 }
 

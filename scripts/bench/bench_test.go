@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/plotter"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 const sample = `form: quick
@@ -33,9 +35,7 @@ took: 3s
 `
 
 func parsed(t *testing.T) *resultSet {
-	s, err := parseResults(sample)
-	require.NoError(t, err)
-	return s
+	return need.Value(parseResults(sample))(t)
 }
 
 func TestParseResults(t *testing.T) {
@@ -58,7 +58,7 @@ func TestParseResults(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	first := where{"base": "Q8_0"}
-	text, err := table{
+	text := need.Value(table{
 		from: []string{"Step"}, rows: []key{{"model", "model"}, {"base", "base"}, {"none", "never shown"}}, where: where{"model": "28M"},
 		columns: []column{
 			{head: "tokens/s", unit: "tok/s", format: "%.1f"},
@@ -66,8 +66,7 @@ func TestTable(t *testing.T) {
 			{head: "MB", unit: "peak-MB", format: "%.0f"},
 			{head: "never shown", unit: "B/op", format: "%.0f"},
 		},
-	}.render("", parsed(t))
-	require.NoError(t, err)
+	}.render("", parsed(t)))(t)
 	require.Equal(t, `| model | base | tokens/s | ratio | MB |
 | --- | --- | ---: | ---: | ---: |
 | 28M | Q8_0 | 850.5 | 1.000 | 240 |
@@ -77,13 +76,11 @@ func TestTable(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	s := parsed(t)
-	points, err := line{from: "Scaling", unit: "ms/tok"}.points(s, "context")
-	require.NoError(t, err)
+	points := need.Value(line{from: "Scaling", unit: "ms/tok"}.points(s, "context"))(t)
 	require.Equal(t, plotter.XYs{{X: 256, Y: 10}, {X: 1024, Y: 12.5}}, points)
-	points, err = line{from: "Scaling", unit: "loss"}.points(s, "@")
-	require.NoError(t, err)
+	points = need.Value(line{from: "Scaling", unit: "loss"}.points(s, "@"))(t)
 	require.Equal(t, plotter.XYs{{X: 1, Y: 4}, {X: 2, Y: 3}}, points)
-	_, err = line{from: "Step", unit: "tok/s"}.points(s, "base")
+	_, err := line{from: "Step", unit: "tok/s"}.points(s, "base")
 	require.ErrorContains(t, err, "is no number")
 }
 
@@ -94,8 +91,7 @@ func TestPage(t *testing.T) {
 		scalingSection, {title: "Nothing", views: []view{table{from: []string{"Missing"}}}},
 	}}
 	require.NoError(t, p.write(folder, parsed(t)))
-	data, err := os.ReadFile(filepath.Join(folder, "README.md"))
-	require.NoError(t, err)
+	data := need.Value(os.ReadFile(filepath.Join(folder, "README.md")))(t)
 	text := string(data)
 	require.Contains(t, text, "# Title\n\nText.\n\n**This was not a full run (quick): its numbers are rough.**")
 	require.Contains(t, text, "| cores | 2 |")
@@ -106,18 +102,15 @@ func TestPage(t *testing.T) {
 	links := regexp.MustCompile(`\]\((\S+\.svg)\)`).FindAllStringSubmatch(text, -1)
 	require.Len(t, links, 1)
 	require.FileExists(t, filepath.Join(folder, links[0][1]))
-	leftover, err := filepath.Glob(filepath.Join(folder, "*.tmp"))
-	require.NoError(t, err)
+	leftover := need.Value(filepath.Glob(filepath.Join(folder, "*.tmp")))(t)
 	require.Empty(t, leftover)
 }
 
 func TestChoose(t *testing.T) {
-	p, err := findPage("all")
-	require.NoError(t, err)
-	chosen, err := p.choose("scaling, binding")
-	require.NoError(t, err)
+	p := need.Value(findPage("all"))(t)
+	chosen := need.Value(p.choose("scaling, binding"))(t)
 	require.Equal(t, []string{"scaling", "binding"}, suiteNames(chosen))
-	_, err = p.choose("speed")
+	_, err := p.choose("speed")
 	require.EqualError(t, err, `there is no suite "speed"; the suites are `+"binding, training, scaling, context, overhead, finetune, generation, cache")
 	_, err = findPage("none")
 	require.Error(t, err)
@@ -128,12 +121,10 @@ func TestSuites(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Benchmark\w+)\(`)
 	for _, p := range pages {
 		for _, s := range p.suites {
-			files, err := filepath.Glob(filepath.Join("../..", s.folder, "*_test.go"))
-			require.NoError(t, err)
+			files := need.Value(filepath.Glob(filepath.Join("../..", s.folder, "*_test.go")))(t)
 			found := false
 			for _, file := range files {
-				data, err := os.ReadFile(file)
-				require.NoError(t, err)
+				data := need.Value(os.ReadFile(file))(t)
 				for _, name := range declared.FindAllSubmatch(data, -1) {
 					found = found || regexp.MustCompile(s.bench).Match(name[1])
 				}

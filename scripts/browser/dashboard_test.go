@@ -29,6 +29,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // hostile is used as a name, a model, a prompt and an answer: it contains mark-up and a script.
@@ -53,18 +55,16 @@ func makeRun(t *testing.T, folder, model string, steps int) string {
 // add appends a line to a file of a run.
 func add(t *testing.T, folder, name, line string) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
+	f := need.Value(os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
 	defer f.Close()
-	_, err = f.WriteString(line + "\n")
+	_, err := f.WriteString(line + "\n")
 	require.NoError(t, err)
 }
 
 // sample appends a sample after a step.
 func sample(t *testing.T, folder string, step int) {
 	t.Helper()
-	line, err := json.Marshal(map[string]any{"step": step, "prompt": hostile, "text": fmt.Sprint(hostile, step)})
-	require.NoError(t, err)
+	line := need.Value(json.Marshal(map[string]any{"step": step, "prompt": hostile, "text": fmt.Sprint(hostile, step)}))(t)
 	add(t, folder, "samples.jsonl", string(line))
 }
 
@@ -80,11 +80,9 @@ func train(t *testing.T, folder string, from, to int) {
 func dashboard(t *testing.T, program, folder, listen string) (address string, stop func()) {
 	t.Helper()
 	c := exec.Command(program, "dashboard", folder, "--listen", listen)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	out := need.Value(c.StdoutPipe())(t)
 	require.NoError(t, c.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	line := need.Value(bufio.NewReader(out).ReadString('\n'))(t)
 	stopped := false
 	stop = func() {
 		if !stopped {
@@ -176,8 +174,7 @@ func TestInteropDashboard(t *testing.T) {
 	first := makeRun(t, filepath.Join(folder, "first"), hostile+".gguf", 10)
 	makeRun(t, filepath.Join(folder, "second "+strings.ReplaceAll(hostile, "/", "")), "other.gguf", 5)
 	address, stop := dashboard(t, program, folder, "127.0.0.1:0")
-	at, err := url.Parse(address)
-	require.NoError(t, err)
+	at := need.Value(url.Parse(address))(t)
 
 	w := &watcher{hosts: map[string]bool{}}
 	b := openBrowser(t, w)
@@ -281,8 +278,7 @@ func TestInteropDashboardGap(t *testing.T) {
 		train(t, broken, part[0], part[1])
 	}
 	address, _ := dashboard(t, program, folder, "127.0.0.1:0")
-	at, err := url.Parse(address)
-	require.NoError(t, err)
+	at := need.Value(url.Parse(address))(t)
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: at.Scheme, Host: at.Host})
 	proxy := httptest.NewServer(http.StripPrefix("/a/prefix", forward))
 	defer proxy.Close()

@@ -9,16 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func readFile(t *testing.T, path string) []pair {
 	t.Helper()
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := need.Value(os.Open(path))(t)
 	defer file.Close()
-	pairs, err := readPairs(file)
-	require.NoError(t, err)
-	return pairs
+	return need.Value(readPairs(file))(t)
 }
 
 // The questions were not trained; the expected answers were.
@@ -68,8 +67,7 @@ func TestWithoutModel(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "scripts")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	for _, name := range []string{"lib.sh", "realmodel", "finetune"} {
-		script, err := os.ReadFile(filepath.Join("..", name))
-		require.NoError(t, err)
+		script := need.Value(os.ReadFile(filepath.Join("..", name)))(t)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), script, 0o700))
 	}
 	generated := "#!/bin/sh\necho the generated model\n"

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 const root = "../.."
@@ -42,8 +44,7 @@ var (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -106,8 +107,7 @@ func TestPagesAreLinked(t *testing.T) {
 			linked[filepath.Join(filepath.Dir(page), path)] = true
 		}
 	}
-	entries, err := filepath.Glob(filepath.Join(root, "docs", "*"))
-	require.NoError(t, err)
+	entries := need.Value(filepath.Glob(filepath.Join(root, "docs", "*")))(t)
 	for _, entry := range entries {
 		if filepath.Base(entry) != "README.md" && filepath.Base(entry) != "benchmarks" && filepath.Base(entry) != "recipes" {
 			assert.True(t, linked[entry], "nothing leads to %s", entry)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	generated "github.com/goggml/ggml/internal/test/pages"
 )
 
@@ -57,9 +58,7 @@ func (rows table) number(t *testing.T, column string, cells map[string]string) f
 		}
 	}
 	require.Len(t, found, 1, "%s of %v", column, cells)
-	value, err := strconv.ParseFloat(found[0], 64)
-	require.NoError(t, err)
-	return value
+	return need.Value(strconv.ParseFloat(found[0], 64))(t)
 }
 
 // conversations is the number of tokens for the table of minutes.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -43,8 +44,7 @@ var keys = []keyValue{
 
 // newGGUF returns a file with all keys and tensors.
 func newGGUF(t *testing.T) *ggml.GGUF {
-	g, err := ggml.NewGGUF()
-	require.NoError(t, err)
+	g := need.Value(ggml.NewGGUF())(t)
 	t.Cleanup(func() { g.Close() })
 	for _, p := range keys {
 		require.NoError(t, g.Set(p.key, p.value))
@@ -63,8 +63,7 @@ func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "all.gguf")
 	g := newGGUF(t)
 	require.NoError(t, g.WriteFile(path))
-	f, err := parser.ParseGGUFFile(path)
-	require.NoError(t, err)
+	f := need.Value(parser.ParseGGUFFile(path))(t)
 	require.EqualValues(t, 3, f.Header.Version)
 	require.Len(t, f.Header.MetadataKV, len(keys))
 	for i, kv := range f.Header.MetadataKV {
@@ -82,8 +81,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	require.Equal(t, g.DataOffset(), f.TensorDataStartOffset)
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := need.Value(os.ReadFile(path))(t)
 	_, data := testutil.GGUFTensors()
 	i := 0
 	for want := range g.Tensors() {
@@ -105,12 +103,10 @@ func TestFile(t *testing.T) {
 func TestSplit(t *testing.T) {
 	g := newGGUF(t)
 	require.NoError(t, g.Remove("strings")) // the reader does not support it here
-	paths, err := g.WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2})
-	require.NoError(t, err)
+	paths := need.Value(g.WriteParts(filepath.Join(t.TempDir(), "m"), ggml.PartOptions{MaxTensors: 2}))(t)
 	require.Len(t, paths, 3)
 	require.Equal(t, paths, parser.CompleteShardGGUFFilename(paths[0]))
-	f, err := parser.ParseGGUFFile(paths[0])
-	require.NoError(t, err)
+	f := need.Value(parser.ParseGGUFFile(paths[0]))(t)
 	infos, _ := testutil.GGUFTensors()
 	require.Len(t, f.TensorInfos, len(infos))
 	for i, info := range f.TensorInfos {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
@@ -20,32 +21,26 @@ func newModel(t *testing.T, c arch.Config) *model.Model {
 	c.Arch, c.Name, c.Heads, c.KVHeads, c.RMSEps = "llama", "Tiny", 4, 2, 1e-5
 	c.HeadSize = c.Embd / c.Heads
 	c.RoPE = ggml.RoPE{Dims: c.HeadSize, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: c.Context, AttnFactor: 1, BetaFast: 32, BetaSlow: 1}
-	m, err := model.New(c, nil, 7)
-	require.NoError(t, err)
+	m := need.Value(model.New(c, nil, 7))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
 
 func floats(t *testing.T, x *ggml.Tensor) []float32 {
-	values, err := x.Float32s()
-	require.NoError(t, err)
-	return values
+	return need.Value(x.Float32s())(t)
 }
 
 // An adapter that another program wrote, in the form that stock llama.cpp accepts, is loaded as the reader
 // reads it.
 func TestLoadedAdapter(t *testing.T) {
 	path := filepath.Join("..", "..", "llm", "lora", "testdata", "tiny-spm-lora-f32.gguf")
-	a, err := lora.Load(path, newModel(t, arch.Config{Vocab: 571, Context: 512, Embd: 128, FF: 352, Layers: 3}))
-	require.NoError(t, err)
+	a := need.Value(lora.Load(path, newModel(t, arch.Config{Vocab: 571, Context: 512, Embd: 128, FF: 352, Layers: 3})))(t)
 	defer a.Close()
-	file, err := parser.ParseGGUFFile(path)
-	require.NoError(t, err)
+	file := need.Value(parser.ParseGGUFFile(path))(t)
 	alpha, ok := file.Header.MetadataKV.Get("adapter.lora.alpha")
 	require.True(t, ok)
 	require.Equal(t, alpha.ValueFloat32(), a.Alpha)
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
+	raw := need.Value(os.ReadFile(path))(t)
 	values := func(name string) []float32 {
 		info, ok := file.TensorInfos.Get(name)
 		require.True(t, ok, name)
@@ -66,14 +61,12 @@ func TestLoadedAdapter(t *testing.T) {
 // The reader finds what llama.cpp requires of an adapter.
 func TestSavedAdapter(t *testing.T) {
 	m := newModel(t, arch.Config{Vocab: 96, Context: 64, Embd: 64, FF: 96, Layers: 2})
-	a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2}})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Ranks: map[string]int{"token_embd": 2}}))(t)
 	defer a.Close()
 	for _, typ := range []ggml.Type{ggml.F32, ggml.F16} {
 		path := filepath.Join(t.TempDir(), "adapter.gguf")
 		require.NoError(t, a.Save(path, lora.SaveOptions{Type: typ, Keys: map[string]any{"note": "x"}}))
-		file, err := parser.ParseGGUFFile(path)
-		require.NoError(t, err)
+		file := need.Value(parser.ParseGGUFFile(path))(t)
 		got := map[string]any{}
 		for _, kv := range file.Header.MetadataKV {
 			got[kv.Key] = kv.Value

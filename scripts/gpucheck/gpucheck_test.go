@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 )
 
@@ -31,8 +32,7 @@ func check(t *testing.T, args ...string) string {
 	t.Setenv(programKey, "1")
 	page := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, run(context.Background(), append(append(small(t), "-page", page), args...)))
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(page))(t)
 	return string(text)
 }
 
@@ -43,8 +43,7 @@ func small(t *testing.T) []string {
 
 func requireNoGPU(t *testing.T) {
 	t.Helper()
-	devices, err := gpus()
-	require.NoError(t, err)
+	devices := need.Value(gpus())(t)
 	if len(devices) > 0 {
 		t.Skip("this machine has a GPU")
 	}
@@ -70,8 +69,7 @@ func TestLimits(t *testing.T) {
 	require.Contains(t, text, "\n- losses: left out: it may take 1m30s, and 0s are over of 1m0s\n")
 
 	t.Setenv(programKey, "1")
-	o, err := parse([]string{"-models", t.TempDir()})
-	require.NoError(t, err)
+	o := need.Value(parse([]string{"-models", t.TempDir()}))(t)
 	p := part{name: "losses", limit: time.Millisecond}
 	require.EqualError(t, o.start(context.Background(), p, nil, func([]string) {}), "stopped after 1ms")
 }
@@ -83,37 +81,31 @@ func TestArguments(t *testing.T) {
 		_, err := parse(strings.Fields(args))
 		require.EqualError(t, err, want)
 	}
-	o, err := parse([]string{"-short"})
-	require.NoError(t, err)
+	o := need.Value(parse([]string{"-short"}))(t)
 	require.Equal(t, []int{512, 4096}, o.contexts)
 }
 
 // Measurements on a device with its own memory that every machine has: the CPU behind an RPC server.
 func TestMeasure(t *testing.T) {
-	r, err := ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	t.Cleanup(func() { require.NoError(t, r.Unload()) })
 	name := r.Devices()[0].Name()
-	o, err := parse(append(small(t), "-device", name, "-bf16", "1e11", "-bandwidth", "1e10"))
-	require.NoError(t, err)
+	o := need.Value(parse(append(small(t), "-device", name, "-bf16", "1e11", "-bandwidth", "1e10")))(t)
 	rows := func(measure func(ctx context.Context, o *options, emit func(row ...string)) error) (text string, err error) {
 		var b strings.Builder
 		err = measure(t.Context(), o, func(row ...string) { b.WriteString(strings.Join(row, "|") + "\n") })
 		return b.String(), err
 	}
 
-	card, err := rows(measureCard)
-	require.NoError(t, err)
+	card := need.Value(rows(measureCard))(t)
 	require.Regexp(t, `^(.*\n)*-bf16\|\d.*\n(.*\n)*`+name+`\|product of 256³ in F32\|[\d.e-]+ TFLOP/s\n-bandwidth\|\d.*\n`+name+`\|copy of .* GB, read and written\|.* GB/s\n$`, card)
 	for _, p := range o.parts() {
 		if p.name == "train-tiny-F32" {
-			training, err := rows(p.measure)
-			require.NoError(t, err)
+			training := need.Value(rows(p.measure))(t)
 			require.Regexp(t, `^tiny\|F32\|32 × 2\|\d+\|[\d.]+\|\d+\|-?[\d.]+\|6\.\d+\ntiny\|F32\|64 × 1\|.*\n$`, training)
 		}
 	}
-	equal, err := rows(measureLosses)
-	require.NoError(t, err)
+	equal := need.Value(rows(measureLosses))(t)
 	require.Regexp(t, `^(`+name+`\|(F32|F16|Q8_0|Q4_K)\|6\.\d+\|[345]\.\d+\|\d\.\de-0[4-9]\n){4}$`, equal)
 	generation, err := rows(func(ctx context.Context, o *options, emit func(row ...string)) error {
 		return o.measureGeneration(ctx, "tiny", "F32", emit)
@@ -127,10 +119,8 @@ func TestLlamaBench(t *testing.T) {
 	folder := t.TempDir()
 	const program = "#!/bin/sh\ncase $* in *'-dev none'*) echo '[{\"n_prompt\": 512, \"avg_ts\": 3}, {\"n_prompt\": 0, \"avg_ts\": 2}]' ;; *) exit 1 ;; esac\n"
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "llama-bench"), []byte(program), 0o700))
-	cpu, err := ggml.DeviceByName("CPU")
-	require.NoError(t, err)
-	o, err := parse([]string{"-programs", folder})
-	require.NoError(t, err)
+	cpu := need.Value(ggml.DeviceByName("CPU"))(t)
+	o := need.Value(parse([]string{"-programs", folder}))(t)
 	prefill, decode, err := o.llamaBench(t.Context(), cpu, "model.gguf")
 	require.NoError(t, err)
 	require.Equal(t, []float64{3, 2}, []float64{prefill, decode})

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestParse(t *testing.T) {
@@ -26,8 +28,7 @@ func TestParse(t *testing.T) {
 		{folder + "=0.5", folder, 0.5},
 		{filepath.Dir(folder) + "/lr=2", filepath.Dir(folder) + "/lr", 2},
 	} {
-		got, err := Parse("--lora", c.arg)
-		require.NoError(t, err)
+		got := need.Value(Parse("--lora", c.arg))(t)
 		require.Equal(t, Arg{"--lora", c.path, c.scale}, got)
 	}
 	for _, scale := range []string{"NaN", "Inf", "-Inf", "1e39", "-1e999"} {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Command reads flags of other programs.
@@ -18,10 +20,8 @@ func TestCommand(t *testing.T) {
 		Chat Command `cmd:"" help:"Chat with a model."`
 	}
 	var help strings.Builder
-	parser, err := kong.New(&program, kong.Writers(&help, io.Discard), kong.Exit(func(int) {}))
-	require.NoError(t, err)
-	parsed, err := parser.Parse([]string{"chat", "-m", "m.gguf", "--lora", "a.gguf=2", "--template-var", "k=a,b", "-p", "x,y", "-p", "z", "-n", "5", "--temp", "0"})
-	require.NoError(t, err)
+	parser := need.Value(kong.New(&program, kong.Writers(&help, io.Discard), kong.Exit(func(int) {})))(t)
+	parsed := need.Value(parser.Parse([]string{"chat", "-m", "m.gguf", "--lora", "a.gguf=2", "--template-var", "k=a,b", "-p", "x,y", "-p", "z", "-n", "5", "--temp", "0"}))(t)
 	require.Equal(t, "chat", parsed.Command())
 	c := program.Chat
 	require.Equal(t, "m.gguf", c.Model)
@@ -31,7 +31,7 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, 5, c.NPredict)
 	require.Zero(t, c.Temp)
 	require.Equal(t, 40, c.TopK)
-	_, err = parser.Parse([]string{"chat", "--help", "-m", "x"})
+	_, err := parser.Parse([]string{"chat", "--help", "-m", "x"})
 	require.NoError(t, err)
 	require.Contains(t, help.String(), "/help lists commands")
 }
@@ -58,8 +58,7 @@ func TestLines(t *testing.T) {
 	ctx := context.Background()
 	l := readLines(ctx, strings.NewReader("a\r\n\nb"))
 	for _, want := range []string{"a", "", "b"} {
-		got, err := l.next(ctx)
-		require.NoError(t, err)
+		got := need.Value(l.next(ctx))(t)
 		require.Equal(t, want, got)
 	}
 	for range 2 {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/term"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Typed text can be edited. Pasted text is one message, with its backslashes, and can be edited and sent like
 // typed text. The arrow keys recall lines that were sent.
 func TestEditor(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
+	null := need.Value(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	defer null.Close()
 	const up, left = "\x1b[A", "\x1b[D"
 	for _, c := range []struct {

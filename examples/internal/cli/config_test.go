@@ -8,6 +8,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 type configFlags struct {
@@ -33,8 +35,7 @@ func parseConfig(t *testing.T, text string, args ...string) (configFlags, *kong.
 		Train configFlags `cmd:"" default:"withargs"`
 		Other struct{}    `cmd:""`
 	}
-	parser, err := kong.New(&command, kong.Exit(func(int) { t.Fatal("exit") }))
-	require.NoError(t, err)
+	parser := need.Value(kong.New(&command, kong.Exit(func(int) { t.Fatal("exit") })))(t)
 	parsed, err := parser.Parse(append([]string{"--config", path}, args...))
 	return command.Train, parsed, err
 }
@@ -81,9 +82,8 @@ func TestConfigOfFolder(t *testing.T) {
 	require.NoError(t, os.Rename("run", "sub/moved"))
 	read := func(config string) []string {
 		var flags configFlags
-		parser, err := kong.New(&flags)
-		require.NoError(t, err)
-		_, err = parser.Parse([]string{"--config", config})
+		parser := need.Value(kong.New(&flags))(t)
+		_, err := parser.Parse([]string{"--config", config})
 		require.NoError(t, err)
 		return append([]string{flags.RunDir, flags.Out}, flags.Files...)
 	}
@@ -113,9 +113,8 @@ func TestConfigFileFaults(t *testing.T) {
 	var command struct {
 		Train configFlags `cmd:"" default:"withargs"`
 	}
-	parser, err := kong.New(&command)
-	require.NoError(t, err)
-	_, err = parser.Parse([]string{"--config", "none.yaml"})
+	parser := need.Value(kong.New(&command))(t)
+	_, err := parser.Parse([]string{"--config", "none.yaml"})
 	require.EqualError(t, err, "--config: none.yaml: no such file or directory")
 }
 
@@ -136,9 +135,8 @@ func TestNegativeNumbers(t *testing.T) {
 		Seed   int `short:"s"`
 		Epochs int
 	}
-	parser, err := kong.New(&flags)
-	require.NoError(t, err)
-	_, err = parser.Parse(normalize([]string{"-s", "-2", "--epochs", "-1"}))
+	parser := need.Value(kong.New(&flags))(t)
+	_, err := parser.Parse(normalize([]string{"-s", "-2", "--epochs", "-1"}))
 	require.NoError(t, err)
 	require.Equal(t, [2]int{-2, -1}, [2]int{flags.Seed, flags.Epochs})
 }

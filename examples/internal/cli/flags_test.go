@@ -6,6 +6,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 type testFlags struct {
@@ -22,10 +24,8 @@ type testFlags struct {
 
 func TestCheckFlag(t *testing.T) {
 	check := func(args ...string) error {
-		parser, err := kong.New(&testFlags{})
-		require.NoError(t, err)
-		c, err := parser.Parse(args)
-		require.NoError(t, err)
+		parser := need.Value(kong.New(&testFlags{}))(t)
+		c := need.Value(parser.Parse(args))(t)
 		for _, f := range c.Flags() {
 			if err := checkFlag(f); err != nil {
 				return err

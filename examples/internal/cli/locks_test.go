@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // An output is locked under any of its names until Close. Outputs that are written in place, such as devices,
@@ -18,8 +20,7 @@ func TestLockOutputs(t *testing.T) {
 	require.NoError(t, os.Symlink("there", in("link")))
 	require.NoError(t, os.Symlink(".", in("folder")))
 	long := strings.Repeat("x", 255)
-	first, err := LockOutputs([]File{{"--out", in("there")}, {"--new", in("new")}, {"--long", in(long)}, {"--none", ""}, {"--null", os.DevNull}})
-	require.NoError(t, err)
+	first := need.Value(LockOutputs([]File{{"--out", in("there")}, {"--new", in("new")}, {"--long", in(long)}, {"--none", ""}, {"--null", os.DevNull}}))(t)
 	for _, path := range []string{in("there"), in("link"), in("folder/there"), in("new"), in("folder/new"), in(long)} {
 		_, err := LockOutputs([]File{{"--other", in("other")}, {"--again", path}})
 		require.EqualError(t, err, "--again "+path+": another process is writing this file; wait for it to end, or give another name")
@@ -32,7 +33,6 @@ func TestLockOutputs(t *testing.T) {
 	_, err = LockOutputs([]File{{"--out", in("none/out")}})
 	require.EqualError(t, err, "--out "+in("none/out")+": no such file or directory")
 
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, entries, 3, "the locks are gone")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // The printed address is reachable from other machines, and opens the run that trains.
@@ -35,8 +37,7 @@ func TestReachable(t *testing.T) {
 	}
 
 	folder := t.TempDir()
-	s, err := Listen(DefaultAddress, folder)
-	require.NoError(t, err)
+	s := need.Value(Listen(DefaultAddress, folder))(t)
 	defer s.Close()
 	s.Open(filepath.Join(folder, "a b&c"))
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/#run=a\+b%26c$`, s.URL())

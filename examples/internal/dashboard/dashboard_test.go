@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // makeRun writes the folder of a run with some steps.
@@ -35,8 +37,7 @@ func makeRun(t *testing.T, path string, steps int) {
 // serve starts a server, and returns it with a function that requests a path.
 func serve(t *testing.T, address, folder string) (*Server, func(path string) (*http.Response, string)) {
 	t.Helper()
-	s, err := Listen(address, folder)
-	require.NoError(t, err)
+	s := need.Value(Listen(address, folder))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -44,14 +45,11 @@ func serve(t *testing.T, address, folder string) (*Server, func(path string) (*h
 		cancel()
 		require.NoError(t, <-done)
 	})
-	base, err := url.Parse(s.URL())
-	require.NoError(t, err)
+	base := need.Value(url.Parse(s.URL()))(t)
 	return s, func(path string) (*http.Response, string) {
-		r, err := http.Get("http://" + base.Host + path)
-		require.NoError(t, err)
+		r := need.Value(http.Get("http://" + base.Host + path))(t)
 		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
+		text := need.Value(io.ReadAll(r.Body))(t)
 		return r, string(text)
 	}
 }
@@ -102,12 +100,10 @@ func TestDashboard(t *testing.T) {
 	require.Equal(t, 4, strings.Count(text, "\n"))
 	version, next := r.Header.Get("Metrics-Version"), r.Header.Get("Metrics-Next")
 	metrics := filepath.Join(folder, "runs", "first", "metrics.jsonl")
-	info, err := os.Stat(metrics)
-	require.NoError(t, err)
+	info := need.Value(os.Stat(metrics))(t)
 	require.Equal(t, fmt.Sprint(info.Size()), next)
-	file, err := os.OpenFile(metrics, os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = file.WriteString("{\"step\":5,\"loss\":2}\n{\"step\":6,\"lo")
+	file := need.Value(os.OpenFile(metrics, os.O_APPEND|os.O_WRONLY, 0))(t)
+	_, err := file.WriteString("{\"step\":5,\"loss\":2}\n{\"step\":6,\"lo")
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	r, text = get("/metrics.jsonl?name=first&version=" + version + "&from=" + next)
@@ -126,8 +122,7 @@ func TestDashboard(t *testing.T) {
 		r, _ := get(path)
 		require.Equal(t, http.StatusNotFound, r.StatusCode, path)
 	}
-	post, err := http.Post(s.URL()+"runs.json", "text/plain", nil)
-	require.NoError(t, err)
+	post := need.Value(http.Post(s.URL()+"runs.json", "text/plain", nil))(t)
 	post.Body.Close()
 	require.Equal(t, http.StatusMethodNotAllowed, post.StatusCode)
 }
@@ -136,11 +131,9 @@ func TestDashboard(t *testing.T) {
 func TestOtherNames(t *testing.T) {
 	s, _ := serve(t, DefaultAddress, t.TempDir())
 	for host, want := range map[string]int{"evil.example": 403, "evil.example:80": 403, "localhost:1": 200, "127.0.0.1": 200, "[::1]:80": 200} {
-		r, err := http.NewRequest("GET", s.URL(), nil)
-		require.NoError(t, err)
+		r := need.Value(http.NewRequest("GET", s.URL(), nil))(t)
 		r.Host = host
-		answer, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
+		answer := need.Value(http.DefaultClient.Do(r))(t)
 		answer.Body.Close()
 		require.Equal(t, want, answer.StatusCode, host)
 	}
@@ -156,21 +149,18 @@ func TestToken(t *testing.T) {
 		r, _ := get(path)
 		require.Equal(t, http.StatusUnauthorized, r.StatusCode, path)
 	}
-	u, err := url.Parse(s.URL())
-	require.NoError(t, err)
+	u := need.Value(url.Parse(s.URL()))(t)
 	r, _ := get("/?" + u.RawQuery)
 	require.Equal(t, http.StatusOK, r.StatusCode)
 	cookie := r.Cookies()[0]
 	require.True(t, cookie.HttpOnly)
 	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-	request, err := http.NewRequest("GET", "http://"+u.Host+"/runs.json", nil)
-	require.NoError(t, err)
+	request := need.Value(http.NewRequest("GET", "http://"+u.Host+"/runs.json", nil))(t)
 	request.AddCookie(cookie)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	answer := need.Value(http.DefaultClient.Do(request))(t)
 	answer.Body.Close()
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 
-	_, err = Listen("256.0.0.1:1", folder)
+	_, err := Listen("256.0.0.1:1", folder)
 	require.Error(t, err)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Clients that send or read nothing hold a bounded number of connections for a bounded time; then others are
@@ -17,8 +19,7 @@ import (
 func TestClientsThatHoldConnections(t *testing.T) {
 	folder := t.TempDir()
 	makeRun(t, filepath.Join(folder, "run"), 20_000)
-	s, err := Listen(DefaultAddress, folder)
-	require.NoError(t, err)
+	s := need.Value(Listen(DefaultAddress, folder))(t)
 	s.patience = 200 * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -28,8 +29,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 	for i := range 3 * maxConnections {
-		c, err := net.Dial("tcp", s.listener.Addr().String())
-		require.NoError(t, err)
+		c := need.Value(net.Dial("tcp", s.listener.Addr().String()))(t)
 		t.Cleanup(func() { c.Close() })
 		if i%24 != 1 {
 			continue
@@ -39,8 +39,7 @@ func TestClientsThatHoldConnections(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	r, err := http.Get(s.URL())
-	require.NoError(t, err)
+	r := need.Value(http.Get(s.URL()))(t)
 	r.Body.Close()
 	require.Equal(t, http.StatusOK, r.StatusCode)
 	require.LessOrEqual(t, len(s.listener.(*limited).open), maxConnections)

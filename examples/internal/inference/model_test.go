@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Flags of the cache are options of sessions.
@@ -15,8 +16,7 @@ func TestCacheFlags(t *testing.T) {
 	writeModel(t, path)
 	for _, full := range []bool{false, true} {
 		f := SessionFlags{ModelFlags: ModelFlags{Model: path, Ctx: 12, Threads: 1}, CacheType: "q8_0", SWAFull: full}
-		m, err := f.Load(1)
-		require.NoError(t, err)
+		m := need.Value(f.Load(1))(t)
 		require.Equal(t, 12, m.Options.Context)
 		require.Equal(t, ggml.Q8_0, m.Options.CacheType)
 		require.Equal(t, full, m.Options.FullCache)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
@@ -20,15 +21,12 @@ func TestMain(m *testing.M) { testutil.Main(m) }
 
 // writeModel writes a random model with a vocabulary.
 func writeModel(t *testing.T, path string) {
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	require.NoError(t, err)
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	m, err := model.New(arch.Config{
+	c := need.Value(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))(t)
+	tok := need.Value(tokenizer.New(c))(t)
+	m := need.Value(model.New(arch.Config{
 		Arch: "llama", Vocab: 257, Context: 16, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 16, AttnFactor: 1},
-	}, tok, 1)
-	require.NoError(t, err)
+	}, tok, 1))(t)
 	defer m.Close()
 	require.NoError(t, m.Save(path, model.SaveOptions{}))
 }
@@ -57,8 +55,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 			"--override-kv llama.attention.layer_norm_rms_epsilon=float:2 --rope-freq-base 3 --rope-freq-scale 1",
 		},
 	} {
-		g, err := ggml.OpenGGUF(path)
-		require.NoError(t, err)
+		g := need.Value(ggml.OpenGGUF(path))(t)
 		for key, value := range c.keys {
 			require.NoError(t, g.Set(key, value))
 		}
@@ -68,8 +65,7 @@ func TestOverridesAreKeysOfTheFile(t *testing.T) {
 
 		load := func(path string, o Overrides) arch.Config {
 			f := SessionFlags{ModelFlags: ModelFlags{Model: path, Overrides: o, Threads: 1}, CacheType: "f16"}
-			m, err := f.Load(1)
-			require.NoError(t, err)
+			m := need.Value(f.Load(1))(t)
 			defer m.Close()
 			return m.Config()
 		}

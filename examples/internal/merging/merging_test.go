@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/examples/internal/adapters"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestAdapterArgs(t *testing.T) {
 	f := Flags{LoRA: []string{"a,b.gguf", "a.gguf=2"}, Scaled: []string{"c=d.gguf=-0.5", "e.gguf=2"}}
-	list, err := f.adapters()
-	require.NoError(t, err)
+	list := need.Value(f.adapters())(t)
 	require.Equal(t, []adapters.Arg{
 		{Flag: "--lora", Path: "a,b.gguf", Scale: 1}, {Flag: "--lora", Path: "a.gguf", Scale: 2},
 		{Flag: "--lora-scaled", Path: "c=d.gguf", Scale: -0.5}, {Flag: "--lora-scaled", Path: "e.gguf", Scale: 2},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -39,8 +40,7 @@ func ordered(t *testing.T, source string) string {
 
 // Files of pyarrow are read as pyarrow reads them, in the order of the columns.
 func TestRecords(t *testing.T) {
-	source, err := os.ReadFile("testdata/messages.jsonl")
-	require.NoError(t, err)
+	source := need.Value(os.ReadFile("testdata/messages.jsonl"))(t)
 	want := strings.Split(strings.TrimSpace(string(source)), "\n")
 	got := records(t, "testdata/messages.parquet")
 	require.Len(t, got, len(want))

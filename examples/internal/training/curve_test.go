@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/plot/plotter"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -38,12 +39,10 @@ func TestLossCurve(t *testing.T) {
 	validation := []train.Evaluation{{Step: 0, Loss: 5}, {Step: 100, Loss: 3}, {Step: 300, Loss: 2.2}}
 	require.NoError(t, saveLossCurve(name, noisyRun(300), validation))
 	require.NoError(t, saveLossCurve(name, noisyRun(300), validation), "again, over the old")
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, entries, 2, "no temporary file stays")
 
-	svg, err := os.Open(name + ".svg")
-	require.NoError(t, err)
+	svg := need.Value(os.Open(name + ".svg"))(t)
 	defer svg.Close()
 	texts, segments := readSVG(t, svg)
 	for _, want := range []string{"Loss", "step", "cross-entropy, nats per token", "training", "validation", "0", "300"} {
@@ -52,11 +51,9 @@ func TestLossCurve(t *testing.T) {
 	require.Contains(t, segments, 299, "each of the 300 losses")
 	require.Contains(t, segments, 2, "each of the 3 losses of validation")
 
-	file, err := os.Open(name + ".png")
-	require.NoError(t, err)
+	file := need.Value(os.Open(name + ".png"))(t)
 	defer file.Close()
-	picture, err := png.Decode(file)
-	require.NoError(t, err)
+	picture := need.Value(png.Decode(file))(t)
 	blue, vermilion := 0, 0
 	for y := range picture.Bounds().Dy() {
 		for x := range picture.Bounds().Dx() {

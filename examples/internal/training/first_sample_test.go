@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/test/instructtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/tokenizer"
@@ -28,11 +29,9 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 	const template = `{% for m in messages %}[[a header of more than a hundred and sixty characters, which is mark-up of the template and so is never shortened, whatever else becomes of the sample: it is where faults are seen]] {{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}`
 	long := `{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 3000) + `"}, {"role": "assistant", "content": "y"}]}` + "\n"
 	record := `{"messages": [{"role": "system", "content": "` + a + `"}, {"role": "user", "content": "` + c + `"}, {"role": "assistant", "content": "` + b + `"}]}` + "\n"
-	own, err := chat.Parse("own.jinja", template)
-	require.NoError(t, err)
+	own := need.Value(chat.Parse("own.jinja", template))(t)
 	o := data.LoadOptions{Length: 2000, TooLong: data.DropLong, Encode: data.EncoderOptions{Template: own}}
-	d, err := data.Load(t.Context(), v, []string{in("chat.jsonl", long+record)}, o)
-	require.NoError(t, err)
+	d := need.Value(data.Load(t.Context(), v, []string{in("chat.jsonl", long+record)}, o))(t)
 	defer d.Close()
 	var out strings.Builder
 	require.NoError(t, showFirst(&out, v, d.Data))
@@ -45,8 +44,7 @@ func TestFirstSampleKeepsMarkup(t *testing.T) {
 
 	// Standard input is read once, and shown as well.
 	o.Read.Stdin = strings.NewReader(long + record)
-	once, err := data.Load(t.Context(), v, []string{data.Stdin}, o)
-	require.NoError(t, err)
+	once := need.Value(data.Load(t.Context(), v, []string{data.Stdin}, o))(t)
 	defer once.Close()
 	shown := strings.Replace(out.String(), filepath.Join(folder, "chat.jsonl"), "stdin", 1)
 	out.Reset()

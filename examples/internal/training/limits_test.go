@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -48,15 +49,13 @@ func TestSizesAreNamed(t *testing.T) {
 		Arch: "llama", Vocab: 16, Context: 64, Embd: embd, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: embd, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 64, FreqBase: 10000, FreqScale: 1, TrainedCtx: 64, AttnFactor: 1},
 	}
-	m, err := model.New(config, nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(config, nil, 1))(t)
 	defer m.Close()
 	trainer := func(checkpointing bool, batch, length int) error {
 		f := Flags{OptimizerFlags: OptimizerFlags{
 			Rate: 1e-3, Schedule: "cosine", Iter: 1, Batch: batch, GradAcc: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Checkpointing: checkpointing,
 		}}
-		o, err := f.Options(1)
-		require.NoError(t, err)
+		o := need.Value(f.Options(1))(t)
 		tr, err := f.NewTrainer(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("blk.0.ffn_up.weight")}}, data.New(length, samplesOf(length)), o)
 		if err == nil {
 			tr.Close()

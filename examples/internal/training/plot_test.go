@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -36,8 +37,7 @@ func TestRoundTicks(t *testing.T) {
 		var labels []string
 		for _, tick := range c.ticks.Ticks(c.low, c.high) {
 			labels = append(labels, tick.Label)
-			value, err := strconv.ParseFloat(tick.Label, 64)
-			require.NoError(t, err)
+			value := need.Value(strconv.ParseFloat(tick.Label, 64))(t)
 			require.InDelta(t, value, tick.Value, 1e-9*max(1, value))
 		}
 		require.Equal(t, c.want, labels, "%v to %v", c.low, c.high)
@@ -48,8 +48,7 @@ func TestRoundTicks(t *testing.T) {
 func TestPictureIsWhole(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "loss")
 	require.NoError(t, saveLossCurve(name, noisyRun(300), []train.Evaluation{{Step: 0, Loss: 5}, {Step: 300, Loss: 2.2}}))
-	svg, err := os.ReadFile(name + ".svg")
-	require.NoError(t, err)
+	svg := need.Value(os.ReadFile(name + ".svg"))(t)
 	const width, height, margin = 648, 360, 4
 	points := 0
 	for _, m := range regexp.MustCompile(`[ML]([\d.]+),([\d.]+)`).FindAllSubmatch(svg, -1) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/train"
 )
 
@@ -45,8 +46,7 @@ func TestByFlag(t *testing.T) {
 // and so does one whose checkpoint is missing.
 func TestSplitsByRow(t *testing.T) {
 	for name, origin := range map[string]map[string]string{"old": {"--valid-split": "0.2"}, "new": {"--valid-split": "0.2", copies: copiesTogether}} {
-		g, err := ggml.NewGGUF()
-		require.NoError(t, err)
+		g := need.Value(ggml.NewGGUF())(t)
 		for key, value := range origin {
 			require.NoError(t, g.Set("training.data."+key, value))
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -39,8 +40,7 @@ func TestDescribeRows(t *testing.T) {
 		suggestPacking(&out, d)
 		require.Equal(t, c.suggestion, out.String())
 	}
-	packed, err := data.New(16, samplesOf(4, 6, 3, 5, 1)).Packed(0)
-	require.NoError(t, err)
+	packed := need.Value(data.New(16, samplesOf(4, 6, 3, 5, 1)).Packed(0))(t)
 	require.Equal(t, "5 samples of at most 6 tokens, 4 on average, in 2 rows of 16, 59 % full", DescribeRows(packed))
 	var out strings.Builder
 	suggestPacking(&out, data.New(16, nil))

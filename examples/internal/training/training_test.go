@@ -18,6 +18,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -39,23 +40,19 @@ func TestEpochs(t *testing.T) {
 		{-1, -1, 1, 0},
 	} {
 		f := Flags{OptimizerFlags: OptimizerFlags{Epochs: c.epochs, Iter: c.iter, Schedule: "cosine"}}
-		o, err := f.Options(8)
-		require.NoError(t, err)
+		o := need.Value(f.Options(8))(t)
 		require.Equal(t, []int{c.wantEpochs, c.wantSteps}, []int{o.Epochs, o.Schedule.Steps}, "%+v", c)
 	}
 }
 
 func TestEscape(t *testing.T) {
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	require.NoError(t, err)
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
+	c := need.Value(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))(t)
+	tok := need.Value(tokenizer.New(c))(t)
 	path := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(path, []byte("one\n\ttwo\n\tthree\\four\\five\\six"), 0o600))
 	samples := func(start string, escape bool) int {
 		f := DataFlags{Ctx: 64, ValidMax: -1, TextFlags: TextFlags{SampleStart: start, Escape: escape}}
-		d, err := f.LoadHeldOut(t.Context(), Source{Tokenizer: tok}, "--data", path)
-		require.NoError(t, err)
+		d := need.Value(f.LoadHeldOut(t.Context(), Source{Tokenizer: tok}, "--data", path))(t)
 		defer d.Close()
 		return d.Len()
 	}
@@ -89,8 +86,7 @@ func TestCheckOutputs(t *testing.T) {
 	require.NoError(t, check(RunFlags{}, out(in("old"))))
 	require.NoError(t, check(RunFlags{CheckpointOut: os.DevNull}, out(os.DevNull)))
 	require.NoError(t, check(RunFlags{CheckpointIn: in("old"), CheckpointOut: in("./old")}, out("")))
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	require.Len(t, entries, 3, "the check leaves nothing behind")
 
 	require.EqualError(t, check(RunFlags{}, out(in("link"))), "--out "+in("link")+" is also the file of --train-data; give it another name")
@@ -131,18 +127,14 @@ func TestTrainDataOfSeveralFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		f.TrainData = append(f.TrainData, path)
 	}
-	c, err := tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257})
-	require.NoError(t, err)
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	sets, err := f.Load(t.Context(), Source{Tokenizer: tok})
-	require.NoError(t, err)
+	c := need.Value(tokenizer.TrainBPE(slices.Values([]string{"text"}), tokenizer.TrainOptions{VocabSize: 257}))(t)
+	tok := need.Value(tokenizer.New(c))(t)
+	sets := need.Value(f.Load(t.Context(), Source{Tokenizer: tok}))(t)
 	defer sets.Close()
 	require.Nil(t, sets.Valid)
 	data := sets.Train
 	require.Equal(t, 1, data.Len())
-	row, err := data.Row(0)
-	require.NoError(t, err)
+	row := need.Value(data.Row(0))(t)
 	require.Equal(t, "onetwo\nthree", tok.Decode(row[0].Tokens, tokenizer.DecodeOptions{}))
 }
 
@@ -170,15 +162,12 @@ func newTrainer(t *testing.T, f *Flags, steps int) *train.Trainer {
 		Arch: "llama", Vocab: 16, Context: 8, Embd: 8, FF: 8, Layers: 1, Heads: 1, KVHeads: 1, HeadSize: 8, RMSEps: 1e-5, Tied: true,
 		RoPE: ggml.RoPE{Dims: 8, FreqBase: 10000, FreqScale: 1, TrainedCtx: 8, AttnFactor: 1},
 	}
-	m, err := model.New(config, nil, 1)
-	require.NoError(t, err)
+	m := need.Value(model.New(config, nil, 1))(t)
 	t.Cleanup(func() { m.Close() })
 	f.OptimizerFlags = OptimizerFlags{Rate: 0.01, Schedule: "cosine", Iter: steps, Batch: 1, GradAcc: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	f.Threads = 1
-	o, err := f.Options(1)
-	require.NoError(t, err)
-	trainer, err := train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), o)
-	require.NoError(t, err)
+	o := need.Value(f.Options(1))(t)
+	trainer := need.Value(train.New(m, train.Trainables{ModelWeights: []*ggml.Tensor{m.Weight("token_embd.weight")}}, oneSample(), o))(t)
 	t.Cleanup(func() { trainer.Close() })
 	return trainer
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 )
 
@@ -77,8 +78,7 @@ func try(t *testing.T, usual, goroutines int) {
 // The registries are up to date with the sources.
 func TestRegistry(t *testing.T) {
 	for file, want := range Registries("../../..") {
-		got, err := os.ReadFile(file)
-		require.NoError(t, err)
+		got := need.Value(os.ReadFile(file))(t)
 		require.Equal(t, string(want), string(got), "go generate ./internal/fuzz/calls writes it anew")
 	}
 	require.Greater(t, len(public.types), 100)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // File names in the cache.
@@ -70,8 +71,7 @@ func TestCacheSize(t *testing.T) {
 	const n, size = 11 << 20, 25 << 20
 	s, folder := startCached(t, size)
 	used := func() (sum int64) {
-		files, err := os.ReadDir(folder)
-		require.NoError(t, err)
+		files := need.Value(os.ReadDir(folder))(t)
 		for _, f := range files {
 			if info, err := f.Info(); err == nil {
 				sum += info.Size()

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/fuzz"
 	"github.com/goggml/ggml/internal/rebuild"
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // rpcOps returns the ops that a server computes for clients.
@@ -29,21 +30,16 @@ func rpcOps() (ops []ggml.OpCode) {
 // eachOp computes a separate graph for each call of an op that a server supports, so that each call is a
 // message.
 func eachOp(t *testing.T, d *ggml.Device) {
-	m, err := fuzz.NewMachine()
-	require.NoError(t, err)
+	m := need.Value(fuzz.NewMachine())(t)
 	defer m.Close()
-	calls, err := fuzz.NewCalls(m, 1)
-	require.NoError(t, err)
+	calls := need.Value(fuzz.NewCalls(m, 1))(t)
 	defer calls.Close()
-	buffers, err := calls.Leaves.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(calls.Leaves.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, calls.Write())
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
-	a, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer a.Close()
 	known := rpcOps()
 	for _, z := range calls.Results {
@@ -118,15 +114,12 @@ func (s *server) takes(t *testing.T, seed uint64, list []session, op ggml.OpCode
 	if len(with) == 0 {
 		return false
 	}
-	conn, err := s.join(recorded)
-	require.NoError(t, err)
+	conn := need.Value(s.join(recorded))(t)
 	defer conn.Close()
 	m := with[r.IntN(len(with))]
 	changed := r.gently(m)
 	if string(changed.body) == string(m.body) {
 		return false
 	}
-	isAccepted, err := try(conn, changed)
-	require.NoError(t, err)
-	return isAccepted
+	return need.Value(try(conn, changed))(t)
 }

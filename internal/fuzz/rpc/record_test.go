@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/infer"
@@ -65,8 +66,7 @@ type recorder struct {
 }
 
 func record(t *testing.T, s *server) *recorder {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	r := &recorder{listener: l}
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -137,8 +137,7 @@ func (r *recorder) sessions() (list []session) {
 // corpus records a client that computes each op, and clients that train a model and generate with it.
 func corpus(t *testing.T, s *server) []session {
 	r := record(t, s)
-	remote, err := ggml.AddRPCServer(r.listener.Addr().String())
-	require.NoError(t, err)
+	remote := need.Value(ggml.AddRPCServer(r.listener.Addr().String()))(t)
 	d := remote.Devices()[0]
 	require.NoError(t, remote.Unload())
 	manyOps(t, d)
@@ -165,15 +164,12 @@ func manyOps(t *testing.T, d *ggml.Device) {
 	param, settings := leaves.NewTensor(ggml.F32, 16, 4).SetParam(), leaves.NewTensor(ggml.F32, 7)
 	mask, kernel := leaves.NewTensor(ggml.F16, 8, 8), leaves.NewTensor(ggml.F16, 3, 3, 2, 4)
 	image := leaves.NewTensor(ggml.F32, 9, 9, 2, 1)
-	buffers, err := leaves.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(leaves.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	require.NoError(t, buffers.Clear(0))
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
-	a, err := ggml.NewGraphAllocator(d.BufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(d.BufferType()))(t)
 	defer a.Close()
 	conv := ggml.ConvDim{Stride: 1, Padding: 1, Dilation: 1}
 	pool := [2]ggml.PoolDim{{Size: 2}, {Size: 2}}
@@ -205,33 +201,27 @@ func manyOps(t *testing.T, d *ggml.Device) {
 
 func trainAndGenerate(t *testing.T, d *ggml.Device, name string) {
 	path := llmtest.ArchModel(t, name, ggml.F32).Path
-	m, err := model.Load(path, model.LoadOptions{Layout: layout.On(d)})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout.On(d)}))(t)
 	defer m.Close()
-	e, err := device.New(device.Options{Layout: layout.On(d), Threads: 1})
-	require.NoError(t, err)
+	e := need.Value(device.New(device.Options{Layout: layout.On(d), Threads: 1}))(t)
 	defer e.Close()
-	s, err := infer.NewSession(m, infer.SessionOptions{Engine: e})
-	require.NoError(t, err)
-	q, err := s.NewSequence()
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Engine: e}))(t)
+	q := need.Value(s.NewSequence())(t)
 	for range 3 {
 		_, err := q.Decode(context.Background(), llmtest.RandomTokens(1, 2, m.Config().Vocab))
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.Close())
 
-	a, err := lora.New(m, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 1})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 1}))(t)
 	defer a.Close()
 	var samples []data.Sample
 	for i := range 4 {
 		samples = append(samples, data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 9, m.Config().Vocab)})
 	}
-	tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(8, samples), train.Options{
+	tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(8, samples), train.Options{
 		Schedule: train.Schedule{Peak: 0.003, Steps: 2}, AdamW: train.DefaultAdamW(), Batch: 2, Accumulate: 1, Engine: e,
-	})
-	require.NoError(t, err)
+	}))(t)
 	defer tr.Close()
 	require.NoError(t, tr.Run(context.Background(), train.RunOptions{}))
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/test/baseline"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/internal/testhook"
 	"github.com/goggml/ggml/rpc"
@@ -123,12 +124,10 @@ func startIn(t *testing.T, memory string, o rpc.Options) *server {
 	t.Helper()
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	s := &server{endpoint: l.Addr().String(), memory: o.Memory, ended: make(chan error, 1)}
 	require.NoError(t, l.Close())
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := need.Value(os.Executable())(t)
 	words := append(strings.Fields(*under), self)
 	s.process = exec.Command(words[0], words[1:]...)
 	s.process.Env = append(os.Environ(), serverEnv+"="+s.endpoint, optionsEnv+"="+string(options))
@@ -136,8 +135,7 @@ func startIn(t *testing.T, memory string, o rpc.Options) *server {
 		s.process.Env = append(s.process.Env, memoryEnv+"="+memory)
 	}
 	s.process.Stderr = &s.log
-	s.stdin, err = s.process.StdinPipe()
-	require.NoError(t, err)
+	s.stdin = need.Value(s.process.StdinPipe())(t)
 	require.NoError(t, s.process.Start())
 	go func() { s.ended <- s.process.Wait() }()
 	t.Cleanup(func() {
@@ -226,8 +224,7 @@ func (c *client) send(command rpcwire.Command, body []byte) {
 
 func (c *client) reply() []byte {
 	c.t.Helper()
-	body, err := readReply(c)
-	require.NoError(c.t, err)
+	body := need.Value(readReply(c))(c.t)
 	return body
 }
 

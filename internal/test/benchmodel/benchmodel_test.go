@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/benchmodel"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -28,8 +29,7 @@ func TestOthers(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "model.gguf")
 			require.NoError(t, benchmodel.Write(path, c, ggml.Q8_0))
-			m, err := model.Load(path, model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 			require.Equal(t, c.AttnSoftcap, m.Config().AttnSoftcap)
 			require.Equal(t, c.MaxALiBiBias, m.Config().MaxALiBiBias)
 			require.NoError(t, m.Close())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/chat"
 )
 
@@ -36,8 +37,7 @@ type Conversation struct {
 // R.
 func Conversations(t testing.TB) []Conversation {
 	t.Helper()
-	text, err := os.ReadFile(conversations)
-	require.NoError(t, err)
+	text := need.Value(os.ReadFile(conversations))(t)
 	var all []Conversation
 	var sources []map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &all))
@@ -63,8 +63,7 @@ func Templates(t testing.TB) []string {
 	if more := os.Getenv("GOGGML_CHAT_TEMPLATES"); more != "" { // a folder of the caller's
 		root = more
 	}
-	paths, err := filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja"))
-	require.NoError(t, err)
+	paths := need.Value(filepath.Glob(filepath.Join(root, "templates", "*", "*.jinja")))(t)
 	require.NotEmpty(t, paths)
 	return paths
 }
@@ -72,8 +71,7 @@ func Templates(t testing.TB) []string {
 // Published returns the source of a published template, such as axolotl/qwen3.
 func Published(t testing.TB, name string) string {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join(folder(t), "templates", filepath.FromSlash(name)+".jinja"))
-	require.NoError(t, err)
+	source := need.Value(os.ReadFile(filepath.Join(folder(t), "templates", filepath.FromSlash(name)+".jinja")))(t)
 	return string(source)
 }
 

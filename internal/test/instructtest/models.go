@@ -13,6 +13,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -26,15 +27,13 @@ import (
 func Base(t testing.TB, width, steps int, types ...ggml.Type) []string {
 	t.Helper()
 	v := Vocabulary(t)
-	m, err := model.New(arch.Config{
+	m := need.Value(model.New(arch.Config{
 		Arch: "llama", Name: "Says it twice", Vocab: v.NumTokens(), Context: 128, Embd: width, FF: width, Layers: 2, Heads: 4, KVHeads: 4, HeadSize: width / 4,
 		RMSEps: 1e-5,
 		RoPE:   ggml.RoPE{Dims: width / 4, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, v, 1)
-	require.NoError(t, err)
+	}, v, 1))(t)
 	defer m.Close()
-	text, err := data.FromText(v, baseText(8000), data.TextOptions{Length: lineLength})
-	require.NoError(t, err)
+	text := need.Value(data.FromText(v, baseText(8000), data.TextOptions{Length: lineLength}))(t)
 	var weights []*ggml.Tensor
 	for w := range m.Weights() {
 		weights = append(weights, w)
@@ -63,8 +62,7 @@ func run(t testing.TB, m *model.Model, trained train.Trainables, d *data.Dataset
 	t.Helper()
 	adam := train.DefaultAdamW()
 	adam.Beta2 = 0.98 // suits short runs
-	trainer, err := train.New(m, trained, d, train.Options{Schedule: s, AdamW: adam, Batch: batch, Accumulate: 1, Seed: 1})
-	require.NoError(t, err)
+	trainer := need.Value(train.New(m, trained, d, train.Options{Schedule: s, AdamW: adam, Batch: batch, Accumulate: 1, Seed: 1}))(t)
 	defer trainer.Close()
 	start := time.Now()
 	require.NoError(t, trainer.Run(context.Background(), train.RunOptions{}))
@@ -80,22 +78,18 @@ func Adapter(t testing.TB, m *model.Model, words []string) *lora.Adapter {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "task.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(Records(t, words)), 0o600))
-	encoder, err := data.NewEncoder(m.Tokenizer, data.EncoderOptions{TrainOn: chat.Assistant})
-	require.NoError(t, err)
+	encoder := need.Value(data.NewEncoder(m.Tokenizer, data.EncoderOptions{TrainOn: chat.Assistant}))(t)
 	ctx := context.Background()
 	samples, stats, err := data.Prepare(ctx, data.Read(ctx, []string{path}, data.ReadOptions{}), encoder.Encode, data.PrepareOptions{Length: m.Config().Context})
 	require.NoError(t, err)
 	defer samples.Close()
 	// Exactly the answers and their ends are trained.
 	require.Equal(t, len(words)*(wordLength+1), stats.Targets)
-	row, err := samples.Row(0)
-	require.NoError(t, err)
+	row := need.Value(samples.Row(0))(t)
 	require.Contains(t, data.FormatSample(m.Tokenizer, row[0], data.Marks{Begin: "[", End: "]"}),
 		strings.NewReplacer("USER", words[0], "ANSWER", Answer(words[0])).Replace("<|user|>\nUSER<|end|>\n<|assistant|>\n[ANSWER<|end|>]\n"))
-	packed, err := samples.Packed(1)
-	require.NoError(t, err)
-	a, err := lora.New(m, lora.Options{Rank: 16, Alpha: 32, Init: lora.InitKaiming, Seed: 1, Targets: []string{lora.AllLinear, "output"}})
-	require.NoError(t, err)
+	packed := need.Value(samples.Packed(1))(t)
+	a := need.Value(lora.New(m, lora.Options{Rank: 16, Alpha: 32, Init: lora.InitKaiming, Seed: 1, Targets: []string{lora.AllLinear, "output"}}))(t)
 	t.Cleanup(func() { a.Close() })
 	run(t, m, train.Trainables{Adapters: a.WithScale(1)}, packed, train.Schedule{Peak: 0.64 / float64(m.Config().Embd), Warmup: 5, Steps: 150}, 8)
 	return a

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -73,8 +72,7 @@ func Records(t testing.TB, words []string) string {
 		for _, word := range turn {
 			messages = append(messages, message{"user", word}, message{"assistant", Answer(word)})
 		}
-		line, err := json.Marshal(map[string]any{"messages": messages})
-		require.NoError(t, err)
+		line := need.Value(json.Marshal(map[string]any{"messages": messages}))(t)
 		b.Write(append(line, '\n'))
 	}
 	return b.String()
@@ -94,8 +92,7 @@ func baseText(lines int) string {
 // Vocabulary has a token per ASCII character, and the template's special tokens.
 func Vocabulary(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(tokenizer.ModelBPE, "gpt-2"))(t)
 	for b := '!'; b <= '~'; b++ {
 		c.Tokens = append(c.Tokens, string(b))
 	}
@@ -108,7 +105,5 @@ func Vocabulary(t testing.TB) *tokenizer.Tokenizer {
 	c.Merges = []string{"Ġ t"} // llama.cpp requires at least one
 	id := func(token string) tokenizer.ID { return tokenizer.ID(slices.Index(c.Tokens, token)) }
 	c.BOS, c.EOS, c.AddBOS = id("<|endoftext|>"), id("<|end|>"), false
-	v, err := tokenizer.New(c)
-	require.NoError(t, err)
-	return v
+	return need.Value(tokenizer.New(c))(t)
 }

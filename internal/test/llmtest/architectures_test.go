@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -14,8 +15,7 @@ import (
 func TestWideArchFile(t *testing.T) {
 	for _, name := range llmtest.TestedArchitectures() {
 		t.Run(name, func(t *testing.T) {
-			m, err := model.Load(llmtest.WideArchFile(t, name, ggml.F32), model.LoadOptions{})
-			require.NoError(t, err)
+			m := need.Value(model.Load(llmtest.WideArchFile(t, name, ggml.F32), model.LoadOptions{}))(t)
 			defer m.Close()
 			for w := range m.Weights() {
 				if m.Architecture().Weight(w.Name()).IsConvertible() && w.NumDims() > 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -31,8 +32,7 @@ func SaveChat(t testing.TB, m *model.Model, template string, o model.SaveOptions
 	folder := t.TempDir()
 	plain, path := filepath.Join(folder, "plain.gguf"), filepath.Join(folder, "chat.gguf")
 	require.NoError(t, m.Save(plain, o))
-	g, err := ggml.OpenGGUF(plain)
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(plain))(t)
 	defer g.Close()
 	require.NoError(t, g.Set("tokenizer.chat_template", template))
 	require.NoError(t, g.WriteFile(path))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/oracle"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/model"
@@ -32,8 +33,7 @@ func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32
 	t.Helper()
 	c := ggml.NewContext()
 	defer c.Close()
-	lowering, err := nn.StockTraining(ggml.F32, nil)
-	require.NoError(t, err)
+	lowering := need.Value(nn.StockTraining(ggml.F32, nil))(t)
 	b := &arch.Builder{
 		Architecture: m.Architecture(), Source: m.Weight,
 		NumTokens: int64(len(tokens)), Rows: 1, Context: context,
@@ -46,10 +46,8 @@ func exact(t testing.TB, m *model.Model, adapters model.Adapters, tokens []int32
 	for i := range tokens {
 		feed.Positions = append(feed.Positions, int32(i))
 	}
-	p, err := oracle.Compile(tape.Graph, oracle.InputsOf(tape.Inputs, feed))
-	require.NoError(t, err)
+	p := need.Value(oracle.Compile(tape.Graph, oracle.InputsOf(tape.Inputs, feed)))(t)
 	p.RoundGELU = true
-	rows, err := p.Run().Of(z)
-	require.NoError(t, err)
+	rows := need.Value(p.Run().Of(z))(t)
 	return slices.Collect(slices.Chunk(rows.Data, int(z.Dim(0))))
 }

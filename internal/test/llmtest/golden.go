@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/stretchr/testify/require"
 )
@@ -23,13 +24,9 @@ var testdata embed.FS
 // unzip returns a decompressed file of testdata, see the README there.
 func unzip(t testing.TB, name string) []byte {
 	t.Helper()
-	raw, err := testdata.ReadFile("testdata/" + name + ".gz")
-	require.NoError(t, err)
-	zip, err := gzip.NewReader(bytes.NewReader(raw))
-	require.NoError(t, err)
-	data, err := io.ReadAll(zip)
-	require.NoError(t, err)
-	return data
+	raw := need.Value(testdata.ReadFile("testdata/" + name + ".gz"))(t)
+	zip := need.Value(gzip.NewReader(bytes.NewReader(raw)))(t)
+	return need.Value(io.ReadAll(zip))(t)
 }
 
 func unzipTo(t testing.TB, name string) (path string) {
@@ -42,8 +39,7 @@ func unzipTo(t testing.TB, name string) (path string) {
 // GoldenModel loads the model of testdata, with its matrices converted to a type.
 func GoldenModel(t testing.TB, typ ggml.Type) *model.Model {
 	t.Helper()
-	m, err := model.Load(unzipTo(t, "tiny.gguf"), model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(unzipTo(t, "tiny.gguf"), model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	if typ == ggml.F32 {
 		return m
@@ -64,20 +60,17 @@ func converted(t testing.TB, m *model.Model, typ ggml.Type) *model.Model {
 		}
 		return typ
 	}}))
-	c, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	c := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func GoldenTokens(t testing.TB) []int32 {
 	t.Helper()
-	text, err := testdata.ReadFile("testdata/tokens.txt")
-	require.NoError(t, err)
+	text := need.Value(testdata.ReadFile("testdata/tokens.txt"))(t)
 	var tokens []int32
 	for _, word := range strings.Fields(string(text)) {
-		id, err := strconv.ParseInt(word, 10, 32)
-		require.NoError(t, err)
+		id := need.Value(strconv.ParseInt(word, 10, 32))(t)
 		tokens = append(tokens, int32(id))
 	}
 	require.Len(t, tokens, 128)
@@ -107,17 +100,13 @@ func goldenNumbers(t testing.TB, name string) []float32 {
 // GoldenAdapters reads the adapter of testdata, without package lora.
 func GoldenAdapters(t testing.TB, scale float32) model.Adapters {
 	t.Helper()
-	g, err := ggml.OpenGGUF(unzipTo(t, "tiny-lora.gguf"))
-	require.NoError(t, err)
+	g := need.Value(ggml.OpenGGUF(unzipTo(t, "tiny-lora.gguf")))(t)
 	defer g.Close()
-	alpha, err := ggml.GGUFValue[float32](g, "adapter.lora.alpha")
-	require.NoError(t, err)
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
+	alpha := need.Value(ggml.GGUFValue[float32](g, "adapter.lora.alpha"))(t)
+	cpu := need.Value(ggml.DeviceByType(ggml.CPU))(t)
 	ctx := ggml.NewContext()
 	t.Cleanup(func() { ctx.Close() })
-	buffers, err := g.Load(ctx, cpu, ggml.LoadOptions{})
-	require.NoError(t, err)
+	buffers := need.Value(g.Load(ctx, cpu, ggml.LoadOptions{}))(t)
 	t.Cleanup(func() { buffers.Close() })
 	adapters := model.Adapters{}
 	for a := range ctx.Tensors() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -76,8 +77,7 @@ func (s *LoRASetup) Compute(t testing.TB, e *device.Engine, b lossgraph.Batch, o
 func (s *LoRASetup) NewGraph(t testing.TB, e *device.Engine, o lossgraph.Options) *lossgraph.Graph {
 	t.Helper()
 	o.Adapters, o.Grads = s.Adapters, s.Trained()
-	l, err := lossgraph.New(s.Model, e, o)
-	require.NoError(t, err)
+	l := need.Value(lossgraph.New(s.Model, e, o))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -88,7 +88,6 @@ func (s *LoRASetup) ComputeGraph(t testing.TB, l *lossgraph.Graph, b lossgraph.B
 	for _, acc := range s.Grads {
 		require.NoError(t, ggml.Write(acc, make([]float32, acc.NumElements())))
 	}
-	losses, err := l.Compute(context.Background(), b)
-	require.NoError(t, err)
+	losses := need.Value(l.Compute(context.Background(), b))(t)
 	return WeightedLoss(b, losses)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/device"
@@ -44,12 +45,11 @@ func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *mode
 // factors.
 func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, factors map[string]float64) *model.Model {
 	t.Helper()
-	made, err := model.New(c, nil, 7)
-	require.NoError(t, err)
+	made := need.Value(model.New(c, nil, 7))(t)
 	defer made.Close()
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
 	rng := rand.New(rand.NewPCG(1, 2))
-	err = made.Save(path, model.SaveOptions{
+	err := made.Save(path, model.SaveOptions{
 		Type: func(name string, old ggml.Type) ggml.Type {
 			if made.Weight(name).NumDims() < 2 {
 				return old
@@ -72,8 +72,7 @@ func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, fact
 		},
 	})
 	require.NoError(t, err)
-	m, err := model.Load(path, model.LoadOptions{})
-	require.NoError(t, err)
+	m := need.Value(model.Load(path, model.LoadOptions{}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -101,11 +100,9 @@ func (a *Arena) Tensor(name string, values []float32, shape ...int64) *ggml.Tens
 	a.t.Helper()
 	x := a.ctx.NewTensor(ggml.F32, shape...).SetName(name)
 	if a.room == nil || a.room.Allocate(x) != nil {
-		buffer, err := ggml.CPUBufferType().NewBuffer(max(1<<20, 2*x.NumBytes()))
-		require.NoError(a.t, err)
+		buffer := need.Value(ggml.CPUBufferType().NewBuffer(max(1<<20, 2*x.NumBytes())))(a.t)
 		a.t.Cleanup(func() { buffer.Close() })
-		a.room, err = ggml.NewTensorAllocator(buffer)
-		require.NoError(a.t, err)
+		a.room = need.Value(ggml.NewTensorAllocator(buffer))(a.t)
 		require.NoError(a.t, a.room.Allocate(x))
 	}
 	require.NoError(a.t, ggml.Write(x, values))
@@ -114,8 +111,7 @@ func (a *Arena) Tensor(name string, values []float32, shape ...int64) *ggml.Tens
 
 func NewEngine(t testing.TB) *device.Engine {
 	t.Helper()
-	e, err := device.NewCPU(2)
-	require.NoError(t, err)
+	e := need.Value(device.NewCPU(2))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/tokenizer"
 )
 
@@ -113,8 +114,7 @@ func EncoderTexts() [][]int32 {
 // letters, alone and at the beginning of words.
 func TextEncoderFile(t testing.TB, name, kind string) (path string) {
 	t.Helper()
-	c, err := tokenizer.DefaultConfig(kind, "")
-	require.NoError(t, err)
+	c := need.Value(tokenizer.DefaultConfig(kind, ""))(t)
 	c.Tokens = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁"}
 	c.Types = []tokenizer.TokenType{tokenizer.Control, tokenizer.Unknown, tokenizer.Control, tokenizer.Control, tokenizer.Normal}
 	for letter := 'a'; len(c.Tokens) < tinyVocab; letter++ {
@@ -134,10 +134,8 @@ func TextEncoderFile(t testing.TB, name, kind string) (path string) {
 			c.Scores[i] = -float32(i % 7)
 		}
 	}
-	tok, err := tokenizer.New(c)
-	require.NoError(t, err)
-	g, err := ggml.OpenGGUF(EncoderFile(t, name, 1))
-	require.NoError(t, err)
+	tok := need.Value(tokenizer.New(c))(t)
+	g := need.Value(ggml.OpenGGUF(EncoderFile(t, name, 1)))(t)
 	defer g.Close()
 	for _, kv := range tok.KeyValues() {
 		require.NoError(t, g.Set(kv.Key, kv.Value))

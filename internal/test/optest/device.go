@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A Device computes graphs, with the CPU as fallback for ops that it does not support.
@@ -35,8 +36,7 @@ var devices struct {
 func Devices(t testing.TB) []*Device {
 	devices.Do(func() {
 		list := []*Device{{Device: CPU(t), threads: 1, share: 1}, {Device: CPU(t), threads: 3, share: 3}}
-		all, err := ggml.Devices()
-		require.NoError(t, err)
+		all := need.Value(ggml.Devices())(t)
 		for _, d := range all {
 			others := d.Type() == ggml.MetaDevice || strings.HasPrefix(d.Registry().Name(), "RPC") // belong to tests that run now
 			if d.Type() != ggml.CPU && !others {
@@ -63,8 +63,7 @@ func Devices(t testing.TB) []*Device {
 // remote starts a server and returns its device, which other tests do not see.
 func remote(t testing.TB) *ggml.Device {
 	devices.server = newRPCServer(t, ServerOptions{})
-	r, err := ggml.AddRPCServer(devices.server.Endpoint)
-	require.NoError(t, err)
+	r := need.Value(ggml.AddRPCServer(devices.server.Endpoint))(t)
 	device := r.Devices()[0]
 	require.NoError(t, r.Unload())
 	return device
@@ -174,8 +173,7 @@ func (d *Device) Eval(t testing.TB, operands []Operand, build func(c *ggml.Conte
 	if !d.takes(g) {
 		return r, false
 	}
-	buffers, err := p.leaves.Allocate(d.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(p.leaves.Allocate(d.BufferType()))(t)
 	defer buffers.Close()
 	for i, o := range operands {
 		o.Write(t, p.x[i])

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
@@ -92,8 +93,7 @@ func (k *GradCase) gradients(t *testing.T, dev *Device, operands []Operand, weig
 	if !dev.takes(g) {
 		return nil
 	}
-	buffers, err := p.leaves.Allocate(dev.BufferType())
-	require.NoError(t, err)
+	buffers := need.Value(p.leaves.Allocate(dev.BufferType()))(t)
 	defer buffers.Close()
 	for i, o := range operands {
 		o.Write(t, p.x[i])

@@ -8,35 +8,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // CPU returns the CPU's device.
 func CPU(t testing.TB) *ggml.Device {
-	d, err := ggml.DeviceByType(ggml.CPU)
-	require.NoError(t, err)
-	return d
+	return need.Value(ggml.DeviceByType(ggml.CPU))(t)
 }
 
 // NewCPUBackend calls ggml.NewCPUBackend; the backend is closed when the test ends.
 func NewCPUBackend(t testing.TB, threads int) *ggml.Backend {
-	b, err := ggml.NewCPUBackend(threads)
-	require.NoError(t, err)
+	b := need.Value(ggml.NewCPUBackend(threads))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
 
 // NewGraphAllocator calls ggml.NewGraphAllocator for CPU memory; the allocator is closed when the test ends.
 func NewGraphAllocator(t testing.TB) *ggml.GraphAllocator {
-	a, err := ggml.NewGraphAllocator(ggml.CPUBufferType())
-	require.NoError(t, err)
+	a := need.Value(ggml.NewGraphAllocator(ggml.CPUBufferType()))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
 
 // NewScheduler calls ggml.NewScheduler; the scheduler is closed when the test ends.
 func NewScheduler(t testing.TB, backends ...*ggml.Backend) *ggml.Scheduler {
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backends...)
-	require.NoError(t, err)
+	s := need.Value(ggml.NewScheduler(ggml.SchedulerOptions{}, backends...))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -48,8 +44,7 @@ func Leaves(t testing.TB, n int, shape ...int64) []*ggml.Tensor {
 	for range n {
 		list = append(list, c.NewTensor(ggml.F32, shape...))
 	}
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	require.NoError(t, err)
+	buffers := need.Value(c.Allocate(ggml.CPUBufferType()))(t)
 	t.Cleanup(func() {
 		buffers.Close()
 		c.Close()
@@ -87,8 +82,7 @@ func NewWorkbench(t *testing.T) *Workbench {
 // Leaf returns an F32 vector with values.
 func (w *Workbench) Leaf(values ...float32) *ggml.Tensor {
 	x := w.Leaves.NewTensor(ggml.F32, int64(len(values)))
-	buffers, err := w.Leaves.Allocate(ggml.CPUBufferType())
-	require.NoError(w.t, err)
+	buffers := need.Value(w.Leaves.Allocate(ggml.CPUBufferType()))(w.t)
 	w.t.Cleanup(func() { buffers.Close() })
 	require.NoError(w.t, ggml.Write(x, values))
 	return x

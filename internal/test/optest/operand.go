@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
 
@@ -269,15 +270,12 @@ func Values(t testing.TB, x *ggml.Tensor) []float32 {
 	case ggml.F64:
 		return read[float64](t, x)
 	}
-	v, err := x.Float32s()
-	require.NoError(t, err)
-	return v
+	return need.Value(x.Float32s())(t)
 }
 
 func read[T int8 | int16 | int32 | int64 | float64](t testing.TB, x *ggml.Tensor) []float32 {
 	t.Helper()
-	v, err := ggml.Read[T](x)
-	require.NoError(t, err)
+	v := need.Value(ggml.Read[T](x))(t)
 	out := make([]float32, len(v))
 	for i, n := range v {
 		out[i] = float32(n)

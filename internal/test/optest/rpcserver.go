@@ -17,6 +17,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/baseline"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/rpc"
 )
@@ -128,14 +129,11 @@ func newRPCServer(t testing.TB, o ServerOptions) *RPCServer {
 
 // Start starts the process, again after Kill.
 func (s *RPCServer) Start(t testing.TB) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	options, err := json.Marshal(s.options)
-	require.NoError(t, err)
+	self := need.Value(os.Executable())(t)
+	options := need.Value(json.Marshal(s.options))(t)
 	s.process = exec.Command(self)
 	s.process.Env = append(os.Environ(), serverEnv+"="+s.Endpoint, optionsEnv+"="+string(options))
-	s.stdin, err = s.process.StdinPipe()
-	require.NoError(t, err)
+	s.stdin = need.Value(s.process.StdinPipe())(t)
 	s.process.Stderr = os.Stderr
 	require.NoError(t, s.process.Start())
 	process, ended := s.process, make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/oracle"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -102,11 +103,9 @@ func TestProgramsAgainstCPU(t *testing.T) {
 			}
 			g := c.NewGraph(programs[name](o))
 			require.NoError(t, c.Err())
-			backend, err := ggml.NewCPUBackend(1)
-			require.NoError(t, err)
+			backend := need.Value(ggml.NewCPUBackend(1))(t)
 			defer backend.Close()
-			buffers, err := c.Allocate(backend.BufferType())
-			require.NoError(t, err)
+			buffers := need.Value(c.Allocate(backend.BufferType()))(t)
 			defer buffers.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
 			for _, x := range []*ggml.Tensor{o.a, o.b, o.w, o.m, o.mask} {
@@ -119,14 +118,11 @@ func TestProgramsAgainstCPU(t *testing.T) {
 			require.NoError(t, ggml.Write(o.rows, []int32{4, 0, 2}))
 			require.NoError(t, ggml.Write(o.positions, []int32{0, 3, 9, 20}))
 
-			p, err := oracle.Compile(g, nil)
-			require.NoError(t, err)
+			p := need.Value(oracle.Compile(g, nil))(t)
 			require.NoError(t, backend.Compute(context.Background(), g))
 			last := lastOf(g)
-			got, err := p.Run().Of(last)
-			require.NoError(t, err)
-			want, err := values(last)
-			require.NoError(t, err)
+			got := need.Value(p.Run().Of(last))(t)
+			want := need.Value(values(last))(t)
 			bound := 1e-6
 			if name == "copies" || name == "attention" { // F16 rounds
 				bound = 1e-3
@@ -158,16 +154,13 @@ func TestRunsAreIndependent(t *testing.T) {
 	a, b := c.NewTensor(ggml.F32, 2).SetName("a"), c.NewTensor(ggml.F32, 2).SetName("b")
 	sum := c.AddInPlace(a, b)
 	g := c.NewGraph(sum)
-	p, err := oracle.Compile(g, oracle.Inputs{"a": {1, 2}, "b": {10, 20}})
-	require.NoError(t, err)
+	p := need.Value(oracle.Compile(g, oracle.Inputs{"a": {1, 2}, "b": {10, 20}}))(t)
 	for range 2 {
-		got, err := p.Run().Of(sum)
-		require.NoError(t, err)
+		got := need.Value(p.Run().Of(sum))(t)
 		require.Equal(t, []float64{11, 22}, got.Data)
 	}
 	p.Leaf(b)[1] = 1e-12
-	got, err := p.Run().Of(a)
-	require.NoError(t, err)
+	got := need.Value(p.Run().Of(a))(t)
 	require.Equal(t, []float64{11, 2 + 1e-12}, got.Data)
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 var write = flag.Bool("pages", false, "write generated pages of the documentation anew")
@@ -19,8 +21,7 @@ func Check(t testing.TB, path, text string) {
 	if *write {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
 	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := need.Value(os.ReadFile(path))(t)
 	if line, have, want := difference(string(got), text); line > 0 {
 		require.Failf(t, "run scripts/pages", "%s:%d is not what the code says:\n%s\ninstead of\n%s", path, line, have, want)
 	}
@@ -45,8 +46,7 @@ func difference(have, want string) (line int, haveLine, wantLine string) {
 //	<!-- end of NAME -->
 func CheckSection(t testing.TB, path, name, text string) {
 	t.Helper()
-	page, err := os.ReadFile(path)
-	require.NoError(t, err)
+	page := need.Value(os.ReadFile(path))(t)
 	begin, end := "<!-- scripts/pages writes "+name+" -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, begins := strings.Cut(string(page), begin)
 	_, after, ends := strings.Cut(rest, end)

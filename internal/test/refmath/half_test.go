@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestF16KnownValues(t *testing.T) {
@@ -76,8 +78,7 @@ func TestRoundTensors(t *testing.T) {
 
 // testdata/blocks.txt holds blocks that ggml itself wrote and read back.
 func TestDequantizeAgainstGgml(t *testing.T) {
-	f, err := os.Open("testdata/blocks.txt")
-	require.NoError(t, err)
+	f := need.Value(os.Open("testdata/blocks.txt"))(t)
 	defer f.Close()
 	seen := map[Format]bool{F32: true}
 	lines := bufio.NewScanner(f)
@@ -87,15 +88,11 @@ func TestDequantizeAgainstGgml(t *testing.T) {
 		}
 		fields := strings.Fields(lines.Text())
 		require.Len(t, fields, 3)
-		number, err := strconv.Atoi(fields[0])
-		require.NoError(t, err)
+		number := need.Value(strconv.Atoi(fields[0]))(t)
 		format := Format(number)
-		block, err := hex.DecodeString(fields[1])
-		require.NoError(t, err)
-		want, err := hex.DecodeString(fields[2])
-		require.NoError(t, err)
-		got, err := Dequantize(format, block)
-		require.NoError(t, err)
+		block := need.Value(hex.DecodeString(fields[1]))(t)
+		want := need.Value(hex.DecodeString(fields[2]))(t)
+		got := need.Value(Dequantize(format, block))(t)
 		require.Len(t, want, 4*len(got))
 		for i, v := range got {
 			require.Equal(t, binary.BigEndian.Uint32(want[4*i:]), math.Float32bits(v), "%v value %d", format, i)
@@ -113,8 +110,7 @@ func TestDequantizeErrors(t *testing.T) {
 	require.EqualError(t, err, "refmath: 17 bytes of Q4_0, want a multiple of 18")
 	_, err = DequantizeTensor(F16, make([]byte, 8), 3)
 	require.EqualError(t, err, "refmath: 4 values for shape [3]")
-	w, err := DequantizeTensor(F32, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}, 1, 2)
-	require.NoError(t, err)
+	w := need.Value(DequantizeTensor(F32, []byte{0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}, 1, 2))(t)
 	near(t, w, []float64{1, 2}, 1, 2)
 	values, size := Q6_K.Block()
 	require.Equal(t, []int{256, 210}, []int{values, size})

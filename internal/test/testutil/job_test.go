@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -49,10 +51,9 @@ func TestJob(t *testing.T) {
 func TestJobEndsWithParent(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), jobKey+"=hang")
-	stdin, err := c.StdinPipe()
-	require.NoError(t, err)
+	stdin := need.Value(c.StdinPipe())(t)
 	require.NoError(t, c.Start())
-	_, err = io.WriteString(stdin, "1\n")
+	_, err := io.WriteString(stdin, "1\n")
 	require.NoError(t, err)
 	require.NoError(t, stdin.Close())
 	watchdog := time.AfterFunc(time.Minute, func() { c.Process.Kill() })

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // Turns are the times of samplers over some rounds: a list per sampler.
@@ -64,12 +64,10 @@ func BenchTime(b *testing.B) (int, time.Duration) {
 	b.Helper()
 	text := flag.Lookup("test.benchtime").Value.String()
 	if count, ok := strings.CutSuffix(text, "x"); ok {
-		n, err := strconv.Atoi(count)
-		require.NoError(b, err)
+		n := need.Value(strconv.Atoi(count))(b)
 		return n, 0
 	}
-	d, err := time.ParseDuration(text)
-	require.NoError(b, err)
+	d := need.Value(time.ParseDuration(text))(b)
 	return 1, d
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // The ratio compares samples of the same round, whatever else the machine does, and the first round warms up.
@@ -38,11 +40,9 @@ var count = NewProcess("count", func(from int, serve func(sample func() (int, er
 })
 
 func TestProcess(t *testing.T) {
-	s, err := count.Start(6)
-	require.NoError(t, err)
+	s := need.Value(count.Start(6))(t)
 	for want := 7; want < 10; want++ {
-		n, err := s.Sample()
-		require.NoError(t, err)
+		n := need.Value(s.Sample())(t)
 		require.Equal(t, want, n)
 	}
 	require.NoError(t, s.Close())
