@@ -3,6 +3,7 @@ package llm_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/chat"
@@ -14,13 +15,20 @@ import (
 
 // Train an adapter on conversations, and use it.
 func Example_adapter() {
-	check(trainAdapter("model.gguf", "chats.jsonl", "adapter.gguf"))
-	assistant := must(llm.NewAssistant("model.gguf", llm.Options{Adapters: []string{"adapter.gguf"}}))
+	if err := trainAdapter("model.gguf", "chats.jsonl", "adapter.gguf"); err != nil {
+		log.Fatal(err)
+	}
+	assistant, err := llm.NewAssistant("model.gguf", llm.Options{Adapters: []string{"adapter.gguf"}})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer assistant.Close()
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "How long does delivery take?")}}
 	tokens, _ := assistant.Stream(context.Background(), talk)
 	for token, err := range tokens {
-		check(err)
+		if err != nil {
+			log.Fatal(err)
+		}
 		fmt.Print(token.Text)
 	}
 	// Output: Five days within the country.
