@@ -140,8 +140,7 @@ func TestBadServers(t *testing.T) {
 // A cancelled Compute returns while a server computes; the next use of the graph waits.
 func TestCancelRemoteCompute(t *testing.T) {
 	d := remote(t, optest.StartRPCServer(t))
-	b, err := d.NewBackend()
-	require.NoError(t, err)
+	b := need.Value(d.NewBackend())(t)
 	defer b.Close()
 	for what, compute := range map[string]func(ctx context.Context, g *ggml.Graph) error{
 		"a backend": func(ctx context.Context, g *ggml.Graph) error {

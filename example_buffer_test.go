@@ -12,8 +12,7 @@ func ExampleBuffers() {
 	c := ggml.NewContext()
 	defer c.Close()
 	a, b := c.NewTensor(ggml.F32, 1000), c.NewTensor(ggml.F16, 1000)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	check(err)
+	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	check(buffers.Clear(0))
 	fmt.Println(a.IsAllocated(), b.IsAllocated(), buffers.Size() >= 6000)
 	buffers.Close()
@@ -28,8 +27,7 @@ func ExampleBuffer() {
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 1000)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	check(err)
+	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	fmt.Println(buffers.Size(), x.IsAllocated())
 	check(buffers.Clear(0))
 	buffers.Close()
@@ -41,8 +39,7 @@ func ExampleBuffer() {
 
 func ExampleBufferType() {
 	bt := ggml.CPUBufferType()
-	b, err := bt.NewBuffer(1 << 20)
-	check(err)
+	b := must(bt.NewBuffer(1 << 20))
 	defer b.Close()
 	fmt.Println(bt.Name(), b.Size(), bt.IsHost())
 	// Output: CPU 1048576 true
@@ -50,11 +47,9 @@ func ExampleBufferType() {
 
 // Places the tensors of a context in a given buffer.
 func ExampleTensorAllocator() {
-	b, err := ggml.CPUBufferType().NewBuffer(4096)
-	check(err)
+	b := must(ggml.CPUBufferType().NewBuffer(4096))
 	defer b.Close()
-	a, err := ggml.NewTensorAllocator(b)
-	check(err)
+	a := must(ggml.NewTensorAllocator(b))
 	c := ggml.NewContext()
 	defer c.Close()
 	small, large := c.NewTensor(ggml.F32, 100), c.NewTensor(ggml.F32, 1000)

@@ -10,11 +10,9 @@ import (
 
 // A background program lowers the priority of its threads.
 func ExampleThreadPool() {
-	pool, err := ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2, Priority: ggml.PriorityLow})
-	check(err)
+	pool := must(ggml.NewThreadPool(ggml.ThreadPoolParams{Threads: 2, Priority: ggml.PriorityLow}))
 	defer pool.Close()
-	backend, err := ggml.NewCPUBackend(0)
-	check(err)
+	backend := must(ggml.NewCPUBackend(0))
 	defer backend.Close()
 	check(backend.SetThreadPool(pool))
 
@@ -23,13 +21,11 @@ func ExampleThreadPool() {
 	x := c.NewTensor(ggml.F32, 3)
 	y := c.Sqr(x)
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(ggml.Write(x, []float32{1, 2, 3}))
 	check(backend.Compute(context.Background(), graph))
-	values, err := ggml.Read[float32](y)
-	check(err)
+	values := must(ggml.Read[float32](y))
 	fmt.Println(pool.NumThreads(), values)
 	// Output: 2 [1 4 9]
 }
@@ -37,8 +33,7 @@ func ExampleThreadPool() {
 // The instruction sets of a plugin explain why a computation is slow on one machine and fast on
 // another.
 func ExampleCPUInfo() {
-	info, err := ggml.ReadCPUInfo()
-	check(err)
+	info := must(ggml.ReadCPUInfo())
 	fmt.Println(info.NEON && runtime.GOARCH == "amd64")
 	// Output: false
 }
@@ -47,8 +42,7 @@ func ExampleCPUInfo() {
 func ExampleThreadPoolParams() {
 	params := ggml.DefaultThreadPoolParams(2)
 	params.Priority = ggml.PriorityLow
-	pool, err := ggml.NewThreadPool(params)
-	check(err)
+	pool := must(ggml.NewThreadPool(params))
 	defer pool.Close()
 	fmt.Println(pool.NumThreads())
 	// Output: 2
@@ -56,8 +50,7 @@ func ExampleThreadPoolParams() {
 
 // The instruction sets of the CPU plugin determine its speed.
 func ExampleFeature() {
-	features, err := ggml.CPUFeatures()
-	check(err)
+	features := must(ggml.CPUFeatures())
 	for _, f := range features {
 		if f.Name == "AVX512_BF16" {
 			// Products of bfloat16 are fast here.

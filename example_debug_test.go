@@ -68,13 +68,11 @@ func ExampleMemoryReport() {
 	c := ggml.NewContext()
 	defer c.Close()
 	c.NewTensor(ggml.F32, 1<<20)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	check(err)
+	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	defer buffers.Close()
 	buffers.SetUsage(ggml.UsageWeights)
 
-	report, err := ggml.MemoryReport()
-	check(err)
+	report := must(ggml.MemoryReport())
 	for _, m := range report {
 		if m.Device.Type() == ggml.CPU {
 			fmt.Println(m.Device.Name(), m.Weights >= 4<<20, m.Total > 0)
@@ -85,19 +83,16 @@ func ExampleMemoryReport() {
 
 // Which ops take the time?
 func ExampleProfile() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
-	check(err)
+	s := must(ggml.NewScheduler(ggml.SchedulerOptions{}, backend))
 	defer s.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.Arange(0, 1000, 1)
 	graph := c.NewGraph(c.Sum(c.Sqr(x)))
 	check(s.Allocate(graph))
-	profile, err := s.Profile(context.Background(), graph)
-	check(err)
+	profile := must(s.Profile(context.Background(), graph))
 	for _, node := range profile {
 		fmt.Println(node.Op, node.Backend.Name(), node.Time > 0)
 	}

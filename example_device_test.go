@@ -9,8 +9,7 @@ import (
 // An event marks a point in the work of an asynchronous device. The CPU is synchronous, and the
 // error says so.
 func ExampleEvent() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	event, err := backend.Device().NewEvent()
 	if err != nil {
@@ -38,19 +37,16 @@ func ExampleRegistry() {
 
 // Three devices, here one device three times, share the columns of a weight.
 func ExampleSplitTensorEvenly() {
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	check(err)
-	all, err := ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
+	cpu := must(ggml.DeviceByType(ggml.CPU))
+	all := must(ggml.NewMetaDevice(func(w *ggml.Tensor) ggml.TensorSplit {
 		split := ggml.SplitTensorEvenly(w, ggml.TensorSplitAxis1, 1, 3)
 		fmt.Println(w, split.Segments[0].Sizes)
 		return split
-	}, cpu, cpu, cpu)
-	check(err)
+	}, cpu, cpu, cpu))
 	c := ggml.NewContext()
 	defer c.Close()
 	c.NewTensor(ggml.F32, 4, 10).SetName("weight")
-	buffers, err := c.Allocate(all.BufferType())
-	check(err)
+	buffers := must(c.Allocate(all.BufferType()))
 	defer buffers.Close()
 	// Output:
 	// weight f32[4, 10] [3 3 4]

@@ -32,13 +32,12 @@ func ExampleOpError() {
 
 // The error of a file names the file and the fault.
 func ExampleFileError() {
-	folder, err := os.MkdirTemp("", "example")
-	check(err)
+	folder := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "model.gguf")
 	check(os.WriteFile(path, []byte("something else"), 0o644))
 
-	_, err = ggml.OpenGGUF(path)
+	_, err := ggml.OpenGGUF(path)
 	var e *ggml.FileError
 	fmt.Println(errors.As(err, &e), filepath.Base(e.Path))
 	fmt.Println(e.Reason)
@@ -49,8 +48,7 @@ func ExampleFileError() {
 
 // A panic in a Go function called by ggml is an error of the computation.
 func ExamplePanicError() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -59,8 +57,7 @@ func ExamplePanicError() {
 		panic("the function is not written yet")
 	}, 1, x)
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(ggml.Write(x, []float32{1, 2, 3}))
 

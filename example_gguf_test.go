@@ -11,11 +11,9 @@ import (
 
 // A model is split over several files, read as one, and changed in place.
 func ExampleGGUF_WriteParts() {
-	folder, err := os.MkdirTemp("", "split")
-	check(err)
+	folder := must(os.MkdirTemp("", "split"))
 	defer os.RemoveAll(folder)
-	g, err := ggml.NewGGUF()
-	check(err)
+	g := must(ggml.NewGGUF())
 	defer g.Close()
 	check(g.Set("general.name", "tiny"))
 	for _, name := range []string{"a", "b", "c"} {
@@ -25,22 +23,17 @@ func ExampleGGUF_WriteParts() {
 			return err
 		}))
 	}
-	paths, err := g.WriteParts(filepath.Join(folder, "tiny"), ggml.PartOptions{MaxTensors: 2})
-	check(err)
+	paths := must(g.WriteParts(filepath.Join(folder, "tiny"), ggml.PartOptions{MaxTensors: 2}))
 	for _, path := range paths {
 		fmt.Println(filepath.Base(path))
 	}
 	check(ggml.EditGGUF(paths[0], func(g *ggml.GGUF) error { return g.Set("general.name", "renamed") }))
 
-	model, err := ggml.OpenGGUF(paths[0])
-	check(err)
+	model := must(ggml.OpenGGUF(paths[0]))
 	defer model.Close()
-	name, err := ggml.GGUFValue[string](model, "general.name")
-	check(err)
-	data, err := model.TensorData("c")
-	check(err)
-	text, err := io.ReadAll(data)
-	check(err)
+	name := must(ggml.GGUFValue[string](model, "general.name"))
+	data := must(model.TensorData("c"))
+	text := must(io.ReadAll(data))
 	fmt.Println(name, model.NumTensors(), string(text))
 	// Output:
 	// tiny-00001-of-00002.gguf
@@ -50,33 +43,27 @@ func ExampleGGUF_WriteParts() {
 
 // A file contains tensors and metadata, and is read back without a copy.
 func ExampleGGUF() {
-	folder, err := os.MkdirTemp("", "example")
-	check(err)
+	folder := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "model.gguf")
 
 	c := ggml.NewContext()
 	defer c.Close()
 	w := c.NewTensor(ggml.F32, 2, 2).SetName("w")
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	check(err)
+	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	defer buffers.Close()
 	check(ggml.Write(w, []float32{1, 2, 3, 4}))
-	file, err := ggml.NewGGUF()
-	check(err)
+	file := must(ggml.NewGGUF())
 	defer file.Close()
 	check(file.Set("general.name", "four numbers"))
 	check(file.Set("example.sizes", []uint32{2, 2}))
 	check(file.AddTensor(w))
 	check(file.WriteFile(path))
 
-	stored, err := ggml.OpenGGUF(path)
-	check(err)
+	stored := must(ggml.OpenGGUF(path))
 	defer stored.Close()
-	name, err := ggml.GGUFValue[string](stored, "general.name")
-	check(err)
-	sizes, err := ggml.GGUFValue[[]uint32](stored, "example.sizes")
-	check(err)
+	name := must(ggml.GGUFValue[string](stored, "general.name"))
+	sizes := must(ggml.GGUFValue[[]uint32](stored, "example.sizes"))
 	fmt.Println(name, sizes)
 	for t := range stored.Tensors() {
 		fmt.Println(t, t.Size, "bytes")
@@ -84,14 +71,11 @@ func ExampleGGUF() {
 
 	model := ggml.NewContext()
 	defer model.Close()
-	cpu, err := ggml.DeviceByType(ggml.CPU)
-	check(err)
-	weights, err := stored.Load(model, cpu, ggml.LoadOptions{})
-	check(err)
+	cpu := must(ggml.DeviceByType(ggml.CPU))
+	weights := must(stored.Load(model, cpu, ggml.LoadOptions{}))
 	defer weights.Close()
 	loaded, _ := model.Tensor("w")
-	values, err := ggml.Read[float32](loaded)
-	check(err)
+	values := must(ggml.Read[float32](loaded))
 	fmt.Println(values)
 	// Output:
 	// four numbers [2 2]

@@ -9,11 +9,9 @@ import (
 
 // A graph with branches has the same nodes for every choice, so that an allocator plans it once.
 func ExampleGraph_Select() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
-	allocator, err := ggml.NewGraphAllocator(backend.BufferType())
-	check(err)
+	allocator := must(ggml.NewGraphAllocator(backend.BufferType()))
 	defer allocator.Close()
 	for branch := range 2 {
 		c := ggml.NewContext()
@@ -23,8 +21,7 @@ func ExampleGraph_Select() {
 		g.Expand(y)
 		check(allocator.Allocate(g))
 		check(backend.Compute(context.Background(), g))
-		value, err := y.Float32At(0)
-		check(err)
+		value := must(y.Float32At(0))
 		fmt.Println(g.NumNodes(), value)
 		c.Close()
 	}
@@ -35,19 +32,16 @@ func ExampleGraph_Select() {
 
 // A plan saves the preparation of each computation of the same graph.
 func ExampleGraphPlan() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 3)
 	y := c.Sqr(x)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(ggml.Write(x, []float32{1, 2, 3}))
-	plan, err := backend.NewPlan(c.NewGraph(y))
-	check(err)
+	plan := must(backend.NewPlan(c.NewGraph(y)))
 	defer plan.Close()
 	for range 2 {
 		check(plan.Compute(context.Background()))
@@ -61,8 +55,7 @@ func ExampleGraphPlan() {
 
 // Solves w · x = y for w by AdamW: a graph computes the loss, its gradient, and the step.
 func ExampleGraph_Backward() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -76,8 +69,7 @@ func ExampleGraph_Backward() {
 	m, v := c.NewTensor(ggml.F32, 2), c.NewTensor(ggml.F32, 2)
 	params := c.NewTensor(ggml.F32, 7)
 	g.Expand(c.OptStepAdamW(ggml.AdamWOperands{Param: w, Grad: grad, M: m, V: v, Settings: params}))
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 
 	check(buffers.Clear(0))
@@ -90,19 +82,16 @@ func ExampleGraph_Backward() {
 		check(g.Reset())
 		check(backend.Compute(context.Background(), g))
 	}
-	weights, err := ggml.Read[float32](w)
-	check(err)
+	weights := must(ggml.Read[float32](w))
 	fmt.Printf("%.3f\n", weights)
 	// Output: [3.000 -2.000]
 }
 
 // Intermediate results share memory: a hundred of them need the memory of two.
 func ExampleGraphAllocator() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
-	alloc, err := ggml.NewGraphAllocator(backend.BufferType())
-	check(err)
+	alloc := must(ggml.NewGraphAllocator(backend.BufferType()))
 	defer alloc.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -120,8 +109,7 @@ func ExampleGraphAllocator() {
 	}
 	check(ggml.Write(x, ones)) // an input is written before each compute
 	check(backend.Compute(context.Background(), g))
-	result, err := ggml.Read[float32](y)
-	check(err)
+	result := must(ggml.Read[float32](y))
 	fmt.Println(result[0], g.NumNodes(), alloc.Size() <= 3*4*1024)
 	// Output: 1 400 true
 }

@@ -25,22 +25,19 @@ func ExampleContext_Custom() {
 		return nil
 	}
 
-	backend, err := ggml.NewCPUBackend(2)
-	check(err)
+	backend := must(ggml.NewCPUBackend(2))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 3) // 3 rows of 2
 	y := c.Custom(ggml.CustomOptions{Func: logSumExp, Type: ggml.F32, Shape: []int64{x.Dim(1)}}, x)
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 
 	check(ggml.Write(x, []float32{0, 0, 1, 1, -1, 2}))
 	check(backend.Compute(context.Background(), graph))
-	values, err := ggml.Read[float32](y)
-	check(err)
+	values := must(ggml.Read[float32](y))
 	fmt.Printf("%.3f\n", values)
 	// Output: [0.693 1.693 2.049]
 }
@@ -61,16 +58,14 @@ func ExampleCustomFunc() {
 		return nil
 	}
 
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 1, 2)
 	y := c.MapCustom(root, 0, x)
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 
 	for _, values := range [][]float32{{4, 9}, {4, -9}} {
@@ -79,8 +74,7 @@ func ExampleCustomFunc() {
 			fmt.Println(errors.Is(err, errNegative), errors.Unwrap(err))
 			continue
 		}
-		roots, err := ggml.Read[float32](y)
-		check(err)
+		roots := must(ggml.Read[float32](y))
 		fmt.Println(roots)
 	}
 	// Output:
@@ -110,16 +104,14 @@ func ExampleCustomFunc() {
 //		})
 //	}
 func ExampleContext_BuildOp() {
-	backend, err := ggml.NewCPUBackend(2)
-	check(err)
+	backend := must(ggml.NewCPUBackend(2))
 	defer backend.Close()
 	c := ggml.NewContext()
 	defer c.Close()
 	x := c.NewTensor(ggml.F32, 2, 3) // 3 rows of 2
 	y := nativetest.SumSquares(c, x)
 	graph := c.NewGraph(y)
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 
 	check(ggml.Write(x, []float32{1, 2, 3, 4, 5, 6}))

@@ -13,8 +13,7 @@ import (
 // lineData returns 32 samples of y = 3a − 2b + 1 on a grid.
 func lineData() *ggml.Dataset {
 	const n = 32
-	d, err := ggml.NewDataset(ggml.DatasetOptions{Samples: n, SampleSize: 2, LabelSize: 1})
-	check(err)
+	d := must(ggml.NewDataset(ggml.DatasetOptions{Samples: n, SampleSize: 2, LabelSize: 1}))
 	var x, y []float32
 	for i := range n {
 		a, b := float32(i%8)/8, float32(i/8)/4
@@ -28,8 +27,7 @@ func lineData() *ggml.Dataset {
 // Fit trains the parameters of a graph with a data set. This network is one layer, which can
 // represent a line exactly.
 func ExampleFit() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	d := lineData()
 	defer d.Close()
@@ -40,23 +38,19 @@ func ExampleFit() {
 	x := leaves.NewTensor(ggml.F32, 2, 8).SetInput() // batches of 8 samples
 	w := leaves.NewTensor(ggml.F32, 2, 1).SetName("w").SetParam()
 	bias := leaves.NewTensor(ggml.F32, 1).SetName("bias").SetParam()
-	buffers, err := leaves.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(leaves.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(buffers.Clear(0))
 
 	c := ggml.NewContext()
 	defer c.Close()
 	y := c.Add(c.MulMat(w, x), bias)
-	err = ggml.Fit(context.Background(), d, ggml.FitOptions{
+	check(ggml.Fit(context.Background(), d, ggml.FitOptions{
 		Inputs: x, Outputs: y,
 		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 200,
-	}, backend)
-	check(err)
-	weights, err := ggml.Read[float32](w)
-	check(err)
-	constant, err := ggml.Read[float32](bias)
-	check(err)
+	}, backend))
+	weights := must(ggml.Read[float32](w))
+	constant := must(ggml.Read[float32](bias))
 	fmt.Printf("%.2f %.2f\n", weights, constant)
 	// Output: [3.00 -2.00] [1.00]
 }
@@ -64,11 +58,9 @@ func ExampleFit() {
 // A network with a hidden layer learns the exclusive or of two numbers, is stored in a file, read
 // back, and used.
 func Example_train() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
-	d, err := ggml.NewDatasetOf([][]float32{{0, 0}, {0, 1}, {1, 0}, {1, 1}}, [][]float32{{0}, {1}, {1}, {0}})
-	check(err)
+	d := must(ggml.NewDatasetOf([][]float32{{0, 0}, {0, 1}, {1, 0}, {1, 1}}, [][]float32{{0}, {1}, {1}, {0}}))
 	defer d.Close()
 
 	network := func(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
@@ -86,12 +78,10 @@ func Example_train() {
 	c.NewTensor(ggml.F32, 8).SetName("b1").SetParam()
 	c.NewTensor(ggml.F32, 8, 1).SetName("w2").SetParam()
 	c.NewTensor(ggml.F32, 1).SetName("b2").SetParam()
-	buffers, err := c.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(c.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	random := rand.New(rand.NewPCG(1, 2))
-	file, err := ggml.NewGGUF()
-	check(err)
+	file := must(ggml.NewGGUF())
 	defer file.Close()
 	for p := range c.Params() {
 		check(p.SetNormal(random, 0, 1))
@@ -101,30 +91,25 @@ func Example_train() {
 		Inputs: x, Outputs: network(c, x),
 		Loss: ggml.LossMeanSquaredError, LearningRate: 0.05, Epochs: 500,
 	}, backend))
-	folder, err := os.MkdirTemp("", "example")
-	check(err)
+	folder := must(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "xor.gguf")
 	check(file.WriteFile(path))
 
-	stored, err := ggml.OpenGGUF(path)
-	check(err)
+	stored := must(ggml.OpenGGUF(path))
 	defer stored.Close()
 	model := ggml.NewContext()
 	defer model.Close()
-	weights, err := stored.Load(model, backend.Device(), ggml.LoadOptions{})
-	check(err)
+	weights := must(stored.Load(model, backend.Device(), ggml.LoadOptions{}))
 	defer weights.Close()
 	input := model.NewTensor(ggml.F32, 2, 4)
 	output := network(model, input)
 	graph := model.NewGraph(output)
-	rest, err := model.Allocate(backend.BufferType())
-	check(err)
+	rest := must(model.Allocate(backend.BufferType()))
 	defer rest.Close()
 	check(ggml.Write(input, []float32{0, 0, 0, 1, 1, 0, 1, 1}))
 	check(backend.Compute(context.Background(), graph))
-	values, err := ggml.Read[float32](output)
-	check(err)
+	values := must(ggml.Read[float32](output))
 	for i := range values {
 		values[i] = max(values[i], 0) // no −0 in the output
 	}
@@ -134,8 +119,7 @@ func Example_train() {
 
 // An Optimizer is for programs with their own training loop. This one stops when the loss is small.
 func ExampleOptimizer() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	d := lineData()
 	defer d.Close()
@@ -144,8 +128,7 @@ func ExampleOptimizer() {
 	x := leaves.NewTensor(ggml.F32, 2, 8).SetInput()
 	w := leaves.NewTensor(ggml.F32, 2, 1).SetParam()
 	bias := leaves.NewTensor(ggml.F32, 1).SetParam()
-	buffers, err := leaves.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(leaves.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(buffers.Clear(0))
 	c := ggml.NewContext()
@@ -153,15 +136,13 @@ func ExampleOptimizer() {
 
 	params := ggml.DefaultOptimizerParams()
 	params.AdamW.LearningRate = 0.05
-	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{
+	o := must(ggml.NewOptimizer(ggml.OptimizerOptions{
 		Loss:   ggml.LossMeanSquaredError,
 		Params: ggml.ConstantParams(params),
 		Inputs: x, Outputs: c.Add(c.MulMat(w, x), bias),
-	}, backend)
-	check(err)
+	}, backend))
 	defer o.Close()
-	result, err := ggml.NewOptResult()
-	check(err)
+	result := must(ggml.NewOptResult())
 	defer result.Close()
 	for loss := 1.0; loss > 1e-4; loss, _ = result.Loss() {
 		check(result.Reset())
@@ -171,8 +152,7 @@ func ExampleOptimizer() {
 			check(o.Eval(result))
 		}
 	}
-	weights, err := ggml.Read[float32](w)
-	check(err)
+	weights := must(ggml.Read[float32](w))
 	fmt.Printf("%.1f\n", weights)
 	// Output: [3.0 -2.0]
 }
@@ -184,23 +164,19 @@ func ExampleDataset() {
 	c := ggml.NewContext()
 	defer c.Close()
 	x, y := c.NewTensor(ggml.F32, 2, 2), c.NewTensor(ggml.F32, 1, 2)
-	buffers, err := c.Allocate(ggml.CPUBufferType())
-	check(err)
+	buffers := must(c.Allocate(ggml.CPUBufferType()))
 	defer buffers.Close()
 
 	check(d.CopyBatch(x, y, 15)) // the last of 16 batches of 2
-	samples, err := ggml.Read[float32](x)
-	check(err)
-	labels, err := ggml.Read[float32](y)
-	check(err)
+	samples := must(ggml.Read[float32](x))
+	labels := must(ggml.Read[float32](y))
 	fmt.Println(d.NumSamples(), samples, labels)
 	// Output: 32 [0.75 0.75 0.875 0.75] [1.75 2.125]
 }
 
 // Two samples of three numbers, with one label each.
 func ExampleNewDatasetOf() {
-	d, err := ggml.NewDatasetOf([][]float32{{1, 2, 3}, {4, 5, 6}}, [][]float32{{0}, {1}})
-	check(err)
+	d := must(ggml.NewDatasetOf([][]float32{{1, 2, 3}, {4, 5, 6}}, [][]float32{{0}, {1}}))
 	defer d.Close()
 	fmt.Println(d.Data(), d.Labels())
 	// Output: data f32[3, 2] labels f32[1, 2]
@@ -223,24 +199,20 @@ func ExampleContext_Params() {
 
 // Results accumulate the correct predictions of a classifier.
 func ExampleOptResult() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
 	leaves := ggml.NewContext()
 	defer leaves.Close()
 	x := leaves.NewTensor(ggml.F32, 2, 4).SetInput()
 	w := leaves.NewTensor(ggml.F32, 2, 2).SetParam()
-	buffers, err := leaves.Allocate(backend.BufferType())
-	check(err)
+	buffers := must(leaves.Allocate(backend.BufferType()))
 	defer buffers.Close()
 	check(ggml.Write(w, []float32{1, 0, 0, 1})) // the class is the larger number
 	c := ggml.NewContext()
 	defer c.Close()
-	o, err := ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Inputs: x, Outputs: c.MulMat(w, x)}, backend)
-	check(err)
+	o := must(ggml.NewOptimizer(ggml.OptimizerOptions{Loss: ggml.LossCrossEntropy, Inputs: x, Outputs: c.MulMat(w, x)}, backend))
 	defer o.Close()
-	result, err := ggml.NewOptResult()
-	check(err)
+	result := must(ggml.NewOptResult())
 	defer result.Close()
 
 	check(o.Allocate(false))

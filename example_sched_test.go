@@ -9,11 +9,9 @@ import (
 
 // The functions of SetEvalCallback see intermediate results.
 func ExampleScheduler_SetEvalCallback() {
-	backend, err := ggml.NewCPUBackend(1)
-	check(err)
+	backend := must(ggml.NewCPUBackend(1))
 	defer backend.Close()
-	scheduler, err := ggml.NewScheduler(ggml.SchedulerOptions{}, backend)
-	check(err)
+	scheduler := must(ggml.NewScheduler(ggml.SchedulerOptions{}, backend))
 	defer scheduler.Close()
 	c := ggml.NewContext()
 	defer c.Close()
@@ -38,17 +36,14 @@ func ExampleScheduler_SetEvalCallback() {
 // The scheduler uses the first backend that supports an op; the CPU is last.
 func ExampleScheduler() {
 	var backends []*ggml.Backend
-	best, err := ggml.NewBestBackend()
-	check(err)
+	best := must(ggml.NewBestBackend())
 	defer best.Close()
 	if best.Device().Type() != ggml.CPU {
 		backends = append(backends, best)
 	}
-	cpu, err := ggml.NewCPUBackend(0)
-	check(err)
+	cpu := must(ggml.NewCPUBackend(0))
 	defer cpu.Close()
-	s, err := ggml.NewScheduler(ggml.SchedulerOptions{}, append(backends, cpu)...)
-	check(err)
+	s := must(ggml.NewScheduler(ggml.SchedulerOptions{}, append(backends, cpu)...))
 	defer s.Close()
 
 	c := ggml.NewContext()
@@ -59,8 +54,7 @@ func ExampleScheduler() {
 	check(s.Allocate(g))
 	check(ggml.Write(x, []float32{0, 0, 0}))
 	check(s.Compute(context.Background(), g))
-	result, err := ggml.Read[float32](y)
-	check(err)
+	result := must(ggml.Read[float32](y))
 	fmt.Printf("%.3f\n", result)
 	// Output: [0.333 0.333 0.333]
 }

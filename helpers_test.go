@@ -333,8 +333,7 @@ func reportOf(t *testing.T) ggml.DeviceMemory {
 
 func readPackage(t *testing.T, folder string) (*doc.Package, []*ast.File) {
 	fset := token.NewFileSet()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := need.Value(os.ReadDir(folder))(t)
 	var files []*ast.File
 	for _, e := range entries {
 		if name := e.Name(); strings.HasSuffix(name, ".go") && name != "nocgo.go" {

@@ -45,8 +45,7 @@ func TestRepack(t *testing.T) {
 		}{{false, 1}, {true, 1}, {false, 5}, {true, 5}} {
 			t.Run(fmt.Sprintf("%v/%d", typ, k.sequences), func(t *testing.T) {
 				m := llmtest.TinyModel(t, llmtest.LargeBlockConfig(k.tied), typ)
-				repacked, err := model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: k.sequences})
-				require.NoError(t, err)
+				repacked := need.Value(model.Load(m.Path, model.LoadOptions{Repack: true, Sequences: k.sequences}))(t)
 				defer repacked.Close()
 				tokens := llmtest.RandomTokens(1, 40, m.Config().Vocab)
 				want, got := prefill(t, m, tokens), prefill(t, repacked, tokens)

@@ -289,8 +289,7 @@ func loadTrained(t *testing.T, m *model.Model) {
 // greedy returns the most probable tokens after a prompt.
 func greedy(t *testing.T, m *model.Model, adapters model.Adapters, prompt []int32, length int) []int32 {
 	t.Helper()
-	s, err := infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Context: 256, CacheType: ggml.F32, Adapters: adapters, Threads: 2}))(t)
 	defer s.Close()
 	q := need.Value(s.NewSequence())(t)
 	logits := need.Value(q.Decode(context.Background(), prompt))(t)

@@ -193,8 +193,7 @@ func gradients(t *testing.T, m *model.Model, e *device.Engine, o lossgraph.Optio
 	require.NoError(t, memory.Allocate())
 	require.NoError(t, memory.Clear(0))
 
-	g, err := lossgraph.New(m, e, o)
-	require.NoError(t, err)
+	g := need.Value(lossgraph.New(m, e, o))(t)
 	defer g.Close()
 	switch d := e.Devices()[0]; {
 	case e.Layout().Of != nil: // weights on the CPU use kernels

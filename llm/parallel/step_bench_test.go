@@ -68,8 +68,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func benchmarkStep(b *testing.B, c arch.Config) {
-	group, err := joined()
-	require.NoError(b, err)
+	group := need.Value(joined())(b)
 	folder := os.Getenv("GOGGML_BENCH_FOLDER")
 	if folder == "" {
 		folder = os.TempDir()

@@ -123,8 +123,7 @@ func testOptimizer(t *testing.T, lowering device.OpSet, s AdamW) {
 func TestRatesAndDecayOfTrainables(t *testing.T) {
 	const rate, ratio, decay = 1e-3, 16, 0.5
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-	a, err := lora.New(m, lora.Options{Rank: 1, Alpha: 1, Targets: []string{"attn_q"}})
-	require.NoError(t, err)
+	a := need.Value(lora.New(m, lora.Options{Rank: 1, Alpha: 1, Targets: []string{"attn_q"}}))(t)
 	defer a.Close()
 	norm, matrix := m.Weight("blk.0.attn_norm.weight"), m.Weight("blk.1.ffn_down.weight")
 	o := runOptions()
@@ -137,7 +136,7 @@ func TestRatesAndDecayOfTrainables(t *testing.T) {
 	for _, p := range tr.opt.params {
 		before[p.Tensor] = need.Value(ggml.Read[float32](p.Tensor))(t)
 	}
-	_, err = tr.Step(context.Background())
+	_, err := tr.Step(context.Background())
 	require.NoError(t, err)
 	moved := func(x *ggml.Tensor, rate, decay float64) {
 		t.Helper()
