@@ -12,7 +12,7 @@
 // sequence of the session has computed; Rewind truncates. If a state cannot be rewound to a position, also after a
 // failed pass, the missing tokens are computed again before the next ones; callers notice only the time. Sequences in
 // adjacent slots share a pass in Step: a new sequence takes the first free slot, and if the slots of a step have gaps,
-// the last sequences move into them. Embed uses free slots; its graphs end at the hidden states behind the output norm,
+// the last sequences move into them, and others out of them into free slots. Embed uses free slots; its graphs end at the hidden states behind the output norm,
 // which the host pools. A projection of pooled states, and scores, have their own graph.
 //
 // If attention is not causal, a text is computed as a whole and nothing of it is kept, so it needs no slot. Several

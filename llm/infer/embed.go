@@ -58,13 +58,35 @@ func (s *Session) Embed(ctx context.Context, texts [][]int32, o EmbedOptions) ([
 	return s.vectors(pooled, o.Normalize)
 }
 
+// A TextError is an error of one of several texts, at an index.
+type TextError struct {
+	Index int
+	Err   error
+}
+
+// Error counts the texts from 1 on.
+func (e *TextError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("text %d: %v", e.Index+1, e.Err)
+}
+
+// Unwrap returns the error of the text.
+func (e *TextError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
 // vectors converts the results of texts to F32.
 func (s *Session) vectors(pooled [][]float64, normalize bool) ([][]float32, error) {
 	list := make([][]float32, len(pooled))
 	for i, x := range pooled {
 		var err error
 		if list[i], err = vector(x, normalize); err != nil {
-			return nil, fmt.Errorf("text %d: %w", i+1, s.d.m.Layout().BlameServers(err))
+			return nil, &TextError{i, s.d.m.Layout().BlameServers(err)}
 		}
 	}
 	return list, nil
@@ -75,7 +97,7 @@ func (s *Session) pool(ctx context.Context, texts [][]int32, pooling Pooling) ([
 	pooled := make([]*pooledText, len(texts))
 	for i, tokens := range texts {
 		if err := s.d.check(0, tokens); err != nil {
-			return nil, fmt.Errorf("text %d: %w", i+1, err)
+			return nil, &TextError{i, err}
 		}
 		pooled[i] = newPooledText(tokens, pooling, s.d.m.Config().Embd)
 	}

@@ -233,7 +233,7 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 	if err := q.session.d.check(0, tokens); err != nil {
 		return nil, 0, err
 	}
-	if err := q.takePrefix(tokens[:len(tokens)-1]); err != nil { // the last one's logits are needed
+	if err := q.takePrefix(tokens[:len(tokens)-1], false); err != nil { // the last one's logits are needed
 		return nil, 0, err
 	}
 	cached = q.computed
@@ -241,8 +241,35 @@ func (q *Sequence) Prefill(ctx context.Context, tokens []int32) (logits []float3
 	return logits, cached, err
 }
 
-// takePrefix makes the sequence the longest beginning of the tokens that it or another sequence of the session has.
-func (q *Sequence) takePrefix(tokens []int32) error {
+// Reuse replaces the sequence by the longest beginning of the tokens that it or another sequence of the session has
+// computed, and returns its length. If the tokens begin with the sequence, it never gets shorter. [Sequence.Decode] continues
+// it, in chunks of any size; [Sequence.Prefill] does both.
+func (q *Sequence) Reuse(tokens []int32) (n int, err error) {
+	if err := q.acquire("Sequence.Reuse"); err != nil {
+		return 0, err
+	}
+	defer q.session.access.Release()
+	if err := q.CheckOpen(); err != nil {
+		return 0, err
+	}
+	if err := q.takePrefix(tokens, 0 < q.computed && q.computed == common(q.tokens[:q.computed], tokens)); err != nil {
+		return 0, err
+	}
+	q.tokens = q.tokens[:q.computed]
+	return q.computed, nil
+}
+
+// CommonPrefix returns how many tokens the sequence and the given ones have in common from the beginning on.
+func (q *Sequence) CommonPrefix(tokens []int32) int {
+	if q == nil {
+		return 0
+	}
+	return common(q.tokens, tokens)
+}
+
+// takePrefix makes the sequence the longest beginning of the tokens that it or another sequence of the session has; exact,
+// only if another has computed nothing else: of a longer one, states may be restored only at an earlier position.
+func (q *Sequence) takePrefix(tokens []int32, exact bool) error {
 	if q.session.d.whole { // not causal: the states of a beginning depend on what follows it
 		_, err := q.rewind(0)
 		return err
@@ -253,7 +280,7 @@ func (q *Sequence) takePrefix(tokens []int32) error {
 		if other == nil {
 			continue
 		}
-		if same := common(other.tokens[:other.computed], tokens); same > n {
+		if same := common(other.tokens[:other.computed], tokens); same > n && (!exact || same == other.computed) {
 			from, n = other, same
 		}
 	}

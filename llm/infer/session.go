@@ -117,12 +117,28 @@ func (s *Session) Context() int {
 	return s.d.states.length
 }
 
+// Batch returns the largest number of tokens of a pass.
+func (s *Session) Batch() int {
+	if s == nil || s.d == nil {
+		return 0
+	}
+	return s.d.together
+}
+
 // Memory returns the memory of the sequences' states, usually keys and values, on each device.
 func (s *Session) Memory() layout.Sizes {
 	if s == nil || s.d == nil {
 		return nil
 	}
 	return s.d.states.memory.Sizes()
+}
+
+// Sequences returns the largest number of sequences at once.
+func (s *Session) Sequences() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.slots)
 }
 
 // Free returns the number of further sequences that have room.

@@ -98,29 +98,48 @@ func (s *Session) checkStep(next []StepInput) error {
 	return nil
 }
 
-// arrange returns the inputs in the order of their slots. It first moves the last sequences
-// into the gaps that closed ones left.
+// arrange returns the inputs in the order of their slots. If they have gaps, it moves the last ones into them, and other
+// sequences out of the way, as far as free slots allow.
 func (s *Session) arrange(next []StepInput) (order []int, err error) {
 	order = s.scratch.order
-	if neighbours(next, order) == len(order) {
-		return order, nil
+	for n := neighbours(next, order); n < len(order); n = neighbours(next, order) {
+		gap, last := next[order[n-1]].Sequence.slot+1, next[order[len(order)-1]].Sequence
+		moved, err := true, error(nil)
+		if other := s.slots[gap]; other != nil {
+			moved, err = s.move(other, s.lastFree())
+		}
+		if moved && err == nil {
+			moved, err = s.move(last, gap)
+		}
+		if err != nil || !moved {
+			return order, err
+		}
+		order = s.sort(next)
 	}
-	gap := slices.Index(s.slots, nil)
-	for last := len(s.slots) - 1; gap >= 0 && gap < last; last-- {
-		q := s.slots[last]
+	return order, nil
+}
+
+// lastFree returns the last free slot, or −1.
+func (s *Session) lastFree() int {
+	for slot, q := range slices.Backward(s.slots) {
 		if q == nil {
-			continue
-		}
-		at, err := s.copyPrefix(gap, q, q.computed)
-		if err != nil {
-			return nil, err
-		}
-		if at == q.computed {
-			s.slots[gap], s.slots[last], q.slot = q, nil, gap
-			gap = slices.Index(s.slots, nil)
+			return slot
 		}
 	}
-	return s.sort(next), nil
+	return -1
+}
+
+// move moves a sequence to a free slot; −1 is none. It reports false if its states cannot be copied as they are.
+func (s *Session) move(q *Sequence, slot int) (bool, error) {
+	if slot < 0 {
+		return false, nil
+	}
+	at, err := s.copyPrefix(slot, q, q.computed)
+	if err != nil || at != q.computed {
+		return false, err
+	}
+	s.slots[slot], s.slots[q.slot], q.slot = q, nil, slot
+	return true, nil
 }
 
 // sort returns the indices of the inputs in the order of their slots.
