@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/chat"
-	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
-	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // ChatOptions are the settings of a [Chat]. The zero value follows the model.
@@ -37,8 +33,9 @@ type ChatOptions struct {
 	// ShowSpecial writes control tokens of a reply as their texts: some models begin
 	// tool calls with one.
 	ShowSpecial bool
-	// LogProbs computes [Token.LogProb]; see [Options].
-	LogProbs bool
+	// LogProbs computes [Token.LogProb], TopLogProbs [Token.Top]; see [Options].
+	LogProbs    bool
+	TopLogProbs int
 }
 
 // A Chat lets a model answer conversations. They are rendered as the model was trained:
@@ -52,16 +49,10 @@ type ChatOptions struct {
 //
 // It is not safe for concurrent use, like its session: a second answer at the same time is an error.
 type Chat struct {
-	m         *model.Model
-	sequence  *infer.Sequence
-	pick      *sample.Sampler
-	template  *chat.Template
-	options   ChatOptions
-	rendering chat.Options
-	forms     chat.Forms
-	ends      replyEnds
-	reasoning reasoningMarks
-	access    exclusive.Access
+	format
+	sequence *infer.Sequence
+	pick     *sample.Sampler
+	access   exclusive.Access
 }
 
 // A Reply is an answer of the model.
@@ -85,17 +76,11 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	if err := checkSequence(m, q); err != nil {
 		return nil, err
 	}
-	c := &Chat{m: m, sequence: q, pick: pick, template: o.Template, options: o, rendering: data.RenderOptions(m.Tokenizer, o.Variables)}
-	if c.template == nil {
-		var err error
-		if c.template, err = data.ModelTemplate(m.Path, m.Tokenizer); err != nil {
-			return nil, err
-		}
+	f, err := newFormat(m, o)
+	if err != nil {
+		return nil, err
 	}
-	c.rendering.Now = o.Now
-	c.forms = c.template.Forms(&c.rendering)
-	c.ends, c.reasoning = newReplyEnds(c), newReasoningMarks(c)
-	return c, nil
+	return &Chat{format: *f, sequence: q, pick: pick}, nil
 }
 
 func (c *Chat) checkMade() error {
@@ -111,31 +96,11 @@ func (c *Chat) checkMade() error {
 // Tokens returns the ids of a conversation as Reply computes it: rendered and encoded as in
 // training, for the assistant to answer, or to continue its own last message.
 func (c *Chat) Tokens(talk *chat.Conversation) ([]int32, error) {
+	if err := c.checkMade(); err != nil {
+		return nil, err
+	}
 	_, ids, err := c.render(talk)
 	return ids, err
-}
-
-// render returns a conversation as text and as tokens.
-func (c *Chat) render(talk *chat.Conversation) (prompt string, ids []int32, err error) {
-	if err := c.checkMade(); err != nil {
-		return "", nil, err
-	}
-	if talk == nil {
-		return "", nil, errors.New("the conversation is nil")
-	}
-	o, n, render := c.rendering, len(talk.Messages), c.template.RenderPrompt
-	if n > 0 && talk.Messages[n-1].Role() == "assistant" {
-		o.ContinueFinalMessage, render = true, c.template.Render
-	}
-	rendered, err := render(c.forms.Convert(talk), &o)
-	if err != nil {
-		return "", nil, &RenderError{err}
-	}
-	ids = data.EncodeRendered(c.m.Tokenizer, rendered)
-	if len(ids) == 0 {
-		return "", nil, &RenderError{errors.New("the chat template renders no text for the conversation")}
-	}
-	return rendered.Text, ids, nil
 }
 
 // A RenderError is a conversation that the template cannot render; others can be answered.
@@ -161,46 +126,4 @@ func (c *Chat) Reply(ctx context.Context, w io.Writer, talk *chat.Conversation) 
 	tokens, reply := c.Stream(ctx, talk)
 	err := write(w, tokens)
 	return *reply, err
-}
-
-// replyEnds are texts and tokens that end a reply, beside the tokens that end every generation.
-type replyEnds struct {
-	tokens []int32
-	texts  []string
-}
-
-func newReplyEnds(c *Chat) replyEnds {
-	ends := replyEnds{texts: slices.DeleteFunc(slices.Clone(c.options.Stop), func(s string) bool { return s == "" })}
-	closing := endOfTurn(c.template, c.rendering)
-	if closing == "" {
-		return ends
-	}
-	ids := c.m.Tokenizer.Encode(closing, tokenizer.EncodeOptions{ParseSpecial: true})
-	if len(ids) > 0 && c.m.Tokenizer.IsSpecial(ids[0]) {
-		ends.tokens = []int32{ids[0]}
-	} else {
-		ends.texts = append(ends.texts, closing)
-	}
-	return ends
-}
-
-// endOfTurn returns the text that a template puts after an answer, by which a trained model
-// ends its turn; "" if there is none.
-func endOfTurn(template *chat.Template, o chat.Options) string {
-	const answer = "A"
-	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), chat.NewMessage("assistant", answer)}}
-	rendered, err := template.Render(talk, &o)
-	if err != nil {
-		return "" // the template needs more messages
-	}
-	trained := rendered.Trained(chat.Last)
-	if len(trained) == 0 {
-		return ""
-	}
-	for _, s := range slices.Backward(rendered.Spans) {
-		if s.Source == chat.Content && s.Message == 1 {
-			return strings.TrimSpace(rendered.Text[s.To:max(s.To, trained[len(trained)-1].To)])
-		}
-	}
-	return ""
 }

@@ -19,6 +19,15 @@ func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string
 	if err := checkSession(m, s); err != nil {
 		return nil, err
 	}
+	tokens, err := embedTokens(m, texts)
+	if err != nil {
+		return nil, err
+	}
+	return s.Embed(ctx, tokens, o)
+}
+
+// embedTokens encodes texts that a model embeds.
+func embedTokens(m *model.Model, texts []string) ([][]int32, error) {
 	tokens := make([][]int32, len(texts))
 	for i, text := range texts {
 		tokens[i] = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
@@ -29,5 +38,5 @@ func Embed(ctx context.Context, m *model.Model, s *infer.Session, texts []string
 			return nil, fmt.Errorf("text %d is empty, and the model has no token that begins a text", i+1)
 		}
 	}
-	return s.Embed(ctx, tokens, o)
+	return tokens, nil
 }

@@ -20,8 +20,9 @@
 //
 // # Concurrency
 //
-// Sessions with their sequences, samplers and chats are used by one goroutine at a time. A
-// model serves any number of them.
+// A [Scheduler] computes the texts, answers and embeddings of any number of goroutines in one session. Otherwise,
+// sessions with their sequences, samplers and chats are used by one goroutine at a time. A model serves any number of
+// them.
 package generate
 
 import (
@@ -56,7 +57,11 @@ type Request struct {
 type Options struct {
 	Limit     *int // most tokens to generate; nil: until the context is full
 	IgnoreEOG bool // continue after the model's end of the text
-	LogProbs  bool // compute [Token.LogProb], a pass over the vocabulary for each token
+	// Stop are texts that end the text and are left out of it.
+	Stop     []string
+	LogProbs bool // compute [Token.LogProb], a pass over the vocabulary for each token
+	// TopLogProbs is the number of most likely tokens in [Token.Top]; 0: none.
+	TopLogProbs int
 }
 
 // Stats are the counts and times of a generation, and why it ended.

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,14 +51,21 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{m: m, pick: r.Sampler, o: r.Options, take: take, ctx: r.Context, stats: stats}
-	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
+	g := newContinuation(m, r, take)
+	g.ctx, g.stats = r.Context, stats
 	ctx, cancel := joined(ctx, r.Context)
 	defer cancel()
 	if _, err := g.prefill(ctx, q, q.Tokens(), prompt); err != nil {
 		return nil, fmt.Errorf("the prompt: %w", err)
 	}
 	return g, nil
+}
+
+// newContinuation returns the text of a request, before its prompt is computed.
+func newContinuation(m *model.Model, r *Request, take func(Token) error) *generation {
+	g := &generation{m: m, pick: r.Sampler, o: r.Options, take: take, stop: stopTexts{stop: notEmpty(r.Options.Stop)}}
+	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
+	return g
 }
 
 // prefill makes the sequence consist of the tokens before and a prompt.
@@ -67,11 +75,16 @@ func (g *generation) prefill(ctx context.Context, q *infer.Sequence, before, pro
 	if err != nil {
 		return 0, err
 	}
+	g.start(q, logits, prompt, began)
+	return cached, nil
+}
+
+// start begins the text after a prompt that has been computed, with the logits of the next token.
+func (g *generation) start(q *infer.Sequence, logits []float32, prompt []int32, began time.Time) {
 	g.pick.Accept(prompt...)
 	g.first = time.Now()
 	g.stats.Prompt, g.stats.PromptFor = len(prompt), g.first.Sub(began)
 	g.next = infer.StepInput{Sequence: q, Logits: logits}
-	return cached, nil
 }
 
 // joined returns a context that ends with either of its parents; the second may be nil.
@@ -109,11 +122,7 @@ func (s *stepper) step(ctx context.Context, texts []*generation) []*generation {
 	if len(texts) == 0 {
 		return nil
 	}
-	s.next = s.next[:0]
-	for _, g := range texts {
-		s.next = append(s.next, g.next)
-	}
-	err := texts[0].next.Sequence.Session().Step(ctx, s.next)
+	err := s.compute(ctx, texts)
 	return going(texts, func(g *generation) {
 		if err != nil {
 			g.end("", err)
@@ -121,6 +130,15 @@ func (s *stepper) step(ctx context.Context, texts []*generation) []*generation {
 		}
 		g.draw()
 	})
+}
+
+// compute computes the last token of each text.
+func (s *stepper) compute(ctx context.Context, texts []*generation) error {
+	s.next = s.next[:0]
+	for _, g := range texts {
+		s.next = append(s.next, g.next)
+	}
+	return texts[0].next.Sequence.Session().Step(ctx, s.next)
 }
 
 // going calls f with each text and returns the texts that have not ended.
@@ -176,8 +194,10 @@ func (g *generation) draw() {
 // sample draws a token from the logits.
 func (g *generation) sample() (Token, error) {
 	logits, all := g.next.Logits, 0.0
-	if g.o.LogProbs {
+	var top []LogProb
+	if g.o.LogProbs || g.o.TopLogProbs > 0 {
 		all = logSumExp(logits)
+		top = mostLikely(logits, all, g.o.TopLogProbs)
 	}
 	if g.o.IgnoreEOG {
 		g.excludeEOG(logits)
@@ -189,7 +209,7 @@ func (g *generation) sample() (Token, error) {
 		}
 		return Token{}, err
 	}
-	t := Token{ID: id}
+	t := Token{ID: id, Top: top}
 	if g.o.LogProbs {
 		t.LogProb = float64(logits[id]) - all
 	}
@@ -203,6 +223,22 @@ func logSumExp(logits []float32) float64 {
 		sum += math.Exp(float64(l) - top)
 	}
 	return top + math.Log(sum)
+}
+
+// mostLikely returns the n most likely tokens, the best one first; of equal ones, the one with the smaller ID.
+func mostLikely(logits []float32, all float64, n int) (top []LogProb) {
+	if n <= 0 {
+		return nil
+	}
+	for id, l := range logits {
+		p := LogProb{int32(id), float64(l) - all}
+		if len(top) == n && p.LogProb <= top[n-1].LogProb {
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(top, p, func(a, p LogProb) int { return cmp.Or(-cmp.Compare(a.LogProb, p.LogProb), -1) })
+		top = slices.Insert(top[:min(len(top), n-1)], min(i, n-1), p)
+	}
+	return top
 }
 
 // decode sets the text of a token. A token that ends the text gets all remaining text, and the

@@ -19,12 +19,12 @@ var (
 
 // newReasoningMarks finds the marks by rendering an answer with reasoning. If the template renders no
 // reasoning but cuts it out of answers, the cut shows the closing mark.
-func newReasoningMarks(c *Chat) reasoningMarks {
+func newReasoningMarks(f *format) reasoningMarks {
 	answer := chat.NewMessage("assistant", "A")
 	answer.SetText("reasoning_content", "R")
 	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "Q"), answer}}
-	o := c.rendering
-	if rendered, err := c.template.Render(c.forms.Convert(talk), &o); err == nil {
+	o := f.rendering
+	if rendered, err := f.template.Render(f.forms.Convert(talk), &o); err == nil {
 		at := slices.IndexFunc(rendered.Spans, func(s chat.Span) bool { return s.Message == 1 && s.Source == chat.Reasoning })
 		if at >= 0 {
 			words := rendered.Spans[at]
@@ -34,7 +34,7 @@ func newReasoningMarks(c *Chat) reasoningMarks {
 			}
 		}
 	}
-	if strings.Contains(c.template.Source(), "</think>") {
+	if strings.Contains(f.template.Source(), "</think>") {
 		return reasoningMarks{open: "<think>", close: "</think>"}
 	}
 	return reasoningMarks{}

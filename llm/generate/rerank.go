@@ -23,13 +23,26 @@ func Rerank(ctx context.Context, m *model.Model, s *infer.Session, query string,
 	if err := checkSession(m, s); err != nil {
 		return nil, err
 	}
+	tokens, err := pairs(m, query, documents)
+	if err != nil {
+		return nil, err
+	}
+	return firstScores(s.Score(ctx, tokens))
+}
+
+// pairs encodes a query with each document.
+func pairs(m *model.Model, query string, documents []string) ([][]int32, error) {
 	tokens := make([][]int32, len(documents))
 	for i, document := range documents {
 		if tokens[i] = pair(m.Tokenizer, query, document); len(tokens[i]) == 0 {
 			return nil, fmt.Errorf("the query and text %d are empty, and the model has no token that begins a text", i+1)
 		}
 	}
-	all, err := s.Score(ctx, tokens)
+	return tokens, nil
+}
+
+// firstScores returns the first score of each text.
+func firstScores(all [][]float32, err error) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}

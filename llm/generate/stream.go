@@ -12,7 +12,6 @@ import (
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
-	"github.com/goggml/ggml/llm/tokenizer"
 )
 
 // A Token is a generated token.
@@ -25,6 +24,15 @@ type Token struct {
 	// LogProb is the natural logarithm of the token's probability by the model's logits, before
 	// penalties, filters and temperature of the sampler. It is 0 unless Options.LogProbs or
 	// ChatOptions.LogProbs is set.
+	LogProb float64
+	// Top are the most likely tokens before penalties, filters and temperature, the best one first, as many as
+	// TopLogProbs of the options.
+	Top []LogProb
+}
+
+// A LogProb is a token with the natural logarithm of its probability.
+type LogProb struct {
+	ID      int32
 	LogProb float64
 }
 
@@ -122,10 +130,8 @@ func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply,
 	if len(ids) > c.sequence.Context() {
 		return nil, "", fmt.Errorf("%w: the conversation has %s, but the context holds %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
-	g := &generation{m: c.m, pick: c.pick, o: Options{Limit: c.options.Limit, LogProbs: c.options.LogProbs}, take: take, ends: c.ends.tokens, stats: &reply.Stats}
-	g.stop = stopTexts{stop: c.ends.texts, repair: true}
-	g.decoder = c.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: c.options.ShowSpecial})
-	c.pick.Forget()
+	g := c.newReply(c.pick, take)
+	g.stats = &reply.Stats
 	reply.Cached, err = g.prefill(ctx, c.sequence, nil, ids)
 	return g, prompt, err
 }
