@@ -1,0 +1,356 @@
+package generate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
+)
+
+// ErrQueueFull is the error of a request to a [Scheduler] whose queue has no room.
+var ErrQueueFull = errors.New("too many requests are waiting; try again later")
+
+// SchedulerOptions are the settings of a [Scheduler]; the zero value is usual.
+type SchedulerOptions struct {
+	// Template renders conversations whose options have no template; nil uses the model's.
+	Template *chat.Template
+	// Chunk is the largest number of tokens of a prompt that one pass computes while texts are generated, whose next
+	// tokens wait for it; 0: 64. Otherwise a pass computes [infer.SessionOptions].Batch tokens.
+	Chunk int
+	// Queue is the largest number of requests that wait; 0: 1024.
+	Queue int
+}
+
+// A Scheduler computes the requests of any number of goroutines in one session (continuous batching). Texts that are
+// generated at the same time share a pass, which they enter and leave between any two tokens. Prompts are computed in
+// chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt.
+//
+// As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
+// A finished text stays in its sequence until another one needs the room: a request that begins with the same tokens, such
+// as the next turn of a conversation or an equal system prompt, computes only the rest.
+//
+// A text does not wait for the loop over its tokens: it is computed as fast as possible, and the tokens are kept. A
+// cancelled context ends a request in the queue, or in the course of its next pass.
+//
+// It is safe for concurrent use. The session, and its sequences, belong to it until Close.
+type Scheduler struct {
+	m       *model.Model
+	session *infer.Session
+	chunk   int
+	queue   int
+	format  func() (*format, error) // of the template of the options
+
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+	done chan struct{}
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex
+	waiting []job // in the order of their arrival
+	closed  bool
+	load    Load
+
+	// Of the goroutine that computes.
+	prompts []*text           // whose prompts are computed, the next one first
+	texts   []*text           // that are generated
+	kept    []*infer.Sequence // of finished texts, the oldest first
+	steps   stepper
+	going   []*generation // reused
+	called  bool          // since the last pass, a function of a job has been called
+}
+
+// A job is a request to a scheduler. The goroutine that computes calls its methods.
+type job interface {
+	context() context.Context
+	hasRoom(s *Scheduler) bool // to begin now
+	begin(s *Scheduler)
+	fail(err error) // ends a job that has not begun
+}
+
+// Load is what a [Scheduler] does, and has done.
+type Load struct {
+	Waiting, Running int // requests now
+	Requests         int // that have ended
+	Prompt, Cached   int // tokens of prompts; those found in the session
+	Generated        int // tokens
+	Passes           int // over tokens of texts that are generated
+}
+
+// NewScheduler starts a scheduler in a session of the model. Close it before the session.
+func NewScheduler(m *model.Model, s *infer.Session, o SchedulerOptions) (*Scheduler, error) {
+	if err := checkVocabulary(m); err != nil {
+		return nil, err
+	}
+	if err := checkSession(m, s); err != nil {
+		return nil, err
+	}
+	if s.Model() == nil {
+		return nil, fmt.Errorf("the session is nil or a zero value; infer.NewSession makes one: %w", ggml.ErrZeroValue)
+	}
+	if o.Chunk < 0 || o.Queue < 0 {
+		return nil, fmt.Errorf("a scheduler cannot have chunks of %d tokens and a queue of %d requests; 0 is the default", o.Chunk, o.Queue)
+	}
+	c := &Scheduler{m: m, session: s, chunk: cmp.Or(o.Chunk, 64), queue: cmp.Or(o.Queue, 1024), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	c.format = sync.OnceValues(func() (*format, error) { return newFormat(m, ChatOptions{Template: o.Template}) })
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	go c.run()
+	return c, nil
+}
+
+// Close ends all requests with [ggml.ErrClosed], and returns when nothing is computed any more.
+func (s *Scheduler) Close() error {
+	if s == nil || s.done == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop(fmt.Errorf("scheduler: %w", ggml.ErrClosed))
+	<-s.done
+	return nil
+}
+
+func (s *Scheduler) checkMade() error {
+	switch {
+	case s == nil:
+		return errors.New("the scheduler is nil")
+	case s.done == nil:
+		return fmt.Errorf("the scheduler is a zero value; NewScheduler makes one: %w", ggml.ErrZeroValue)
+	}
+	return nil
+}
+
+// Load returns what the scheduler does, and has done.
+func (s *Scheduler) Load() Load {
+	if s == nil {
+		return Load{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.load
+	l.Waiting = len(s.waiting)
+	return l
+}
+
+func (s *Scheduler) count(f func(l *Load)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.load)
+}
+
+// submit appends a job to the queue. The caller ends the job's context in the end.
+func (s *Scheduler) submit(j job) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return context.Cause(s.ctx)
+	case len(s.waiting) >= s.queue:
+		return ErrQueueFull
+	}
+	s.waiting = append(s.waiting, j)
+	s.awake()
+	context.AfterFunc(j.context(), s.awake)
+	return nil
+}
+
+// awake lets the goroutine that computes look at the queue.
+func (s *Scheduler) awake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run computes until the scheduler is closed.
+func (s *Scheduler) run() {
+	defer close(s.done)
+	for s.ctx.Err() == nil {
+		s.begin()
+		if len(s.texts)+len(s.prompts) == 0 {
+			select {
+			case <-s.wake:
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		s.step()
+		s.prefill()
+	}
+	s.end()
+}
+
+// begin begins the jobs of the queue that have room, and ends cancelled ones.
+func (s *Scheduler) begin() {
+	s.mu.Lock()
+	waiting := slices.Clone(s.waiting)
+	s.mu.Unlock()
+	s.called = false
+	room := true
+	for _, j := range waiting {
+		if err := context.Cause(j.context()); err != nil {
+			s.leaveQueue(j)
+			j.fail(err)
+			continue
+		}
+		if room = room && j.hasRoom(s); room {
+			s.leaveQueue(j)
+			j.begin(s)
+		}
+	}
+	s.count(func(l *Load) { l.Running = len(s.texts) + len(s.prompts) })
+}
+
+func (s *Scheduler) leaveQueue(j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.waiting, j)
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+}
+
+// step generates a token of each text in one pass.
+func (s *Scheduler) step() {
+	s.texts = s.unfinished(s.texts, (*generation).endEarly)
+	if len(s.texts) == 0 {
+		return
+	}
+	s.going = s.going[:0]
+	for _, t := range s.texts {
+		s.going = append(s.going, t.g)
+	}
+	err := s.steps.compute(s.ctx, s.going)
+	s.count(func(l *Load) { l.Passes++ })
+	if err == nil {
+		drawAll(s.going)
+	}
+	s.texts = s.unfinished(s.texts, func(g *generation) {
+		if err != nil {
+			g.end("", err)
+		}
+	})
+}
+
+// drawAll draws a token of each text, in parallel: with a large vocabulary that takes a part of a pass.
+func drawAll(texts []*generation) {
+	var all sync.WaitGroup
+	for _, g := range texts[1:] {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			g.draw()
+		}()
+	}
+	texts[0].draw()
+	all.Wait()
+}
+
+// unfinished calls f with each text, finishes those that have ended, and returns the others.
+func (s *Scheduler) unfinished(texts []*text, f func(*generation)) []*text {
+	return slices.DeleteFunc(texts, func(t *text) bool {
+		if f(t.g); t.g.ended {
+			s.finish(t)
+		}
+		return t.g.ended
+	})
+}
+
+// prefill computes a chunk of a prompt.
+func (s *Scheduler) prefill() {
+	if len(s.prompts) == 0 {
+		return
+	}
+	n := s.session.Batch()
+	if len(s.texts) > 0 {
+		n = min(n, s.chunk)
+	}
+	t := s.prompts[0]
+	s.prompts = append(s.prompts[1:], t)
+	if computed := t.prefill(n); !computed && !t.g.ended {
+		return
+	}
+	s.prompts = s.prompts[:len(s.prompts)-1]
+	if !t.g.ended {
+		t.g.draw()
+	}
+	if t.g.ended {
+		s.finish(t)
+	} else {
+		s.texts = append(s.texts, t)
+	}
+}
+
+// finish reports the end of a text, and keeps its sequence for texts that begin alike.
+func (s *Scheduler) finish(t *text) {
+	s.count(func(l *Load) {
+		l.Requests++
+		l.Prompt += t.g.stats.Prompt
+		l.Cached += t.cached
+		l.Generated += t.g.stats.Generated
+		l.Running = max(0, l.Running-1)
+	})
+	s.kept = append(s.kept, t.sequence)
+	s.leaveSpare()
+	t.end()
+}
+
+// sequence returns a sequence for a prompt: the kept one that has most of its tokens, if it loses at most half of its own;
+// else a new one, or the oldest kept one if none is free.
+func (s *Scheduler) sequence(prompt []int32) (*infer.Sequence, error) {
+	best, most := -1, 0
+	for i, q := range s.kept {
+		if n := q.CommonPrefix(prompt); n > most && 2*n >= q.Len() {
+			best, most = i, n
+		}
+	}
+	if best < 0 && len(s.kept) > 0 && s.session.Free() == 0 {
+		best = 0
+	}
+	if best < 0 {
+		return s.session.NewSequence()
+	}
+	q := s.kept[best]
+	s.kept = slices.Delete(s.kept, best, best+1)
+	return q, nil
+}
+
+// leaveSpare closes the oldest kept sequence if no slot is free: sequences that are stepped together move into adjacent
+// slots by way of a free one. Two slots have no such gaps.
+func (s *Scheduler) leaveSpare() {
+	if s.session.Sequences() > 2 && s.session.Free() == 0 {
+		s.closeOldest()
+	}
+}
+
+// closeOldest closes the oldest kept sequence, if there is one.
+func (s *Scheduler) closeOldest() {
+	if len(s.kept) > 0 {
+		s.kept[0].Close() // cannot fail: only this goroutine uses the session
+		s.kept = s.kept[1:]
+	}
+}
+
+// end ends all jobs, and closes all sequences.
+func (s *Scheduler) end() {
+	err := context.Cause(s.ctx)
+	for _, t := range slices.Concat(s.texts, s.prompts) {
+		t.g.end("", err)
+		s.finish(t)
+	}
+	for len(s.kept) > 0 {
+		s.closeOldest()
+	}
+	s.mu.Lock()
+	waiting := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, j := range waiting {
+		j.fail(err)
+	}
+}

@@ -1,0 +1,94 @@
+package generate
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goggml/ggml/llm/infer"
+)
+
+// A call is a job that calls a function between two passes.
+type call struct {
+	ctx  context.Context
+	f    func(context.Context) error
+	done chan error // has room for one
+}
+
+func (c *call) context() context.Context { return c.ctx }
+
+// hasRoom makes a slot free for the texts of a causal model. There is one call between two passes.
+func (c *call) hasRoom(s *Scheduler) bool {
+	if s.called {
+		s.awake()
+		return false
+	}
+	if s.session.Free() == 0 {
+		s.closeOldest()
+	}
+	return s.session.Free() > 0 || !s.m.Architecture().IsCausal()
+}
+
+func (c *call) begin(s *Scheduler) {
+	s.called = true
+	c.done <- c.f(c.ctx)
+}
+
+func (c *call) fail(err error) { c.done <- err }
+
+// Embed is [Embed] in the session of the scheduler.
+func (s *Scheduler) Embed(ctx context.Context, texts []string, o infer.EmbedOptions) ([][]float32, error) {
+	return s.encode(ctx, func() ([][]int32, error) { return embedTokens(s.m, texts) }, func(ctx context.Context, tokens [][]int32) ([][]float32, error) {
+		return s.session.Embed(ctx, tokens, o)
+	})
+}
+
+// Rerank is [Rerank] in the session of the scheduler.
+func (s *Scheduler) Rerank(ctx context.Context, query string, documents []string) ([]float32, error) {
+	return firstScores(s.encode(ctx, func() ([][]int32, error) { return pairs(s.m, query, documents) }, s.session.Score))
+}
+
+// encode computes texts in groups of about as many tokens as a pass, each between two passes.
+func (s *Scheduler) encode(ctx context.Context, encode func() ([][]int32, error), compute func(context.Context, [][]int32) ([][]float32, error)) ([][]float32, error) {
+	ctx, cancel, err := s.begins(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	texts, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	var all [][]float32
+	for len(texts) > 0 {
+		n := groupOf(texts, s.session.Batch())
+		c := &call{ctx: ctx, done: make(chan error, 1), f: func(ctx context.Context) error {
+			vectors, err := compute(ctx, texts[:n])
+			all = append(all, vectors...)
+			return err
+		}}
+		if err := s.submit(c); err != nil {
+			return nil, err
+		}
+		if err := <-c.done; err != nil {
+			var of *infer.TextError
+			if errors.As(err, &of) {
+				of.Index += len(all)
+			}
+			return nil, err
+		}
+		texts = texts[n:]
+	}
+	return all, nil
+}
+
+// groupOf returns how many of the first texts have together at most n tokens, at least one.
+func groupOf(texts [][]int32, n int) int {
+	count := 0
+	for _, tokens := range texts {
+		if n -= len(tokens); n < 0 && count > 0 {
+			break
+		}
+		count++
+	}
+	return count
+}
