@@ -6,7 +6,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -33,9 +32,10 @@ type Options struct {
 	Session infer.SessionOptions
 	// Sampling configures how answers are sampled; the zero value decodes greedily. If Seed is 0, each [Assistant]
 	// draws its own random seed.
-	Sampling sample.Options
-	Chat     generate.ChatOptions // of [NewAssistant]
-	Embed    infer.EmbedOptions   // of [Embed]
+	Sampling  sample.Options
+	Chat      generate.ChatOptions      // of [NewAssistant]
+	Embed     infer.EmbedOptions        // of [Embed]
+	Scheduler generate.SchedulerOptions // of [Open]
 }
 
 // An Assistant answers conversations: a [generate.Chat] together with its model and session. It is not safe for
@@ -197,10 +197,7 @@ func loadAdapter(path string, m *model.Model) (*lora.Adapter, error) {
 }
 
 func (a *opened) chat(o Options) (*generate.Chat, error) {
-	if o.Sampling.Seed == 0 {
-		o.Sampling.Seed = rand.Uint64()
-	}
-	sampler, err := sample.New(o.Sampling)
+	sampler, err := newSampler(o.Sampling)
 	if err != nil {
 		return nil, err
 	}

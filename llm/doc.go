@@ -17,6 +17,10 @@
 //		fmt.Print(token.Text)
 //	}
 //
+// An assistant belongs to one goroutine. A [Model] that [Open] opens serves any number of them, such as the handlers of an
+// HTTP server: conversations, completions and embeddings that run at the same time share its weights, and the passes over
+// them. Package [github.com/goggml/ggml/llm/serve] is such a handler, in OpenAI's protocol.
+//
 // [Embed] returns one vector per text:
 //
 //	vectors, err := llm.Embed(context.Background(), "model.gguf", llm.Options{}, "Postage", "How long does delivery take?")
