@@ -18,10 +18,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goggml/ggml/examples/internal/listen"
 )
 
 //go:embed assets
 var assets embed.FS
+
+// maxConnections limits the files and memory that browsers take from a process that trains.
+const maxConnections = 32
 
 // DefaultAddress is the default address: any free port, on this machine only.
 const DefaultAddress = "127.0.0.1:0"
@@ -42,8 +47,8 @@ func Listen(address, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: limit(l, maxConnections), patience: 10 * time.Second, runs: &folder{path: path, tails: map[string]*tail{}}}
-	if !isLoopback(l.Addr()) {
+	s := &Server{listener: listen.Limit(l, maxConnections), patience: 10 * time.Second, runs: &folder{path: path, tails: map[string]*tail{}}}
+	if !listen.IsLoopback(l.Addr()) {
 		random := make([]byte, 18)
 		if _, err := rand.Read(random); err != nil {
 			l.Close()
@@ -52,11 +57,6 @@ func Listen(address, path string) (*Server, error) {
 		s.token = base64.RawURLEncoding.EncodeToString(random)
 	}
 	return s, nil
-}
-
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // Open makes URL open the page with the run in a folder.
@@ -158,7 +158,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		if !s.knowsHost(r.Host) {
+		if !listen.IsOwnName(r.Host) {
 			http.Error(w, "this page opens only under an IP address or as localhost", http.StatusForbidden)
 			return
 		}
@@ -181,15 +181,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 func (s *Server) isToken(given string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) == 1
-}
-
-// knowsHost reports whether the host name of a request is an IP address, or a name of this machine.
-func (s *Server) knowsHost(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")) != nil
 }
 
 // Describe reports the address of the page.
