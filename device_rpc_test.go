@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
@@ -60,18 +61,10 @@ func TestRPCMisuse(t *testing.T) {
 		_, err := ggml.AddRPCServer(endpoint)
 		require.ErrorContains(t, err, "expected a host and a port", endpoint)
 	}
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
+	l := loopback.Serve(t, func(c net.Conn) {
+		c.Write([]byte("220 this is a mail server, or so\r\nand it says much more than is asked\r\n"))
+	})
 	endpoint := l.Addr().String()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Write([]byte("220 this is a mail server, or so\r\nand it says much more than is asked\r\n"))
-			c.Close()
-		}
-	}()
 	_, err := ggml.AddRPCServer(endpoint)
 	require.ErrorIs(t, err, ggml.ErrDisconnected)
 	require.ErrorContains(t, err, "ggml: RPC server "+endpoint)
@@ -106,32 +99,11 @@ func TestBadServers(t *testing.T) {
 			if what == "one that stalls" {
 				testhook.RPCStall = time.Second
 			}
-			l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-			defer l.Close()
-			go func() {
-				for {
-					conn, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						defer conn.Close()
-						for _, answer := range c.answers {
-							if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
-								return
-							}
-							if answer == nil {
-								io.Copy(io.Discard, conn)
-							}
-							conn.Write(answer)
-						}
-					}()
-				}
-			}()
+			endpoint := loopback.Serve(t, loopback.Answer(c.answers...)).Addr().String()
 			begin := time.Now()
-			_, err := ggml.AddRPCServer(l.Addr().String())
+			_, err := ggml.AddRPCServer(endpoint)
 			require.ErrorIs(t, err, ggml.ErrDisconnected)
-			require.ErrorContains(t, err, "ggml: RPC server "+l.Addr().String()+": "+c.says)
+			require.ErrorContains(t, err, "ggml: RPC server "+endpoint+": "+c.says)
 			require.Less(t, time.Since(begin), 30*time.Second)
 		})
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
-	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/internal/test/loopback"
 )
 
 // A lender is a server process behind a proxy.
@@ -50,22 +50,10 @@ func lend(t *testing.T, after int64, fault func(s *lender, client net.Conn)) *le
 // proxy opens another endpoint of the server.
 func (s *lender) proxy(t *testing.T) string {
 	t.Helper()
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.forward(client)
-		}
-	}()
-	return l.Addr().String()
+	return loopback.Serve(t, s.forward).Addr().String()
 }
 
 func (s *lender) forward(client net.Conn) {
-	defer client.Close()
 	begun := s.isFaulty()
 	if begun && !s.mute {
 		s.fault(s, client)
@@ -243,12 +231,10 @@ func TestServerIsNone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-			defer l.Close()
+			l := loopback.Serve(t, loopback.Answer(c.answers...))
 			if c.answers == nil {
 				require.NoError(t, l.Close())
 			}
-			go answer(l, c.answers)
 			endpoint := l.Addr().String()
 			began := time.Now()
 			folder := strings.ReplaceAll(what, " ", "-")
@@ -257,28 +243,6 @@ func TestServerIsNone(t *testing.T) {
 			require.Less(t, time.Since(began), time.Minute)
 			require.False(t, isFile(filepath.Join(files, folder, "adapter.gguf")))
 		})
-	}
-}
-
-// answer sends the answers to each client, one per request.
-func answer(l net.Listener, answers [][]byte) {
-	for {
-		client, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer client.Close()
-			for _, a := range answers {
-				if _, err := client.Read(make([]byte, 1<<10)); err != nil {
-					return
-				}
-				if a == nil {
-					hold(client)
-				}
-				_, _ = client.Write(a)
-			}
-		}()
 	}
 }
 

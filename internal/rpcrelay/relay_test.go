@@ -13,29 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goggml/ggml/internal/rpcwire"
+	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 )
 
 // startServer starts a server that sends each connection the next of replies, then closes it.
 func startServer(t *testing.T, replies ...[]byte) (endpoint string) {
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+	return loopback.Serve(t, func(c net.Conn) {
+		for _, reply := range replies {
+			if _, err := readRequest(c); err != nil {
+				break
 			}
-			for _, reply := range replies {
-				if _, err := readRequest(c); err != nil {
-					break
-				}
-				c.Write(reply)
-			}
-			c.Close()
+			c.Write(reply)
 		}
-	}()
-	return l.Addr().String()
+	}).Addr().String()
 }
 
 func readRequest(c net.Conn) ([]byte, error) {
@@ -99,35 +90,24 @@ func TestForward(t *testing.T) {
 // If memory was freed after a graph was sent, the whole graph is sent again: ggml's server has
 // forgotten it.
 func TestGraphAfterFree(t *testing.T) {
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	defer l.Close()
 	type got struct {
 		command
 		body []byte
 	}
 	requests := make(chan got)
-	go func() {
+	l := loopback.Serve(t, func(c net.Conn) {
+		readRequest(c)
+		c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
 		for {
-			c, err := l.Accept()
-			if err != nil {
+			var header [9]byte
+			if _, err := io.ReadFull(c, header[:]); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				readRequest(c)
-				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
-				for {
-					var header [9]byte
-					if _, err := io.ReadFull(c, header[:]); err != nil {
-						return
-					}
-					body := make([]byte, binary.LittleEndian.Uint64(header[1:]))
-					io.ReadFull(c, body)
-					requests <- got{command(header[0]), body}
-				}
-			}()
+			body := make([]byte, binary.LittleEndian.Uint64(header[1:]))
+			io.ReadFull(c, body)
+			requests <- got{command(header[0]), body}
 		}
-	}()
+	})
 	c := dial(t, start(t, l.Addr().String()))
 	graph := func(device uint32, uid uint64, tensors int) []byte {
 		g := rpcwire.Graph{Device: device, UID: uid, Nodes: []uint64{1}, Tensors: make([]rpcwire.Tensor, tensors)}
@@ -232,23 +212,15 @@ func TestBadReplies(t *testing.T) {
 // A server that stalls after the handshake is gone, unless it computes a graph.
 func TestStall(t *testing.T) {
 	silent := make(chan struct{})
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			readRequest(c)
-			c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
-			go io.Copy(io.Discard, c)
-			go func() {
-				<-silent
-				c.Write(message(number(7)))
-			}()
-		}
-	}()
+	l := loopback.Serve(t, func(c net.Conn) {
+		readRequest(c)
+		c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
+		go func() {
+			<-silent
+			c.Write(message(number(7)))
+		}()
+		io.Copy(io.Discard, c)
+	})
 	r := start(t, l.Addr().String())
 	r.stall = time.Second / 2
 	require.Equal(t, number(4096), request(t, dial(t, r), rpcwire.GetAlignment, number(0)))
@@ -288,22 +260,13 @@ func TestStallInGraph(t *testing.T) {
 // startMute starts a server that answers only handshakes, while lives returns true.
 func startMute(t *testing.T, lives func() bool) (endpoint string) {
 	t.Helper()
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if lives() {
-				readRequest(c)
-				c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
-			}
-			go io.Copy(io.Discard, c)
+	return loopback.Serve(t, func(c net.Conn) {
+		if lives() {
+			readRequest(c)
+			c.Write(handshakeReply(rpcwire.Major, rpcwire.Minor))
 		}
-	}()
-	return l.Addr().String()
+		io.Copy(io.Discard, c)
+	}).Addr().String()
 }
 
 // computeAndGet sends a graph, then requests a tensor, which is available after the graph.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/testhook"
@@ -206,32 +207,20 @@ func frail(t *testing.T, stall time.Duration) (*ggml.Device, *optest.RPCServer) 
 
 // through forwards connections to an endpoint, and calls f once one of them has sent n bytes.
 func through(t *testing.T, endpoint string, n int64, f func()) string {
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
 	var called atomic.Bool
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer client.Close()
-				server, err := net.Dial("tcp4", endpoint)
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				go func() {
-					io.Copy(client, server)
-					client.Close()
-				}()
-				if sent, _ := io.CopyN(server, client, n); sent == n && called.CompareAndSwap(false, true) {
-					f()
-				}
-				io.Copy(server, client)
-			}()
+	return loopback.Serve(t, func(client net.Conn) {
+		server, err := net.Dial("tcp4", endpoint)
+		if err != nil {
+			return
 		}
-	}()
-	return l.Addr().String()
+		defer server.Close()
+		go func() {
+			io.Copy(client, server)
+			client.Close()
+		}()
+		if sent, _ := io.CopyN(server, client, n); sent == n && called.CompareAndSwap(false, true) {
+			f()
+		}
+		io.Copy(server, client)
+	}).Addr().String()
 }

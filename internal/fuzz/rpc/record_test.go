@@ -14,6 +14,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/rpcwire"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/loopback"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -66,23 +67,12 @@ type recorder struct {
 }
 
 func record(t *testing.T, s *server) *recorder {
-	l := need.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	r := &recorder{listener: l}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go r.forward(c, s.endpoint)
-		}
-	}()
+	r := &recorder{}
+	r.listener = loopback.Serve(t, func(c net.Conn) { r.forward(c, s.endpoint) })
 	return r
 }
 
 func (r *recorder) forward(client net.Conn, endpoint string) {
-	defer client.Close()
 	server, err := net.Dial("tcp4", endpoint)
 	if err != nil {
 		return
