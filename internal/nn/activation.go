@@ -65,9 +65,9 @@ func (t *Tape) ClampAbove(x *Value, limit float32) *Value {
 	return t.unary(x, c.Clamp(x.T, -math.MaxFloat32, limit), func() *ggml.Tensor { return c.Step(c.ScaleBias(x.T, -1, limit)) })
 }
 
-// AddOne returns x + 1.
-func (t *Tape) AddOne(x *Value) *Value {
-	return t.Op(t.C.ScaleBias(x.T, 1, 1), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, x)
+// AddNumber returns x + number.
+func (t *Tape) AddNumber(x *Value, number float32) *Value {
+	return t.Op(t.C.ScaleBias(x.T, 1, number), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{dy} }, x)
 }
 
 // Contiguous returns x, or a copy if x is a part of rows.

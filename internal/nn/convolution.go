@@ -7,20 +7,20 @@ import (
 )
 
 // ShortConv is the convolution of each channel of x [m, n] with a kernel [taps, m], over a token and
-// those before it in its sample: Σ kernel[taps−1−j] · x[i−j]. Shifts are lookups of rows, and so are
+// each step-th token before it in its sample: Σ kernel[taps−1−j] · x[i−j·step]. Shifts are lookups of rows, and so are
 // their gradients.
-func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
+func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor, step int) *Value {
 	c := t.C
 	taps := kernelTaps(c, kernel)
 	y := &Value{
-		T:         weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(x.T, j) }),
+		T:         weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(x.T, j*step) }),
 		needsGrad: x.needsGrad || t.Trains(kernel),
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		t.accumulate(kernel, func() *ggml.Tensor {
 			var all *ggml.Tensor // [m, taps]
 			for j, tap := range taps {
-				d := c.Reshape(SumColumns.Build(t, SumOperands{c.Mul(dy, t.shifted(x.T, j)), tap}), tap.Dim(0), 1)
+				d := c.Reshape(SumColumns.Build(t, SumOperands{c.Mul(dy, t.shifted(x.T, j*step)), tap}), tap.Dim(0), 1)
 				if all != nil {
 					d = c.Concat(d, all, 1)
 				}
@@ -29,20 +29,20 @@ func (t *Tape) ShortConv(x *Value, kernel *ggml.Tensor) *Value {
 			return c.Reshape(transposed(c, all), kernel.Shape()...)
 		})
 		t.flow(x, func() *ggml.Tensor {
-			return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j) })
+			return weightedSum(c, taps, func(j int) *ggml.Tensor { return t.shifted(dy, -j*step) })
 		})
 	})
 	return y
 }
 
-// ConvolveValid is ShortConv of the last n of x [m, taps−1+n, rows], each row of which has what came
+// ConvolveValid is ShortConv of the last n of x [m, (taps−1)·step+n, rows], each row of which has what came
 // before → [m, n·rows]. It has no gradient.
-func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor) *Value {
+func (t *Tape) ConvolveValid(x, kernel *ggml.Tensor, step int) *Value {
 	c, taps := t.C, kernelTaps(t.C, kernel)
-	before := int64(len(taps) - 1)
+	before := int64((len(taps) - 1) * step)
 	m, n, rows := x.Dim(0), x.Dim(1)-before, x.Dim(2)
 	sum := weightedSum(c, taps, func(j int) *ggml.Tensor {
-		return c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j))*x.Stride(1))
+		return c.View(x, []int64{m, n, rows}, []int64{x.Stride(1), x.Stride(2)}, (before-int64(j*step))*x.Stride(1))
 	})
 	return Input(c.Reshape(sum, m, n*rows))
 }

@@ -34,7 +34,7 @@ func (a AltUp) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y = a.Network.build(p.Part(1), t, t.Scale(y, 1/math.Sqrt2))
 
 	surprise := t.Columns(t.Add(y, t.Scale(active, -1))) // [n_embd, 1, n]
-	shares := t.AddOne(a.coefficients(p, t, y, "altup_correct_coef", versions))
+	shares := t.AddNumber(a.coefficients(p, t, y, "altup_correct_coef", versions), 1)
 	x = t.Flat(t.Add(t.Heads(predicted, versions), t.Mix(surprise, t.Heads(shares, versions))))
 
 	first, rest := a.split(t, x, embd)
@@ -77,8 +77,8 @@ func (a AltUp) laurel(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 var altUpMatrix = MatrixOptions{NoScale: true, KeepType: true}
 
 // altUpLayerOrder makes the other versions of the embedding, scaled to its length, and ends with the mean of all versions.
-func altUpLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
-	p, embd, others := b.outside(), int64(b.config.Embd), int64(altUpVersions-1)
+func altUpLayerOrder(p Place, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+	embd, others := int64(p.config.Embd), int64(altUpVersions-1)
 	each := t.EachMatrix(others, x.T.Dim(1))
 	like := func(x, versions *nn.Value, kind string) *nn.Value {
 		ids := t.C.View(each, []int64{others, x.T.Dim(1)}, nil, 0)
@@ -87,7 +87,7 @@ func altUpLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value,
 		return t.Mul(y, t.RepeatHeads(t.Columns(t.Length(x)), others))
 	}
 	x = t.Join(x, t.Flat(like(x, t.Columns(x), "altup_proj")))
-	for i := range b.layers {
+	for i := range p.layers {
 		x = pass(x, i)
 	}
 	first, rest := AltUp{}.split(t, x, embd)

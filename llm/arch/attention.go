@@ -39,6 +39,7 @@ type Attention struct {
 	SubNorm                  bool       // the heads' result is normalised before attn_output
 	NoQKVScale               bool       // scales of the query, key and value matrices are ignored
 	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
+	Budget                   int        // keys that an indexer would choose for each query; longer texts are refused; 0: no indexer
 	PlainOutput              bool       // stock llama.cpp multiplies attn_output without adapters and scale
 }
 
@@ -120,6 +121,7 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 	if a.Bidirectional {
 		p.noteBidirectional(t, a)
 	}
+	q = a.withinBudget(p, t, q)
 	o := nn.AttentionOptions{
 		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)}, Bias: a.Relative.bias(p, t, a.Heads, q.T.Dim(2)/p.Rows),
@@ -165,6 +167,9 @@ func (a Attention) window() nn.Window {
 func (a Attention) NewStates(o state.Options) ([]state.State, error) {
 	if a.Bidirectional || a.SharedKV > 0 {
 		return nil, nil
+	}
+	if a.Budget > 0 && o.Length > a.Budget {
+		return nil, a.budgetFault(o.Length)
 	}
 	return oneState(state.NewKV(o, a.HeadSize, a.KVHeads, a.window()))
 }

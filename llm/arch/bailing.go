@@ -56,7 +56,7 @@ func bailing3Layer(c *Config, i int, attention, network Residual) Layer {
 	l := clampedLayer(c, i, kimiLayer(c, i, attention, network)[0], network)
 	switch a := l[0].Part.(type) {
 	case KimiDelta:
-		a.FullRank, a.DecayBound = true, c.DecayBound
+		a.FullDecay, a.FullGate, a.DecayBound = true, true, c.DecayBound
 		l[0].Part = a
 	case LatentAttention:
 		a.Gate, a.PlainOutput = HeadGate, true

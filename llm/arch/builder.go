@@ -75,7 +75,9 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 		return b.hook(t, x, layer, Leaves, EntersBack)
 	}
 	if inOrder := b.spec().layerOrder; inOrder != nil {
-		x = inOrder(b, t, x, pass)
+		p := b.outside()
+		p.beside = beside
+		x = inOrder(p, t, x, pass)
 	} else {
 		for i := range b.layers {
 			x = pass(x, i)
@@ -84,7 +86,7 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	last := b.outside()
 	last.Layer = len(b.layers) - 1
 	x = last.Kept(t, x) // where no part of the last layer did with less
-	if b.spec().norms&normSum != 0 {
+	if b.spec().norms&normSum != 0 || b.spec().noOutputNorm {
 		return x
 	}
 	return b.outside().Norm(t, cmp.Or(b.spec().outputNorm, outputNorm), x)
@@ -198,7 +200,10 @@ type MatrixOptions struct {
 
 // Matrix declares a matrix [in, out], with its optional scale and bias.
 func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
-	if o.Rows == nil && !o.NoLoRA {
+	switch {
+	case o.NoLoRA:
+		o.Rows = nil
+	case o.Rows == nil:
 		o.Rows = []Rows{p.rows(kind, out, 0)}
 	}
 	role := Scale

@@ -79,6 +79,8 @@ type Config struct {
 
 	EmbdScale     float32            // factor of embeddings
 	ResidualScale float32            // factor of each addition to the residual stream
+	ResidualStep  int                // layers after which the residual stream starts anew, see [AttentionResidual]; 0: never
+	SiTU          SiTU               // activation; the zero value is the architecture's
 	AttnScale     float32            // factor of the scores q·k; 0 is 1/√HeadSize
 	AttnSoftcap   float32            // soft cap of scores: scores x become cap·tanh(x/cap); 0: none
 	MaxALiBiBias  float32            // ALiBi's largest bias in the file, from which the slopes of heads follow; 0: no ALiBi
@@ -92,6 +94,18 @@ type Config struct {
 	LayerEmbd      int    // width of each layer's own embedding of a token, see [LayerEmbedding]; 0: none
 
 	ConvLength int // taps of a short convolution, in tokens
+
+	// See [Attention], [HyperConnected] and [NGramEmbedding].
+	IndexHeads, IndexHeadSize int
+	IndexKeys                 int // keys that an indexer chooses for each query; 0: no indexer
+	IndexBlock                int // adjacent keys that an indexer chooses together; 0: it chooses each
+	Streams                   int // residual streams; 0: one
+	StreamRank                int // rank of the gates of streams
+	// See [StreamGates].
+	StreamMagnitude, StreamEps float32
+	NGrams                     NGrams
+	NGramHash                  NGramHash
+	NGramRows                  int // of the table
 
 	// See [DeltaNet], [Mamba] and [Mamba2]. Inner is the width of the values of all heads. Recurrent tells recurrent layers
 	// from attention, unless every AttentionStep-th layer has attention.
@@ -235,7 +249,7 @@ func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(floa
 func positive(x float32) bool { return x > 0 && finite(x) }
 
 // elsewhere are fields that tensors decide, or that faults compares with what files hold.
-var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "FusedGateUp", "Has", "ValuesOfKeys", "RoPE", "LocalFreqBase"}
+var elsewhere = []string{"Name", "Vocab", "Tied", "FusedQKV", "FusedGateUp", "Has", "ValuesOfKeys", "RoPE", "LocalFreqBase", "NGramRows"}
 
 // unsaid lists the fields that the keys of the architecture do not say: a model with them
 // would be another once it is written and read.

@@ -18,6 +18,8 @@ type DeltaNet struct {
 	// Grouped: heads that share queries and keys are adjacent, one matrix makes β and decay of a group, and scales of the
 	// matrices are ignored.
 	Grouped bool
+	// SigmoidGate: the output gate is a sigmoid, not SiLU.
+	SigmoidGate bool
 }
 
 // String describes the part.
@@ -57,6 +59,9 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := t.Flat(t.Norm(recur(p, t, 1, rule, t.GatedDelta, nn.GatedDeltaStep), n))
 	y, z = p.Kept(t, y), p.Kept(t, z)
 	out := p.Matrix("ssm_out", values, embd, MatrixOptions{NoScale: d.Grouped, Residual: true, Rows: d.rows(p, "ssm_out", embd)})
+	if d.SigmoidGate {
+		return t.Linear(t.Mul(y, t.Sigmoid(z)), out)[0]
+	}
 	return t.Linear(t.Mul(y, t.SiLU(z)), out)[0]
 }
 

@@ -20,8 +20,6 @@ type Experts struct {
 	SharedGate bool
 	SumScale   float32 // of the sum of both; 0 and 1: none
 	Kinds      string  // suffix of the kinds of the experts' weights; "": "_exps"
-	Limit      float32 // of the gated value and of its gate; 0: none
-	OAI        bool    // the activation is gpt-oss's
 }
 
 // A Router chooses experts by logits W·x.
@@ -41,7 +39,9 @@ type Router struct {
 	BeforeExperts bool
 	Bias          Presence // of the logits
 	Module        string
-	Kind          string // kind of the matrix and of the choice's bias; "": as in feed-forward networks
+	// Plain: stock llama.cpp adapts the experts alone, so that they need not be named.
+	Plain bool
+	Kind  string // kind of the matrix and of the choice's bias; "": as in feed-forward networks
 }
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
@@ -92,24 +92,12 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 	return t.Weigh(made, weights)
 }
 
-// activate returns the experts' gated activation. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and
-// |y| ≤ limit; for gpt-oss it is x·sigmoid(1.702·x)·(y + 1).
+// activate returns the experts' activation of the products of the gate's matrix, if there is one, and of W_up.
 func (e Experts) activate(t *nn.Tape, parts ...*nn.Value) *nn.Value {
 	if e.Ungated != Gated {
 		return e.FeedForward.activate(t, parts[0])
 	}
-	gate, up := parts[0], parts[1]
-	if e.Limit != 0 {
-		x, y, slope := t.ClampAbove(gate, e.Limit), t.Clamp(up, e.Limit), float32(1)
-		if e.OAI {
-			y, slope = t.AddOne(y), 1.702
-		}
-		return t.Mul(t.Mul(x, t.Sigmoid(t.Scale(x, slope))), y)
-	}
-	if e.Act == ggml.ReGLU {
-		return t.Mul(t.ReLU(gate), up)
-	}
-	return e.gated(t, gate, up)
+	return e.gated(t, parts[0], parts[1])
 }
 
 // kind is the kind of the matrix.
@@ -119,7 +107,7 @@ func (r Router) kind() string { return cmp.Or(r.Kind, "ffn_gate_inp") }
 func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	kind, experts := r.kind(), int64(r.Experts)
 	m := p.Matrix(kind, int64(p.config.Embd), experts, MatrixOptions{
-		Bias: r.Bias, NoScale: true, Named: true, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + kind, Module: p.modules + r.Module, Count: experts, Parameter: true}},
+		Bias: r.Bias, NoScale: true, Named: true, NoLoRA: r.Plain, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + kind, Module: p.modules + r.Module, Count: experts, Parameter: true}},
 	})
 	m.Exact = true
 	return t.Linear(x, m)[0]
@@ -204,7 +192,7 @@ func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.M
 // matrix declares the matrices [in, out, experts] that it chooses from.
 func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
-	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA, NoLoRA: o.NoLoRA, Used: r.Used}
+	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA && !r.Plain, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})

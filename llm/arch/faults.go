@@ -75,7 +75,7 @@ func (c *configCheck) sizes() {
 	}{
 		{"embedding_length_out", 0, c.VectorSize}, {"dense_2_feat_out", 0, c.ProjectionWidth}, {"attention.relative_buckets_count", 0, c.RelativeBuckets},
 		{"vocab_size", 1, c.Vocab}, {"context_length", 1, c.Context}, {"embedding_length", 1, c.Embd}, {"feed_forward_length", 0, c.FF},
-		{"block_count", 1, c.Layers}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
+		{"block_count", 1, c.Layers}, {"attn_res.block_size", 0, c.ResidualStep}, {"hyper_connection.count", 0, c.Streams}, {"hyper_connection.low_rank", 0, c.StreamRank}, {"attention.indexer.top_k", 0, c.IndexKeys}, {"attention.indexer.head_count", 0, c.IndexHeads}, {"attention.indexer.key_length", 0, c.IndexHeadSize}, {"attention.indexer.block_size", 0, c.IndexBlock}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
 	} {
 		c.require(n.value >= n.least && n.value <= math.MaxInt32, "%s is %d", c.key(n.name), n.value)
 	}
@@ -84,7 +84,7 @@ func (c *configCheck) sizes() {
 
 // widths bounds the dimensions of matrices.
 func (c *configCheck) widths() {
-	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers} {
+	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers, c.Streams * c.Embd, c.StreamRank, c.IndexHeads * c.IndexHeadSize} {
 		c.require(width <= maxWidth, "a matrix has rows or columns of %d elements; the limit is %d", width, maxWidth)
 	}
 }
@@ -135,12 +135,14 @@ func (c *configCheck) factors() {
 		value float32
 	}{
 		{"attn_logit_softcapping", c.AttnSoftcap}, {"attention.max_alibi_bias", c.MaxALiBiBias}, {"attention.clamp_kqv", c.ClampQKV},
-		{"swiglu_clamp_exp", c.SwiGLUClamp}, {"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale}, {"kda.gate_lower_bound", c.DecayBound},
+		{"swiglu_clamp_exp", c.SwiGLUClamp}, {"activation.situ_beta", c.SiTU.Gate}, {"activation.situ_linear_beta", c.SiTU.Up}, {"embedding_scale", c.EmbdScale}, {"residual_scale", c.ResidualScale}, {"attention.scale", c.AttnScale}, {"logit_scale", c.LogitScale}, {"kda.gate_lower_bound", c.DecayBound}, {"hyper_connection.epsilon", c.StreamEps}, {"hyper_connection.magnitude", c.StreamMagnitude},
 		{"final_logit_softcapping", c.LogitSoftcap}, {"attention.temperature_scale", c.AttnTempScale}, {"attention.temperature_offset", c.AttnTempOffset}, {"rope.scaling.yarn_log_multiplier", c.YaRNLogMul},
 	} {
 		c.require(finite(f.value), "%s is %v", c.key(f.name), f.value)
 	}
 	c.require(c.LogitScale != 0 || !c.hasKey("logit_scale"), "%s is 0", c.key("logit_scale"))
+	c.require(c.StreamMagnitude > 0 || !c.hasKey("hyper_connection.magnitude"), "%s is %v", c.key("hyper_connection.magnitude"), c.StreamMagnitude)
+	c.require(c.SiTU.Gate > 0 || !c.hasKey("activation.situ_beta"), "%s is %v", c.key("activation.situ_beta"), c.SiTU.Gate)
 	c.require(c.AttnScale >= 0, "%s is %v", c.key("attention.scale"), c.AttnScale)
 	c.require(c.MaxALiBiBias >= 0, "%s is %v", c.key("attention.max_alibi_bias"), c.MaxALiBiBias)
 	c.require(!c.hasKey("shortconv.l_cache") || c.ConvLength > 1, "%s is %d", c.key("shortconv.l_cache"), c.ConvLength)
@@ -149,6 +151,10 @@ func (c *configCheck) factors() {
 func (c *configCheck) experts() {
 	if c.Experts == 0 {
 		return
+	}
+	latentSize := "moe_latent_size"
+	if c.hasKey("expert_latent_length") {
+		latentSize = "expert_latent_length"
 	}
 	c.require(c.Experts > 0 && c.Experts <= maxExperts, "%s is %d; the limit is %d", c.key("expert_count"), c.Experts, maxExperts)
 	c.require(c.ExpertsUsed > 0 && c.ExpertsUsed <= c.Experts, "%s is %d, but must be 1 to %d", c.key("expert_used_count"), c.ExpertsUsed, c.Experts)
@@ -163,7 +169,7 @@ func (c *configCheck) experts() {
 		name  string
 		value int
 	}{
-		{"expert_feed_forward_length", 2 * c.ExpertFF}, {"moe_latent_size", c.ExpertLatent}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
+		{"expert_feed_forward_length", 2 * c.ExpertFF}, {latentSize, c.ExpertLatent}, {"expert_shared_feed_forward_length", c.SharedFF}, {"expert_shared_count", c.SharedExperts},
 		{"expert_shared_count", c.SharedExperts * max(c.ExpertFF, 1)}, {"leading_dense_block_count", c.DenseLayers}, {"interleave_moe_layer_step", c.ExpertStep},
 		{"expert_group_count", c.ExpertGroups}, {"expert_group_used_count", c.ExpertGroupsUsed},
 	} {

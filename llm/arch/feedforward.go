@@ -22,6 +22,10 @@ type FeedForward struct {
 	DownScale bool             // only ffn_down has a factor
 	SubNorm   bool             // the input of W_down is normalised
 	XIELU     ggml.XIELUParams // parameters of the activation [XIELU]
+	SiTU      SiTU             // replaces Act; the zero value does not
+	Plain     bool             // stock llama.cpp multiplies its matrices without adapters
+	Limit     float32          // of the gated value and of its gate; 0: none
+	OAI       bool             // with a limit: the activation is gpt-oss's
 	Clamp     float32          // bound of SiLU(W_gate·x) from above, and of W_up·x in both directions; 0 is none
 	Sparse    float32          // gates that far above the mean, in standard deviations, count, see [nn.Tape.Sparse]; 0: all do
 	Suffix    string           // ends the kinds of its weights
@@ -85,8 +89,22 @@ func (f FeedForward) activated(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return f.gated(t, parts[0], parts[1])
 }
 
-// gated returns act(gate) ⊙ up.
+// gated returns act(gate) ⊙ up. With a limit it is x·sigmoid(x)·y, with x = min(gate, limit) and |y| ≤ limit; for gpt-oss it
+// is x·sigmoid(1.702·x)·(y + 1).
 func (f FeedForward) gated(t *nn.Tape, gate, up *nn.Value) *nn.Value {
+	if f.SiTU.Gate != 0 {
+		return f.SiTU.apply(t, gate, up)
+	}
+	if f.Limit != 0 {
+		x, y, slope := t.ClampAbove(gate, f.Limit), t.Clamp(up, f.Limit), float32(1)
+		if f.OAI {
+			y, slope = t.AddNumber(y, 1), 1.702
+		}
+		return t.Mul(t.Mul(x, t.Sigmoid(t.Scale(x, slope))), y)
+	}
+	if f.Act == ggml.ReGLU {
+		return t.Mul(t.ReLU(gate), up)
+	}
 	if f.Clamp != 0 {
 		return t.Mul(t.ClampAbove(t.SiLU(gate), f.Clamp), t.Clamp(up, f.Clamp))
 	}
@@ -111,7 +129,7 @@ func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
 	scales := f.Scales || f.DownScale && kind == "ffn_down"
 	inner := f.SubNorm && kind == "ffn_down" // stock llama.cpp multiplies it apart, and adapters have no part in the scale
-	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales && !inner, NoScale: !scales, Residual: residual, Rows: rows})
+	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales && !inner, NoScale: !scales, Residual: residual, NoLoRA: f.Plain, Rows: rows})
 }
 
 // rows describes the rows of a matrix, with the name that transformers has for it.

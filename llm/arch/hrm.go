@@ -54,10 +54,10 @@ func hrmBlocks(c *Config) (blocks []int) {
 
 // hrmLayerOrder runs two stacks of layers repeatedly, each on the sum of both stacks' last results (arXiv
 // 2506.21734). Each result is normalised, the last one by the output norm.
-func hrmLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
-	c, last := b.config, len(b.layers)
+func hrmLayerOrder(p Place, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
+	c, last := p.config, len(p.layers)
 	low := func(high *nn.Value) *nn.Value {
-		return t.AddWeight(high, b.outside().Weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))
+		return t.AddWeight(high, p.Weight(Weight{Name: "hrm.z_l_init", Kind: "hrm.z_l_init", Shape: []int64{int64(c.Embd)}, Role: Bias}))
 	}
 	high, sum, layer := x, low(x), 0
 	stack := func(x *nn.Value) *nn.Value {
@@ -68,7 +68,7 @@ func hrmLayerOrder(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, l
 		if layer == last {
 			return x
 		}
-		return b.outside().Norm(t, "stack_norm", x)
+		return p.Norm(t, "stack_norm", x)
 	}
 	for range c.HighCycles {
 		var z *nn.Value

@@ -41,7 +41,7 @@ func unusedKimiBiases(c *Config) (list []Weight) {
 func kimiLayer(c *Config, _ int, attention, network Residual) Layer {
 	a := attention.Part.(Attention)
 	if a.KVHeads == 0 {
-		attention.Part = KimiDelta{Heads: at(c.HeadsAt, 0, c.Heads), HeadSize: c.StateSize, ConvLength: c.ConvLength}
+		attention.Part = KimiDelta{Heads: at(c.HeadsAt, 0, c.Heads), HeadSize: c.StateSize, ConvLength: c.ConvLength, Gate: "ssm_g_a"}
 		return Layer{attention, network}
 	}
 	l := latentAttention(c, a)
@@ -54,7 +54,9 @@ func kimiLayer(c *Config, _ int, attention, network Residual) Layer {
 // Short convolutions mix queries, keys and values with the tokens before.
 type KimiDelta struct {
 	Heads, HeadSize, ConvLength int
-	FullRank                    bool    // one matrix makes the decays, and one the output gate; otherwise two of low rank each
+	FullDecay, FullGate         bool    // one matrix makes the decays, or the output gate; otherwise two of low rank
+	Negated                     bool    // files have the factors a of decays as a vector, and of decays with a bound −a
+	Gate                        string  // kind of the gate's first matrix
 	DecayBound                  float32 // log decays are DecayBound·σ(a·x); 0: a·log(1 + eˣ)
 }
 
@@ -64,15 +66,18 @@ func (KimiDelta) String() string { return "layers of the gated delta rule with a
 // Forward reads and changes the state of each head, token by token.
 func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, size, heads := int64(p.config.Embd), int64(k.HeadSize), int64(k.Heads)
-	inner, rank := size*heads, size
-	if k.FullRank {
-		rank = inner
+	inner := size * heads
+	rank := func(full bool) int64 {
+		if full {
+			return inner
+		}
+		return size
 	}
 	made := t.Linear(x, k.matrix(p, "attn_q", embd, inner), k.matrix(p, "attn_k", embd, inner), k.matrix(p, "attn_v", embd, inner),
-		k.matrix(p, "ssm_f_a", embd, rank), k.matrix(p, "ssm_g_a", embd, rank), k.matrix(p, "ssm_beta", embd, heads))
+		k.matrix(p, "ssm_f_a", embd, rank(k.FullDecay)), k.matrix(p, k.Gate, embd, rank(k.FullGate)), k.matrix(p, "ssm_beta", embd, heads))
 	convolved := func(i int, kind string) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
-		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, i)), heads)
+		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, 1, i)), heads)
 	}
 	rule := nn.DeltaRule{
 		Q: p.unit(t, convolved(0, "ssm_conv1d_q")), K: p.unit(t, convolved(1, "ssm_conv1d_k")), V: convolved(2, "ssm_conv1d_v"),
@@ -81,7 +86,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	n := p.normOf()
 	n.Weight = p.Weight(Weight{Kind: "ssm_norm", Shape: []int64{size}, Role: Norm})
 	y := p.Kept(t, t.Flat(t.Norm(recur(p, t, 3, rule, t.GatedDelta, nn.GatedDeltaStep), n)))
-	gate := k.widen(p, t, "ssm_g_b", p.Kept(t, made[4]))
+	gate := k.widen(p, t, "ssm_g_b", p.Kept(t, made[4]), k.FullGate)
 	out := p.Matrix("attn_output", inner, embd, MatrixOptions{NoScale: true, NoLoRA: true, Residual: true})
 	return t.Linear(t.Mul(y, t.Sigmoid(gate)), out)[0]
 }
@@ -94,12 +99,19 @@ func (KimiDelta) matrix(p Place, kind string, in, out int64) nn.Matrix {
 // decay returns the logarithms of the states' decays, [size, heads, n].
 func (k KimiDelta) decay(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	size, heads := int64(k.HeadSize), int64(k.Heads)
-	x = t.AddWeight(k.widen(p, t, "ssm_f_b", x), p.bias("ssm_dt", size*heads, Always))
+	x = t.AddWeight(k.widen(p, t, "ssm_f_b", x, k.FullDecay), p.bias("ssm_dt", size*heads, Always))
 	rates := Weight{Kind: "ssm_a", Shape: []int64{1, heads}, Role: Decay, Init: decays}
+	if k.Negated {
+		rates.Shape = rates.Shape[1:]
+	}
 	if k.DecayBound == 0 {
 		return t.MulHeads(t.Heads(t.Softplus(x), heads), p.Weight(rates))
 	}
-	rates.Init = steepness
+	if k.Negated {
+		x = t.Scale(x, -1)
+	} else {
+		rates.Init = steepness
+	}
 	return t.Scale(t.Sigmoid(t.MulHeads(t.Heads(x, heads), p.Weight(rates))), k.DecayBound)
 }
 
@@ -111,9 +123,9 @@ func steepness(rng *rand.Rand, values []float32) {
 	}
 }
 
-// widen multiplies x by the second matrix of low rank.
-func (k KimiDelta) widen(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
-	if x = t.Contiguous(x); k.FullRank {
+// widen multiplies x by the second matrix of low rank, unless one of full rank made it.
+func (k KimiDelta) widen(p Place, t *nn.Tape, kind string, x *nn.Value, full bool) *nn.Value {
+	if x = t.Contiguous(x); full {
 		return x
 	}
 	return t.Linear(x, k.matrix(p, kind, int64(k.HeadSize), int64(k.HeadSize*k.Heads)))[0]
@@ -137,7 +149,7 @@ func (k KimiDelta) Check(c Config) []string {
 	faults := c.sizeFaults([]sizeBound{
 		{"attention.head_count", k.Heads, 1 << 12}, {"kda.head_dim", k.HeadSize, 1 << 12}, {"ssm.conv_kernel", k.ConvLength, math.MaxInt16},
 	})
-	if k.FullRank && !(k.DecayBound < 0) {
+	if k.DecayBound > 0 || k.FullDecay && k.DecayBound == 0 {
 		faults = append(faults, fmt.Sprintf("%s is %v; it must be negative", c.key("kda.gate_lower_bound"), k.DecayBound))
 	}
 	return faults

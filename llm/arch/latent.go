@@ -52,7 +52,7 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // latentMatrix are the options of matrices that stock llama.cpp multiplies without adapters.
 var latentMatrix = MatrixOptions{NoScale: true, NoLoRA: true}
 
-// project returns queries, latent vectors, the keys of positions, and the gate of each head if there is one.
+// project returns queries, latent vectors, the keys of positions, and the gate if there is one.
 func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position, gate *nn.Value) {
 	embd, queries := int64(p.config.Embd), int64(l.Heads*l.KeySize)
 	matrices := []nn.Matrix{p.Matrix("attn_kv_a_mqa", embd, int64(l.KVRank+l.RoPE.Dims), latentMatrix)}
@@ -61,11 +61,14 @@ func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, p
 	} else {
 		matrices = slices.Insert(matrices, 0, p.Matrix("attn_q_a", embd, int64(l.QRank), latentMatrix))
 	}
-	if l.Gate == HeadGate {
+	switch l.Gate {
+	case HeadGate:
 		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads), latentMatrix))
+	case SigmoidGate:
+		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads*l.ValueSize), latentMatrix))
 	}
 	made := t.Linear(x, matrices...)
-	if l.Gate == HeadGate {
+	if l.Gate != NoGate {
 		gate = made[2]
 	}
 	if l.QRank == 0 {

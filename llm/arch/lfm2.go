@@ -71,15 +71,15 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // state.
 func (p Place) convolve(t *nn.Tape, x *nn.Value, kind string, length int) *nn.Value {
 	kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), x.T.Dim(0)}, Role: Kernel})
-	return p.convolveWith(t, x, kernel, 0)
+	return p.convolveWith(t, x, kernel, 1, 0)
 }
 
-// convolveWith is convolve with a given kernel, and with the part's state of this number.
-func (p Place) convolveWith(t *nn.Tape, x *nn.Value, kernel *ggml.Tensor, number int) *nn.Value {
+// convolveWith is convolve with a given kernel of each step-th token, and with the part's state of this number.
+func (p Place) convolveWith(t *nn.Tape, x *nn.Value, kernel *ggml.Tensor, step, number int) *nn.Value {
 	if kept := p.State(number); kept != nil {
-		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel)
+		return t.ConvolveValid(kept.(*state.Recent).Before(t, p.Pass, t.Contiguous(x)), kernel, step)
 	}
-	return t.ShortConv(x, kernel)
+	return t.ShortConv(x, kernel, step)
 }
 
 // NewStates makes a state of the last inputs of the convolution.

@@ -1,12 +1,24 @@
 package arch
 
-import "github.com/goggml/ggml"
+import (
+	"math"
+
+	"github.com/goggml/ggml"
+)
 
 func init() {
 	family(map[string]spec{
 		"minimax-01": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, keys: minimax01Keys, arrange: minimax01Layer, modules: minimax01Modules,
 			mixture: &mixture{router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}, reads: readsScale},
+		},
+		"minimax-m3": {
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, untied: true, keys: minimaxM3Keys, arrange: minimaxM3Layer,
+			unused: unusedM3,
+			mixture: &mixture{
+				router: Router{ChoiceBias: Always, Module: "block_sparse_moe.gate"}, limit: oaiLimit, oai: true, module: "block_sparse_moe.shared_experts",
+				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
+			},
 		},
 		"minimax-m2": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: AllHeads, untied: true,
@@ -27,6 +39,36 @@ var minimax01Keys = []key{
 	},
 	optional("full_attention_interval", func(c *Config) *int { return &c.AttentionStep }, always(8)),
 	recurrentFlags,
+}
+
+var minimaxM3Keys = []key{
+	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
+	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
+	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
+	optional("attention.indexer.block_size", func(c *Config) *int { return &c.IndexBlock }, always(0)),
+}
+
+func unusedM3(c *Config) (list []Weight) {
+	for i := c.DenseLayers; i < c.Layers; i++ {
+		list = append(list, c.unusedIndexer(i)...)
+	}
+	return list
+}
+
+// minimaxM3Layer has gpt-oss's activation in all networks, and an indexer in layers with experts.
+func minimaxM3Layer(c *Config, i int, attention, network Residual) Layer {
+	switch f := network.Part.(type) {
+	case FeedForward:
+		f.Limit, f.OAI = oaiLimit(c), true
+		network.Part = f
+	case Experts:
+		f.Shared.Limit, f.Shared.OAI = oaiLimit(c), true
+		network.Part = f
+		a := attention.Part.(Attention)
+		a.Budget = min(c.IndexKeys*c.IndexBlock, math.MaxInt32)
+		attention.Part = a
+	}
+	return Layer{attention, network}
 }
 
 // minimax01Layer adds to normalised vectors, times a factor. Recurrent layers have lightning attention, which forgets more

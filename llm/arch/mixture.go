@@ -35,8 +35,8 @@ func (s spec) expertsOf(c Config, i int) (e Experts, ok bool) {
 		shared = s.mixture.shared(&c)
 	}
 	e = Experts{
-		FeedForward: FeedForward{Width: cmp.Or(at(c.ExpertFFs, i, c.ExpertFF), c.FF), Act: s.act, Ungated: s.ungated, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales},
-		Router:      s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale, OAI: s.mixture.oai,
+		FeedForward: FeedForward{Width: cmp.Or(at(c.ExpertFFs, i, c.ExpertFF), c.FF), Act: s.act, Ungated: s.ungated, FusedGateUp: c.FusedExperts, Biases: s.mixture.biases, Scales: s.mixture.scales, OAI: s.mixture.oai},
+		Router:      s.mixture.router, SharedGate: s.mixture.sharedGate, SumScale: s.mixture.sumScale,
 		Shared: FeedForward{Width: shared, Act: s.act, Ungated: s.ungated, Suffix: "_shexp", Module: s.mixture.module, Scales: s.mixture.sharedScales},
 	}
 	if s.mixture.limit != nil {

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -18,6 +19,14 @@ type naming struct {
 	// scaled: converters multiply all matrices but ffn_up by factors that files do not keep, so an adapter of the file
 	// is none of the module.
 	scaled bool
+}
+
+// with returns the names with more matrices.
+func (n naming) with(matrices map[string]string) naming {
+	all := maps.Clone(n.matrices)
+	maps.Copy(all, matrices)
+	n.matrices = all
+	return n
 }
 
 // fusedModules: queries, keys and values are one matrix, and gate and up too.

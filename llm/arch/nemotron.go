@@ -34,7 +34,7 @@ func init() {
 func nemotronLayer(c *Config, i int, attention, network Residual) Layer {
 	switch width := at(c.FFs, i, c.FF); {
 	case width > 0:
-		return latentExperts(c, i, attention, network)[1:]
+		return latentExperts("ffn_latent")(c, i, attention, network)[1:]
 	case attention.Part.(Attention).KVHeads == 0:
 		attention.Part = c.mamba2(Always)
 	}

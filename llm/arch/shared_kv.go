@@ -15,6 +15,7 @@ type beside struct {
 	layerEmbeddings []*nn.Value       // the tokens' embeddings for each layer [size, n], see [LayerEmbedding]; nil: none
 	shared          map[int]keyValues // keys and values that other layers read
 	relative        *ggml.Tensor      // the bias of the first layer, see [Relative]
+	streams         []*nn.Value       // earlier residual streams, see [AttentionResidual]
 }
 
 // LayersBack is the distance to an earlier layer, 0 for none.

@@ -24,15 +24,16 @@ type spec struct {
 	positions   Presence // a matrix of learned positions
 	tokenTypes  Presence // a matrix with a row for each type of token
 
-	norm       norming
-	embdNorm   embdNorm
-	afterEps   float32 // epsilon of the norms after attention and network, if it differs
-	norms      norms
-	ffnNorm    string // name of ffn_norm, if it differs
-	attnOutput string // name of attn_output, if it differs
-	outputNorm string // name of output_norm, if it differs
-	blockNames string // begins the names of blocks
-	qkNorm     QKNorm
+	norm         norming
+	embdNorm     embdNorm
+	afterEps     float32 // epsilon of the norms after attention and network, if it differs
+	norms        norms
+	ffnNorm      string // name of ffn_norm, if it differs
+	attnOutput   string // name of attn_output, if it differs
+	outputNorm   string // name of output_norm, if it differs
+	noOutputNorm bool   // the layers' result is the output matrix's input
+	blockNames   string // begins the names of blocks
+	qkNorm       QKNorm
 	// Norms of queries and keys: whether a file has them, whether they follow RoPE, whether they have biases.
 	qkNormThere     Presence
 	qkNormAfterRoPE bool
@@ -66,9 +67,9 @@ type spec struct {
 	layer func(c *Config, i int, a *Attention)
 	// arrange makes a layer of attention and network; nil puts one after the other.
 	arrange func(c *Config, i int, attention, network Residual) Layer
-	// layerOrder passes the embedded x through the layers; nil: one after the other. blocks lists the block
+	// layerOrder passes the embedded x through the layers, from a place outside of them; nil: one after the other. blocks lists the block
 	// of the file that has the weights of each layer; nil: as many blocks as layers.
-	layerOrder func(b *Builder, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
+	layerOrder func(p Place, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value
 	blocks     func(c *Config) []int
 	// complete derives the fields that no key says, after the keys are read.
 	complete func(c *Config)

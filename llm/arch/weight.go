@@ -75,6 +75,7 @@ type Weight struct {
 	Named    bool // it is adapted only where it is named: experts, and what chooses them
 	KeepType bool // it is not converted where matrices are
 	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
+	AnyType  bool // files may have it in any type, whatever its role
 	Used     int  // of matrices of experts, how many a token is computed with
 	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
 	Init func(rng *rand.Rand, values []float32)
@@ -86,6 +87,11 @@ type Weight struct {
 // IsAdaptable reports whether LoRA can adapt the weight.
 func (w *Weight) IsAdaptable() bool {
 	return !w.NoLoRA && (w.Role == Linear || w.Role == Embedding || w.Role == ExpertMatrices)
+}
+
+// CanHave reports whether the weight can be of a type.
+func (w *Weight) CanHave(t ggml.Type) bool {
+	return w.Role.CanHave(t) || w.AnyType && t.CanDequantize()
 }
 
 // IsConvertible reports whether llama-quantize converts the weight with the model's matrices: not routers,

@@ -142,7 +142,7 @@ func checkTensors(g *ggml.GGUF, a *arch.Architecture) error {
 			faults = append(faults, want.Name+" is missing")
 		case want.Role != arch.Unused && !slices.Equal(trimmed(got.Shape), trimmed(want.Shape)) && !isFlat(want, got):
 			faults = append(faults, fmt.Sprintf("%s is %v, not %v", want.Name, got.Shape, want.Shape))
-		case !want.Role.CanHave(got.Type):
+		case !want.CanHave(got.Type):
 			faults = append(faults, fmt.Sprintf("%s has the type %v, which this kind of weight cannot have", want.Name, got.Type))
 		}
 	}

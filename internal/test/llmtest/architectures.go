@@ -120,14 +120,17 @@ func ArchModel(t testing.TB, name string, typ ggml.Type) *model.Model {
 // DividesByLength reports whether a model normalises a state's output or input by its length. If the
 // length is small, this amplifies rounding errors.
 func DividesByLength(m *model.Model) bool {
-	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
+	var divides func(l []arch.Residual) bool
+	divides = func(l []arch.Residual) bool {
 		return slices.ContainsFunc(l, func(r arch.Residual) bool {
 			scan, _ := r.Part.(arch.Mamba)
 			_, rule := r.Part.(arch.DeltaNet)
 			_, channels := r.Part.(arch.KimiDelta)
-			return rule || channels || scan.Norms
+			of, ok := r.Part.(arch.Composite)
+			return rule || channels || scan.Norms || ok && divides(of.Residuals())
 		})
-	})
+	}
+	return slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool { return divides(l) })
 }
 
 // ArchTokens returns the tokens whose logits, computed by stock llama.cpp, are in testdata. They reach
@@ -255,7 +258,7 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 const tinyVocab, tinyEmbd = 40, 32
 
 // widthKeys match the keys of matrix widths.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_size|lora_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size|kda\.head_dim)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_(size|length)|lora_rank|low_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size|kda\.head_dim)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 

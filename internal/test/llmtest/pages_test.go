@@ -25,13 +25,18 @@ func TestPages(t *testing.T) {
 		var modules []string
 		var matrices []string
 		for _, w := range a.Weights() {
-			note(&matrices, w.Role == arch.Linear && w.IsAdaptable() && w.Layer >= 0 && !w.Named, w.Kind)
+			note(&matrices, (w.Role == arch.Linear || w.Role == arch.ExpertMatrices) && w.IsAdaptable() && w.Layer >= 0 && !w.Named, w.Kind)
 		}
 		for _, m := range a.Modules() {
 			w := a.Weight(m.Rows[0].Name + ".weight")
 			note(&modules, m.Layer >= 0 && (w == nil || !w.Named), m.Name())
 		}
-		code := func(list []string) string { return "`" + strings.Join(list, "` `") + "`" }
+		code := func(list []string) string {
+			if len(list) == 0 {
+				return "–"
+			}
+			return "`" + strings.Join(list, "` `") + "`"
+		}
 		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", name, strings.Join(attention, ", "), strings.Join(network, ", "), code(matrices), code(modules))
 	}
 	pages.CheckSection(t, "../../../docs/models.md", "models", rows.String())
@@ -84,6 +89,9 @@ func describe(a *arch.Architecture) (attention, network []string) {
 		if f.Ungated != arch.Gated {
 			act = f.Ungated.String() + " without a gate"
 		}
+		if f.SiTU.Gate != 0 {
+			act = "situ"
+		}
 		if f.SubNorm {
 			act += ", normalised"
 		}
@@ -109,6 +117,12 @@ func describe(a *arch.Architecture) (attention, network []string) {
 			case arch.GroveExperts:
 				note(&network, true, "small experts behind the others")
 				walk([]arch.Residual{{Part: p.Experts}})
+			case arch.HyperConnected:
+				note(&attention, true, "between several residual streams")
+				walk(p.Residuals())
+			case arch.AttentionResidual:
+				note(&attention, true, "on weighted sums of residual streams")
+				walk(p.Residuals())
 			case arch.LatentExperts:
 				note(&network, true, "experts of a latent vector")
 				walk([]arch.Residual{{Part: p.Experts}})

@@ -12,6 +12,11 @@ var latent = map[string]any{
 	"attention.head_count_kv": uint32(1), "rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(1),
 }
 
+// indexer holds the keys of the choice of keys, of which a query sees all here.
+var indexer = map[string]any{"attention.indexer.head_count": uint32(3), "attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(256)}
+
+var indexerWeights = suffixed([]string{"indexer.q_proj", "indexer.k_proj", "indexer.q_norm", "indexer.k_norm"}, ".weight")
+
 // with merges keys of mixtures.
 func with(all ...map[string]any) map[string]any {
 	return merged(append([]map[string]any{experts(nil)}, all...)...)
@@ -128,6 +133,13 @@ var tinyMixtures = map[string]tinyArch{
 	"maple": {
 		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
 	},
+	"minimax-m3": {
+		keys: with(sigmoidRouter, indexer, map[string]any{
+			"attention.indexer.head_count": uint32(2), "attention.indexer.block_size": uint32(4), "attention.indexer.local_blocks": uint32(1),
+			"rope.dimension_count": uint32(8), "expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
+		}),
+		layers: 3, headSize: 16, optional: indexerWeights,
+	},
 	"mistral4": {
 		keys: with(latent, map[string]any{
 			"attention.q_lora_rank": uint32(32), "attention.temperature_scale": float32(0.3), "attention.temperature_length": uint32(8),
@@ -140,11 +152,28 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		layers: 3, headSize: 40,
 	},
-	"mimo2":        {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
-	"phimoe":       {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
-	"qwen3vlmoe":   {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},
-	"qwen35moe":    {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16},
-	"qwen3next":    {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16, tied: true},
+	"kimi-k3": {
+		keys: with(latent, sigmoidRouter, map[string]any{
+			"attention.head_count_kv": []uint32{0, 1, 0}, "attention.q_lora_rank": uint32(32), "ssm.conv_kernel": uint32(3), "kda.head_dim": uint32(32), "kda.gate_lower_bound": float32(-5),
+			"expert_latent_length": uint32(64), "attn_res.block_size": uint32(2), "activation.situ_beta": float32(2), "activation.situ_linear_beta": float32(1.5),
+		}),
+		layers: 3, headSize: 40, optional: []string{"ffn_routed_norm.weight"},
+	},
+	"mimo2":      {keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "rope.dimension_count": uint32(4)}), optional: biases("exp_probs_b")},
+	"phimoe":     {keys: with(map[string]any{"feed_forward_length": uint32(32), "rope.scaling.original_context_length": uint32(LongContext - 1)}), optional: []string{"rope_factors_short.weight", "rope_factors_long.weight"}},
+	"qwen3vlmoe": {keys: with(map[string]any{"rope.dimension_sections": []int32{3, 2, 2, 0}}), headSize: 16},
+	"qwen35moe":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16},
+	"qwen3next":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16, tied: true},
+	"qwen4exp": {
+		keys: with(deltaKeys(2, 4), indexer, map[string]any{
+			"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8),
+			"hyper_connection.count": uint32(3), "hyper_connection.low_rank": uint32(32), "attention.compress_ratios": []uint32{2, 2, 2, 2},
+			"ple.layers": []uint32{1}, "ple.ngram_size": uint32(2), "ple.heads_per_ngram": uint32(1), "ple.conv_kernel": uint32(3), "ple.eos_token_id": uint32(3),
+			"ple.layer_multipliers": []uint64{3, 1<<40 + 5}, "ple.head_offsets": []uint64{7}, "ple.head_vocab_sizes": []uint64{101},
+			"embedding_length_per_layer_input": uint32(32),
+		}),
+		layers: 4, headSize: 16, optional: indexerWeights, seed: 8,
+	},
 	"rnd1":         {like: "llada", keys: with(map[string]any{"attention.causal": false}), headSize: 16, tied: true},
 	"smallthinker": {keys: with(map[string]any{"expert_gating_func": uint32(2)}), layers: 3, tied: true},
 }
