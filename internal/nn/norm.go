@@ -100,8 +100,9 @@ func (t *Tape) L2Norm(x *Value, eps float32) *Value {
 	x = t.Contiguous(x)
 	y := c.L2Norm(x.T, eps)
 	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor {
-		length := c.Clamp(c.Sqrt(c.SumRows(c.Sqr(x.T))), eps, math.MaxFloat32)
-		return []*ggml.Tensor{c.Div(c.Sub(dy, c.Mul(y, c.SumRows(c.Mul(dy, y)))), length)}
+		length := c.Sqrt(c.SumRows(c.Sqr(x.T)))
+		along := c.Mul(c.SumRows(c.Mul(dy, y)), c.Step(c.ScaleBias(length, 1, -eps))) // a clamped length is constant
+		return []*ggml.Tensor{c.Div(c.Sub(dy, c.Mul(y, along)), c.Clamp(length, eps, math.MaxFloat32))}
 	}, x)
 }
 
