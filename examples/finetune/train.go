@@ -279,13 +279,22 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return err
 	}
-	compute := fmt.Sprintf("%s, %s, compute type %v", m.Layout(), p.describeThreads(), options.ComputeType)
-	return p.trainAndReport(ctx, out, t, valid, r, peak, folder, compute)
+	return p.trainAndReport(ctx, out, trainingRun{trainer: t, valid: valid, report: r, peak: peak, folder: folder, computeType: options.ComputeType})
 }
 
-// trainAndReport trains to the end, and measures, samples and describes the adapter before and after. compute
-// describes layout, threads and compute type.
-func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, t *train.Trainer, valid *data.Dataset, r *report, peak measuredPeak, folder *training.RunFolder, compute string) error {
+// A trainingRun is a trainer with what follows its steps.
+type trainingRun struct {
+	trainer     *train.Trainer
+	valid       *data.Dataset
+	report      *report
+	peak        measuredPeak
+	folder      *training.RunFolder
+	computeType ggml.Type
+}
+
+// trainAndReport trains to the end, and measures, samples and describes the adapter before and after.
+func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, o trainingRun) error {
+	t, r, folder := o.trainer, o.report, o.folder
 	runtime.LockOSThread() // malloc keeps freed memory for the thread that used it: samples would leave some with each thread
 	defer runtime.UnlockOSThread()
 	if err := r.measure(ctx, 0); err != nil {
@@ -295,10 +304,10 @@ func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, t *tra
 		return err
 	}
 	result := training.Result{
-		SavedFile: p.result(), Write: p.save(r.adapter), Peak: peak.at, Ended: folder.End,
+		SavedFile: p.result(), Write: p.save(r.adapter), Peak: o.peak.at, Ended: folder.End,
 		Evaluated: func(step int) string { return r.sampleAfter(ctx, folder, step) },
 	}
-	if err := p.Flags.Run(ctx, p.Log(), t, valid, result); err != nil {
+	if err := p.Flags.Run(ctx, p.Log(), t, o.valid, result); err != nil {
 		return err
 	}
 	t.Close() // the report may need its memory
@@ -316,6 +325,7 @@ func (p *trainCommand) trainAndReport(ctx context.Context, out io.Writer, t *tra
 			return err
 		}
 	}
+	compute := fmt.Sprintf("%s, %s, compute type %v", r.m.Layout(), p.describeThreads(), o.computeType)
 	if err := r.writeCard(folder, t, compute); err != nil {
 		return fmt.Errorf("the run is complete and its result is saved, but %s could not be written: %w", run.Card, err)
 	}

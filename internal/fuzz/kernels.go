@@ -101,11 +101,25 @@ func (p *program) few() int {
 	return []int{0, 0, 0, 1, 2, 3, 9}[p.IntN(7)]
 }
 
-func kernelOps() {
-	factors := f32
+// factorTypes are the types of what GEMMs multiply weights with.
+func factorTypes() []ggml.Type {
 	if kernels.HasBF16() {
-		factors = []ggml.Type{ggml.F32, ggml.BF16}
+		return []ggml.Type{ggml.F32, ggml.BF16}
 	}
+	return f32
+}
+
+func kernelOps() {
+	productKernels(factorTypes())
+	groupedKernels(factorTypes())
+	loraKernels(factorTypes())
+	sequenceKernels()
+	lossKernels()
+	normKernels()
+	elementwiseKernels()
+}
+
+func productKernels(factors []ggml.Type) {
 	family(func(p *program) []any {
 		w, n := p.anyContiguous(weights), p.size(9)
 		args := list{accumulation(p), w, p.contiguous(factors, w.Dim(0), n, w.Dim(2), w.Dim(3))}
@@ -124,6 +138,26 @@ func kernelOps() {
 		}
 		return args
 	}, "GEMMGradInput")
+	family(func(p *program) []any {
+		x := p.anyContiguous(factors)
+		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
+	}, "GEMMGradWeight")
+	family(func(p *program) []any {
+		x, m := p.anyContiguous(factors), p.size(9)
+		dw := p.contiguous(f32, x.Dim(0), m, x.Dim(2), x.Dim(3))
+		return list{dw, x, p.contiguous([]ggml.Type{x.Type()}, m, x.Dim(1), x.Dim(2), x.Dim(3))}
+	}, "AccumulateGradWeight")
+	family(func(p *program) []any {
+		w := p.anyContiguous(weights)
+		args := list{p.contiguous(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)), w}
+		for range p.few() {
+			args = append(args, p.contiguous([]ggml.Type{w.Type(), ggml.F16}, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)))
+		}
+		return args
+	}, "GEMV")
+}
+
+func groupedKernels(factors []ggml.Type) {
 	grouped := func(p *program, sum int) list {
 		w, used, n := p.contiguous(weights, p.size(p.width), p.size(9), p.size(4)), p.size(3), p.size(9)
 		columns := used
@@ -145,23 +179,9 @@ func kernelOps() {
 		dy := p.contiguous([]ggml.Type{x.Type()}, m, used, n)
 		return list{p.contiguous(f32, k, m, experts), x, dy, p.ids(experts, ggml.I32, used, n)}
 	}, "AccumulateGroupedGradWeight")
-	family(func(p *program) []any {
-		x := p.anyContiguous(factors)
-		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}
-	}, "GEMMGradWeight")
-	family(func(p *program) []any {
-		x, m := p.anyContiguous(factors), p.size(9)
-		dw := p.contiguous(f32, x.Dim(0), m, x.Dim(2), x.Dim(3))
-		return list{dw, x, p.contiguous([]ggml.Type{x.Type()}, m, x.Dim(1), x.Dim(2), x.Dim(3))}
-	}, "AccumulateGradWeight")
-	family(func(p *program) []any {
-		w := p.anyContiguous(weights)
-		args := list{p.contiguous(f32, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)), w}
-		for range p.few() {
-			args = append(args, p.contiguous([]ggml.Type{w.Type(), ggml.F16}, w.Dim(0), p.size(9), w.Dim(2), w.Dim(3)))
-		}
-		return args
-	}, "GEMV")
+}
+
+func loraKernels(factors []ggml.Type) {
 	family(func(p *program) []any {
 		args, n := p.lowRank(p.size(9), f32)
 		return append(list{p.oneOf(hTypes), p.contiguous(f32, n, args[1].(*tensor).Dim(1))}, args...)
@@ -172,6 +192,9 @@ func kernelOps() {
 		w := p.contiguous(weights, p.size(p.width), m)
 		return append(list{accumulation(p), p.oneOf(hTypes), w, p.contiguous(types, w.Dim(0), n)}, args...)
 	}, "GEMMLoRA")
+}
+
+func sequenceKernels() {
 	causal := func(p *program) list {
 		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		keys := [4]int64{size, groups, n, batch}
@@ -201,6 +224,9 @@ func kernelOps() {
 		ne := dims(args[2].(*tensor))
 		return append(list{p.contiguous(f32, ne[:]...)}, args...)
 	}, "GatedDeltaRuleGrad")
+}
+
+func lossKernels() {
 	labelled := func(p *program) (args list, rows int64) {
 		logits := p.anyContiguous(f32)
 		rows = logits.NumElements() / logits.Dim(0)
@@ -214,6 +240,9 @@ func kernelOps() {
 		args, rows := labelled(p)
 		return append(args, p.contiguous(f32, rows), p.contiguous(f32, rows, 2))
 	}, "SoftmaxCrossEntropyGradInPlace")
+}
+
+func normKernels() {
 	family(func(p *program) []any {
 		x := p.any(f32)
 		return list{x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
@@ -231,6 +260,9 @@ func kernelOps() {
 		x := p.any(f32)
 		return list{p.like(x, f32), x, p.maybe(func() *tensor { return p.contiguous(f32, x.Dim(0)) }), epsilon(p)}
 	}, "LayerNormGrad")
+}
+
+func elementwiseKernels() {
 	family(oneContiguous(f32), "CastBF16 SumSquares")
 	family(func(p *program) []any {
 		gate := p.anyContiguous(f32)

@@ -313,30 +313,12 @@ func (w *world) arguments(t reflect.Type) []reflect.Value {
 // Numbers that need little memory, or more than there is.
 var smallInts = []int64{0, 0, 1, 1, 2, 2, 3, 4, 6, 8, 8, 16, 33, -1, -8, math.MaxInt64, math.MinInt64, 1 << 50, math.MaxInt32, math.MinInt32}
 
+// value draws a value of a type.
 func (w *world) value(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
-	switch t {
-	case reflect.TypeFor[ggml.Type]():
-		v.SetInt(w.Int64N(50) - 2)
-		return v
-	case reflect.TypeFor[context.Context]():
-		v.Set(reflect.ValueOf(w.anyContext()))
-		return v
-	case reflect.TypeFor[io.Writer]():
-		v.Set(reflect.ValueOf(io.Discard))
-		return v
-	case reflect.TypeFor[io.ReaderAt]():
-		v.Set(reflect.ValueOf(bytes.NewReader(w.junk(200))))
-		return v
-	case reflect.TypeFor[any]():
-		v.Set(reflect.ValueOf([]any{nil, int32(1), "text", []string{"a", ""}, 3.5, []float32{1}, struct{}{}, -1, true, []any{}}[1+w.IntN(9)]))
-		return v
-	case reflect.TypeFor[*slog.Logger]():
-		v.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
-		return v
-	case reflect.TypeFor[*rand.Rand](): // this package does not check its zero value
-		if w.IntN(4) > 0 {
-			v.Set(reflect.ValueOf(rand.New(rand.NewPCG(w.Uint64(), 0))))
+	if x, ok := w.special(t); ok {
+		if x != nil {
+			v.Set(reflect.ValueOf(x))
 		}
 		return v
 	}
@@ -386,6 +368,30 @@ func (w *world) value(t reflect.Type) reflect.Value {
 		}
 	}
 	return v
+}
+
+// special draws a value of a type whose kind does not say enough; nil is the type's zero value.
+func (w *world) special(t reflect.Type) (x any, ok bool) {
+	switch t {
+	case reflect.TypeFor[ggml.Type]():
+		return ggml.Type(w.Int64N(50) - 2), true
+	case reflect.TypeFor[context.Context]():
+		return w.anyContext(), true
+	case reflect.TypeFor[io.Writer]():
+		return io.Discard, true
+	case reflect.TypeFor[io.ReaderAt]():
+		return bytes.NewReader(w.junk(200)), true
+	case reflect.TypeFor[any]():
+		return []any{int32(1), "text", []string{"a", ""}, 3.5, []float32{1}, struct{}{}, -1, true, []any{}}[w.IntN(9)], true
+	case reflect.TypeFor[*slog.Logger]():
+		return slog.New(slog.DiscardHandler), true
+	case reflect.TypeFor[*rand.Rand](): // this package does not check its zero value
+		if w.IntN(4) == 0 {
+			return nil, true
+		}
+		return rand.New(rand.NewPCG(w.Uint64(), 0)), true
+	}
+	return nil, false
 }
 
 func (w *world) anyContext() context.Context {

@@ -191,19 +191,8 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 		default:
 			typ = v.typ
 		}
-		// The plain operand gets the values that the other type can represent.
-		values, readable := decode(x.Type(), data)
-		if whole(typ) && !whole(x.Type()) {
-			for i := range values { // most would be 0, whose bits are equal in all types
-				values[i] = float32(math.Round(float64(values[i]*4))) + 1
-			}
-		}
-		data, writable := encode(typ, values, x.Dim(0))
-		ok = ok && readable && writable
-		if ok {
-			values, _ = decode(typ, data)
-			twins[i], ok = encode(x.Type(), values, x.Dim(0))
-		}
+		data, twin, same := inBoth(x, data, typ)
+		twins[i], ok = twin, ok && same
 		return typ, l, data
 	})
 	if !ok {
@@ -245,6 +234,25 @@ func (s *sweeper) try(v variation, unchecked bool) (outcome, error) {
 		o = idle
 	}
 	return o, err
+}
+
+// inBoth returns the data of x as values that both its type and another can represent, in the other type and in its own.
+func inBoth(x *ggml.Tensor, data []byte, typ ggml.Type) (other, own []byte, ok bool) {
+	values, ok := decode(x.Type(), data)
+	if !ok {
+		return nil, nil, false
+	}
+	if whole(typ) && !whole(x.Type()) {
+		for i := range values { // most would be 0, whose bits are equal in all types
+			values[i] = float32(math.Round(float64(values[i]*4))) + 1
+		}
+	}
+	if other, ok = encode(typ, values, x.Dim(0)); !ok {
+		return nil, nil, false
+	}
+	values, _ = decode(typ, other)
+	own, ok = encode(x.Type(), values, x.Dim(0))
+	return other, own, ok
 }
 
 // compare computes both calls, and the varied one twice.

@@ -317,8 +317,27 @@ type tinyWeight struct {
 // with 1/2. Equal seeds give equal weights.
 func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 	t.Helper()
-	g := a.describe(t, name) // tensors determine the size of the vocabulary, and what is fused
+	g := a.describe(t, name)
 	defer g.Close()
+	a.addPresent(t, g)
+	c, err := arch.ReadConfig(g)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 1+a.seed))
+	model, err := arch.Resolve(c)
+	require.NoError(t, err)
+	declared := slices.SortedFunc(slices.Values(model.Weights()), func(x, y *arch.Weight) int { return strings.Compare(x.Name, y.Name) })
+	for _, w := range declared {
+		if w.Optional && !slices.Contains(a.optional, inLayer.ReplaceAllString(w.Name, "")) {
+			continue
+		}
+		list = append(list, tinyWeight{w, a.values(rng, w)})
+	}
+	return list
+}
+
+// addPresent adds tensors without data whose presence determines the size of the vocabulary, and what is fused.
+func (a tinyArch) addPresent(t testing.TB, g *ggml.GGUF) {
+	t.Helper()
 	present := []string{"token_embd.weight"}
 	if !a.tied {
 		present = append(present, "output.weight")
@@ -351,33 +370,25 @@ func (a tinyArch) weights(t testing.TB, name string) (list []tinyWeight) {
 		}
 		require.NoError(t, g.AddTensorFrom(ggml.GGUFTensor{Name: tensor, Type: ggml.F32, Shape: shape, Size: 4 * shape[0] * shape[1]}, never))
 	}
-	c, err := arch.ReadConfig(g)
-	require.NoError(t, err)
-	rng := rand.New(rand.NewPCG(7, 1+a.seed))
-	model, err := arch.Resolve(c)
-	require.NoError(t, err)
-	declared := slices.SortedFunc(slices.Values(model.Weights()), func(x, y *arch.Weight) int { return strings.Compare(x.Name, y.Name) })
-	for _, w := range declared {
-		if w.Optional && !slices.Contains(a.optional, inLayer.ReplaceAllString(w.Name, "")) {
-			continue
-		}
-		var values refmath.Tensor
-		switch {
-		case w.Role == arch.Bias:
-			values = refmath.Normal(rng, 0.5, w.Shape...)
-		case w.Role == arch.Decay:
-			values = refmath.Uniform(rng, -1.5, -0.5, w.Shape...)
-		case len(w.Shape) == 1 || w.Role == arch.Norm:
-			values = refmath.Uniform(rng, 0.5, 1.5, w.Shape...)
-		default:
-			values = refmath.Normal(rng, 1/math.Sqrt(float64(w.Shape[0])), w.Shape...)
-		}
-		if factor, ok := a.factors[w.Kind]; ok {
-			values = refmath.Scale(values, factor)
-		}
-		list = append(list, tinyWeight{w, values})
+}
+
+// values draws the values of a weight.
+func (a tinyArch) values(rng *rand.Rand, w *arch.Weight) refmath.Tensor {
+	var values refmath.Tensor
+	switch {
+	case w.Role == arch.Bias:
+		values = refmath.Normal(rng, 0.5, w.Shape...)
+	case w.Role == arch.Decay:
+		values = refmath.Uniform(rng, -1.5, -0.5, w.Shape...)
+	case len(w.Shape) == 1 || w.Role == arch.Norm:
+		values = refmath.Uniform(rng, 0.5, 1.5, w.Shape...)
+	default:
+		values = refmath.Normal(rng, 1/math.Sqrt(float64(w.Shape[0])), w.Shape...)
 	}
-	return list
+	if factor, ok := a.factors[w.Kind]; ok {
+		values = refmath.Scale(values, factor)
+	}
+	return values
 }
 
 var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
