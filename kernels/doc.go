@@ -1,7 +1,7 @@
 // Package kernels has CPU ops in C that ggml lacks or is slow at: blocked GEMM that dequantises the weights
 // as it goes, and its gradients ([GEMM], [GEMMGradInput], [AccumulateGradWeight]), GEMV with software
 // prefetch ([GEMV]), products of experts ([GroupedGEMM], [GroupedGEMV]), low-rank updates ([AddLoRA],
-// [GEMMLoRA]), causal attention ([CausalAttention]), norms ([WeightedRMSNorm], [LayerNorm]), gates
+// [GEMMLoRA]), causal attention ([CausalAttention]), norms ([WeightedRMSNorm], [AddRMSNorm], [LayerNorm]), gates
 // ([GateGELU]) and the cross-entropy ([SoftmaxCrossEntropy]), each with its gradient, and a step of the
 // optimiser ([AdamWStep], with [SumSquares] and [GateStep]).
 //

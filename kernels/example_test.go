@@ -236,6 +236,22 @@ func ExampleWeightedRMSNorm() {
 	// Output: [2] [0.2 14]
 }
 
+func ExampleAddRMSNorm() {
+	s := newSheet()
+	s.show(kernels.AddRMSNorm(s.Context, s.f32([]float32{1, 3}, 2), s.f32([]float32{0, 4}, 2), s.f32([]float32{1, 10}, 2), 0))
+	// Output:
+	// [2] [1 7]
+	// [2] [0.2 14]
+}
+
+// The gradient of the sum flows on beside the gradient of the norm.
+func ExampleAddRMSNormGrad() {
+	s := newSheet()
+	sum, w := s.f32([]float32{1, 7}, 2), s.f32([]float32{1, 1}, 2)
+	s.show(kernels.AddRMSNormGrad(s.Context, s.f32([]float32{1, 1}, 2), s.f32([]float32{7, -1}, 2), sum, w, 0))
+	// Output: [2] [2.4 0.8]
+}
+
 // Scaling the input does not change the norm: the gradient along the input is 0.
 func ExampleWeightedRMSNormGrad() {
 	s := newSheet()

@@ -52,12 +52,22 @@ KERN_CLONES static void kern_rms_norm(float *restrict y, const float *restrict x
 	KERN_ROW(i, n, y[i] = x[i] * inverse * w[i]);
 }
 
-// With u = x/rms and g = dy·w, dx = (g − u·mean(g·u)) / rms.
-KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *restrict dy, const float *restrict x, const float *restrict w,
-		int64_t n, float eps) {
+KERN_CLONES static void kern_add_rms_norm(float *restrict sum, float *restrict normed, const float *restrict x, const float *restrict y,
+		const float *restrict w, int64_t n, float eps) {
+	KERN_ROW(i, n, sum[i] = x[i] + y[i]);
+	float inverse = kern_inverse_rms(sum, n, eps);
+	KERN_ROW(i, n, normed[i] = sum[i] * inverse * w[i]);
+}
+
+// With u = x/rms and g = dy·w, dx = (g − u·mean(g·u)) / rms, plus dx0 unless it is NULL.
+KERN_CLONES static void kern_rms_norm_grad(float *restrict dx, const float *restrict dx0, const float *restrict dy, const float *restrict x,
+		const float *restrict w, int64_t n, float eps) {
 	double inverse = kern_inverse_rms(x, n, eps);
 	float along = (float)(inverse * inverse * inverse * kern_dot(x, dy, w, n) / n), factor = (float)inverse;
 	KERN_ROW(i, n, dx[i] = factor * dy[i] * w[i] - along * x[i]);
+	if (dx0 != NULL) { // apart, so that the sum is rounded as by an op of its own
+		KERN_ROW(i, n, dx[i] += dx0[i]);
+	}
 }
 
 // y = x − mean(x). LayerNorm is the RMS norm of y.
@@ -123,7 +133,28 @@ KERN_OP(weighted_rms_norm_grad) {
 	float eps = kern_norm_params(dst).eps;
 	int64_t rows = ggml_nrows(dst);
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
-		kern_rms_norm_grad(kern_row(dst, r), kern_row(dst->src[0], r), kern_row(dst->src[1], r), dst->src[2]->data, dst->ne[0], eps);
+		kern_rms_norm_grad(kern_row(dst, r), NULL, kern_row(dst->src[0], r), kern_row(dst->src[1], r), dst->src[2]->data, dst->ne[0], eps);
+	}
+}
+
+// The result has the sums, then the norms.
+KERN_OP(add_rms_norm) {
+	(void)userdata;
+	float eps = kern_norm_params(dst).eps;
+	int64_t n = dst->ne[0], rows = ggml_nrows(dst) / 2;
+	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
+		float *sum = (float *)dst->data + r * n;
+		kern_add_rms_norm(sum, sum + rows * n, kern_row(dst->src[0], r), kern_row(dst->src[1], r), dst->src[2]->data, n, eps);
+	}
+}
+
+KERN_OP(add_rms_norm_grad) {
+	(void)userdata;
+	float eps = kern_norm_params(dst).eps;
+	int64_t rows = ggml_nrows(dst);
+	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
+		kern_rms_norm_grad(kern_row(dst, r), kern_row(dst->src[0], r), kern_row(dst->src[1], r), kern_row(dst->src[2], r), dst->src[3]->data,
+				dst->ne[0], eps);
 	}
 }
 

@@ -53,7 +53,7 @@ func WeightedRMSNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *g
 	return c.BuildOp(rmsNormGrad.Name, []*ggml.Tensor{dy, x, w}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
 		requireNormVector(b, "w", w, x)
-		requireNormGrad(b, dy, x)
+		requireNormGrad(b, "dy", dy, x)
 		return b.Native(rmsNormGrad, params(C.struct_kern_norm_params{eps: C.float(eps)}), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
 	})
 }
@@ -92,7 +92,7 @@ func LayerNormGrad(c *ggml.Context, dy, x, w *ggml.Tensor, eps float32) *ggml.Te
 	return c.BuildOp(layerNormGrad.Name, o, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireNorm(b, x, eps)
 		requireNormVector(b, "w", w, x)
-		requireNormGrad(b, dy, x)
+		requireNormGrad(b, "dy", dy, x)
 		return b.Native(layerNormGrad, params(p), ggml.F32, x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3))
 	})
 }
@@ -112,8 +112,8 @@ func requireNormVector(b *ggml.OpBuilder, what string, v, x *ggml.Tensor) {
 	b.Require(v.NumElements() == x.Dim(0), "%s must have %d elements, as the rows of x; there are %d", what, x.Dim(0), v.NumElements())
 }
 
-func requireNormGrad(b *ggml.OpBuilder, dy, x *ggml.Tensor) {
-	b.RequireType("dy", dy, ggml.F32)
-	b.RequireContiguousRows("dy", dy)
-	b.RequireSameShape(dy, x)
+func requireNormGrad(b *ggml.OpBuilder, what string, d, x *ggml.Tensor) {
+	b.RequireType(what, d, ggml.F32)
+	b.RequireContiguousRows(what, d)
+	b.RequireSameShape(d, x)
 }

@@ -37,6 +37,36 @@ func normCases() []opCase {
 		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.WeightedRMSNormGrad(c, x[0], x[1], x[2], eps) },
 		Want:  func(x refs) refmath.Tensor { return refmath.RMSNormBack(refmath.Mul(x[0], x[2]), x[1], eps) },
 	}}
+	// Each of the two results is a case.
+	for i, suffix := range []string{"_sum", "_normed"} {
+		cases = append(cases, opCase{
+			Name: "add_rms_norm" + suffix, Layouts: optest.ContiguousRows, Bound: optest.FewRoundings, Runs: 30,
+			Operands: func(d *draw) []operand {
+				ne := shape(d)
+				return []operand{d.Normal(ne...), d.Normal(ne...), weight(d, ne[0])}
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor {
+				sum, normed := kernels.AddRMSNorm(c, x[0], x[1], x[2], eps)
+				return []*ggml.Tensor{sum, normed}[i]
+			},
+			Want: func(x refs) refmath.Tensor {
+				sum := refmath.Add(x[0], x[1])
+				return []refmath.Tensor{sum, refmath.Mul(refmath.RMSNorm(sum, eps), x[2])}[i]
+			},
+		})
+	}
+	cases = append(cases, opCase{
+		Name: "add_rms_norm_grad", Layouts: optest.ContiguousRows, Bound: optest.LongSum, Runs: 30,
+		Operands: func(d *draw) []operand {
+			ne := shape(d)
+			ne[0] += 3
+			return []operand{d.Normal(ne...), d.Normal(ne...), d.Normal(ne...), weight(d, ne[0])}
+		},
+		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.AddRMSNormGrad(c, x[0], x[1], x[2], x[3], eps) },
+		Want: func(x refs) refmath.Tensor {
+			return refmath.Add(x[0], refmath.RMSNormBack(refmath.Mul(x[1], x[3]), x[2], eps))
+		},
+	})
 	// Types are probed with the first, which has all operands.
 	for _, k := range []struct {
 		suffix       string
@@ -175,6 +205,31 @@ func TestRMSNormIsBuiltIn(t *testing.T) {
 	}
 }
 
+// A sum with its norm, and their gradient, equal the ops one after the other, to the bit.
+func TestAddRMSNormIsBoth(t *testing.T) {
+	for m := int64(1); m < 4000; m = m*3/2 + 1 {
+		w := optest.NewWorkbench(t)
+		leaf := func(seed uint64) *ggml.Tensor { return w.Reshape(w.Leaf(optest.Normal(seed, int(m*7))...), m, 7) }
+		weight := w.Leaf(optest.Normal(5, int(m))...)
+		sum, normed := kernels.AddRMSNorm(w.Context, leaf(1), leaf(2), weight, 1e-6)
+		wantSum := w.Add(leaf(1), leaf(2))
+		got := []*ggml.Tensor{sum, normed, kernels.AddRMSNormGrad(w.Context, leaf(3), leaf(4), sum, weight, 1e-6)}
+		want := []*ggml.Tensor{
+			wantSum, kernels.WeightedRMSNorm(w.Context, wantSum, weight, 1e-6),
+			w.Add(leaf(3), kernels.WeightedRMSNormGrad(w.Context, leaf(4), wantSum, weight, 1e-6)),
+		}
+		g := w.NewGraph()
+		for i := range got {
+			g.Expand(got[i].SetOutput())
+			g.Expand(want[i].SetOutput())
+		}
+		w.Compute(g)
+		for i := range got {
+			require.Equal(t, optest.Values(t, want[i]), optest.Values(t, got[i]), "result %d of %d elements", i, m)
+		}
+	}
+}
+
 // Results are equal to the bit for any number of threads.
 func TestNormThreads(t *testing.T) {
 	const m, n = 1152, 13
@@ -184,7 +239,10 @@ func TestNormThreads(t *testing.T) {
 	results := []*ggml.Tensor{
 		kernels.WeightedRMSNorm(w.Context, x, weight, 1e-6).SetOutput(), kernels.WeightedRMSNormGrad(w.Context, dy, x, weight, 1e-6).SetOutput(),
 		kernels.LayerNorm(w.Context, x, weight, weight, 1e-6).SetOutput(), kernels.LayerNormGrad(w.Context, dy, x, weight, 1e-6).SetOutput(),
+		kernels.AddRMSNormGrad(w.Context, x, dy, x, weight, 1e-6).SetOutput(),
 	}
+	sum, normed := kernels.AddRMSNorm(w.Context, x, dy, weight, 1e-6)
+	results = append(results, sum.SetOutput(), normed.SetOutput())
 	g := w.NewGraph(results...)
 	w.Compute(g)
 	var want [][]float32
@@ -216,6 +274,13 @@ func TestNormErrors(t *testing.T) {
 		"operand 0 is nil":                                      func(c *ggml.Context) { kernels.LayerNorm(c, nil, nil, nil, 1) },
 		"eps is +Inf; it must not be negative":                  func(c *ggml.Context) { kernels.LayerNorm(c, x(c, 4), nil, nil, float32(math.Inf(1))) },
 		"the shapes must be equal":                              func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, x(c, 4, 2), x(c, 4, 3), x(c, 4), 1) },
-		"the rows of dy must be contiguous; call":               func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, c.Transpose(x(c, 3, 4)), x(c, 4, 3), x(c, 4), 1) },
+		"y has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.AddRMSNorm(c, x(c, 4, 3), c.NewTensor(ggml.F16, 4, 3), x(c, 4), 1)
+		},
+		"the rows of y must be contiguous": func(c *ggml.Context) { kernels.AddRMSNorm(c, x(c, 4, 3), c.Transpose(x(c, 3, 4)), x(c, 4), 1) },
+		"dsum has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.AddRMSNormGrad(c, c.NewTensor(ggml.F16, 4, 3), x(c, 4, 3), x(c, 4, 3), x(c, 4), 1)
+		},
+		"the rows of dy must be contiguous; call": func(c *ggml.Context) { kernels.WeightedRMSNormGrad(c, c.Transpose(x(c, 3, 4)), x(c, 4, 3), x(c, 4), 1) },
 	})
 }

@@ -47,6 +47,8 @@ var kernelFunctions = map[string]any{
 	},
 	"LayerNorm":                      kernels.LayerNorm,
 	"LayerNormGrad":                  kernels.LayerNormGrad,
+	"AddRMSNorm":                     kernels.AddRMSNorm,
+	"AddRMSNormGrad":                 kernels.AddRMSNormGrad,
 	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
 	"WeightedRMSNormGrad":            kernels.WeightedRMSNormGrad,
 	"SoftmaxCrossEntropy":            kernels.SoftmaxCrossEntropy,
@@ -251,6 +253,14 @@ func normKernels() {
 		x := p.any(f32)
 		return list{p.like(x, f32), x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
 	}, "WeightedRMSNormGrad")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		return list{x, p.like(x, f32), p.contiguous(f32, x.Dim(0)), epsilon(p)}
+	}, "AddRMSNorm")
+	family(func(p *program) []any {
+		x := p.any(f32)
+		return list{p.like(x, f32), p.like(x, f32), x, p.contiguous(f32, x.Dim(0)), epsilon(p)}
+	}, "AddRMSNormGrad")
 	family(func(p *program) []any {
 		x := p.any(f32)
 		vector := func() *tensor { return p.contiguous(f32, x.Dim(0)) }

@@ -47,7 +47,7 @@
 //
 // # Experts
 //
-// The router computes in F32. Its choice, I32 [used, n], is a saved tensor (Tape.Saved) where a layer is
+// The router ([Router]) computes in F32. Its choice, I32 [used, n], is a saved tensor (Tape.Saved) where a layer is
 // recomputed, so that the backward pass uses the same experts; gradients flow through the routing weights.
 // Tape.LinearID multiplies each column by the matrices [n_in, n_out, experts] that it chose: stock by
 // MUL_MAT_ID, the CPU by a grouped GEMM over columns sorted by expert, and in decoding by GEMV of the chosen

@@ -15,6 +15,8 @@ type Norm struct {
 	Groups int
 }
 
+func (n Norm) isWeightedRMS() bool { return !n.Layer && n.Weight != nil }
+
 // NormOperands are vectors along ne0 of X [m, …], with weight and bias [m].
 type NormOperands struct {
 	X *ggml.Tensor
@@ -33,30 +35,38 @@ func (t *Tape) Norm(x *Value, n Norm) *Value {
 	}
 	// The op takes vectors [m]; a weight of another shape is applied after it.
 	var weight, bias *ggml.Tensor
-	isVector := func(w *ggml.Tensor) bool { return w == nil || w.NumDims() == 1 && w.Dim(0) == x.T.Dim(0) }
-	if !isVector(n.Weight) {
+	if !isVector(n.Weight, x) {
 		n.Weight, weight, n.Bias, bias = nil, n.Weight, nil, n.Bias
 	}
-	if !isVector(n.Bias) {
+	if !isVector(n.Bias, x) {
 		n.Bias, bias = nil, n.Bias
 	}
 	return t.AddWeight(t.MulWeight(t.norm(x, n), weight), bias)
 }
 
+// isVector reports whether an optional weight of a norm of x is a vector [m].
+func isVector(w *ggml.Tensor, x *Value) bool {
+	return w == nil || w.NumDims() == 1 && w.Dim(0) == x.T.Dim(0)
+}
+
 // norm is Norm of one group, with vectors [m] as weight and bias.
 func (t *Tape) norm(x *Value, n Norm) *Value {
-	c := t.C
 	normed := Normalization.Build(t, NormOperands{x.T, n})
 	y := &Value{T: normed.Y, needsGrad: x.needsGrad || t.Trains(n.Weight) || t.Trains(n.Bias)}
 	t.record(y, func(dy *ggml.Tensor) {
-		t.accumulateBias(n.Bias, dy)
-		t.accumulate(n.Weight, func() *ggml.Tensor {
-			bare := Normalization.Build(t, NormOperands{x.T, Norm{Layer: n.Layer, Eps: n.Eps}})
-			return SumColumns.Build(t, SumOperands{c.Mul(dy, bare.Y), n.Weight})
-		})
+		t.accumulateNorm(n, x.T, dy)
 		t.flow(x, func() *ggml.Tensor { return normed.Grad(dy) })
 	})
 	return y
+}
+
+// accumulateNorm adds the gradients of the weight and the bias of a norm of x.
+func (t *Tape) accumulateNorm(n Norm, x, dy *ggml.Tensor) {
+	t.accumulateBias(n.Bias, dy)
+	t.accumulate(n.Weight, func() *ggml.Tensor {
+		bare := Normalization.Build(t, NormOperands{x, Norm{Layer: n.Layer, Eps: n.Eps}})
+		return SumColumns.Build(t, SumOperands{t.C.Mul(dy, bare.Y), n.Weight})
+	})
 }
 
 func plainNorm(t *Tape, n NormOperands) Result[*ggml.Tensor] {

@@ -31,7 +31,7 @@ func (a AltUp) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	y := p.Norm(t, a.Attention.After, a.Attention.Part.Forward(p.Part(0), t, seen))
 	predicted, active = lastOf(t, predicted, y), lastOf(t, active, y)
 	y = t.Add(t.Add(y, active), a.laurel(p, t, lastOf(t, seen, y)))
-	y = a.Network.build(p.Part(1), t, t.Scale(y, 1/math.Sqrt2))
+	y = a.Network.build(p.Part(1), t, stream{x: t.Scale(y, 1/math.Sqrt2)}).sum(t)
 
 	surprise := t.Columns(t.Add(y, t.Scale(active, -1))) // [n_embd, 1, n]
 	shares := t.AddNumber(a.coefficients(p, t, y, "altup_correct_coef", versions), 1)

@@ -66,7 +66,7 @@ type Normed struct{ Residual Residual }
 
 // Forward returns the norm of x and what the residual adds to it.
 func (n Normed) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	return n.Residual.build(p.Part(0), t, x)
+	return n.Residual.build(p.Part(0), t, stream{x: x}).sum(t)
 }
 
 // Residuals returns the residual.

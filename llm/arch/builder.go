@@ -94,10 +94,11 @@ func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 
 // pass computes the layer.
 func (p Place) pass(t *nn.Tape, x *nn.Value) *nn.Value {
+	s := stream{x: x}
 	for i, r := range p.layers[p.Layer] {
-		x = r.build(p.Part(i), t, x)
+		s = r.build(p.Part(i), t, s)
 	}
-	return x
+	return s.sum(t)
 }
 
 // in returns the place of a block of the file, in the layer of the same number.

@@ -132,24 +132,49 @@ func (p Place) Kept(t *nn.Tape, x *nn.Value) *nn.Value {
 
 func (b *Builder) outside() Place { return Place{Builder: b, Layer: -1, block: -1} }
 
-// build adds the residual to x.
-func (r Residual) build(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	if r.Tokenwise {
-		return t.Chunked(x, p.Chunk, func(t *nn.Tape, x *nn.Value) *nn.Value { return r.add(p, t, x) })
+// A stream is the residual stream x + y. The next residual adds and normalises by one op.
+type stream struct{ x, y *nn.Value } // y: nil if x is all
+
+// sum returns x + y.
+func (s stream) sum(t *nn.Tape) *nn.Value {
+	if s.y == nil {
+		return s.x
 	}
-	return r.add(p, t, x)
+	return t.Add(s.x, s.y)
 }
 
-func (r Residual) add(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	normal := p.Norm(t, r.Before, x)
+// normed returns x + y and its norm, which is the sum itself if the kind is "".
+func (s stream) normed(p Place, t *nn.Tape, kind string) (sum, normed *nn.Value) {
+	if s.y == nil || kind == "" {
+		sum = s.sum(t)
+		return sum, p.Norm(t, kind, sum)
+	}
+	return t.AddNorm(s.x, s.y, p.normNamed(kind, s.x.T.Dim(0)))
+}
+
+// build adds the residual to the stream.
+func (r Residual) build(p Place, t *nn.Tape, s stream) stream {
+	if !r.Tokenwise || p.Chunk == 0 || s.x.T.Dim(1) <= p.Chunk {
+		return r.add(p, t, s)
+	}
+	return stream{x: t.Chunked(s.sum(t), p.Chunk, func(t *nn.Tape, x *nn.Value) *nn.Value { return r.add(p, t, stream{x: x}).sum(t) })}
+}
+
+func (r Residual) add(p Place, t *nn.Tape, s stream) stream {
+	x, normal := s.normed(p, t, r.Before)
 	y := r.made(p, t, normal)
 	if r.Replaces {
-		return y
+		return stream{x: y}
 	}
 	if r.Normalized != 0 {
 		x = t.Scale(normal, r.Normalized)
 	}
-	return p.Norm(t, r.Sum, t.Add(lastOf(t, x, y), y))
+	s = stream{lastOf(t, x, y), y}
+	if r.Sum != "" {
+		_, sum := s.normed(p, t, r.Sum)
+		return stream{x: sum}
+	}
+	return s
 }
 
 // branch returns the residual's addition to x.

@@ -22,15 +22,20 @@ func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value
 	if kind == "" {
 		return x
 	}
-	n := p.normOf()
+	n := p.normNamed(kind, x.T.Dim(0))
 	n.Eps = cmp.Or(eps, n.Eps)
-	n.Groups = p.config.NormGroups
-	s, shape := p.spec().norm, []int64{x.T.Dim(0)}
-	if !s.bare {
-		n.Weight = p.Weight(Weight{Kind: kind, Shape: shape, Role: Norm})
-	}
-	n.Bias = p.bias(kind, shape[0], s.bias)
 	return t.Norm(x, n)
+}
+
+// normNamed returns a norm of the residual stream over so many elements, with its weights.
+func (p Place) normNamed(kind string, size int64) nn.Norm {
+	n, s := p.normOf(), p.spec().norm
+	n.Groups = p.config.NormGroups
+	if !s.bare {
+		n.Weight = p.Weight(Weight{Kind: kind, Shape: []int64{size}, Role: Norm})
+	}
+	n.Bias = p.bias(kind, size, s.bias)
+	return n
 }
 
 // normOf returns the model's norm, without weights.

@@ -46,9 +46,9 @@ func (r RoutedEarly) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	e := r.Experts.Part.(Experts)
 	logits := e.Router.logits(p, t, x)
 	y := r.Attention.branch(p.Part(0), t, x)
-	x = t.Add(lastOf(t, x, y), y)
+	_, seen := stream{lastOf(t, x, y), y}.normed(p, t, r.Experts.Before)
 	ids, weights := e.Router.choose(p, t, lastOf(t, logits, y))
-	return t.Add(y, e.compute(p.Part(1), t, p.Norm(t, r.Experts.Before, x), ids, weights))
+	return t.Add(y, e.compute(p.Part(1), t, seen, ids, weights))
 }
 
 // Residuals returns both.

@@ -106,6 +106,18 @@ var spoilings = map[string][]spoiling{
 	"MatMulIDGradInput":      {spoil(nn.MatMulIDGradInput, spoilGrad)},
 	"AccumulateGradWeightID": {spoilOperand(nn.AccumulateGradWeightID, func(wrong func(**ggml.Tensor), g *nn.GradIDOperands) { wrong(&g.Dy) })},
 	"Normalization":          {spoilResult(nn.Normalization), spoilGrads(nn.Normalization, spoilGrad)},
+	"AddNorm": {
+		spoil(nn.AddNorm, func(wrong func(**ggml.Tensor), out *nn.AddNormed) { wrong(&out.Sum) }),
+		spoil(nn.AddNorm, func(wrong func(**ggml.Tensor), out *nn.AddNormed) { wrong(&out.Y) }),
+		spoil(nn.AddNorm, func(wrong func(**ggml.Tensor), out *nn.AddNormed) {
+			right := out.Grad
+			out.Grad = func(dSum, dy *ggml.Tensor) *ggml.Tensor {
+				d := right(dSum, dy)
+				wrong(&d)
+				return d
+			}
+		}),
+	},
 	"GLU": {
 		spoilResult(nn.GLU),
 		spoilGrads(nn.GLU, func(wrong func(**ggml.Tensor), d *nn.GLUGrads) { wrong(&d.Gate) }),

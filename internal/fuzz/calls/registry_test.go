@@ -123,6 +123,8 @@ var public = registry{
 		{"kernels.AccumulateGroupedGradWeight", reflect.ValueOf(kernels.AccumulateGroupedGradWeight)},
 		{"kernels.AdamWStep", reflect.ValueOf(kernels.AdamWStep)},
 		{"kernels.AddLoRA", reflect.ValueOf(kernels.AddLoRA)},
+		{"kernels.AddRMSNorm", reflect.ValueOf(kernels.AddRMSNorm)},
+		{"kernels.AddRMSNormGrad", reflect.ValueOf(kernels.AddRMSNormGrad)},
 		{"kernels.CastBF16", reflect.ValueOf(kernels.CastBF16)},
 		{"kernels.CausalAttention", reflect.ValueOf(kernels.CausalAttention)},
 		{"kernels.CausalAttentionGrad", reflect.ValueOf(kernels.CausalAttentionGrad)},
