@@ -2,7 +2,6 @@ package arch
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/goggml/ggml"
@@ -45,13 +44,13 @@ type Router struct {
 }
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
-type Gating int
+type Gating = nn.Gating
 
 // The gatings.
 const (
-	GatingSoftMax       Gating = 1 // over all experts
-	GatingSigmoid       Gating = 2
-	GatingSoftMaxChosen Gating = 3 // over the chosen ones
+	GatingSoftMax       = nn.GatingSoftMax // over all experts
+	GatingSigmoid       = nn.GatingSigmoid
+	GatingSoftMaxChosen = nn.GatingSoftMaxChosen // over the chosen ones
 )
 
 // Forward returns the weighted sum of each token's chosen experts, plus the shared network.
@@ -115,32 +114,11 @@ func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // choose returns the experts of each token, I32 [used, n], and their weights [used, n].
 func (r Router) choose(p Place, t *nn.Tape, logits *nn.Value) (ids *ggml.Tensor, weights *nn.Value) {
-	scores := logits
-	switch r.Gating {
-	case GatingSoftMax:
-		scores = t.SoftMax(logits)
-	case GatingSigmoid:
-		scores = t.Sigmoid(logits)
-	}
-	bias := r.choiceBias(p)
-	ids = t.Saved(func() *ggml.Tensor {
-		by := scores.T
-		if r.ByLogits {
-			by = logits.T
-		}
-		if bias != nil {
-			by = t.C.Add(by, bias)
-		}
-		return t.C.ArgSortTopK(r.inGroups(t.C, by), r.Used)
-	})
-	weights = t.Chosen(scores, ids)
-	if r.Gating == GatingSoftMaxChosen {
-		weights = t.SoftMax(weights)
-	}
-	if r.Normalized {
-		weights = t.Normalized(weights)
-	}
-	return ids, t.Scale(weights, r.Scale)
+	routed := nn.Router.Build(t, nn.RouterOperands{Logits: logits, RouterOptions: nn.RouterOptions{
+		Used: r.Used, Gating: r.Gating, ChoiceBias: r.choiceBias(p), ByLogits: r.ByLogits,
+		Normalized: r.Normalized, Scale: r.Scale, Groups: r.Groups, GroupsUsed: r.GroupsUsed,
+	}})
+	return routed.IDs, routed.Weights
 }
 
 // choiceBias returns the bias for the choice, or nil.
@@ -154,21 +132,6 @@ func (r Router) choiceBias(p Place) *ggml.Tensor {
 		w.Name += ".bias"
 	}
 	return p.Weight(w)
-}
-
-// inGroups returns the scores [experts, n], with the lowest value outside of the chosen groups.
-func (r Router) inGroups(c *ggml.Context, scores *ggml.Tensor) *ggml.Tensor {
-	if r.Groups <= 1 {
-		return scores
-	}
-	groups, n := int64(r.Groups), scores.Dim(1)
-	size := scores.Dim(0) / groups
-	scores = c.Reshape(scores, size, groups, n)
-	pairs := c.GetRows(c.Reshape(scores, 1, size, groups, n), c.ArgSortTopK(scores, 2))
-	sums := c.Reshape(c.SumRows(c.Reshape(pairs, 2, groups, n)), groups, n)
-	chosen := c.ArgSortTopK(sums, r.GroupsUsed)
-	lowest := c.Fill(scores, float32(math.Inf(-1)))
-	return c.Reshape(c.SetRows(lowest, c.GetRows(scores, chosen), chosen), size*groups, n)
 }
 
 // shared computes the network that all tokens go through.

@@ -118,6 +118,7 @@ var spoilings = map[string][]spoiling{
 			}
 		}),
 	},
+	"Router": {spoil(nn.Router, func(wrong func(**ggml.Tensor), out *nn.Routed) { wrong(&out.Weights.T) })},
 	"GLU": {
 		spoilResult(nn.GLU),
 		spoilGrads(nn.GLU, func(wrong func(**ggml.Tensor), d *nn.GLUGrads) { wrong(&d.Gate) }),
