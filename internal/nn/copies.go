@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"cmp"
+
+	"github.com/goggml/ggml"
+)
 
 // Copies hold frozen matrices in the form that products need, converted once instead of at each use.
 // Each method returns nil if there is no such copy.
@@ -16,30 +20,34 @@ type Copies interface {
 	FoldedTransposed(w *ggml.Tensor, adapters []LoRAPair) *ggml.Tensor
 }
 
-// hasCopies reports whether products of m use copies: the lowering takes them, the matrix is frozen, and
-// its products need not be exact.
-func (t *Tape) hasCopies(m Matrix) bool {
-	return t.Copies != nil && t.Lowering.TakesCopies && !m.Exact && !t.Trains(m.W)
+// FrozenCopies returns the tape's copies of frozen matrices, for products that would convert them at each use. A table whose
+// products convert as fast as they read has a row that returns nil.
+var FrozenCopies = &Op[Matrix, Copies]{func(t *Tape, _ Matrix) Copies { return t.Copies }}
+
+// copiesOf returns the copies that products of m use, or nil: trained matrices and exact products have none.
+func (t *Tape) copiesOf(m Matrix) Copies {
+	if m.Exact || t.Trains(m.W) {
+		return nil
+	}
+	return FrozenCopies.Build(t, m)
 }
 
 // product returns the product of a matrix, or of its copy, with x.
 func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
 	p := Product{W: m.W, X: x}
-	if t.hasCopies(m) {
-		if kept := t.Copies.Matrix(m.W); kept != nil {
-			p.W = kept
-		}
+	if c := t.copiesOf(m); c != nil {
+		p.W = cmp.Or(c.Matrix(m.W), m.W)
 	}
 	return p
 }
 
 // productBack returns the product of Wᵀ with the gradient dy.
 func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Product {
-	p := t.product(m, dy)
-	if !t.hasCopies(m) {
+	p, c := t.product(m, dy), t.copiesOf(m)
+	if c == nil {
 		return p
 	}
-	p.Transposed = t.Copies.Transposed(m.W)
+	p.Transposed = c.Transposed(m.W)
 	if folded := t.folded(m, adapters); p.Transposed == nil && folded != nil {
 		// The rows of [W|B]ᵀ that are Wᵀ, since devices transpose whole matrices fast.
 		whole := transposed(t.C, folded)
@@ -51,19 +59,21 @@ func (t *Tape) productBack(m Matrix, adapters []LoRAPair, dy *ggml.Tensor) Produ
 // folded returns W with the B of its adapters; nil if no such copy is kept. If the product has a
 // scale, adapters are added after it.
 func (t *Tape) folded(m Matrix, adapters []LoRAPair) *ggml.Tensor {
-	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil {
+	c := t.copiesOf(m)
+	if c == nil || len(adapters) == 0 || m.Scale != nil {
 		return nil
 	}
-	return t.Copies.Folded(m.W, adapters)
+	return c.Folded(m.W, adapters)
 }
 
 // foldedTransposed returns Wᵀ with the Aᵀ of its adapters; nil if no such copy is kept. With dropout
 // it cannot be used: gradients through A are masked, and gradients through W are not.
 func (t *Tape) foldedTransposed(m Matrix, adapters []LoRAPair) *ggml.Tensor {
-	if !t.hasCopies(m) || len(adapters) == 0 || m.Scale != nil || t.Dropout != nil {
+	c := t.copiesOf(m)
+	if c == nil || len(adapters) == 0 || m.Scale != nil || t.Dropout != nil {
 		return nil
 	}
-	return t.Copies.FoldedTransposed(m.W, adapters)
+	return c.FoldedTransposed(m.W, adapters)
 }
 
 // stacked is x [n_in, n] above low-rank values [r, n] of the same columns, as folded matrices multiply

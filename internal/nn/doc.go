@@ -65,7 +65,7 @@
 // # Weight cache
 //
 // [Copies] are copies of frozen weights for tables that would convert these at each product
-// (TakesCopies): in the compute type, and transposed. The tape requests them as graphs are built, so that
+// ([FrozenCopies]): in the compute type, and transposed. The tape requests them as graphs are built, so that
 // only what is multiplied is copied. With adapters folded in, as [W|B] and [Wᵀ|Aᵀ], one product computes
 // both, over a depth that is longer by the rank.
 package nn

@@ -13,8 +13,6 @@ import "github.com/goggml/ggml"
 type Lowering struct {
 	Name string        // "cpu", "stock"
 	rows map[any][]any // kernels, by op
-	// TakesCopies: products use [Copies] of frozen matrices, which the table would otherwise convert at each use.
-	TakesCopies bool
 	// Supports reports whether the device has an op that also has another form; nil: all.
 	Supports func(op *ggml.Tensor) bool
 }

@@ -32,6 +32,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 		Normalization.When(func(_ *Tape, n NormOperands) bool { return n.isWeightedRMS() }, weightedRMSNorm),
 		AddNorm.When(func(_ *Tape, o AddNormOperands) bool { return o.isWeightedRMS() }, addRMSNorm),
 		keep,
+		FrozenCopies.By(func(*Tape, Matrix) Copies { return nil }),
 		flashAttention,
 		SumSquares.By(func(t *Tape, g Gradients) *ggml.Tensor { return addUp(t.C, g.Each, kernels.SumSquares) }), // wherever they lie
 		GateStep.By(gateStep),

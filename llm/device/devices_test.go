@@ -202,7 +202,6 @@ func TestLoweringsByPlace(t *testing.T) {
 		} {
 			require.Equal(t, c.want, of(c.layer, c.kind).Name, "%v", c)
 			require.Equal(t, "stock", stock(c.layer, c.kind).Name, "%v", c)
-			require.Equal(t, c.want == "stock", of(c.layer, c.kind).TakesCopies, "%v", c)
 		}
 		require.Same(t, of(0, ""), of(1, "ffn_down_exps"), "the lowering is of the device")
 	}

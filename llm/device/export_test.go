@@ -19,8 +19,8 @@ func AddOpSet(t *testing.T, of *ggml.Device, rows ...nn.Row) {
 		if err != nil {
 			return nil, err
 		}
-		table = table.With(rows...)
-		table.Name, table.TakesCopies = "third", false
+		table = table.With(nn.FrozenCopies.By(func(*nn.Tape, nn.Matrix) nn.Copies { return nil })).With(rows...)
+		table.Name = "third"
 		return table, nil
 	}
 	was := slices.Clone(opSets)
