@@ -11,17 +11,24 @@ import (
 // the decay from their token to the middle, keys and queries of its second half by the decay from the middle to their
 // token. All decays are at most 1, so none overflows. Each half is a block in turn, down to single tokens.
 
+// channelDecay is the decay of Kimi delta attention.
+type channelDecay struct {
+	*deltaChunks
+	rates *ggml.Tensor // logarithms of decays, [size of k, chunk, …]
+	same  *ggml.Tensor // 1 between tokens of a sample, [earlier, later, chunks·rows]; nil: a row has one sample
+}
+
 // channelSums holds the sums of log decays within blocks of length tokens, in the memory order of [size, chunk,
 // chunks·rows, heads].
 type channelSums struct {
-	f      *deltaChunks
+	f      *channelDecay
 	length int64
 	until  *ggml.Tensor // from the start of the block to the token
 	after  *ggml.Tensor // after the token to the end of the block
 }
 
 // channelSums returns the sums of blocks of one token.
-func (f *deltaChunks) channelSums() *channelSums {
+func (f *channelDecay) channelSums() *channelSums {
 	return &channelSums{f, 1, f.rates, f.c.Fill(f.rates, 0)}
 }
 
@@ -40,19 +47,22 @@ func (f *tokenChunks) roundLength() {
 	f.count = max(1, (f.n/f.rows+f.length-1)/f.length)
 }
 
-// channelDecays computes gamma, left and total from rates.
-func (f *deltaChunks) channelDecays(t *Tape, packed bool) {
-	c, s := f.c, f.channelSums()
+// channelDecay rounds the length of chunks, and computes gamma, left and total.
+func (f *deltaChunks) channelDecay(t *Tape, d DeltaRule) *channelDecay {
+	f.roundLength()
+	by := &channelDecay{deltaChunks: f, rates: f.split(d.G.T)}
+	c, s := f.c, by.channelSums()
 	for s.length < f.length {
 		s.double()
 	}
-	f.gamma = c.Exp(c.Reshape(s.until, f.rates.Shape()...))
-	f.left = c.Exp(c.Reshape(s.after, f.rates.Shape()...))
-	if packed {
+	f.gamma = c.Exp(c.Reshape(s.until, by.rates.Shape()...))
+	f.left = c.Exp(c.Reshape(s.after, by.rates.Shape()...))
+	if d.Packed {
 		same, since := f.samples(t)
-		f.same, f.gamma, f.left = same, c.Mul(f.gamma, since), c.Mul(f.left, f.ofLast(same))
+		by.same, f.gamma, f.left = same, c.Mul(f.gamma, since), c.Mul(f.left, f.ofLast(same))
 	}
 	f.total = c.Cont(lastToken(c, f.gamma))
+	return by
 }
 
 // lastToken returns a view of the last token's vectors, [size, tokens, …] → [size, 1, …].
@@ -64,15 +74,14 @@ func lastToken(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 // chunks·rows·heads]; x has the memory order of [size, chunk, chunks·rows, heads].
 func (f *deltaChunks) halves(x *ggml.Tensor, length int64) (views [2]*ggml.Tensor) {
 	token := x.Dim(0) * x.Type().BlockBytes()
-	ne := []int64{x.Dim(0), length, f.length / (2 * length), f.k.Dim(2) * f.k.Dim(3)}
+	ne := []int64{x.Dim(0), length, f.length / (2 * length), x.NumElements() / max(1, x.Dim(0)*f.length)}
 	for i := range views {
 		views[i] = f.c.View(x, ne, []int64{token, 2 * length * token, f.length * token}, int64(i)*length*token)
 	}
 	return views
 }
 
-// channelProducts returns k·k and k·q, each channel times its decay, [earlier, later, chunks·rows, heads].
-func (f *deltaChunks) channelProducts() (kk, kq *ggml.Tensor) {
+func (f *channelDecay) products() (kk, kq *ggml.Tensor) {
 	c := f.c
 	single := func(x *ggml.Tensor) *ggml.Tensor {
 		return c.Reshape(c.SumRows(c.Mul(f.k, x)), 1, 1, f.length, x.Dim(2)*x.Dim(3))
@@ -96,7 +105,7 @@ type channelMiddle struct {
 	toMiddle, fromMiddle *ggml.Tensor // these decays, [size, length, blocks, …]
 }
 
-func (f *deltaChunks) acrossMiddle(s *channelSums) channelMiddle {
+func (f *channelDecay) acrossMiddle(s *channelSums) channelMiddle {
 	c, k, q := f.c, f.halves(f.k, s.length), f.halves(f.q, s.length)
 	to, from := c.Exp(c.Cont(f.halves(s.after, s.length)[0])), c.Exp(c.Cont(f.halves(s.until, s.length)[1]))
 	return channelMiddle{c.Mul(to, k[0]), c.Concat(c.Mul(from, k[1]), c.Mul(from, q[1]), 1), to, from}
@@ -119,17 +128,15 @@ func (f *deltaChunks) joinProducts(within, across *ggml.Tensor) *ggml.Tensor {
 	return c.Concat(c.Concat(first, c.Fill(first, 0), 0), c.Concat(across, half(1), 0), 1)
 }
 
-// channelProductGrads returns the gradients of keys and queries as later tokens, and of keys as earlier tokens, given the
-// gradients of channelProducts.
-func (f *deltaChunks) channelProductGrads(t *Tape, dKK, dKQ *ggml.Tensor) (dLater, dQ, dEarlier *ggml.Tensor) {
+func (f *channelDecay) productGrads(t *Tape, dKK, dKQ *ggml.Tensor) deltaProductGrads {
 	c := f.c
 	dKK, dKQ = f.sameSample(dKK), f.sameSample(dKQ)
 	own := func(x, d *ggml.Tensor) *ggml.Tensor { // of each token with itself
 		d = f.blocks(d, 1, 0)
 		return c.Mul(c.Reshape(x, x.Dim(0), 1, d.Dim(2), d.Dim(3)), d)
 	}
-	dLater, dQ = own(f.k, dKK), own(f.k, dKQ)
-	dEarlier = c.Add(own(f.k, dKK), own(f.q, dKQ))
+	dLater, dQ := own(f.k, dKK), own(f.k, dKQ)
+	dEarlier := c.Add(own(f.k, dKK), own(f.q, dKQ))
 	for s := f.channelSums(); s.length < f.length; s.double() {
 		m := f.acrossMiddle(s)
 		d := c.Concat(f.blocks(dKK, s.length, s.length), f.blocks(dKQ, s.length, s.length), 1) // [first, 2·second, blocks, …]
@@ -147,7 +154,7 @@ func (f *deltaChunks) channelProductGrads(t *Tape, dKK, dKQ *ggml.Tensor) (dLate
 		}
 	}
 	shape := f.k.Shape()
-	return c.Reshape(dLater, shape...), c.Reshape(dQ, shape...), c.Reshape(dEarlier, shape...)
+	return deltaProductGrads{dKK, dKQ, c.Reshape(dLater, shape...), c.Reshape(dQ, shape...), c.Reshape(dEarlier, shape...)}
 }
 
 // blocks returns square blocks of x [earlier, later, chunks·rows, heads], [length, length, blocks, chunks·rows·heads]: on the
@@ -158,19 +165,21 @@ func (f *deltaChunks) blocks(x *ggml.Tensor, length, below int64) *ggml.Tensor {
 	return f.c.Cont(f.c.View(x, ne, []int64{x.Stride(1), step * (x.Stride(0) + x.Stride(1)), x.Stride(2)}, below*x.Stride(1)))
 }
 
-func (f *deltaChunks) sameSample(x *ggml.Tensor) *ggml.Tensor {
+func (f *channelDecay) sameSample(x *ggml.Tensor) *ggml.Tensor {
 	if f.same == nil {
 		return x
 	}
 	return f.c.Mul(x, f.same)
 }
 
-// channelGrads returns the gradient of rates, given the gradients of their sums since the start of the chunk, of log left, and
-// of log total.
-func (f *deltaChunks) channelGrads(sums, left, total *ggml.Tensor) *ggml.Tensor {
+func (f *channelDecay) perDecay(x, y *ggml.Tensor) *ggml.Tensor { return f.c.Mul(x, y) }
+
+func (f *channelDecay) gradOfG(b *deltaBack, d deltaProductGrads, gamma, left *ggml.Tensor) *ggml.Tensor {
 	c := f.c
-	line := f.transposed(c.Sub(sums, left)) // [chunk, size, …]
+	sums := c.Add(gamma, c.Sub(c.Add(c.Mul(f.k, d.later), c.Mul(f.q, d.q)), c.Mul(f.k, d.earlier))) // since the start of the chunk
+	total := c.SumRows(f.transposed(c.Mul(b.dNext, f.states)))                                      // [1, size, …]
+	line := f.transposed(c.Sub(sums, left))                                                         // [chunk, size, …]
 	after := c.Add(c.Sub(c.Repeat(c.SumRows(line), line.Shape()...), c.CumSum(line)), line)
-	atEnd := c.Add(c.SumRows(f.transposed(left)), f.along(total))
-	return f.transposed(c.Add(after, atEnd))
+	atEnd := c.Add(c.SumRows(f.transposed(left)), f.along(c.Mul(f.along(total), f.total)))
+	return f.merge(f.transposed(c.Add(after, atEnd)))
 }

@@ -11,9 +11,8 @@ type deltaChunks struct {
 	tokenChunks
 	q, k, v *ggml.Tensor
 	beta    *ggml.Tensor
+	by      deltaDecay
 
-	rates  *ggml.Tensor // logarithms of decays of channels, [size of k, chunk, …]; nil: whole heads decay
-	same   *ggml.Tensor // of channels: 1 between tokens of a sample, [earlier, later, chunks·rows]; nil: a row has one sample
 	kk     *ggml.Tensor // K·Kᵀ ⊙ decay, [earlier, later, …]
 	seen   *ggml.Tensor // K·Qᵀ ⊙ decay, lower triangle with the diagonal
 	solve  *ggml.Tensor // (I + tril(β ⊙ kk, −1))⁻¹
@@ -24,21 +23,30 @@ type deltaChunks struct {
 	states *ggml.Tensor // state before each chunk
 }
 
+// A deltaDecay is how states decay: whole heads by headDecay, or each channel of a key by channelDecay.
+type deltaDecay interface {
+	// products returns K·Kᵀ ⊙ decay and K·Qᵀ ⊙ decay, [earlier, later, …]; the upper triangles mean nothing.
+	products() (kk, kq *ggml.Tensor)
+	// productGrads returns the gradients that flow from the gradients of the products to their operands.
+	productGrads(t *Tape, dKK, dKQ *ggml.Tensor) deltaProductGrads
+	// perDecay returns x ⊙ y [size, chunk, …], summed over the channels that share a decay.
+	perDecay(x, y *ggml.Tensor) *ggml.Tensor
+	// gradOfG returns the gradient of G, given the gradients of log gamma and log left.
+	gradOfG(b *deltaBack, d deltaProductGrads, gamma, left *ggml.Tensor) *ggml.Tensor
+}
+
 // deltaChunks computes the rule.
 func (t *Tape) deltaChunks(d DeltaRule) *deltaChunks {
 	heads := d.V.T.Dim(1)
 	f := &deltaChunks{tokenChunks: newChunks(t.C, d.V.T.Dim(2), d.Rows, d.Chunk)}
 	if d.byChannel() {
-		f.roundLength()
+		f.by = f.channelDecay(t, d)
+	} else {
+		f.decays(t, f.numbers(d.G), d.Packed)
+		f.by = headDecay{f}
 	}
 	f.q, f.k = f.share(f.split(d.Q.T), heads), f.share(f.split(d.K.T), heads)
 	f.v, f.beta = f.split(d.V.T), f.numbers(d.Beta)
-	if d.byChannel() {
-		f.rates = f.split(d.G.T)
-		f.channelDecays(t, d.Packed)
-	} else {
-		f.decays(t, f.numbers(d.G), d.Packed)
-	}
 	f.inside()
 	f.across()
 	return f
@@ -65,7 +73,7 @@ func (f *deltaChunks) unshare(x *ggml.Tensor, kHeads int64) *ggml.Tensor {
 // inside computes everything within chunks that needs no state.
 func (f *deltaChunks) inside() {
 	c, chunk := f.c, f.k.Dim(1)
-	f.kk, f.seen = f.products()
+	f.kk, f.seen = f.by.products()
 	earlier := c.Tri(c.Mul(f.kk, f.beta), ggml.Lower)
 	one := c.Diag(c.ScaleBias(c.Arange(0, float32(chunk), 1), 0, 1))
 	f.solve = c.SolveTri(c.Add(earlier, one), c.Repeat(one, f.kk.Shape()...))
@@ -73,15 +81,6 @@ func (f *deltaChunks) inside() {
 	f.reads = mulMat(c, transposed(c, c.Mul(f.k, c.Mul(f.gamma, f.beta))), f.solve)
 	f.kLeft = c.Mul(f.k, f.left)
 	f.seen = c.Tri(f.seen, ggml.LowerDiag)
-}
-
-// products returns K·Kᵀ ⊙ decay and K·Qᵀ ⊙ decay, [earlier, later, …]; the upper triangles mean nothing.
-func (f *deltaChunks) products() (kk, kq *ggml.Tensor) {
-	if f.rates != nil {
-		return f.channelProducts()
-	}
-	c := f.c
-	return c.Mul(mulMat(c, f.k, f.k), f.decay), c.Mul(mulMat(c, f.k, f.q), f.decay)
 }
 
 // across computes the states from chunk to chunk.

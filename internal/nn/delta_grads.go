@@ -12,7 +12,7 @@ func (t *Tape) deltaGrads(d DeltaRule, dy *ggml.Tensor) []*ggml.Tensor {
 	b.across()
 	b.inside(t, dy)
 	kHeads := d.K.T.Dim(1)
-	return []*ggml.Tensor{f.merge(f.unshare(b.dq, kHeads)), f.merge(f.unshare(b.dk, kHeads)), f.merge(b.dv), b.gradOfG(), f.mergeNumbers(b.dbeta)}
+	return []*ggml.Tensor{f.merge(f.unshare(b.dq, kHeads)), f.merge(f.unshare(b.dk, kHeads)), f.merge(b.dv), b.dg, f.mergeNumbers(b.dbeta)}
 }
 
 // deltaBack has gradients, each of the shape of what it belongs to.
@@ -33,23 +33,7 @@ func (b *deltaBack) readsOfStates(dy *ggml.Tensor) {
 	b.dStates = mulMat(c, b.transposed(c.Mul(b.q, b.gamma)), dyT)
 	read := mulMat(c, b.transposed(b.states), dy) // the gradient of q·γ
 	b.dq = c.Mul(read, b.gamma)
-	b.dGamma = b.perDecay(read, b.q)
-}
-
-// perDecay returns x ⊙ y [size, chunk, …], summed over the channels that share a decay.
-func (b *deltaBack) perDecay(x, y *ggml.Tensor) *ggml.Tensor {
-	if b.rates != nil {
-		return b.c.Mul(x, y)
-	}
-	return b.c.SumRows(b.c.Mul(x, y))
-}
-
-// gradOfG returns the gradient of G in the operand's shape.
-func (b *deltaBack) gradOfG() *ggml.Tensor {
-	if b.rates != nil {
-		return b.merge(b.dg)
-	}
-	return b.mergeNumbers(b.dg)
+	b.dGamma = b.by.perDecay(read, b.q)
 }
 
 // across goes from the last chunk to the first.
@@ -86,7 +70,7 @@ func (b *deltaBack) inside(t *Tape, dy *ggml.Tensor) {
 	// What tokens add at the end of their chunk.
 	dLeft := mulMat(c, b.transposed(b.dNext), b.added) // the gradient of k·left
 	b.dk = c.Mul(dLeft, b.left)
-	ended := c.Mul(b.perDecay(dLeft, b.k), b.left)
+	ended := c.Mul(b.by.perDecay(dLeft, b.k), b.left)
 
 	// Through the triangular system.
 	solveT, dAddedT := b.transposed(b.solve), b.transposed(b.dAdded)
@@ -97,37 +81,20 @@ func (b *deltaBack) inside(t *Tape, dy *ggml.Tensor) {
 	dSystem := c.Tri(c.Neg(system), ggml.Lower) // of β·k·k, decayed
 	b.dv = c.Mul(dFresh, b.beta)
 	b.dk = c.Add(b.dk, c.Mul(dKeys, c.Mul(b.gamma, b.beta)))
-	keys := b.perDecay(dKeys, b.k)
+	keys := b.by.perDecay(dKeys, b.k)
 	b.dbeta = c.Add(c.Add(perToken(dFresh, b.v), c.SumRows(c.Mul(keys, b.gamma))), perToken(dSystem, b.kk))
 	b.dGamma = c.Add(b.dGamma, c.Mul(keys, b.beta))
 
 	// Through products of keys with keys and queries.
 	dSeen := c.Tri(mulMat(c, b.added, dy), ggml.LowerDiag)
-	dKK := c.Mul(dSystem, b.beta)
-	dLater, dQ, dEarlier := b.productGrads(t, dKK, dSeen)
-	b.dk = c.Add(b.dk, c.Add(dLater, dEarlier))
-	b.dq = c.Add(b.dq, dQ)
+	d := b.by.productGrads(t, c.Mul(dSystem, b.beta), dSeen)
+	b.dk = c.Add(b.dk, c.Add(d.later, d.earlier))
+	b.dq = c.Add(b.dq, d.q)
 
 	// Through what is left of states and tokens.
-	gamma := c.Mul(b.dGamma, b.gamma)
-	if b.rates != nil {
-		sums := c.Add(gamma, c.Sub(c.Add(c.Mul(b.k, dLater), c.Mul(b.q, dQ)), c.Mul(b.k, dEarlier)))
-		total := c.SumRows(b.transposed(c.Mul(b.dNext, b.states))) // [1, size, …]
-		b.dg = b.channelGrads(sums, ended, c.Mul(b.along(total), b.total))
-		return
-	}
-	decays := c.Add(c.Mul(dKK, b.kk), c.Mul(dSeen, b.seen))
-	b.dg = b.decayGrads(decays, gamma, ended, b.totalGrad(b.states, b.dNext))
+	b.dg = b.by.gradOfG(b, d, c.Mul(b.dGamma, b.gamma), ended)
 }
 
-// productGrads returns the gradients of keys and queries as later tokens, and of keys as earlier tokens, given the
-// gradients of products.
-func (b *deltaBack) productGrads(t *Tape, dKK, dKQ *ggml.Tensor) (dLater, dQ, dEarlier *ggml.Tensor) {
-	if b.rates != nil {
-		return b.channelProductGrads(t, dKK, dKQ)
-	}
-	c, kT := b.c, b.transposed(b.k)
-	dKK, dKQ = c.Mul(dKK, b.decay), c.Mul(dKQ, b.decay)
-	dEarlier = c.Add(mulMat(c, kT, b.transposed(dKK)), mulMat(c, b.transposed(b.q), b.transposed(dKQ)))
-	return mulMat(c, kT, dKK), mulMat(c, kT, dKQ), dEarlier
-}
+// deltaProductGrads are the gradients of products of keys with keys and queries, and the gradients of keys and queries as
+// later tokens, and of keys as earlier tokens, to which they flow.
+type deltaProductGrads struct{ kk, kq, later, q, earlier *ggml.Tensor }
