@@ -39,6 +39,7 @@ var layers = [][]string{
 	{"llm/generate", "llm/ollama", "llm/train"},
 	{"llm/run"},
 	{"llm"},
+	{"llm/serve"},
 	{"examples", "scripts"},
 }
 

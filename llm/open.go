@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 
@@ -39,14 +40,36 @@ func Open(path string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return all.serve(o)
+}
+
+// New serves a model that the caller has opened, with the adapters of Options.Session, and closes after this one. Options are
+// those of [Open], without Adapters and Layout.
+func New(weights *model.Model, o Options) (*Model, error) {
+	if len(o.Adapters) > 0 {
+		return nil, errors.New("Options.Adapters are set: open them, and give them in Options.Session.Adapters")
+	}
+	if o.Session.Sequences == 0 {
+		o.Session.Sequences = usualSequences
+	}
+	session, err := infer.NewSession(weights, o.Session)
+	if err != nil {
+		return nil, err
+	}
+	all := &opened{model: weights, session: session, closers: []io.Closer{session}}
+	return all.serve(o)
+}
+
+// serve starts the scheduler of an opened model, which it closes if it fails.
+func (a *opened) serve(o Options) (*Model, error) {
 	if o.Scheduler.Template == nil {
 		o.Scheduler.Template = o.Chat.Template
 	}
-	m := &Model{all: all}
-	if m.scheduler, err = generate.NewScheduler(all.model, all.session, o.Scheduler); err != nil {
-		return nil, errors.Join(err, all.Close())
+	s, err := generate.NewScheduler(a.model, a.session, o.Scheduler)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
 	}
-	return m, nil
+	return &Model{all: a, scheduler: s}, nil
 }
 
 // Close ends all requests with [ggml.ErrClosed], and frees the model.

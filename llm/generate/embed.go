@@ -35,8 +35,19 @@ func embedTokens(m *model.Model, texts []string) ([][]int32, error) {
 			tokens[i] = tokens[i][1:]
 		}
 		if len(tokens[i]) == 0 {
-			return nil, fmt.Errorf("text %d is empty, and the model has no token that begins a text", i+1)
+			return nil, &EmptyError{fmt.Sprint("text ", i+1)}
 		}
 	}
 	return tokens, nil
+}
+
+// An EmptyError is an empty text for a model that has no token to begin a text with.
+type EmptyError struct{ What string }
+
+// Error names the text.
+func (e *EmptyError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
+	return e.What + " is empty, and the model has no token that begins a text"
 }

@@ -151,7 +151,7 @@ func promptTokens(t *tokenizer.Tokenizer, prompt string, start bool) ([]int32, e
 		tokens = slices.Insert(tokens, 0, t.BOS())
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("the prompt is empty, and the model has no token that begins a text")
+		return nil, &EmptyError{"the prompt"}
 	}
 	return tokens, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/serve"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 	"github.com/goggml/ggml/llm/weightcache"
@@ -157,6 +158,7 @@ var public = registry{
 		{"llm.Embed", reflect.ValueOf(llm.Embed)},
 		{"llm.Rerank", reflect.ValueOf(llm.Rerank)},
 		{"llm.NewAssistant", reflect.ValueOf(llm.NewAssistant)},
+		{"llm.New", reflect.ValueOf(llm.New)},
 		{"llm.Open", reflect.ValueOf(llm.Open)},
 		{"rpc.Serve", reflect.ValueOf(rpc.Serve)},
 		{"arch.Architectures", reflect.ValueOf(arch.Architectures)},
@@ -242,6 +244,7 @@ var public = registry{
 		{"safetensors.NewFile", reflect.ValueOf(safetensors.NewFile)},
 		{"safetensors.Open", reflect.ValueOf(safetensors.Open)},
 		{"sample.New", reflect.ValueOf(sample.New)},
+		{"serve.New", reflect.ValueOf(serve.New)},
 		{"tokenizer.PreTokenizers", reflect.ValueOf(tokenizer.PreTokenizers)},
 		{"tokenizer.ConfigFromMetadata", reflect.ValueOf(tokenizer.ConfigFromMetadata)},
 		{"tokenizer.DefaultConfig", reflect.ValueOf(tokenizer.DefaultConfig)},
@@ -495,6 +498,7 @@ var public = registry{
 		reflect.TypeFor[estimate.Memory](),
 		reflect.TypeFor[generate.Chat](),
 		reflect.TypeFor[generate.ChatOptions](),
+		reflect.TypeFor[generate.EmptyError](),
 		reflect.TypeFor[generate.Finish](),
 		reflect.TypeFor[generate.Load](),
 		reflect.TypeFor[generate.LogProb](),
@@ -574,6 +578,8 @@ var public = registry{
 		reflect.TypeFor[safetensors.Type](),
 		reflect.TypeFor[sample.Options](),
 		reflect.TypeFor[sample.Sampler](),
+		reflect.TypeFor[serve.Handler](),
+		reflect.TypeFor[serve.Options](),
 		reflect.TypeFor[tokenizer.Config](),
 		reflect.TypeFor[tokenizer.DecodeOptions](),
 		reflect.TypeFor[tokenizer.Decoder](),

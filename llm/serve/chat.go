@@ -1,0 +1,237 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/goggml/ggml/internal/plainjson"
+	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/generate"
+)
+
+// A chatRequest is a conversation to answer.
+type chatRequest struct {
+	params
+	Messages            json.RawMessage `json:"messages"`
+	Tools               json.RawMessage `json:"tools"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	LogProbs            bool            `json:"logprobs"`
+	TopLogProbs         int             `json:"top_logprobs"`
+	TemplateVariables   map[string]any  `json:"chat_template_kwargs"`
+}
+
+func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
+	var q chatRequest
+	if err := h.read(w, r, &q); err != nil {
+		return err
+	}
+	if err := h.check(&q.params); err != nil {
+		return err
+	}
+	talk, err := q.conversation()
+	if err != nil {
+		return err
+	}
+	o, err := h.chatOptions(&q, talk)
+	if err != nil {
+		return err
+	}
+	p := &protocol{
+		prefix: "chatcmpl-", object: "chat.completion", chunks: "chat.completion.chunk", model: h.o.Name, usage: q.StreamOptions.IncludeUsage, choices: *q.N,
+		first: func(i int) any {
+			return chatChoice(i, "delta", map[string]any{"role": "assistant", "content": ""}, part{})
+		},
+		delta: func(x part) any {
+			message := map[string]any{}
+			if x.text != "" {
+				message["content"] = x.text
+			}
+			if x.reasoning != "" {
+				message["reasoning_content"] = x.reasoning
+			}
+			return h.withLogProbs(chatChoice(x.choice, "delta", message, x), x, q.LogProbs)
+		},
+		whole: func(x part) any {
+			message := map[string]any{"role": "assistant", "content": x.text}
+			if x.reasoning != "" {
+				message["reasoning_content"] = x.reasoning
+			}
+			return h.withLogProbs(chatChoice(x.choice, "message", message, x), x, q.LogProbs)
+		},
+	}
+	p.generate = func(ctx context.Context, i int, take func(part) bool) {
+		tokens, reply := h.m.Chat(ctx, talk, h.sampling(&q.params, i), o)
+		var sent growing
+		for token, err := range tokens {
+			x := part{err: err}
+			if err == nil {
+				x.text, x.reasoning = sent.grow(reply, false)
+				if q.LogProbs {
+					x.tokens = []generate.Token{token}
+				}
+			}
+			if (x.err != nil || x.text+x.reasoning != "" || x.tokens != nil) && !take(x) || err != nil {
+				return
+			}
+		}
+		x := part{finish: reply.Finish, usage: usageOf(reply.Stats, reply.Cached)}
+		x.text, x.reasoning = sent.grow(reply, true)
+		take(x)
+	}
+	return p.answer(h, w, r, q.Stream, *q.N)
+}
+
+func chatChoice(i int, key string, message map[string]any, x part) map[string]any {
+	choice := map[string]any{"index": i, key: message, "finish_reason": nil}
+	if x.finish != "" {
+		choice["finish_reason"] = x.finish
+	}
+	return choice
+}
+
+// withLogProbs adds the probabilities of a part's tokens to a choice.
+func (h *Handler) withLogProbs(choice map[string]any, x part, wanted bool) any {
+	choice["logprobs"] = nil
+	if !wanted {
+		return choice
+	}
+	content := []any{}
+	for _, t := range x.tokens {
+		entry := h.logProb(generate.LogProb{ID: t.ID, LogProb: t.LogProb})
+		top := []any{}
+		for _, p := range t.Top {
+			top = append(top, h.logProb(p))
+		}
+		entry["top_logprobs"] = top
+		content = append(content, entry)
+	}
+	choice["logprobs"] = map[string]any{"content": content, "refusal": nil}
+	return choice
+}
+
+func (h *Handler) logProb(p generate.LogProb) map[string]any {
+	piece := h.piece(p.ID)
+	values := make([]int, len(piece)) // a []byte would be written as base64
+	for i, b := range []byte(piece) {
+		values[i] = int(b)
+	}
+	return map[string]any{"token": piece, "logprob": p.LogProb, "bytes": values}
+}
+
+func (h *Handler) piece(id int32) string { return string(h.m.Weights().Tokenizer.Piece(id)) }
+
+// conversation returns the conversation of the request.
+func (q *chatRequest) conversation() (*chat.Conversation, error) {
+	var given []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := plainjson.Unmarshal(q.Messages, &given); len(q.Messages) == 0 || err != nil {
+		return nil, invalid("messages", "messages must be a list of {role, content}")
+	}
+	if len(given) == 0 {
+		return nil, invalid("messages", "messages is empty")
+	}
+	for i, m := range given {
+		if m.Role == "" {
+			return nil, invalid("messages", "messages[%d] has no role", i)
+		}
+		if err := checkParts(i, m.Content); err != nil {
+			return nil, err
+		}
+	}
+	talk := &chat.Conversation{}
+	if err := plainjson.Unmarshal(q.Messages, &talk.Messages); err != nil {
+		return nil, invalid("messages", "%v", err)
+	}
+	if !isEmpty(q.Tools) {
+		talk.Tools = q.Tools
+	}
+	var choice string
+	switch {
+	case isEmpty(q.ToolChoice):
+	case json.Unmarshal(q.ToolChoice, &choice) == nil && choice == "none":
+		talk.Tools = nil
+	case choice != "auto":
+		return nil, invalid("tool_choice", "a forced tool_choice is unsupported; use auto or none")
+	}
+	return talk, nil
+}
+
+// checkParts requires that a content in parts consists of texts.
+func checkParts(i int, content json.RawMessage) error {
+	var parts []struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(content, &parts) != nil {
+		return nil
+	}
+	for _, p := range parts {
+		if p.Type != "text" {
+			return invalid("messages", "messages[%d] has a part of type %q; the model reads text alone", i, p.Type)
+		}
+	}
+	return nil
+}
+
+// chatOptions returns the options of an answer.
+func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate.ChatOptions, error) {
+	o := h.o.Chat
+	switch {
+	case q.TopLogProbs < 0 || q.TopLogProbs > maxTopLogProbs:
+		return o, invalid("top_logprobs", "top_logprobs is %d; it must be 0 to %d", q.TopLogProbs, maxTopLogProbs)
+	case q.TopLogProbs > 0 && !q.LogProbs:
+		return o, invalid("top_logprobs", "top_logprobs needs logprobs: true")
+	}
+	n, err := limit("max_completion_tokens", q.MaxCompletionTokens, q.MaxTokens)
+	if err != nil {
+		return o, err
+	}
+	if n != nil {
+		o.Limit = n
+	}
+	if len(q.TemplateVariables) > 0 {
+		o.Variables = merged(o.Variables, q.TemplateVariables)
+	}
+	o.Stop = slices.Concat(o.Stop, q.Stop)
+	o.LogProbs, o.TopLogProbs = q.LogProbs, q.TopLogProbs
+	o.ShowSpecial = o.ShowSpecial || talk.Tools != nil // some models begin calls with a control token
+	return o, nil
+}
+
+func merged(a, b map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, m := range []map[string]any{a, b} {
+		for name, value := range m {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// growing is what has been sent of a reply.
+type growing struct{ answer, reasoning string }
+
+// grow returns what the reply has gained. Reasoning that may begin the mark of its end is sent once it is known not to.
+func (g *growing) grow(r *generate.Reply, ended bool) (answer, reasoning string) {
+	reasons := r.Reasoning
+	if at := strings.LastIndexAny(reasons, "<["); !ended && r.Answer == "" && at >= 0 && !strings.ContainsAny(reasons[at:], " \n>]") {
+		reasons = reasons[:at]
+	}
+	return gained(&g.answer, r.Answer), gained(&g.reasoning, reasons)
+}
+
+// gained returns the text behind what has been sent.
+func gained(sent *string, text string) string {
+	rest, grows := strings.CutPrefix(text, *sent)
+	if !grows {
+		return ""
+	}
+	*sent = text
+	return rest
+}

@@ -1,0 +1,27 @@
+// Package serve answers HTTP requests in OpenAI's protocol with a model of package llm.
+//
+// A [Handler] is an [http.Handler], to be mounted in any program. Requests that run at the same time share the passes over
+// the weights, see [llm.Model]. A request ends when its client disconnects.
+//
+//	POST /v1/chat/completions   answers to conversations, by the model's chat template
+//	POST /v1/completions        continuations of prompts
+//	POST /v1/embeddings         vectors of texts
+//	GET  /v1/models             the models that requests can name
+//	GET  /health                {"status": "ok"}, without a key
+//	GET  /props                 properties of the server, as llama-server
+//	GET  /metrics               counters in Prometheus' form, with the names of llama-server
+//
+// # Requests
+//
+// The fields have OpenAI's meanings: model, messages, tools (for the template), prompt, echo, stream, stream_options, n,
+// max_tokens, max_completion_tokens, stop, seed, temperature, top_p, frequency_penalty, presence_penalty, logprobs and
+// top_logprobs; input and encoding_format for embeddings. As in llama-server there are top_k, min_p, repeat_penalty, ignore_eos
+// (of completions) and chat_template_kwargs too, and reasoning is apart from the answer, in reasoning_content. A field that asks for what the
+// server cannot do is an error: response_format, logit_bias, a forced tool_choice. Unknown fields are ignored.
+//
+// # Errors
+//
+// Errors have OpenAI's form, {"error": {"message", "type", "param", "code"}}. A full queue is status 429, a conversation
+// longer than the context 400 with the code context_length_exceeded, a wrong key 401, an unknown model 404, a body that is
+// too large 413, a request beyond the time limit 504.
+package serve

@@ -1,0 +1,414 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/serve"
+)
+
+// A server answers at an address of its own.
+type server struct {
+	*httptest.Server
+	t *testing.T
+	m *llm.Model
+}
+
+func start(t *testing.T, o serve.Options, of llm.Options) *server {
+	t.Helper()
+	if of.Session.Context == 0 {
+		of.Session.Context = 128
+	}
+	of.Session.Threads = 1
+	m, err := llm.Open(modelPath, of)
+	require.NoError(t, err)
+	h, err := serve.New(m, o)
+	require.NoError(t, err)
+	s := &server{httptest.NewServer(h), t, m}
+	t.Cleanup(func() {
+		s.Close()
+		require.NoError(t, m.Close())
+	})
+	return s
+}
+
+// do sends a request, and returns the status and the body.
+func (s *server) do(method, path, body string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	response, err := s.Client().Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return response.StatusCode, string(text)
+}
+
+// post sends a request, and returns the values of its answer.
+func (s *server) post(path, body string) map[string]any {
+	s.t.Helper()
+	status, text := s.do("POST", path, body)
+	require.Equal(s.t, http.StatusOK, status, text)
+	var values map[string]any
+	require.NoError(s.t, json.Unmarshal([]byte(text), &values))
+	return values
+}
+
+// at returns the value at a path of keys and indices.
+func at(t *testing.T, v any, path ...any) any {
+	t.Helper()
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			v = v.(map[string]any)[p]
+		case int:
+			require.Greater(t, len(v.([]any)), p)
+			v = v.([]any)[p]
+		}
+	}
+	return v
+}
+
+// events returns the events of a stream, without the last one, [DONE].
+func events(t *testing.T, text string) (list []any) {
+	t.Helper()
+	text, done := strings.CutSuffix(text, "data: [DONE]\n\n")
+	require.True(t, done, text)
+	for event := range strings.SplitSeq(strings.TrimSuffix(text, "\n\n"), "\n\n") {
+		var v any
+		require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(event, "data: ")), &v))
+		list = append(list, v)
+	}
+	return list
+}
+
+const talk = `"messages": [{"role": "user", "content": "` + question + `"}]`
+
+func TestChat(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	v := s.post("/v1/chat/completions", `{"model": "tiny", `+talk+`, "temperature": 0, "n": 2, "logprobs": true, "top_logprobs": 2}`)
+	assert.Equal(t, "chat.completion", at(t, v, "object"))
+	assert.Equal(t, "tiny", at(t, v, "model"))
+	for i := range 2 {
+		c := at(t, v, "choices", i)
+		assert.Equal(t, answer, at(t, c, "message", "content"))
+		assert.Equal(t, "assistant", at(t, c, "message", "role"))
+		assert.Equal(t, "stop", at(t, c, "finish_reason"))
+		assert.EqualValues(t, i, at(t, c, "index"))
+		content := at(t, c, "logprobs", "content").([]any)
+		text := ""
+		for _, token := range content[:len(content)-1] { // the last one ends the turn
+			text += at(t, token, "token").(string)
+			assert.Equal(t, at(t, token, "logprob"), at(t, token, "top_logprobs", 0, "logprob"))
+		}
+		assert.Equal(t, answer, text)
+	}
+	prompt, completion := at(t, v, "usage", "prompt_tokens").(float64), at(t, v, "usage", "completion_tokens").(float64)
+	assert.Positive(t, prompt)
+	assert.Positive(t, completion)
+	assert.Equal(t, prompt+completion, at(t, v, "usage", "total_tokens"))
+	v = s.post("/v1/chat/completions", `{`+talk+`, "temperature": 0, "stop": " light"}`)
+	assert.Equal(t, "Because air scatters blue", at(t, v, "choices", 0, "message", "content"))
+	assert.Positive(t, at(t, v, "usage", "prompt_tokens_details", "cached_tokens"))
+	v = s.post("/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "`+question+`"}]}], "temperature": 0, "max_completion_tokens": 1, "stop": ["x"], "logit_bias": {}, "tools": [], "user": "u"}`)
+	assert.Equal(t, "length", at(t, v, "choices", 0, "finish_reason"))
+	assert.EqualValues(t, 1, at(t, v, "usage", "completion_tokens"))
+}
+
+// Equal seeds give equal texts, of a stream too; the seeds of choices differ.
+func TestSeeds(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	text := func(seed string) string {
+		v := s.post("/v1/completions", `{"prompt": "a", "n": 2, "temperature": 3, "max_tokens": 24`+seed+`}`)
+		return fmt.Sprint(at(t, v, "choices"))
+	}
+	assert.Equal(t, text(`, "seed": 0`), text(`, "seed": 0`))
+	assert.NotEqual(t, text(`, "seed": 0`), text(`, "seed": -7`))
+	assert.NotEqual(t, text(``), text(``))
+	v := s.post("/v1/completions", `{"prompt": "a", "n": 2, "temperature": 3, "max_tokens": 24, "seed": 5}`)
+	assert.NotEqual(t, at(t, v, "choices", 0, "text"), at(t, v, "choices", 1, "text"))
+}
+
+func TestChatStreams(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	status, text := s.do("POST", "/v1/chat/completions", `{`+talk+`, "temperature": 0, "n": 2, "stream": true, "stream_options": {"include_usage": true}}`)
+	require.Equal(t, http.StatusOK, status)
+	list := events(t, text)
+	contents, finishes := [2]string{}, [2]any{}
+	for _, e := range list[:len(list)-1] {
+		assert.Equal(t, "chat.completion.chunk", at(t, e, "object"))
+		assert.Nil(t, at(t, e, "usage"))
+		c := at(t, e, "choices", 0)
+		i := int(at(t, c, "index").(float64))
+		if content, ok := at(t, c, "delta", "content").(string); ok {
+			contents[i] += content
+		}
+		finishes[i] = at(t, c, "finish_reason")
+	}
+	assert.Equal(t, [2]string{answer, answer}, contents)
+	assert.Equal(t, [2]any{"stop", "stop"}, finishes)
+	assert.Positive(t, at(t, list[len(list)-1], "usage", "completion_tokens"))
+	assert.Greater(t, len(list), 8)
+}
+
+func TestCompletions(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	prompt := `<|user|>` + question + `<|end|><|assistant|>`
+	v := s.post("/v1/completions", `{"prompt": ["`+prompt+`", "`+prompt+`Because"], "temperature": 0, "max_tokens": 40, "logprobs": 1}`)
+	assert.Equal(t, answer, at(t, v, "choices", 0, "text"))
+	assert.Equal(t, strings.TrimPrefix(answer, "Because"), at(t, v, "choices", 1, "text"))
+	assert.Equal(t, "stop", at(t, v, "choices", 0, "finish_reason"))
+	assert.Equal(t, len(at(t, v, "choices", 0, "logprobs", "tokens").([]any)), len(at(t, v, "choices", 0, "logprobs", "token_logprobs").([]any)))
+	v = s.post("/v1/completions", `{"prompt": "`+prompt+`", "temperature": 0, "echo": true, "stop": [" scatters"]}`)
+	assert.Equal(t, prompt+"Because air", at(t, v, "choices", 0, "text"))
+	_, text := s.do("POST", "/v1/completions", `{"prompt": "`+prompt+`", "temperature": 0, "max_tokens": 40, "stream": true}`)
+	whole := ""
+	for _, e := range events(t, text) {
+		whole += at(t, e, "choices", 0, "text").(string)
+	}
+	assert.Equal(t, answer, whole)
+}
+
+func TestEmbeddings(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	want, err := s.m.Embed(context.Background(), []string{"a", "two words"}, infer.EmbedOptions{Normalize: true})
+	require.NoError(t, err)
+	v := s.post("/v1/embeddings", `{"model": "tiny", "input": ["a", "two words"]}`)
+	for i := range want {
+		for j, x := range want[i] {
+			require.InDelta(t, x, at(t, v, "data", i, "embedding", j), 1e-6)
+		}
+	}
+	assert.Positive(t, at(t, v, "usage", "prompt_tokens"))
+	v = s.post("/v1/embeddings", `{"input": "a", "encoding_format": "base64"}`)
+	bytes, err := base64.StdEncoding.DecodeString(at(t, v, "data", 0, "embedding").(string))
+	require.NoError(t, err)
+	assert.Len(t, bytes, 4*len(want[0]))
+}
+
+func TestAbout(t *testing.T) {
+	s := start(t, serve.Options{Name: "org/sky"}, llm.Options{Session: infer.SessionOptions{Sequences: 3}})
+	get := func(path string) string {
+		status, text := s.do("GET", path, "")
+		require.Equal(t, http.StatusOK, status)
+		return text
+	}
+	assert.JSONEq(t, `{"status": "ok"}`, get("/health"))
+	assert.Contains(t, get("/v1/models"), `"id":"org/sky"`)
+	assert.Contains(t, get("/v1/models/org/sky"), `"object":"model"`)
+	assert.Contains(t, get("/props"), `"total_slots":3`)
+	s.post("/v1/chat/completions", `{`+talk+`, "max_tokens": 3}`)
+	assert.Regexp(t, `(?m)^# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total [1-3]$`, get("/metrics"))
+	assert.Contains(t, get("/metrics"), "\nllamacpp:requests_total 1\n")
+}
+
+// Wrong requests get a status and an error in OpenAI's form that names the field.
+func TestErrors(t *testing.T) {
+	s := start(t, serve.Options{MaxBody: 4096}, llm.Options{})
+	for _, c := range []struct {
+		path, body string
+		status     int
+		want       string // in the error
+	}{
+		{"/v1/chat/completions", `{`, 400, "the body is no request"},
+		{"/v1/chat/completions", `{"messages": 3}`, 400, "messages must be a list"},
+		{"/v1/chat/completions", `{"messages": []}`, 400, "messages is empty"},
+		{"/v1/chat/completions", `{"messages": [{"content": "a"}]}`, 400, "messages[0] has no role"},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, 400, `part of type \"image_url\"`},
+		{"/v1/chat/completions", `{"model": "gpt", ` + talk + `}`, 404, `"code":"model_not_found"`},
+		{"/v1/chat/completions", `{` + talk + `, "n": 0}`, 400, `"param":"n"`},
+		{"/v1/chat/completions", `{` + talk + `, "n": 1000000}`, 400, `"param":"n"`},
+		{"/v1/chat/completions", `{` + talk + `, "temperature": -1}`, 400, "temperature -1"},
+		{"/v1/chat/completions", `{` + talk + `, "temperature": "warm"}`, 400, "temperature: it is a string"},
+		{"/v1/chat/completions", `{` + talk + `, "stop": [1]}`, 400, "a string or a list of strings"},
+		{"/v1/chat/completions", `{` + talk + `, "max_tokens": -2}`, 400, "max_completion_tokens is -2"},
+		{"/v1/chat/completions", `{` + talk + `, "top_logprobs": 2}`, 400, "top_logprobs needs logprobs"},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}}`, 400, "response_format"},
+		{"/v1/chat/completions", `{` + talk + `, "logit_bias": {"3": 1}}`, 400, "logit_bias"},
+		{"/v1/chat/completions", `{` + talk + `, "tool_choice": "required"}`, 400, "tool_choice"},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "` + strings.Repeat("a ", 400) + `"}]}`, 400, `"code":"context_length_exceeded"`},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "` + strings.Repeat("a ", 4000) + `"}]}`, 413, "larger than the server allows"},
+		{"/v1/completions", `{"prompt": ""}`, 400, "the prompt is empty"},
+		{"/v1/embeddings", `{"input": ""}`, 400, "text 1 is empty"},
+		{"/v1/completions", `{}`, 400, `"param":"prompt"`},
+		{"/v1/completions", `{"prompt": ["a", "b", "c"], "n": 8}`, 400, "the limit is 16 choices"},
+		{"/v1/completions", `{"prompt": "a", "suffix": "b"}`, 400, "suffix"},
+		{"/v1/completions", `{"prompt": "a", "best_of": 3}`, 400, "best_of"},
+		{"/v1/embeddings", `{"input": [1, 2]}`, 400, `"param":"input"`},
+		{"/v1/embeddings", `{"input": "a", "dimensions": 3}`, 400, "dimensions"},
+		{"/v1/embeddings", `{"input": ["a", "` + strings.Repeat("a ", 400) + `"]}`, 400, "text 2"},
+		{"/v1/none", `{}`, 404, "there is no POST /v1/none"},
+	} {
+		status, text := s.do("POST", c.path, c.body)
+		assert.Equal(t, c.status, status, "%s %.80s: %s", c.path, c.body, text)
+		var e struct {
+			Error struct{ Message, Type string }
+		}
+		assert.NoError(t, json.Unmarshal([]byte(text), &e))
+		assert.NotEmpty(t, e.Error.Message)
+		assert.Equal(t, "invalid_request_error", e.Error.Type)
+		assert.Contains(t, text, c.want)
+	}
+	status, _ := s.do("GET", "/v1/models/gpt", "")
+	assert.Equal(t, http.StatusNotFound, status)
+}
+
+func TestKey(t *testing.T) {
+	s := start(t, serve.Options{Key: "secret"}, llm.Options{})
+	for key, want := range map[string]int{"": 401, "wrong": 401, "secret": 200} {
+		r, err := http.NewRequest("GET", s.URL+"/v1/models", nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+key)
+		response, err := s.Client().Do(r)
+		require.NoError(t, err)
+		response.Body.Close()
+		assert.Equal(t, want, response.StatusCode)
+	}
+	status, _ := s.do("GET", "/health", "")
+	assert.Equal(t, http.StatusOK, status)
+	r, err := http.NewRequest("GET", s.URL+"/health", nil)
+	require.NoError(t, err)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	response, err := s.Client().Do(r)
+	require.NoError(t, err)
+	response.Body.Close()
+	assert.Equal(t, http.StatusForbidden, response.StatusCode)
+}
+
+// long is a text that nothing ends for a long time.
+const long = `{"prompt": "a", "temperature": 0, "ignore_eos": true, "max_tokens": 100000, "stream": true}`
+
+// A client that disconnects ends its request; one that waits beyond the queue is told to come again.
+func TestDisconnectAndQueue(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{Session: infer.SessionOptions{Sequences: 1, Context: 1 << 17}, Scheduler: generate.SchedulerOptions{Queue: 1}})
+	busy := func(running, waiting int) {
+		t.Helper()
+		require.Eventually(t, func() bool { l := s.m.Load(); return l.Running == running && l.Waiting == waiting }, time.Minute, time.Millisecond)
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	open := func() *http.Response {
+		r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(long))
+		require.NoError(t, err)
+		response, err := s.Client().Do(r)
+		require.NoError(t, err)
+		return response
+	}
+	first := open()
+	line, err := bufio.NewReader(first.Body).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "data: {")
+	busy(1, 0)
+	waits := make(chan error)
+	go func() {
+		r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(long))
+		_, err := s.Client().Do(r)
+		waits <- err
+	}()
+	busy(1, 1)
+	status, text := s.do("POST", "/v1/completions", long)
+	require.Equal(t, http.StatusTooManyRequests, status, text)
+	leave()
+	require.ErrorIs(t, <-waits, context.Canceled)
+	first.Body.Close()
+	busy(0, 0)
+}
+
+// A request beyond the time limit ends with an error, as an answer or within its stream.
+func TestTimeLimit(t *testing.T) {
+	s := start(t, serve.Options{MaxTime: 200 * time.Millisecond}, llm.Options{Session: infer.SessionOptions{Context: 1 << 17}})
+	status, text := s.do("POST", "/v1/completions", strings.Replace(long, `"stream": true`, `"stream": false`, 1))
+	assert.Equal(t, http.StatusGatewayTimeout, status)
+	assert.Contains(t, text, "took longer than the server allows")
+	status, text = s.do("POST", "/v1/completions", long)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, text, `data: {"error":{"message":"the request took longer`)
+}
+
+// A body that does not arrive ends its request, and nobody else's.
+func TestSlowBody(t *testing.T) {
+	s := start(t, serve.Options{Patience: 50 * time.Millisecond}, llm.Options{})
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	s.post("/v1/completions", `{"prompt": "a", "max_tokens": 1}`)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, http.StatusRequestTimeout, response.StatusCode)
+}
+
+// Whatever a body is, the answer is one: an error of the request, or a text; nothing fails inside, and a good request is
+// answered beside them.
+func TestHostileBodies(t *testing.T) {
+	s := start(t, serve.Options{MaxBody: 1 << 16}, llm.Options{Session: infer.SessionOptions{Context: 64}})
+	bodies := map[string]string{
+		"/v1/chat/completions": `{"model": "tiny", "messages": [{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}], "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}], "stop": ["x", "y"], "n": 2, "seed": 3, "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "logprobs": true, "top_logprobs": 1, "stream": false, "chat_template_kwargs": {"k": [1]}}`,
+		"/v1/completions":      `{"prompt": ["a", "b"], "max_tokens": 2, "stop": "c", "logprobs": 2, "echo": false, "stream": true, "stream_options": {"include_usage": true}, "frequency_penalty": 1, "repeat_penalty": 1.1, "top_k": 4, "min_p": 0.1}`,
+		"/v1/embeddings":       `{"input": ["a", "b"], "encoding_format": "base64"}`,
+	}
+	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `null`, `-1`, `1e400`, `9223372036854775808`, `true`, "\x00", "\xff", `\ud800`, `{"a":`, `""`, `[[]]`}
+	per := 800
+	if testing.Short() {
+		per = 100
+	}
+	var all sync.WaitGroup
+	for path, body := range bodies {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			r := rand.New(rand.NewPCG(1, uint64(len(body))))
+			for i := range per {
+				b := []byte(body)
+				for range 1 + r.IntN(4) {
+					at, n := r.IntN(len(b)), r.IntN(8)
+					switch piece := pieces[r.IntN(len(pieces))]; r.IntN(3) {
+					case 0:
+						b = append(b[:at], b[min(len(b), at+n):]...)
+					case 1:
+						b = append(b[:at], append([]byte(piece), b[at:]...)...)
+					default:
+						b = append(b[:at], append([]byte(strings.Repeat(piece, 1+r.IntN(200))), b[min(len(b), at+n):]...)...)
+					}
+					b = append(b, ' ')
+				}
+				w := httptest.NewRecorder()
+				s.Config.Handler.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(string(b))))
+				if w.Code != 200 && (w.Code < 400 || w.Code >= 500) {
+					assert.Fail(t, "the server failed", "%s, %d: %d %s\n%q", path, i, w.Code, w.Body, b)
+				}
+			}
+		}()
+	}
+	for range 5 {
+		v := s.post("/v1/chat/completions", `{`+talk+`, "temperature": 0, "max_tokens": 4}`)
+		assert.True(t, strings.HasPrefix(answer, at(t, v, "choices", 0, "message", "content").(string)))
+	}
+	all.Wait()
+	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
+	status, _ := s.do("POST", "/v1/chat/completions", `{"messages": [{"role": "user", "content": `+deep+`}]}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	status, _ = s.do("POST", "/v1/chat/completions", `{`+talk+`, "tools": `+deep[:100]+deep[len(deep)-100:]+`, "max_tokens": 1}`)
+	assert.Less(t, status, 500)
+}
