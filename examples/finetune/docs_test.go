@@ -144,7 +144,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	var pages []string
 	for _, name := range []string{
-		"README.md", "docs/finetune.md", "docs/deploy.md", "docs/peft.md", "docs/performance.md", "docs/troubleshooting.md", "examples/finetune/README.md",
+		"README.md", "docs/finetune.md", "docs/deploy.md", "docs/serve.md", "docs/peft.md", "docs/performance.md", "docs/troubleshooting.md", "examples/finetune/README.md",
 	} {
 		pages = append(pages, read(name))
 	}

@@ -25,6 +25,7 @@ type program struct {
 	Export  exportCommand  `cmd:"" help:"Convert an adapter between GGUF and PEFT."`
 
 	Chat      chatting.Command `cmd:"" help:"Chat with a model and its adapters."`
+	Serve     serveCommand     `cmd:"" help:"Serve a model and its adapters over HTTP, to any client of OpenAI's protocol."`
 	Dashboard dashboardCommand `cmd:"" help:"Show runs in a browser: curves, samples, settings, side by side."`
 	Ls        lsCommand        `cmd:"" name:"ls" help:"List runs: model, data, steps, loss, date, adapter."`
 }

@@ -69,7 +69,7 @@ func TestInterrupt(t *testing.T) {
 	var out, log strings.Builder
 	p := &program{
 		SessionFlags: inference.SessionFlags{ModelFlags: inference.ModelFlags{Model: path, Threads: 1, Ctx: 100_000}, CacheType: "q8_0", Stats: true},
-		Prompt:       []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Temp: 1},
+		Prompt:       []string{"-"}, Samples: 1, Parallel: 1, IgnoreEOS: true, Sampling: inference.Sampling{Drawing: inference.Drawing{Temp: 1}},
 	}
 	err := p.run(ctx, strings.NewReader("Once"), &stopper{&out, cancel, 20}, &log)
 	require.ErrorIs(t, err, context.Canceled)

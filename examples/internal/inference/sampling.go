@@ -4,19 +4,31 @@ import "github.com/goggml/ggml/llm/sample"
 
 // Sampling is how tokens are drawn, for kong.
 type Sampling struct {
+	Drawing
+	Seed uint64 `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
+}
+
+// Drawing is how likely each token is drawn, for kong.
+type Drawing struct {
 	Temp          float32 `name:"temp" basic:"" range:"[0,)" default:"0.8" help:"Temperature; 0 always takes the most likely token." group:"Sampling"`
 	TopK          int     `name:"top-k" range:"[0,)" default:"40" help:"Draw from this many of the most likely tokens; 0 for all." group:"Sampling"`
 	TopP          float32 `name:"top-p" range:"[0,1]" default:"0.95" help:"Draw from the most likely tokens that together have this probability, at least the first; 1 is off." group:"Sampling"`
 	MinP          float32 `name:"min-p" range:"[0,1]" default:"0.05" help:"Leave out tokens less likely than this fraction of the most likely one's probability; 0 is off." group:"Sampling"`
 	RepeatPenalty float32 `name:"repeat-penalty" range:"(0,)" default:"1" help:"Make tokens that occurred less likely; 1 is off." group:"Sampling"`
 	RepeatLastN   int     `name:"repeat-last-n" range:"[-1,)" default:"64" help:"How many of the last tokens count as repeated; 0 for none, -1 for all." group:"Sampling"`
-	Seed          uint64  `name:"seed" basic:"" range:"[0,)" default:"0" help:"Equal seeds give equal text." group:"Sampling"`
 }
 
 // Sampler returns the sampler for the i-th continuation of a text.
 func (s *Sampling) Sampler(i int) (*sample.Sampler, error) {
-	return sample.New(sample.Options{
-		RepeatPenalty: s.RepeatPenalty, RepeatLast: &s.RepeatLastN,
-		TopK: s.TopK, TopP: &s.TopP, MinP: s.MinP, Temperature: s.Temp, Seed: s.Seed + uint64(i),
-	})
+	o := s.Options()
+	o.Seed = s.Seed + uint64(i)
+	return sample.New(o)
+}
+
+// Options returns the options of a sampler, without a seed.
+func (d *Drawing) Options() sample.Options {
+	return sample.Options{
+		RepeatPenalty: d.RepeatPenalty, RepeatLast: &d.RepeatLastN,
+		TopK: d.TopK, TopP: &d.TopP, MinP: d.MinP, Temperature: d.Temp,
+	}
 }
