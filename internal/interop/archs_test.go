@@ -24,7 +24,7 @@ var archs = []string{
 	"dots1-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
 	"gemma2-dense", "gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
 	"granite_swa-dense", "granitehybrid-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe",
-	"hunyuan_vl-dense", "hy_v3-moe", "internlm2-dense", "jais-dense", "jais2-dense", "jamba-dense", "k2-horizon-dense", "k2-horizon-moe", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense",
+	"hunyuan_vl-dense", "hy_v3-moe", "hy_v4-moe", "internlm2-dense", "jais-dense", "jais2-dense", "jamba-dense", "k2-horizon-dense", "k2-horizon-moe", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense",
 	"lfm2moe-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe", "llama4-moe", "maincoder-dense", "maion-coder-moe", "mamba-dense", "mamba2-dense", "maple-moe",
 	"mellum-moe", "mimo2-moe", "minicpm-dense", "minicpm-moe", "minicpm3-dense", "minimax-01-moe", "minimax-m2-moe", "minimax-m3-moe", "mistral3-dense", "mistral3-moe", "mistral4-moe",
 	"mpt-dense", "muse-glimmer-dense", "nanbeige-dense", "nemotron-dense", "nemotron_h-dense", "nemotron_h_moe-dense", "olmo-dense", "olmo2-dense", "olmoe-moe", "openelm-dense", "orion-dense",

@@ -38,6 +38,7 @@ type Attention struct {
 	QKVBias, OutputBias      Presence   // of these matrices, and of attn_output
 	SubNorm                  bool       // the heads' result is normalised before attn_output
 	NoQKVScale               bool       // scales of the query, key and value matrices are ignored
+	NoOutputScale            bool       // the scale of attn_output is ignored
 	OutScale                 bool       // the scale of attn_output applies to adapters too, but not to its bias
 	Budget                   int        // keys that an indexer would choose for each query; longer texts are refused; 0: no indexer
 	PlainOutput              bool       // stock llama.cpp multiplies attn_output without adapters and scale
@@ -82,7 +83,7 @@ func (a Attention) output(p Place, t *nn.Tape, y *nn.Value, size int) *nn.Value 
 	}
 	embd := int64(p.config.Embd)
 	m := p.Matrix(cmp.Or(p.spec().attnOutput, "attn_output"), int64(a.Heads*size), embd, MatrixOptions{
-		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, NoScale: a.PlainOutput, NoLoRA: a.PlainOutput,
+		Bias: a.OutputBias, OutScale: a.OutScale, BiasLast: a.OutScale, Residual: true, NoScale: a.PlainOutput || a.NoOutputScale, NoLoRA: a.PlainOutput,
 	})
 	return t.Linear(y, m)[0]
 }

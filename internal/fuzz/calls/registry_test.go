@@ -434,6 +434,7 @@ var public = registry{
 		reflect.TypeFor[arch.SiTU](),
 		reflect.TypeFor[arch.Stack](),
 		reflect.TypeFor[arch.Stateful](),
+		reflect.TypeFor[arch.StreamGates](),
 		reflect.TypeFor[arch.StreamMixer](),
 		reflect.TypeFor[arch.Temperature](),
 		reflect.TypeFor[arch.Tiling](),
