@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type decoder struct {
 	closed    bool
 }
 
-// maxGraphs is the number of cached graphs. A conversation uses few shapes: one token, a
+// maxGraphs is the number of cached graphs for equal adapters. A conversation uses few shapes: one token, a
 // whole batch, the next step of the attended length.
 const maxGraphs = 8
 
@@ -166,7 +167,7 @@ func (d *decoder) close() {
 
 // extend computes checked tokens after the first start tokens of a slot, and writes the
 // logits of the last one or of all. If it fails, the caller restores the states.
-func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, all bool, logits []float32) error {
+func (d *decoder) extend(ctx context.Context, l *lowering, slot, start int, tokens []int32, all bool, logits []float32) error {
 	pos, out := start, lastLogits
 	if all {
 		out = allLogits
@@ -176,7 +177,7 @@ func (d *decoder) extend(ctx context.Context, slot, start int, tokens []int32, a
 		if all {
 			part, logits = logits[:len(chunk)*d.m.Config().Vocab], logits[len(chunk)*d.m.Config().Vocab:]
 		}
-		if err := d.pass(ctx, slot, []int{pos}, chunk, out, part); err != nil {
+		if err := d.pass(ctx, l, slot, []int{pos}, chunk, out, part); err != nil {
 			return err
 		}
 		pos += len(chunk)
@@ -216,9 +217,9 @@ func (d *decoder) check(start int, tokens []int32) error {
 }
 
 // pass computes equally many tokens in each slot from first on, after the first starts[i]
-// tokens there, and writes the output.
-func (d *decoder) pass(ctx context.Context, first int, starts []int, tokens []int32, out output, dst []float32) error {
-	shape := graphShape{first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
+// tokens there, and writes the output. A nil lowering is the session's own.
+func (d *decoder) pass(ctx context.Context, l *lowering, first int, starts []int, tokens []int32, out output, dst []float32) error {
+	shape := graphShape{lowering: l, first: first, slots: len(starts), tokens: len(tokens) / len(starts), output: out}
 	shape.attended = d.states.attended(slices.Max(starts) + shape.tokens)
 	for i, start := range starts {
 		if err := d.states.prepare(first+i, start+shape.tokens, shape.attended); err != nil {
@@ -270,6 +271,7 @@ const (
 
 // graphShape identifies a graph.
 type graphShape struct {
+	lowering     *lowering // nil: the session's own
 	first, slots int
 	tokens       int  // of each slot
 	attended     int  // positions of a slot that attention reads
@@ -300,18 +302,44 @@ func (d *decoder) graph(shape graphShape) (*decodeGraph, error) {
 		g.ctx.Close()
 		return nil, err
 	}
-	if len(d.graphs) == maxGraphs {
-		d.graphs[maxGraphs-1].ctx.Close()
-		d.graphs = d.graphs[:maxGraphs-1]
+	of := 0
+	for _, g := range d.graphs {
+		if g.shape.lowering == shape.lowering {
+			of++
+		}
+	}
+	if of == maxGraphs {
+		d.dropLast(shape.lowering)
 	}
 	d.graphs = slices.Insert(d.graphs, 0, g)
 	return g, nil
 }
 
+// dropLast drops the graph of a lowering that has not been used for longest.
+func (d *decoder) dropLast(l *lowering) {
+	for i, g := range slices.Backward(d.graphs) {
+		if g.shape.lowering == l {
+			g.ctx.Close()
+			d.graphs = slices.Delete(d.graphs, i, i+1)
+			return
+		}
+	}
+}
+
+// forget drops all graphs of a lowering.
+func (d *decoder) forget(l *lowering) {
+	d.graphs = slices.DeleteFunc(d.graphs, func(g *decodeGraph) bool {
+		if g.shape.lowering == l {
+			g.ctx.Close()
+		}
+		return g.shape.lowering == l
+	})
+}
+
 func (d *decoder) build(shape graphShape) *decodeGraph {
 	c := ggml.NewContext()
 	g := &decodeGraph{Graph: c.NewGraph(), shape: shape, ctx: c, inputs: nn.NewInputs(c)}
-	t := d.lowering.tape(c, g.Graph, shape.tokens)
+	t := cmp.Or(shape.lowering, d.lowering).tape(c, g.Graph, shape.tokens)
 	t.Inputs = g.inputs
 	b := &arch.Builder{
 		Architecture: d.m.Architecture(), Source: d.m.Weight,

@@ -19,6 +19,7 @@ type Sequence struct {
 	// computed is the number of first tokens that have states. It may be less than all: states
 	// cannot be cut everywhere, so the other tokens are recomputed before the next ones.
 	computed int
+	adapters *Adapters // nil: the session's own
 }
 
 // CheckOpen returns an error for a sequence that is nil, a zero value or closed.
@@ -153,7 +154,7 @@ func (q *Sequence) extend(ctx context.Context, tokens []int32, all bool, logits 
 	if err := q.catchUp(ctx); err != nil {
 		return err
 	}
-	if err := q.session.d.extend(ctx, q.slot, len(q.tokens), tokens, all, logits); err != nil {
+	if err := q.session.d.extend(ctx, q.lowering(), q.slot, len(q.tokens), tokens, all, logits); err != nil {
 		return q.restore(err)
 	}
 	q.add(tokens...)
@@ -173,7 +174,7 @@ func (q *Sequence) catchUp(ctx context.Context) error {
 	}
 	d, logits := q.session.d, make([]float32, q.session.vocab())
 	for chunk := range slices.Chunk(q.tokens[q.computed:], d.batch) {
-		if err := d.pass(ctx, q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
+		if err := d.pass(ctx, q.lowering(), q.slot, []int{q.computed}, chunk, lastLogits, logits); err != nil {
 			return q.restore(err)
 		}
 		q.computed += len(chunk)
@@ -277,7 +278,7 @@ func (q *Sequence) takePrefix(tokens []int32, exact bool) error {
 	had := common(q.tokens, tokens)
 	from, n := q, min(had, q.computed)
 	for _, other := range q.session.slots {
-		if other == nil {
+		if other == nil || other.adapters != q.adapters {
 			continue
 		}
 		if same := common(other.tokens[:other.computed], tokens); same > n && (!exact || same == other.computed) {

@@ -57,10 +57,11 @@ type SessionOptions struct {
 // A session, its sequences and its engine are used by one goroutine at a time; sessions
 // with engines of their own can share a model. Close it before the model.
 type Session struct {
-	d       *decoder
-	slots   []*Sequence // nil: free
-	scratch stepScratch
-	access  exclusive.Access
+	d        *decoder
+	slots    []*Sequence // nil: free
+	scratch  stepScratch
+	adapters []*Adapters // of sequences
+	access   exclusive.Access
 }
 
 // NewSession allocates the memory of sequences. It also builds the graph of one token, which
@@ -83,6 +84,7 @@ func (s *Session) Close() error {
 	}
 	defer s.access.Release()
 	s.d.close()
+	s.closeAdapters()
 	return nil
 }
 

@@ -24,9 +24,9 @@ type stepScratch struct {
 }
 
 // Step appends a token to each given sequence of the session, in any order, and writes the
-// Logits of their next tokens. Sequences in adjacent slots are computed in one pass, which
-// reads the weights once for all of them; if all open sequences take part, one
-// pass computes them all.
+// Logits of their next tokens. Sequences with equal adapters in adjacent slots are computed in
+// one pass, which reads the weights once for all of them; sequences move to become adjacent as
+// far as there are free slots.
 //
 // If it fails, the sequences are as after a failed [Sequence.Decode], and the contents of
 // Logits are undefined.
@@ -43,6 +43,39 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 			return err
 		}
 	}
+	for _, group := range byAdapters(next) {
+		if err := s.stepGroup(ctx, group); err != nil {
+			for _, n := range next {
+				err = n.Sequence.restore(err)
+			}
+			return err
+		}
+	}
+	for _, n := range next {
+		n.Sequence.add(n.Token)
+	}
+	return nil
+}
+
+// byAdapters divides the inputs into groups with equal adapters.
+func byAdapters(next []StepInput) [][]StepInput {
+	if !slices.ContainsFunc(next, func(n StepInput) bool { return n.Sequence.adapters != next[0].Sequence.adapters }) {
+		return [][]StepInput{next}
+	}
+	var groups [][]StepInput
+	for _, n := range next {
+		i := slices.IndexFunc(groups, func(g []StepInput) bool { return g[0].Sequence.adapters == n.Sequence.adapters })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], n)
+	}
+	return groups
+}
+
+// stepGroup computes the inputs of sequences with equal adapters.
+func (s *Session) stepGroup(ctx context.Context, next []StepInput) error {
+	s.sort(next)
 	order, err := s.arrange(next)
 	if err != nil {
 		return err
@@ -50,14 +83,8 @@ func (s *Session) Step(ctx context.Context, next []StepInput) error {
 	for from, to := 0, 0; from < len(order); from = to {
 		to = from + neighbours(next, order[from:])
 		if err := s.pass(ctx, next, order[from:to]); err != nil {
-			for _, i := range order[:to] {
-				err = next[i].Sequence.restore(err)
-			}
 			return err
 		}
-	}
-	for _, n := range next {
-		n.Sequence.add(n.Token)
 	}
 	return nil
 }
@@ -171,10 +198,10 @@ func (s *Session) pass(ctx context.Context, next []StepInput, order []int) error
 	}
 	first, vocab := next[order[0]], s.vocab()
 	if len(order) == 1 {
-		return s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
+		return s.d.pass(ctx, first.Sequence.lowering(), first.Sequence.slot, x.starts, x.tokens, lastLogits, first.Logits)
 	}
 	x.logits = slices.Grow(x.logits[:0], len(order)*vocab)[:len(order)*vocab]
-	if err := s.d.pass(ctx, first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
+	if err := s.d.pass(ctx, first.Sequence.lowering(), first.Sequence.slot, x.starts, x.tokens, lastLogits, x.logits); err != nil {
 		return err
 	}
 	for j, i := range order {
