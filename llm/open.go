@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/chat"
@@ -26,6 +27,9 @@ const usualSequences = 4
 type Model struct {
 	all       *opened
 	scheduler *generate.Scheduler
+
+	mu       sync.Mutex
+	adapters map[*Adapter]bool // that are open
 }
 
 // Open opens a model. Options.Session.Sequences is the number of texts that are computed at once, 4 if it is 0; further
@@ -69,7 +73,7 @@ func (a *opened) serve(o Options) (*Model, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	return &Model{all: a, scheduler: s}, nil
+	return &Model{all: a, scheduler: s, adapters: map[*Adapter]bool{}}, nil
 }
 
 // Close ends all requests with [ggml.ErrClosed], and frees the model.
@@ -79,6 +83,20 @@ func (m *Model) Close() error {
 	}
 	if err := m.scheduler.Close(); err != nil {
 		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all != nil && len(m.all.closers) > 0 {
+		last := len(m.all.closers) - 1 // the session, which has copies of the adapters
+		if err := m.all.closers[last].Close(); err != nil {
+			return err
+		}
+	}
+	for a := range m.adapters {
+		if err := a.file.Close(); err != nil {
+			return err
+		}
+		delete(m.adapters, a)
 	}
 	return m.all.Close()
 }

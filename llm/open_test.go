@@ -119,3 +119,70 @@ func TestModelErrors(t *testing.T) {
 		require.ErrorIs(t, err, ggml.ErrClosed)
 	}
 }
+
+// Adapters beside a model are chosen by request, with a strength; requests with different ones run at the same time.
+func TestAdaptersOfRequests(t *testing.T) {
+	const sky, delivery = "Because air scatters blue light most.", "Five days within the country."
+	open := len(ggml.OpenObjects())
+	m, err := llm.Open("model.gguf", llm.Options{Session: infer.SessionOptions{Sequences: 6}})
+	require.NoError(t, err)
+	desk, err := m.LoadAdapter(context.Background(), "runs/desk", 1)
+	require.NoError(t, err)
+	off, err := m.LoadAdapter(context.Background(), "runs/desk/adapter.gguf", 0)
+	require.NoError(t, err)
+	ask := func(a *llm.Adapter, text string) (string, error) {
+		tokens, reply := m.Chat(context.Background(), question(text), sample.Options{}, generate.ChatOptions{Adapters: a.Prepared()})
+		for _, err := range tokens {
+			if err != nil {
+				return "", err
+			}
+		}
+		return reply.Content, nil
+	}
+	without, err := ask(nil, "How long does delivery take?")
+	require.NoError(t, err)
+	require.NotEqual(t, delivery, without)
+	var wait sync.WaitGroup
+	for i := range 18 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			switch i % 3 {
+			case 0:
+				got, err := ask(nil, "Why is the sky blue?")
+				assert.NoError(t, err)
+				assert.Equal(t, sky, got)
+			case 1:
+				got, err := ask(desk, "How long does delivery take?")
+				assert.NoError(t, err)
+				assert.Equal(t, delivery, got)
+			case 2:
+				got, err := ask(off, "How long does delivery take?")
+				assert.NoError(t, err)
+				assert.Equal(t, without, got)
+			}
+		}()
+	}
+	wait.Wait()
+	require.NoError(t, off.Close(context.Background()))
+	require.NoError(t, off.Close(context.Background()))
+	_, err = ask(off, "a")
+	require.ErrorIs(t, err, ggml.ErrClosed)
+	_, err = m.LoadAdapter(context.Background(), "no.gguf", 1)
+	require.ErrorContains(t, err, "no.gguf")
+	got, err := ask(desk, "How long does delivery take?")
+	require.NoError(t, err)
+	require.Equal(t, delivery, got)
+	require.NoError(t, m.Close())
+	require.Len(t, ggml.OpenObjects(), open)
+}
+
+// A nil and a zero adapter return errors or do nothing.
+func TestZeroAdapter(t *testing.T) {
+	var none *llm.Adapter
+	require.NoError(t, none.Close(context.Background()))
+	require.Nil(t, none.Prepared())
+	require.ErrorIs(t, new(llm.Adapter).Close(context.Background()), ggml.ErrZeroValue)
+	_, err := new(llm.Model).LoadAdapter(context.Background(), "runs/desk", 1)
+	require.ErrorIs(t, err, ggml.ErrZeroValue)
+}

@@ -36,6 +36,8 @@ type ChatOptions struct {
 	// LogProbs computes [Token.LogProb], TopLogProbs [Token.Top]; see [Options].
 	LogProbs    bool
 	TopLogProbs int
+	// Adapters are the answer's, in a [Scheduler]; nil are the session's own. Elsewhere a sequence has its adapters.
+	Adapters *infer.Adapters
 }
 
 // A Chat lets a model answer conversations. They are rendered as the model was trained:
@@ -75,6 +77,9 @@ func NewChat(m *model.Model, q *infer.Sequence, pick *sample.Sampler, o ChatOpti
 	}
 	if err := checkSequence(m, q); err != nil {
 		return nil, err
+	}
+	if o.Adapters != nil {
+		return nil, errAdapters
 	}
 	f, err := newFormat(m, o)
 	if err != nil {

@@ -62,6 +62,8 @@ type Options struct {
 	LogProbs bool // compute [Token.LogProb], a pass over the vocabulary for each token
 	// TopLogProbs is the number of most likely tokens in [Token.Top]; 0: none.
 	TopLogProbs int
+	// Adapters are the text's, in a [Scheduler]; nil are the session's own. Elsewhere a sequence has its adapters.
+	Adapters *infer.Adapters
 }
 
 // Stats are the counts and times of a generation, and why it ended.

@@ -47,6 +47,9 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if ctx == nil {
 		return nil, errors.New("the context.Context is nil")
 	}
+	if r.Options.Adapters != nil {
+		return nil, errAdapters
+	}
 	prompt, err := promptTokens(m.Tokenizer, r.Prompt, q.Len() == 0)
 	if err != nil {
 		return nil, err
@@ -60,6 +63,8 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	}
 	return g, nil
 }
+
+var errAdapters = errors.New("Adapters are for texts of a Scheduler; Sequence.SetAdapters gives them to a sequence")
 
 // newContinuation returns the text of a request, before its prompt is computed.
 func newContinuation(m *model.Model, r *Request, take func(Token) error) *generation {

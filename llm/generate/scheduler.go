@@ -33,6 +33,8 @@ type SchedulerOptions struct {
 // chunks, between passes and in turn (chunked prefill), so no text waits for another's long prompt.
 //
 // As many texts as the session has sequences are computed at once. Further requests wait in the order of their arrival.
+// Texts may have adapters of their own ([Scheduler.NewAdapters]); those with equal ones share a pass.
+//
 // A finished text stays in its sequence until another one needs the room: a request that begins with the same tokens, such
 // as the next turn of a conversation or an equal system prompt, computes only the rest.
 //
@@ -302,21 +304,29 @@ func (s *Scheduler) finish(t *text) {
 
 // sequence returns a sequence for a prompt: the kept one that has most of its tokens, if it loses at most half of its own;
 // else a new one, or the oldest kept one if none is free.
-func (s *Scheduler) sequence(prompt []int32) (*infer.Sequence, error) {
+func (s *Scheduler) sequence(prompt []int32, a *infer.Adapters) (*infer.Sequence, error) {
 	best, most := -1, 0
 	for i, q := range s.kept {
-		if n := q.CommonPrefix(prompt); n > most && 2*n >= q.Len() {
+		if n := q.CommonPrefix(prompt); n > most && 2*n >= q.Len() && q.Adapters() == a {
 			best, most = i, n
 		}
 	}
 	if best < 0 && len(s.kept) > 0 && s.session.Free() == 0 {
 		best = 0
 	}
+	q, err := (*infer.Sequence)(nil), error(nil)
 	if best < 0 {
-		return s.session.NewSequence()
+		q, err = s.session.NewSequence()
+	} else {
+		q = s.kept[best]
+		s.kept = slices.Delete(s.kept, best, best+1)
 	}
-	q := s.kept[best]
-	s.kept = slices.Delete(s.kept, best, best+1)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.SetAdapters(a); err != nil { // they are closed, or another session's
+		return nil, errors.Join(err, q.Close())
+	}
 	return q, nil
 }
 

@@ -3,14 +3,18 @@ package generate
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/model"
 )
 
 // A call is a job that calls a function between two passes.
 type call struct {
 	ctx  context.Context
 	f    func(context.Context) error
+	slot bool       // needs a free slot
 	done chan error // has room for one
 }
 
@@ -22,10 +26,10 @@ func (c *call) hasRoom(s *Scheduler) bool {
 		s.awake()
 		return false
 	}
-	if s.session.Free() == 0 {
+	if c.slot && s.session.Free() == 0 {
 		s.closeOldest()
 	}
-	return s.session.Free() > 0 || !s.m.Architecture().IsCausal()
+	return !c.slot || s.session.Free() > 0
 }
 
 func (c *call) begin(s *Scheduler) {
@@ -61,15 +65,12 @@ func (s *Scheduler) encode(ctx context.Context, encode func() ([][]int32, error)
 	var all [][]float32
 	for len(texts) > 0 {
 		n := groupOf(texts, s.session.Batch())
-		c := &call{ctx: ctx, done: make(chan error, 1), f: func(ctx context.Context) error {
+		err := s.call(ctx, s.m.Architecture().IsCausal(), func(ctx context.Context) error {
 			vectors, err := compute(ctx, texts[:n])
 			all = append(all, vectors...)
 			return err
-		}}
-		if err := s.submit(c); err != nil {
-			return nil, err
-		}
-		if err := <-c.done; err != nil {
+		})
+		if err != nil {
 			var of *infer.TextError
 			if errors.As(err, &of) {
 				of.Index += len(all)
@@ -79,6 +80,62 @@ func (s *Scheduler) encode(ctx context.Context, encode func() ([][]int32, error)
 		texts = texts[n:]
 	}
 	return all, nil
+}
+
+// call calls a function between two passes.
+func (s *Scheduler) call(ctx context.Context, slot bool, f func(context.Context) error) error {
+	c := &call{ctx: ctx, slot: slot, f: f, done: make(chan error, 1)}
+	if err := s.submit(c); err != nil {
+		return err
+	}
+	return <-c.done
+}
+
+// NewAdapters prepares adapters for texts, as [infer.Session.NewAdapters].
+func (s *Scheduler) NewAdapters(ctx context.Context, of model.Adapters) (a *infer.Adapters, err error) {
+	ctx, cancel, err := s.begins(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	err = s.call(ctx, false, func(context.Context) error {
+		a, err = s.session.NewAdapters(of)
+		return err
+	})
+	return a, err
+}
+
+// CloseAdapters frees adapters. Texts that have them end first; texts that wait for them, and later ones, fail.
+func (s *Scheduler) CloseAdapters(ctx context.Context, a *infer.Adapters) error {
+	for {
+		inUse, err := s.closeAdapters(ctx, a)
+		if err != nil || !inUse {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// closeAdapters closes adapters unless a text has them.
+func (s *Scheduler) closeAdapters(ctx context.Context, a *infer.Adapters) (inUse bool, err error) {
+	ctx, cancel, err := s.begins(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer cancel()
+	err = s.call(ctx, false, func(context.Context) error {
+		has := func(t *text) bool { return t.adapters == a }
+		if inUse = slices.ContainsFunc(s.texts, has) || slices.ContainsFunc(s.prompts, has); inUse {
+			return nil
+		}
+		s.kept = slices.DeleteFunc(s.kept, func(q *infer.Sequence) bool { return q.Adapters() == a && q.Close() == nil })
+		return a.Close()
+	})
+	return inUse, err
 }
 
 // groupOf returns how many of the first texts have together at most n tokens, at least one.

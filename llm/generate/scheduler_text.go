@@ -19,6 +19,7 @@ type text struct {
 	ctx      context.Context // of the request, and of the scheduler
 	g        *generation
 	tokens   []int32 // of the prompt
+	adapters *infer.Adapters
 	sequence *infer.Sequence
 	cached   int // tokens of the prompt that the session had
 	began    time.Time
@@ -102,7 +103,7 @@ func (s *Scheduler) newText(r Request) (*text, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &text{tokens: tokens}
+	t := &text{tokens: tokens, adapters: r.Options.Adapters}
 	t.g = newContinuation(s.m, &r, t.take)
 	return t, s.checkFits("the prompt", tokens)
 }
@@ -120,7 +121,7 @@ func (s *Scheduler) newAnswer(talk *chat.Conversation, pick *sample.Sampler, o C
 	if err != nil {
 		return nil, nil, "", err
 	}
-	t := &text{tokens: tokens, fits: true}
+	t := &text{tokens: tokens, adapters: o.Adapters, fits: true}
 	t.g = f.newReply(pick, t.take)
 	return f, t, prompt, s.checkFits("the conversation", tokens)
 }
@@ -166,7 +167,7 @@ func (t *text) hasRoom(s *Scheduler) bool { return len(s.texts)+len(s.prompts) <
 // begin takes a sequence.
 func (t *text) begin(s *Scheduler) {
 	var err error
-	if t.sequence, err = s.sequence(t.tokens); err != nil {
+	if t.sequence, err = s.sequence(t.tokens, t.adapters); err != nil {
 		t.fail(err)
 		return
 	}
