@@ -2,7 +2,9 @@ package serve
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,24 +14,29 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // description is a model in the list of models.
-func (h *Handler) description() map[string]any {
+func (h *Handler) description(name string) map[string]any {
 	c := h.m.Weights().Config()
 	return map[string]any{
-		"id": h.o.Name, "object": "model", "created": h.begun.Unix(), "owned_by": "goggml",
+		"id": name, "object": "model", "created": h.begun.Unix(), "owned_by": "goggml",
 		"meta": map[string]any{"n_vocab": c.Vocab, "n_ctx_train": c.Context, "n_embd": c.Embd},
 	}
 }
 
 func (h *Handler) models(w http.ResponseWriter, _ *http.Request) error {
-	write(w, http.StatusOK, map[string]any{"object": "list", "data": []any{h.description()}})
+	list := []any{h.description(h.o.Name)}
+	for _, name := range slices.Sorted(maps.Keys(*h.named.Load())) {
+		list = append(list, h.description(name))
+	}
+	write(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 	return nil
 }
 
 func (h *Handler) model(w http.ResponseWriter, r *http.Request) error {
-	if err := h.checkModel(r.PathValue("name")); err != nil {
+	name := r.PathValue("name")
+	if _, err := h.adapter(name); err != nil {
 		return err
 	}
-	write(w, http.StatusOK, h.description())
+	write(w, http.StatusOK, h.description(name))
 	return nil
 }
 

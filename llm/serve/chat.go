@@ -42,7 +42,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := &protocol{
-		prefix: "chatcmpl-", object: "chat.completion", chunks: "chat.completion.chunk", model: h.o.Name, usage: q.StreamOptions.IncludeUsage, choices: *q.N,
+		prefix: "chatcmpl-", object: "chat.completion", chunks: "chat.completion.chunk", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: *q.N,
 		first: func(i int) any {
 			return chatChoice(i, "delta", map[string]any{"role": "assistant", "content": ""}, part{})
 		},
@@ -182,6 +182,7 @@ func checkParts(i int, content json.RawMessage) error {
 // chatOptions returns the options of an answer.
 func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate.ChatOptions, error) {
 	o := h.o.Chat
+	o.Adapters = q.adapter.Prepared()
 	switch {
 	case q.TopLogProbs < 0 || q.TopLogProbs > maxTopLogProbs:
 		return o, invalid("top_logprobs", "top_logprobs is %d; it must be 0 to %d", q.TopLogProbs, maxTopLogProbs)

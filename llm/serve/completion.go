@@ -40,7 +40,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := &protocol{
-		prefix: "cmpl-", object: "text_completion", chunks: "text_completion", model: h.o.Name, usage: q.StreamOptions.IncludeUsage, choices: len(prompts) * *q.N,
+		prefix: "cmpl-", object: "text_completion", chunks: "text_completion", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: len(prompts) * *q.N,
 	}
 	p.delta = func(x part) any { return h.textChoice(x, q.LogProbs != nil) }
 	p.whole = p.delta
@@ -86,7 +86,7 @@ func (h *Handler) completionOptions(q *completionRequest, prompts int) (o genera
 	if o.Limit, err = limit("max_tokens", q.MaxTokens); err != nil {
 		return o, err
 	}
-	o.Stop, o.IgnoreEOG = q.Stop, q.IgnoreEOS
+	o.Stop, o.IgnoreEOG, o.Adapters = q.Stop, q.IgnoreEOS, q.adapter.Prepared()
 	if q.LogProbs != nil {
 		o.LogProbs, o.TopLogProbs = true, *q.LogProbs
 	}

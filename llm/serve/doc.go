@@ -6,7 +6,7 @@
 //	POST /v1/chat/completions   answers to conversations, by the model's chat template
 //	POST /v1/completions        continuations of prompts
 //	POST /v1/embeddings         vectors of texts
-//	GET  /v1/models             the models that requests can name
+//	GET  /v1/models             the models that requests can name: the model, and adapters beside it ([Handler.SetAdapters])
 //	GET  /health                {"status": "ok"}, without a key
 //	GET  /props                 properties of the server, as llama-server
 //	GET  /metrics               counters in Prometheus' form, with the names of llama-server

@@ -24,8 +24,11 @@ func (h *Handler) embed(w http.ResponseWriter, r *http.Request) error {
 	if err := h.read(w, r, &q); err != nil {
 		return err
 	}
-	if err := h.checkModel(q.Model); err != nil {
+	switch a, err := h.adapter(q.Model); {
+	case err != nil:
 		return err
+	case a != nil:
+		return invalid("model", "embeddings with an adapter chosen by name are unsupported; use the model %q", h.o.Name)
 	}
 	var input texts
 	switch err := json.Unmarshal(q.Input, &input); {

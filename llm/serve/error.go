@@ -50,7 +50,7 @@ func failureOf(err error) *failure {
 	case errors.Is(err, generate.ErrQueueFull):
 		return &failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Code: "queue_full", Message: err.Error()}
 	case errors.Is(err, ggml.ErrClosed):
-		return &failure{Status: http.StatusServiceUnavailable, Type: "server_error", Message: "the server is shutting down"}
+		return &failure{Status: http.StatusServiceUnavailable, Type: "server_error", Message: "the server is shutting down, or the model has been replaced; try again later"}
 	case errors.Is(err, errTooLong), errors.Is(err, context.DeadlineExceeded):
 		return &failure{Status: http.StatusGatewayTimeout, Type: "server_error", Code: "timeout", Message: errTooLong.Error()}
 	}

@@ -1,12 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
-	"net/http"
 	"slices"
 
+	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/sample"
 )
 
@@ -26,6 +27,8 @@ type params struct {
 	RepeatPenalty    *float32 `json:"repeat_penalty"`
 	FrequencyPenalty *float32 `json:"frequency_penalty"`
 	PresencePenalty  *float32 `json:"presence_penalty"`
+
+	adapter *llm.Adapter // of the model
 
 	LogitBias      json.RawMessage `json:"logit_bias"`
 	ResponseFormat struct {
@@ -51,7 +54,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	}
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {
-		return fmt.Errorf("it must be a string or a list of strings")
+		return errors.New("it must be a string or a list of strings")
 	}
 	*t = list
 	return nil
@@ -64,10 +67,11 @@ const (
 )
 
 // check validates the fields, and completes them.
-func (h *Handler) check(p *params) error {
-	if err := h.checkModel(p.Model); err != nil {
+func (h *Handler) check(p *params) (err error) {
+	if p.adapter, err = h.adapter(p.Model); err != nil {
 		return err
 	}
+	p.Model = cmp.Or(p.Model, h.o.Name)
 	switch {
 	case p.N != nil && (*p.N < 1 || *p.N > h.o.MaxChoices):
 		return invalid("n", "n is %d; it must be 1 to %d", *p.N, h.o.MaxChoices)
@@ -81,16 +85,8 @@ func (h *Handler) check(p *params) error {
 	if p.N == nil {
 		p.N = ptr(1)
 	}
-	_, err := sample.New(h.sampling(p, 0))
-	if err != nil {
+	if _, err := sample.New(h.sampling(p, 0)); err != nil {
 		return invalid("", "%v", err)
-	}
-	return nil
-}
-
-func (h *Handler) checkModel(name string) error {
-	if name != "" && name != h.o.Name {
-		return &failure{Status: http.StatusNotFound, Type: "invalid_request_error", Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %q; GET /v1/models lists %q", name, h.o.Name)}
 	}
 	return nil
 }

@@ -6,10 +6,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/goggml/ggml/internal/plainjson"
@@ -45,6 +48,26 @@ type Handler struct {
 	key   [sha256.Size]byte
 	mux   *http.ServeMux
 	begun time.Time
+	named atomic.Pointer[map[string]*llm.Adapter]
+}
+
+// SetAdapters makes each adapter a model with a name, beside the model itself, instead of the adapters before. Requests that
+// run keep theirs; close an adapter that is left out after this call.
+func (h *Handler) SetAdapters(named map[string]*llm.Adapter) {
+	named = maps.Clone(named)
+	h.named.Store(&named)
+}
+
+// adapter returns the adapter of a model's name; nil for the model itself, which "" names too.
+func (h *Handler) adapter(name string) (*llm.Adapter, error) {
+	named := *h.named.Load()
+	if a := named[name]; a != nil {
+		return a, nil
+	}
+	if name != "" && name != h.o.Name {
+		return nil, &failure{Status: http.StatusNotFound, Type: "invalid_request_error", Param: "model", Code: "model_not_found", Message: fmt.Sprintf("there is no model %q; GET /v1/models lists those that there are", name)}
+	}
+	return nil, nil
 }
 
 // New returns a handler for a model, which is closed after the last request.
@@ -62,6 +85,7 @@ func New(m *llm.Model, o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{m: m, o: o, key: sha256.Sum256([]byte(o.Key)), mux: http.NewServeMux(), begun: time.Now()}
+	h.SetAdapters(nil)
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /health": h.health, "GET /props": h.props, "GET /metrics": h.metrics,
 		"GET /v1/models": h.models, "GET /v1/models/{name...}": h.model,

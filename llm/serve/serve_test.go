@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,9 +20,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/generate"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/serve"
 )
 
@@ -292,6 +295,47 @@ func TestKey(t *testing.T) {
 	require.NoError(t, err)
 	response.Body.Close()
 	assert.Equal(t, http.StatusForbidden, response.StatusCode)
+}
+
+// Each adapter beside the model is a model with a name; requests with both run at the same time.
+func TestAdapters(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	path := filepath.Join(t.TempDir(), "adapter.gguf")
+	file, err := lora.New(s.m.Weights(), lora.Options{Rank: 2})
+	require.NoError(t, err)
+	defer file.Close()
+	for _, p := range file.Pairs() {
+		values := make([]float32, p.B.NumElements())
+		for i := range values {
+			values[i] = float32(i%7) - 3
+		}
+		require.NoError(t, ggml.Write(p.B, values))
+	}
+	require.NoError(t, file.Save(path, lora.SaveOptions{}))
+	odd, err := s.m.LoadAdapter(context.Background(), path, 1)
+	require.NoError(t, err)
+	h := s.Config.Handler.(*serve.Handler)
+	h.SetAdapters(map[string]*llm.Adapter{"odd": odd})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			name := []string{"tiny", "odd"}[i%2]
+			v := s.post("/v1/chat/completions", `{"model": "`+name+`", `+talk+`, "temperature": 0, "max_tokens": 30}`)
+			assert.Equal(t, name, at(t, v, "model"))
+			assert.Equal(t, name == "tiny", at(t, v, "choices", 0, "message", "content") == answer)
+		}()
+	}
+	all.Wait()
+	_, text := s.do("GET", "/v1/models", "")
+	assert.Contains(t, text, `"id":"odd"`)
+	status, text := s.do("POST", "/v1/embeddings", `{"model": "odd", "input": "a"}`)
+	assert.Equal(t, http.StatusBadRequest, status, text)
+	h.SetAdapters(nil)
+	require.NoError(t, odd.Close(context.Background()))
+	status, _ = s.do("POST", "/v1/completions", `{"model": "odd", "prompt": "a"}`)
+	assert.Equal(t, http.StatusNotFound, status)
 }
 
 // long is a text that nothing ends for a long time.
