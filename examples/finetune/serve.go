@@ -28,6 +28,7 @@ type serveCommand struct {
 	Listen     string        `name:"listen" basic:"" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the server. One that other machines reach requires a key: without --api-key-file one is made and printed." group:"Serving"`
 	APIKeyFile string        `name:"api-key-file" basic:"" placeholder:"FILE" help:"File with the key that clients send as Authorization: Bearer KEY." group:"Serving"`
 	Alias      string        `name:"alias" basic:"" short:"a" placeholder:"NAME" help:"Name of the model for clients; by default that of the run's folder, or of the model's file." group:"Serving"`
+	Runs       string        `name:"runs" basic:"" placeholder:"DIR" help:"Folder of runs: each on the same model is a model by the name of its folder, with its best adapter; also runs that appear while the server runs." group:"Serving"`
 	Parallel   int           `name:"parallel" basic:"" range:"[1,1024]" default:"4" help:"Most texts to generate at once; each has a KV cache of its own, and further requests wait." group:"Serving"`
 	Queue      int           `name:"queue" range:"[1,1048576]" default:"1024" help:"Most requests that wait; further ones are refused." group:"Serving"`
 	MaxTime    time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" default:"0s" help:"Longest time of a request, its time in the queue included; 0 for no limit." group:"Serving"`
@@ -81,6 +82,20 @@ func (c *serveCommand) Run(ctx context.Context, out io.Writer) error {
 	h, err := serve.New(served, serve.Options{Name: c.name(), Key: key, Chat: generate.ChatOptions{Variables: chat.Variables}, Sampling: &sampling, MaxTime: c.MaxTime})
 	if err != nil {
 		return err
+	}
+	if c.Runs != "" {
+		watched := &servedRuns{folder: c.Runs, served: served, h: h, log: os.Stderr, open: map[string]servedRun{}, faults: map[string]string{}}
+		if watched.model, err = os.Stat(c.Model); err != nil {
+			return err
+		}
+		watched.refresh(ctx)
+		ctx, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			watched.watch(ctx)
+		}()
+		defer func() { stop(); <-done }()
 	}
 	if _, err := fmt.Fprintf(out, "serving %s at http://%s/v1\n", c.name(), l.Addr()); err != nil {
 		return err
