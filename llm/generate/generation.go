@@ -64,7 +64,7 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	return g, nil
 }
 
-var errAdapters = errors.New("Adapters are for texts of a Scheduler; Sequence.SetAdapters gives them to a sequence")
+var errAdapters = errors.New("adapters in options are for texts of a Scheduler; Sequence.SetAdapters gives them to a sequence")
 
 // newContinuation returns the text of a request, before its prompt is computed.
 func newContinuation(m *model.Model, r *Request, take func(Token) error) *generation {
