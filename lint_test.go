@@ -216,9 +216,8 @@ func TestAptKeepsVariables(t *testing.T) {
 		for name in $1; do eval "[ \"\$$name\" = mine ]" || echo "$name is another"; done
 		[ "$APT_CONFIG" = "$work/apt.conf" ] && grep -c '^deb' "$work/sources.list"`, folder, names)
 	c.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
-	out, err := c.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Regexp(t, `^\d+\n$`, string(out))
+	out := need.Output(t, c)
+	require.Regexp(t, `^\d+\n$`, out)
 }
 
 // The tests are in external packages: an internal one would make the package, and all between it

@@ -116,9 +116,8 @@ func TestKilledWhileCaching(t *testing.T) {
 		{"cache", "again.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; 10005 repeated; from the cache\n"},
 		{"other", "other.gguf", "10672 examples, 10672 samples, 245328 tokens, 80000 of them trained; 10005 repeated\n"},
 	} {
-		out, err := start(want.cache, want.adapter).CombinedOutput()
-		require.NoError(t, err, string(out))
-		require.Contains(t, string(out), "--train-data: "+want.report)
+		out := need.Output(t, start(want.cache, want.adapter))
+		require.Contains(t, out, "--train-data: "+want.report)
 	}
 	require.Empty(t, files(".pending"))
 	require.Len(t, files(".tokens"), 1)

@@ -20,8 +20,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	disk := smallDisk(t, filepath.Join(files, "disk"))
-	out, err := folderRun(files, "whole").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, folderRun(files, "whole"))
 
 	// Room for the first saves, but not for later ones, which briefly keep the previous save.
 	var room int64
@@ -33,7 +32,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	filler := need.Value(os.Create(filepath.Join(disk, "filler")))(t)
 	require.NoError(t, syscall.Fallocate(int(filler.Fd()), 0, 0, 1<<20-room-128<<10))
 	require.NoError(t, filler.Close())
-	out, err = folderRun(files, "disk/run").CombinedOutput()
+	out, err := folderRun(files, "disk/run").CombinedOutput()
 	require.Error(t, err, string(out))
 	require.Regexp(t, `finetune: the (adapter|checkpoint): .*: no space left on device; disk/run/adapter\.gguf has the result of step \d+\n`, string(out))
 	for name := range contents(t, filepath.Join(files, "disk/run")) {
@@ -41,9 +40,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	}
 
 	require.NoError(t, os.Remove(filler.Name()))
-	out, err = folderRun(files, "disk/run").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "continuing from disk/run/checkpoint.gguf at step ")
+	require.Contains(t, need.Output(t, folderRun(files, "disk/run")), "continuing from disk/run/checkpoint.gguf at step ")
 	want, got := contents(t, filepath.Join(files, "whole")), contents(t, filepath.Join(files, "disk/run"))
 	for name := range want {
 		require.True(t, want[name] == got[name], "%s differs", name)
@@ -66,8 +63,7 @@ func TestFullDiskAnywhere(t *testing.T) {
 		require.NoError(t, syscall.Statfs(disk, &s))
 		return int64(s.Blocks-s.Bavail) * s.Bsize
 	}
-	out, err := folderRun(files, "disk/run", more...).CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, folderRun(files, "disk/run", more...))
 	want, size := contents(t, filepath.Join(disk, "run")), used()
 	named := map[string]bool{}
 	const file = `(--train-data: .*\.tokens|--valid-data: .*\.tokens|--run-dir: .*/(?:config\.yaml|manifest\.json|commands\.txt)|the metrics: .*/metrics\.jsonl|` +
@@ -90,8 +86,7 @@ func TestFullDiskAnywhere(t *testing.T) {
 			return err
 		}))
 		require.NoError(t, os.Remove(filler.Name()))
-		out, err = folderRun(files, "disk/run", more...).CombinedOutput()
-		require.NoError(t, err, string(out))
+		need.Output(t, folderRun(files, "disk/run", more...))
 		require.Equal(t, want, contents(t, filepath.Join(disk, "run")))
 	}
 	require.Greater(t, len(named), 5, "%v", named)
@@ -102,8 +97,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	disk := smallDisk(t, filepath.Join(files, "disk"))
-	out, err := folderRun(files, "disk/run", "--adam-iter", "3").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, folderRun(files, "disk/run", "--adam-iter", "3"))
 	require.NoError(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	for folder, want := range map[string]string{
 		"disk/run": "finetune: --run-dir: open disk/run/.lock: read-only file system\n",
@@ -125,9 +119,8 @@ func TestReadOnlyFolder(t *testing.T) {
 		require.Regexp(t, `(?m)^finetune: `+output[3]+`.*disk.*: read-only file system\n$`, string(out))
 	}
 	// Its files can be read.
-	out, err = folderRun(files, "other", "--adam-iter", "6", "--checkpoint-in", "disk/run/checkpoint.gguf").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "continuing from disk/run/checkpoint.gguf at step 3")
+	again := need.Output(t, folderRun(files, "other", "--adam-iter", "6", "--checkpoint-in", "disk/run/checkpoint.gguf"))
+	require.Contains(t, again, "continuing from disk/run/checkpoint.gguf at step 3")
 }
 
 // smallDisk mounts a file system of 1 MiB until the test ends.

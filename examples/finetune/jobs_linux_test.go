@@ -21,8 +21,7 @@ import (
 func TestJobControl(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
-	out, err := folderRun(files, "whole").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, folderRun(files, "whole"))
 
 	terminal, line := openTerminal(t)
 	const script = `set -m; stty tostop; "$@" & 

@@ -105,8 +105,7 @@ func TestKilledRunEndsAsAnother(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	began := time.Now()
-	out, err := folderRun(files, "whole").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, folderRun(files, "whole"))
 	took := time.Since(began)
 	want := contents(t, filepath.Join(files, "whole"))
 	for _, name := range []string{"adapter.gguf", "adapter-best.gguf", "adapter-36.gguf", "adapter-33.gguf", "checkpoint.gguf", "metrics.jsonl", "loss.svg"} {

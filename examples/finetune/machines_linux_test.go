@@ -82,8 +82,7 @@ func TestProcessesAreOne(t *testing.T) {
 			words := sharedRun(name, more...)
 			c := exec.Command(words[0], words[1:]...)
 			c.Dir = files
-			out, err := c.CombinedOutput()
-			require.NoError(t, err, string(out))
+			need.Output(t, c)
 			whole[name] = filepath.Join(files, name)
 		}
 		return whole[name]
@@ -108,13 +107,12 @@ func TestProcessesAreOne(t *testing.T) {
 					if part < len(c.processes)-1 {
 						more = append(append([]string{}, more...), "--max-tokens", strconv.Itoa(700*(part+1)))
 					}
-					out, err := mpirun(launcher, files, append([]string{"-np", n}, sharedRun(folder, more...)...)...).CombinedOutput()
-					require.NoError(t, err, string(out))
+					out := need.Output(t, mpirun(launcher, files, append([]string{"-np", n}, sharedRun(folder, more...)...)...))
 					if n != "1" {
-						require.Contains(t, string(out), n+" processes, started by ")
-						require.Regexp(t, `gradients: [0-9.]+ MB per step`, string(out))
+						require.Contains(t, out, n+" processes, started by ")
+						require.Regexp(t, `gradients: [0-9.]+ MB per step`, out)
 					}
-					require.Equal(t, 1, strings.Count(string(out), "adapter: "+folder), "one process reports\n%s", out)
+					require.Equal(t, 1, strings.Count(out, "adapter: "+folder), "one process reports\n%s", out)
 				}
 				requireSameRun(t, one(c.more...), filepath.Join(files, folder), sameAdapter)
 			})
@@ -301,9 +299,8 @@ func TestLostProcess(t *testing.T) {
 				t.Logf("all ended after %.1f s", time.Since(began).Seconds())
 				require.Regexp(t, fmt.Sprintf(c.says, c.rank, pid, other), r.output())
 				requireReleased(t, filepath.Join(files, folder))
-				out, err := exec.Command("sh", "-c", fmt.Sprintf("cd %s && exec \"$@\"", files), "sh", "finetune", "--config", folder+"/config.yaml", "--run-dir", folder, "--max-tokens", "0").CombinedOutput()
-				require.NoError(t, err, string(out))
-				require.Contains(t, string(out), "continuing from")
+				out := need.Output(t, exec.Command("sh", "-c", fmt.Sprintf("cd %s && exec \"$@\"", files), "sh", "finetune", "--config", folder+"/config.yaml", "--run-dir", folder, "--max-tokens", "0"))
+				require.Contains(t, out, "continuing from")
 			})
 		}
 	}
@@ -356,10 +353,9 @@ func TestIdleProcesses(t *testing.T) {
 	files := t.TempDir()
 	require.NoError(t, writeFiles(files))
 	for name, launcher := range launchers(t) {
-		out, err := mpirun(launcher, files, append([]string{"-np", "4"}, replaceFlags(sharedRun(name), "--batch", "2", "--adam-iter", "1")...)...).CombinedOutput()
-		require.NoError(t, err, string(out))
-		require.Equal(t, 1, strings.Count(string(out), "warning: a step has only 2 samples for 4 processes, so some compute nothing: "+
-			"make --batch times --grad-acc at least 4, or mpirun's -np at most 2\n"), string(out))
+		out := need.Output(t, mpirun(launcher, files, append([]string{"-np", "4"}, replaceFlags(sharedRun(name), "--batch", "2", "--adam-iter", "1")...)...))
+		require.Equal(t, 1, strings.Count(out, "warning: a step has only 2 samples for 4 processes, so some compute nothing: "+
+			"make --batch times --grad-acc at least 4, or mpirun's -np at most 2\n"), out)
 	}
 }
 

@@ -280,14 +280,12 @@ func TestPretrainedBase(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
 	pretrain := filepath.Join(folder, "pretrain")
-	out, err := exec.Command("go", "build", "-o", pretrain, "../pretrain").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, exec.Command("go", "build", "-o", pretrain, "../pretrain"))
 	run := func(name string, args ...string) string {
 		c := exec.Command(name, args...)
 		c.Dir = folder
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, string(out))
-		return string(out)
+		out := need.Output(t, c)
+		return out
 	}
 	run(pretrain, "--train-data", "other.txt", "--model-out", "prose.gguf", "--vocab", "300", "--embd", "32", "--ff", "64", "--layers", "2",
 		"--heads", "4", "--kv-heads", "2", "--ctx", "24", "--model-ctx", "48", "--threads", "1", "--adam-iter", "60", "--adam-alpha", "0.01")
@@ -319,8 +317,7 @@ func TestStoppedRunContinues(t *testing.T) {
 	}
 	folder := t.TempDir()
 	require.NoError(t, writeFiles(folder))
-	out, err := longRun(folder, "whole.gguf").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, longRun(folder, "whole.gguf"))
 	want := need.Value(os.ReadFile(filepath.Join(folder, "whole.gguf")))(t)
 
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
@@ -338,10 +335,9 @@ func TestStoppedRunContinues(t *testing.T) {
 				}
 			}
 
-			out, err := longRun(folder, adapter, args...).CombinedOutput()
-			require.NoError(t, err, string(out))
-			from := regexp.MustCompile(`continuing from \w+\.checkpoint at step (\d+)`).FindStringSubmatch(string(out))
-			require.NotNil(t, from, string(out))
+			out := need.Output(t, longRun(folder, adapter, args...))
+			from := regexp.MustCompile(`continuing from \w+\.checkpoint at step (\d+)`).FindStringSubmatch(out)
+			require.NotNil(t, from, out)
 			step := need.Value(strconv.Atoi(from[1]))(t)
 			require.Greater(t, step, 10)
 			require.Less(t, step, steps, "the run had ended before the signal came")

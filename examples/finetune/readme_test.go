@@ -48,9 +48,8 @@ func TestREADMECommands(t *testing.T) {
 	c := exec.Command("sh", "-eu", "-c", block+`echo "the environment is $GOGGML_TEST_ENV"`)
 	c.Dir = folder
 	c.Env = append(os.Environ(), "HERE="+folder, "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"))
-	out, err := c.CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "stock llama.cpp was started\nthe environment is set\n")
+	out := need.Output(t, c)
+	require.Contains(t, out, "stock llama.cpp was started\nthe environment is set\n")
 	require.FileExists(t, filepath.Join(folder, "ggml/runs/desk/adapter-best.gguf"))
 }
 

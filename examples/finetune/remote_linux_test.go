@@ -21,6 +21,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/clitest"
 	"github.com/goggml/ggml/internal/test/loopback"
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A lender is a server process behind a proxy.
@@ -147,8 +148,7 @@ func TestServerIsLost(t *testing.T) {
 	require.NoError(t, writeFiles(files))
 	whole := lend(t, 0, nil)
 	undisturbed := remoteRun(files, "whole", whole.endpoint)
-	out, err := undisturbed.CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, undisturbed)
 	want, all := contents(t, filepath.Join(files, "whole")), whole.carried.Load()
 	for what, f := range faults {
 		for when, after := range map[string]int64{"training": all * 2 / 3, "loading": 20_000} {
@@ -166,9 +166,8 @@ func TestServerIsLost(t *testing.T) {
 				}
 				requireFailure(t, remoteRun(files, folder, s.endpoint), peak(undisturbed)+64<<20, says, remedy)
 				require.Equal(t, when == "training", isFile(filepath.Join(files, folder, "checkpoint.gguf")))
-				out, err := remoteRun(files, folder, whole.address).CombinedOutput()
-				require.NoError(t, err, string(out))
-				require.Equal(t, when == "training", strings.Contains(string(out), "continuing from"), string(out))
+				out := need.Output(t, remoteRun(files, folder, whole.address))
+				require.Equal(t, when == "training", strings.Contains(out, "continuing from"), out)
 				got := contents(t, filepath.Join(files, folder))
 				require.ElementsMatch(t, keys(want), keys(got))
 				for name := range want {
@@ -256,15 +255,13 @@ func TestProcessesShareServers(t *testing.T) {
 	words := sharedRun("one", "--rpc", s.address)
 	one := exec.Command(words[0], words[1:]...)
 	one.Dir = files
-	out, err := one.CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, one)
 	for name, launcher := range launchers(t) {
 		t.Run(name, func(t *testing.T) {
-			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--rpc", strings.Join(servers, ","))...)...).CombinedOutput()
-			require.NoError(t, err, string(out))
-			require.Contains(t, string(out), fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
-			require.Contains(t, string(out), "devices: the whole model is on RPC0\n")
-			require.Regexp(t, `servers: waiting for `+servers[0]+` took [0-9.]+ ms per step, [0-9.e+]+ % of the time\n`, string(out))
+			out := need.Output(t, mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--rpc", strings.Join(servers, ","))...)...))
+			require.Contains(t, out, fmt.Sprintf("servers: rank 0 has %s; rank 1 has %s, %s\n", servers[0], servers[1], servers[2]))
+			require.Contains(t, out, "devices: the whole model is on RPC0\n")
+			require.Regexp(t, `servers: waiting for `+servers[0]+` took [0-9.]+ ms per step, [0-9.e+]+ % of the time\n`, out)
 			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), sameAdapter)
 		})
 	}
@@ -282,14 +279,12 @@ func TestProcessesShareVulkan(t *testing.T) {
 	words := sharedRun("one", "--device", "Vulkan0")
 	one := exec.Command(words[0], words[1:]...)
 	one.Dir = files
-	out, err := one.CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, one)
 	for name, launcher := range launchers(t) {
 		t.Run(name, func(t *testing.T) {
-			out, err := mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--device", "Vulkan0,Vulkan1")...)...).CombinedOutput()
-			require.NoError(t, err, string(out))
-			require.Contains(t, string(out), "devices of this machine: rank 0 has Vulkan0; rank 1 has Vulkan1\n")
-			require.Contains(t, string(out), "devices: the whole model is on Vulkan0\n")
+			out := need.Output(t, mpirun(launcher, files, append([]string{"-np", "2"}, sharedRun(name, "--device", "Vulkan0,Vulkan1")...)...))
+			require.Contains(t, out, "devices of this machine: rank 0 has Vulkan0; rank 1 has Vulkan1\n")
+			require.Contains(t, out, "devices: the whole model is on Vulkan0\n")
 			requireSameRun(t, filepath.Join(files, "one"), filepath.Join(files, name), 10*sameAdapter) // their sums are in another order
 		})
 	}

@@ -92,9 +92,8 @@ func TestTwoProcessesWithOneOutput(t *testing.T) {
 	require.Len(t, locks(), 2, "of the first process")
 	require.NoError(t, first.Process.Kill())
 	require.Error(t, first.Wait())
-	out, err := run("a.gguf", "c-LATEST.gguf", "--adam-iter", "12").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "the run continues with other settings: steps was 5000, is 12")
+	out := need.Output(t, run("a.gguf", "c-LATEST.gguf", "--adam-iter", "12"))
+	require.Contains(t, out, "the run continues with other settings: steps was 5000, is 12")
 	require.Empty(t, locks(), "the next one removes what a killed one left")
 }
 

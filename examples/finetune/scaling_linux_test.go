@@ -27,18 +27,15 @@ func TestScalingModel(t *testing.T) {
 	}
 	const samples, gigabit, milliseconds = 12, 1e9 / 8, float64(time.Millisecond)
 	program := filepath.Join(t.TempDir(), "parallel.test")
-	out, err := exec.Command("go", "test", "-c", "-o", program, "../../llm/parallel").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, exec.Command("go", "test", "-c", "-o", program, "../../llm/parallel"))
 	launcher := launchers(t)["openmpi"]
 	measure := func(c *exec.Cmd, units ...string) (values []float64) {
 		c.Env = append(c.Env, "GOGGML_BENCH_FOLDER="+folder, "GOGGML_BENCH_SAMPLES="+strconv.Itoa(samples), "GOGGML_BENCH_TOKENS=32")
-		out, err := c.CombinedOutput()
-		require.NoError(t, err, string(out))
+		out := need.Output(t, c)
 		for _, unit := range units {
-			m := regexp.MustCompile(`([0-9.]+) ` + unit + `\b`).FindSubmatch(out)
-			require.NotNil(t, m, string(out))
-			x := need.Value(strconv.ParseFloat(string(m[1]), 64))(t)
-			values = append(values, x)
+			m := regexp.MustCompile(`([0-9.]+) ` + unit + `\b`).FindStringSubmatch(out)
+			require.NotNil(t, m, out)
+			values = append(values, need.Value(strconv.ParseFloat(m[1], 64))(t))
 		}
 		return values
 	}

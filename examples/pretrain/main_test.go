@@ -96,17 +96,14 @@ func TestInterruptedRunContinues(t *testing.T) {
 		c.Dir = folder
 		return c
 	}
-	out, err := command("whole").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, command("whole"))
 
 	log := clitest.Stop(t, command("parts"), syscall.SIGINT, "step 20:")
 	require.Regexp(t, `pretrain: interrupted; parts\.gguf has the result of step \d+; the same command continues the run`, log)
 	m := need.Value(model.Load(filepath.Join(folder, "parts.gguf"), model.LoadOptions{}))(t)
 	require.NoError(t, m.Close())
 
-	out, err = command("parts").CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Regexp(t, `continuing from parts\.run at step [2-9]\d\n`, string(out))
+	require.Regexp(t, `continuing from parts\.run at step [2-9]\d\n`, need.Output(t, command("parts")))
 	want := need.Value(os.ReadFile(filepath.Join(folder, "whole.gguf")))(t)
 	got := need.Value(os.ReadFile(filepath.Join(folder, "parts.gguf")))(t)
 	require.True(t, string(want) == string(got))
@@ -130,9 +127,7 @@ func TestRunFolder(t *testing.T) {
 	log := clitest.Stop(t, command("--adam-iter", "1000"), syscall.SIGINT, "step 20:")
 	require.Regexp(t, `pretrain: interrupted; runs/a/model\.gguf has the result of step \d+; the same command continues the run`, log)
 	require.Equal(t, "stopped", summary().State)
-	out, err := command("--adam-iter", fmt.Sprint(summary().Step+2)).CombinedOutput()
-	require.NoError(t, err, string(out))
-	require.Contains(t, string(out), "continuing from runs/a/checkpoint.gguf at step ")
+	require.Contains(t, need.Output(t, command("--adam-iter", fmt.Sprint(summary().Step+2))), "continuing from runs/a/checkpoint.gguf at step ")
 	s := summary()
 	require.Equal(t, "done", s.State)
 	require.Equal(t, s.Steps, s.Step)
@@ -140,7 +135,7 @@ func TestRunFolder(t *testing.T) {
 	require.Equal(t, filepath.Join(folder, "runs/a/model-best.gguf"), s.Adapter)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "runs")))
-	out, err = command("--adam-iter", "100", "--adam-alpha", "1e30").CombinedOutput()
+	out, err := command("--adam-iter", "100", "--adam-alpha", "1e30").CombinedOutput()
 	require.Error(t, err, string(out))
 	require.Equal(t, "diverged", summary().State)
 	out, err = command("--adam-iter", "2", "--model-out", "runs/a/checkpoint.gguf").CombinedOutput()

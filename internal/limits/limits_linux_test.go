@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
 )
 
 // A process in a control group with a quota computes on that many processors, regardless of Go's
@@ -32,9 +34,8 @@ func TestQuotaOfSystem(t *testing.T) {
 		for _, follows := range []string{"0", "1"} { // as Go does for a go.mod that says 1.24, and 1.25
 			command := exec.Command("sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(folder, "cgroup.procs"), os.Args[0], "-test.run=^TestQuotaOfSystem$")
 			command.Env = append(os.Environ(), child+"=1", "GODEBUG=containermaxprocs="+follows)
-			out, err := command.CombinedOutput()
-			require.NoError(t, err, string(out))
-			require.Contains(t, string(out), want, "a quota of %d %%", c.percent)
+			out := need.Output(t, command)
+			require.Contains(t, out, want, "a quota of %d %%", c.percent)
 		}
 	}
 }

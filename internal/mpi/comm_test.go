@@ -20,8 +20,7 @@ import (
 func useLibrary(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libmpi_abi.so")
-	out, err := exec.Command(cmp.Or(os.Getenv("CC"), "cc"), "-shared", "-fPIC", "-o", path, "testdata/mpi_abi.c").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, exec.Command(cmp.Or(os.Getenv("CC"), "cc"), "-shared", "-fPIC", "-o", path, "testdata/mpi_abi.c"))
 	t.Setenv(LibraryVariable, path)
 }
 

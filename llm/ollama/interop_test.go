@@ -88,6 +88,5 @@ func TestInteropModelfiles(t *testing.T) {
 	test := exec.Command("go", "test", "-count=1", "./...")
 	test.Dir = "../../scripts/ollama"
 	test.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOGGML_MODELFILES="+file)
-	out, err := test.CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, test)
 }

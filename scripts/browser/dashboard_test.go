@@ -124,8 +124,7 @@ func buildProgram(t *testing.T) string {
 		t.Skip("there is no browser: apt-get install chromium")
 	}
 	program := filepath.Join(t.TempDir(), "finetune")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../examples/finetune").CombinedOutput()
-	require.NoError(t, err, string(out))
+	need.Output(t, exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../examples/finetune"))
 	return program
 }
 

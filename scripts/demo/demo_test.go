@@ -77,11 +77,10 @@ func TestWithoutModel(t *testing.T) {
 
 	c := exec.Command(filepath.Join(folder, "finetune"))
 	c.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
-	out, err := c.CombinedOutput()
-	require.NoError(t, err, string(out))
+	out := need.Output(t, c)
 	require.Equal(t, `realmodel: there is no pip, which fetches the model
 realmodel:   install it: apt-get install python3-pip
 finetune: warning: the model could not be fetched (see above): what follows is done with a small generated model instead
 the generated model
-`, string(out))
+`, out)
 }

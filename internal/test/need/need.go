@@ -1,7 +1,12 @@
-// Package need takes the values that a test needs from calls that can fail.
+// Package need takes what a test needs from calls and programs that must not fail.
 package need
 
-import "github.com/stretchr/testify/require"
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 // Value ends a test if the call failed, else it returns the call's value:
 //
@@ -14,4 +19,12 @@ func Value[T any](x T, err error) func(require.TestingT) T {
 		require.NoError(t, err)
 		return x
 	}
+}
+
+// Output runs a program that must succeed, and returns what it writes to stdout and stderr.
+func Output(t testing.TB, c *exec.Cmd) string {
+	t.Helper()
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return string(out)
 }
