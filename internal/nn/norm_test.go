@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
 )
@@ -16,8 +17,7 @@ func TestL2NormGradient(t *testing.T) {
 	const size, vectors = 6, 8
 	for _, eps := range []float32{1e-6, 2, 100} { // below all lengths, between them, above
 		w := optest.NewWorkbench(t)
-		l, err := nn.CPU(ggml.F32)
-		require.NoError(t, err)
+		l := need.Value(nn.CPU(ggml.F32))(t)
 		g := w.NewGraph()
 		tape := &nn.Tape{C: w.Context, Graph: g, Lowering: l, Grads: map[*ggml.Tensor]*ggml.Tensor{}}
 		rng := optest.RNG(5)
@@ -60,8 +60,7 @@ func TestAddNorm(t *testing.T) {
 // The op equals a sum and its norm one after the other, to the bit, whichever of the two has a gradient.
 func TestAddNormIsAddAndNorm(t *testing.T) {
 	const m = 301
-	cpu, err := nn.CPU(ggml.F32)
-	require.NoError(t, err)
+	cpu := need.Value(nn.CPU(ggml.F32))(t)
 	type build func(tape *nn.Tape, x, y *nn.Value, n nn.Norm) (sum, normed *nn.Value)
 	for _, norm := range []nn.Norm{{Eps: 1e-6}, {Eps: 1e-6, Layer: true}} {
 		for _, k := range [][2]int{{1, 7}, {2, 7}, {3, 7}, {3, 70}} { // gradients of the sum, its norm, both; many tokens

@@ -15,6 +15,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
 	"github.com/goggml/ggml/internal/test/llmtest"
+	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/refmath"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
@@ -109,8 +110,7 @@ func trialModel(t *testing.T) *model.Model {
 	t.Helper()
 	c := llmtest.TinyConfig(false)
 	c.Arch, c.RoPE.Mode = "qwen2", ggml.RoPENeoX
-	usual, err := arch.Resolve(c)
-	require.NoError(t, err)
+	usual := need.Value(arch.Resolve(c))(t)
 	layers := make([]arch.Layer, 3)
 	for i := range layers {
 		layers[i] = slices.Clone(usual.Layers()[0])
@@ -122,13 +122,10 @@ func trialModel(t *testing.T) *model.Model {
 	attention := layers[2][0].Part.(arch.Attention)
 	attention.Heads, attention.KVHeads = 2, 1
 	layers[2][0].Part = attention
-	a, err := arch.New(c, layers)
-	require.NoError(t, err)
-	m, err := model.NewOf(a, nil, 3)
-	require.NoError(t, err)
+	a := need.Value(arch.New(c, layers))(t)
+	m := need.Value(model.NewOf(a, nil, 3))(t)
 	t.Cleanup(func() { m.Close() })
-	kernel, err := ggml.Read[float32](m.Weight("blk.1.mean_conv.weight"))
-	require.NoError(t, err)
+	kernel := need.Value(ggml.Read[float32](m.Weight("blk.1.mean_conv.weight")))(t)
 	require.InDeltaSlice(t, slices.Repeat([]float32{1. / taps}, len(kernel)), kernel, 0)
 	llmtest.RandomMatrices(t, m)
 	require.Equal(t, []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "mean"}, a.Linears())
@@ -142,12 +139,10 @@ func trialModel(t *testing.T) *model.Model {
 func TestTrialDecodes(t *testing.T) {
 	m := trialModel(t)
 	tokens := llmtest.RandomTokens(3, 24, m.Config().Vocab)
-	l, err := lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: len(tokens), Batch: 1})
-	require.NoError(t, err)
+	l := need.Value(lossgraph.New(m, llmtest.NewEngine(t), lossgraph.Options{Length: len(tokens), Batch: 1}))(t)
 	defer l.Close()
 	targets := llmtest.RandomTokens(4, len(tokens), m.Config().Vocab)
-	losses, err := l.Compute(context.Background(), lossgraph.Batch{Tokens: tokens, Targets: targets})
-	require.NoError(t, err)
+	losses := need.Value(l.Compute(context.Background(), lossgraph.Batch{Tokens: tokens, Targets: targets}))(t)
 	requireLosses := func(logits [][]float32, from int) {
 		t.Helper()
 		for i, z := range logits {
@@ -158,21 +153,17 @@ func TestTrialDecodes(t *testing.T) {
 			require.InDelta(t, losses[from+i], math.Log(sum)-float64(z[targets[from+i]]), 1e-4, "token %d", from+i)
 		}
 	}
-	s, err := infer.NewSession(m, infer.SessionOptions{Context: 32, Sequences: 2, Threads: 2, Batch: 7})
-	require.NoError(t, err)
+	s := need.Value(infer.NewSession(m, infer.SessionOptions{Context: 32, Sequences: 2, Threads: 2, Batch: 7}))(t)
 	defer s.Close()
-	q, err := s.NewSequence()
-	require.NoError(t, err)
-	whole, err := q.DecodeAll(context.Background(), tokens)
-	require.NoError(t, err)
+	q := need.Value(s.NewSequence())(t)
+	whole := need.Value(q.DecodeAll(context.Background(), tokens))(t)
 	requireLosses(whole, 0)
 
 	// After a rewind the logits are the same; tokens are recomputed from the last snapshot.
 	rewind(t, q, 22)
 	require.Equal(t, 21, q.Computed()) // the end of the third pass of 7 tokens
 	for i := 22; i < len(tokens); i++ {
-		logits, err := q.Decode(context.Background(), tokens[i:i+1])
-		require.NoError(t, err)
+		logits := need.Value(q.Decode(context.Background(), tokens[i:i+1]))(t)
 		requireLosses([][]float32{logits}, i)
 	}
 	rewind(t, q, 20)
@@ -183,8 +174,7 @@ func TestTrialDecodes(t *testing.T) {
 	requireLosses([][]float32{logits}, 11)
 
 	// A second sequence reuses the first one's beginning up to a snapshot.
-	other, err := s.NewSequence()
-	require.NoError(t, err)
+	other := need.Value(s.NewSequence())(t)
 	logits, cached, err = other.Prefill(context.Background(), tokens[:11])
 	require.NoError(t, err)
 	require.Equal(t, 7, cached)
@@ -202,8 +192,7 @@ func TestTrialDecodes(t *testing.T) {
 	_, err = q.Decode(ctx, tokens[20:21])
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 20, q.Len())
-	logits, err = q.Decode(context.Background(), tokens[20:21])
-	require.NoError(t, err)
+	logits = need.Value(q.Decode(context.Background(), tokens[20:21]))(t)
 	requireLosses([][]float32{logits}, 20)
 }
 
@@ -215,11 +204,9 @@ func TestTrialEmbeds(t *testing.T) {
 	for i, length := range []int{9, 2, 21, 5, 13} {
 		texts = append(texts, llmtest.RandomTokens(uint64(i), length, m.Config().Vocab))
 	}
-	got, err := newSession(t, m, infer.SessionOptions{Sequences: 2, Batch: 8}).Embed(ctx, texts, o)
-	require.NoError(t, err)
+	got := need.Value(newSession(t, m, infer.SessionOptions{Sequences: 2, Batch: 8}).Embed(ctx, texts, o))(t)
 	for i, text := range texts {
-		alone, err := newSession(t, m, infer.SessionOptions{}).Embed(ctx, [][]int32{text}, o)
-		require.NoError(t, err)
+		alone := need.Value(newSession(t, m, infer.SessionOptions{}).Embed(ctx, [][]int32{text}, o))(t)
 		require.Less(t, refmath.NMSE(got[i], alone[0]), 1e-10, i)
 	}
 }
@@ -229,8 +216,7 @@ func TestTrialEmbeds(t *testing.T) {
 func TestTrialGradients(t *testing.T) {
 	m := trialModel(t)
 	for _, lowering := range []device.OpSet{device.Kernels, device.Stock} {
-		e, err := device.New(device.Options{Threads: 2, OpSet: lowering})
-		require.NoError(t, err)
+		e := need.Value(device.New(device.Options{Threads: 2, OpSet: lowering}))(t)
 		defer e.Close()
 		s := llmtest.NewLoRASetup(t, m, 3, 0.5)
 		batch := llmtest.NewBatch(m.Config().Vocab, 12)
@@ -253,10 +239,8 @@ func TestTrialGradients(t *testing.T) {
 // requireSlope compares a gradient with the slope of the loss along it.
 func requireSlope(t *testing.T, s *llmtest.LoRASetup, l *lossgraph.Graph, b lossgraph.Batch, x, acc *ggml.Tensor) {
 	t.Helper()
-	grad, err := ggml.Read[float32](acc)
-	require.NoError(t, err)
-	old, err := ggml.Read[float32](x)
-	require.NoError(t, err)
+	grad := need.Value(ggml.Read[float32](acc))(t)
+	old := need.Value(ggml.Read[float32](x))(t)
 	var square float64
 	for _, g := range grad {
 		square += float64(g) * float64(g)
@@ -282,25 +266,22 @@ func TestTrialTrains(t *testing.T) {
 	m := trialModel(t)
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
 	newTrainer := func() *train.Trainer {
-		a, err := lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1})
-		require.NoError(t, err)
+		a := need.Value(lora.New(m, lora.Options{Rank: 4, Alpha: 8, Seed: 1}))(t)
 		t.Cleanup(func() { a.Close() })
 		require.NotNil(t, a.WithScale(1)["blk.1.mean.weight"])
 		samples := make([]data.Sample, 8)
 		for i := range samples {
 			samples[i] = data.Sample{Tokens: llmtest.RandomTokens(uint64(i), 17, m.Config().Vocab)}
 		}
-		tr, err := train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(16, samples), train.Options{
+		tr := need.Value(train.New(m, train.Trainables{Adapters: a.WithScale(1)}, data.New(16, samples), train.Options{
 			Batch: 4, Accumulate: 1, Threads: 2, Schedule: train.Schedule{Peak: 0.02, Steps: 12}, AdamW: train.DefaultAdamW(), Checkpointing: train.CheckpointingOn,
-		})
-		require.NoError(t, err)
+		}))(t)
 		t.Cleanup(func() { tr.Close() })
 		return tr
 	}
 	run := func(tr *train.Trainer, steps int) (losses []float64) {
 		for range steps {
-			step, err := tr.Step(context.Background())
-			require.NoError(t, err)
+			step := need.Value(tr.Step(context.Background()))(t)
 			losses = append(losses, step.Loss)
 		}
 		return losses
