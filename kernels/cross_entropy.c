@@ -55,10 +55,38 @@ static struct kern_normaliser kern_normalise(const float *x, int64_t n) {
 	return z;
 }
 
-// Returns the label of a row, or -1 if it is not in [0, n).
-static int64_t kern_label(const struct ggml_tensor *labels, int64_t row, int64_t n) {
-	int64_t label = ((const int32_t *)labels->data)[row];
-	return label >= 0 && label < n ? label : -1;
+// The labels of a row: `count` of them, each with its probability.
+struct kern_labels {
+	const int32_t *id;
+	const float *prob; // NULL: 1
+	int64_t count;
+};
+
+static struct kern_labels kern_labels_of(const struct ggml_tensor *labels, const struct ggml_tensor *probs, int64_t row, int64_t rows) {
+	int64_t count = ggml_nelements(labels) / rows;
+	return (struct kern_labels){
+		.id = (const int32_t *)labels->data + row * count, .prob = probs ? (const float *)probs->data + row * count : NULL, .count = count,
+	};
+}
+
+static inline float kern_prob(const struct kern_labels *l, int64_t i) { return l->prob ? l->prob[i] : 1.0f; }
+
+// Returns label i of a row, or -1 if it is not in [0, n).
+static inline int64_t kern_label(const struct kern_labels *l, int64_t i, int64_t n) {
+	return l->id[i] >= 0 && l->id[i] < n ? l->id[i] : -1;
+}
+
+// Σ prob · −log softmax(x)[label]. Labels with probability 0 count for nothing.
+static double kern_label_loss(const struct kern_labels *l, const float *x, int64_t n, double max, double log_sum) {
+	double loss = 0;
+	for (int64_t i = 0; i < l->count; i++) {
+		int64_t label = kern_label(l, i, n);
+		double prob = kern_prob(l, i);
+		if (prob != 0) {
+			loss += label < 0 ? NAN : prob * (max - x[label] + log_sum);
+		}
+	}
+	return loss;
 }
 
 KERN_OP(cross_entropy) {
@@ -68,9 +96,9 @@ KERN_OP(cross_entropy) {
 	float *losses = dst->data, *max = losses + rows, *sum = max + rows;
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		const float *x = (const float *)logits->data + r * n;
-		int64_t label = kern_label(dst->src[1], r, n);
+		struct kern_labels l = kern_labels_of(dst->src[1], dst->src[2], r, rows);
 		struct kern_normaliser z = kern_normalise(x, n);
-		losses[r] = label < 0 ? NAN : (float)((double)z.max - x[label] + log(z.sum));
+		losses[r] = (float)kern_label_loss(&l, x, n, z.max, log(z.sum));
 		max[r] = z.max;
 		sum[r] = (float)z.sum;
 	}
@@ -94,10 +122,17 @@ KERN_OP(cross_entropy_grad) {
 	const float *weights = dst->src[2]->data, *max = dst->src[3]->data, *sum = max + rows;
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		float *x = (float *)dst->data + r * n;
-		int64_t label = kern_label(dst->src[1], r, n);
-		kern_scaled_exp(x, n, max[r], weights[r] / sum[r]);
-		if (label >= 0) {
-			x[label] -= weights[r];
+		struct kern_labels l = kern_labels_of(dst->src[1], dst->src[4], r, rows);
+		float all = 0;
+		for (int64_t i = 0; i < l.count; i++) {
+			all += kern_prob(&l, i);
+		}
+		kern_scaled_exp(x, n, max[r], all * weights[r] / sum[r]);
+		for (int64_t i = 0; i < l.count; i++) {
+			int64_t label = kern_label(&l, i, n);
+			if (label >= 0) {
+				x[label] -= kern_prob(&l, i) * weights[r];
+			}
 		}
 	}
 }

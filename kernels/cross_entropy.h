@@ -5,10 +5,11 @@
 
 #include "kern.h"
 
-// logits, labels → [n, 3]: losses, max(logits), and Σ exp(logits − max) of the n rows of logits.
+// logits, labels, and optionally probs → [n, 3]: losses, max(logits), and Σ exp(logits − max) of the n
+// rows of logits.
 KERN_OP(cross_entropy);
-// logits, labels, weights, and columns 1 and 2 of the above [n, 2] → the gradient of Σ weights ·
-// losses, in place of logits.
+// logits, labels, weights, columns 1 and 2 of the above [n, 2], and optionally probs → the gradient of
+// Σ weights · losses, in place of logits.
 KERN_OP(cross_entropy_grad);
 
 #endif

@@ -16,9 +16,35 @@ import (
 
 // crossEntropyCases have rows shorter and longer than KERN_LOGITS.
 func crossEntropyCases() []opCase {
-	labelled := func(d *draw) []operand {
+	// One label of each row, or several with their probabilities.
+	labelled := func(d *draw, others ...func(logits, labels, probs refmath.Tensor) operand) []operand {
 		ne := []int64{d.Size([]int64{40, 400, 9000}[d.IntN(3)]), d.Size(5), d.Size(3)}
-		return []operand{d.Operand(refmath.Normal(d.Rand, 3, ne...)), d.Indices(ne[0], ne[1]*ne[2])}
+		k := int64(1)
+		if d.IntN(2) == 0 {
+			k = d.Size(5)
+		}
+		args := []operand{d.Operand(refmath.Normal(d.Rand, 3, ne...)), d.Indices(ne[0], k*ne[1]*ne[2])}
+		var probs []operand
+		if k > 1 {
+			probs = append(probs, d.F32(k, ne[1]*ne[2]))
+		}
+		for _, other := range others {
+			args = append(args, other(args[0].Values, args[1].Values, optionalValues(probs)))
+		}
+		return append(args, probs...)
+	}
+	operands := func(x tensors, others int) kernels.CrossEntropy {
+		of := kernels.CrossEntropy{Logits: x[0], Labels: x[1]}
+		if len(x) > 2+others {
+			of.Probs = x[2+others]
+		}
+		return of
+	}
+	probs := func(x refs, others int) (p refmath.Tensor) {
+		if len(x) > 2+others {
+			p = x[2+others]
+		}
+		return p
 	}
 	part := func(all refmath.Tensor, from, columns int64) refmath.Tensor {
 		n := all.Ne[0]
@@ -26,32 +52,39 @@ func crossEntropyCases() []opCase {
 	}
 	build := kernels.SoftmaxCrossEntropy
 	return []opCase{{
-		Name: "cross_entropy", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: labelled,
+		Name: "cross_entropy", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 40, Operands: func(d *draw) []operand { return labelled(d) },
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			losses, _ := build(c, x[0], x[1])
+			losses, _ := build(c, operands(x, 0))
 			return losses
 		},
-		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1]), 0, 1) },
+		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1], probs(x, 0)), 0, 1) },
 	}, {
-		Name: "cross_entropy_normalisers", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: labelled,
+		Name: "cross_entropy_normalisers", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, Operands: func(d *draw) []operand { return labelled(d) },
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			_, normalisers := build(c, x[0], x[1])
+			_, normalisers := build(c, operands(x, 0))
 			return normalisers
 		},
-		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1]), 1, 2) },
+		Want: func(x refs) refmath.Tensor { return part(refmath.CrossEntropy(x[0], x[1], probs(x, 0)), 1, 2) },
 	}, {
-		Name: "cross_entropy_grad", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 30, InPlace: true,
+		Name: "cross_entropy_grad", Layouts: optest.ContiguousOnly, Bound: optest.VectorExp, Runs: 40, InPlace: true,
 		Operands: func(d *draw) []operand {
-			args := labelled(d)
-			rows := args[0].Values.Rows()
-			normalisers := operand{Type: ggml.F32, Values: part(refmath.CrossEntropy(args[0].Values, args[1].Values), 1, 2)}
-			return append(args, d.F32(rows), normalisers)
+			return labelled(d, func(logits, _, _ refmath.Tensor) operand { return d.F32(logits.Rows()) },
+				func(logits, labels, probs refmath.Tensor) operand {
+					return operand{Type: ggml.F32, Values: part(refmath.CrossEntropy(logits, labels, probs), 1, 2)}
+				})
 		},
 		Build: func(c *ctx, x tensors) *ggml.Tensor {
-			return kernels.SoftmaxCrossEntropyGradInPlace(c, x[0], x[1], x[2], x[3])
+			return kernels.SoftmaxCrossEntropyGradInPlace(c, operands(x, 2), x[2], x[3])
 		},
-		Want: func(x refs) refmath.Tensor { return refmath.CrossEntropyBack(x[0], x[1], x[2]) },
+		Want: func(x refs) refmath.Tensor { return refmath.CrossEntropyBack(x[0], x[1], x[2], probs(x, 2)) },
 	}}
+}
+
+func optionalValues(x []operand) (values refmath.Tensor) {
+	if len(x) > 0 {
+		values = x[0].Values
+	}
+	return values
 }
 
 // lossesAndGradients returns the losses and gradients of rows with labels, with weights of 1.
@@ -65,8 +98,9 @@ func lossesAndGradients(t *testing.T, threads int, rows [][]float32, labels ...i
 	z, ids := w.Reshape(w.Leaf(values...), int64(len(rows[0])), n), w.Leaves.NewTensor(ggml.I32, n)
 	weights := w.Leaf(optest.Ones(len(rows))...)
 	require.NoError(t, ggml.Write(ids, labels))
-	loss, normalisers := kernels.SoftmaxCrossEntropy(w.Context, z, ids)
-	g := w.NewGraph(loss.SetOutput(), kernels.SoftmaxCrossEntropyGradInPlace(w.Context, w.Cont(z), ids, weights, normalisers).SetOutput())
+	loss, normalisers := kernels.SoftmaxCrossEntropy(w.Context, kernels.CrossEntropy{Logits: z, Labels: ids})
+	copied := kernels.CrossEntropy{Logits: w.Cont(z), Labels: ids}
+	g := w.NewGraph(loss.SetOutput(), kernels.SoftmaxCrossEntropyGradInPlace(w.Context, copied, weights, normalisers).SetOutput())
 	require.NoError(t, w.Allocator.Allocate(g))
 	require.NoError(t, optest.NewCPUBackend(t, threads).Compute(context.Background(), g))
 	nodes := []*ggml.Tensor{}
@@ -152,9 +186,9 @@ func TestCrossEntropyOfLargeVocabulary(t *testing.T) {
 	for i, row := range rows {
 		ids, ones := refmath.From(labels[i:i+1]), refmath.From([]float64{1})
 		logits := refmath.From(row)
-		require.InDelta(t, refmath.CrossEntropy(logits, ids).Data[0], losses[i], 1e-6)
+		require.InDelta(t, refmath.CrossEntropy(logits, ids, refmath.Tensor{}).Data[0], losses[i], 1e-6)
 		got := grads[i*vocab : (i+1)*vocab]
-		require.LessOrEqual(t, refmath.RelativeError(got, refmath.CrossEntropyBack(logits, ids, ones).Data), 1e-6)
+		require.LessOrEqual(t, refmath.RelativeError(got, refmath.CrossEntropyBack(logits, ids, ones, refmath.Tensor{}).Data), 1e-6)
 	}
 	for _, threads := range []int{2, 3} {
 		l, g := lossesAndGradients(t, threads, rows, labels...)
@@ -167,20 +201,32 @@ func TestCrossEntropyErrors(t *testing.T) {
 	x := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.F32, ne...) }
 	ids := func(c *ggml.Context, ne ...int64) *ggml.Tensor { return c.NewTensor(ggml.I32, ne...) }
 	optest.RequireErrors(t, map[string]func(c *ggml.Context){
-		"logits has type f16; it must have f32": func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, c.NewTensor(ggml.F16, 4, 3), ids(c, 3)) },
-		"logits must be contiguous":             func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, c.Transpose(x(c, 3, 4)), ids(c, 3)) },
-		"labels has type f32; it must have i32": func(c *ggml.Context) { kernels.SoftmaxCrossEntropy(c, x(c, 4, 3), x(c, 3)) },
+		"logits has type f16; it must have f32": func(c *ggml.Context) {
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: c.NewTensor(ggml.F16, 4, 3), Labels: ids(c, 3)})
+		},
+		"logits must be contiguous": func(c *ggml.Context) {
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: c.Transpose(x(c, 3, 4)), Labels: ids(c, 3)})
+		},
+		"labels has type f32; it must have i32": func(c *ggml.Context) {
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: x(c, 3)})
+		},
 		"labels must have 3 elements, one for each row of logits; there are 4": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropy(c, x(c, 4, 3), ids(c, 4))
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 4)})
+		},
+		"labels must be equally many for each of the 3 rows of logits; there are 4": func(c *ggml.Context) {
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 4), Probs: x(c, 4)})
+		},
+		"probs must have 6 elements, one for each label; there are 3": func(c *ggml.Context) {
+			kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 2, 3), Probs: x(c, 3)})
 		},
 		"weights must have 3 elements, one for each row of logits; there are 1": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 1), x(c, 3, 2))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 3)}, x(c, 1), x(c, 3, 2))
 		},
 		"normalisers must have 6 elements, two for each row of logits; there are 3": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), x(c, 3), x(c, 3))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 3)}, x(c, 3), x(c, 3))
 		},
 		"weights has type bf16": func(c *ggml.Context) {
-			kernels.SoftmaxCrossEntropyGradInPlace(c, x(c, 4, 3), ids(c, 3), c.NewTensor(ggml.BF16, 3), x(c, 3, 2))
+			kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: x(c, 4, 3), Labels: ids(c, 3)}, c.NewTensor(ggml.BF16, 3), x(c, 3, 2))
 		},
 	})
 }

@@ -263,7 +263,7 @@ func ExampleWeightedRMSNormGrad() {
 // With equal logits, the loss is the logarithm of their number.
 func ExampleSoftmaxCrossEntropy() {
 	s := newSheet()
-	losses, normalisers := kernels.SoftmaxCrossEntropy(s.Context, s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1))
+	losses, normalisers := kernels.SoftmaxCrossEntropy(s.Context, kernels.CrossEntropy{Logits: s.f32([]float32{3, 3, 3, 3}, 4), Labels: s.i32([]int32{1}, 1)})
 	s.show(losses, normalisers)
 	// Output:
 	// [1] [1.386]
@@ -272,9 +272,9 @@ func ExampleSoftmaxCrossEntropy() {
 
 func ExampleSoftmaxCrossEntropyGradInPlace() {
 	s := newSheet()
-	logits, labels := s.f32([]float32{3, 3, 3, 3}, 4), s.i32([]int32{1}, 1)
-	_, normalisers := kernels.SoftmaxCrossEntropy(s.Context, logits, labels)
-	s.show(kernels.SoftmaxCrossEntropyGradInPlace(s.Context, logits, labels, s.f32([]float32{2}, 1), normalisers))
+	x := kernels.CrossEntropy{Logits: s.f32([]float32{3, 3, 3, 3}, 4), Labels: s.i32([]int32{1}, 1)}
+	_, normalisers := kernels.SoftmaxCrossEntropy(s.Context, x)
+	s.show(kernels.SoftmaxCrossEntropyGradInPlace(s.Context, x, s.f32([]float32{2}, 1), normalisers))
 	// Output: [4] [0.5 -1.5 0.5 0.5]
 }
 

@@ -45,17 +45,21 @@ var kernelFunctions = map[string]any{
 	"GatedDeltaRuleGrad": func(c ggmlContext, dy, q, k, v, g, beta, starts *tensor) (dq, dk, dv, dg, dbeta *tensor) {
 		return kernels.GatedDeltaRuleGrad(c, dy, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
 	},
-	"LayerNorm":                      kernels.LayerNorm,
-	"LayerNormGrad":                  kernels.LayerNormGrad,
-	"AddRMSNorm":                     kernels.AddRMSNorm,
-	"AddRMSNormGrad":                 kernels.AddRMSNormGrad,
-	"WeightedRMSNorm":                kernels.WeightedRMSNorm,
-	"WeightedRMSNormGrad":            kernels.WeightedRMSNormGrad,
-	"SoftmaxCrossEntropy":            kernels.SoftmaxCrossEntropy,
-	"SoftmaxCrossEntropyGradInPlace": kernels.SoftmaxCrossEntropyGradInPlace,
-	"CastBF16":                       kernels.CastBF16,
-	"GateGELU":                       kernels.GateGELU,
-	"GLUGradInPlace":                 kernels.GLUGradInPlace,
+	"LayerNorm":           kernels.LayerNorm,
+	"LayerNormGrad":       kernels.LayerNormGrad,
+	"AddRMSNorm":          kernels.AddRMSNorm,
+	"AddRMSNormGrad":      kernels.AddRMSNormGrad,
+	"WeightedRMSNorm":     kernels.WeightedRMSNorm,
+	"WeightedRMSNormGrad": kernels.WeightedRMSNormGrad,
+	"SoftmaxCrossEntropy": func(c ggmlContext, logits, labels, probs *tensor) (losses, normalisers *tensor) {
+		return kernels.SoftmaxCrossEntropy(c, kernels.CrossEntropy{Logits: logits, Labels: labels, Probs: probs})
+	},
+	"SoftmaxCrossEntropyGradInPlace": func(c ggmlContext, logits, labels, probs, weights, normalisers *tensor) *tensor {
+		return kernels.SoftmaxCrossEntropyGradInPlace(c, kernels.CrossEntropy{Logits: logits, Labels: labels, Probs: probs}, weights, normalisers)
+	},
+	"CastBF16":       kernels.CastBF16,
+	"GateGELU":       kernels.GateGELU,
+	"GLUGradInPlace": kernels.GLUGradInPlace,
 	"AdamWStep": func(c ggmlContext, param, grad, m, v, settings *tensor) *tensor {
 		return kernels.AdamWStep(c, kernels.AdamWOperands{Param: param, Grad: grad, M: m, V: v, Settings: settings})
 	},
@@ -232,7 +236,12 @@ func lossKernels() {
 	labelled := func(p *program) (args list, rows int64) {
 		logits := p.anyContiguous(f32)
 		rows = logits.NumElements() / logits.Dim(0)
-		return list{logits, p.ids(logits.Dim(0), ggml.I32, rows)}, rows
+		k := p.size(3)
+		probs := p.maybe(func() *tensor { return p.contiguous(f32, k, rows) })
+		if probs == nil {
+			k = 1
+		}
+		return list{logits, p.ids(logits.Dim(0), ggml.I32, k, rows), probs}, rows
 	}
 	family(func(p *program) []any {
 		args, _ := labelled(p)

@@ -154,10 +154,13 @@ func contiguous(c *ggml.Context, x *ggml.Tensor) *ggml.Tensor {
 }
 
 func softmaxCrossEntropy(t *Tape, e CrossEntropyOperands) Losses {
-	labels := e.Labels(false)
-	losses, normalisers := kernels.SoftmaxCrossEntropy(t.C, e.Logits, labels)
+	native := kernels.CrossEntropy{Logits: e.Logits, Labels: e.Labels(false)}
+	if e.Probs != nil {
+		native.Probs = e.Probs(false)
+	}
+	losses, normalisers := kernels.SoftmaxCrossEntropy(t.C, native)
 	return Losses{losses, func() *ggml.Tensor {
-		return kernels.SoftmaxCrossEntropyGradInPlace(t.C, e.Logits, labels, e.Weights(false), normalisers)
+		return kernels.SoftmaxCrossEntropyGradInPlace(t.C, native, e.Weights(false), normalisers)
 	}}
 }
 

@@ -174,20 +174,32 @@ func TestLoweringsNorm(t *testing.T) {
 	}
 }
 
-// Losses and their gradients, also of labels whose probability is 0 in single precision.
+// Losses and their gradients, also of labels whose probability is 0 in single precision, and of several
+// labels of a token.
 func TestLoweringsCrossEntropy(t *testing.T) {
 	const vocab, n = 301, 7
 	labels, weights := []int32{0, 300, 5, 17, 250, 33, 100}, optest.Normal(2, n)
 	logits := optest.Normal(1, vocab*n)
 	logits[3*vocab+17], logits[4*vocab+250] = -90, -500
-	requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
-		z, ids := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, 1, n)
-		by := w.Reshape(w.Leaf(weights...), 1, n) // which allocates the labels too
-		require.NoError(t, ggml.Write(ids, labels))
-		input := func(x *ggml.Tensor) nn.TokenInput { return func(bool) *ggml.Tensor { return x } }
-		losses := nn.CrossEntropy.Build(tape, nn.CrossEntropyOperands{Logits: w.Cont(z), Labels: input(ids), Weights: input(by)})
-		return []*ggml.Tensor{losses.Y, losses.Grad()}
-	})
+	for _, k := range []int64{0, 1, 3} {
+		var ids []int32
+		for _, label := range labels {
+			for i := range max(1, int32(k)) {
+				ids = append(ids, (label+7*i)%vocab)
+			}
+		}
+		requireSameLowerings(t, func(w *optest.Workbench, tape *nn.Tape) []*ggml.Tensor {
+			z, x := w.Reshape(w.Leaf(logits...), vocab, n), w.Leaves.NewTensor(ggml.I32, max(1, k), n)
+			input := func(x *ggml.Tensor) nn.TokenInput { return func(bool) *ggml.Tensor { return x } }
+			of := nn.CrossEntropyOperands{Logits: w.Cont(z), Labels: input(x), Weights: input(w.Reshape(w.Leaf(weights...), 1, n))}
+			if k > 0 {
+				of.Probs = input(w.Reshape(w.Leaf(optest.Normal(3, int(k*n))...), k, n))
+			}
+			require.NoError(t, ggml.Write(x, ids)) // allocated with the leaves
+			losses := nn.CrossEntropy.Build(tape, of)
+			return []*ggml.Tensor{losses.Y, losses.Grad()}
+		})
+	}
 }
 
 func TestLoweringsRefuseOtherGates(t *testing.T) {

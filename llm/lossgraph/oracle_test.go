@@ -190,7 +190,7 @@ func worstGradient(t *testing.T, m *model.Model, lowering *nn.Lowering, b lossgr
 		Architecture: m.Architecture(), Source: m.Weight, Context: archLength,
 		NumTokens: n, Rows: n / archLength,
 	}
-	tape.CrossEntropy(builder.Hidden(tape, false), n, nil, builder.Logits)
+	tape.CrossEntropy(builder.Hidden(tape, false), nn.LossOptions{Chunk: n}, builder.Logits)
 	tape.Backward()
 	require.NoError(t, c.Err())
 	backend, err := ggml.NewCPUBackend(2)

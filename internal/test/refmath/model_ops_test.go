@@ -43,8 +43,11 @@ func TestCrossEntropy(t *testing.T) {
 	near(t, CrossEntropyLoss(logits, labels), []float64{(math.Log(4.0/3) + math.Ln2) / 2}, 1)
 	near(t, CrossEntropyLossBack(From([]float64{2}), logits, labels), []float64{0.25, -0.25, -0.5, 0.5}, 2, 2)
 	ids, weights := From([]float64{1, 0}), From([]float64{4, 0.5})
-	near(t, CrossEntropy(logits, ids), []float64{math.Log(4.0 / 3), math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
-	near(t, CrossEntropyBack(logits, ids, weights), []float64{1, -1, -0.25, 0.25}, 2, 2)
+	near(t, CrossEntropy(logits, ids, Tensor{}), []float64{math.Log(4.0 / 3), math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
+	near(t, CrossEntropyBack(logits, ids, weights, Tensor{}), []float64{1, -1, -0.25, 0.25}, 2, 2)
+	both, probs := From([]float64{1, 0, 0, 1}, 2, 2), From([]float64{0.5, 0, 0.25, 0.5}, 2, 2)
+	near(t, CrossEntropy(logits, both, probs), []float64{math.Log(4.0/3) / 2, 0.75 * math.Ln2, math.Log(3), math.Ln2, 4.0 / 3, 2}, 2, 3)
+	near(t, CrossEntropyBack(logits, both, weights, probs), []float64{0.5, -0.5, 0.0625, -0.0625}, 2, 2)
 }
 
 func TestRope(t *testing.T) {
