@@ -12,28 +12,13 @@ import (
 	"github.com/goggml/ggml/llm/model"
 )
 
-// A batchShape holds the properties of a data set that determine the shape of its graphs.
-type batchShape struct {
-	rows       int // per batch
-	length     int // maximum tokens per row
-	longestRow int // tokens of the longest row in the data
-	longest    int // tokens of the longest sample
-	packed     bool
-}
-
-func shapeOfBatches(d *data.Dataset, rows int) batchShape {
-	return batchShape{rows: rows, length: d.Length, longestRow: d.LongestRow(), longest: d.Longest(), packed: d.IsPacked()}
-}
-
-// tokens returns the maximum number of tokens per batch.
-func (s batchShape) tokens() int { return s.rows * bucketLengths(s.length, s.longestRow)[0] }
-
 // bucketGraphs holds graphs of a few lengths that share the memory of the longest. A batch of short
 // rows uses a short graph, with the same result.
 type bucketGraphs struct {
 	m         *model.Model
 	engine    *device.Engine
 	options   lossgraph.Options
+	shape     batchShape
 	lengths   []int // of the graphs, in descending order
 	graphs    []*lossgraph.Graph
 	workspace *device.Workspace // nil if it belongs to other graphs
@@ -42,8 +27,8 @@ type bucketGraphs struct {
 
 // newBucketGraphs builds the longest graph. The others are built on first use.
 func newBucketGraphs(m *model.Model, e *device.Engine, s batchShape, o lossgraph.Options) (*bucketGraphs, error) {
-	o.Batch, o.Packed, o.Context = s.rows, s.packed, max(1, s.longest)
-	g := &bucketGraphs{m: m, engine: e, options: o, lengths: bucketLengths(s.length, s.longestRow)}
+	o.Batch, o.Packed, o.Branched, o.Context = s.rows, s.packed, s.branched, max(1, s.longest)
+	g := &bucketGraphs{m: m, engine: e, options: o, shape: s, lengths: bucketLengths(s.length, s.longestRow)}
 	g.graphs = make([]*lossgraph.Graph, len(g.lengths))
 	if o.Workspace == nil {
 		var err error
@@ -103,8 +88,8 @@ func (g *bucketGraphs) graph(i int) (*lossgraph.Graph, error) {
 func (g *bucketGraphs) batches(rows []data.Row) []lossgraph.Batch {
 	var list []lossgraph.Batch
 	for few := range slices.Chunk(rows, g.options.Batch) {
-		length := g.lengths[g.bucket(few[0].Predicted())]
-		list = append(list, makeBatch(few, g.options.Batch, length, g.options.Packed))
+		length := g.lengths[g.bucket(g.shape.tokensOf(few[0]))]
+		list = append(list, g.shape.batch(few, length))
 	}
 	return list
 }

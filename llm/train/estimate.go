@@ -67,7 +67,11 @@ func AddEstimate(to *estimate.Memory, m *model.Model, trained Trainables, d *dat
 	to.Part(optimizerPart)
 	to.Compute(t.opt.update.Graph)
 	to.Part(stepPart)
-	to.Compute(t.loss.graphs[0].Graph)
+	step := []*ggml.Graph{t.loss.graphs[0].Graph}
+	if t.scores != nil {
+		step = append(step, t.scores.graphs[0].Graph)
+	}
+	to.Compute(step...)
 	t.evaluator.addEstimate(to)
 	return to.Check()
 }

@@ -56,6 +56,27 @@ func pairs(t *testing.T, n, vocab int) *data.Dataset {
 	return d
 }
 
+// answers returns pairs of random answers to a prompt of some length.
+func answers(t *testing.T, n, prompt, vocab int) *data.Dataset {
+	t.Helper()
+	var rows []data.Row
+	for i := range n {
+		var row data.Row
+		for side := range 2 {
+			s := data.Sample{Tokens: llmtest.RandomTokens(uint64(i), prompt+i%3, vocab)}
+			s.LossWeights = make([]float32, len(s.Tokens)-1)
+			for j, token := range llmtest.RandomTokens(uint64(100+2*i+side), 3+side+i%4, vocab) {
+				s.Tokens, s.LossWeights = append(s.Tokens, token), append(s.LossWeights, float32(1+j%2))
+			}
+			row = append(row, s)
+		}
+		rows = append(rows, row)
+	}
+	d, err := data.NewRows(60, rows)
+	require.NoError(t, err)
+	return d
+}
+
 // exactPairs returns a loss of pairs of samples in float64, and its gradients: of each sample alone, by
 // the slope for it.
 func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map[*ggml.Tensor]*ggml.Tensor, d *data.Dataset, l Loss) (loss float64, sum map[*ggml.Tensor][]float64) {
@@ -102,6 +123,17 @@ func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map
 // both op sets, in several batches, with the loss scaled or not; and after some steps the first sample
 // of each pair is preferred.
 func TestLossOfPairs(t *testing.T) {
+	vocab := tinyLoRAModel(t).Config().Vocab
+	testLossOfPairs(t, pairs(t, 6, vocab), false)
+}
+
+// So are those of answers that share their prompts.
+func TestLossOfSharedPrompts(t *testing.T) {
+	vocab := tinyLoRAModel(t).Config().Vocab
+	testLossOfPairs(t, answers(t, 6, 14, vocab), true)
+}
+
+func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool) {
 	for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 		e, err := device.New(device.Options{Threads: 2, OpSet: ops})
 		require.NoError(t, err)
@@ -112,8 +144,9 @@ func TestLossOfPairs(t *testing.T) {
 			Checkpointing: CheckpointingOff,
 		}
 		o.AdamW.Clip = 0
-		d := pairs(t, 6, m.Config().Vocab)
 		r := newLoRARun(t, m, d, o, lora.Options{Rank: 2, Alpha: 4, Init: lora.InitKaiming, Seed: 5})
+
+		require.Equal(t, shares, r.SharesPrompts())
 
 		// Gradients do not outlive a step, so the first moments have them: (1 − β₁) · gradient.
 		want, exact := exactPairs(t, m, r.adapters, r.opt.grad, d, o.Loss)
@@ -135,6 +168,22 @@ func TestLossOfPairs(t *testing.T) {
 		require.Less(t, r.History[11].Loss, 0.5*r.History[0].Loss)
 		require.NoError(t, r.Close())
 		require.NotEmpty(t, r.Memory())
+	}
+}
+
+// Prompts are shared where that saves much, and where the model allows it; batches of cross-entropy stay as they are.
+func TestWhenPromptsAreShared(t *testing.T) {
+	long, short := answers(t, 4, 14, 96), answers(t, 4, 2, 96)
+	of := func(name string, d *data.Dataset, l Loss) batchShape {
+		s, err := (&Options{Loss: l}).stepShape(llmtest.ArchModel(t, name, ggml.F32).Architecture(), d, 2)
+		require.NoError(t, err)
+		return s
+	}
+	shared := of("llama", long, preferFirst(1))
+	require.True(t, shared.branched)
+	require.Less(t, shared.longestRow, long.LongestRow())
+	for _, s := range []batchShape{of("llama", short, preferFirst(1)), of("mamba2", long, preferFirst(1)), of("llama", long, Loss{})} {
+		require.False(t, s.branched)
 	}
 }
 

@@ -124,8 +124,7 @@ func (t *Trainer) batchRows() int {
 
 // buildGraphs rebuilds the graphs of a step.
 func (t *Trainer) buildGraphs(checkpointing bool) error {
-	shape := shapeOfBatches(t.data, t.batchRows())
-	graphs, err := newBucketGraphs(t.m, t.engine, shape, lossgraph.Options{
+	graphs, err := newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
 		Adapters: t.adapters, Grads: t.opt.grad, Losses: t.opt.report, Checkpoint: checkpointing, ComputeType: t.options.ComputeType,
 		Dropout: t.options.Dropout, NEFTune: t.options.NEFTune, Copies: t.copies, Hooks: t.reduction.hooks(),
 		Layers: t.options.layers, LayerHook: t.options.layerHook,
@@ -138,8 +137,8 @@ func (t *Trainer) buildGraphs(checkpointing bool) error {
 	if t.options.Loss.isCrossEntropy() {
 		return nil
 	}
-	t.scores, err = newBucketGraphs(t.m, t.engine, shape, lossgraph.Options{
-		Adapters: t.adapters, ComputeType: t.options.ComputeType, Copies: t.copies, Workspace: graphs.workspace,
+	t.scores, err = newBucketGraphs(t.m, t.engine, t.shape, lossgraph.Options{
+		Adapters: t.adapters, ComputeType: t.options.ComputeType, Copies: t.copies, Workspace: graphs.workspace, Layers: t.options.layers,
 		LogitsChunk: 128, // as few as a step with checkpointing has, so that it needs no more memory
 	})
 	return err
@@ -207,6 +206,15 @@ func (t *Trainer) need() (layout.Sizes, error) {
 	need, err := t.loss.Measure()
 	if err != nil {
 		return nil, err
+	}
+	if t.scores != nil { // in the same memory
+		scores, err := t.scores.Measure()
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range scores {
+			need[i] = max(need[i], n)
+		}
 	}
 	cpu := len(need) - 1
 	need[cpu] += t.opt.sizes()[cpu]

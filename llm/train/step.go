@@ -43,9 +43,9 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("step %d: the run has completed its Epochs", s.metrics.Step)
 	}
-	slices.SortStableFunc(s.rows, func(a, b data.Row) int { return cmp.Compare(b.Predicted(), a.Predicted()) })
+	slices.SortStableFunc(s.rows, func(a, b data.Row) int { return cmp.Compare(t.shape.tokensOf(b), t.shape.tokensOf(a)) })
 	for _, row := range s.rows {
-		s.metrics.RowTokens += row.Predicted()
+		s.metrics.RowTokens += t.shape.tokensOf(row)
 		for _, sample := range row {
 			for i := range sample.Predicted() {
 				if w := lossWeight(sample, i); w != 0 {

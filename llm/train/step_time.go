@@ -232,6 +232,9 @@ func (b *probe) most(few *measuredSteps, left time.Duration) (layers []int, rows
 // early, the only result may be the warm-up step.
 func (b *probe) measure(ctx context.Context, layers []int, rows, steps int) (*measuredSteps, error) {
 	m := &measuredSteps{of: b.layers, layers: layers, rows: rows, inLayers: map[int]layerTime{}}
+	if !b.Options.Loss.isCrossEntropy() {
+		m.unseen = 1 // for the log-probabilities
+	}
 	passed := layerTimes{}
 	o := b.Options
 	o.Batch, o.Accumulate, o.Epochs, o.Schedule.Steps, o.DataOrigin, o.Convergence = rows, 1, 0, 1<<20, nil, Convergence{}
@@ -286,6 +289,7 @@ type measuredSteps struct {
 	of     []probedLayer // all layers of the model
 	layers []int         // indices of the computed layers
 	rows   int           // rows per batch; a step is one batch
+	unseen int           // forward passes of a step that call no hook
 	isWarm bool          // the warm-up step is excluded
 
 	steps, tokens int
@@ -306,7 +310,7 @@ func (m *measuredSteps) warm() {
 func (m *measuredSteps) add(took time.Duration, tokens int, passed layerTimes) {
 	m.steps, m.tokens, m.took = m.steps+1, m.tokens+tokens, m.took+took
 	for layer, at := range passed {
-		forward, back := at[arch.Leaves].Sub(at[arch.Enters]), time.Duration(0)
+		forward, back := time.Duration(1+m.unseen)*at[arch.Leaves].Sub(at[arch.Enters]), time.Duration(0)
 		if !at[arch.EntersBack].IsZero() {
 			if at[arch.LeavesBack].IsZero() {
 				continue

@@ -38,6 +38,7 @@ type Trainer struct {
 	opt       *optimizer
 	reduction *reduction // all-reduce of gradients; nil for one process
 	adapters  model.Adapters
+	shape     batchShape // of the batches of steps
 	loss      *bucketGraphs
 	scores    *bucketGraphs      // log-probabilities for Options.Loss, in the memory of loss; nil for cross-entropy
 	copies    *weightcache.Cache // copies of weights that loss multiplies with; nil if none
@@ -125,8 +126,10 @@ func (t *Trainer) open(params []parameter) error {
 	if err != nil {
 		return err
 	}
-	shape := shapeOfBatches(t.data, t.batchRows())
-	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, shape.tokens()); err != nil {
+	if t.shape, err = t.options.stepShape(t.m.Architecture(), t.data, t.batchRows()); err != nil {
+		return err
+	}
+	if t.opt, err = newOptimizer(t.engine, t.options.AdamW, params, t.shape.tokens()); err != nil {
 		return err
 	}
 	t.reduction = newReduction(t.group, t.opt)
