@@ -56,6 +56,7 @@ func (c *compareCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := c.checkData(); err != nil {
 		return err
 	}
+	defer c.close()
 	for i := range sides {
 		if err := c.measureSide(ctx, &sides[i]); err != nil {
 			return err

@@ -44,6 +44,7 @@ type result struct {
 
 // Run evaluates and prints a table.
 func (c *evalCommand) Run(ctx context.Context, out io.Writer) error {
+	defer c.close()
 	var results []result
 	err := c.measure(ctx, &c.ModelFlags, []*runs.Run{c.Opened()}, func(m *inference.Model, e *train.Evaluator, sets []*data.Dataset) (err error) {
 		results, err = c.evaluate(ctx, m, e, sets)

@@ -28,6 +28,18 @@ type heldOutFlags struct {
 
 	names  []string // of the data that load read
 	copies []int    // number of copies that distinct removed, per data set
+
+	encoded []*data.Dataset // what load read, for samples of a length of a model
+	forPath string
+	length  int
+}
+
+// close closes the data.
+func (f *heldOutFlags) close() {
+	for _, d := range f.encoded {
+		d.Close()
+	}
+	f.encoded = nil
 }
 
 // measure loads a model and the held-out data, and opens an evaluator. Flags that are not given come from the
@@ -53,10 +65,7 @@ func (f *heldOutFlags) measure(ctx context.Context, flags *inference.ModelFlags,
 	if length, err = lengthOf(flags.Ctx, m.Model, of); err != nil {
 		return err
 	}
-	sets, err := f.load(ctx, m.Model, length, of)
-	for _, d := range sets {
-		defer d.Close()
-	}
+	sets, err := f.encode(ctx, m.Model, length, of)
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
@@ -80,6 +89,17 @@ func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 		}
 	}
 	return sampleLength(ctx, m)
+}
+
+// encode reads the held-out data in samples of a length, unless it did so for the same model. close closes them.
+func (f *heldOutFlags) encode(ctx context.Context, m *model.Model, length int, of []*runs.Run) (_ []*data.Dataset, err error) {
+	if f.encoded != nil && m.Path == f.forPath && length == f.length {
+		return f.encoded, nil
+	}
+	f.close()
+	f.forPath, f.length = m.Path, length
+	f.encoded, err = f.load(ctx, m, length, of)
+	return f.encoded, err
 }
 
 // load reads the held-out data in samples of a length: the data that flags name, or what the first run held
