@@ -18,6 +18,7 @@ const (
 	MissingKey     Kind = "missing key"
 	MixedFormats   Kind = "mixed formats"
 	Preferences    Kind = "preference data"
+	SameSides      Kind = "equal answers of a pair"
 	BadTable       Kind = "bad table"
 	WrongType      Kind = "value of the wrong type"
 	WrongRole      Kind = "wrong role"

@@ -37,7 +37,7 @@ var formats = []struct {
 }
 
 // otherKeys are the other keys that a record or message can have.
-var otherKeys = []string{"input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
+var otherKeys = []string{"chosen", "rejected", "input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
 
 // Example is one record of a data set. It is a text, a conversation, or a prompt with its completion.
 // The last is a conversation too: whether a chat template exists decides which form is used.
@@ -52,6 +52,10 @@ type Example struct {
 
 	chat.Conversation
 	PromptMessages int // number of initial messages that belong to the prompt and are not trained
+
+	// Rejected is the other answer of a pair, with the same prompt; nil for other records. The pair has the format of
+	// its sides, Completion.
+	Rejected *Example
 
 	unused    []string // keys of the record that are ignored
 	notes     []Note   // notes of an inspection
@@ -71,6 +75,7 @@ type parser struct {
 	known  map[string]string // key by data's name
 	roles  map[string]string
 	format *firstRecord // format of the file so far
+	pairs  bool         // records are pairs, see ReadOptions
 }
 
 // firstRecord holds the format of a file's first record.
@@ -162,6 +167,8 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		f = r.completion(&x)
 	case Instructions:
 		f = r.instructions(&x)
+	case Pairs:
+		f = r.pair(&x)
 	case Text:
 		if x.Text, f = r.text("text"); f == nil && x.Text == "" {
 			f = faultf(Empty, "remove the record", "%q is empty", r.p.name("text"))
@@ -172,9 +179,11 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 
 // usedKeys lists the keys of each format besides its own.
 var usedKeys = map[Format][]string{
-	Messages:     {"system", "tools", "documents", "functions"},
-	ShareGPT:     {"system", "tools", "documents", "functions"},
-	Completion:   slices.Concat([]string{"system", "tools", "documents", "functions"}, reasoningKeys),
+	Messages:   {"system", "tools", "documents", "functions"},
+	ShareGPT:   {"system", "tools", "documents", "functions"},
+	Completion: slices.Concat([]string{"system", "tools", "documents", "functions"}, reasoningKeys),
+	Pairs: slices.Concat([]string{"chosen", "rejected", "prompt", "messages", "conversations", "input", "system", "tools", "documents", "functions"},
+		promptNames, reasoningKeys),
 	Instructions: slices.Concat([]string{"input", "system", "tools", "documents", "functions"}, reasoningKeys),
 }
 

@@ -23,6 +23,9 @@ const sayName = "add it, or name the key that has it"
 
 // format returns the format of a record by its keys: the given or standard names, or else synonyms.
 func (r *record) format() (Format, *fault) {
+	if r.p.pairs {
+		return r.pairFormat()
+	}
 	if f := r.preferences(); f != nil {
 		return "", f
 	}
@@ -100,28 +103,17 @@ func (r *record) find(key string, names []string) (string, *fault) {
 	return "", faultf(Contradiction, "name one of them", "%q and %q can both be the %s", found[0], found[1], key).by("Keys", key, found[0])
 }
 
-// preferences returns a fault for preference data, which has a better and a worse answer, unless the
-// caller has named the key to train.
+// preferences returns a fault for pairs of a better and a worse answer, unless the caller has named the key to train.
 func (r *record) preferences() *fault {
-	var chosen []byte
-	rejected := false
-	for _, m := range r.members {
-		switch {
-		case r.p.known[m.key] != "": // named by the caller
-		case m.key == "chosen":
-			chosen = m.value
-		case m.key == "rejected":
-			rejected = true
-		}
-	}
-	if chosen == nil || !rejected {
+	if !r.isPair() {
 		return nil
 	}
 	key := "completion"
-	if chosen[0] == '[' {
+	if chosen, _ := r.get("chosen"); chosen[0] == '[' {
 		key = "messages"
 	}
-	return faultf(Preferences, "name the key to train on", "preference data (\"chosen\", \"rejected\") is not trained yet").by("Keys", key, "chosen")
+	return faultf(Preferences, "choose a loss that compares answers, or name the key to imitate",
+		"the record has two answers, %q and %q, and cross-entropy imitates one", r.p.name("chosen"), r.p.name("rejected")).by("Keys", key, "chosen")
 }
 
 // unknownFormat returns a fault that lists the missing keys.

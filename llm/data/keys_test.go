@@ -62,8 +62,8 @@ func TestFaultsOfKeys(t *testing.T) {
 		`{"prompt": "a", "reply": "b"}`:                     {`the record has "prompt", but "completion" is missing; add it, or name the key that has it`, Option{"Keys", "completion", "reply"}},
 		`{"prompt": "a", "x": "b", "y": "c"}`:               {`the record has "prompt", but "completion" is missing; add it, or name the key that has it`, Option{"Keys", "completion", ""}},
 		`{"a": 1}`:                                          {`the record has none of the keys messages, conversations, prompt, instruction, text; it has "a"; name the key to use instead`, Option{"Keys", "", ""}},
-		`{"prompt": "a", "chosen": "b", "rejected": "c"}`:   {`preference data ("chosen", "rejected") is not trained yet; name the key to train on`, Option{"Keys", "completion", "chosen"}},
-		`{"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": []}`: {`preference data ("chosen", "rejected") is not trained yet; name the key to train on`, Option{"Keys", "messages", "chosen"}},
+		`{"prompt": "a", "chosen": "b", "rejected": "c"}`:   {`the record has two answers, "chosen" and "rejected", and cross-entropy imitates one; choose a loss that compares answers, or name the key to imitate`, Option{"Keys", "completion", "chosen"}},
+		`{"prompt": "a", "chosen": [{"role": "user", "content": "x"}], "rejected": []}`: {`the record has two answers, "chosen" and "rejected", and cross-entropy imitates one; choose a loss that compares answers, or name the key to imitate`, Option{"Keys", "messages", "chosen"}},
 		`{"messages": [{"speaker": "user", "content": "x"}]}`:                           {`messages[0] has no "role"; add it, or name the key that has it`, Option{"Keys", "role", "speaker"}},
 		`{"messages": [{"role": "user", "text": "x"}]}`:                                 {`messages[0] has no "content"; add it, or name the key that has it`, Option{"Keys", "content", "text"}},
 	} {

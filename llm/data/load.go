@@ -32,6 +32,9 @@ type LoadOptions struct {
 	Packed bool
 	// MaxExamples limits the number of records to the first ones; 0 means all.
 	MaxExamples int
+	// Pairs loads pairs of a better and a worse answer, see [ReadOptions]: rows of two samples, chosen first,
+	// of Length predicted tokens each.
+	Pairs bool
 	// SkipBroken skips and counts broken records; otherwise the first one ends loading. It need not be set
 	// in Read and Encode.
 	SkipBroken bool
@@ -77,6 +80,9 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 	}
 	l := &Loaded{Files: splits.Train, Valid: splits.Valid}
 	if l.IsText, err = isText(l.Files, o.Read.Readers); err != nil {
+		return nil, err
+	}
+	if err := o.checkPairs(l); err != nil {
 		return nil, err
 	}
 	if o.SkipBroken {
@@ -126,6 +132,21 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 		return nil, err
 	}
 	return l, nil
+}
+
+// checkPairs checks that pairs can be loaded as the options say.
+func (o *LoadOptions) checkPairs(l *Loaded) error {
+	switch {
+	case !o.Pairs:
+		return nil
+	case l.IsText:
+		return &Error{File: displayName(l.Files[0]), Kind: NoExamples, Reason: "the loss compares pairs of answers, and text has none", Remedy: "give records with chosen and rejected answers"}
+	case o.Packed:
+		return &OptionError{Warning{[]any{Option{Name: "Packed"}, " puts several samples into a row, but a row of pairs holds the two answers of one; leave it out"}}}
+	case o.TooLong == SplitLong:
+		return &OptionError{Warning{[]any{Option{Name: "TooLong", Value: string(SplitLong)}, " makes several samples of a record, which cannot be compared; cut or drop long pairs"}}}
+	}
+	return nil
 }
 
 // countCopies counts duplicates among records.
@@ -265,7 +286,7 @@ type recordSource struct {
 }
 
 func newRecordSource(t *tokenizer.Tokenizer, files []string, v versions, broken *Broken, o LoadOptions) (r recordSource, err error) {
-	o.Read.SkipBroken, o.Encode.SkipBroken = broken, broken
+	o.Read.SkipBroken, o.Encode.SkipBroken, o.Read.Pairs = broken, broken, o.Pairs
 	if o.Read.BytesRead == nil {
 		o.Read.BytesRead = new(atomic.Int64)
 	}
@@ -286,7 +307,11 @@ func (r recordSource) key() string {
 func (r recordSource) bytesRead() int64 { return r.read.BytesRead.Load() }
 
 func (r recordSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
-	return Prepare(ctx, unchanged(r.examples(ctx), r.versions), r.encoder.Encode, o)
+	examples := unchanged(r.examples(ctx), r.versions)
+	if r.read.Pairs {
+		return PreparePairs(ctx, examples, r.encoder.EncodePair, o)
+	}
+	return Prepare(ctx, examples, r.encoder.Encode, o)
 }
 
 func (r recordSource) examples(ctx context.Context) iter.Seq2[Example, error] {

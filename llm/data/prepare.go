@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -94,14 +95,41 @@ func (s storedStats) stats() Stats {
 // for the first. A killed process leaves only a file that a later one removes. Close the data set when
 // it is no longer used.
 func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), o PrepareOptions) (*Dataset, Stats, error) {
+	if encode == nil {
+		return nil, Stats{}, errNoExamples
+	}
+	return prepareRows(ctx, examples, func(x T) (Row, error) {
+		s, err := encode(x)
+		return Row{s}, err
+	}, 1, o)
+}
+
+// PreparePairs is like Prepare for rows of two samples, which a loss compares: those of [Encoder.EncodePair], or nil
+// to omit the example. Each side has at most Length predicted tokens, and the rows of the data set twice as many.
+// Pairs of which cutting leaves a side without a trained token, or both with the same tokens, are omitted, and
+// counted as Stats.Empty.
+func PreparePairs[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Row, error), o PrepareOptions) (*Dataset, Stats, error) {
+	switch {
+	case encode == nil:
+		return nil, Stats{}, errNoExamples
+	case o.TooLong == SplitLong:
+		return nil, Stats{}, errors.New("a pair of answers cannot be split; long ones can be cut or dropped")
+	}
+	return prepareRows(ctx, examples, encode, 2, o)
+}
+
+var errNoExamples = errors.New("the examples, or the function that encodes them, are nil")
+
+// prepareRows prepares rows of `each` samples.
+func prepareRows[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Row, error), each int, o PrepareOptions) (*Dataset, Stats, error) {
 	if err := o.complete(); err != nil {
 		return nil, Stats{}, err
 	}
 	if ctx == nil {
 		return nil, Stats{}, errNoContext
 	}
-	if examples == nil || encode == nil {
-		return nil, Stats{}, errors.New("the examples, or the function that encodes them, are nil")
+	if examples == nil {
+		return nil, Stats{}, errNoExamples
 	}
 	file, err := o.tokenFile(ctx, func(w *tokenWriter) (Stats, error) {
 		b := builder{w: w, options: o}
@@ -117,7 +145,13 @@ func Prepare[T any](ctx context.Context, examples iter.Seq2[T, error], encode fu
 		file.close()
 		return nil, stats, o.nothing(stats)
 	}
-	return &Dataset{Length: o.Length, samples: file.tokenFile, sources: o.Sources}, stats, nil
+	d := &Dataset{Length: each * o.Length, samples: file.tokenFile, sources: o.Sources}
+	if each > 1 {
+		for at := 0; at <= file.len(); at += each {
+			d.starts = append(d.starts, uint32(at))
+		}
+	}
+	return d, stats, nil
 }
 
 // nothing returns the error for having no samples.
@@ -160,15 +194,19 @@ type builder struct {
 	stats   Stats
 }
 
-// add adds the sample of the next example.
-func (b *builder) add(s Sample) error {
+// add adds the row of the next example: one sample, or the sides of a pair.
+func (b *builder) add(row Row) error {
 	b.stats.Examples++
-	b.stats.Longest = max(b.stats.Longest, s.Predicted())
-	b.stats.Notes = addNotes(b.stats.Notes, s.Notes)
+	var notes []Note
+	isLong, length := false, b.options.Length
+	for _, s := range row {
+		b.stats.Longest = max(b.stats.Longest, s.Predicted())
+		notes, isLong = append(notes, s.Notes...), isLong || s.Predicted() > length
+	}
+	b.stats.Notes = addNotes(b.stats.Notes, notes)
 	defer func() { b.options.Progress(b.stats) }()
-	length := b.options.Length
-	if s.Predicted() <= length {
-		return b.write(s)
+	if !isLong {
+		return b.write(row)
 	}
 	switch b.options.TooLong {
 	case DropLong:
@@ -176,43 +214,56 @@ func (b *builder) add(s Sample) error {
 		return nil
 	case CutLong:
 		b.stats.Cut++
-		kept := s.part(0, length)
-		if 2*kept.Targets() < s.Targets() {
+		kept, isLost := make(Row, len(row)), false
+		for i, s := range row {
+			kept[i] = s.part(0, length)
+			isLost = isLost || 2*kept[i].Targets() < s.Targets()
+		}
+		if isLost {
 			b.stats.Lost++
 		}
 		return b.write(kept)
 	}
 	b.stats.Split++
-	for from := 0; from < s.Predicted(); from += length {
-		if err := b.write(s.part(from, length)); err != nil {
+	for s, from := row[0], 0; from < s.Predicted(); from += length {
+		if err := b.write(Row{s.part(from, length)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) write(s Sample) error {
-	targets := s.Targets()
-	if targets == 0 {
+// write writes a row, unless a sample of it has no trained token, or two are equal.
+func (b *builder) write(row Row) error {
+	isEmpty := len(row) == 0 || len(row) == 2 && slices.Equal(row[0].Tokens, row[1].Tokens)
+	for _, s := range row {
+		isEmpty = isEmpty || s.Targets() == 0
+	}
+	if isEmpty {
 		b.stats.Empty++
 		return nil
 	}
-	b.stats.Samples++
-	b.stats.Tokens += s.Predicted()
-	b.stats.Targets += targets
-	return b.w.add(s)
+	for _, s := range row {
+		b.stats.Samples++
+		b.stats.Tokens += s.Predicted()
+		b.stats.Targets += s.Targets()
+		if err := b.w.add(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // An encoding is an example in progress in encodeAll.
 type encoding[T any] struct {
 	example T
-	sample  Sample
+	row     Row
 	err     error
-	done    chan struct{} // closed when sample or err is set
+	done    chan struct{} // closed when row or err is set
 }
 
-// encodeAll calls add for the samples of all examples, in order, in the caller's goroutine.
-func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Sample, error), add func(Sample) error) error {
+// encodeAll calls add for the rows of all examples, in order, in the caller's goroutine.
+func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode func(T) (Row, error), add func(Row) error) error {
 	workers := limits.Processors()
 	// Only examples in progress are in memory: a few per worker.
 	work, inOrder := make(chan *encoding[T]), make(chan *encoding[T], 4*workers)
@@ -247,8 +298,9 @@ func encodeAll[T any](ctx context.Context, examples iter.Seq2[T, error], encode 
 		group.Go(func() error {
 			for e := range work {
 				attempt("the function that encodes an example", func() (err error) {
-					if e.sample, err = encode(e.example); err == nil {
-						err = e.sample.check(len(e.sample.Tokens), 1<<31-1)
+					e.row, err = encode(e.example)
+					for i := 0; err == nil && i < len(e.row); i++ {
+						err = e.row[i].check(len(e.row[i].Tokens), 1<<31-1)
 					}
 					return err
 				}, func(err error) {
@@ -275,7 +327,7 @@ func attempt(what string, f func() error, end func(error)) {
 	err = f()
 }
 
-func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add func(Sample) error) error {
+func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add func(Row) error) error {
 	for e := range inOrder {
 		select {
 		case <-e.done:
@@ -285,7 +337,7 @@ func addInOrder[T any](ctx context.Context, inOrder <-chan *encoding[T], add fun
 		if e.err != nil {
 			return e.err
 		}
-		if err := add(e.sample); err != nil {
+		if err := add(e.row); err != nil {
 			return err
 		}
 	}

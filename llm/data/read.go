@@ -17,11 +17,14 @@ import (
 type ReadOptions struct {
 	// Keys maps standard keys to the data's names for them: {"messages": "dialog", "prompt": "question"}.
 	// Records have the standard keys messages, conversations, prompt, completion, instruction, input,
-	// output, text, system, tools, documents and reasoning_content; messages have role, content, from and
-	// value.
+	// output, chosen, rejected, text, system, tools, documents and reasoning_content; messages have role,
+	// content, from and value.
 	Keys map[string]string
 	// Roles maps further roles of messages to roles that the template knows: {"agent": "assistant"}.
 	Roles map[string]string
+	// Pairs reads a better and a worse answer of each record, in the format [Pairs]. Without it such records
+	// are faults, unless Keys names the answer to imitate.
+	Pairs bool
 	// Readers read files of other formats, by extension, such as ".parquet".
 	Readers map[string]RecordReader
 	// MaxRecordBytes limits the size of a record; 0 means 256 MB.
@@ -38,7 +41,11 @@ type ReadOptions struct {
 // Key identifies everything except the files that affects Read's results. It is part of
 // PrepareOptions.Key.
 func (o ReadOptions) Key() string {
-	return fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed sorted
+	key := fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed sorted
+	if o.Pairs {
+		key += " pairs"
+	}
+	return key
 }
 
 // A RecordReader reads the records of a file, each as a JSON object. An error is the last item. Each
@@ -106,6 +113,7 @@ func (r *reader) read(files []string) error {
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
 		return err
 	}
+	r.parser.pairs = r.o.Pairs
 	for i, path := range files {
 		r.source = i
 		r.parser.format, r.byLine = nil, false // determined for each file

@@ -105,6 +105,9 @@ func (o *LoadOptions) remedyOfCut(s Stats) Warning {
 	if o.Context > 0 && s.Longest > o.Context {
 		first.words = []any{fmt.Sprintf("the longest has %s, and the model was trained on %s", counted.Of(s.Longest, "token"), counted.Of(o.Context, "position"))}
 	}
+	if o.Pairs {
+		return Warning{[]any{first, "; ", option(DropLong), " leaves them out"}}
+	}
 	return Warning{[]any{first, "; ", option(DropLong), " leaves them out, ", option(SplitLong), " makes several samples of each"}}
 }
 
