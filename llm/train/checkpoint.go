@@ -391,13 +391,14 @@ func (s *state) checkHistory() error {
 	}
 	for i, m := range s.history {
 		if m.Step != i+1 || !finite(m.Loss, m.LearningRate, m.GradNorm, m.Epoch) || m.Tokens < 0 || m.RowTokens < 0 || m.Epoch < 0 {
-			return fmt.Errorf("row %d of its history is invalid: %+v", i+1, m)
+			return fmt.Errorf("row %d of its history is invalid: {Step:%d Loss:%v LearningRate:%v GradNorm:%v Tokens:%d RowTokens:%d Epoch:%v}",
+				i+1, m.Step, m.Loss, m.LearningRate, m.GradNorm, m.Tokens, m.RowTokens, m.Epoch)
 		}
 	}
 	before := -1
 	for i, e := range s.evaluations {
 		if e.Step <= before || e.Step > s.step || !finite(e.Loss) || !(e.Accuracy >= 0 && e.Accuracy <= 1) || e.Tokens < 0 {
-			return fmt.Errorf("row %d of its evaluations is invalid: %+v", i+1, e)
+			return fmt.Errorf("row %d of its evaluations is invalid: {Step:%d Loss:%v Accuracy:%v Tokens:%d}", i+1, e.Step, e.Loss, e.Accuracy, e.Tokens)
 		}
 		before = e.Step
 	}

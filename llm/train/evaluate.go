@@ -11,10 +11,11 @@ import (
 
 // An Evaluation is the result of predicting held-out data after a step; step 0 is the start.
 type Evaluation struct {
-	Step     int     // number of steps before it
-	Loss     float64 // mean cross-entropy per token, nats
-	Accuracy float64 // fraction of tokens that the model ranks first
-	Tokens   int     // number of tokens with nonzero weight; 0 in checkpoints from before Accuracy existed
+	Step     int      // number of steps before it
+	Loss     float64  // mean cross-entropy per token, nats, or Options.Loss if it has Rewards
+	Accuracy float64  // fraction of tokens that the model ranks first, or Rewards.Accuracy
+	Tokens   int      // number of tokens with nonzero weight; 0 in checkpoints from before Accuracy existed
+	Rewards  *Rewards // of a Loss that has them; otherwise nil
 }
 
 // Perplexity returns exp(Loss).
@@ -44,7 +45,7 @@ func Total(rows []RowEvaluation) (Evaluation, error) {
 }
 
 // Evaluate evaluates a data set with the trainer's [Evaluator] and the adapters in their current
-// state.
+// state. If Options.Loss has Rewards, the evaluation measures that loss, of rows like the trainer's.
 func (t *Trainer) Evaluate(ctx context.Context, d *data.Dataset) (Evaluation, error) {
 	if err := t.checkOpen(); err != nil {
 		return Evaluation{}, err
@@ -61,7 +62,11 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 		return Evaluation{}, err
 	}
 	defer t.access.Release()
-	e, err := t.evaluator.Evaluate(ctx, adapters, d)
+	evaluate := t.evaluator.Evaluate
+	if t.options.Loss.Rewards != nil {
+		evaluate = t.evaluateLoss
+	}
+	e, err := evaluate(ctx, adapters, d)
 	if err == nil {
 		e.Step = t.step
 	}

@@ -24,12 +24,14 @@ type EvaluatorOptions struct {
 	// (0 means [ggml.DefaultThreads]), which Close closes.
 	Engine  *device.Engine
 	Threads int
-	Batch   int            // rows computed together; 0 means about 512 tokens
-	Group   parallel.Group // processes that share the rows; nil means this process alone
+	Batch   int // rows computed together; 0 means about 512 tokens
+	// ComputeType is the type of products with the weights, see [lossgraph.Options]. ggml.F32, the zero value, makes
+	// results comparable between machines.
+	ComputeType ggml.Type
+	Group       parallel.Group // processes that share the rows; nil means this process alone
 }
 
-// An Evaluator measures how well held-out data is predicted, always in F32, so results are comparable
-// between machines. It is used by one goroutine. Close it before the model.
+// An Evaluator measures how well held-out data is predicted. It is used by one goroutine. Close it before the model.
 type Evaluator struct {
 	m       *model.Model
 	options EvaluatorOptions
@@ -166,10 +168,25 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 	return rows, nil
 }
 
-// addShare measures the process's share: every n-th row, for n processes.
+// addShare measures the process's share.
 func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
+	return e.eachBatch(ctx, g, adapters, d, false, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+		measured, err := measure(ctx, graph, graph.batches(rows)[0])
+		if err != nil {
+			return err
+		}
+		for i, number := range numbers {
+			sums[number] = measured[i]
+		}
+		return nil
+	})
+}
+
+// eachBatch calls f for batches of the process's share, every n-th row for n processes, with the numbers of the rows.
+// The batches of the graph may number their samples.
+func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, numbered bool, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
 	count := e.batchRows(d)
-	graph, err := e.graph(adapters, d)
+	graph, err := e.graph(adapters, d, numbered)
 	if err != nil {
 		return err
 	}
@@ -184,12 +201,8 @@ func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters mod
 		if err != nil {
 			return err
 		}
-		measured, err := measure(ctx, graph, graph.batches(rows)[0])
-		if err != nil {
+		if err := f(graph, numbers, rows); err != nil {
 			return err
-		}
-		for i, number := range numbers {
-			sums[number] = measured[i]
 		}
 	}
 	return nil
@@ -259,8 +272,9 @@ type evalGraph struct {
 // adapter, for the check before saving, and one more.
 const maxEvalGraphs = 4
 
-func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGraphs, error) {
+func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset, numbered bool) (*bucketGraphs, error) {
 	shape := shapeOfBatches(d, e.batchRows(d))
+	shape.numbered = numbered
 	at := slices.IndexFunc(e.graphs, func(g *evalGraph) bool {
 		return g.shape == shape && maps.EqualFunc(g.adapters, adapters, slices.Equal)
 	})
@@ -269,7 +283,7 @@ func (e *Evaluator) graph(adapters model.Adapters, d *data.Dataset) (*bucketGrap
 		e.graphs = slices.Insert(slices.Delete(e.graphs, at, at+1), 0, g)
 		return g.graph, nil
 	}
-	graph, err := newBucketGraphs(e.m, e.engine, shape, lossgraph.Options{Adapters: adapters})
+	graph, err := newBucketGraphs(e.m, e.engine, shape, lossgraph.Options{Adapters: adapters, ComputeType: e.options.ComputeType})
 	if err != nil {
 		return nil, err
 	}

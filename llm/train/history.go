@@ -14,19 +14,20 @@ const (
 	keyEvaluations = "training.validation"
 )
 
-// Numbers of columns: the current number, and the numbers in checkpoints from before a column existed.
+// Numbers of columns: with rewards, without, and the numbers in checkpoints from before a column existed.
 var (
-	historyColumns    = []int{6, 4, 3}
-	evaluationColumns = []int{3, 1}
+	historyColumns    = []int{9, 6, 4, 3}
+	evaluationColumns = []int{6, 3, 1}
 )
 
 func (t *Trainer) writeHistory(g *ggml.GGUF) error {
 	var history, evaluations table
 	for _, m := range t.History {
-		history.add(m.Step, m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens), float64(m.RowTokens), m.Epoch)
+		values := []float64{m.Loss, m.LearningRate, m.GradNorm, float64(m.Tokens), float64(m.RowTokens), m.Epoch}
+		history.add(m.Step, append(values, m.Rewards.columns()...)...)
 	}
 	for _, e := range t.Evaluations {
-		evaluations.add(e.Step, e.Loss, e.Accuracy, float64(e.Tokens))
+		evaluations.add(e.Step, append([]float64{e.Loss, e.Accuracy, float64(e.Tokens)}, e.Rewards.columns()...)...)
 	}
 	if err := history.write(g, keyHistory); err != nil {
 		return err
@@ -43,6 +44,7 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 		v := rows.row(i, historyColumns[0])
 		history = append(history, StepMetrics{
 			Step: int(step), Loss: v[0], LearningRate: v[1], GradNorm: v[2], Tokens: count(v[3]), RowTokens: count(v[4]), Epoch: v[5],
+			Rewards: rewardsIn(rows, v),
 		})
 	}
 	if rows, err = readTable(g, keyEvaluations, evaluationColumns); err != nil {
@@ -50,9 +52,26 @@ func readHistory(g *ggml.GGUF) (history []StepMetrics, evaluations []Evaluation,
 	}
 	for i, step := range rows.steps {
 		v := rows.row(i, evaluationColumns[0])
-		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2])})
+		evaluations = append(evaluations, Evaluation{Step: int(step), Loss: v[0], Accuracy: v[1], Tokens: count(v[2]), Rewards: rewardsIn(rows, v)})
 	}
 	return history, evaluations, nil
+}
+
+// columns returns the rewards as columns; none without rewards.
+func (r *Rewards) columns() []float64 {
+	if r == nil {
+		return nil
+	}
+	return []float64{r.Chosen, r.Rejected, r.Accuracy}
+}
+
+// rewardsIn returns the rewards in the last columns of a row, or nil if the table has none.
+func rewardsIn(x table, row []float64) *Rewards {
+	if len(x.values) < len(row)*len(x.steps) {
+		return nil
+	}
+	last := row[len(row)-3:]
+	return &Rewards{last[0], last[1], last[2]}
 }
 
 // count converts x to a count; −1 if x is invalid.

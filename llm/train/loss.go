@@ -12,7 +12,7 @@ import (
 
 // A Loss is a loss of steps other than cross-entropy, such as a preference between two answers. A step
 // then computes its batches twice: first the log-probabilities, without gradients, and then the
-// gradients, by the slopes of the loss. Evaluations measure cross-entropy in any case.
+// gradients, by the slopes of the loss. Evaluations measure cross-entropy, unless the loss has Rewards.
 type Loss struct {
 	// Name identifies the loss with its settings, such as "dpo, beta 0.1". A checkpoint of a run with
 	// another name is of another run.
@@ -23,6 +23,9 @@ type Loss struct {
 	// records they are. It is called once per step, and must return the same for the same samples: each
 	// process of a group calls it with all samples of the step.
 	Of func(samples []data.Sample) lossgraph.SampleLoss
+	// Rewards judges the samples of a step, and of held-out data, given as to Of; nil for losses without
+	// preferences. With it, evaluations measure this loss.
+	Rewards func(samples []data.Sample, logProbs []float64) Rewards
 }
 
 func (l *Loss) isCrossEntropy() bool { return l.Of == nil }
@@ -72,13 +75,13 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 	if err := agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
 		return err
 	}
-	loss := t.options.Loss.Of(samples)
-	if loss == nil {
-		return fmt.Errorf("the loss %q returns no function of the log-probabilities: it is nil", t.options.Loss.Name)
+	var lossErr error
+	if found.loss, found.slopes, lossErr = t.options.Loss.compute(samples, logProbs); lossErr != nil {
+		return lossErr
 	}
-	found.loss, found.slopes = loss(logProbs)
-	if len(found.slopes) != len(samples) {
-		return fmt.Errorf("the loss %q returns %d slopes for %d samples", t.options.Loss.Name, len(found.slopes), len(samples))
+	if judge := t.options.Loss.Rewards; judge != nil {
+		rewards := judge(samples, logProbs)
+		s.metrics.Rewards = &rewards
 	}
 	if !finite(found.loss) || !finite(found.slopes...) {
 		return t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v", s.metrics.Step, found.loss), t.options.ComputeType)
@@ -89,6 +92,18 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 	}
 	s.bySample, s.scale = &found, t.lossScale(1, largest)
 	return nil
+}
+
+// compute returns the loss of samples and its slopes.
+func (l *Loss) compute(samples []data.Sample, logProbs []float64) (loss float64, slopes []float64, err error) {
+	of := l.Of(samples)
+	if of == nil {
+		return 0, nil, fmt.Errorf("the loss %q returns no function of the log-probabilities: it is nil", l.Name)
+	}
+	if loss, slopes = of(logProbs); len(slopes) != len(samples) {
+		return 0, nil, fmt.Errorf("the loss %q returns %d slopes for %d samples", l.Name, len(slopes), len(samples))
+	}
+	return loss, slopes, nil
 }
 
 func largestWeight(s data.Sample) (largest float64) {

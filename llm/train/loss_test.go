@@ -173,7 +173,7 @@ func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool) {
 
 // Prompts are shared where that saves much, and where the model allows it; batches of cross-entropy stay as they are.
 func TestWhenPromptsAreShared(t *testing.T) {
-	long, short := answers(t, 4, 14, 96), answers(t, 4, 2, 96)
+	long, short := answers(t, 4, 14, 96), answers(t, 4, 1, 96)
 	of := func(name string, d *data.Dataset, l Loss) batchShape {
 		s, err := (&Options{Loss: l}).stepShape(llmtest.ArchModel(t, name, ggml.F32).Architecture(), d, 2)
 		require.NoError(t, err)
@@ -280,7 +280,7 @@ func TestLossErrors(t *testing.T) {
 	for _, o.Loss = range []Loss{{Name: "x"}, {Of: of(0)}} {
 		require.EqualError(t, o.validate(), "the loss has a name and no function, or a function and no name; checkpoints need the name")
 	}
-	o.Loss, o.Dropout = Loss{"x", of(0)}, 0.1
+	o.Loss, o.Dropout = Loss{Name: "x", Of: of(0)}, 0.1
 	require.EqualError(t, o.validate(), `the loss "x" depends on log-probabilities, which are computed without noise; set Dropout and NEFTune to 0`)
 	step := func(l Loss) error {
 		o := runOptions()
@@ -292,10 +292,10 @@ func TestLossErrors(t *testing.T) {
 		return err
 	}
 	n := runOptions().Batch * runOptions().Accumulate
-	require.EqualError(t, step(Loss{"x", of(1)}), `the loss "x" returns 0 slopes for 4 samples`)
-	require.EqualError(t, step(Loss{"x", func([]data.Sample) lossgraph.SampleLoss { return nil }}), `the loss "x" returns no function of the log-probabilities: it is nil`)
-	require.ErrorIs(t, step(Loss{"x", of(math.Inf(1), make([]float64, n)...)}), ErrDiverged)
-	require.ErrorIs(t, step(Loss{"x", of(1, slices.Repeat([]float64{math.NaN()}, n)...)}), ErrDiverged)
+	require.EqualError(t, step(Loss{Name: "x", Of: of(1)}), `the loss "x" returns 0 slopes for 4 samples`)
+	require.EqualError(t, step(Loss{Name: "x", Of: func([]data.Sample) lossgraph.SampleLoss { return nil }}), `the loss "x" returns no function of the log-probabilities: it is nil`)
+	require.ErrorIs(t, step(Loss{Name: "x", Of: of(math.Inf(1), make([]float64, n)...)}), ErrDiverged)
+	require.ErrorIs(t, step(Loss{Name: "x", Of: of(1, slices.Repeat([]float64{math.NaN()}, n)...)}), ErrDiverged)
 
 	_, err := data.NewRows(3, []data.Row{{{Tokens: make([]int32, 3)}, {Tokens: make([]int32, 3)}}})
 	require.EqualError(t, err, "row 0 has 4 predicted tokens; at most 3 fit")

@@ -81,7 +81,7 @@ func (t *Trainer) buildEvaluations(sets []*data.Dataset) error {
 		if err := d.Check(t.m.Config().Vocab); err != nil {
 			return err
 		}
-		if _, err := t.evaluator.graph(t.adapters, d); err != nil {
+		if _, err := t.evaluator.graph(t.adapters, d, t.options.Loss.Rewards != nil); err != nil {
 			return err
 		}
 	}
