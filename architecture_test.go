@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"llm/lossgraph"},
 	{"llm/infer", "llm/lora"},
 	{"llm/generate", "llm/ollama", "llm/train"},
-	{"llm/run"},
+	{"llm/preference", "llm/run"},
 	{"llm"},
 	{"llm/serve"},
 	{"examples", "scripts"},
