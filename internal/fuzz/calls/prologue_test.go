@@ -22,6 +22,7 @@ import (
 	"github.com/goggml/ggml/llm/lossgraph"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/parallel"
+	"github.com/goggml/ggml/llm/preference"
 	"github.com/goggml/ggml/llm/quantize"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
@@ -126,6 +127,8 @@ func prologueOfData(t *tokenizer.Tokenizer, template *chat.Template, keep func(v
 	keep(data.PrepareOptions{Length: 4}, nil)
 	keep(data.Example{Conversation: *talk}, nil)
 	keep(&data.Hashes{}, nil)
+	keep(&preference.Reference{}, nil)
+	keep(preference.Options{Terms: []preference.Term{{Name: "dpo"}}}, nil)
 	keep(nil, os.WriteFile("records.jsonl", []byte(`{"text": "some text", "topic": "any"}`+"\n"+`{"text": "more"}`), 0o600))
 	load := data.LoadOptions{Length: 8, HoldOut: 0.5}
 	keep(load, nil)

@@ -23,6 +23,7 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/ollama"
 	"github.com/goggml/ggml/llm/parallel"
+	"github.com/goggml/ggml/llm/preference"
 	"github.com/goggml/ggml/llm/quantize"
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
@@ -180,6 +181,7 @@ var public = registry{
 		{"data.IsPlainText", reflect.ValueOf(data.IsPlainText)},
 		{"data.ModelTemplate", reflect.ValueOf(data.ModelTemplate)},
 		{"data.Prepare", reflect.ValueOf(data.Prepare[float32])},
+		{"data.PreparePairs", reflect.ValueOf(data.PreparePairs[float32])},
 		{"data.Read", reflect.ValueOf(data.Read)},
 		{"data.RenderOptions", reflect.ValueOf(data.RenderOptions)},
 		{"data.TextFiles", reflect.ValueOf(data.TextFiles)},
@@ -227,6 +229,8 @@ var public = registry{
 		{"ollama.Convert", reflect.ValueOf(ollama.Convert)},
 		{"parallel.Local", reflect.ValueOf(parallel.Local)},
 		{"parallel.Join", reflect.ValueOf(parallel.Join)},
+		{"preference.Names", reflect.ValueOf(preference.Names)},
+		{"preference.New", reflect.ValueOf(preference.New)},
 		{"quantize.ReadImportance", reflect.ValueOf(quantize.ReadImportance)},
 		{"quantize.FindMixture", reflect.ValueOf(quantize.FindMixture)},
 		{"quantize.Mixtures", reflect.ValueOf(quantize.Mixtures)},
@@ -371,6 +375,7 @@ var public = registry{
 		reflect.TypeFor[ggml.XIELUParams](),
 		reflect.TypeFor[kernels.AdamWOperands](),
 		reflect.TypeFor[kernels.Attention](),
+		reflect.TypeFor[kernels.CrossEntropy](),
 		reflect.TypeFor[kernels.DeltaRule](),
 		reflect.TypeFor[kernels.GateOperands](),
 		reflect.TypeFor[kernels.LoRAPair](),
@@ -557,6 +562,9 @@ var public = registry{
 		reflect.TypeFor[parallel.Process](),
 		reflect.TypeFor[parallel.Workload](),
 		reflect.TypeFor[parallel.World](),
+		reflect.TypeFor[preference.Options](),
+		reflect.TypeFor[preference.Reference](),
+		reflect.TypeFor[preference.Term](),
 		reflect.TypeFor[quantize.Importance](),
 		reflect.TypeFor[quantize.Mixture](),
 		reflect.TypeFor[run.ChangedError](),
@@ -571,6 +579,7 @@ var public = registry{
 		reflect.TypeFor[run.Options](),
 		reflect.TypeFor[run.Outcome](),
 		reflect.TypeFor[run.Progress](),
+		reflect.TypeFor[run.Rewards](),
 		reflect.TypeFor[run.Run](),
 		reflect.TypeFor[run.Sample](),
 		reflect.TypeFor[run.SavedFile](),
@@ -613,6 +622,7 @@ var public = registry{
 		reflect.TypeFor[train.MismatchError](),
 		reflect.TypeFor[train.Options](),
 		reflect.TypeFor[train.Plan](),
+		reflect.TypeFor[train.Rewards](),
 		reflect.TypeFor[train.RowEvaluation](),
 		reflect.TypeFor[train.RunOptions](),
 		reflect.TypeFor[train.Schedule](),
