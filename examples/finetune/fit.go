@@ -35,9 +35,13 @@ func (w way) String() string {
 	return fmt.Sprintf(wayFormat, w.batch, w.accumulate, w.ctx, map[bool]string{true: recomputing, false: keeping}[w.recomputes])
 }
 
-// wayOf returns the way of a fit.
-func wayOf(f train.Fit) *way {
-	return &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
+// wayOf returns the way of a fit. A row of a pair has two samples of --ctx.
+func (p *trainCommand) wayOf(f train.Fit) *way {
+	w := &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
+	if p.prefers() {
+		w.ctx = p.Ctx
+	}
+	return w
 }
 
 // parseWay parses the result of String.
@@ -67,7 +71,7 @@ func (p *trainCommand) loadToFit(ctx context.Context, devices *placement.Choice,
 	if p.Fit.IsAuto() && p.Group().Size() > 1 {
 		return nil, errors.New("--fit auto cannot divide the free memory among several processes; give the memory of each with --fit SIZE")
 	}
-	p.keepsLength = p.given["ctx"] && p.Ctx > 0
+	p.keepsLength = p.given["ctx"] && p.Ctx > 0 || p.prefers()
 	if !p.Fit.IsAuto() {
 		devices.Limit(p.Fit.Bytes())
 		p.NoRepack = p.NoRepack || !devices.IsCPU() // copies take all the remaining memory
@@ -122,6 +126,9 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 		if _, err := fmt.Sscan(summary.Settings[id], to); err != nil {
 			return nil, fmt.Errorf("%s: the %s of %s: %w", p.Named("checkpoint-in"), id, p.CheckpointIn, err)
 		}
+	}
+	if p.prefers() {
+		w.ctx /= 2 // the length of a row of two samples
 	}
 	began := *w
 	if w.batch*w.accumulate != p.Batch*p.GradAcc {
@@ -242,7 +249,7 @@ func (p *trainCommand) choose(devices *placement.Choice, s *subject, sets *train
 	if err != nil {
 		return nil, p.explainFit(err, search)
 	}
-	w := wayOf(*fit)
+	w := p.wayOf(*fit)
 	fmt.Fprintf(p.Log(), "--fit %s: %v, which takes %s\n", p.Fit, w, sizesOf(fit.Layout, fit.Memory.Total()))
 	if fit.Length < p.Ctx {
 		fmt.Fprintf(p.Log(), "--fit %s: samples are cut to %d tokens instead of %d, because one sample of that length does not fit; --ctx %d keeps the length, but needs more memory\n",
@@ -257,7 +264,7 @@ func (p *trainCommand) explainFit(err error, search train.FitOptions) error {
 	if !errors.As(err, &none) {
 		return fmt.Errorf("--fit %s: %w", p.Fit, p.NameFlags(err))
 	}
-	least := wayOf(none.Fit)
+	least := p.wayOf(none.Fit)
 	remedy := "a base model of a smaller type, or --last-layers, needs less"
 	switch {
 	case !least.recomputes:

@@ -147,7 +147,7 @@ func TestForeignMeanings(t *testing.T) {
 // A flag that has another meaning here, or none, is rejected under the name that the user wrote.
 func TestForeignFaults(t *testing.T) {
 	for args, want := range map[string]string{
-		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; preferences (dpo, kto, rm, ppo) are not trained yet",
+		"--stage dpo":                      "--stage dpo: only supervised fine-tuning is available; for plain text (stage pt), give --train-data a .txt file; --loss dpo prefers answers; reward models and reinforcement (rm, kto, ppo) are not available",
 		"--stage":                          "--stage: its value is missing",
 		"--finetuning_type full":           "--finetuning-type full: only LoRA is available: quantised weights cannot be trained, and llama.cpp's adapter files have no room for DoRA's magnitudes",
 		"--train false":                    "--train false: this command always trains an adapter, and the model stays as it is",

@@ -93,7 +93,7 @@ func lengthOf(ctx int, m *model.Model, of []*runs.Run) (int, error) {
 
 // encode reads the held-out data in samples of a length, unless it did so for the same model. close closes them.
 func (f *heldOutFlags) encode(ctx context.Context, m *model.Model, length int, of []*runs.Run) (_ []*data.Dataset, err error) {
-	if f.encoded != nil && m.Path == f.forPath && length == f.length {
+	if f.encoded != nil && cli.SameFile(m.Path, f.forPath) && length == f.length {
 		return f.encoded, nil
 	}
 	f.close()
@@ -103,9 +103,25 @@ func (f *heldOutFlags) encode(ctx context.Context, m *model.Model, length int, o
 }
 
 // load reads the held-out data in samples of a length: the data that flags name, or what the first run held
-// out.
+// out. Of pairs it takes the chosen answers.
 func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
-	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max}
+	loss := lossFlags{}
+	if len(of) > 0 && of[0] != nil {
+		loss.Loss = of[0].Value("loss")
+	}
+	if sets, err = f.loadAll(ctx, m, length, of, loss.prefers()); err != nil || !loss.prefers() {
+		return sets, err
+	}
+	for i, d := range sets {
+		if sets[i], err = d.Side(0); err != nil {
+			return sets, err
+		}
+	}
+	return sets, nil
+}
+
+func (f *heldOutFlags) loadAll(ctx context.Context, m *model.Model, length int, of []*runs.Run, pairs bool) (sets []*data.Dataset, err error) {
+	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max, Pairs: pairs}
 	paths := f.Data
 	if len(paths) == 0 {
 		paths = of[0].Paths("valid-data")

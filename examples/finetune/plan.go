@@ -215,8 +215,10 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	if plan.LargestBatch, plan.more, err = planned.LargestBatch(); err != nil {
 		return nil, nil, err
 	}
-	if plan.LongestSample, err = planned.LongestSample(); err != nil {
-		return nil, nil, err
+	if !p.prefers() { // whose rows have two samples
+		if plan.LongestSample, err = planned.LongestSample(); err != nil {
+			return nil, nil, err
+		}
 	}
 	p.planFiles(plan, sets.Valid != nil)
 	planned.Options.Checkpointing = checkpointing

@@ -46,8 +46,15 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 		return nil, err
 	}
 	r := &report{p: p, engine: e, m: m, adapter: a, sampler: sampler, isChat: sets.IsChat, trained: training.DescribeRows(sets.Train)}
+	add := func(path string, d *data.Dataset) error {
+		name, d, err := p.chosenSide(path, d)
+		r.texts = append(r.texts, heldOut{path: name, data: d})
+		return err
+	}
 	if sets.Valid != nil {
-		r.texts = append(r.texts, heldOut{path: sets.ValidName, data: sets.Valid})
+		if err := add(sets.ValidName, sets.Valid); err != nil {
+			return nil, err
+		}
 	}
 	for _, path := range p.EvalData {
 		data, err := p.LoadHeldOut(ctx, source(m), "--eval-data", path)
@@ -57,7 +64,9 @@ func (p *trainCommand) newReport(ctx context.Context, e *device.Engine, m *model
 		if err := p.WarnShared("--eval-data", data, sets.Train); err != nil {
 			return nil, err
 		}
-		r.texts = append(r.texts, heldOut{path: path, data: data})
+		if err := add(path, data); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }

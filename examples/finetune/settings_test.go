@@ -21,7 +21,6 @@ func TestSettingsHaveFlags(t *testing.T) {
 	undecided := map[train.SettingID]string{ // settings that not exactly one flag decides, with the reason
 		train.SettingSteps:         "--epochs and the number of samples decide it, or --adam-iter",
 		train.SettingAtFloor:       "runs of earlier versions have it, and keep it",
-		train.SettingLoss:          "programs that call package train set it",
 		train.SettingCheckpointing: "the memory decides it where neither --use-checkpointing nor --no-checkpointing is given",
 	}
 	tagged := map[train.SettingID][]string{} // flags by their setting tags

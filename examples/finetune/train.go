@@ -37,6 +37,7 @@ type trainCommand struct {
 	LoRAOut   string `name:"lora-out" placeholder:"FILE" help:"GGUF adapter to write, after each --save-every and at the end; by default adapter.gguf in --run-dir. The best on --valid-data is kept beside it, with -best in its name." group:"Adapter"`
 	OnlyWrite bool   `name:"only-write-lora" help:"Write the adapter of --checkpoint-in without training. Give the same adapter flags as its run." group:"Adapter"`
 	adapterFlags
+	lossFlags
 
 	training.Flags
 	Config cli.ConfigFile `name:"config" placeholder:"FILE" help:"YAML file with flags by their names; the command line overrules it." group:"Run" basic:""`
@@ -156,7 +157,7 @@ func (p *trainCommand) check() error {
 	case math.IsInf(float64(float32(p.Rate*p.LoRAPlus)), 0):
 		return fmt.Errorf("--lora-plus %v with --adam-alpha %v: their product, the learning rate of B, overflows; lower one of them", p.LoRAPlus, p.Rate)
 	}
-	return p.adapterFlags.check(p.given)
+	return cmp.Or(p.adapterFlags.check(p.given), p.checkLoss())
 }
 
 func isFile(path string) bool {
@@ -169,7 +170,7 @@ func (p *trainCommand) result() run.SavedFile { return p.Result(p.Named("lora-ou
 
 // inputs returns the input files, without those of training.Flags.
 func (p *trainCommand) inputs() []cli.File {
-	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}}
+	list := []cli.File{{Flag: "--model-base", Path: p.ModelBase}, {Flag: "--lora-in", Path: p.LoRAIn}, {Flag: "--ref-lora", Path: p.RefLoRA}}
 	for _, path := range p.EvalData {
 		list = append(list, cli.File{Flag: "--eval-data", Path: path})
 	}
@@ -216,6 +217,10 @@ func (p *trainCommand) save(a *lora.Adapter) func(path string) error {
 // options returns the trainer's options, without its engine.
 func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 	o, err := p.Options(d.Len())
+	if err != nil {
+		return o, err
+	}
+	o.Loss, err = p.plannedLoss()
 	o.LoRAPlus, o.Dropout, o.NEFTune = p.LoRAPlus, p.Dropout, p.NEFTune
 	if none := weightcache.None; p.NoRepack {
 		o.WeightCopies = &none
@@ -241,6 +246,11 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	peak, err := p.measurePeak(ctx, e, m.Config(), trained, options) // in memory that the trainer uses later
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+	}
+	if p.prefers() {
+		if options.Loss, err = p.preferenceLoss(ctx, e, m, sets, options.ComputeType); err != nil {
+			return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
+		}
 	}
 	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.WithScale(1)}, trained, options)
 	if err != nil {
@@ -270,6 +280,9 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	defer stop()
 	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
 		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
+	if p.prefers() {
+		fmt.Fprintf(p.Log(), "loss: %s; answers of a pair %s\n", options.Loss.Name, map[bool]string{true: "share its prompt", false: "repeat its prompt"}[t.SharesPrompts()])
+	}
 	fmt.Fprintf(p.Log(), "compute type: %v, GEMM by %s\n", options.ComputeType, multiplier)
 	if kept := t.WeightCopies(); kept != "" {
 		fmt.Fprintf(p.Log(), "weight copies: %s\n", kept)

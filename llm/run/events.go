@@ -65,6 +65,12 @@ func (e *eventFile) add(l Line) {
 	scalar("eval/loss", l.EvalLoss)
 	scalar("eval/perplexity", l.Perplexity)
 	scalar("eval/accuracy", l.Accuracy)
+	if r := l.Rewards; r != nil {
+		kind := map[bool]string{true: "train", false: "eval"}[l.Loss != nil]
+		for name, value := range map[string]*float64{"chosen": &r.Chosen, "rejected": &r.Rejected, "margin": &r.Margin, "accuracy": &r.Accuracy} {
+			scalar(kind+"/rewards/"+name, value)
+		}
+	}
 	if l.Loss != nil {
 		memory := float64(l.Memory)
 		scalar("train/epoch", &l.Epoch)

@@ -26,7 +26,24 @@ type Line struct {
 	Perplexity   *float64 `json:"eval_perplexity,omitempty"`
 	Accuracy     *float64 `json:"eval_accuracy,omitempty"`
 	Tokens       int      `json:"tokens,omitempty"` // tokens trained in the step, or evaluated
+	*Rewards
 	Measured
+}
+
+// Rewards are the figures of a loss of preferences, of the step or of held-out data; nil for other losses.
+type Rewards struct {
+	Chosen   float64 `json:"rewards_chosen"`
+	Rejected float64 `json:"rewards_rejected"`
+	Margin   float64 `json:"rewards_margin"`
+	Accuracy float64 `json:"rewards_accuracy"`
+}
+
+// rewardsOf returns the rewards, or nil if there are none.
+func rewardsOf(r *train.Rewards) *Rewards {
+	if r == nil {
+		return nil
+	}
+	return &Rewards{r.Chosen, r.Rejected, r.Margin(), r.Accuracy}
 }
 
 // Measured are the figures that differ between identical runs; checkpoints do not contain them.
@@ -46,7 +63,7 @@ func ParseLine(text []byte) (l Line, err error) {
 }
 
 func stepLine(m train.StepMetrics) Line {
-	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens}
+	return Line{Step: m.Step, Epoch: shortEpoch(m), Loss: &m.Loss, LearningRate: &m.LearningRate, GradNorm: &m.GradNorm, Tokens: m.Tokens, Rewards: rewardsOf(m.Rewards)}
 }
 
 // shortEpoch rounds away meaningless digits.
@@ -54,11 +71,11 @@ func shortEpoch(m train.StepMetrics) float64 { return math.Round(1e5*m.Epoch) / 
 
 // evalLine returns the line of an evaluation; steps is the history before it.
 func evalLine(e train.Evaluation, steps []train.StepMetrics) Line {
-	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens}
+	line := Line{Step: e.Step, EvalLoss: &e.Loss, Accuracy: &e.Accuracy, Tokens: e.Tokens, Rewards: rewardsOf(e.Rewards)}
 	if e.Step > 0 {
 		line.Epoch = shortEpoch(steps[e.Step-1])
 	}
-	if p := e.Perplexity(); !math.IsInf(p, 1) { // JSON has no infinity
+	if p := e.Perplexity(); line.Rewards == nil && !math.IsInf(p, 1) { // JSON has no infinity
 		line.Perplexity = &p
 	}
 	return line

@@ -36,6 +36,9 @@ type DataFlags struct {
 	hashes     data.Hashes
 	splitByRow bool // the resumed run may have copies of a row on both sides of --valid-split
 	quiet      bool // another process prints the reports
+
+	// Pairs reads records with a better and a worse answer, which the loss compares.
+	Pairs bool `kong:"-"`
 }
 
 // TextFlags are the flags that turn text into samples.
@@ -125,6 +128,9 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	}
 	if sets.Valid != nil {
 		sets.Valid = sets.Valid.Limit(f.ValidMax)
+	}
+	if f.Pairs {
+		return nil
 	}
 	if !f.Packing {
 		suggestPacking(f.Log(), sets.Train)
@@ -276,6 +282,7 @@ func (f *DataFlags) filesOf(flag string, sources []string) ([]string, error) {
 func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.LoadOptions, error) {
 	o := data.LoadOptions{
 		Length: f.Ctx, Context: s.Context, Text: f.textOptions(), TooLong: data.LongSamples(f.TooLong), SkipBroken: f.SkipBroken,
+		Pairs: f.Pairs, Packed: f.Pairs && f.Packing,
 		Cache: f.CacheDir, Hashes: &f.hashes,
 		Warn: func(message string) { fmt.Fprintln(f.Log(), message) },
 	}

@@ -38,7 +38,11 @@ func (f *Flags) newDisplay(w io.Writer, t *train.Trainer, result Result) *displa
 func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 	d.rate = tokensPerSecond
 	d.loss.add(m.Loss)
-	more := []string{fmt.Sprintf("mean %#.4g", d.loss.mean), fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate)}
+	more := []string{fmt.Sprintf("mean %#.4g", d.loss.mean)}
+	if r := m.Rewards; r != nil {
+		more = append(more, fmt.Sprintf("margin %.3g", r.Margin()), fmt.Sprintf("accuracy %.0f %%", 100*r.Accuracy))
+	}
+	more = append(more, fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
 	if d.result.Peak != nil {
 		was := d.peak
 		if d.peak = d.result.Peak(tokensPerSecond); was > 0 && d.peak == 0 {
@@ -53,7 +57,12 @@ func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 
 // evaluation shows an evaluation, with the program's remark.
 func (d *display) evaluation(e train.Evaluation) {
-	d.line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
+	if r := e.Rewards; r != nil {
+		d.line.Printf("step %d: validation loss %.4f, rewards %.3g chosen and %.3g rejected, margin %.3g, accuracy %.1f %%",
+			e.Step, e.Loss, r.Chosen, r.Rejected, r.Margin(), 100*e.Accuracy)
+	} else {
+		d.line.Printf("step %d: validation loss %.4f, perplexity %.4g, accuracy %.1f %%", e.Step, e.Loss, e.Perplexity(), 100*e.Accuracy)
+	}
 	if d.result.Evaluated == nil || e.Step == 0 {
 		return
 	}

@@ -25,8 +25,16 @@ func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s:\n%s\n", PreviewHeading("the first sample", d.Place(row[0])), Preview(t, row[0]))
-	return err
+	names := []string{"the first sample"}
+	if len(row) == 2 {
+		names = []string{"the chosen answer of the first pair", "the rejected answer"}
+	}
+	for i, name := range names {
+		if _, err := fmt.Fprintf(w, "%s:\n%s\n", PreviewHeading(name, d.Place(row[i])), Preview(t, row[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PreviewHeading returns the heading of a preview: the name of the sample, and its place if it is known.

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/training"
+	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/device"
+	"github.com/goggml/ggml/llm/lora"
+	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/preference"
+	"github.com/goggml/ggml/llm/train"
+)
+
+// lossFlags choose the loss. Their names are TRL's.
+type lossFlags struct {
+	Loss        string  `name:"loss" setting:"loss" aliases:"loss-type,pref-loss,dpo-loss-type" default:"cross-entropy" help:"What steps minimise. cross-entropy imitates answers. The others compare the chosen with the rejected answer of a record: dpo (TRL's sigmoid), ipo, hinge and apo-zero beside the model without the adapter; simpo and orpo without a reference. Several are added up, such as dpo,sft, where sft imitates the chosen answers." group:"Loss" basic:""`
+	LossWeights string  `name:"loss-weights" setting:"loss" placeholder:"W,…" help:"Weight of each --loss; by default 1." group:"Loss"`
+	Beta        float64 `name:"beta" setting:"loss" aliases:"pref-beta" range:"(0,)" default:"0.1" help:"How much a reward counts for a likelier answer: with a larger beta the adapter departs less from the reference. Of orpo, the weight of the comparison; simpo usually takes 2 to 2.5." group:"Loss" basic:""`
+	Smoothing   float64 `name:"label-smoothing" setting:"loss" range:"[0,0.5)" default:"0" help:"Probability that chosen and rejected are swapped, of dpo and simpo." group:"Loss"`
+	Gamma       float64 `name:"simpo-gamma" setting:"loss" range:"[0,)" default:"0.5" help:"Margin between the rewards that simpo asks for." group:"Loss"`
+	RefLoRA     string  `name:"ref-lora" placeholder:"FILE" help:"GGUF adapter of the reference, such as one of an earlier run that --lora-in continues; by default the reference is the model without an adapter." group:"Loss"`
+}
+
+// lossNames are other names of losses.
+var lossNames = map[string]string{"sigmoid": "dpo", "apo_zero": "apo-zero"}
+
+const crossEntropy = "cross-entropy"
+
+// prefers reports whether the loss compares answers.
+func (f *lossFlags) prefers() bool { return f.Loss != "" && f.Loss != crossEntropy }
+
+// options returns the settings of a loss that compares answers.
+func (f *lossFlags) options() (o preference.Options, err error) {
+	o = preference.Options{Beta: f.Beta, Smoothing: f.Smoothing}
+	names := strings.Split(f.Loss, ",")
+	weights := make([]float64, len(names)) // 0 stands for 1
+	if f.LossWeights != "" {
+		given := strings.Split(f.LossWeights, ",")
+		if len(given) != len(names) {
+			return o, fmt.Errorf("--loss-weights: %s for %s; give one for each", cli.Count(len(given), "weight"), cli.Count(len(names), "loss"))
+		}
+		for i, text := range given {
+			if weights[i], err = strconv.ParseFloat(text, 64); err != nil || !(weights[i] > 0) {
+				return o, fmt.Errorf("--loss-weights %s: %q is no positive number", f.LossWeights, text)
+			}
+		}
+	}
+	for i, name := range names {
+		if name == crossEntropy {
+			return o, errors.New("--loss: cross-entropy imitates all answers of records, and cannot be added to a loss that compares two; sft imitates the chosen ones")
+		}
+		if other, ok := lossNames[name]; ok {
+			name = other
+		}
+		if name == "simpo" {
+			o.Gamma = f.Gamma
+		}
+		o.Terms = append(o.Terms, preference.Term{Name: name, Weight: weights[i]})
+	}
+	return o, nil
+}
+
+// checkLoss reports flags that contradict the loss.
+func (p *trainCommand) checkLoss() error {
+	p.Pairs = p.prefers()
+	if !p.prefers() {
+		return p.checkUnused()
+	}
+	o, err := p.lossFlags.options()
+	if err != nil {
+		return err
+	}
+	if _, err := preference.New(o, &preference.Reference{}); err != nil {
+		return fmt.Errorf("--loss: %w", err)
+	}
+	switch {
+	case p.Dropout != 0:
+		return fmt.Errorf("--lora-dropout %v: the loss %v compares log-probabilities, which are computed without noise; leave it out", p.Dropout, o)
+	case p.NEFTune != 0:
+		return fmt.Errorf("--neftune-alpha %v: the loss %v compares log-probabilities, which are computed without noise; leave it out", p.NEFTune, o)
+	case p.Packing:
+		return errors.New("--packing puts several samples into a row, but a row of pairs holds the two answers of one; leave it out")
+	case p.RefLoRA != "" && !o.HasReference():
+		return fmt.Errorf("--ref-lora: the loss %v has no reference; leave it out", o)
+	}
+	return nil
+}
+
+// checkUnused reports settings of other losses beside cross-entropy. A run's config.yaml has their defaults.
+func (f *lossFlags) checkUnused() error {
+	for _, flag := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"beta", f.Beta != 0 && f.Beta != 0.1}, {"label-smoothing", f.Smoothing != 0}, {"simpo-gamma", f.Gamma != 0 && f.Gamma != 0.5},
+		{"loss-weights", f.LossWeights != ""}, {"ref-lora", f.RefLoRA != ""},
+	} {
+		if flag.isSet {
+			return fmt.Errorf("--%s is a setting of losses that compare two answers; choose one with --loss, such as dpo", flag.name)
+		}
+	}
+	return nil
+}
+
+// plannedLoss returns a loss that takes the time and memory of the run's, without its reference.
+func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
+	if !p.prefers() {
+		return l, nil
+	}
+	o, err := p.lossFlags.options()
+	if err != nil {
+		return l, err
+	}
+	return train.Loss{
+		Name:    o.String(),
+		Of:      func([]data.Sample) lossgraph.SampleLoss { return lossgraph.CrossEntropy },
+		Rewards: func([]data.Sample, []float64) train.Rewards { return train.Rewards{} },
+	}, nil
+}
+
+// preferenceLoss computes the reference, if the loss has one, and returns the loss.
+func (p *trainCommand) preferenceLoss(ctx context.Context, e *device.Engine, m *model.Model, sets *training.Sets, compute ggml.Type) (l train.Loss, err error) {
+	o, err := p.lossFlags.options()
+	if err != nil {
+		return l, err
+	}
+	reference := &preference.Reference{}
+	if !o.HasReference() {
+		return preference.New(o, reference)
+	}
+	var adapters model.Adapters
+	what := "the model without the adapter"
+	if p.RefLoRA != "" {
+		a, err := lora.Load(p.RefLoRA, m)
+		if err != nil {
+			return l, fmt.Errorf("--ref-lora: %w", err)
+		}
+		defer a.Close()
+		adapters, what = a.WithScale(1), p.RefLoRA
+	}
+	fmt.Fprintf(p.Log(), "reference: log-probabilities of %s by %s\n", cli.Count(sets.Train.NumSamples()+sets.Valid.NumSamples(), "answer"), what)
+	// Held-out data is evaluated in F32.
+	for i, d := range []*data.Dataset{sets.Train, sets.Valid} {
+		if d == nil {
+			continue
+		}
+		computed := []ggml.Type{compute, ggml.F32}[i]
+		if err := p.addReference(ctx, reference, m, adapters, d, train.EvaluatorOptions{Engine: e, Group: p.Group(), ComputeType: computed}); err != nil {
+			return l, err
+		}
+	}
+	l, err = preference.New(o, reference)
+	if p.RefLoRA != "" {
+		l.Name += ", reference " + filepath.Base(p.RefLoRA)
+	}
+	return l, err
+}
+
+func (p *trainCommand) addReference(ctx context.Context, r *preference.Reference, m *model.Model, adapters model.Adapters, d *data.Dataset, o train.EvaluatorOptions) error {
+	e, err := train.NewEvaluator(m, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close() // the steps need its memory
+	return r.Add(ctx, e, adapters, d)
+}
+
+// chosenSide returns the answers of held-out pairs that the report measures, with a name that says so.
+func (p *trainCommand) chosenSide(name string, d *data.Dataset) (string, *data.Dataset, error) {
+	if !p.prefers() {
+		return name, d, nil
+	}
+	d, err := d.Side(0)
+	return strings.TrimSpace(name + " (chosen)"), d, err
+}
