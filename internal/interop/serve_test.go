@@ -1,0 +1,83 @@
+//go:build interop
+
+package interop
+
+import (
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goggml/ggml/internal/test/need"
+	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/serve"
+)
+
+// The server answers requests as llama-server does: equal texts at temperature 0, ends, counts and probabilities, and no
+// field that llama-server's answers lack.
+func TestInteropServe(t *testing.T) {
+	path := chatModel(t, `{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] | trim + '<|im_end|>' + '\n' }}{% endfor %}`+
+		`{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`, true)
+	theirs := startServer(t, path, "-c", "256", "-ctk", "f32", "-ctv", "f32")
+	m := need.Value(llm.Open(path, llm.Options{Session: infer.SessionOptions{Context: 256, Threads: 1}}))(t)
+	defer m.Close()
+	server := httptest.NewServer(need.Value(serve.New(m, serve.Options{}))(t))
+	defer server.Close()
+	ours := &stockServer{url: server.URL}
+	talk := []any{map[string]any{"role": "user", "content": "what is in the sea"}}
+	for path, requests := range map[string][]map[string]any{
+		"/v1/chat/completions": {
+			{"messages": talk, "temperature": 0, "max_tokens": 12},
+			{"messages": talk, "temperature": 0, "max_tokens": 12, "logprobs": true, "top_logprobs": 3},
+			{"messages": append([]any{map[string]any{"role": "system", "content": "be short"}}, talk...), "temperature": 0, "max_completion_tokens": 5},
+		},
+		"/v1/completions": {{"prompt": "the sea", "temperature": 0, "max_tokens": 12}, {"prompt": []string{"the sea", "a hen"}, "temperature": 0, "max_tokens": 4}},
+	} {
+		for _, request := range requests {
+			var got, want map[string]any
+			require.True(t, theirs.post(t, path, request, &want))
+			require.True(t, ours.post(t, path, request, &got))
+			if _, several := request["prompt"].([]string); several { // llama-server counts the tokens of one prompt
+				delete(got, "usage")
+			}
+			compareAnswers(t, path, got, want)
+		}
+	}
+}
+
+// differs are fields whose values are of one server.
+var differs = []string{"id", "created", "model", "cached_tokens", "logprob", "text_offset"}
+
+// compareAnswers requires that all fields of our answer are in llama-server's, with equal values.
+func compareAnswers(t *testing.T, path string, got, want any) {
+	t.Helper()
+	switch got := got.(type) {
+	case map[string]any:
+		theirs, _ := want.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(got)) {
+			value, has := theirs[key]
+			switch {
+			case !has:
+				assert.Contains(t, []any{nil, ""}, got[key], "%s.%s is no field of llama-server", path, key)
+			case key == "logprob":
+				assert.InDelta(t, value, got[key], 5e-3, "%s.%s", path, key) // llama-server rounds what it multiplies
+			case theirs["token"] == "" && (key == "token" || key == "bytes"): // llama-server hides the texts of special tokens
+			case !slices.Contains(differs, key):
+				compareAnswers(t, path+"."+key, got[key], value)
+			}
+		}
+	case []any:
+		theirs, _ := want.([]any)
+		if assert.Len(t, got, len(theirs), path) {
+			for i := range got {
+				compareAnswers(t, path, got[i], theirs[i])
+			}
+		}
+	default:
+		assert.Equal(t, want, got, path)
+	}
+}
