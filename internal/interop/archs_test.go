@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
@@ -21,8 +22,8 @@ import (
 var archs = []string{
 	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bailingmoe3-moe", "bloom-dense", "chatglm-dense",
 	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "deepseek2-moe",
-	"dots1-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
-	"gemma2-dense", "gemma3-dense", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
+	"deepseek32-moe", "dots1-moe", "dots3note-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
+	"gemma2-dense", "gemma3-dense", "glm-dsa-moe", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
 	"granite_swa-dense", "granitehybrid-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe",
 	"hunyuan_vl-dense", "hy_v3-moe", "hy_v4-moe", "internlm2-dense", "jais-dense", "jais2-dense", "jamba-dense", "k2-horizon-dense", "k2-horizon-moe", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense",
 	"lfm2moe-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe", "llama4-moe", "maincoder-dense", "maion-coder-moe", "mamba-dense", "mamba2-dense", "maple-moe",
@@ -92,6 +93,12 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 	if m.Config().Window > 0 && m.Config().Window < 200 {
 		beyondWindows(t, m, file)
 	}
+	if slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
+		a, ok := l[0].Part.(arch.LatentAttention)
+		return ok && a.Indexer.Keys > 0
+	}) {
+		chosenKeys(t, file, tokens)
+	}
 	for _, typ := range []string{"Q8_0", "Q4_K"} {
 		m, err := model.Load(quantized(t, file, typ, "--pure"), model.LoadOptions{})
 		require.NoError(t, err)
@@ -144,6 +151,30 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 	n := nmse(rows, stockLogits(t, path, tokens))
 	t.Logf("beyond windows: NMSE %.2g", n)
 	require.LessOrEqual(t, n, bound)
+}
+
+// chosenKeys lets indexers choose fewer keys than there are tokens.
+func chosenKeys(t *testing.T, path string, tokens []int32) {
+	g, err := ggml.OpenGGUF(path)
+	require.NoError(t, err)
+	defer g.Close()
+	kind, err := ggml.GGUFValue[string](g, "general.architecture")
+	require.NoError(t, err)
+	for _, keys := range []uint32{8, 40} {
+		require.NoError(t, g.Set(kind+".attention.indexer.top_k", keys))
+		few := filepath.Join(t.TempDir(), "few.gguf")
+		require.NoError(t, g.WriteFile(few))
+		m, err := model.Load(few, model.LoadOptions{})
+		require.NoError(t, err)
+		defer m.Close()
+		want := stockLogits(t, few, tokens)
+		require.Greater(t, nmse(stockLogits(t, path, tokens), want), 1e-6, "the choice matters")
+		for way, got := range ways(t, m, tokens, nil) {
+			n := nmse(got, want)
+			t.Logf("%d chosen keys, F32 %s: NMSE %.2g", keys, way, n)
+			require.LessOrEqual(t, n, bound, "%d chosen keys, F32 %s", keys, way)
+		}
+	}
 }
 
 func stepByStep(t *testing.T, m *model.Model, tokens []int32, adapters model.Adapters) [][]float32 {

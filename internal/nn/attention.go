@@ -14,6 +14,7 @@ type AttentionOptions struct {
 	Bidirectional bool
 	Scores        ScoreOptions
 	Bias          *ggml.Tensor // see [AttentionOperands]
+	Chosen        *Chosen      // keys of sparse attention; nil: all
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
@@ -92,6 +93,8 @@ type AttentionOperands struct {
 	Scores               ScoreOptions
 	// Bias [n, n, heads] of keys and queries is added to the scaled scores, and gets no gradient; nil means none.
 	Bias *ggml.Tensor
+	// Chosen are the keys of sparse attention, of causal queries without a window; nil: all.
+	Chosen *Chosen
 }
 
 // A KeyOfQuery is the input of a key of each query [n, batch], in the type that a kernel asks for, I32 or F32.
@@ -111,17 +114,9 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores, Bias: o.Bias}
-	if !o.Window.hides(tokens / o.Rows) {
-		o.Window = Window{} // it hides nothing
-	}
-	operands.FirstVisible, operands.LastVisible = t.visible(o, tokens/o.Rows)
-	operands.Window, operands.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked && !o.Bidirectional
-	if o.Branched {
-		operands.HiddenFrom, operands.HiddenTo = t.hidden(tokens/o.Rows, o.Rows)
-		operands.Window = 0 // keys of a window may lie before the hidden ones
-	}
-	attended := Attention.Build(t, operands)
+	attended := Attention.Build(t, t.visibleKeys(AttentionOperands{
+		Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores, Bias: o.Bias, Chosen: o.Chosen,
+	}, o))
 	y := &Value{
 		T:         c.Reshape(attended.Y, q.T.Dim(0)*q.T.Dim(1), tokens),
 		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
@@ -134,6 +129,21 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 		t.flow(v, func() *ggml.Tensor { return d.V })
 	})
 	return y
+}
+
+// visibleKeys sets which keys the queries of a see.
+func (t *Tape) visibleKeys(a AttentionOperands, o AttentionOptions) AttentionOperands {
+	length := a.Q.Dim(2)
+	if !o.Window.hides(length) {
+		o.Window = Window{} // it hides nothing
+	}
+	a.FirstVisible, a.LastVisible = t.visible(o, length)
+	a.Window, a.OnlyWindow = int64(o.Window.Size), !o.Packed && !o.Window.Chunked && !o.Bidirectional
+	if o.Branched {
+		a.HiddenFrom, a.HiddenTo = t.hidden(length, o.Rows)
+		a.Window = 0 // keys of a window may lie before the hidden ones
+	}
+	return a
 }
 
 // visible returns the first and the last key that each query sees. Without a window and packing

@@ -13,7 +13,10 @@ import (
 func queryBlock(a AttentionOperands) int64 {
 	const least, most = 128, 512
 	const balance, elements = 1 << 23, 1 << 26
-	if a.Bidirectional {
+	switch {
+	case a.Chosen != nil:
+		return a.Chosen.block
+	case a.Bidirectional:
 		return most // nothing is masked
 	}
 	keys, heads := max(1, a.Q.Dim(2)), max(1, a.Q.Dim(1)*a.Q.Dim(3)) // 0 if an op failed

@@ -22,6 +22,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	l := &Lowering{Name: "cpu"}
 	return l.With(cpuProducts{compute}.rows()...).With(
 		Attention.When(seesInterval, causalAttention),
+		IndexScores.By(lightningScores),
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule),
 		CrossEntropy.By(softmaxCrossEntropy),
@@ -108,7 +109,7 @@ func GroupedGEMV() Row {
 
 // seesInterval reports whether each query sees one interval of keys, which ends with its own.
 func seesInterval(_ *Tape, a AttentionOperands) bool {
-	return !a.Bidirectional && a.HiddenFrom == nil && a.Bias == nil
+	return !a.Bidirectional && a.HiddenFrom == nil && a.Bias == nil && a.Chosen == nil
 }
 
 func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {

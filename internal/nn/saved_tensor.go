@@ -12,6 +12,18 @@ func (t *Tape) Saved(compute func() *ggml.Tensor) *ggml.Tensor {
 	return t.memo.saved(t, compute)
 }
 
+// savedOf is Saved of some of the batch's columns.
+func (t *Tape) savedOf(of columnRange, compute func() *ggml.Tensor) *ggml.Tensor {
+	if t.memo == nil {
+		return compute()
+	}
+	part := *t.memo
+	part.tokens = of
+	x := part.saved(t, compute)
+	t.memo.call = part.call
+	return x
+}
+
 // A memo holds the saved tensors of a function, by call and by chunk of tokens, and the values given to Expose.
 type memo struct {
 	calls   [][]savedColumns

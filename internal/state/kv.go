@@ -8,13 +8,13 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A KV is a cache of keys and values: a row [size·heads] per position. With a sliding window, the rows of a slot are a
+// A KV is a cache of keys and values, or of keys alone: a row [size·heads] per position. With a sliding window, the rows of a slot are a
 // ring with room for the window and the tokens of one pass: a new position overwrites one outside of every query's
 // window.
 type KV struct {
 	window nn.Window
 	length int          // rows per slot
-	k, v   *ggml.Tensor // [size·heads, length·slots]
+	k, v   *ggml.Tensor // [size·heads, length·slots]; v is nil in a cache of keys alone
 	slots  []kept
 }
 
@@ -32,6 +32,17 @@ const ringStep = 256
 
 // NewKV returns a cache for keys and values with heads of a size, for queries with window w.
 func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
+	c, err := newKeys(o, size, heads, w)
+	if err == nil {
+		c.v = o.NewTensor(o.Type, int64(size*heads), int64(c.length)*int64(o.Slots))
+	}
+	return c, err
+}
+
+// NewKeys returns a cache for the keys of an [nn.Indexer], of one head of a size.
+func NewKeys(o Options, size int) (*KV, error) { return newKeys(o, size, 1, nn.Window{}) }
+
+func newKeys(o Options, size, heads int, w nn.Window) (*KV, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -49,10 +60,16 @@ func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 		ring := min(w.Size, o.Length) + min(o.Batch, o.Length)
 		c.length = min((ring+ringStep-1)/ringStep*ringStep, o.Length)
 	}
-	for _, t := range []**ggml.Tensor{&c.k, &c.v} {
-		*t = o.NewTensor(o.Type, int64(size*heads), int64(c.length)*int64(o.Slots))
-	}
+	c.k = o.NewTensor(o.Type, int64(size*heads), int64(c.length)*int64(o.Slots))
 	return c, nil
+}
+
+// tensors returns the keys, and the values if there are some.
+func (c *KV) tensors() []*ggml.Tensor {
+	if c.v == nil {
+		return []*ggml.Tensor{c.k}
+	}
+	return []*ggml.Tensor{c.k, c.v}
 }
 
 // row returns the row of a position.
@@ -95,7 +112,7 @@ func (c *KV) Prepare(slot, end, before int) error {
 
 // clear zeroes rows.
 func (c *KV) clear(row int64, n int) error {
-	for _, t := range []*ggml.Tensor{c.k, c.v} {
+	for _, t := range c.tensors() {
 		if err := withRows(t, row, n, func(rows *ggml.Tensor) error { return rows.Memset(0) }); err != nil {
 			return err
 		}
@@ -131,7 +148,7 @@ func (c *KV) Copy(dst, src, n int) (at int, err error) {
 	from := min(c.slots[src].from, n)
 	c.slots[dst] = kept{from: from}
 	return n, c.runs(from, n, func(row, n int) error {
-		for _, t := range []*ggml.Tensor{c.k, c.v} {
+		for _, t := range c.tensors() {
 			if err := copyRows(t, c.row(dst, row), c.row(src, row), n); err != nil {
 				return err
 			}
@@ -161,9 +178,19 @@ func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) 
 	queries := t.Sequences(q, p.Slots).T               // not contiguous: part of a fused product, without RoPE
 	queries = t.C.Permute(queries, [4]int{0, 2, 1, 3}) // [size, n, heads, slots]
 	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: w.keys, V: w.values, AttentionOptions: ggml.AttentionOptions{
-		Mask: c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
+		Mask: o.Chosen.Only(t.C, c.mask(t, p, n/p.Slots, o.Scores.MaxBias != 0)), Scale: o.Scale, Softcap: o.Scores.Softcap, MaxBias: o.Scores.MaxBias, Sinks: o.Scores.Sinks,
 	}})
 	return nn.Input(t.C.Reshape(out, size*heads, n))
+}
+
+// Choose adds the keys of an indexer to a cache of keys alone, and returns the keys that the queries of a pass choose.
+func (c *KV) Choose(t *nn.Tape, p Pass, x nn.Indexer) *nn.Chosen {
+	p.Attended = min(p.Attended, int64(c.length))
+	n := x.K.T.Dim(2)
+	written := c.store(t, p, c.k, x.K.T, c.rows(t, p, n))
+	t.Graph.Expand(written) // later passes read it, even if this one chooses all keys
+	keys := t.C.Permute(written, [4]int{0, 2, 1, 3})
+	return t.ChooseCached(x, keys, c.mask(t, p, n/p.Slots, false))
 }
 
 // rows returns the input of row indices [n] to write. Caches with equal lengths share it.

@@ -111,11 +111,11 @@ func (a Attention) gather(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if !a.NormAfterRoPE {
 		q, k = a.rotate(p, t, q, k)
 	}
-	return a.Gate.apply(t, a.attend(p, t, q, k, v), gate, a.Heads)
+	return a.Gate.apply(t, a.attend(p, t, q, k, v, nil), gate, a.Heads)
 }
 
-// attend is the attention of queries to keys and values, [size·heads, n].
-func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
+// attend is the attention of queries to keys and values, [size·heads, n]; to the chosen keys, if they are not nil.
+func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value, chosen *nn.Chosen) *nn.Value {
 	if a.Temperature.Scale != 0 {
 		q = t.MulInput(q, a.Temperature.input(t, q.T.Dim(2)))
 	}
@@ -124,7 +124,7 @@ func (a Attention) attend(p Place, t *nn.Tape, q, k, v *nn.Value) *nn.Value {
 	}
 	q = a.withinBudget(p, t, q)
 	o := nn.AttentionOptions{
-		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched,
+		Scale: a.Scale, Window: a.window(), Bidirectional: a.Bidirectional, Rows: p.Rows, Packed: p.Packed, Branched: p.Branched, Chosen: chosen,
 		Scores: nn.ScoreOptions{Softcap: a.Softcap, MaxBias: a.MaxALiBiBias, Sinks: a.sinks(p)}, Bias: a.Relative.bias(p, t, a.Heads, q.T.Dim(2)/p.Rows),
 	}
 	return a.attendTo(p, t, q, k, v, o)

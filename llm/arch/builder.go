@@ -56,7 +56,7 @@ func (b *Builder) spec() *spec { return b.config.spec() }
 // Hidden computes the normalised residual stream [n_embd, n] after all layers.
 func (b *Builder) Hidden(t *nn.Tape, checkpoint bool) *nn.Value {
 	x := b.embed(t)
-	beside := &beside{embedded: x, layerEmbeddings: b.layerEmbeddings(t, x), shared: map[int]keyValues{}}
+	beside := &beside{embedded: x, layerEmbeddings: b.layerEmbeddings(t, x), shared: map[int]keyValues{}, chosen: map[int]*nn.Chosen{}}
 	pass := func(x *nn.Value, layer int) *nn.Value {
 		if !b.passes(layer) {
 			return x
@@ -196,6 +196,7 @@ type MatrixOptions struct {
 	Named    bool   // see [Weight]
 	KeepType bool   // see [Weight]
 	NoLoRA   bool   // see [Weight]
+	Frozen   bool   // see [Weight]
 	Rows     []Rows // nil stands for all rows under the matrix's own name
 }
 
@@ -215,7 +216,7 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 		role = OutScale
 	}
 	p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
-	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Rows: o.Rows}
+	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Frozen: o.Frozen, Rows: o.Rows}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
 	switch s := p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {

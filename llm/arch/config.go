@@ -95,12 +95,14 @@ type Config struct {
 
 	ConvLength int // taps of a short convolution, in tokens
 
-	// See [Attention], [HyperConnected] and [NGramEmbedding].
+	// See [Attention], [Indexer], [HyperConnected] and [NGramEmbedding].
 	IndexHeads, IndexHeadSize int
 	IndexKeys                 int // keys that an indexer chooses for each query; 0: no indexer
 	IndexBlock                int // adjacent keys that an indexer chooses together; 0: it chooses each
-	Streams                   int // residual streams; 0: one
-	StreamRank                int // rank of the gates of streams
+	// OwnIndexers says of each layer whether it has an indexer; others take an earlier layer's choice. nil: all have one.
+	OwnIndexers []bool
+	Streams     int // residual streams; 0: one
+	StreamRank  int // rank of the gates of streams
 	// See [StreamGates].
 	StreamMagnitude, StreamEps float32
 	NGrams                     NGrams
@@ -119,6 +121,8 @@ type Config struct {
 	// See [LatentAttention]. ValueSize is the size of values in the cache, if it differs from the keys'.
 	// The sizes with MLA are the sizes of heads if the cache has latent vectors.
 	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int
+	// Sizes of latent attention in local layers, in architectures whose layers differ.
+	LocalKVRank, LocalKeySizeMLA, LocalValueSizeMLA int
 
 	// See [Temperature].
 	AttnTempScale  float32

@@ -24,7 +24,15 @@ func init() {
 			},
 		},
 		"deepseek2": deepseek2,
-		"mistral4":  mistral4,
+		"deepseek32": {
+			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, ffnScales: true, outputNoLoRA: true,
+			keys: slices.Concat(latentKeys, absorbedSizes, indexerKeys, []key{yarnLogMultiplier, nextLayersKey}), arrange: sparseLayer(ggml.RoPENeoX, indexEps), unused: unusedNextSparse,
+			mixture: &mixture{
+				router: Router{ChoiceBias: Maybe, Module: "mlp.gate"}, module: "mlp.shared_experts", scales: true, sharedScales: true,
+				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
+			},
+		},
+		"mistral4": mistral4,
 		"deepseek2-ocr": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, keys: []key{noImageWindow},
 			mixture: &mixture{
@@ -46,8 +54,10 @@ var noImageWindow = key{
 	write: func(*Config) any { return nil },
 }
 
+var yarnLogMultiplier = factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false)
+
 var deepseek2Keys = []key{
-	factor("rope.scaling.yarn_log_multiplier", func(c *Config) *float32 { return &c.YaRNLogMul }, 0, false),
+	yarnLogMultiplier,
 	factor("attention.temperature_scale", func(c *Config) *float32 { return &c.AttnTempScale }, 0, false),
 	optional("attention.temperature_length", func(c *Config) *int { return &c.AttnTempLength }, always(0)),
 	{
@@ -73,4 +83,25 @@ func deepseek2Layer(sameMagnitude bool) func(c *Config, i int, attention, networ
 		attention.Part = l
 		return Layer{attention, network}
 	}
+}
+
+// sparseLayer is attention to latent vectors of the keys that an indexer chooses, whose RoPE has a mode of its own.
+func sparseLayer(mode ggml.RoPEMode, eps float32) func(c *Config, i int, attention, network Residual) Layer {
+	return func(c *Config, i int, attention, network Residual) Layer {
+		l := latentAttention(c, attention.Part.(Attention))
+		l.scaleYaRN(c, false)
+		l.Indexer = c.indexer(i, l.RoPE, mode, eps)
+		attention.Part = l
+		return Layer{attention, network}
+	}
+}
+
+// unusedNextSparse are the weights of layers for multi-token prediction, whose attention is to latent vectors.
+func unusedNextSparse(c *Config) []Weight {
+	list := unusedNextLayers(c, "attn_norm", "attn_q_a", "attn_q_a_norm", "attn_q_b", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_k_norm", "attn_gate", "attn_output",
+		"indexer.attn_k", "indexer.attn_q_b", "indexer.k_norm", "indexer.proj", "ffn_norm")
+	for i := c.Layers; i < c.Layers+c.NextLayers; i++ {
+		list = append(list, unused(blockPrefix(i)+"indexer.k_norm.bias"), unused(blockPrefix(i)+"exp_probs_b.bias"))
+	}
+	return list
 }

@@ -145,19 +145,22 @@ var deltaKeys = []key{
 	count("ssm.time_step_rank", func(c *Config) *int { return &c.StateHeads }),
 	count("ssm.group_count", func(c *Config) *int { return &c.StateKHeads }),
 	optional("full_attention_interval", func(c *Config) *int { return &c.AttentionStep }, always(4)),
-	{
-		name: nextLayers,
-		read: func(m *metadata, name string, c *Config) {
-			n := m.size(name, 0, true)
-			if n < 0 || n >= max(c.Layers, 1) {
-				m.fault("%s.%s is %d, but there are %d layers", m.arch, name, n, c.Layers)
-				return
-			}
-			c.NextLayers, c.Layers = n, c.Layers-n
-		},
-		write: optional(nextLayers, func(c *Config) *int { return &c.NextLayers }, nil).write,
-	},
+	nextLayersKey,
 	recurrentFlags,
+}
+
+// nextLayersKey is the number of the last layers, which predict several tokens ahead and are not computed.
+var nextLayersKey = key{
+	name: nextLayers,
+	read: func(m *metadata, name string, c *Config) {
+		n := m.size(name, 0, true)
+		if n < 0 || n >= max(c.Layers, 1) {
+			m.fault("%s.%s is %d, but there are %d layers", m.arch, name, n, c.Layers)
+			return
+		}
+		c.NextLayers, c.Layers = n, c.Layers-n
+	},
+	write: optional(nextLayers, func(c *Config) *int { return &c.NextLayers }, nil).write,
 }
 
 // recurrentFlags says of each layer whether it has a recurrence.
@@ -178,13 +181,17 @@ var recurrentFlags = key{
 
 // unusedNext are the weights of layers for multi-token prediction, and other tensors beside the model in files of Qwen3.5.
 func unusedNext(c *Config) []Weight {
-	list := append(classifier(c), unused("cls.output.bias"))
+	return slices.Concat(classifier(c), []Weight{unused("cls.output.bias")},
+		unusedNextLayers(c, "attn_norm", "post_attention_norm", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_q_norm", "attn_k_norm", "ffn_gate_inp_shexp"))
+}
+
+// unusedNextLayers are the weights of layers for multi-token prediction: these kinds, and networks.
+func unusedNextLayers(c *Config, kinds ...string) (list []Weight) {
 	for i := c.Layers; i < c.Layers+c.NextLayers; i++ {
-		for _, kind := range []string{
-			"attn_norm", "post_attention_norm", "attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "attn_q_norm", "attn_k_norm", "ffn_gate", "ffn_up", "ffn_down",
-			"ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_inp_shexp", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
+		for _, kind := range append(slices.Clone(kinds),
+			"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps", "ffn_down_exps", "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp",
 			"nextn.eh_proj", "nextn.enorm", "nextn.hnorm", "nextn.embed_tokens", "nextn.shared_head_head", "nextn.shared_head_norm",
-		} {
+		) {
 			for _, suffix := range []string{".weight", ".scale", ".input_scale"} {
 				list = append(list, unused(blockPrefix(i)+kind+suffix))
 			}

@@ -196,6 +196,11 @@ func (c *configCheck) latentAttention() {
 	require(c.HeadSize == c.KVRank+rotated, "key_length", c.HeadSize)
 	require(c.ValueSize == c.KVRank, "value_length", c.ValueSize)
 	require(c.KVHeads == 1, "head_count_kv", c.KVHeads)
+	if c.hasKey(localKVRank) {
+		require(c.LocalKVRank > 0 && c.LocalKVRank <= maxWidth, "kv_lora_rank_swa", c.LocalKVRank)
+		require(c.LocalKeySizeMLA > rotated && c.LocalKeySizeMLA <= most, "key_length_mla_swa", c.LocalKeySizeMLA)
+		require(c.LocalValueSizeMLA > 0 && c.LocalValueSizeMLA <= most, "value_length_mla_swa", c.LocalValueSizeMLA)
+	}
 }
 
 // cycles checks that passes through stacks of layers make the number of layers.
@@ -234,7 +239,7 @@ func (c *configCheck) lists() {
 		length int
 	}{
 		{"attention.head_count", entries(c.HeadsAt)}, {"attention.head_count_kv", entries(c.KVHeadsAt)}, {"feed_forward_length", entries(c.FFs)}, {"expert_feed_forward_length", entries(c.ExpertFFs)},
-		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)}, {recurrentLayers, entries(c.Recurrent)}, {"attn_v.weight", entries(c.ValuesOfKeys)},
+		{"attention.sliding_window_pattern", entries(c.LocalLayers)}, {"attention.rope_pattern", entries(c.RoPELayers)}, {recurrentLayers, entries(c.Recurrent)}, {indexerTypes, entries(c.OwnIndexers)}, {"attn_v.weight", entries(c.ValuesOfKeys)},
 		{"swiglu_clamp_exp", entries(c.ExpertClamps)}, {"swiglu_clamp_shexp", entries(c.Clamps)},
 	} {
 		c.require(list.length == none || list.length == c.Layers, "%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
 )
 
 // LatentAttention stores a low-rank vector for each token, from which the keys and values of all heads are
@@ -16,11 +17,15 @@ type LatentAttention struct {
 	// Absorbed: a matrix of each head maps queries to the space of latent vectors, and another one maps
 	// the result to values, instead of mapping latent vectors to keys and values.
 	Absorbed bool
+	Indexer  Indexer // chooses the keys; it needs QRank
+	// PositionNorm: the key with the position is normalised before it is rotated.
+	PositionNorm bool
+	GateLoRA     bool // stock llama.cpp multiplies the gate with adapters
 }
 
 // Forward returns the output matrix times the heads' result.
 func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
-	q, latent, position, gate := l.project(p, t, x)
+	q, latent, position, gate, chosen := l.project(p, t, x)
 	heads := int64(l.Heads)
 	still := l.KeySize - l.RoPE.Dims
 	own, rotated := l.split(t, t.Heads(q, heads), still)
@@ -37,7 +42,7 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	if still > 0 {
 		rotated, position = t.Join(own, rotated), t.Join(keys, position)
 	}
-	y := l.attend(p, t, rotated, position, t.Pad(values, int64(l.HeadSize)))
+	y := l.attend(p, t, rotated, position, t.Pad(values, int64(l.HeadSize)), chosen)
 	size := l.ValueSize
 	if l.Absorbed {
 		size = l.KVRank
@@ -52,8 +57,9 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 // latentMatrix are the options of matrices that stock llama.cpp multiplies without adapters.
 var latentMatrix = MatrixOptions{NoScale: true, NoLoRA: true}
 
-// project returns queries, latent vectors, the keys of positions, and the gate if there is one.
-func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position, gate *nn.Value) {
+// project returns queries, latent vectors, the keys of positions, the gate if there is one, and the keys that
+// the indexer has chosen.
+func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, position, gate *nn.Value, chosen *nn.Chosen) {
 	embd, queries := int64(p.config.Embd), int64(l.Heads*l.KeySize)
 	matrices := []nn.Matrix{p.Matrix("attn_kv_a_mqa", embd, int64(l.KVRank+l.RoPE.Dims), latentMatrix)}
 	if l.QRank == 0 {
@@ -61,11 +67,11 @@ func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, p
 	} else {
 		matrices = slices.Insert(matrices, 0, p.Matrix("attn_q_a", embd, int64(l.QRank), latentMatrix))
 	}
-	switch l.Gate {
+	switch options := (MatrixOptions{NoScale: true, NoLoRA: !l.GateLoRA}); l.Gate {
 	case HeadGate:
-		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads), latentMatrix))
+		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads), options))
 	case SigmoidGate:
-		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads*l.ValueSize), latentMatrix))
+		matrices = append(matrices, p.Matrix("attn_gate", embd, int64(l.Heads*l.ValueSize), options))
 	}
 	made := t.Linear(x, matrices...)
 	if l.Gate != NoGate {
@@ -74,10 +80,39 @@ func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, p
 	if l.QRank == 0 {
 		q = t.Contiguous(made[0])
 	} else {
-		q = t.Linear(p.Norm(t, "attn_q_a_norm", made[0]), p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0]
+		low := p.Norm(t, "attn_q_a_norm", made[0])
+		q, chosen = t.Linear(low, p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0], l.Indexer.choose(p, t, x, low)
 	}
 	parts := t.Split(made[1], int64(l.KVRank), int64(l.RoPE.Dims))
-	return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1]), gate
+	latent, position = p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1])
+	if l.PositionNorm {
+		position = p.Norm(t, "attn_k_norm", position)
+	}
+	return q, latent, position, gate, chosen
+}
+
+// NewStates makes a cache of keys and values, and of an indexer's keys.
+func (l LatentAttention) NewStates(o state.Options) ([]state.State, error) {
+	list, err := l.Attention.NewStates(o)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := l.Indexer.newStates(o)
+	return append(list, keys...), err
+}
+
+// Check reports faults of the heads and of the indexer.
+func (l LatentAttention) Check(c Config) []string {
+	faults := l.Attention.Check(c)
+	if l.Indexer.is() {
+		faults = append(faults, l.Indexer.check(c)...)
+	}
+	return faults
+}
+
+// MixingFLOPs counts the products of queries with keys, and of weights with values.
+func (l LatentAttention) MixingFLOPs(length int) float64 {
+	return l.Attention.MixingFLOPs(length) + l.Indexer.flops(length)
 }
 
 // split divides x [size, heads, n] into the first elements of each head, and the others; nil if
@@ -107,6 +142,12 @@ var latentKeys = append([]key{optional("attention.q_lora_rank", func(c *Config) 
 var mlaSizes = []key{
 	optional("attention.key_length_mla", func(c *Config) *int { return &c.KeySizeMLA }, always(0)),
 	optional("attention.value_length_mla", func(c *Config) *int { return &c.ValueSizeMLA }, always(0)),
+}
+
+// absorbedSizes are mlaSizes of files that have them always.
+var absorbedSizes = []key{
+	count("attention.key_length_mla", func(c *Config) *int { return &c.KeySizeMLA }),
+	count("attention.value_length_mla", func(c *Config) *int { return &c.ValueSizeMLA }),
 }
 
 // latentValueKeys are the keys of models without latent queries.

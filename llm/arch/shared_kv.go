@@ -11,11 +11,12 @@ import (
 
 // A beside holds values outside of the residual stream that layers read.
 type beside struct {
-	embedded        *nn.Value         // input of the first layer
-	layerEmbeddings []*nn.Value       // the tokens' embeddings for each layer [size, n], see [LayerEmbedding]; nil: none
-	shared          map[int]keyValues // keys and values that other layers read
-	relative        *ggml.Tensor      // the bias of the first layer, see [Relative]
-	streams         []*nn.Value       // earlier residual streams, see [AttentionResidual]
+	embedded        *nn.Value          // input of the first layer
+	layerEmbeddings []*nn.Value        // the tokens' embeddings for each layer [size, n], see [LayerEmbedding]; nil: none
+	shared          map[int]keyValues  // keys and values that other layers read
+	chosen          map[int]*nn.Chosen // keys that indexers of layers have chosen
+	relative        *ggml.Tensor       // the bias of the first layer, see [Relative]
+	streams         []*nn.Value        // earlier residual streams, see [AttentionResidual]
 }
 
 // LayersBack is the distance to an earlier layer, 0 for none.
@@ -92,12 +93,19 @@ func makesKV(l Layer, reader Attention) (found bool) {
 	return found
 }
 
-// sharedBy reports whether a layer of the graph reads this layer's keys and values.
+// A reader is a part that reads values of an earlier layer outside of the residual stream.
+type reader interface{ reads() LayersBack }
+
+func (a Attention) reads() LayersBack { return a.SharedKV }
+
+func (l LatentAttention) reads() LayersBack { return l.Indexer.Shared }
+
+// sharedBy reports whether a layer of the graph reads values of this layer.
 func (b *Builder) sharedBy(layer int) (found bool) {
 	for _, i := range b.Only {
 		parts(b.layers[i], func(p Part) {
-			a, ok := p.(Attention)
-			found = found || ok && a.SharedKV > 0 && i-int(a.SharedKV) == layer
+			r, ok := p.(reader)
+			found = found || ok && r.reads() > 0 && i-int(r.reads()) == layer
 		})
 	}
 	return found

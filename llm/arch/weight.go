@@ -42,16 +42,6 @@ func (r Role) CanHave(t ggml.Type) bool {
 	return t == ggml.F32
 }
 
-// IsTrainable reports whether gradients flow to weights of the role: to all except divisors of frequencies, factors of
-// products, and biases of a choice.
-func (r Role) IsTrainable() bool {
-	switch r {
-	case RoPEFreqs, Scale, OutScale, ChoiceBias, Unused:
-		return false
-	}
-	return true
-}
-
 // A Presence says whether models have something.
 type Presence int
 
@@ -76,6 +66,7 @@ type Weight struct {
 	KeepType bool // it is not converted where matrices are
 	NoLoRA   bool // it is not adapted: stock llama.cpp would ignore it
 	AnyType  bool // files may have it in any type, whatever its role
+	Frozen   bool // it makes a choice alone, to which no gradient flows
 	Used     int  // of matrices of experts, how many a token is computed with
 	// Init makes the values of a new model; nil stands for ones in norms, and a normal distribution elsewhere.
 	Init func(rng *rand.Rand, values []float32)
@@ -92,6 +83,16 @@ func (w *Weight) IsAdaptable() bool {
 // CanHave reports whether the weight can be of a type.
 func (w *Weight) CanHave(t ggml.Type) bool {
 	return w.Role.CanHave(t) || w.AnyType && t.CanDequantize()
+}
+
+// IsTrainable reports whether gradients flow to the weight: to all except divisors of frequencies, factors of products, and
+// what makes a choice.
+func (w *Weight) IsTrainable() bool {
+	switch w.Role {
+	case RoPEFreqs, Scale, OutScale, ChoiceBias, Unused:
+		return false
+	}
+	return !w.Frozen
 }
 
 // IsConvertible reports whether llama-quantize converts the weight with the model's matrices: not routers,

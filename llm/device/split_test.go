@@ -58,7 +58,7 @@ func TestSplitTrains(t *testing.T) {
 			trained := train.Trainables{}
 			if c.weights {
 				for w := range on.Weights() {
-					if on.Architecture().Weight(w.Name()).Role.IsTrainable() {
+					if on.Architecture().Weight(w.Name()).IsTrainable() {
 						trained.ModelWeights = append(trained.ModelWeights, w)
 					}
 				}

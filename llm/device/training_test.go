@@ -50,7 +50,7 @@ var portable = []string{
 	"none", "view", "reshape", "permute", "transpose", "cont", "cpy", "repeat", "concat", "set", "acc", "fill", "arange",
 	"mul_mat", "get_rows", "set_rows", "add", "sub", "mul", "div", "scale", "sqr", "sqrt", "log", "clamp", "sum_rows", "argmax",
 	"rms_norm", "norm", "pad", "soft_max", "rope", "swiglu", "geglu", "sigmoid", "tanh", "gelu", "silu", "relu", "softplus", "step", "abs", "mul_mat_id", "add_id", "argsort",
-	"exp", "neg", "l2_norm", "cumsum", "tri", "diag", "solve_tri", "xielu",
+	"exp", "neg", "l2_norm", "cumsum", "tri", "diag", "solve_tri", "xielu", "top_k",
 }
 
 func requirePortable(t *testing.T, g *ggml.Graph) {

@@ -84,7 +84,7 @@ func TestTypesOfExpertsLearn(t *testing.T) {
 func trainable(m *model.Model) []*ggml.Tensor {
 	var list []*ggml.Tensor
 	for w := range m.Weights() {
-		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
+		if m.Architecture().Weight(w.Name()).IsTrainable() {
 			list = append(list, w)
 		}
 	}

@@ -69,7 +69,7 @@ func newWeightsRun(t *testing.T, m *model.Model, d *data.Dataset, o Options) *Tr
 	t.Helper()
 	var list []*ggml.Tensor
 	for w := range m.Weights() {
-		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
+		if m.Architecture().Weight(w.Name()).IsTrainable() {
 			list = append(list, w)
 		}
 	}

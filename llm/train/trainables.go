@@ -38,7 +38,7 @@ func (x Trainables) params(m *model.Model, loraPlus float64) ([]parameter, error
 			return nil, fmt.Errorf("the parameter %v is not a weight of the model", w)
 		case m.Repacked():
 			return nil, fmt.Errorf("the weight %v cannot be trained: the model was loaded with Repack, so sessions compute with repacked copies; load it without", w)
-		case !m.Architecture().Weight(w.Name()).Role.IsTrainable():
+		case !m.Architecture().Weight(w.Name()).IsTrainable():
 			return nil, fmt.Errorf("the weight %v cannot be trained: no gradient flows to it", w)
 		}
 		list = append(list, parameter{own, m.Architecture().Weight(w.Name()), own.NumDims(), 1})

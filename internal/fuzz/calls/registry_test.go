@@ -404,6 +404,7 @@ var public = registry{
 		reflect.TypeFor[arch.Gating](),
 		reflect.TypeFor[arch.GroveExperts](),
 		reflect.TypeFor[arch.HyperConnected](),
+		reflect.TypeFor[arch.Indexer](),
 		reflect.TypeFor[arch.KimiDelta](),
 		reflect.TypeFor[arch.LatentAttention](),
 		reflect.TypeFor[arch.LatentExperts](),

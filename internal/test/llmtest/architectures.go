@@ -199,9 +199,12 @@ func AllExpertsFile(t testing.TB, name string, typ ggml.Type) (path string) {
 	return a.write(t, name, only(typ))
 }
 
-// chooseAll makes a mixture use all experts.
+// chooseAll makes a mixture use all experts, and attention all keys.
 func (a *tinyArch) chooseAll() {
 	a.keys = maps.Clone(a.keys)
+	if _, ok := a.keys[topKeys]; ok {
+		a.keys[topKeys] = uint32(1 << 17)
+	}
 	for key := range a.keys {
 		if n, ok := a.keys[strings.Replace(key, "used_count", "count", 1)]; ok {
 			a.keys[key] = n
@@ -257,8 +260,10 @@ func (a tinyArch) write(t testing.TB, name string, typeOf func(*arch.Weight) ggm
 
 const tinyVocab, tinyEmbd = 40, 32
 
+const topKeys = "attention.indexer.top_k"
+
 // widthKeys match the keys of matrix widths.
-var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_(size|length)|lora_rank|low_rank|(key|value)_length(_mla|_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size|kda\.head_dim)$`)
+var widthKeys = regexp.MustCompile(`(feed_forward_length|latent_(size|length)|lora_rank(_swa)?|low_rank|(key|value)_length(_mla)?(_swa)?|rope\.dimension_count(_swa)?|embedding_length_per_layer_input|embedding_length_out|dense_[23]_feat_(in|out)|state_size|inner_size|kda\.head_dim)$`)
 
 func (a tinyArch) width(n int) uint32 { return uint32(n * max(a.widen, 1)) }
 

@@ -25,7 +25,7 @@ const (
 func ZeroGrads(t testing.TB, m *model.Model) map[*ggml.Tensor]*ggml.Tensor {
 	grads, store := map[*ggml.Tensor]*ggml.Tensor{}, NewArena(t)
 	for w := range m.Weights() {
-		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
+		if m.Architecture().Weight(w.Name()).IsTrainable() {
 			grads[w] = store.Tensor(w.Name()+".grad", make([]float32, w.NumElements()), w.Shape()...)
 		}
 	}

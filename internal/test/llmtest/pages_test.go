@@ -153,6 +153,8 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.Temperature.Scale != 0, "temperature by position")
 			case arch.LatentAttention:
 				note(&attention, true, "keys and values of latent vectors")
+				note(&attention, p.Indexer.Keys > 0, "an indexer chooses keys")
+				note(&attention, p.Indexer.Shared > 0, "or a layer before")
 				walk([]arch.Residual{{Part: p.Attention}})
 			case arch.FeedForward:
 				forward(p, "")

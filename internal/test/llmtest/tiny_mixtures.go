@@ -12,8 +12,11 @@ var latent = map[string]any{
 	"attention.head_count_kv": uint32(1), "rope.dimension_count": uint32(8), "expert_shared_count": uint32(1), "leading_dense_block_count": uint32(1),
 }
 
-// indexer holds the keys of the choice of keys, of which a query sees all here.
-var indexer = map[string]any{"attention.indexer.head_count": uint32(3), "attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(256)}
+// indexer holds the keys of indexers that choose fewer keys than a test's sequence has. With few heads scores would tie at 0.
+var indexer = map[string]any{"attention.indexer.head_count": uint32(16), "attention.indexer.key_length": uint32(64), topKeys: uint32(6)}
+
+// idleIndexer holds the keys of indexers within whose budget a test's sequence is.
+var idleIndexer = map[string]any{"attention.indexer.head_count": uint32(3), "attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(256)}
 
 var indexerWeights = suffixed([]string{"indexer.q_proj", "indexer.k_proj", "indexer.q_norm", "indexer.k_norm"}, ".weight")
 
@@ -76,11 +79,31 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		headSize: 40, optional: biases("exp_probs_b"),
 	},
+	"deepseek32": {
+		like: "glm-dsa",
+		keys: with(sigmoidRouter, latent, indexer, map[string]any{
+			"attention.q_lora_rank": uint32(32), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
+			"rope.scaling.yarn_log_multiplier": float32(0.05),
+		}),
+		headSize: 40, optional: biases("exp_probs_b"),
+	},
+	"dots3note": {
+		keys: with(sigmoidRouter, latent, indexer, map[string]any{
+			"attention.q_lora_rank": uint32(32), "attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false, true}, "rope.freq_base_swa": float32(500),
+			"attention.kv_lora_rank_swa": uint32(64), "attention.key_length_mla_swa": uint32(72), "attention.value_length_mla_swa": uint32(8), "attention.key_length_swa": uint32(72),
+			"attention.value_length_swa": uint32(64), "attention.indexer.types": []uint32{0, 1, 0}, "expert_feed_forward_length": []uint32{32, 32, 32},
+		}),
+		layers: 3, headSize: 40, tied: true,
+	},
 	"exaone-moe": {
 		keys: with(sigmoidRouter, map[string]any{
 			"attention.sliding_window": uint32(5), "expert_shared_count": uint32(1), "expert_shared_feed_forward_length": uint32(64), "leading_dense_block_count": uint32(1),
 		}),
 		layers: 4, headSize: 16, optional: biases("exp_probs_b"),
+	},
+	"glm-dsa": {
+		keys:   with(latent, indexer, map[string]any{"attention.q_lora_rank": uint32(32), "attention.indexer.types": []uint32{1, 0, 1}}),
+		layers: 3, headSize: 40, tied: true, optional: biases("exp_probs_b"),
 	},
 	"glm4moe": {
 		keys: with(sigmoidRouter, map[string]any{
@@ -100,7 +123,7 @@ var tinyMixtures = map[string]tinyArch{
 		headSize: 16, optional: append(scales("ffn_up_exps", "ffn_down_shexp"), "exp_probs_b"),
 	},
 	"hy_v4": {
-		keys: with(latent, sigmoidRouter, indexer, map[string]any{
+		keys: with(latent, sigmoidRouter, idleIndexer, map[string]any{
 			"attention.q_lora_rank": uint32(32), "hyper_connection.count": uint32(3), "hyper_connection.epsilon": float32(1e-3), "hyper_connection.magnitude": float32(1.5),
 			"swiglu_clamp_exp": []float32{0, 0.3}, "attention.indexer.types": []uint32{1, 1},
 		}),
@@ -141,7 +164,7 @@ var tinyMixtures = map[string]tinyArch{
 		keys: with(map[string]any{"attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false}, "swiglu_clamp_exp": float32(0.5)}),
 	},
 	"minimax-m3": {
-		keys: with(sigmoidRouter, indexer, map[string]any{
+		keys: with(sigmoidRouter, idleIndexer, map[string]any{
 			"attention.indexer.head_count": uint32(2), "attention.indexer.block_size": uint32(4), "attention.indexer.local_blocks": uint32(1),
 			"rope.dimension_count": uint32(8), "expert_shared_count": uint32(2), "leading_dense_block_count": uint32(1),
 		}),
@@ -172,7 +195,7 @@ var tinyMixtures = map[string]tinyArch{
 	"qwen35moe":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16},
 	"qwen3next":  {keys: with(deltaKeys(2, 4), map[string]any{"expert_shared_feed_forward_length": uint32(64), "rope.dimension_count": uint32(8)}), layers: 4, headSize: 16, tied: true},
 	"qwen4exp": {
-		keys: with(deltaKeys(2, 4), indexer, map[string]any{
+		keys: with(deltaKeys(2, 4), idleIndexer, map[string]any{
 			"expert_shared_feed_forward_length": uint32(64), "rope.dimension_sections": []int32{2, 1, 1, 0}, "rope.dimension_count": uint32(8),
 			"hyper_connection.count": uint32(3), "hyper_connection.low_rank": uint32(32), "attention.compress_ratios": []uint32{2, 2, 2, 2},
 			"ple.layers": []uint32{1}, "ple.ngram_size": uint32(2), "ple.heads_per_ngram": uint32(1), "ple.conv_kernel": uint32(3), "ple.eos_token_id": uint32(3),

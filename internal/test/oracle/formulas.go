@@ -22,6 +22,7 @@ var formulas = map[string]formula{
 	"mul_mat": binary(refmath.MulMat), "out_prod": binary(refmath.OutProd), "get_rows": binary(refmath.GetRows),
 	"mul_mat_id": func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.MulMatID(x[0], x[1], x[2]) },
 	"argsort":    func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.ArgSort(x[0], n.params[0] != 0) },
+	"top_k":      func(n *node, x []refmath.Tensor) refmath.Tensor { return refmath.TopK(x[0], n.ne[0]) },
 	"add_id":     func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.AddID(x[0], x[1], x[2]) },
 	"set_rows":   func(_ *node, x []refmath.Tensor) refmath.Tensor { return refmath.SetRows(x[2], x[0], x[1]) },
 	"swiglu":     glu(refmath.SwiGLU), "geglu": glu(refmath.GeGLU), "reglu": glu(refmath.ReGLU),

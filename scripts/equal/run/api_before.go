@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -11,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The API of commits in which an estimate is of the layout of the model.
+// The API of commits in which the role of a weight says whether it is trainable.
 
 type opSet = device.OpSet
 
@@ -30,5 +31,7 @@ func trainables(weights []*ggml.Tensor) train.Trainables {
 }
 
 func estimateMemory(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options, evaluated ...*data.Dataset) train.MemoryEstimate {
-	return must(train.EstimateMemory(m, trained, d, o, evaluated...))
+	return must(train.EstimateMemory(m.Layout(), m, trained, d, o, evaluated...))
 }
+
+func isTrainable(w *arch.Weight) bool { return w.Role.IsTrainable() }

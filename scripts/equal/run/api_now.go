@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lora"
@@ -30,3 +31,5 @@ func trainables(weights []*ggml.Tensor) train.Trainables {
 func estimateMemory(m *model.Model, trained train.Trainables, d *data.Dataset, o train.Options, evaluated ...*data.Dataset) train.MemoryEstimate {
 	return must(train.EstimateMemory(m.Layout(), m, trained, d, o, evaluated...))
 }
+
+func isTrainable(w *arch.Weight) bool { return w.IsTrainable() }

@@ -89,7 +89,7 @@ func (r *results) weights() {
 		if w.Type() != ggml.F32 {
 			return
 		}
-		if m.Architecture().Weight(w.Name()).Role.IsTrainable() {
+		if isTrainable(m.Architecture().Weight(w.Name())) {
 			trained = append(trained, w)
 		}
 	}

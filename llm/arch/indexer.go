@@ -1,0 +1,157 @@
+package arch
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/nn"
+	"github.com/goggml/ggml/internal/state"
+)
+
+// An Indexer chooses the keys that the queries of a layer attend to: the best by the scores of small heads of its own (arXiv
+// 2512.02556). The choice has no gradient, so its weights are frozen. The zero value chooses all.
+type Indexer struct {
+	Heads, HeadSize int
+	Keys            int        // that each query chooses
+	RoPE            ggml.RoPE  // of the first elements of a head
+	Eps             float32    // epsilon of the LayerNorm of keys
+	Shared          LayersBack // takes the choice of an earlier layer, and has no weights; 0: its own
+}
+
+// is reports whether a layer has an indexer.
+func (x Indexer) is() bool { return x.Keys > 0 }
+
+// choose returns the keys for a layer's input x, and q, from which the queries of all heads are made.
+func (x Indexer) choose(p Place, t *nn.Tape, input, q *nn.Value) *nn.Chosen {
+	if !x.is() {
+		return nil
+	}
+	if x.Shared > 0 {
+		return p.beside.chosen[p.Layer-int(x.Shared)]
+	}
+	o := nn.AttentionOptions{Rows: p.Rows, Packed: p.Packed, Branched: p.Branched}
+	index := x.index(p, t, nn.Input(input.T), nn.Input(q.T))
+	var chosen *nn.Chosen
+	if kept := p.State(1); kept != nil {
+		chosen = kept.(*state.KV).Choose(t, p.Pass, index)
+	} else {
+		chosen = t.Choose(index, o)
+	}
+	p.beside.chosen[p.Layer] = chosen
+	return chosen
+}
+
+// index computes queries, keys and the weights of heads. Stock llama.cpp also rotates queries and keys by a Hadamard matrix,
+// and scales weights, which changes no order of scores.
+func (x Indexer) index(p Place, t *nn.Tape, input, q *nn.Value) nn.Indexer {
+	embd, size, heads := int64(p.config.Embd), int64(x.HeadSize), int64(x.Heads)
+	made := t.Linear(input, x.matrix(p, "indexer.attn_k", embd, size), x.matrix(p, "indexer.proj", embd, heads))
+	queries := t.Linear(q, x.matrix(p, "indexer.attn_q_b", q.T.Dim(0), size*heads))[0]
+	keys := t.Norm(t.Contiguous(made[0]), nn.Norm{
+		Layer: true, Eps: x.Eps,
+		Weight: p.Weight(Weight{Kind: "indexer.k_norm", Shape: []int64{size}, Role: Norm, Frozen: true}),
+		Bias:   p.Weight(Weight{Kind: "indexer.k_norm", Shape: []int64{size}, Role: Bias, Frozen: true}),
+	})
+	r := nn.Rotation{RoPE: x.RoPE, Positions: t.Positions(input.T.Dim(1))}
+	return nn.Indexer{
+		Q: t.RoPE(t.Heads(t.Contiguous(queries), heads), r), K: t.RoPE(t.Heads(keys, 1), r), Weights: t.Contiguous(made[1]), Keys: x.Keys,
+	}
+}
+
+// matrix declares a frozen matrix.
+func (Indexer) matrix(p Place, kind string, in, out int64) nn.Matrix {
+	return p.Matrix(kind, in, out, MatrixOptions{NoScale: true, NoLoRA: true, Frozen: true})
+}
+
+// newStates makes a cache of the keys.
+func (x Indexer) newStates(o state.Options) ([]state.State, error) {
+	if !x.is() || x.Shared > 0 {
+		return nil, nil
+	}
+	return oneState(state.NewKeys(o, x.HeadSize))
+}
+
+// check reports sizes that are out of bounds.
+func (x Indexer) check(c Config) []string {
+	faults := c.sizeFaults([]sizeBound{
+		{"attention.indexer.head_count", x.Heads, 1 << 12}, {"attention.indexer.key_length", x.HeadSize, 1 << 12}, {"attention.indexer.top_k", x.Keys, 1 << 30},
+	})
+	if dims := x.RoPE.Dims; len(faults) == 0 && dims > x.HeadSize {
+		faults = append(faults, fmt.Sprintf("%s: RoPE cannot rotate %d elements of a head of %d", c.key("attention.indexer.key_length"), dims, x.HeadSize))
+	}
+	return faults
+}
+
+// flops counts the products of queries with keys.
+func (x Indexer) flops(length int) float64 {
+	if x.Shared > 0 {
+		return 0
+	}
+	return float64(x.Heads*x.HeadSize) * float64(length)
+}
+
+// indexerKeys are the sizes of indexers.
+var indexerKeys = []key{
+	count("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }),
+	count("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }),
+	count("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }),
+}
+
+const indexerTypes = "attention.indexer.types"
+
+// ownIndexers says of each layer whether it has an indexer, or takes the choice of one before it; where a file does not say it,
+// the fallback does.
+func ownIndexers(fallback func(c *Config, i int) bool) key {
+	return key{
+		name: indexerTypes,
+		read: func(m *metadata, name string, c *Config) {
+			own := make([]bool, c.Layers)
+			list, isList := m.list(m.arch + "." + name)
+			all, known := m.g.Value(m.arch + "." + name)
+			for i := range own {
+				switch {
+				case isList && i < list.Len():
+					own[i] = !list.Index(i).IsZero()
+				case isList || !known:
+					own[i] = !isList && fallback(c, i)
+				default:
+					own[i] = !reflect.ValueOf(all).IsZero()
+				}
+			}
+			if isList && list.Len() < c.Layers {
+				m.fault("%s.%s has %d values for %d layers", m.arch, name, list.Len(), c.Layers)
+			}
+			if c.Layers > 0 && !own[0] {
+				m.fault("%s.%s: there is no indexer before layer 0, whose choice it could take", m.arch, name)
+			}
+			if slices.Contains(own, false) {
+				c.OwnIndexers = own
+			}
+		},
+		write: func(c *Config) any {
+			types := make([]uint32, c.Layers)
+			for i := range types {
+				if c.OwnIndexers == nil || c.OwnIndexers[i] {
+					types[i] = 1
+				}
+			}
+			return types
+		},
+	}
+}
+
+// indexer returns the indexer of a layer, whose RoPE is attention's in another mode.
+func (c *Config) indexer(i int, r ggml.RoPE, mode ggml.RoPEMode, eps float32) Indexer {
+	x := Indexer{Heads: c.IndexHeads, HeadSize: c.IndexHeadSize, Keys: c.IndexKeys, RoPE: r, Eps: eps}
+	x.RoPE.Mode = mode
+	for c.OwnIndexers != nil && int(x.Shared) < i && !c.OwnIndexers[i-int(x.Shared)] {
+		x.Shared++
+	}
+	return x
+}
+
+// indexEps is the epsilon of the norm of an indexer's keys, which no file says. In models of GLM it is 0, as stock llama.cpp
+// has it.
+const indexEps = 1e-6
