@@ -60,7 +60,7 @@ func adamW(param, grad, m, v, settings *ggml.Tensor) kernels.AdamWOperands {
 
 // opCases lists all cases.
 func opCases() []opCase {
-	return slices.Concat(gemmCases(), groupedCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
+	return slices.Concat(gemmCases(), integerCases(), groupedCases(), pairCases(), gemvCases(), loraCases(), roundedLoRACases(), gemmLoRACases(),
 		attentionCases(), deltaCases(), softMaxCases(), crossEntropyCases(), normCases(), elementwiseCases(), optimizerCases())
 }
 

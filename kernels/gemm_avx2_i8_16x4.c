@@ -1,0 +1,61 @@
+#include "gemm_ukr_i8.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define KERN_AVX2 __attribute__((target("avx2,fma")))
+#define KERN_INLINE KERN_AVX2 static inline __attribute__((always_inline))
+
+enum { KERN_VECTOR = 8, KERN_COLUMNS = 4 }; // rows in a register, columns in registers
+
+// Returns sums + Σ a·b over quads. vpmaddubsw adds two products in 16 bits and would saturate with the biased a: so
+// the magnitudes of a, up to 127, multiply b with the signs of both, up to 2·127² < 2¹⁵.
+KERN_INLINE __m256i kern_add_quads(__m256i sums, __m256i a, __m256i magnitudes, __m256i b) {
+	__m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(b, a));
+	return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+KERN_INLINE void kern_update(float *c, __m256i sums, __m256 scale, bool accumulate) {
+	__m256 values = _mm256_cvtepi32_ps(sums);
+	_mm256_storeu_ps(c, accumulate ? _mm256_fmadd_ps(values, scale, _mm256_loadu_ps(c)) : _mm256_mul_ps(values, scale));
+}
+
+// Sums are variables of their own, since GCC keeps elements of arrays in memory.
+#define KERN_EACH_COLUMN(X) X(0) X(1) X(2) X(3)
+
+// Rows from row, and columns from column, of the packed blocks.
+KERN_INLINE void kern_multiply(int64_t quads, const struct kern_panel_a *a, const struct kern_panel_b *b, int row, int column,
+		float *c, int64_t ldc, bool accumulate) {
+#define KERN_BEGIN(j) __m256i lower##j = _mm256_setzero_si256(), upper##j = lower##j;
+	KERN_EACH_COLUMN(KERN_BEGIN)
+	const __m256i bias = _mm256_set1_epi8((char)KERN_BIAS);
+	for (int64_t i = 0; i < quads; i++) {
+		__m256i first = _mm256_xor_si256(_mm256_load_si256((const void *)a->q[i][row]), bias);
+		__m256i second = _mm256_xor_si256(_mm256_load_si256((const void *)a->q[i][row + KERN_VECTOR]), bias), four;
+		__m256i first_abs = _mm256_abs_epi8(first), second_abs = _mm256_abs_epi8(second);
+#define KERN_ADD(j) \
+		four = _mm256_set1_epi32(*(const int *)b->q[i][column + j]); \
+		lower##j = kern_add_quads(lower##j, first, first_abs, four); \
+		upper##j = kern_add_quads(upper##j, second, second_abs, four);
+		KERN_EACH_COLUMN(KERN_ADD)
+	}
+	__m256 lower_scale = _mm256_loadu_ps(a->scale + row), upper_scale = _mm256_loadu_ps(a->scale + row + KERN_VECTOR), scale;
+	c += column * ldc + row;
+#define KERN_END(j) \
+	scale = _mm256_set1_ps(b->scale[column + j]); \
+	kern_update(c + j * ldc, lower##j, _mm256_mul_ps(lower_scale, scale), accumulate); \
+	kern_update(c + j * ldc + KERN_VECTOR, upper##j, _mm256_mul_ps(upper_scale, scale), accumulate);
+	KERN_EACH_COLUMN(KERN_END)
+}
+
+KERN_AVX2 void kern_gemm_avx2_i8_16x4(int64_t quads, const struct kern_panel_a *a, const struct kern_panel_b *b,
+		float *c, int64_t ldc, bool accumulate) {
+	for (int row = 0; row < KERN_MR; row += 2 * KERN_VECTOR) {
+		for (int column = 0; column < KERN_NR; column += KERN_COLUMNS) {
+			kern_multiply(quads, a, b, row, column, c, ldc, accumulate);
+		}
+	}
+}
+
+#endif
