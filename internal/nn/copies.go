@@ -34,7 +34,7 @@ func (t *Tape) copiesOf(m Matrix) Copies {
 
 // product returns the product of a matrix, or of its copy, with x.
 func (t *Tape) product(m Matrix, x *ggml.Tensor) Product {
-	p := Product{W: m.W, X: x}
+	p := Product{W: m.W, X: x, Exact: m.Exact}
 	if c := t.copiesOf(m); c != nil {
 		p.W = cmp.Or(c.Matrix(m.W), m.W)
 	}

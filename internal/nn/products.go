@@ -4,7 +4,10 @@ import "github.com/goggml/ggml"
 
 // A Product is a matrix W [n_in, n_out] and what it multiplies: X [n_in, n], and [n_out, n] in
 // the gradient of that. Where a copy of Wᵀ is kept, the gradient may have that instead of W.
-type Product struct{ W, X, Transposed *ggml.Tensor }
+type Product struct {
+	W, X, Transposed *ggml.Tensor
+	Exact            bool // the product is in F32 whatever the compute type
+}
 
 // Products are added up: in F32 whatever the compute type where F32Sums demands it.
 type Products struct {

@@ -3,6 +3,7 @@ package device_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,18 +213,21 @@ func TestMultiplier(t *testing.T) {
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
 	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+	integers := fmt.Sprintf("%s in %v, of gradients in 8-bit integers with %s", library, kernels.FastestType(), kernels.InstructionsI8())
 	for _, c := range []struct {
 		o       device.Options
 		weights layout.Sizes
+		compute ggml.Type
 		want    string
 	}{
-		{device.Options{}, layout.Sizes{5}, library},
-		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, "CPU"},
-		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, d.Name()},
-		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, d.Name() + ", on the CPU by " + library},
-		{device.Options{Layout: layout.On(d), OpSet: device.Stock}, layout.Sizes{5, 5}, d.Name() + ", CPU"},
+		{device.Options{}, layout.Sizes{5}, ggml.F32, library},
+		{device.Options{}, layout.Sizes{5}, ggml.I8, integers},
+		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, ggml.F32, "CPU"},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, ggml.F32, d.Name()},
+		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", on the CPU by " + library},
+		{device.Options{Layout: layout.On(d), OpSet: device.Stock}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", CPU"},
 	} {
-		got, err := newEngine(t, c.o).Multiplier(c.weights)
+		got, err := newEngine(t, c.o).Multiplier(c.weights, c.compute)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 	}

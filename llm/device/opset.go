@@ -34,17 +34,21 @@ type opSet struct {
 	copies      bool // copies of weights in the compute type speed up products
 	narrow      bool // F32 products may have the range of F16, where small gradients vanish
 	computeType func(d *ggml.Device) ggml.Type
-	check       func(l layout.Layout, t ggml.Type) error // validates compute types
-	multiplier  func(d *ggml.Device) (string, error)     // names what computes large products
+	check       func(l layout.Layout, t ggml.Type) error          // validates compute types
+	multiplier  func(d *ggml.Device, t ggml.Type) (string, error) // names what computes large products in a compute type
 }
 
 // opSets lists the op sets in order: a device uses the first that accepts it. No other code distinguishes devices.
 var opSets = []*opSet{{
 	name: Kernels, takes: func(d *ggml.Device) bool { return d.Type() == ggml.CPU }, lowering: (*Engine).kernels, repacks: true,
 	computeType: func(*ggml.Device) ggml.Type { return kernels.FastestType() }, check: checkKernels,
-	multiplier: func(*ggml.Device) (string, error) {
+	multiplier: func(_ *ggml.Device, t ggml.Type) (string, error) {
 		library, err := kernels.GEMMLibrary()
-		return cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found"), err
+		library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
+		if t == ggml.I8 {
+			library = fmt.Sprintf("%s in %v, of gradients in 8-bit integers with %s", library, kernels.FastestType(), kernels.InstructionsI8())
+		}
+		return library, err
 	},
 }, {
 	name: Stock, takes: func(*ggml.Device) bool { return true }, lowering: (*Engine).stock, copies: true, narrow: true,
@@ -55,12 +59,12 @@ var opSets = []*opSet{{
 		return ggml.F32
 	},
 	check: func(l layout.Layout, t ggml.Type) error {
-		if t == ggml.F16 {
+		if t == ggml.F16 || t == ggml.I8 {
 			return fmt.Errorf("only the CPU has it, not %v; use f32 or bf16", l)
 		}
 		return nil
 	},
-	multiplier: func(d *ggml.Device) (string, error) { return d.Name(), nil },
+	multiplier: func(d *ggml.Device, _ ggml.Type) (string, error) { return d.Name(), nil },
 }}
 
 // opSetOf returns the op set of a device.
@@ -153,13 +157,16 @@ func checkKernels(_ layout.Layout, t ggml.Type) error {
 		return errors.New("it needs oneMKL, named by GOGGML_BLAS, and a processor with AVX512-FP16; leave it out")
 	case t == ggml.BF16 && !kernels.HasBF16():
 		return errors.New("it needs oneDNN and a processor with AVX512-BF16 or AMX; leave it out")
+	case t == ggml.I8 && !kernels.HasI8():
+		return errors.New("it needs a processor with AVX2; leave it out")
 	}
 	return nil
 }
 
 // Multiplier names what computes large products on each device that holds weights of a model with these sizes: devices
-// and, on the CPU, a GEMM library.
-func (e *Engine) Multiplier(weights layout.Sizes) (string, error) {
+// and, on the CPU, a GEMM library. For compute type I8 the CPU's name includes the type of other products and the
+// instructions that multiply integers.
+func (e *Engine) Multiplier(weights layout.Sizes, compute ggml.Type) (string, error) {
 	if err := e.CheckOpen(); err != nil {
 		return "", err
 	}
@@ -168,7 +175,7 @@ func (e *Engine) Multiplier(weights layout.Sizes) (string, error) {
 		if i < len(weights) && weights[i] == 0 {
 			continue
 		}
-		name, err := e.opSet(i).multiplier(d)
+		name, err := e.opSet(i).multiplier(d, compute)
 		if err != nil {
 			return "", err
 		}

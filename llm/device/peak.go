@@ -63,12 +63,21 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	leaves, c := ggml.NewContext(), ggml.NewContext()
 	defer leaves.Close()
 	defer c.Close()
-	w, x := leaves.NewTensor(compute, n, n), leaves.NewTensor(ggml.F32, n, n)
+	x := leaves.NewTensor(ggml.F32, n, n)
 	t := &nn.Tape{C: c, Lowering: l}
 	input := nn.Cast.Build(t, x)
+	integers := compute == ggml.I8
+	if integers {
+		compute = input.Type()
+	}
+	w := leaves.NewTensor(compute, n, n)
 	var sum *ggml.Tensor // sum of one element of each product, so that their memory can be reused
-	for range peakProducts {
-		y := c.View(nn.MatMul.Build(t, nn.Products{List: []nn.Product{{W: w, X: input}}}), []int64{1}, nil, 0)
+	for i := range peakProducts {
+		product := nn.MatMul
+		if integers && i%2 == 1 { // only gradients are in integers
+			product = nn.MatMulGradInput
+		}
+		y := c.View(product.Build(t, nn.Products{List: []nn.Product{{W: w, X: input}}}), []int64{1}, nil, 0)
 		if sum != nil {
 			y = c.Add(sum, y)
 		}

@@ -53,10 +53,44 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	}
 }
 
+// Alternates steps of rank 8 with gradients in 8-bit integers, in BF16 and in F32.
+func BenchmarkIntegers(b *testing.B) {
+	for _, of := range []struct {
+		c    arch.Config
+		base ggml.Type
+		run  scalingRun
+	}{
+		{benchmodel.Small(), ggml.Q8_0, scalingRun{Context: 256, Batch: 2}},
+		{benchmodel.Medium(), ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
+		{benchmodel.Large(), ggml.Q8_0, scalingRun{Context: 512, Batch: 1}},
+		{benchmodel.Large(), ggml.Q4_K, scalingRun{Context: 512, Batch: 1}},
+	} {
+		for _, other := range []ggml.Type{ggml.F32, ggml.BF16} {
+			b.Run(fmt.Sprintf("model=%s/base=%v/beside=%v", of.c.Name, of.base, other), func(b *testing.B) {
+				needsType(b, ggml.I8)
+				needsType(b, other)
+				of.run.Rank, of.run.Threads = 8, runtime.NumCPU()
+				_, budget := testutil.BenchTime(b)
+				testutil.Once(b, func() {
+					var runs [2]stepsRun
+					for i, typ := range []ggml.Type{ggml.I8, other} {
+						r := of.run
+						r.ComputeType = typ
+						runs[i] = startSteps(b, trainSteps, r.on(b, of.c, of.base))
+					}
+					turns := testutil.InTurn(stepRounds(), budget, runs[0].sample, runs[1].sample)
+					runs[0].report(b, turns.Median(0), of.c)
+					b.ReportMetric(turns.Ratio(1, 0), "×"+other.String())
+				})
+			})
+		}
+	}
+}
+
 // needsType skips a benchmark whose compute type the machine cannot multiply.
 func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
-	if typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
+	if typ == ggml.I8 && !kernels.HasI8() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }
