@@ -26,6 +26,9 @@
 //	{"prompt": "…", "completion": "…", "system": "…"}
 //	{"text": "…"}
 //
+// With Pairs, records have a better and a worse answer to a prompt, which a loss compares: {"prompt": "…", "chosen":
+// "…", "rejected": "…"}, see [Pairs]. They become rows of two samples ([Encoder.EncodePair], [PreparePairs]).
+//
 // An [Encoder] converts an [Example] to a [Sample]. It renders conversations, and prompts with
 // completions, with the model's chat template; only what the assistant writes is trained, unless
 // [EncoderOptions] say otherwise. If the template omits part of an answer, the example is broken;

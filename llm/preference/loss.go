@@ -40,7 +40,6 @@ type side struct {
 
 // ratio is the logarithm of how much likelier the answer has become.
 func (s side) ratio() float64 { return s.logProb - s.reference }
-func (s side) mean() float64  { return s.logProb / s.length }
 
 // A kind is a loss of pairs.
 type kind struct {

@@ -29,7 +29,7 @@
 // evaluation enters the history after its best result has been saved; a checkpoint is written after
 // the evaluation of its step.
 //
-// An [Evaluator] measures held-out data, with or without a trainer, always in F32, whatever type the
+// An [Evaluator] measures held-out data, with or without a trainer, by default in F32, whatever type the
 // run computes in.
 //
 // # Checkpoints
