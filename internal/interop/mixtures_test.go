@@ -92,6 +92,9 @@ func compareMixtures(t *testing.T, path string) {
 				continue
 			}
 			for w := range m.Weights() {
+				if strings.Contains(w.Name(), ".ple_norm_") || strings.Contains(w.Name(), ".ple_conv1d.") { // small tensors that stay F32 here
+					continue
+				}
 				got := w.Type()
 				if matrix := m.Architecture().Weight(w.Name()); w.NumDims() > 1 && matrix.IsConvertible() {
 					got, _ = x.TypeOf(m.Architecture(), matrix, i)

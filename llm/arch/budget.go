@@ -28,8 +28,12 @@ func (a Attention) withinBudget(p Place, t *nn.Tape, q *nn.Value) *nn.Value {
 // budget uses.
 func (c *Config) unusedIndexer(block int) []Weight {
 	prefix, size := blockPrefix(block)+"indexer.", c.IndexHeadSize
-	return []Weight{
+	list := []Weight{
 		unused(prefix+"q_proj.weight", c.Embd, c.IndexHeads*size), unused(prefix+"k_proj.weight", c.Embd, size),
 		unused(prefix+"q_norm.weight", size), unused(prefix+"k_norm.weight", size),
 	}
+	for i := range list {
+		list[i].KeepType = true
+	}
+	return list
 }

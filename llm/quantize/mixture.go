@@ -72,9 +72,9 @@ func (x *Mixture) TypeOf(a *arch.Architecture, w *arch.Weight, i Importance) (t 
 	}
 	smaller, ok := smallerBlocks[t]
 	switch {
-	case rowLen%t.BlockSize() == 0 || !ok:
+	case rowLen%t.BlockSize() == 0:
 		return t, false
-	case rowLen%smaller.BlockSize() != 0:
+	case !ok || rowLen%smaller.BlockSize() != 0:
 		return ggml.F16, true
 	}
 	return smaller, true
