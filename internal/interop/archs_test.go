@@ -94,7 +94,11 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 		beyondWindows(t, m, file)
 	}
 	if slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
-		a, ok := l[0].Part.(arch.LatentAttention)
+		part := l[0].Part
+		if h, ok := part.(arch.HyperConnected); ok {
+			part = h.Part
+		}
+		a, ok := part.(arch.LatentAttention)
 		return ok && a.Indexer.Keys > 0
 	}) {
 		chosenKeys(t, file, tokens)

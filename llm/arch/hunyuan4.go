@@ -11,7 +11,7 @@ func init() {
 	family(map[string]spec{
 		"hy_v4": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, untied: true, outputNoLoRA: true,
-			keys: slices.Concat(latentKeys, mlaSizes, hunyuan4Keys), arrange: hunyuan4Layer, layerOrder: hyperOrder(streamGates), unused: unusedHunyuan4,
+			keys: slices.Concat(latentKeys, mlaSizes, hunyuan4Keys), arrange: hunyuan4Layer, layerOrder: hyperOrder(streamGates),
 			mixture: &mixture{
 				router: Router{ChoiceBias: Maybe, Module: "mlp.router.gate"}, module: "mlp.shared_mlp",
 				reads: readsWidths | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
@@ -28,29 +28,23 @@ var hunyuan4Keys = []key{
 	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
 	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
 	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
+	ownIndexers(func(*Config, int) bool { return true }),
 }
 
 func streamGates(c *Config) StreamMixer { return StreamGates{c.StreamMagnitude, c.StreamEps} }
 
-// hunyuan4Layer has gated latent attention with sinks, between several residual streams.
+// hunyuan4Layer has gated latent attention with sinks, of keys that an indexer may choose, between several residual streams.
 func hunyuan4Layer(c *Config, i int, attention, network Residual) Layer {
 	l := latentAttention(c, attention.Part.(Attention))
-	l.Scale, l.Gate, l.Sinks, l.NoOutputScale, l.Budget = float32(1/math.Sqrt(float64(l.KeySize))), SigmoidGate, true, true, c.IndexKeys
+	l.Scale, l.Gate, l.Sinks, l.NoOutputScale = float32(1/math.Sqrt(float64(l.KeySize))), SigmoidGate, true, true
+	if c.IndexKeys > 0 {
+		l.Indexer = c.indexer(i, l.RoPE, l.RoPE.Mode, c.RMSEps)
+		l.Indexer.RotatesLast = true
+	}
 	attention.Part = l
 	if e, ok := network.Part.(Experts); ok && c.ExpertClamps != nil {
 		e.Limit = c.ExpertClamps[i]
 		network.Part = e
 	}
 	return hyperConnected(Layer{attention, network}, c.Streams, streamGates(c))
-}
-
-// unusedHunyuan4 are the weights of indexers, which no graph of texts within the budget uses.
-func unusedHunyuan4(c *Config) (list []Weight) {
-	for i := range c.Layers {
-		prefix, size := blockPrefix(i)+"indexer.", c.IndexHeadSize
-		list = append(list,
-			unused(prefix+"attn_q_b.weight", c.QRank, c.IndexHeads*size), unused(prefix+"attn_k.weight", c.Embd, size),
-			unused(prefix+"k_norm.weight", size), unused(prefix+"k_norm.bias", size), unused(prefix+"proj.weight", c.Embd, c.IndexHeads))
-	}
-	return list
 }

@@ -14,8 +14,9 @@ import (
 // 2512.02556). The choice has no gradient, so its weights are frozen. The zero value chooses all.
 type Indexer struct {
 	Heads, HeadSize int
-	Keys            int        // that each query chooses
-	RoPE            ggml.RoPE  // of the first elements of a head
+	Keys            int       // that each query chooses
+	RoPE            ggml.RoPE // of the first elements of a head, or of the last ones
+	RotatesLast     bool
 	Eps             float32    // epsilon of the LayerNorm of keys
 	Shared          LayersBack // takes the choice of an earlier layer, and has no weights; 0: its own
 }
@@ -56,8 +57,20 @@ func (x Indexer) index(p Place, t *nn.Tape, input, q *nn.Value) nn.Indexer {
 	})
 	r := nn.Rotation{RoPE: x.RoPE, Positions: t.Positions(input.T.Dim(1))}
 	return nn.Indexer{
-		Q: t.RoPE(t.Heads(t.Contiguous(queries), heads), r), K: t.RoPE(t.Heads(keys, 1), r), Weights: t.Contiguous(made[1]), Keys: x.Keys,
+		Q: x.rotate(t, t.Heads(t.Contiguous(queries), heads), r), K: x.rotate(t, t.Heads(keys, 1), r), Weights: t.Contiguous(made[1]), Keys: x.Keys,
 	}
+}
+
+// rotate rotates heads [size, heads, n] by position.
+func (x Indexer) rotate(t *nn.Tape, heads *nn.Value, r nn.Rotation) *nn.Value {
+	if !x.RotatesLast {
+		return t.RoPE(heads, r)
+	}
+	still, rotated := LatentAttention{}.split(t, heads, x.HeadSize-x.RoPE.Dims)
+	if still == nil {
+		return t.RoPE(rotated, r)
+	}
+	return t.Join(still, t.RoPE(rotated, r))
 }
 
 // matrix declares a frozen matrix.
@@ -107,6 +120,9 @@ func ownIndexers(fallback func(c *Config, i int) bool) key {
 	return key{
 		name: indexerTypes,
 		read: func(m *metadata, name string, c *Config) {
+			if c.IndexKeys == 0 {
+				return
+			}
 			own := make([]bool, c.Layers)
 			list, isList := m.list(m.arch + "." + name)
 			all, known := m.g.Value(m.arch + "." + name)
@@ -131,6 +147,9 @@ func ownIndexers(fallback func(c *Config, i int) bool) key {
 			}
 		},
 		write: func(c *Config) any {
+			if c.IndexKeys == 0 {
+				return nil
+			}
 			types := make([]uint32, c.Layers)
 			for i := range types {
 				if c.OwnIndexers == nil || c.OwnIndexers[i] {

@@ -123,11 +123,11 @@ var tinyMixtures = map[string]tinyArch{
 		headSize: 16, optional: append(scales("ffn_up_exps", "ffn_down_shexp"), "exp_probs_b"),
 	},
 	"hy_v4": {
-		keys: with(latent, sigmoidRouter, idleIndexer, map[string]any{
+		keys: with(latent, sigmoidRouter, indexer, map[string]any{
 			"attention.q_lora_rank": uint32(32), "hyper_connection.count": uint32(3), "hyper_connection.epsilon": float32(1e-3), "hyper_connection.magnitude": float32(1.5),
-			"swiglu_clamp_exp": []float32{0, 0.3}, "attention.indexer.types": []uint32{1, 1},
+			"swiglu_clamp_exp": []float32{0, 0.3}, "attention.indexer.types": []uint32{1, 0},
 		}),
-		headSize: 40, optional: append(suffixed([]string{"indexer.attn_q_b", "indexer.attn_k", "indexer.k_norm", "indexer.proj"}, ".weight"), "exp_probs_b.bias", "indexer.k_norm.bias"),
+		headSize: 40, optional: biases("exp_probs_b"),
 	},
 	"k2-horizon": {
 		keys: with(sigmoidRouter, map[string]any{
