@@ -44,3 +44,29 @@ func ExampleOpen() {
 	// Because air scatters blue light most.
 	// Because air scatters blue light most.
 }
+
+// Answer with an adapter that is opened beside the model, while other requests use the model without it.
+func ExampleAdapter() {
+	ctx := context.Background()
+	model, err := llm.Open("model.gguf", llm.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	adapter, err := model.LoadAdapter(ctx, "runs/desk", 1) // or a file
+	if err != nil {
+		log.Fatal(err)
+	}
+	talk := &chat.Conversation{Messages: []chat.Message{chat.NewMessage("user", "How long does delivery take?")}}
+	tokens, _ := model.Chat(ctx, talk, sample.Options{}, generate.ChatOptions{Adapters: adapter.Prepared()})
+	for token, err := range tokens {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(token.Text)
+	}
+	if err := adapter.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: Five days within the country.
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"slices"
+	"sync"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
@@ -76,6 +77,45 @@ func ExampleText() {
 	stats := must(generate.Text(context.Background(), m, sequence, generate.Request{Prompt: "Once upon a time", W: &text, Sampler: greedy, Options: generate.Options{Limit: &limit}}))
 	fmt.Println(stats.Prompt, "tokens of the prompt,", stats.Generated, "new ones:", text.Len() > 0)
 	// Output: 16 tokens of the prompt, 8 new ones: true
+}
+
+// Continue prompts of several goroutines, which share the passes over the weights.
+func ExampleScheduler() {
+	m := must(tinyModel(64)) // or model.Load
+	defer m.Close()
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
+	defer session.Close()
+	scheduler := must(generate.NewScheduler(m, session, generate.SchedulerOptions{}))
+	defer scheduler.Close()
+	limit := 4
+	var all sync.WaitGroup
+	for _, prompt := range []string{"a b", "b a b a", "b"} {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			greedy := must(sample.New(sample.Options{}))
+			tokens, _ := scheduler.Stream(context.Background(), generate.Request{Prompt: prompt, Sampler: greedy, Options: generate.Options{Limit: &limit, IgnoreEOG: true}})
+			for _, err := range tokens {
+				check(err)
+			}
+		}()
+	}
+	all.Wait()
+	load := scheduler.Load()
+	fmt.Println(load.Requests, "requests,", load.Generated, "tokens")
+	// Output: 3 requests, 12 tokens
+}
+
+// A text without tokens has no vector.
+func ExampleEmptyError() {
+	m := must(tinyModel(64)) // or model.Load
+	defer m.Close()
+	session := must(infer.NewSession(m, infer.SessionOptions{}))
+	defer session.Close()
+	_, err := generate.Embed(context.Background(), m, session, []string{""}, infer.EmbedOptions{})
+	var empty *generate.EmptyError
+	fmt.Println(errors.As(err, &empty), err)
+	// Output: true text 1 is empty, and the model has no token that begins a text
 }
 
 // Continue two prompts at once, each with a sampler and a writer of its own.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/infer"
+	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 )
 
@@ -89,6 +91,35 @@ func ExampleSession_Embed() {
 	}
 	fmt.Println("text", best, "of vectors with", len(vectors[best]), "numbers")
 	// Output: text 1 of vectors with 32 numbers
+}
+
+// An error names the text that it is of.
+func ExampleTextError() {
+	m := tinyModel() // or model.Load
+	defer m.Close()
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
+	defer session.Close()
+	_, err := session.Embed(context.Background(), [][]int32{{1, 2}, nil}, infer.EmbedOptions{})
+	var of *infer.TextError
+	fmt.Println(errors.As(err, &of) && of.Index == 1, err)
+	// Output: true text 2: there are no tokens to decode
+}
+
+// Two sequences with different adapters, in one session and on the weights of one model.
+func ExampleAdapters() {
+	m := tinyModel() // or model.Load
+	defer m.Close()
+	adapter := must(lora.New(m, lora.Options{Rank: 2, Alpha: 4})) // or lora.Load
+	defer adapter.Close()
+	session := must(infer.NewSession(m, infer.SessionOptions{Sequences: 2}))
+	defer session.Close()
+	adapters := must(session.NewAdapters(adapter.WithScale(1)))
+	plain, adapted := must(session.NewSequence()), must(session.NewSequence())
+	check(adapted.SetAdapters(adapters))
+	next := []infer.StepInput{{Sequence: plain, Token: 1}, {Sequence: adapted, Token: 1}}
+	check(session.Step(context.Background(), next))
+	fmt.Println(slices.Equal(next[0].Logits, next[1].Logits), "before training")
+	// Output: true before training
 }
 
 // A session with room for two texts of 16 tokens, whose keys and values take half the memory.

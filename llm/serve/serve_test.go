@@ -91,7 +91,7 @@ func at(t *testing.T, v any, path ...any) any {
 	return v
 }
 
-// events returns the events of a stream, without the last one, [DONE].
+// events returns the events of a stream, without the mark of its end.
 func events(t *testing.T, text string) (list []any) {
 	t.Helper()
 	text, done := strings.CutSuffix(text, "data: [DONE]\n\n")
