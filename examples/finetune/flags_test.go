@@ -63,7 +63,7 @@ func (c *commandLine) commands(t *testing.T) map[*kong.Node][]string {
 		}
 		list[n] = args
 	}
-	require.Len(t, list, 10)
+	require.Len(t, list, 11)
 	return list
 }
 

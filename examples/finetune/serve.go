@@ -25,14 +25,14 @@ import (
 // serveCommand serves a model to clients of OpenAI's protocol.
 type serveCommand struct {
 	inference.SessionFlags
-	Listen     string        `name:"listen" basic:"" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the server. One that other machines reach requires a key: without --api-key-file one is made and printed." group:"Serving"`
+	Listen     string        `name:"listen" basic:"" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the server; by default port 8080, on this machine alone. An address that other machines reach requires a key: without --api-key-file one is made and printed." group:"Serving"`
 	APIKeyFile string        `name:"api-key-file" basic:"" placeholder:"FILE" help:"File with the key that clients send as Authorization: Bearer KEY." group:"Serving"`
 	Alias      string        `name:"alias" basic:"" short:"a" placeholder:"NAME" help:"Name of the model for clients; by default that of the run's folder, or of the model's file." group:"Serving"`
 	Runs       string        `name:"runs" basic:"" placeholder:"DIR" help:"Folder of runs: each on the same model is a model by the name of its folder, with its best adapter; also runs that appear while the server runs." group:"Serving"`
 	Parallel   int           `name:"parallel" basic:"" range:"[1,1024]" default:"4" help:"Most texts to generate at once; each has a KV cache of its own, and further requests wait." group:"Serving"`
 	Queue      int           `name:"queue" range:"[1,1048576]" default:"1024" help:"Most requests that wait; further ones are refused." group:"Serving"`
-	MaxTime    time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" default:"0s" help:"Longest time of a request, its time in the queue included; 0 for no limit." group:"Serving"`
-	Grace      time.Duration `name:"grace" range:"[0,)" placeholder:"TIME" default:"30s" help:"At a signal to end, how long requests may run on." group:"Serving"`
+	MaxTime    time.Duration `name:"max-time" range:"[0,)" placeholder:"TIME" default:"0s" help:"Longest time of a request, its time in the queue included; by default, or with 0, there is no limit." group:"Serving"`
+	Grace      time.Duration `name:"grace" range:"[0,)" placeholder:"TIME" default:"30s" help:"How long requests may go on after a signal that ends the server; by default half a minute." group:"Serving"`
 
 	ChatTemplate string   `name:"chat-template" basic:"" run:"" placeholder:"FILE" help:"Chat template (Jinja), by default the one in the model's file." group:"Chat"`
 	TemplateVar  []string `name:"template-var" run:"" sep:"none" placeholder:"KEY=VALUE" help:"Variable of the chat template, in JSON or else as text, such as enable_thinking=false. Can be given several times." group:"Chat"`

@@ -48,7 +48,9 @@ func (s *Scheduler) Embed(ctx context.Context, texts []string, o infer.EmbedOpti
 
 // Rerank is [Rerank] in the session of the scheduler.
 func (s *Scheduler) Rerank(ctx context.Context, query string, documents []string) ([]float32, error) {
-	return firstScores(s.encode(ctx, func() ([][]int32, error) { return pairs(s.m, query, documents) }, s.session.Score))
+	return firstScores(s.encode(ctx, func() ([][]int32, error) { return pairs(s.m, query, documents) }, func(ctx context.Context, tokens [][]int32) ([][]float32, error) {
+		return s.session.Score(ctx, tokens)
+	}))
 }
 
 // encode computes texts in groups of about as many tokens as a pass, each between two passes.

@@ -105,6 +105,10 @@ func New(m *llm.Model, o Options) (*Handler, error) {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.mux == nil {
+		fail(w, errors.New("the handler is a zero value; New makes one"))
+		return
+	}
 	if err := h.admit(r); err != nil {
 		fail(w, err)
 		return

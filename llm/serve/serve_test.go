@@ -456,3 +456,11 @@ func TestHostileBodies(t *testing.T) {
 	status, _ = s.do("POST", "/v1/chat/completions", `{`+talk+`, "tools": `+deep[:100]+deep[len(deep)-100:]+`, "max_tokens": 1}`)
 	assert.Less(t, status, 500)
 }
+
+// A handler that New did not make answers that it cannot serve.
+func TestZeroHandler(t *testing.T) {
+	w := httptest.NewRecorder()
+	new(serve.Handler).ServeHTTP(w, httptest.NewRequest("GET", "/health", nil))
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.Contains(t, w.Body.String(), "the handler is a zero value; New makes one")
+}

@@ -37,6 +37,7 @@ var leftOut = map[string]string{
 	"ggml.FreeQuantizeTables":    "is documented to be called when nothing else is",
 	"ggml.Registry.Unload":       "is for the life of the process",
 	"model.Model.Retain":         "keeps the model until its result is called",
+	"serve.Handler.ServeHTTP":    "gets its arguments from package http; llm/serve sends it changed requests",
 }
 
 // isPart reports whether only this module can call a function, as for the parts of graphs: a method of a type

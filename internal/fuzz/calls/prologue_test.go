@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm"
 	"github.com/goggml/ggml/llm/arch"
 	"github.com/goggml/ggml/llm/chat"
 	"github.com/goggml/ggml/llm/data"
@@ -27,6 +28,7 @@ import (
 	"github.com/goggml/ggml/llm/run"
 	"github.com/goggml/ggml/llm/safetensors"
 	"github.com/goggml/ggml/llm/sample"
+	"github.com/goggml/ggml/llm/serve"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 	"github.com/goggml/ggml/llm/weightcache"
@@ -151,6 +153,13 @@ func prologueOfGeneration(m *model.Model, template *chat.Template, o infer.Sessi
 	options := generate.ChatOptions{Template: template, Limit: &limit}
 	keep(options, nil)
 	keep(generate.NewChat(m, q, pick, options))
+	keep(s.NewAdapters(o.Adapters))
+	scheduled, err := infer.NewSession(m, infer.SessionOptions{Context: 16})
+	keep(scheduled, err)
+	keep(generate.NewScheduler(m, scheduled, generate.SchedulerOptions{}))
+	open, err := llm.Open("model.gguf", llm.Options{Session: infer.SessionOptions{Context: 16}})
+	keep(open, err)
+	keep(serve.New(open, serve.Options{}))
 }
 
 func prologueOfTraining(m *model.Model, adapters model.Adapters, e *device.Engine, keep func(v any, err error)) {
