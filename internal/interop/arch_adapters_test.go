@@ -149,10 +149,10 @@ func everyMatrix(m *model.Model) lora.Options {
 	}
 	for _, w := range m.Architecture().Weights() {
 		if w.Named {
-			o.Ranks[w.Kind] = 4
+			o.Ranks[string(w.Kind)] = 4
 		}
 		if w.NoLoRA {
-			delete(o.Ranks, w.Kind)
+			delete(o.Ranks, string(w.Kind))
 		}
 	}
 	return o

@@ -172,7 +172,7 @@ func peftModels() map[string]peftModel {
 func (p peftModel) load(t *testing.T) *model.Model {
 	t.Helper()
 	c := p.config
-	var factors map[string]float64
+	var factors map[arch.Kind]float64
 	if c.Arch == "gemma4" {
 		factors = llmtest.GemmaFactors
 	}

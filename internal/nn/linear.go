@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/layout"
+)
 
 // A LoRAPair is the LoRAPair of package model.
 type LoRAPair struct {
@@ -42,9 +45,9 @@ func (a Adapters) On(m Matrix) []LoRAPair {
 // W [n_in, n_out]. A model may have neither scales [1] nor biases [n_out]. Adapters add to
 // Scale · W·x.
 type Matrix struct {
-	Name                              string // of W, by which adapters find it
-	Layer                             int    // with Kind where it lies, which decides by which ops it is multiplied
-	Kind                              string // see [Lowerings]; "" uses the tape's lowering
+	Name                              string      // of W, by which adapters find it
+	Layer                             int         // with Kind where it lies, which decides by which ops it is multiplied
+	Kind                              layout.Kind // see [Lowerings]; "" uses the tape's lowering
 	W, Scale, Bias, OutScale, OutBias *ggml.Tensor
 	NoLoRA                            bool // no adapter changes the product
 	Exact                             bool // products are in F32 whatever the compute type

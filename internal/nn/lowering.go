@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/layout"
+)
 
 // A Lowering is the table of a device's kernels. A new table adds rows in front of another's, such as a kernel for
 // attention of some operands to the plain forms of [Stock]:
@@ -19,7 +22,7 @@ type Lowering struct {
 
 // Lowerings returns the lowering of the device that holds a kind of weight of a layer, [NoLayer] for embedding
 // and head. The kind "" stands for work without a particular matrix.
-type Lowerings func(layer int, kind string) *Lowering
+type Lowerings func(layer int, kind layout.Kind) *Lowering
 
 // NoLayer stands for the parts before and after the layers.
 const NoLayer = -1

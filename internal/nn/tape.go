@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/goggml/ggml"
+import (
+	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/layout"
+)
 
 // A Value is a result in a graph, and its gradient once the backward pass has
 // reached it.
@@ -56,7 +59,7 @@ func (t *Tape) Trains(w *ggml.Tensor) bool {
 }
 
 // On returns the tape with the lowering for a kind of weight of a layer, see [Lowerings].
-func (t *Tape) On(layer int, kind string) *Tape {
+func (t *Tape) On(layer int, kind layout.Kind) *Tape {
 	if t.Layers == nil {
 		return t
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/test/optest"
 	"github.com/goggml/ggml/internal/test/refmath"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // typed is a table whose products demand what they multiply with in a type.
@@ -40,7 +41,7 @@ func TestLayersShareAValue(t *testing.T) {
 		grad := w.Cont(w.Fill(embd, 0))
 		g := w.NewGraph(grad)
 		tape := &nn.Tape{C: w.Context, Graph: g, Lowering: cpu, Grads: map[*ggml.Tensor]*ggml.Tensor{embd: grad}}
-		tape.Layers = func(layer int, _ string) *nn.Lowering { return layers[layer] }
+		tape.Layers = func(layer int, _ layout.Kind) *nn.Lowering { return layers[layer] }
 		x := tape.Embed(w.Cast(w.Arange(0, tokens, 1), ggml.I32), nn.Matrix{W: embd})
 		var sum *nn.Value
 		for i := range layers {

@@ -59,7 +59,7 @@ func (a AltUp) predict(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // coefficients returns the mixing coefficients: a matrix times the router's result for x.
-func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind string, n int64) *nn.Value {
+func (a AltUp) coefficients(p Place, t *nn.Tape, x *nn.Value, kind Kind, n int64) *nn.Value {
 	embd, versions := int64(p.config.Embd), int64(a.Versions)
 	x = t.Scale(p.Norm(t, "altup_router_norm", x), 1/float32(embd))
 	modalities := t.Tanh(t.Linear(x, p.Matrix("altup_router", embd, versions, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true}))[0])
@@ -80,7 +80,7 @@ var altUpMatrix = MatrixOptions{NoScale: true, KeepType: true}
 func altUpLayerOrder(p Place, t *nn.Tape, x *nn.Value, pass func(x *nn.Value, layer int) *nn.Value) *nn.Value {
 	embd, others := int64(p.config.Embd), int64(altUpVersions-1)
 	each := t.EachMatrix(others, x.T.Dim(1))
-	like := func(x, versions *nn.Value, kind string) *nn.Value {
+	like := func(x, versions *nn.Value, kind Kind) *nn.Value {
 		ids := t.C.View(each, []int64{others, x.T.Dim(1)}, nil, 0)
 		m := Router{Experts: int(others), Used: int(others)}.matrix(p, kind, embd, embd, MatrixOptions{NoScale: true, NoLoRA: true, KeepType: true})
 		y := t.L2Norm(t.LinearID(versions, ids, m), 1e-30)

@@ -106,10 +106,10 @@ func (a *Architecture) Weights() []*Weight { return a.get().weights }
 func (a *Architecture) Weight(name string) *Weight { return a.get().byName[name] }
 
 // Experts returns for each block the kinds of weight that belong to experts of its feed-forward network.
-func (a *Architecture) Experts() map[int][]string {
-	kinds := map[int][]string{}
+func (a *Architecture) Experts() map[int][]Kind {
+	kinds := map[int][]Kind{}
 	for _, w := range a.get().weights {
-		if w.Role == ExpertMatrices && strings.HasPrefix(w.Kind, "ffn_") {
+		if w.Role == ExpertMatrices && strings.HasPrefix(string(w.Kind), "ffn_") {
 			kinds[w.Layer] = append(kinds[w.Layer], w.Kind)
 		}
 	}
@@ -127,8 +127,8 @@ func (a *Architecture) Modules() []Module { return a.get().modules }
 func (a *Architecture) Linears() []string {
 	var list []string
 	for _, w := range a.Weights() {
-		if w.IsAdaptable() && w.Layer >= 0 && !slices.Contains(list, w.Kind) {
-			list = append(list, w.Kind)
+		if w.IsAdaptable() && w.Layer >= 0 && !slices.Contains(list, string(w.Kind)) {
+			list = append(list, string(w.Kind))
 		}
 	}
 	return list

@@ -11,7 +11,7 @@ func init() {
 	})
 }
 
-var arcticModules = naming{matrices: map[string]string{
+var arcticModules = naming{matrices: map[Kind]string{
 	"ffn_gate": "residual_mlp.w1", "ffn_up": "residual_mlp.w3", "ffn_down": "residual_mlp.w2",
 }}
 

@@ -223,7 +223,7 @@ func (a Attention) project(p Place, t *nn.Tape, x *nn.Value) (q, k, v, gate *nn.
 	rows := []Rows{
 		p.rows("attn_q", qRows, permuted(a.Heads)), p.rows("attn_k", keys, permuted(a.KVHeads)), p.rows("attn_v", keys, 0),
 	}
-	matrix := func(kind string, out int64, rows ...Rows) nn.Matrix {
+	matrix := func(kind Kind, out int64, rows ...Rows) nn.Matrix {
 		return p.Matrix(kind, embd, out, MatrixOptions{Bias: a.QKVBias, NoScale: a.NoQKVScale, Rows: rows})
 	}
 	var matrices []nn.Matrix
@@ -273,7 +273,7 @@ func (a Attention) ropeFactors(p Place) *ggml.Tensor {
 		return nil
 	}
 	n := max(p.config.RoPE.Dims, a.RoPE.Dims) / 2 // of the layers that rotate most
-	factors := func(kind string) *ggml.Tensor {
+	factors := func(kind Kind) *ggml.Tensor {
 		return p.outside().Weight(Weight{Kind: kind, Shape: []int64{int64(n)}, Role: RoPEFreqs, Optional: true})
 	}
 	all, short, long := factors("rope_freqs"), factors("rope_factors_short"), factors("rope_factors_long")

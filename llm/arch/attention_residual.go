@@ -6,8 +6,8 @@ import "github.com/goggml/ggml/internal/nn"
 // weights are a softmax of scores, each a vector times the normalised stream (arXiv 2603.15031).
 type AttentionResidual struct {
 	Residual
-	Score   string // kind of the vector
-	Earlier int    // number of earlier streams
+	Score   Kind // kind of the vector
+	Earlier int  // number of earlier streams
 	// Restarts: the input becomes an earlier stream, and the stream goes on with the part's result alone.
 	Restarts bool
 }
@@ -25,7 +25,7 @@ func (r AttentionResidual) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // mixStreams returns the weighted sum of earlier streams and x [n_embd, n].
-func (p Place) mixStreams(t *nn.Tape, x *nn.Value, score string, earlier int) *nn.Value {
+func (p Place) mixStreams(t *nn.Tape, x *nn.Value, score Kind, earlier int) *nn.Value {
 	w := Weight{Kind: score, Shape: []int64{x.T.Dim(0)}, Role: Gate}
 	if earlier == 0 {
 		w.Role = Unused

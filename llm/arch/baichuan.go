@@ -8,7 +8,7 @@ func init() {
 	})
 }
 
-var baichuanModules = naming{matrices: map[string]string{"attn_q": "self_attn.W_pack", "attn_k": "self_attn.W_pack", "attn_v": "self_attn.W_pack"}}
+var baichuanModules = naming{matrices: map[Kind]string{"attn_q": "self_attn.W_pack", "attn_k": "self_attn.W_pack", "attn_v": "self_attn.W_pack"}}
 
 // Of the two models the smaller one has RoPE, and the larger one ALiBi: they are told apart by their layers.
 const baichuan7B, baichuan13B = 32, 40

@@ -24,7 +24,7 @@ func init() {
 		},
 		"bailingmoe3": {
 			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore, act: ggml.SwiGLU, perLayer: true, outputNoLoRA: true,
-			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, boundedDecayKeys, clampKeys), arrange: bailing3Layer, unsuffixed: []string{"ssm_a"}, unusedInLayers: unusedKimiBiases,
+			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, boundedDecayKeys, clampKeys), arrange: bailing3Layer, unsuffixed: []Kind{"ssm_a"}, unusedInLayers: unusedKimiBiases,
 			mixture: &mixture{
 				router: Router{ChoiceBias: Always, Module: "mlp.gate"}, shared: sharedOrExperts, module: "mlp.shared_experts",
 				reads: readsWidth | readsSharedCount | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,

@@ -13,7 +13,7 @@ func init() {
 		}),
 		"jina-bert-v2": bert(spec{
 			noRoPE: true, tokenTypes: Always, ungated: GELU, act: ggml.GeGLU, fusedGateUp: Maybe, attnBias: Always, ffnBias: Maybe, qkNorm: AllHeads, qkNormThere: Maybe, qkNormBias: Maybe,
-			mayHave: []string{"attn_norm_2", "ffn_gate"}, complete: jinaALiBi, arrange: jinaLayer, classifier: &classifierHead{pooling: "cls", dense: true, single: true},
+			mayHave: []Kind{"attn_norm_2", "ffn_gate"}, complete: jinaALiBi, arrange: jinaLayer, classifier: &classifierHead{pooling: "cls", dense: true, single: true},
 		}),
 		"jina-bert-v3": bert(spec{rope: ggml.RoPENeoX, ungated: GELU, ffnBias: Maybe}),
 		"nomic-bert":   bert(spec{rope: ggml.RoPENeoX, act: ggml.SwiGLU}),

@@ -9,7 +9,7 @@ func init() {
 	})
 }
 
-var bloomModules = naming{root: "transformer", layers: "h.%d.", embed: "word_embeddings", interleaved: true, matrices: map[string]string{
+var bloomModules = naming{root: "transformer", layers: "h.%d.", embed: "word_embeddings", interleaved: true, matrices: map[Kind]string{
 	"attn_q": "self_attention.query_key_value", "attn_k": "self_attention.query_key_value", "attn_v": "self_attention.query_key_value",
 	"attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}

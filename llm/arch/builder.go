@@ -8,6 +8,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/nn"
 	"github.com/goggml/ggml/internal/state"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A Builder builds the graph of a model over a batch of tokens. Training and decoding use the same
@@ -44,11 +45,11 @@ type Builder struct {
 }
 
 const (
-	tokenEmbd     = "token_embd"
-	tokenEmbdNorm = "token_embd_norm"
-	positionEmbd  = "position_embd"
-	outputNorm    = "output_norm"
-	output        = "output"
+	tokenEmbd          = layout.TokenEmbd
+	tokenEmbdNorm Kind = "token_embd_norm"
+	positionEmbd  Kind = "position_embd"
+	outputNorm    Kind = "output_norm"
+	output             = layout.Output
 )
 
 func (b *Builder) spec() *spec { return b.config.spec() }
@@ -174,14 +175,14 @@ func (b *Builder) head() nn.Matrix {
 	}
 	o := MatrixOptions{Bias: b.spec().outputBias, NoLoRA: b.spec().outputNoLoRA}
 	if !o.NoLoRA {
-		o.Rows = []Rows{{Name: output, Module: b.spec().modules.unscaled(b.spec().modules.output()), Count: int64(c.Vocab)}}
+		o.Rows = []Rows{{Name: string(output), Module: b.spec().modules.unscaled(b.spec().modules.output()), Count: int64(c.Vocab)}}
 	}
 	return b.outside().Matrix(output, int64(c.Embd), int64(c.Vocab), o)
 }
 
 func (b *Builder) embedding() nn.Matrix {
 	c := b.config
-	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: tokenEmbd, Module: b.spec().modules.unscaled(b.spec().modules.embedding()), Count: int64(c.Vocab)}}}
+	w := Weight{Kind: tokenEmbd, Shape: []int64{int64(c.Embd), int64(c.Vocab)}, Role: Embedding, Rows: []Rows{{Name: string(tokenEmbd), Module: b.spec().modules.unscaled(b.spec().modules.embedding()), Count: int64(c.Vocab)}}}
 	p := b.outside()
 	return p.matrixOf(w)
 }
@@ -201,7 +202,7 @@ type MatrixOptions struct {
 }
 
 // Matrix declares a matrix [in, out], with its optional scale and bias.
-func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
+func (p Place) Matrix(kind Kind, in, out int64, o MatrixOptions) nn.Matrix {
 	switch {
 	case o.NoLoRA:
 		o.Rows = nil
@@ -215,11 +216,11 @@ func (p Place) Matrix(kind string, in, out int64, o MatrixOptions) nn.Matrix {
 	case o.OutScale:
 		role = OutScale
 	}
-	p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + kind + ".input_scale"})
+	p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: Unused, Optional: true, Name: p.layerPrefix() + string(kind) + ".input_scale"})
 	w := Weight{Kind: kind, Shape: []int64{in, out}, Role: Linear, Residual: o.Residual, Named: o.Named, KeepType: o.KeepType, NoLoRA: o.NoLoRA, Frozen: o.Frozen, Rows: o.Rows}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
-	switch s := p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + kind + ".scale"}); role {
+	switch s := p.Weight(Weight{Kind: kind, Shape: []int64{1}, Role: role, Optional: true, Name: p.layerPrefix() + string(kind) + ".scale"}); role {
 	case Scale:
 		m.Scale = s
 	case OutScale:
@@ -251,7 +252,7 @@ func (s *spec) blockPrefix(i int) string { return s.blockNames + blockPrefix(i) 
 func blockPrefix(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
 // bias returns the bias of a product, or nil.
-func (p Place) bias(kind string, out int64, there Presence) *ggml.Tensor {
+func (p Place) bias(kind Kind, out int64, there Presence) *ggml.Tensor {
 	if there == Never {
 		return nil
 	}
@@ -271,9 +272,9 @@ func (p Place) name(w Weight) string {
 	case w.Name != "":
 		return w.Name
 	case w.Role == Bias:
-		return p.prefix + w.Kind + ".bias"
+		return p.prefix + string(w.Kind) + ".bias"
 	case slices.Contains(p.spec().unsuffixed, w.Kind):
-		return p.prefix + w.Kind
+		return p.prefix + string(w.Kind)
 	}
-	return p.prefix + w.Kind + ".weight"
+	return p.prefix + string(w.Kind) + ".weight"
 }

@@ -120,17 +120,17 @@ func (b *Builder) Classify(t *nn.Tape, x *nn.Value) *nn.Value {
 
 // optionalMatrix declares an optional matrix [in, out] with its bias, which is not trained. With there false the model has
 // none.
-func (p Place) optionalMatrix(kind string, in, out int64, there bool) nn.Matrix {
+func (p Place) optionalMatrix(kind Kind, in, out int64, there bool) nn.Matrix {
 	if !there {
 		return nn.Matrix{}
 	}
 	m := p.matrixOf(Weight{Kind: kind, Shape: []int64{in, out}, Role: Unused, Optional: true, NoLoRA: true})
-	m.Bias = p.Weight(Weight{Kind: kind, Name: kind + ".bias", Shape: []int64{out}, Role: Unused, Optional: true})
+	m.Bias = p.Weight(Weight{Kind: kind, Name: string(kind) + ".bias", Shape: []int64{out}, Role: Unused, Optional: true})
 	return m
 }
 
 // optionalNorm declares the weights of a norm that files may lack.
-func (p Place) optionalNorm(kind string, size int64, there bool) *ggml.Tensor {
+func (p Place) optionalNorm(kind Kind, size int64, there bool) *ggml.Tensor {
 	if !there {
 		return nil
 	}

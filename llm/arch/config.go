@@ -34,7 +34,7 @@ type Config struct {
 	// HeadsAt, KVHeadsAt and FFs are the values of each layer, if they differ; Heads, KVHeads and FF are then the largest.
 	HeadsAt, KVHeadsAt, FFs []int
 	// Has lists the optional kinds of tensors that this model has.
-	Has []string
+	Has []Kind
 
 	LayerNormEps float32 // epsilon of LayerNorm
 	NormGroups   int     // groups into which a norm divides the residual stream; 0: none
@@ -185,7 +185,7 @@ func ReadConfig(g *ggml.GGUF) (Config, error) {
 	_, c.FusedExperts = g.Tensor(fmt.Sprintf("blk.%d.ffn_gate_up_exps.weight", c.Layers-1))
 	c.ValuesOfKeys = m.withoutValues(c, s)
 	for _, kind := range s.mayHave {
-		if _, ok := g.Tensor(s.blockPrefix(0) + kind + ".weight"); ok {
+		if _, ok := g.Tensor(s.blockPrefix(0) + string(kind) + ".weight"); ok {
 			c.Has = append(c.Has, kind)
 		}
 	}
@@ -241,7 +241,7 @@ func (c Config) ropeMode() ggml.RoPEMode {
 func (c Config) key(name string) string { return c.Arch + "." + name }
 
 // has reports whether the model has a tensor that others lack.
-func (c Config) has(kind string) bool { return slices.Contains(c.Has, kind) }
+func (c Config) has(kind Kind) bool { return slices.Contains(c.Has, kind) }
 
 // hasKey reports whether models of the architecture have a key of their own.
 func (c Config) hasKey(name string) bool {

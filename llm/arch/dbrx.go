@@ -11,6 +11,6 @@ func init() {
 	})
 }
 
-var dbrxModules = naming{root: "transformer", layers: "blocks.%d.", embed: "wte", matrices: map[string]string{
+var dbrxModules = naming{root: "transformer", layers: "blocks.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "norm_attn_norm.attn.Wqkv", "attn_k": "norm_attn_norm.attn.Wqkv", "attn_v": "norm_attn_norm.attn.Wqkv", "attn_output": "norm_attn_norm.attn.out_proj",
 }}

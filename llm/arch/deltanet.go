@@ -29,7 +29,7 @@ func (DeltaNet) String() string { return "layers of the gated delta rule" }
 func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, size, heads, kHeads := int64(p.config.Embd), int64(d.HeadSize), int64(d.Heads), int64(d.KHeads)
 	keys, values := kHeads*size, heads*size
-	matrix := func(kind string, out int64) nn.Matrix {
+	matrix := func(kind Kind, out int64) nn.Matrix {
 		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: d.Grouped, Rows: d.rows(p, kind, out)})
 	}
 	matrices := []nn.Matrix{matrix("attn_qkv", 2*keys+values), matrix("attn_gate", values)}
@@ -73,7 +73,7 @@ func (p Place) unit(t *nn.Tape, x *nn.Value) *nn.Value {
 
 // rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key
 // heads, its rows match no module.
-func (d DeltaNet) rows(p Place, kind string, out int64) []Rows {
+func (d DeltaNet) rows(p Place, kind Kind, out int64) []Rows {
 	all := p.rows(kind, out, 0)
 	tiles := Tiling{d.KHeads, d.Heads / d.KHeads}
 	switch {
@@ -238,7 +238,7 @@ func oldDeltaInput(c *Config) []Weight {
 // gatedQueries has the gate in the matrix of queries.
 func gatedQueries(_ *Config, _ int, a *Attention) { a.Gate = QueryGate }
 
-var deltaModules = naming{matrices: map[string]string{
+var deltaModules = naming{matrices: map[Kind]string{
 	"attn_qkv": "linear_attn.in_proj_qkv", "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "linear_attn.in_proj_b",
 	"ssm_alpha": "linear_attn.in_proj_a", "ssm_ba": "linear_attn.in_proj_ba", "ssm_out": "linear_attn.out_proj",
 }}

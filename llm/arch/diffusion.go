@@ -23,7 +23,7 @@ func init() {
 	})
 }
 
-var lladaModules = naming{root: "model.transformer", layers: "blocks.%d.", embed: "wte", head: "model.transformer.ff_out", matrices: map[string]string{
+var lladaModules = naming{root: "model.transformer", layers: "blocks.%d.", embed: "wte", head: "model.transformer.ff_out", matrices: map[Kind]string{
 	"attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj", "attn_output": "attn_out",
 	"ffn_gate": "ff_proj", "ffn_up": "up_proj", "ffn_down": "ff_out",
 }}

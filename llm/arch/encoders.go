@@ -12,7 +12,7 @@ func init() {
 		"modern-bert": {
 			rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norm: norming{layer: true}, embdNorm: weightedNorm, norms: normBefore, act: ggml.GeGLUErf, fusedGateUp: Always,
 			keys:    slices.Concat(windowKeys(3), []key{localBase, hiddenAct, labels, classifierPooling, notCausal}),
-			mayHave: []string{"attn_norm"}, complete: (*Config).firstGlobal, layer: modernAttention, arrange: modernLayer,
+			mayHave: []Kind{"attn_norm"}, complete: (*Config).firstGlobal, layer: modernAttention, arrange: modernLayer,
 			classifier: &classifierHead{pooling: "mean", dense: true, gelu: true, norm: true},
 		},
 		"neo-bert": {
@@ -22,7 +22,7 @@ func init() {
 		"eurobert": {rope: ggml.RoPENeoX, encoder: true, bidirectional: true, norms: normBefore, act: ggml.SwiGLU, keys: []key{notCausal}},
 		"t5encoder": {
 			rope: ggml.RoPENeoX, noRoPE: true, encoder: true, bidirectional: true, blockNames: "enc.", attnOutput: "attn_o", outputNorm: "enc.output_norm", norms: normBefore,
-			ungated: ReLU, act: ggml.GeGLU, mayHave: []string{"ffn_gate"}, keys: []key{relativeBuckets}, complete: unscaled, arrange: withNetwork(gateInFile), unused: unusedOutput,
+			ungated: ReLU, act: ggml.GeGLU, mayHave: []Kind{"ffn_gate"}, keys: []key{relativeBuckets}, complete: unscaled, arrange: withNetwork(gateInFile), unused: unusedOutput,
 		},
 	})
 }

@@ -19,7 +19,7 @@ func init() {
 	})
 }
 
-var exaoneModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
+var exaoneModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "attn.attention.q_proj", "attn_k": "attn.attention.k_proj", "attn_v": "attn.attention.v_proj", "attn_output": "attn.attention.out_proj",
 	"ffn_gate": "mlp.c_fc_0", "ffn_up": "mlp.c_fc_1", "ffn_down": "mlp.c_proj",
 }}

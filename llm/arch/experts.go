@@ -40,7 +40,7 @@ type Router struct {
 	Module        string
 	// Plain: stock llama.cpp adapts the experts alone, so that they need not be named.
 	Plain bool
-	Kind  string // kind of the matrix and of the choice's bias; "": as in feed-forward networks
+	Kind  Kind // kind of the matrix and of the choice's bias; "": as in feed-forward networks
 }
 
 // A Gating turns a router's logits into weights. The numbers are the ones in files.
@@ -72,7 +72,7 @@ func (e Experts) compute(p Place, t *nn.Tape, x *nn.Value, ids *ggml.Tensor, wei
 		in = t.WeighInputs(x, weights)
 	}
 	var parts []*nn.Value
-	kinds := []string{"ffn_gate", "ffn_up"}
+	kinds := []Kind{"ffn_gate", "ffn_up"}
 	if e.Ungated != Gated {
 		kinds = kinds[1:]
 	}
@@ -100,13 +100,13 @@ func (e Experts) activate(t *nn.Tape, parts ...*nn.Value) *nn.Value {
 }
 
 // kind is the kind of the matrix.
-func (r Router) kind() string { return cmp.Or(r.Kind, "ffn_gate_inp") }
+func (r Router) kind() Kind { return cmp.Or(r.Kind, "ffn_gate_inp") }
 
 // logits returns the logits of all experts [experts, n].
 func (r Router) logits(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	kind, experts := r.kind(), int64(r.Experts)
 	m := p.Matrix(kind, int64(p.config.Embd), experts, MatrixOptions{
-		Bias: r.Bias, NoScale: true, Named: true, NoLoRA: r.Plain, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + kind, Module: p.modules + r.Module, Count: experts, Parameter: true}},
+		Bias: r.Bias, NoScale: true, Named: true, NoLoRA: r.Plain, KeepType: r.Kind == "", Rows: []Rows{{Name: p.prefix + string(kind), Module: p.modules + r.Module, Count: experts, Parameter: true}},
 	})
 	m.Exact = true
 	return t.Linear(x, m)[0]
@@ -127,7 +127,7 @@ func (r Router) choiceBias(p Place) *ggml.Tensor {
 		return nil
 	}
 	w := Weight{Kind: cmp.Or(r.Kind, "exp_probs_b"), Shape: []int64{int64(r.Experts)}, Role: ChoiceBias, Optional: r.ChoiceBias == Maybe}
-	w.Name = p.prefix + w.Kind
+	w.Name = p.prefix + string(w.Kind)
 	if !slices.Contains(p.spec().unsuffixed, w.Kind) {
 		w.Name += ".bias"
 	}
@@ -145,21 +145,21 @@ func (e Experts) shared(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // kind returns the kind of the experts' matrices.
-func (e Experts) kind(of string) string { return of + cmp.Or(e.Kinds, "_exps") }
+func (e Experts) kind(of Kind) Kind { return of + Kind(cmp.Or(e.Kinds, "_exps")) }
 
 // matrix declares the matrices [in, out, experts] of all experts.
-func (e Experts) matrix(p Place, kind string, in, out int64, residual bool) nn.Matrix {
+func (e Experts) matrix(p Place, kind Kind, in, out int64, residual bool) nn.Matrix {
 	return e.Router.matrix(p, e.kind(kind), in, out, MatrixOptions{Bias: e.Biases, NoScale: !e.Scales, Residual: residual})
 }
 
 // matrix declares the matrices [in, out, experts] that it chooses from.
-func (r Router) matrix(p Place, kind string, in, out int64, o MatrixOptions) nn.Matrix {
+func (r Router) matrix(p Place, kind Kind, in, out int64, o MatrixOptions) nn.Matrix {
 	experts := int64(r.Experts)
 	w := Weight{Kind: kind, Shape: []int64{in, out, experts}, Role: ExpertMatrices, Residual: o.Residual, KeepType: o.KeepType, Named: !o.NoLoRA && !r.Plain, NoLoRA: o.NoLoRA, Used: r.Used}
 	w.Name = p.name(w)
 	m := p.matrixOf(w)
-	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + kind + ".input_scale"})
-	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + kind + ".scale"}
+	p.Weight(Weight{Kind: kind, Shape: []int64{experts}, Role: Unused, Optional: true, Name: p.prefix + string(kind) + ".input_scale"})
+	scale := Weight{Kind: kind, Shape: []int64{experts}, Role: Scale, Optional: true, Name: p.prefix + string(kind) + ".scale"}
 	if o.NoScale {
 		scale.Role = Unused
 	}

@@ -6,12 +6,12 @@ func init() {
 	family(map[string]spec{
 		"falcon": {
 			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, ungated: GELU,
-			mayHave: []string{"attn_norm_2"}, arrange: falconLayer, modules: falconModules,
+			mayHave: []Kind{"attn_norm_2"}, arrange: falconLayer, modules: falconModules,
 		},
 	})
 }
 
-var falconModules = naming{root: "transformer", layers: "h.%d.", embed: "word_embeddings", interleaved: true, matrices: map[string]string{
+var falconModules = naming{root: "transformer", layers: "h.%d.", embed: "word_embeddings", interleaved: true, matrices: map[Kind]string{
 	"attn_q": "self_attention.query_key_value", "attn_k": "self_attention.query_key_value", "attn_v": "self_attention.query_key_value",
 	"attn_output": "self_attention.dense", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}

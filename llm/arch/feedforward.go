@@ -126,14 +126,14 @@ func (f FeedForward) scaled(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	return t.Op(t.C.Div(x.T, s), func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Div(dy, s)} }, x)
 }
 
-func (f FeedForward) matrix(p Place, kind string, in, out int64, residual bool, rows ...Rows) nn.Matrix {
+func (f FeedForward) matrix(p Place, kind Kind, in, out int64, residual bool, rows ...Rows) nn.Matrix {
 	scales := f.Scales || f.DownScale && kind == "ffn_down"
 	inner := f.SubNorm && kind == "ffn_down" // stock llama.cpp multiplies it apart, and adapters have no part in the scale
-	return p.Matrix(kind+f.Suffix, in, out, MatrixOptions{Bias: f.Biases, OutScale: scales && !inner, NoScale: !scales, Residual: residual, NoLoRA: f.Plain, Rows: rows})
+	return p.Matrix(kind+Kind(f.Suffix), in, out, MatrixOptions{Bias: f.Biases, OutScale: scales && !inner, NoScale: !scales, Residual: residual, NoLoRA: f.Plain, Rows: rows})
 }
 
 // rows describes the rows of a matrix, with the name that transformers has for it.
-func (f FeedForward) rows(p Place, kind string, count int64) Rows {
+func (f FeedForward) rows(p Place, kind Kind, count int64) Rows {
 	r := p.rows(kind, count, 0)
 	r.Name += f.Suffix
 	if f.Module != "" {

@@ -26,7 +26,7 @@ const (
 
 var gemma3nKeys = slices.Concat(windowKeys(5), []key{localBase, derived("final_logit_softcapping", func(c *Config) *float32 { return &c.LogitSoftcap }, constant(30))})
 
-var gemma3nModules = naming{matrices: map[string]string{
+var gemma3nModules = naming{matrices: map[Kind]string{
 	"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection", "laurel_l": "laurel.linear_left", "laurel_r": "laurel.linear_right",
 	"altup_predict_coef": "altup.prediction_coefs", "altup_correct_coef": "altup.correction_coefs",
 }}

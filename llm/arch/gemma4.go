@@ -62,7 +62,7 @@ var localLayers = key{
 	},
 }
 
-var layerEmbeddingModules = naming{matrices: map[string]string{"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection"}}
+var layerEmbeddingModules = naming{matrices: map[Kind]string{"inp_gate": "per_layer_input_gate", "proj": "per_layer_projection"}}
 
 // gemma4Scales sets the scale of scores to 1; files have no key for it.
 func gemma4Scales(c *Config) {
@@ -139,7 +139,7 @@ func (b BesideExperts) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	e, embd := b.Experts.Part.(Experts), x.T.Dim(0)
 	y := b.Network.apart(p.Part(0), t, x)
 	norm := p.normOf()
-	norm.Weight = p.Weight(Weight{Kind: e.Router.kind(), Name: p.prefix + e.Router.kind() + ".scale", Shape: []int64{embd}, Role: Norm})
+	norm.Weight = p.Weight(Weight{Kind: e.Router.kind(), Name: p.prefix + string(e.Router.kind()) + ".scale", Shape: []int64{embd}, Role: Norm})
 	seen := t.Scale(t.Norm(x, norm), float32(1/math.Sqrt(float64(embd))))
 	ids, weights := e.Router.choose(p, t, e.Router.logits(p, t, seen))
 	chosen := e.compute(p.Part(1), t, p.Norm(t, b.Experts.Before, x), ids, weights)

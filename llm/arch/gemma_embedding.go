@@ -62,7 +62,7 @@ func gemma2Projection(b *Builder, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // linear multiplies by a matrix without a bias, which is not adapted.
-func (b *Builder) linear(t *nn.Tape, x *nn.Value, kind string, out int) *nn.Value {
+func (b *Builder) linear(t *nn.Tape, x *nn.Value, kind Kind, out int) *nn.Value {
 	w := Weight{Kind: kind, Shape: []int64{x.T.Dim(0), int64(out)}, Role: Linear, NoLoRA: true}
 	return t.Linear(x, b.outside().matrixOf(w))[0]
 }

@@ -11,7 +11,7 @@ func init() {
 		"chatglm": {rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, fusedGateUp: Always, modules: chatglmModules},
 		"glm4": {
 			rope: ggml.RoPENorm, sections: ggml.RoPEMulti, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: Always, layer: scaledOutput,
-			modules: naming{rotatesNeighbours: true, matrices: map[string]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
+			modules: naming{rotatesNeighbours: true, matrices: map[Kind]string{"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj"}},
 		},
 		"glm-dsa": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, ffnScales: true, outputNoLoRA: true,
@@ -31,7 +31,7 @@ func init() {
 	})
 }
 
-var chatglmModules = naming{root: "transformer", layers: "encoder.layers.%d.", embed: "embedding.word_embeddings", head: "output_layer", rotatesNeighbours: true, matrices: map[string]string{
+var chatglmModules = naming{root: "transformer", layers: "encoder.layers.%d.", embed: "embedding.word_embeddings", head: "output_layer", rotatesNeighbours: true, matrices: map[Kind]string{
 	"attn_q": "self_attention.query_key_value", "attn_k": "self_attention.query_key_value", "attn_v": "self_attention.query_key_value",
 	"attn_output": "self_attention.dense", "ffn_gate": "mlp.dense_h_to_4h", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}

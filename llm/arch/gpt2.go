@@ -22,7 +22,7 @@ func init() {
 	})
 }
 
-var gpt2Modules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
+var gpt2Modules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "attn.c_attn", "attn_k": "attn.c_attn", "attn_v": "attn.c_attn", "attn_output": "attn.c_proj",
 	"ffn_up": "mlp.c_fc", "ffn_gate": "mlp.c_fc2", "ffn_down": "mlp.c_proj",
 }}

@@ -11,6 +11,6 @@ func init() {
 	})
 }
 
-var gptjModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", rotatesNeighbours: true, matrices: map[string]string{
+var gptjModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", rotatesNeighbours: true, matrices: map[Kind]string{
 	"attn_q": "attn.q_proj", "attn_k": "attn.k_proj", "attn_v": "attn.v_proj", "attn_output": "attn.out_proj", "ffn_up": "mlp.fc_in", "ffn_down": "mlp.fc_out",
 }}

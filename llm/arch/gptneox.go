@@ -11,7 +11,7 @@ func init() {
 	})
 }
 
-var gptneoxModules = naming{root: "gpt_neox", embed: "embed_in", head: "embed_out", interleaved: true, matrices: map[string]string{
+var gptneoxModules = naming{root: "gpt_neox", embed: "embed_in", head: "embed_out", interleaved: true, matrices: map[Kind]string{
 	"attn_q": "attention.query_key_value", "attn_k": "attention.query_key_value", "attn_v": "attention.query_key_value", "attn_output": "attention.dense",
 	"ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
 }}

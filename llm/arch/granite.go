@@ -33,7 +33,7 @@ func init() {
 	})
 }
 
-var graniteHybridModules = naming{matrices: map[string]string{
+var graniteHybridModules = naming{matrices: map[Kind]string{
 	"ffn_gate": "shared_mlp.input_linear", "ffn_up": "shared_mlp.input_linear", "ffn_down": "shared_mlp.output_linear",
 	"ssm_in": "mamba.in_proj", "ssm_out": "mamba.out_proj",
 }}

@@ -9,7 +9,7 @@ import (
 func init() {
 	family(map[string]spec{
 		"grok": {
-			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.GeGLU, keys: grokKeys, logitsTimesScale: true, arrange: grokLayer, layer: grokAttention, mayHave: []string{"ffn_up"},
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.GeGLU, keys: grokKeys, logitsTimesScale: true, arrange: grokLayer, layer: grokAttention, mayHave: []Kind{"ffn_up"},
 			mixture: &mixture{
 				router: Router{Gating: GatingSoftMax, Normalized: true, Module: "block_sparse_moe.gate"}, reads: readsWidth,
 				shared: grokNetwork, sumScale: math.Sqrt2 / 2, unsuffixed: true, module: "mlp",

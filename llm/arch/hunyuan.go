@@ -22,7 +22,7 @@ func init() {
 			},
 		},
 		"hy_v3": {
-			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unsuffixed: []string{"exp_probs_b"}, unusedInLayers: unusedNetwork,
+			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, unsuffixed: []Kind{"exp_probs_b"}, unusedInLayers: unusedNetwork,
 			mixture: &mixture{
 				router: Router{Gating: GatingSigmoid, ChoiceBias: Maybe, Module: "mlp.router.gate"}, scales: true, sharedScales: true,
 				reads: readsWidth | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale, shared: sharedOrExpert, module: "mlp.shared_mlp",

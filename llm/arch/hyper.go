@@ -7,7 +7,7 @@ import "github.com/goggml/ggml/internal/nn"
 type HyperConnected struct {
 	Residual
 	Streams int
-	Kind    string // begins the kinds of the mixer's weights, such as "hc_attn"
+	Kind    Kind // begins the kinds of the mixer's weights, such as "hc_attn"
 	Mixer   StreamMixer
 }
 
@@ -15,7 +15,7 @@ type HyperConnected struct {
 type StreamMixer interface {
 	// mix returns the weighted sum [n_embd, n], and the multiples [streams, n] of what is added to each stream; without adds
 	// nothing is, and they are nil.
-	mix(p Place, t *nn.Tape, kind string, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value)
+	mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value)
 }
 
 // Residuals returns the residual.
@@ -33,7 +33,7 @@ func (h HyperConnected) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // hyperConnected makes attention and network residuals of several streams.
 func hyperConnected(layer Layer, streams int, by StreamMixer) Layer {
-	of := func(r Residual, kind string) Residual {
+	of := func(r Residual, kind Kind) Residual {
 		return Residual{Part: HyperConnected{Residual: r, Streams: streams, Kind: kind, Mixer: by}, Replaces: true}
 	}
 	return Layer{of(layer[0], "hc_attn"), of(layer[1], "hc_ffn")}

@@ -8,7 +8,7 @@ import (
 // Magnitude·σ(·) + Eps.
 type StreamGates struct{ Magnitude, Eps float32 }
 
-func (g StreamGates) mix(p Place, t *nn.Tape, kind string, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
+func (g StreamGates) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
 	kinds := int64(1) // of gates
 	if adds {
 		kinds = 2
@@ -16,7 +16,7 @@ func (g StreamGates) mix(p Place, t *nn.Tape, kind string, x *nn.Value, streams 
 	matrix := p.Matrix(kind+"_fn", x.T.Dim(0), kinds*streams, latentMatrix)
 	z := t.Heads(t.Linear(t.Norm(x, p.normOf()), matrix)[0], kinds)
 	z = t.Flat(t.MulHeads(z, p.Weight(Weight{Kind: kind + "_scale", Shape: []int64{kinds}, Role: Gate})))
-	z = t.Sigmoid(t.AddWeight(z, p.Weight(Weight{Kind: kind + "_base", Name: p.prefix + kind + "_base.weight", Shape: []int64{kinds * streams}, Role: Bias})))
+	z = t.Sigmoid(t.AddWeight(z, p.Weight(Weight{Kind: kind + "_base", Name: p.prefix + string(kind) + "_base.weight", Shape: []int64{kinds * streams}, Role: Bias})))
 	weights := z
 	if adds {
 		parts := t.Split(z, streams, streams)

@@ -6,7 +6,7 @@ import "github.com/goggml/ggml/internal/nn"
 // multiplied by 2·σ of a matrix times the normalised streams.
 type LowRankStreams struct{ Rank int }
 
-func (l LowRankStreams) mix(p Place, t *nn.Tape, kind string, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
+func (l LowRankStreams) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
 	width, rank := x.T.Dim(0), int64(l.Rank)
 	n := p.normOf()
 	n.Groups, n.Weight = int(streams), p.Weight(Weight{Kind: kind + "_norm", Shape: []int64{width}, Role: Norm})

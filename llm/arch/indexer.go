@@ -74,7 +74,7 @@ func (x Indexer) rotate(t *nn.Tape, heads *nn.Value, r nn.Rotation) *nn.Value {
 }
 
 // matrix declares a frozen matrix.
-func (Indexer) matrix(p Place, kind string, in, out int64) nn.Matrix {
+func (Indexer) matrix(p Place, kind Kind, in, out int64) nn.Matrix {
 	return p.Matrix(kind, in, out, MatrixOptions{NoScale: true, NoLoRA: true, Frozen: true})
 }
 

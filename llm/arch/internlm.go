@@ -9,7 +9,7 @@ func init() {
 }
 
 // internlm2Modules have queries, keys and values of each group of heads side by side.
-var internlm2Modules = naming{embed: "tok_embeddings", head: "output", interleaved: true, matrices: map[string]string{
+var internlm2Modules = naming{embed: "tok_embeddings", head: "output", interleaved: true, matrices: map[Kind]string{
 	"attn_q": "attention.wqkv", "attn_k": "attention.wqkv", "attn_v": "attention.wqkv", "attn_output": "attention.wo",
 	"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
 }}

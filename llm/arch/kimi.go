@@ -15,7 +15,7 @@ func init() {
 	family(map[string]spec{
 		"kimi-linear": {
 			rope: ggml.RoPENorm, noRoPE: true, norms: normBefore, act: ggml.SwiGLU, untied: true, perLayer: true, outputNoLoRA: true,
-			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys), arrange: kimiLayer, unsuffixed: []string{"ssm_a"}, unusedInLayers: unusedKimiBiases,
+			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys), arrange: kimiLayer, unsuffixed: []Kind{"ssm_a"}, unusedInLayers: unusedKimiBiases,
 			mixture: &mixture{
 				router: Router{Normalized: true, ChoiceBias: Always, Module: "block_sparse_moe.gate"}, module: "block_sparse_moe.shared_experts",
 				reads: readsWidth | readsSharedCount | readsDense | readsGating | readsScale,
@@ -56,7 +56,7 @@ type KimiDelta struct {
 	Heads, HeadSize, ConvLength int
 	FullDecay, FullGate         bool    // one matrix makes the decays, or the output gate; otherwise two of low rank
 	Negated                     bool    // files have the factors a of decays as a vector, and of decays with a bound −a
-	Gate                        string  // kind of the gate's first matrix
+	Gate                        Kind    // kind of the gate's first matrix
 	DecayBound                  float32 // log decays are DecayBound·σ(a·x); 0: a·log(1 + eˣ)
 }
 
@@ -75,7 +75,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	made := t.Linear(x, k.matrix(p, "attn_q", embd, inner), k.matrix(p, "attn_k", embd, inner), k.matrix(p, "attn_v", embd, inner),
 		k.matrix(p, "ssm_f_a", embd, rank(k.FullDecay)), k.matrix(p, k.Gate, embd, rank(k.FullGate)), k.matrix(p, "ssm_beta", embd, heads))
-	convolved := func(i int, kind string) *nn.Value {
+	convolved := func(i int, kind Kind) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
 		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, 1, i)), heads)
 	}
@@ -92,7 +92,7 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // matrix declares a matrix that stock llama.cpp multiplies without adapters.
-func (KimiDelta) matrix(p Place, kind string, in, out int64) nn.Matrix {
+func (KimiDelta) matrix(p Place, kind Kind, in, out int64) nn.Matrix {
 	return p.Matrix(kind, in, out, latentMatrix)
 }
 
@@ -124,7 +124,7 @@ func steepness(rng *rand.Rand, values []float32) {
 }
 
 // widen multiplies x by the second matrix of low rank, unless one of full rank made it.
-func (k KimiDelta) widen(p Place, t *nn.Tape, kind string, x *nn.Value, full bool) *nn.Value {
+func (k KimiDelta) widen(p Place, t *nn.Tape, kind Kind, x *nn.Value, full bool) *nn.Value {
 	if x = t.Contiguous(x); full {
 		return x
 	}

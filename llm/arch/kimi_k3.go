@@ -10,7 +10,7 @@ func init() {
 	family(map[string]spec{
 		"kimi-k3": {
 			rope: ggml.RoPENorm, noRoPE: true, norms: normBefore, act: ggml.SwiGLU, untied: true, perLayer: true, outputNoLoRA: true,
-			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, kimiK3Keys, situKeys), arrange: kimiK3Layer, layerOrder: attentionResidualOrder, unsuffixed: []string{"ssm_a"},
+			keys: slices.Concat(latentKeys, mlaSizes, kimiKeys, kimiK3Keys, situKeys), arrange: kimiK3Layer, layerOrder: attentionResidualOrder, unsuffixed: []Kind{"ssm_a"},
 			unusedInLayers: unusedKimiBiases,
 			mixture: &mixture{
 				router: Router{ChoiceBias: Always, Plain: true}, shared: sharedOrExperts,

@@ -130,7 +130,7 @@ func (l LatentAttention) split(t *nn.Tape, x *nn.Value, first int) (a, b *nn.Val
 }
 
 // eachHead multiplies x [in, heads, n] by a matrix [in, out, heads] of each head.
-func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind string, in, out int) *nn.Value {
+func (l LatentAttention) eachHead(p Place, t *nn.Tape, x *nn.Value, kind Kind, in, out int) *nn.Value {
 	all := Router{Experts: l.Heads, Used: l.Heads}
 	return t.LinearID(x, t.EachMatrix(int64(l.Heads), x.T.Dim(2)), all.matrix(p, kind, int64(in), int64(out), latentMatrix))
 }

@@ -6,12 +6,12 @@ import "github.com/goggml/ggml/internal/nn"
 // first matrix.
 type LatentExperts struct {
 	Experts
-	Latent int    // width of the experts' input
-	Prefix string // of the kinds of both matrices, such as "ffn_latent"
+	Latent int  // width of the experts' input
+	Prefix Kind // of the kinds of both matrices, such as "ffn_latent"
 }
 
 // latentExperts reduces the width of the experts' input by matrices whose kinds begin with a prefix.
-func latentExperts(prefix string) func(c *Config, i int, attention, network Residual) Layer {
+func latentExperts(prefix Kind) func(c *Config, i int, attention, network Residual) Layer {
 	return func(c *Config, _ int, attention, network Residual) Layer {
 		if e, ok := network.Part.(Experts); ok && c.ExpertLatent > 0 {
 			network.Part = LatentExperts{e, c.ExpertLatent, prefix}

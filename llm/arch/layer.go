@@ -10,8 +10,8 @@ type Layer []Residual
 
 // A Residual adds a part's result to the residual stream: Sum(x + Scale · After(Part(Before(x)))).
 type Residual struct {
-	Before, After string // names of the norms; "" for none
-	Sum           string // name of the norm of the sum; "" for none
+	Before, After Kind // names of the norms; "" for none
+	Sum           Kind // name of the norm of the sum; "" for none
 	Part          Part
 	Scale         float32 // 0 and 1 mean none
 	AfterEps      float32 // epsilon of the norm After; 0: the model's
@@ -144,7 +144,7 @@ func (s stream) sum(t *nn.Tape) *nn.Value {
 }
 
 // normed returns x + y and its norm, which is the sum itself if the kind is "".
-func (s stream) normed(p Place, t *nn.Tape, kind string) (sum, normed *nn.Value) {
+func (s stream) normed(p Place, t *nn.Tape, kind Kind) (sum, normed *nn.Value) {
 	if s.y == nil || kind == "" {
 		sum = s.sum(t)
 		return sum, p.Norm(t, kind, sum)

@@ -26,7 +26,7 @@ var (
 	oneWindow  = optional("attention.sliding_window", func(c *Config) *int { return &c.Window }, always(0))
 )
 
-var lfm2Modules = naming{matrices: map[string]string{
+var lfm2Modules = naming{matrices: map[Kind]string{
 	"attn_output": "self_attn.out_proj", "ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
 	"shortconv.in_proj": "conv.in_proj", "shortconv.out_proj": "conv.out_proj",
 }}
@@ -58,7 +58,7 @@ func (ShortConv) String() string { return "short convolutions" }
 // Forward convolves with the tokens before, of the sample or of the state.
 func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd := int64(s.Width)
-	matrix := func(kind string, out int64, residual bool) nn.Matrix {
+	matrix := func(kind Kind, out int64, residual bool) nn.Matrix {
 		return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true, Residual: residual})
 	}
 	parts := t.Split(t.Linear(x, matrix("shortconv.in_proj", 3*embd, false))[0], embd, embd, embd)
@@ -69,7 +69,7 @@ func (s ShortConv) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 
 // convolve mixes each channel of x [channels, n] with its values at the tokens before: of the sample, or in the part's first
 // state.
-func (p Place) convolve(t *nn.Tape, x *nn.Value, kind string, length int) *nn.Value {
+func (p Place) convolve(t *nn.Tape, x *nn.Value, kind Kind, length int) *nn.Value {
 	kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(length), x.T.Dim(0)}, Role: Kernel})
 	return p.convolveWith(t, x, kernel, 1, 0)
 }

@@ -21,7 +21,7 @@ func (Lightning) String() string { return "lightning attention" }
 // Forward reads and changes the state of each head, token by token.
 func (l Lightning) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	embd, size, heads := int64(p.config.Embd), int64(l.HeadSize), int64(l.Heads)
-	matrix := func(kind string, out int64) nn.Matrix { return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true}) }
+	matrix := func(kind Kind, out int64) nn.Matrix { return p.Matrix(kind, embd, out, MatrixOptions{NoScale: true}) }
 	made := t.Linear(x, matrix("attn_qkv", 3*size*heads), matrix("attn_gate", size*heads))
 	parts := t.SplitGroups(t.SiLU(t.Contiguous(made[0])), heads, size, size, size)
 	head := func(x *nn.Value) *nn.Value { return t.Heads(t.Contiguous(x), heads) }

@@ -15,7 +15,7 @@ func init() {
 		},
 		"plamo2": {
 			rope: ggml.RoPENeoX, norms: normBefore | normAfter, act: ggml.SwiGLU, fusedGateUp: Always, qkNorm: EachHead, noQKVScale: true, perLayer: true, keys: append(scanKeys, noGroups), arrange: plamo2Layer,
-			unsuffixed: append([]string{"post_attention_norm", "post_ffw_norm", "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"}, scanTensors...), modules: plamo2Modules,
+			unsuffixed: append([]Kind{"post_attention_norm", "post_ffw_norm", "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"}, scanTensors...), modules: plamo2Modules,
 		},
 	})
 }
@@ -77,7 +77,7 @@ func (m Mamba) made(p Place, t *nn.Tape, x *nn.Value) (b, c, dt *nn.Value) {
 		parts := t.Split(all, rank, states, states)
 		dt, b, c = parts[0], parts[1], parts[2]
 	}
-	normal := func(kind string, x *nn.Value) *nn.Value {
+	normal := func(kind Kind, x *nn.Value) *nn.Value {
 		x = t.Contiguous(x)
 		if !m.Norms {
 			return x
@@ -148,11 +148,11 @@ func jambaExperts(c *Config) {
 }
 
 var (
-	jambaModules = naming{matrices: map[string]string{
+	jambaModules = naming{matrices: map[Kind]string{
 		"ssm_in": "mamba.in_proj", "ssm_out": "mamba.out_proj", "ssm_x": "mamba.x_proj", "ssm_dt": "mamba.dt_proj",
 		"ffn_gate": "feed_forward.gate_proj", "ffn_up": "feed_forward.up_proj", "ffn_down": "feed_forward.down_proj",
 	}}
-	plamo2Modules = naming{layers: "layers.layers.%d.", matrices: map[string]string{
+	plamo2Modules = naming{layers: "layers.layers.%d.", matrices: map[Kind]string{
 		"attn_q": "mixer.qkv_proj", "attn_k": "mixer.qkv_proj", "attn_v": "mixer.qkv_proj", "attn_output": "mixer.o_proj",
 		"ssm_in": "mixer.in_proj", "ssm_out": "mixer.out_proj", "ssm_x": "mixer.bcdt_proj", "ssm_dt": "mixer.dt_proj",
 		"ffn_gate": "mlp.gate_up_proj", "ffn_up": "mlp.gate_up_proj",

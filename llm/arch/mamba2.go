@@ -14,7 +14,7 @@ func init() {
 		"mamba2": {noRoPE: true, norms: normBefore, keys: keys, arrange: mamba2Alone, modules: mixerModules, unsuffixed: scanTensors},
 		"falcon-h1": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, ffnBias: Maybe, keys: keys, arrange: mamba2Beside, modules: naming{scaled: true},
-			unsuffixed: append([]string{"ffn_norm"}, scanTensors...), unused: unusedFactors, unusedInLayers: unusedAttentionBias,
+			unsuffixed: append([]Kind{"ffn_norm"}, scanTensors...), unused: unusedFactors, unusedInLayers: unusedAttentionBias,
 		},
 	})
 }
@@ -95,6 +95,6 @@ func mamba2Beside(c *Config, _ int, attention, network Residual) Layer {
 func unusedAttentionBias(c *Config) []Weight { return []Weight{unused("attn_output.bias", c.Embd)} }
 
 // mixerModules are those of models whose layers have a mixer each.
-var mixerModules = naming{root: "backbone", embed: "embeddings", matrices: map[string]string{
+var mixerModules = naming{root: "backbone", embed: "embeddings", matrices: map[Kind]string{
 	"ssm_in": "mixer.in_proj", "ssm_out": "mixer.out_proj", "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj",
 }}

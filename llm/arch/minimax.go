@@ -84,4 +84,4 @@ func minimax01Layer(c *Config, i int, attention, network Residual) Layer {
 	return Layer{attention, network}
 }
 
-var minimax01Modules = naming{matrices: map[string]string{"attn_qkv": "self_attn.qkv_proj", "attn_gate": "self_attn.output_gate"}}
+var minimax01Modules = naming{matrices: map[Kind]string{"attn_qkv": "self_attn.qkv_proj", "attn_gate": "self_attn.output_gate"}}

@@ -9,6 +9,6 @@ func init() {
 	})
 }
 
-var mptModules = naming{root: "transformer", layers: "blocks.%d.", embed: "wte", matrices: map[string]string{
+var mptModules = naming{root: "transformer", layers: "blocks.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "attn.Wqkv", "attn_k": "attn.Wqkv", "attn_v": "attn.Wqkv", "attn_output": "attn.out_proj", "ffn_up": "ffn.up_proj", "ffn_down": "ffn.down_proj",
 }}

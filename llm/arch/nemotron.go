@@ -41,7 +41,7 @@ func nemotronLayer(c *Config, i int, attention, network Residual) Layer {
 	return Layer{attention}
 }
 
-var nemotronModules = naming{embed: "embeddings", matrices: map[string]string{
+var nemotronModules = naming{embed: "embeddings", matrices: map[Kind]string{
 	"attn_q": "mixer.q_proj", "attn_k": "mixer.k_proj", "attn_v": "mixer.v_proj", "attn_output": "mixer.o_proj",
 	"ffn_up": "mixer.up_proj", "ffn_down": "mixer.down_proj", "ssm_in": "mixer.in_proj", "ssm_out": "mixer.out_proj",
 }}

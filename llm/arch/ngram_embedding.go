@@ -58,7 +58,7 @@ func (n NGramEmbedding) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // norm normalises each stream of x.
-func (n NGramEmbedding) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
+func (n NGramEmbedding) norm(p Place, t *nn.Tape, kind Kind, x *nn.Value) *nn.Value {
 	of := p.normOf()
 	of.Groups, of.Weight = n.Streams, p.Weight(Weight{Kind: kind, Shape: []int64{x.T.Dim(0)}, Role: Norm})
 	return t.Norm(x, of)

@@ -15,10 +15,10 @@ type norming struct {
 }
 
 // Norm returns the norm of x [m, …] over ne0, with weights [m]; x itself if the kind is "".
-func (p Place) Norm(t *nn.Tape, kind string, x *nn.Value) *nn.Value { return p.norm(t, kind, x, 0) }
+func (p Place) Norm(t *nn.Tape, kind Kind, x *nn.Value) *nn.Value { return p.norm(t, kind, x, 0) }
 
 // norm is Norm with another eps, if it is not 0.
-func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value {
+func (p Place) norm(t *nn.Tape, kind Kind, x *nn.Value, eps float32) *nn.Value {
 	if kind == "" {
 		return x
 	}
@@ -28,7 +28,7 @@ func (p Place) norm(t *nn.Tape, kind string, x *nn.Value, eps float32) *nn.Value
 }
 
 // normNamed returns a norm of the residual stream over so many elements, with its weights.
-func (p Place) normNamed(kind string, size int64) nn.Norm {
+func (p Place) normNamed(kind Kind, size int64) nn.Norm {
 	n, s := p.normOf(), p.spec().norm
 	n.Groups = p.config.NormGroups
 	if !s.bare {

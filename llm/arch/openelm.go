@@ -8,7 +8,7 @@ func init() {
 	})
 }
 
-var openelmModules = naming{root: "transformer", embed: "token_embeddings", matrices: map[string]string{
+var openelmModules = naming{root: "transformer", embed: "token_embeddings", matrices: map[Kind]string{
 	"attn_q": "attn.qkv_proj", "attn_k": "attn.qkv_proj", "attn_v": "attn.qkv_proj", "attn_output": "attn.out_proj",
 	"ffn_gate": "ffn.proj_1", "ffn_up": "ffn.proj_1", "ffn_down": "ffn.proj_2",
 }}

@@ -16,4 +16,4 @@ func init() {
 	})
 }
 
-var phi2Modules = naming{matrices: map[string]string{"attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}}
+var phi2Modules = naming{matrices: map[Kind]string{"attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}}

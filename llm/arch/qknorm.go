@@ -21,7 +21,7 @@ func (n QKNorm) isFlat() bool { return n == AllHeads || n == HeadGroups }
 
 // norm returns the norm of queries or keys. A file may lack the weights of a norm if stock
 // llama.cpp allows that.
-func (a Attention) norm(p Place, t *nn.Tape, kind string, x *nn.Value) *nn.Value {
+func (a Attention) norm(p Place, t *nn.Tape, kind Kind, x *nn.Value) *nn.Value {
 	if a.QKNorm == NoQKNorm || x == nil {
 		return x
 	}

@@ -8,7 +8,7 @@ func init() {
 	}
 	qwen35 := spec{
 		rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, norms: normBefore, ffnNorm: "post_attention_norm", act: ggml.SwiGLU, qkNorm: PerHead, ffnScales: true,
-		keys: deltaKeys, layer: gatedQueries, arrange: deltaLayer(false), modules: deltaModules, unsuffixed: []string{"ssm_a"}, unused: unusedNext,
+		keys: deltaKeys, layer: gatedQueries, arrange: deltaLayer(false), modules: deltaModules, unsuffixed: []Kind{"ssm_a"}, unused: unusedNext,
 	}
 	qwen35moe := qwen35
 	qwen35moe.mixture = &mixture{
@@ -50,7 +50,7 @@ var lastChoice = &classifierHead{pooling: "last", softMax: true}
 // classifier is a reranker's head that files of text models may contain.
 func classifier(*Config) []Weight { return []Weight{unused("cls.output.weight")} }
 
-var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[string]string{
+var qwenModules = naming{root: "transformer", layers: "h.%d.", embed: "wte", matrices: map[Kind]string{
 	"attn_q": "attn.c_attn", "attn_k": "attn.c_attn", "attn_v": "attn.c_attn", "attn_output": "attn.c_proj",
 	"ffn_gate": "mlp.w2", "ffn_up": "mlp.w1", "ffn_down": "mlp.c_proj",
 }}

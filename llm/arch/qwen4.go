@@ -11,7 +11,7 @@ func init() {
 		"qwen4exp": {
 			rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, act: ggml.SwiGLU, qkNorm: PerHead, noOutputNorm: true,
 			keys: slices.Concat(deltaKeys, qwen4Keys, ngramKeys), layer: qwen4Attention, arrange: qwen4Layer, layerOrder: hyperOrder(lowRankStreams),
-			modules: qwen4Modules, unsuffixed: []string{"ssm_a"}, unused: unusedQwen4,
+			modules: qwen4Modules, unsuffixed: []Kind{"ssm_a"}, unused: unusedQwen4,
 			mixture: &mixture{
 				reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"},
 				scales: true, sharedGate: true, sharedScales: true, module: "mlp.shared_expert",
@@ -48,7 +48,7 @@ func qwen4Attention(c *Config, _ int, a *Attention) {
 
 func lowRankStreams(c *Config) StreamMixer { return LowRankStreams{c.StreamRank} }
 
-var qwen4Modules = deltaModules.with(map[string]string{
+var qwen4Modules = deltaModules.with(map[Kind]string{
 	"hc_attn_down": "attn_hyper_connection.input_mix_weight_down", "hc_attn_up": "attn_hyper_connection.input_mix_weight_up", "hc_attn_inject": "attn_hyper_connection.block_inject_weight",
 	"hc_ffn_down": "mlp_hyper_connection.input_mix_weight_down", "hc_ffn_up": "mlp_hyper_connection.input_mix_weight_up", "hc_ffn_inject": "mlp_hyper_connection.block_inject_weight",
 	"output_hc_down": "hyper_connection_mixer.input_mix_weight_down", "output_hc_up": "hyper_connection_mixer.input_mix_weight_up",

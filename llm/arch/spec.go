@@ -28,9 +28,9 @@ type spec struct {
 	embdNorm     embdNorm
 	afterEps     float32 // epsilon of the norms after attention and network, if it differs
 	norms        norms
-	ffnNorm      string // name of ffn_norm, if it differs
-	attnOutput   string // name of attn_output, if it differs
-	outputNorm   string // name of output_norm, if it differs
+	ffnNorm      Kind   // name of ffn_norm, if it differs
+	attnOutput   Kind   // name of attn_output, if it differs
+	outputNorm   Kind   // name of output_norm, if it differs
 	noOutputNorm bool   // the layers' result is the output matrix's input
 	blockNames   string // begins the names of blocks
 	qkNorm       QKNorm
@@ -88,8 +88,8 @@ type spec struct {
 	outputBias       Presence
 	outputNoLoRA     bool // the output matrix is not adapted, see [Weight]
 
-	mayHave    []string                 // optional tensors of layers, see [Config.Has]
-	unsuffixed []string                 // kinds of weights whose names lack the suffix .weight
+	mayHave    []Kind                   // optional tensors of layers, see [Config.Has]
+	unsuffixed []Kind                   // kinds of weights whose names lack the suffix .weight
 	unused     func(c *Config) []Weight // tensors of files that nothing computes with
 	// unusedInLayers are unused weights that each layer may have.
 	unusedInLayers func(c *Config) []Weight
@@ -168,7 +168,7 @@ func (s spec) layers(c Config) []Layer {
 
 // residuals are attention and the feed-forward network of layer i, with their norms.
 func (s spec) residuals(c Config, i int) (attention, network Residual) {
-	norm := func(there norms, name string) string {
+	norm := func(there norms, name Kind) Kind {
 		if s.norms&there == 0 {
 			return ""
 		}

@@ -153,4 +153,4 @@ var scanKeys = []key{
 var scanGroups = count("ssm.group_count", func(c *Config) *int { return &c.StateKHeads })
 
 // scanTensors are the weights whose names end with their kind.
-var scanTensors = []string{"ssm_a", "ssm_d"}
+var scanTensors = []Kind{"ssm_a", "ssm_d"}

@@ -6,7 +6,7 @@ func init() {
 	family(map[string]spec{
 		"stablelm": {
 			rope: ggml.RoPENeoX, norm: norming{layer: true, bias: Always}, norms: normBefore, act: ggml.SwiGLU, untied: true,
-			qkNorm: EachHead, qkNormThere: Maybe, mayHave: []string{"ffn_norm"}, arrange: stablelmLayer,
+			qkNorm: EachHead, qkNormThere: Maybe, mayHave: []Kind{"ffn_norm"}, arrange: stablelmLayer,
 		},
 	})
 }

@@ -10,8 +10,8 @@ func init() {
 	family(map[string]spec{
 		"step35": {
 			rope: ggml.RoPENeoX, norms: normBefore, act: ggml.SwiGLU, qkNorm: PerHead, qkNormThere: Maybe, perLayer: true, untied: true, ropeFactors: true,
-			keys: slices.Concat(stepKeys, clampKeys), layer: stepAttention, arrange: clampedLayer, mayHave: []string{"attn_gate"},
-			modules: naming{matrices: map[string]string{"attn_gate": "self_attn.g_proj"}},
+			keys: slices.Concat(stepKeys, clampKeys), layer: stepAttention, arrange: clampedLayer, mayHave: []Kind{"attn_gate"},
+			modules: naming{matrices: map[Kind]string{"attn_gate": "self_attn.g_proj"}},
 			mixture: &mixture{
 				router: Router{Gating: GatingSigmoid, ChoiceBias: Maybe, Module: "moe.gate"}, shared: func(c *Config) int { return c.SharedFF }, module: "share_expert",
 				reads: readsWidth | readsSharedWidth | readsDense | readsGating | readsNormalized | readsScale,

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/llm/layout"
 )
 
 // A Role is the purpose of a weight.
@@ -42,6 +43,9 @@ func (r Role) CanHave(t ggml.Type) bool {
 	return t == ggml.F32
 }
 
+// A Kind is a kind of weights, see [layout.Kind].
+type Kind = layout.Kind
+
 // A Presence says whether models have something.
 type Presence int
 
@@ -56,7 +60,7 @@ const (
 // fields, and nobody has to take it apart.
 type Weight struct {
 	Name     string // in GGUF files, such as "blk.0.attn_q.weight"
-	Kind     string // "attn_q" for what belongs to this matrix: itself, its bias and its scales
+	Kind     Kind   // "attn_q" for what belongs to this matrix: itself, its bias and its scales
 	Layer    int    // -1 outside of the layers
 	Shape    []int64
 	Role     Role

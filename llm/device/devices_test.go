@@ -182,8 +182,8 @@ func TestLoweringOfDevice(t *testing.T) {
 // Each weight has the lowering of its device: on the CPU the kernels' lowering, unless another is requested.
 func TestLoweringsByPlace(t *testing.T) {
 	d := remote(t)
-	l := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
-		if layer == 0 || strings.HasSuffix(kind, "_exps") || kind == "token_embd" {
+	l := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind layout.Kind) int {
+		if layer == 0 || strings.HasSuffix(string(kind), "_exps") || kind == "token_embd" {
 			return 1
 		}
 		return 0
@@ -195,7 +195,7 @@ func TestLoweringsByPlace(t *testing.T) {
 		require.NoError(t, err)
 		for _, c := range []struct {
 			layer int
-			kind  string
+			kind  layout.Kind
 			want  string
 		}{
 			{0, "", "cpu"}, {0, "attn_q", "cpu"}, {1, "", "stock"}, {1, "ffn_gate_inp", "stock"}, {1, "ffn_up_exps", "cpu"},

@@ -115,7 +115,7 @@ func (e *Engine) Layout() layout.Layout { return e.places.Layout }
 func (e *Engine) Devices() []*ggml.Device { return slices.Clone(e.places.Devices) }
 
 // Place returns the index in Devices of the device that holds weights of a kind, see [layout.Layout.Of].
-func (e *Engine) Place(layer int, kind string) (int, error) {
+func (e *Engine) Place(layer int, kind layout.Kind) (int, error) {
 	if err := e.CheckOpen(); err != nil {
 		return 0, err
 	}
@@ -127,7 +127,7 @@ func (e *Engine) AvailableMemory() layout.Sizes { return e.places.Available() }
 
 // Check checks that tensors of a kind, or belonging to a weight of that kind, are on the device that the layout
 // assigns, see [layout.Layout.Of]. ggml would copy others for each computation, and lose what is written to the copy.
-func (e *Engine) Check(layer int, kind string, tensors ...*ggml.Tensor) error {
+func (e *Engine) Check(layer int, kind layout.Kind, tensors ...*ggml.Tensor) error {
 	i, err := e.Place(layer, kind)
 	if err != nil {
 		return err

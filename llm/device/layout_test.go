@@ -31,20 +31,20 @@ func cpu(t *testing.T) *ggml.Device { return optest.CPU(t) }
 func layouts(t *testing.T) map[string]layout.Layout {
 	one, two := remote(t), remote(t)
 	return map[string]layout.Layout{
-		"layers on two devices, the rest on the CPU": {Devices: []*ggml.Device{one, two}, Of: func(layer int, _ string) int {
+		"layers on two devices, the rest on the CPU": {Devices: []*ggml.Device{one, two}, Of: func(layer int, _ layout.Kind) int {
 			if layer < 0 {
 				return 2
 			}
 			return layer % 2
 		}},
-		"the CPU has the first layer": {Devices: []*ggml.Device{one, cpu(t)}, Of: func(layer int, _ string) int {
+		"the CPU has the first layer": {Devices: []*ggml.Device{one, cpu(t)}, Of: func(layer int, _ layout.Kind) int {
 			if layer == 0 {
 				return 1
 			}
 			return 0
 		}},
-		"by kind": {Devices: []*ggml.Device{one}, Of: func(_ int, kind string) int {
-			if slices.Contains([]string{"token_embd", "ffn_up", "ffn_down", layout.KVCache}, kind) {
+		"by kind": {Devices: []*ggml.Device{one}, Of: func(_ int, kind layout.Kind) int {
+			if slices.Contains([]layout.Kind{layout.TokenEmbd, "ffn_up", "ffn_down", layout.KVCache}, kind) {
 				return 1
 			}
 			return 0
@@ -174,7 +174,7 @@ func names(m *model.Model) []string {
 func TestLayoutErrors(t *testing.T) {
 	d := remote(t)
 	m := llmtest.TinyModel(t, llmtest.TinyConfig(false), ggml.F32)
-	all := func(i int) func(int, string) int { return func(int, string) int { return i } }
+	all := func(i int) func(int, layout.Kind) int { return func(int, layout.Kind) int { return i } }
 	for _, c := range []struct {
 		l    layout.Layout
 		says string
@@ -203,12 +203,12 @@ func TestLayoutErrors(t *testing.T) {
 		_, err = infer.NewSession(m, infer.SessionOptions{Engine: newEngine(t, device.Options{Layout: l})})
 		require.ErrorContains(t, err, fmt.Sprintf("on device %d, which it does not have; its devices", i))
 	}
-	beyond := layout.Layout{Of: func(layer int, kind string) int { return layer + 1 }}
+	beyond := layout.Layout{Of: func(layer int, kind layout.Kind) int { return layer + 1 }}
 	_, err := model.Load(m.Path, model.LoadOptions{Layout: beyond})
 	require.ErrorContains(t, err, " of layer 0 on device 1, which it does not have; its devices, counted from 0, are CPU")
 
 	// The engine's layout is not the model's.
-	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ string) int { return min(layer+1, 1) }}
+	mixed := layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, _ layout.Kind) int { return min(layer+1, 1) }}
 	on := loadOn(t, m, mixed)
 	s := need.Value(infer.NewSession(on, infer.SessionOptions{}))(t)
 	require.NoError(t, s.Close())

@@ -44,7 +44,7 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 	}
 	type place struct{ layer, device int }
 	replaced := map[place]*nn.Lowering{}
-	return func(layer int, kind string) *nn.Lowering {
+	return func(layer int, kind layout.Kind) *nn.Lowering {
 		at := place{layer, e.place(layer, kind)}
 		of := devices[at.device]
 		if e.layers == nil {
@@ -59,7 +59,7 @@ func (e *Engine) Lowerings(u Use) (nn.Lowerings, error) {
 
 // place returns the index of the device that holds weights of a kind; "" means most of a layer's results, or of the
 // results outside of layers.
-func (e *Engine) place(layer int, kind string) int {
+func (e *Engine) place(layer int, kind layout.Kind) int {
 	switch {
 	case kind == "" && layer == nn.NoLayer:
 		kind = layout.Output
@@ -112,11 +112,11 @@ func (e *Engine) everywhere(u Use) (nn.Lowerings, error) {
 	of.Supports = func(op *ggml.Tensor) bool {
 		return !slices.ContainsFunc(others, func(d *ggml.Device) bool { return !d.SupportsOp(op) })
 	}
-	return func(int, string) *nn.Lowering { return of }, nil
+	return func(int, layout.Kind) *nn.Lowering { return of }, nil
 }
 
 // Repacks reports whether sessions repack a kind of weight in a layout; otherwise they use it unchanged.
-func Repacks(of layout.Layout, layer int, kind string) bool {
+func Repacks(of layout.Layout, layer int, kind layout.Kind) bool {
 	p, err := of.Places()
 	if err != nil {
 		return false

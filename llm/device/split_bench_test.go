@@ -33,15 +33,15 @@ func BenchmarkSplit(b *testing.B) {
 	mixture.Experts, mixture.ExpertsUsed, mixture.ExpertFF = 32, 4, 512
 	d := remote(b)
 	layers := func(first int) layout.Layout { // first layer on the device
-		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
-			if layer >= first || strings.HasPrefix(kind, "output") {
+		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind layout.Kind) int {
+			if layer >= first || strings.HasPrefix(string(kind), "output") {
 				return 0
 			}
 			return 1
 		}}
 	}
-	experts := layout.Layout{Devices: []*ggml.Device{d}, Of: func(_ int, kind string) int {
-		if strings.HasSuffix(kind, "_exps") {
+	experts := layout.Layout{Devices: []*ggml.Device{d}, Of: func(_ int, kind layout.Kind) int {
+		if strings.HasSuffix(string(kind), "_exps") {
 			return 1
 		}
 		return 0

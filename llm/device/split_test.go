@@ -19,8 +19,8 @@ import (
 
 // splits returns layouts of a device and the CPU, on which kernels compute.
 func splits(d *ggml.Device) map[string]layout.Layout {
-	onCPU := func(is func(layer int, kind string) bool) layout.Layout {
-		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind string) int {
+	onCPU := func(is func(layer int, kind layout.Kind) bool) layout.Layout {
+		return layout.Layout{Devices: []*ggml.Device{d}, Of: func(layer int, kind layout.Kind) int {
 			if is(layer, kind) {
 				return 1
 			}
@@ -28,10 +28,10 @@ func splits(d *ggml.Device) map[string]layout.Layout {
 		}}
 	}
 	return map[string]layout.Layout{
-		"first layer": onCPU(func(layer int, kind string) bool { return layer == 0 || kind == "token_embd" }),
-		"output":      onCPU(func(layer int, kind string) bool { return layer < 0 }),
-		"experts":     onCPU(func(_ int, kind string) bool { return strings.HasSuffix(kind, "_exps") }),
-		"attn_output": onCPU(func(_ int, kind string) bool { return kind == "attn_output" || kind == "ffn_norm" }),
+		"first layer": onCPU(func(layer int, kind layout.Kind) bool { return layer == 0 || kind == "token_embd" }),
+		"output":      onCPU(func(layer int, kind layout.Kind) bool { return layer < 0 }),
+		"experts":     onCPU(func(_ int, kind layout.Kind) bool { return strings.HasSuffix(string(kind), "_exps") }),
+		"attn_output": onCPU(func(_ int, kind layout.Kind) bool { return kind == "attn_output" || kind == "ffn_norm" }),
 	}
 }
 

@@ -32,7 +32,7 @@ type Memory struct {
 type held struct {
 	part  string
 	layer int
-	kind  string
+	kind  layout.Kind
 	size  int64
 }
 
@@ -104,7 +104,7 @@ func (m *Memory) Part(name string) {
 
 // Hold adds persistent tensors of a kind of weight, or belonging to such a weight, as
 // [layout.Memory.Add] does.
-func (m *Memory) Hold(layer int, kind string, tensors ...*ggml.Tensor) {
+func (m *Memory) Hold(layer int, kind layout.Kind, tensors ...*ggml.Tensor) {
 	if m.Check() != nil || !m.access.Try("Memory.Hold", "Memory") {
 		return
 	}

@@ -37,7 +37,7 @@ func newStates(a *arch.Architecture, o state.Options, l layout.Layout) (*states,
 }
 
 // layOutStates makes states without memory and passes their tensors to add.
-func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kind string, tensors ...*ggml.Tensor)) (*states, error) {
+func layOutStates(a *arch.Architecture, o state.Options, add func(layer int, kind layout.Kind, tensors ...*ggml.Tensor)) (*states, error) {
 	s := &states{slots: o.Slots, length: o.Length, ctx: ggml.NewContext()}
 	options := func(layer int) state.Options {
 		o.NewTensor = func(t ggml.Type, shape ...int64) *ggml.Tensor {

@@ -27,7 +27,7 @@ func ExampleLayout() {
 	l := layout.Layout{} // all on the CPU
 	if gpu, err := ggml.DeviceByType(ggml.GPU); err == nil {
 		l.Devices = []*ggml.Device{gpu}
-		l.Of = func(layer int, _ string) int {
+		l.Of = func(layer int, _ layout.Kind) int {
 			if layer >= 0 && layer < 20 {
 				return 0
 			}

@@ -15,18 +15,9 @@ type Layout struct {
 	// Devices hold the weights. The CPU is the last one, whether listed or not.
 	Devices []*ggml.Device
 	// Of returns the index of the device that holds weights of a kind in a layer, counted from 0, or −1 outside of
-	// layers. Kinds are named as in GGUF files, such as "attn_q" or "token_embd"; [KVCache] names a layer's keys and
-	// values. nil assigns everything to the first device.
-	Of func(layer int, kind string) int
+	// layers. nil assigns everything to the first device.
+	Of func(layer int, kind Kind) int
 }
-
-// Kinds that place tensors other than weights. Output and Most are also kinds of weights, whose device those tensors
-// share.
-const (
-	KVCache = "kv cache"    // per layer: keys and values of sessions
-	Most    = "attn_output" // per layer: most intermediate results
-	Output  = "output"      // outside of layers: output, losses and other results
-)
 
 // On returns the layout of a single device; nil means the CPU.
 func On(d *ggml.Device) Layout {
@@ -105,7 +96,7 @@ func (l Layout) Places() (Places, error) {
 }
 
 // Index returns the index of the device that holds weights of this kind, see [Layout.Of].
-func (p Places) Index(layer int, kind string) (int, error) {
+func (p Places) Index(layer int, kind Kind) (int, error) {
 	if p.Layout.Of == nil {
 		return 0, nil
 	}
@@ -113,10 +104,11 @@ func (p Places) Index(layer int, kind string) (int, error) {
 	if i >= 0 && i < len(p.Devices) {
 		return i, nil
 	}
+	what := string(kind)
 	if layer >= 0 {
-		kind = fmt.Sprintf("%s of layer %d", kind, layer)
+		what = fmt.Sprintf("%s of layer %d", kind, layer)
 	}
-	return 0, fmt.Errorf("the layout puts %s on device %d, which it does not have; its devices, counted from 0, are %s", kind, i, names(p.Devices))
+	return 0, fmt.Errorf("the layout puts %s on device %d, which it does not have; its devices, counted from 0, are %s", what, i, names(p.Devices))
 }
 
 // Sizes are sizes of memory in bytes, one per device of a layout, the CPU last.

@@ -52,7 +52,7 @@ func NewMemory(l Layout) *Memory {
 }
 
 // Add registers tensors for Allocate. They are weights of a kind, or belong to such a weight, as for [Layout.Of].
-func (m *Memory) Add(layer int, kind string, tensors ...*ggml.Tensor) {
+func (m *Memory) Add(layer int, kind Kind, tensors ...*ggml.Tensor) {
 	if m.check() != nil || !m.access.Try("Memory.Add", "Memory") {
 		return
 	}
@@ -88,7 +88,7 @@ func (m *Memory) own(i int, b *ggml.Buffers, size int64) {
 
 // Load creates the tensors of a file in a context and loads their data. As in [ggml.GGUF.Load], CPU tensors are mapped
 // unless NoMmap is set or Resident selects them. place returns a tensor's layer and kind by its name.
-func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind string)) error {
+func (m *Memory) Load(g *ggml.GGUF, c *ggml.Context, o ggml.LoadOptions, place func(name string) (layer int, kind Kind)) error {
 	if err := m.acquire("Memory.Load"); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type Packing struct {
 
 type packed struct {
 	layer, device int
-	kind          string
+	kind          Kind
 	shape         []int64
 }
 
@@ -29,7 +29,7 @@ type packed struct {
 func (m *Memory) NewPacking(c *ggml.Context) *Packing { return &Packing{memory: m, c: c} }
 
 // Add registers a tensor of a kind, or one that belongs to a weight of that kind, as [Memory.Add] does.
-func (p *Packing) Add(layer int, kind string, shape ...int64) {
+func (p *Packing) Add(layer int, kind Kind, shape ...int64) {
 	if !p.access.Try("Packing.Add", "Packing") {
 		return
 	}

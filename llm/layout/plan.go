@@ -22,7 +22,7 @@ type Planner struct {
 	Tied    bool // the output is tied to the embedding and shares its device
 	// Experts lists, per layer, the kinds of weights that are experts, as the architecture of a mixture does; nil if
 	// there are none.
-	Experts map[int][]string
+	Experts map[int][]Kind
 	// Split gives the proportions of layers per device. nil means in proportion to their free memory, with the rest on
 	// the CPU.
 	Split []float64
@@ -119,7 +119,7 @@ func (p *Plan) String() string { return p.text }
 type planSearch struct {
 	search
 	devices []*ggml.Device // by place
-	experts map[int][]string
+	experts map[int][]Kind
 }
 
 func (p Planner) search() (*planSearch, error) {
@@ -197,13 +197,13 @@ func (s *planSearch) layout(sp spread) Layout {
 		return place
 	}
 	tied := s.tied
-	return Layout{Devices: devices, Of: func(layer int, kind string) int {
+	return Layout{Devices: devices, Of: func(layer int, kind Kind) int {
 		switch {
 		case slices.Contains(sp.experts, layer) && slices.Contains(s.experts[layer], kind):
 			return number(s.cpu)
 		case layer >= 0:
 			return number(sp.of(layer))
-		case kind == "token_embd" && tied || !slices.Contains(inputKinds, kind):
+		case kind == TokenEmbd && tied || !slices.Contains(inputKinds, kind):
 			return number(sp.output)
 		}
 		return number(sp.embedding)
@@ -211,4 +211,4 @@ func (s *planSearch) layout(sp spread) Layout {
 }
 
 // inputKinds are the kinds of weights before the layers; other weights outside of layers belong to the output.
-var inputKinds = []string{"token_embd", "token_embd_norm", "position_embd", "per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm", "altup_proj"}
+var inputKinds = []Kind{TokenEmbd, "token_embd_norm", "position_embd", "per_layer_token_embd", "per_layer_model_proj", "per_layer_proj_norm", "altup_proj"}

@@ -51,13 +51,13 @@ func TestPlanPlaces(t *testing.T) {
 	for _, c := range []struct {
 		p    layout.Planner
 		says string
-		want map[string]string // device by kind, outside of layers
+		want map[layout.Kind]string // device by kind, outside of layers
 	}{
-		{layout.Planner{Devices: []*ggml.Device{a}}, "the whole model is on A", map[string]string{"token_embd": "A", "output": "A"}},
-		{layout.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},
-		{layout.Planner{Devices: []*ggml.Device{a, b}, Tied: true}, "layers 0-1 on A, layers 2-3 and the output on B", map[string]string{"token_embd": "B", "token_embd_norm": "A", "output_norm": "B"}},
-		{layout.Planner{Devices: []*ggml.Device{a}, DeviceLayers: &two}, "the embedding and layers 0-1 on the CPU, layers 2-3 and the output on A", map[string]string{"token_embd": "CPU", "output": "A"}},
-		{layout.Planner{Devices: []*ggml.Device{a, optest.CPU(t)}, DeviceLayers: &two}, "the embedding and layers 0-1 on A, layers 2-3 and the output on the CPU", map[string]string{"token_embd": "A", "output": "CPU"}},
+		{layout.Planner{Devices: []*ggml.Device{a}}, "the whole model is on A", map[layout.Kind]string{"token_embd": "A", "output": "A"}},
+		{layout.Planner{Devices: []*ggml.Device{a, b}}, "the embedding and layers 0-1 on A, layers 2-3 and the output on B", map[layout.Kind]string{"token_embd": "A", "position_embd": "A", "output": "B", "output_norm": "B", "rope_freqs": "B"}},
+		{layout.Planner{Devices: []*ggml.Device{a, b}, Tied: true}, "layers 0-1 on A, layers 2-3 and the output on B", map[layout.Kind]string{"token_embd": "B", "token_embd_norm": "A", "output_norm": "B"}},
+		{layout.Planner{Devices: []*ggml.Device{a}, DeviceLayers: &two}, "the embedding and layers 0-1 on the CPU, layers 2-3 and the output on A", map[layout.Kind]string{"token_embd": "CPU", "output": "A"}},
+		{layout.Planner{Devices: []*ggml.Device{a, optest.CPU(t)}, DeviceLayers: &two}, "the embedding and layers 0-1 on A, layers 2-3 and the output on the CPU", map[layout.Kind]string{"token_embd": "A", "output": "CPU"}},
 		{layout.Planner{Devices: []*ggml.Device{optest.CPU(t)}}, "the whole model is on the CPU", nil},
 	} {
 		names := map[string]string{a.Name(): "A", b.Name(): "B", "CPU": "CPU"}

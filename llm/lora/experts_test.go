@@ -113,7 +113,7 @@ func TestDefaultTargetsOfExperts(t *testing.T) {
 			var kinds []string
 			for _, p := range newAdapter(t, m, lora.Options{Rank: 2, Targets: targets}).Pairs() {
 				if w := m.Architecture().Weight(p.Base); w.Layer == 0 {
-					kinds = append(kinds, w.Kind)
+					kinds = append(kinds, string(w.Kind))
 				}
 			}
 			require.ElementsMatch(t, want, kinds)

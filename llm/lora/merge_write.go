@@ -85,7 +85,7 @@ func newBlocks(w *mergeWriter, o *output) (*blocks, error) {
 		return nil, err
 	}
 	for _, p := range o.pairs {
-		if err := b.engine.Check(-1, o.base, p.A, p.B); err != nil {
+		if err := b.engine.Check(-1, "", p.A, p.B); err != nil {
 			b.engine.Close()
 			return nil, err
 		}

@@ -60,7 +60,8 @@ func testPEFTRoundTrip(t *testing.T, m *model.Model) {
 	root := t.TempDir()
 	unwritten := map[string]bool{"output": m.Config().Tied}
 	for _, w := range m.Architecture().Weights() {
-		unwritten[w.Kind] = unwritten[w.Kind] || w.Role == arch.ExpertMatrices || slices.ContainsFunc(w.Rows, func(r arch.Rows) bool { return r.Module == "" })
+		kind := string(w.Kind)
+		unwritten[kind] = unwritten[kind] || w.Role == arch.ExpertMatrices || slices.ContainsFunc(w.Rows, func(r arch.Rows) bool { return r.Module == "" })
 	}
 	targets := slices.DeleteFunc(lora.Targets(m.Architecture()), func(name string) bool { return unwritten[name] })
 	runs := 0

@@ -40,7 +40,7 @@ func adaptables(a *arch.Architecture) []adaptable {
 		if !w.IsAdaptable() {
 			continue
 		}
-		x := adaptable{Weight: w, target: w.Kind, layer: w.Layer}
+		x := adaptable{Weight: w, target: string(w.Kind), layer: w.Layer}
 		for _, r := range w.Rows {
 			if r.Module != "" {
 				x.modules = append(x.modules, PEFTOptions{}.path(a, r.Module))

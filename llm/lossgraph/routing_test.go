@@ -41,7 +41,7 @@ func (r routed) Forward(p arch.Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	var sum *nn.Value
 	for i := range r.paths {
 		mask := c.Cont(c.View(chosen, []int64{1, n}, []int64{chosen.Stride(2)}, i*chosen.Stride(1)))
-		path := p.Matrix(fmt.Sprintf("path_%d", i), width, width, arch.MatrixOptions{Residual: true})
+		path := p.Matrix(arch.Kind(fmt.Sprintf("path_%d", i)), width, width, arch.MatrixOptions{Residual: true})
 		y := t.MulInput(t.Linear(x, path)[0], mask)
 		if sum != nil {
 			y = t.Add(sum, y)

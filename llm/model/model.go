@@ -123,7 +123,7 @@ func (m *Model) index() {
 }
 
 // place returns the layer and kind of a tensor of the file.
-func (m *Model) place(name string) (layer int, kind string) {
+func (m *Model) place(name string) (layer int, kind layout.Kind) {
 	w := m.arch.Weight(name)
 	return w.Layer, w.Kind
 }

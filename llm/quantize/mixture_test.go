@@ -31,7 +31,7 @@ func TestMixtureTypes(t *testing.T) {
 	wide, alone, tied, large, larger := llama(16, 2, 0, false), llama(16, 8, 0, false), llama(16, 8, 0, true), llama(80, 4, 0, false), llama(80, 1, 0, false)
 	eight, sixteen := llama(16, 8, 8, false), llama(16, 8, 16, false)
 	weight := func(kind string, layer int, rowLen int64) *arch.Weight {
-		w := &arch.Weight{Name: fmt.Sprintf("blk.%d.%s.weight", layer, kind), Kind: kind, Layer: layer, Shape: []int64{rowLen, 256}}
+		w := &arch.Weight{Name: fmt.Sprintf("blk.%d.%s.weight", layer, kind), Kind: arch.Kind(kind), Layer: layer, Shape: []int64{rowLen, 256}}
 		switch kind {
 		case "token_embd":
 			w.Role, w.Name = arch.Embedding, "token_embd.weight"

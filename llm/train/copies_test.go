@@ -162,7 +162,7 @@ func TestWeightCopiesByMemory(t *testing.T) {
 func TestWeightCopiesOverDevices(t *testing.T) {
 	server := need.Value(ggml.AddRPCServer(optest.StartRPCServer(t).Endpoint))(t)
 	defer server.Unload()
-	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
+	inLayers := func(layer int, _ layout.Kind) int { return max(0, -layer) } // the rest on the CPU
 	layout := layout.Layout{Devices: []*ggml.Device{server.Devices()[0]}, Of: inLayers}
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))

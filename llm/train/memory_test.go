@@ -226,7 +226,7 @@ func TestMemoryOfDevices(t *testing.T) {
 	far := server.Devices()[0]
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
-	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
+	inLayers := func(layer int, _ layout.Kind) int { return max(0, -layer) } // the rest on the CPU
 	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: []*ggml.Device{far}, Of: inLayers}}))(t)
 	defer m.Close()
 

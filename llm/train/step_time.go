@@ -86,7 +86,7 @@ func (p Plan) ProbeLayout() (layout.Layout, error) {
 	for _, layer := range probe.sample {
 		measured[p.Model.Architecture().Blocks()[layer]] = true
 	}
-	return layout.Layout{Devices: p.Layout.Devices, Of: func(block int, kind string) int {
+	return layout.Layout{Devices: p.Layout.Devices, Of: func(block int, kind layout.Kind) int {
 		if block >= 0 && !measured[block] {
 			return cpu
 		}
@@ -95,7 +95,7 @@ func (p Plan) ProbeLayout() (layout.Layout, error) {
 }
 
 // placeOf returns the index of the device that holds a kind of weight.
-func placeOf(l layout.Layout, block int, kind string) int {
+func placeOf(l layout.Layout, block int, kind layout.Kind) int {
 	if l.Of == nil {
 		return 0
 	}

@@ -25,7 +25,7 @@ func farModel(t *testing.T) *model.Model {
 	t.Cleanup(func() { server.Unload() })
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	require.NoError(t, tinyLoRAModel(t).Save(path, model.SaveOptions{}))
-	inLayers := func(layer int, _ string) int { return max(0, -layer) } // the rest on the CPU
+	inLayers := func(layer int, _ layout.Kind) int { return max(0, -layer) } // the rest on the CPU
 	m := need.Value(model.Load(path, model.LoadOptions{Layout: layout.Layout{Devices: server.Devices()[:1], Of: inLayers}}))(t)
 	t.Cleanup(func() { m.Close() })
 	return m

@@ -38,15 +38,15 @@ type tinyArch struct {
 	// fusedGateUp doubles the rows of the first feed-forward network. blocks is the prefix of block names.
 	fusedGateUp bool
 	blocks      string
-	like        string             // name of a model that has all of its parts; "" if none
-	gelu        bool               // stock llama.cpp computes its activation by a table
-	noValues    []bool             // per layer: the values are the keys
-	has         []string           // tensors that only some models of the architecture have
-	optional    []string           // optional weights, in each layer
-	noStock     bool               // stock llama.cpp cannot read a tiny model of the architecture
-	seed        uint64             // of the weights' values
-	factors     map[string]float64 // by kind of weight, factors of the values; may be nil
-	notStock    []string           // optional weights that stock llama.cpp 0.7.0 does not read
+	like        string                // name of a model that has all of its parts; "" if none
+	gelu        bool                  // stock llama.cpp computes its activation by a table
+	noValues    []bool                // per layer: the values are the keys
+	has         []string              // tensors that only some models of the architecture have
+	optional    []string              // optional weights, in each layer
+	noStock     bool                  // stock llama.cpp cannot read a tiny model of the architecture
+	seed        uint64                // of the weights' values
+	factors     map[arch.Kind]float64 // by kind of weight, factors of the values; may be nil
+	notStock    []string              // optional weights that stock llama.cpp 0.7.0 does not read
 }
 
 // LongContext is the context from which models with two sets of RoPE factors use those for long

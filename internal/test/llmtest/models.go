@@ -43,7 +43,7 @@ func NoisyModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64) *mode
 
 // ScaledModel is like NoisyModel, with some kinds of weights, such as "attn_q_norm", multiplied by
 // factors.
-func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, factors map[string]float64) *model.Model {
+func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, factors map[arch.Kind]float64) *model.Model {
 	t.Helper()
 	made := need.Value(model.New(c, nil, 7))(t)
 	defer made.Close()
@@ -59,7 +59,7 @@ func ScaledModel(t testing.TB, c arch.Config, typ ggml.Type, noise float64, fact
 		Change: func(name string) func([]float32) error {
 			factor := 1.0
 			for kind, f := range factors {
-				if strings.HasSuffix(name, "."+kind+".weight") {
+				if strings.HasSuffix(name, "."+string(kind)+".weight") {
 					factor = f
 				}
 			}

@@ -25,7 +25,7 @@ func TestPages(t *testing.T) {
 		var modules []string
 		var matrices []string
 		for _, w := range a.Weights() {
-			note(&matrices, (w.Role == arch.Linear || w.Role == arch.ExpertMatrices) && w.IsAdaptable() && w.Layer >= 0 && !w.Named, w.Kind)
+			note(&matrices, (w.Role == arch.Linear || w.Role == arch.ExpertMatrices) && w.IsAdaptable() && w.Layer >= 0 && !w.Named, string(w.Kind))
 		}
 		for _, m := range a.Modules() {
 			w := a.Weight(m.Rows[0].Name + ".weight")

@@ -3,6 +3,8 @@ package llmtest
 import (
 	"maps"
 	"slices"
+
+	"github.com/goggml/ggml/llm/arch"
 )
 
 func init() { maps.Copy(tinyArchs, tinyGemmas) }
@@ -45,4 +47,4 @@ var gemma4Keys = map[string]any{
 
 // GemmaFactors make the scores of attention, which are unscaled, small, and the outputs of layers too:
 // otherwise later layers amplify the rounding of GELU's table.
-var GemmaFactors = map[string]float64{"attn_q_norm": 0.25, "post_attention_norm": 0.25, "post_ffw_norm": 0.25, "laurel_post_norm": 0.25, "post_norm": 0.25}
+var GemmaFactors = map[arch.Kind]float64{"attn_q_norm": 0.25, "post_attention_norm": 0.25, "post_ffw_norm": 0.25, "laurel_post_norm": 0.25, "post_norm": 0.25}
