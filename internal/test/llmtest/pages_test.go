@@ -137,14 +137,14 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.NormAfterRoPE && p.QKNorm != arch.NoQKNorm, "after RoPE")
 				note(&attention, p.SharedKV > 0, "keys and values of other layers")
 				note(&attention, p.ValueNorm, "values normalised")
-				note(&attention, p.SubNorm, "what is gathered normalised")
+				note(&attention, p.SubNorm, "normalised before the output matrix")
 				note(&attention, p.Bidirectional, "of all tokens, not only those before")
 				note(&attention, p.Window > 0, "sliding windows")
 				note(&attention, p.NoRoPE, "layers without RoPE")
 				note(&attention, p.MaxALiBiBias > 0, "ALiBi")
 				note(&attention, p.Relative.Buckets > 0, "biases by distance")
 				note(&attention, p.RoPE.Sections != [4]int{}, "RoPE of sections")
-				note(&attention, p.Softcap > 0, "bent scores")
+				note(&attention, p.Softcap > 0, "capped scores")
 				note(&attention, p.Sinks, "sinks")
 				note(&attention, p.Gate != arch.NoGate, "gated")
 				note(&attention, p.ValueRouter.Experts > 0, "values of experts")
@@ -153,15 +153,15 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.Temperature.Scale != 0, "temperature by position")
 			case arch.LatentAttention:
 				note(&attention, true, "keys and values of latent vectors")
-				note(&attention, p.Indexer.Keys > 0, "an indexer chooses keys")
-				note(&attention, p.Indexer.Shared > 0, "or a layer before")
+				note(&attention, p.Indexer.Keys > 0, "keys chosen by an indexer")
+				note(&attention, p.Indexer.Shared > 0, "layers that reuse the choice of an earlier layer")
 				walk([]arch.Residual{{Part: p.Attention}})
 			case arch.FeedForward:
 				forward(p, "")
 			case arch.Experts:
 				forward(p.FeedForward, "experts: ")
 				forward(p.Shared, "shared: ")
-				note(&network, p.Limit > 0, "limited")
+				note(&network, p.Limit > 0, "clamped")
 			default:
 				note(&attention, true, fmt.Sprint(p)) // its String names the feature
 			}
