@@ -282,8 +282,18 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	defer stop()
+	p.describe(s, trained, t, options, multiplier)
+	r, err := p.newReport(ctx, e, m, adapter, sets)
+	if err != nil {
+		return err
+	}
+	return p.trainAndReport(ctx, out, trainingRun{trainer: t, valid: valid, report: r, peak: peak, folder: folder, computeType: options.ComputeType})
+}
+
+// describe writes what is trained, and how.
+func (p *trainCommand) describe(s *subject, trained *data.Dataset, t *train.Trainer, options train.Options, multiplier string) {
 	fmt.Fprintf(p.Log(), "model: %s, %.1f M parameters; adapter: %d parameters; data: %s; %s\n",
-		m.Config().Name, float64(m.Config().NumParameters())/1e6, adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
+		s.model.Config().Name, float64(s.model.Config().NumParameters())/1e6, s.adapter.NumParameters(), training.DescribeRows(trained), cli.Count(t.TotalSteps(), "step"))
 	if p.prefers() {
 		fmt.Fprintf(p.Log(), "loss: %s; answers of a pair %s\n", options.Loss.Name, map[bool]string{true: "share its prompt", false: "repeat its prompt"}[t.SharesPrompts()])
 	}
@@ -291,12 +301,6 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if kept := t.WeightCopies(); kept != "" {
 		fmt.Fprintf(p.Log(), "weight copies: %s\n", kept)
 	}
-
-	r, err := p.newReport(ctx, e, m, adapter, sets)
-	if err != nil {
-		return err
-	}
-	return p.trainAndReport(ctx, out, trainingRun{trainer: t, valid: valid, report: r, peak: peak, folder: folder, computeType: options.ComputeType})
 }
 
 // A trainingRun is a trainer with what follows its steps.
