@@ -32,28 +32,28 @@ func integerCases() []opCase {
 			},
 			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMMGradInputI8(c, nil, pair(x[0], x[1])) },
 			Want:  func(x refs) refmath.Tensor { return refmath.OutProd(x[0], refmath.Transpose(x[1])) },
+		}, opCase{
+			Name: "gemm_grad_input_i8_sum_" + typ.String(), Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.GEMMI8, Runs: 1, InPlace: true,
+			Operands: func(d *draw) []operand {
+				k, n := d.K(), d.Size(40)
+				list := []operand{d.F32(k, n)}
+				for range 4 { // more than one op takes
+					m := d.Size(300)
+					list = append(list, d.Normal(k, m), d.F32(m, n).As(typ))
+				}
+				return list
+			},
+			Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMMGradInputI8(c, x[0], pairs(x[1:]...)...) },
+			Want: func(x refs) refmath.Tensor {
+				y := x[0]
+				for p := range slices.Chunk(x[1:], 2) {
+					y = refmath.Add(y, refmath.OutProd(p[0], refmath.Transpose(p[1])))
+				}
+				return y
+			},
 		})
 	}
-	return append(cases, opCase{
-		Name: "gemm_grad_input_i8_sum", Types: []ggml.Type{ggml.F32, ggml.Q8_0}, Layouts: optest.ContiguousOnly, Bound: optest.GEMMI8, Runs: 4, InPlace: true,
-		Operands: func(d *draw) []operand {
-			k, n := d.K(), d.Size(40)
-			list := []operand{d.F32(k, n)}
-			for range 4 { // more than one op takes
-				m := d.Size(300)
-				list = append(list, d.Normal(k, m), d.F32(m, n))
-			}
-			return list
-		},
-		Build: func(c *ctx, x tensors) *ggml.Tensor { return kernels.GEMMGradInputI8(c, x[0], pairs(x[1:]...)...) },
-		Want: func(x refs) refmath.Tensor {
-			y := x[0]
-			for p := range slices.Chunk(x[1:], 2) {
-				y = refmath.Add(y, refmath.OutProd(p[0], refmath.Transpose(p[1])))
-			}
-			return y
-		},
-	})
+	return cases
 }
 
 // gradInputI8 computes W·dY of F32 values, [k, m] and [m, n].

@@ -63,6 +63,8 @@ var leftOut = map[string]string{
 	"EditGGUF":         "it edits files: see the programs of files",
 	"OpenGGUF":         "see the programs of files",
 	"OpenGGUFPart":     "see the programs of files",
+	"HasI8":            "it makes no tensor",
+	"InstructionsI8":   "it makes no tensor",
 	"InitNUMA":         "it changes the process for good",
 	"LoadBackend":      "a random file is no plugin, but one that is runs",
 	"LoadBackendsFrom": "as LoadBackend",

@@ -37,6 +37,8 @@ var refusals = []refusal{
 		"Conv1D Conv2D Conv3D ConvDepthwise1D ConvDepthwise2D", typed,
 		"convolutions take data of F32 and kernels of F32 and F16: only those that are made of im2col and a product could take more",
 	},
+	{"AddRMSNorm", operand(2), "the sweep compares the first result, the sum, which does not depend on w"},
+	{"GateStep", operand(1), "the result is the same for all finite losses"},
 	{"SumSquares", laid, "the kernel goes through memory, where a sum is the same in any order: which layouts pass depends on the gaps"},
 	{"AddCast", typed, "the sum of two F16 tensors is Add"},
 	{"AddCast", laid, "without contiguous rows of b there is an assertion where a is quantised"},

@@ -34,7 +34,7 @@ func (t *Tape) GatedDelta(d DeltaRule) *Value {
 
 // GatedDeltaStep computes the rule for the next tokens of sequences, with states of size·size·heads elements.
 var GatedDeltaStep = &Op[Next[DeltaRule], Stepped]{func(t *Tape, o Next[DeltaRule]) Stepped {
-	c, d, slots := t.C, o.In, o.Rows.Dim(0)
+	c, d, slots := t.C, o.In, max(1, o.Rows.Dim(0)) // 0 if an op failed
 	size, heads, n := d.V.T.Dim(0), d.V.T.Dim(1), d.V.T.Dim(2)/slots
 	by := func(x *ggml.Tensor) *ggml.Tensor { return c.Reshape(contiguous(c, x), x.Dim(0), x.Dim(1), n, slots) }
 	all := c.GatedDeltaNet(ggml.GatedDeltaNetOperands{

@@ -127,7 +127,7 @@ func (x *Chosen) hideOthers(c *ggml.Context, mask *ggml.Tensor, from int64, valu
 	}
 	ids := x.ids[from/x.block]
 	keys, n := mask.Dim(0), mask.Dim(1)
-	batch := ids.Dim(1) / n
+	batch := ids.Dim(1) / max(1, n) // 0 if an op failed
 	if mask.Dim(3) != batch {
 		mask = c.Repeat(mask, keys, n, 1, batch)
 	}

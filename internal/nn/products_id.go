@@ -37,7 +37,7 @@ func plainAccumulateGradWeightID(t *Tape, g GradIDOperands) *ggml.Tensor {
 	if !shared {
 		width = max(width, x.Dim(0))
 	}
-	for _, r := range chunks(ids.Dim(1), max(1, scatterChunk/(width*experts))) {
+	for _, r := range chunks(ids.Dim(1), max(1, scatterChunk/max(1, width*experts))) {
 		some := func(x *ggml.Tensor) *ggml.Tensor {
 			return c.View(x, []int64{x.Dim(0), x.Dim(1), r.to - r.from}, []int64{x.Stride(1), x.Stride(2)}, r.from*x.Stride(2))
 		}
