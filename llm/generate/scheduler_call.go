@@ -20,7 +20,8 @@ type call struct {
 
 func (c *call) context() context.Context { return c.ctx }
 
-// hasRoom makes a slot free for the texts of a causal model. There is one call between two passes.
+// hasRoom makes a slot free for the texts of a causal model. There is one call between two passes. In a session that is
+// closed, or whose slots others have taken, no slot becomes free: the call begins and fails.
 func (c *call) hasRoom(s *Scheduler) bool {
 	if s.called {
 		s.awake()
@@ -29,7 +30,7 @@ func (c *call) hasRoom(s *Scheduler) bool {
 	if c.slot && s.session.Free() == 0 {
 		s.closeOldest()
 	}
-	return !c.slot || s.session.Free() > 0
+	return !c.slot || s.session.Free() > 0 || len(s.texts)+len(s.prompts) == 0
 }
 
 func (c *call) begin(s *Scheduler) {

@@ -272,3 +272,25 @@ func TestSchedulerErrors(t *testing.T) {
 	require.ErrorIs(t, err, generate.ErrTruncated)
 	require.Equal(t, generate.FinishLength, stats.Finish)
 }
+
+// Requests to a session that is closed, or whose sequences others have taken, fail instead of waiting forever.
+func TestSchedulerWithoutRoom(t *testing.T) {
+	m := randomModel(t, 32)
+	session := newSession(t, m, 1)
+	s, err := generate.NewScheduler(m, session, generate.SchedulerOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	requireFails := func(want error) {
+		t.Helper()
+		_, err := s.Embed(context.Background(), []string{"a"}, infer.EmbedOptions{})
+		require.ErrorIs(t, err, want)
+		tokens, _ := s.Stream(context.Background(), generate.Request{Prompt: "a", Sampler: sampler(t, sample.Options{})})
+		_, err = collect(tokens)
+		require.ErrorIs(t, err, want)
+	}
+	_, err = session.NewSequence()
+	require.NoError(t, err)
+	requireFails(infer.ErrSessionFull)
+	require.NoError(t, session.Close())
+	requireFails(ggml.ErrClosed)
+}

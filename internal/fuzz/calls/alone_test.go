@@ -15,6 +15,7 @@ import (
 
 // unchecked lists the types that belong to one goroutine and have no exclusive.Access, with the reason.
 var unchecked = map[reflect.Type]string{
+	reflect.TypeFor[infer.Adapters]():    "its calls hold the access of its session",
 	reflect.TypeFor[infer.Sequence]():    "its calls hold the access of its session",
 	reflect.TypeFor[tokenizer.Decoder](): "its methods return text alone, and in order only if one goroutine calls them",
 }
