@@ -166,3 +166,13 @@ func TestLoadPairs(t *testing.T) {
 	_, _, err = PreparePairs(context.Background(), func(func(int, error) bool) {}, func(int) (Row, error) { return nil, nil }, PrepareOptions{Length: 1, TooLong: SplitLong})
 	require.EqualError(t, err, "a pair of answers cannot be split; long ones can be cut or dropped")
 }
+
+// A pair with a side of no tokens is omitted, also if the other side is cut.
+func TestPairWithoutTokens(t *testing.T) {
+	rows := []Row{{{}, {Tokens: []int32{1, 2, 3, 4, 5, 6}}}, {{Tokens: []int32{1, 2}}, {Tokens: []int32{1, 3}}}}
+	d, stats, err := PreparePairs(context.Background(), sequenceOf(rows), func(r Row) (Row, error) { return r, nil }, PrepareOptions{Length: 3})
+	require.NoError(t, err)
+	defer d.Close()
+	require.Equal(t, 1, stats.Empty)
+	require.Equal(t, 1, d.Len())
+}

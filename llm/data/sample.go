@@ -73,10 +73,11 @@ func (s Sample) check(length, vocab int) error {
 // part returns the sample of `length` predicted tokens from index `from` on.
 func (s Sample) part(from, length int) Sample {
 	to := min(from+length, s.Predicted())
-	p := Sample{Tokens: s.Tokens[from : to+1], Origin: s.Origin}
+	end := min(to+1, len(s.Tokens)) // a sample may have no tokens
+	p := Sample{Tokens: s.Tokens[from:end], Origin: s.Origin}
 	p.Origin.Token += from
 	if s.Words != nil {
-		p.Words = s.Words[from : to+1]
+		p.Words = s.Words[from:end]
 	}
 	if s.LossWeights != nil {
 		p.LossWeights = s.LossWeights[from:to]
