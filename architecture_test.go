@@ -184,7 +184,9 @@ func kernelNames(t *testing.T) []string {
 	require.Contains(t, names, "CausalAttention")
 	require.Contains(t, names, "causal_attention_grad")
 	// Names that ggml has too.
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains([]string{"AdamWOperands", "Pair", "Attention", "CrossEntropy"}, name) })
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains([]string{"AdamWOperands", "Pair", "Attention", "CrossEntropy"}, name)
+	})
 }
 
 // eachSource calls f for the Go and C files below a folder.
