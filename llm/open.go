@@ -144,7 +144,7 @@ func (m *Model) Memory() layout.Sizes {
 	return m.all.session.Memory()
 }
 
-// Load returns what the model does, and has done.
+// Load returns the counts of current and finished work.
 func (m *Model) Load() generate.Load {
 	if m.checkMade() != nil {
 		return generate.Load{}

@@ -110,7 +110,7 @@ func (p *program) few() int {
 	return []int{0, 0, 0, 1, 2, 3, 9}[p.IntN(7)]
 }
 
-// factorTypes are the types of what GEMMs multiply weights with.
+// factorTypes are the types of the second factor of a GEMM.
 func factorTypes() []ggml.Type {
 	if kernels.HasBF16() {
 		return []ggml.Type{ggml.F32, ggml.BF16}

@@ -34,7 +34,7 @@ var lightningIndexer = IndexScores.When(func(t *Tape, o IndexOperands) bool {
 
 func lightningScores(t *Tape, o IndexOperands) *ggml.Tensor {
 	if o.Mask.Type() != ggml.F16 {
-		o.Mask = t.C.Cast(o.Mask, ggml.F16) // what is very low becomes −∞
+		o.Mask = t.C.Cast(o.Mask, ggml.F16) // very low values become −∞
 	}
 	return t.C.LightningIndexer(o.Q, o.K, o.Weights, o.Mask)
 }
@@ -119,8 +119,8 @@ func (t *Tape) ChooseCached(x Indexer, keys, mask *ggml.Tensor) *Chosen {
 	}, x.Keys)}}
 }
 
-// hideOthers returns a mask [keys, n, 1, batch or 1] of the queries from a token on, which hides by a value what they did not
-// choose, too.
+// hideOthers returns the mask [keys, n, 1, batch or 1] of the queries from a token on. At keys that they did not choose, it
+// has the value.
 func (x *Chosen) hideOthers(c *ggml.Context, mask *ggml.Tensor, from int64, value float32) *ggml.Tensor {
 	if x == nil || x.ids[from/x.block] == nil {
 		return mask
@@ -136,7 +136,7 @@ func (x *Chosen) hideOthers(c *ggml.Context, mask *ggml.Tensor, from int64, valu
 	return c.Reshape(chosen, keys, n, 1, batch)
 }
 
-// Only returns the mask of a cache, F16 [keys, n, 1, slots], that hides what a pass did not choose, too.
+// Only returns the mask of a cache, F16 [keys, n, 1, slots], which also hides the keys that a pass did not choose.
 func (x *Chosen) Only(c *ggml.Context, mask *ggml.Tensor) *ggml.Tensor {
 	return x.hideOthers(c, mask, 0, float32(math.Inf(-1)))
 }

@@ -76,7 +76,7 @@ type job interface {
 	fail(err error) // ends a job that has not begun
 }
 
-// Load is what a [Scheduler] does, and has done.
+// Load counts a [Scheduler]'s current and finished work.
 type Load struct {
 	Waiting, Running int // requests now
 	Requests         int // that have ended
@@ -129,7 +129,7 @@ func (s *Scheduler) checkMade() error {
 	return nil
 }
 
-// Load returns what the scheduler does, and has done.
+// Load returns the counts of current and finished work.
 func (s *Scheduler) Load() Load {
 	if s == nil {
 		return Load{}

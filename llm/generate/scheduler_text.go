@@ -181,7 +181,7 @@ func (t *text) begin(s *Scheduler) {
 	s.prompts = append(s.prompts, t)
 }
 
-// reuse takes the states of the prompt's tokens that the session has, but for the last token, whose logits are needed.
+// reuse takes the states of the prompt's first tokens from the session, except the last token's, whose logits are needed.
 func (t *text) reuse() error {
 	had := t.sequence.Len()
 	if t.cached == 0 {

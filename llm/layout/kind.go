@@ -4,7 +4,7 @@ package layout
 // belongs to a matrix, such as its bias, its adapter and its gradient, has the kind of the matrix.
 type Kind string
 
-// Kinds by which code asks for weights, and for what lies beside them.
+// Kinds that code names: of weights, and of other memory beside them.
 const (
 	TokenEmbd Kind = "token_embd"
 	Output    Kind = "output"      // outside of layers: the output matrix, losses and other results

@@ -46,7 +46,7 @@ type kind struct {
 	comparesMeans bool // per token, so that length does not count
 	hasReference  bool
 	onlyImitates  bool // it has no rewards
-	// of returns the loss of a pair, and its slopes along what it compares: the ratio to the reference or, without
+	// of returns the loss of a pair, and its slopes along the compared values: the ratio to the reference or, without
 	// one, the log-probability, of the whole answer or per token.
 	of func(o *Options, chosen, rejected float64) (loss, dChosen, dRejected float64)
 	// imitates is the weight of the chosen answers' cross-entropy per token.
@@ -205,7 +205,7 @@ func length(s data.Sample) (sum float64) {
 	return sum
 }
 
-// compared returns what a kind compares of an answer, and its slope along the log-probability.
+// compared returns an answer's compared value, and its slope along the log-probability.
 func (k *kind) compared(s side) (x, slope float64) {
 	x, slope = s.logProb, 1
 	if k.hasReference {
@@ -247,7 +247,7 @@ func (o *Options) loss(sides []side) (loss float64, slopes []float64) {
 	return loss, slopes
 }
 
-// rewards returns the rewards by the first term that compares: Beta times what it compares.
+// rewards returns the rewards by the first term that compares answers: Beta times the compared value.
 func (o *Options) rewards(sides []side) (sum train.Rewards) {
 	at := slices.IndexFunc(o.Terms, func(t Term) bool { return !kinds[t.Name].onlyImitates })
 	k, pairs := kinds[o.Terms[at].Name], float64(len(sides)/2)

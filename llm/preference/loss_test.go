@@ -111,7 +111,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Rewards are beta times what the loss compares.
+// Rewards are beta times the values that the loss compares.
 func TestRewards(t *testing.T) {
 	weights := []float32{0, 1, 1}
 	samples := []data.Sample{

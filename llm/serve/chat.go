@@ -215,10 +215,11 @@ func merged(a, b map[string]any) map[string]any {
 	return all
 }
 
-// growing is what has been sent of a reply.
+// growing is a reply of which a part has been sent.
 type growing struct{ answer, reasoning string }
 
-// grow returns what the reply has gained. Reasoning that may begin the mark of its end is sent once it is known not to.
+// grow returns the new text of the reply. The last characters of reasoning may begin the mark of its end: they are held back
+// until that is known.
 func (g *growing) grow(r *generate.Reply, ended bool) (answer, reasoning string) {
 	reasons := r.Reasoning
 	if at := strings.LastIndexAny(reasons, "<["); !ended && r.Answer == "" && at >= 0 && !strings.ContainsAny(reasons[at:], " \n>]") {
@@ -227,7 +228,7 @@ func (g *growing) grow(r *generate.Reply, ended bool) (answer, reasoning string)
 	return gained(&g.answer, r.Answer), gained(&g.reasoning, reasons)
 }
 
-// gained returns the text behind what has been sent.
+// gained returns the text that follows the sent part.
 func gained(sent *string, text string) string {
 	rest, grows := strings.CutPrefix(text, *sent)
 	if !grows {

@@ -12,7 +12,7 @@ import (
 	"github.com/goggml/ggml/llm/generate"
 )
 
-// A part is what a choice has gained.
+// A part is new text of a choice.
 type part struct {
 	choice          int
 	text, reasoning string
@@ -186,7 +186,7 @@ type events struct {
 	begun    bool
 }
 
-// deadline limits how long the client may take to take what is written next.
+// deadline limits how long the client may take to receive the next write.
 func (e *events) deadline() { e.c.SetWriteDeadline(time.Now().Add(e.patience)) } // recorders of tests have no deadlines
 
 func (e *events) send(value any) error {
