@@ -121,3 +121,9 @@ func ExampleFolder_CheckInputs() {
 	}
 	// Output: another data of 16 bytes
 }
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

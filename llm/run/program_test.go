@@ -35,13 +35,9 @@ func Example() {
 	// Output: the validation loss has not improved for 3 evaluations
 }
 
-func check(err error) {
+func must[T any](v T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
-}
-
-func must[T any](v T, err error) T {
-	check(err)
 	return v
 }
