@@ -2,63 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
 	"github.com/goggml/ggml/examples/internal/cli"
-	"github.com/goggml/ggml/llm/device"
-	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/train"
 )
 
 // checkCompute compares the gradients of the first step in the compute type with F32's. It writes no files, and uses
 // the checkpoint of a run that has begun.
 func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
-	if err := p.check(); err != nil {
-		return err
-	}
-	if p.OnlyWrite {
-		return errors.New("--only-write-lora computes no gradients, so there is nothing to compare; leave it out")
-	}
-	if err := p.Prepare(p.Log()); err != nil {
-		return err
-	}
-	if _, err := p.lookIntoFolder(); err != nil {
-		return err
-	}
-	devices, err := p.Choose(nil)
+	r, err := p.rehearse(ctx, "computes no gradients, so there is nothing to compare")
 	if err != nil {
 		return err
 	}
-	s, err := p.open(layout.Layout{})
-	if err != nil {
+	defer r.Close()
+	options := r.options
+	if r.subject, err = p.spread(r.devices, r.subject, r.sets, options); err != nil {
 		return err
 	}
-	defer func() { s.Close() }()
-	sets, err := p.loadToFit(ctx, devices, s)
-	if err != nil {
-		return cli.Interrupted(ctx, err, "nothing is lost")
-	}
-	defer sets.Close()
-	options, err := p.options(sets.Train)
-	if err != nil {
-		return err
-	}
-	if s, err = p.spread(devices, s, sets, options); err != nil {
-		return err
-	}
-	e, err := device.New(device.Options{Layout: s.model.Layout(), Threads: p.ThreadCount()})
+	e, err := p.openEngine(r.subject.model, &options)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	options.Engine = e
-	if options.ComputeType, err = p.computeType(e); err != nil {
-		return err
+	if options.Loss, err = p.loss(ctx, e, r.subject.model, r.sets, options.ComputeType); err != nil {
+		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	t, err := p.NewTrainer(s.model, train.Trainables{Adapters: s.adapter.WithScale(1)}, sets.Train, options)
+	t, err := p.NewTrainer(r.subject.model, train.Trainables{Adapters: r.subject.adapter.WithScale(1)}, r.sets.Train, options)
 	if err != nil {
 		return err
 	}

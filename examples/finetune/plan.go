@@ -90,51 +90,81 @@ func (c *planCommand) Run(ctx context.Context, out io.Writer) error {
 	return c.plan(ctx, out, c.Probe, c.JSON)
 }
 
-// plan reports what the run would need, and writes no files.
-func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Duration, asJSON bool) error {
+// A rehearsal has what a run would begin with, for commands that look at the run and write none of its files.
+type rehearsal struct {
+	devices *placement.Choice
+	subject *subject
+	sets    *training.Sets
+	options train.Options
+	done    int // steps of the run in the folder
+}
+
+// rehearse opens what a run would begin with. need says why a run without steps gives the command nothing to look at.
+func (p *trainCommand) rehearse(ctx context.Context, need string) (*rehearsal, error) {
 	if err := p.check(); err != nil {
-		return err
+		return nil, err
 	}
 	if p.OnlyWrite {
-		return errors.New("--only-write-lora trains nothing, so there is nothing to plan; leave it out")
+		return nil, errors.New("--only-write-lora " + need + "; leave it out")
 	}
 	if err := p.Prepare(p.Log()); err != nil {
+		return nil, err
+	}
+	r := &rehearsal{}
+	if err := p.openRehearsal(ctx, r); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (p *trainCommand) openRehearsal(ctx context.Context, r *rehearsal) (err error) {
+	if r.done, err = p.lookIntoFolder(); err != nil {
 		return err
 	}
-	done, err := p.lookIntoFolder()
-	if err != nil {
+	if r.devices, err = p.Choose(nil); err != nil {
 		return err
 	}
-	devices, err := p.Choose(nil)
-	if err != nil {
+	if r.subject, err = p.open(layout.Layout{}); err != nil {
 		return err
 	}
-	s, err := p.open(layout.Layout{})
-	if err != nil {
-		return err
-	}
-	defer func() { s.Close() }()
-	sets, err := p.loadToFit(ctx, devices, s)
-	if err != nil {
+	if r.sets, err = p.loadToFit(ctx, r.devices, r.subject); err != nil {
+		r.sets = nil // closed
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	defer sets.Close()
-	options, err := p.options(sets.Train)
+	r.options, err = p.options(r.sets.Train)
+	return err
+}
+
+// Close closes the data and the model.
+func (r *rehearsal) Close() {
+	if r.sets != nil {
+		r.sets.Close()
+	}
+	if r.subject != nil {
+		r.subject.Close()
+	}
+}
+
+// plan reports what the run would need, and writes no files.
+func (p *trainCommand) plan(ctx context.Context, out io.Writer, probe time.Duration, asJSON bool) error {
+	r, err := p.rehearse(ctx, "trains nothing, so there is nothing to plan")
 	if err != nil {
 		return err
 	}
-	plan, planned, err := p.planMemory(devices, s, sets, options)
+	defer r.Close()
+	plan, planned, err := p.planMemory(r.devices, r.subject, r.sets, r.options)
 	if err != nil {
 		return err
 	}
-	plan.Done = min(done, plan.Steps)
+	plan.Done = min(r.done, plan.Steps)
 	switch {
 	case probe == 0:
 		plan.noTime = "not measured"
 	case !plan.Fits:
 		plan.noTime = "not measured: the run does not fit"
 	default:
-		if s, err = p.spreadToProbe(s, planned); err != nil {
+		if r.subject, err = p.spreadToProbe(r.subject, planned); err != nil {
 			return err
 		}
 		if err := p.probe(ctx, plan, planned, probe); err != nil {

@@ -127,8 +127,11 @@ func (p *trainCommand) plannedLoss() (l train.Loss, err error) {
 	}, nil
 }
 
-// preferenceLoss computes the reference, if the loss has one, and returns the loss.
-func (p *trainCommand) preferenceLoss(ctx context.Context, e *device.Engine, m *model.Model, sets *training.Sets, compute ggml.Type) (l train.Loss, err error) {
+// loss returns the loss of steps. It computes the reference of a loss that has one.
+func (p *trainCommand) loss(ctx context.Context, e *device.Engine, m *model.Model, sets *training.Sets, compute ggml.Type) (l train.Loss, err error) {
+	if !p.prefers() {
+		return l, nil
+	}
 	o, err := p.lossFlags.options()
 	if err != nil {
 		return l, err

@@ -234,15 +234,11 @@ func (p *trainCommand) options(d *data.Dataset) (train.Options, error) {
 
 func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, sets *training.Sets, options train.Options, folder *training.RunFolder) error {
 	m, adapter, trained, valid := s.model, s.adapter, sets.Train, sets.Valid
-	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.ThreadCount()})
+	e, err := p.openEngine(m, &options)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	options.Engine = e
-	if options.ComputeType, err = p.computeType(e); err != nil {
-		return err
-	}
 	multiplier, err := e.Multiplier(m.Sizes(), options.ComputeType)
 	if err != nil {
 		return err
@@ -251,10 +247,8 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
-	if p.prefers() {
-		if options.Loss, err = p.preferenceLoss(ctx, e, m, sets, options.ComputeType); err != nil {
-			return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
-		}
+	if options.Loss, err = p.loss(ctx, e, m, sets, options.ComputeType); err != nil {
+		return cli.Interrupted(ctx, err, "nothing was trained yet, and nothing is lost")
 	}
 	t, err := p.NewTrainer(m, train.Trainables{Adapters: adapter.WithScale(1)}, trained, options)
 	if err != nil {
@@ -288,6 +282,19 @@ func (p *trainCommand) train(ctx context.Context, out io.Writer, s *subject, set
 		return err
 	}
 	return p.trainAndReport(ctx, out, trainingRun{trainer: t, valid: valid, report: r, peak: peak, folder: folder, computeType: options.ComputeType})
+}
+
+// openEngine opens the engine of a trainer of the model, and completes the options by it.
+func (p *trainCommand) openEngine(m *model.Model, options *train.Options) (*device.Engine, error) {
+	e, err := device.New(device.Options{Layout: m.Layout(), Threads: p.ThreadCount()})
+	if err != nil {
+		return nil, err
+	}
+	options.Engine = e
+	if options.ComputeType, err = p.computeType(e); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // describe writes what is trained, and how.

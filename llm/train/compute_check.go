@@ -37,14 +37,7 @@ func (t *Trainer) CheckCompute(ctx context.Context) (*ComputeCheck, error) {
 	if n := t.group.Size(); n > 1 {
 		return nil, fmt.Errorf("gradients are compared by one process, and there are %d; start one", n)
 	}
-	s, err := t.planStep(ctx)
-	if !t.options.Loss.isCrossEntropy() {
-		err = t.findSlopes(ctx, s, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	loss, got, err := t.gradients(ctx, *s)
+	loss, got, err := t.gradients(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +45,7 @@ func (t *Trainer) CheckCompute(ctx context.Context) (*ComputeCheck, error) {
 	t.options.ComputeType, t.copies = ggml.F32, nil
 	lossF32, want, err := 0.0, [][]float32(nil), t.buildGraphs(t.checkpointing)
 	if err == nil {
-		lossF32, want, err = t.gradients(ctx, *s)
+		lossF32, want, err = t.gradients(ctx)
 	}
 	t.options.ComputeType, t.copies = compute, copies
 	if buildErr := t.buildGraphs(t.checkpointing); err == nil {
@@ -75,9 +68,16 @@ func (t *Trainer) CheckCompute(ctx context.Context) (*ComputeCheck, error) {
 	return check, nil
 }
 
-// gradients computes the loss and the gradients of a step, and clears the accumulators.
-func (t *Trainer) gradients(ctx context.Context, s step) (loss float64, grads [][]float32, err error) {
-	err = t.accumulate(ctx, &s)
+// gradients computes the loss and the gradients of the next step, and clears the accumulators.
+func (t *Trainer) gradients(ctx context.Context) (loss float64, grads [][]float32, err error) {
+	s, err := t.planStep(ctx)
+	if !t.options.Loss.isCrossEntropy() {
+		err = t.findSlopes(ctx, s, err)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	err = t.accumulate(ctx, s)
 	for _, p := range t.opt.params {
 		if err == nil {
 			var grad []float32
@@ -88,7 +88,7 @@ func (t *Trainer) gradients(ctx context.Context, s step) (loss float64, grads []
 	if clearErr := t.opt.grads.Clear(0); err == nil {
 		err = clearErr
 	}
-	return s.metrics.Loss, grads, err
+	return s.loss(), grads, err
 }
 
 // gradientProducts are the scalar products of two gradients.

@@ -123,10 +123,16 @@ func (t *Trainer) compute(ctx context.Context) (*step, error) {
 	if m := s.metrics; !s.taken || math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
 		return nil, t.diverged(ctx, fmt.Sprintf("step %d: the loss is %v, the norm of the gradient %v", m.Step, m.Loss, m.GradNorm), t.options.ComputeType)
 	}
-	if s.bySample != nil {
-		s.metrics.Loss = s.bySample.loss
-	}
+	s.metrics.Loss = s.loss()
 	return s, nil
+}
+
+// loss returns the value of Options.Loss. The sum of a step by sample is weighted by slopes instead.
+func (s *step) loss() float64 {
+	if s.bySample != nil {
+		return s.bySample.loss
+	}
+	return s.metrics.Loss
 }
 
 // updates returns the graphs that update the parameters, and then the copies derived from them.
