@@ -1,24 +1,12 @@
-#include "gemm_ukr_i8.h"
-
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
-#define KERN_AVX2 __attribute__((target("avx2,fma")))
-#define KERN_INLINE KERN_AVX2 static inline __attribute__((always_inline))
-
-enum { KERN_VECTOR = 8, KERN_COLUMNS = 4 }; // rows in a register, columns in registers
+#include "gemm_ymm_i8.h"
 
 // Returns sums + Σ a·b over quads. vpmaddubsw adds two products in 16 bits and would saturate with the biased a: so
 // the magnitudes of a, up to 127, multiply b with the signs of both, up to 2·127² < 2¹⁵.
 KERN_INLINE __m256i kern_add_quads(__m256i sums, __m256i a, __m256i magnitudes, __m256i b) {
 	__m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(b, a));
 	return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-KERN_INLINE void kern_update(float *c, __m256i sums, __m256 scale, bool accumulate) {
-	__m256 values = _mm256_cvtepi32_ps(sums);
-	_mm256_storeu_ps(c, accumulate ? _mm256_fmadd_ps(values, scale, _mm256_loadu_ps(c)) : _mm256_mul_ps(values, scale));
 }
 
 // Sums are variables of their own, since GCC keeps elements of arrays in memory.
@@ -40,22 +28,12 @@ KERN_INLINE void kern_multiply(int64_t quads, const struct kern_panel_a *a, cons
 		upper##j = kern_add_quads(upper##j, second, second_abs, four);
 		KERN_EACH_COLUMN(KERN_ADD)
 	}
-	__m256 lower_scale = _mm256_loadu_ps(a->scale + row), upper_scale = _mm256_loadu_ps(a->scale + row + KERN_VECTOR), scale;
+	__m256 lower_scale = _mm256_loadu_ps(a->scale + row), upper_scale = _mm256_loadu_ps(a->scale + row + KERN_VECTOR);
 	c += column * ldc + row;
-#define KERN_END(j) \
-	scale = _mm256_set1_ps(b->scale[column + j]); \
-	kern_update(c + j * ldc, lower##j, _mm256_mul_ps(lower_scale, scale), accumulate); \
-	kern_update(c + j * ldc + KERN_VECTOR, upper##j, _mm256_mul_ps(upper_scale, scale), accumulate);
+#define KERN_END(j) kern_update_column(c + j * ldc, lower##j, upper##j, lower_scale, upper_scale, b->scale[column + j], accumulate);
 	KERN_EACH_COLUMN(KERN_END)
 }
 
-KERN_AVX2 void kern_gemm_avx2_i8_16x4(int64_t quads, const struct kern_panel_a *a, const struct kern_panel_b *b,
-		float *c, int64_t ldc, bool accumulate) {
-	for (int row = 0; row < KERN_MR; row += 2 * KERN_VECTOR) {
-		for (int column = 0; column < KERN_NR; column += KERN_COLUMNS) {
-			kern_multiply(quads, a, b, row, column, c, ldc, accumulate);
-		}
-	}
-}
+KERN_GEMM_YMM_I8(kern_gemm_avx2_i8_16x4, 4)
 
 #endif
