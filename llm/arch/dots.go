@@ -66,15 +66,7 @@ var globalIndexers = key{
 			}
 		}
 	},
-	write: func(c *Config) any {
-		types := make([]uint32, c.Layers)
-		for i := range types {
-			if !c.isLocal(i) {
-				types[i] = 1
-			}
-		}
-		return types
-	},
+	write: func(c *Config) any { return indexerFlags(c, func(i int) bool { return !c.isLocal(i) }) },
 }
 
 // dots3Layer is latent attention with a gate for each head. Local layers have sizes and a RoPE of their own, others an indexer.

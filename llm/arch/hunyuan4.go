@@ -11,7 +11,7 @@ func init() {
 	family(map[string]spec{
 		"hy_v4": {
 			rope: ggml.RoPENorm, norms: normBefore, act: ggml.SwiGLU, untied: true, outputNoLoRA: true,
-			keys: slices.Concat(latentKeys, mlaSizes, hunyuan4Keys), arrange: hunyuan4Layer, layerOrder: hyperOrder(streamGates),
+			keys: slices.Concat(latentKeys, mlaSizes, hunyuan4Keys, optionalIndexerKeys, []key{ownIndexers(allOwn)}), arrange: hunyuan4Layer, layerOrder: hyperOrder(streamGates),
 			mixture: &mixture{
 				router: Router{ChoiceBias: Maybe, Module: "mlp.router.gate"}, module: "mlp.shared_mlp",
 				reads: readsWidths | readsSharedCount | readsDense | readsGating | readsNormalized | readsScale,
@@ -25,11 +25,10 @@ var hunyuan4Keys = []key{
 	factor("hyper_connection.epsilon", func(c *Config) *float32 { return &c.StreamEps }, 0, true),
 	factor("hyper_connection.magnitude", func(c *Config) *float32 { return &c.StreamMagnitude }, 0, true),
 	clampKey("swiglu_clamp_exp", func(c *Config) *[]float32 { return &c.ExpertClamps }),
-	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
-	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
-	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
-	ownIndexers(func(*Config, int) bool { return true }),
 }
+
+// allOwn says that each layer has an indexer.
+func allOwn(*Config, int) bool { return true }
 
 func streamGates(c *Config) StreamMixer { return StreamGates{c.StreamMagnitude, c.StreamEps} }
 

@@ -112,7 +112,25 @@ var indexerKeys = []key{
 	count("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }),
 }
 
+// optionalIndexerKeys are the sizes in models that may lack indexers.
+var optionalIndexerKeys = []key{
+	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
+	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
+	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
+}
+
 const indexerTypes = "attention.indexer.types"
+
+// indexerFlags are the values of indexerTypes: 1 for layers with an indexer of their own.
+func indexerFlags(c *Config, own func(i int) bool) []uint32 {
+	flags := make([]uint32, c.Layers)
+	for i := range flags {
+		if own(i) {
+			flags[i] = 1
+		}
+	}
+	return flags
+}
 
 // ownIndexers says of each layer whether it has an indexer, or takes the choice of one before it; where a file does not say it,
 // the fallback does.
@@ -150,13 +168,7 @@ func ownIndexers(fallback func(c *Config, i int) bool) key {
 			if c.IndexKeys == 0 {
 				return nil
 			}
-			types := make([]uint32, c.Layers)
-			for i := range types {
-				if c.OwnIndexers == nil || c.OwnIndexers[i] {
-					types[i] = 1
-				}
-			}
-			return types
+			return indexerFlags(c, func(i int) bool { return c.OwnIndexers == nil || c.OwnIndexers[i] })
 		},
 	}
 }

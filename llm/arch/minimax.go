@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml"
 )
@@ -41,12 +42,9 @@ var minimax01Keys = []key{
 	recurrentFlags,
 }
 
-var minimaxM3Keys = []key{
-	optional("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }, always(0)),
-	optional("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }, always(0)),
-	optional("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }, always(0)),
+var minimaxM3Keys = slices.Concat(optionalIndexerKeys, []key{
 	optional("attention.indexer.block_size", func(c *Config) *int { return &c.IndexBlock }, always(0)),
-}
+})
 
 func unusedM3(c *Config) (list []Weight) {
 	for i := c.DenseLayers; i < c.Layers; i++ {

@@ -10,7 +10,7 @@ func init() {
 	family(map[string]spec{
 		"qwen4exp": {
 			rope: ggml.RoPENeoX, sections: ggml.RoPEInterleaved, act: ggml.SwiGLU, qkNorm: PerHead, noOutputNorm: true,
-			keys: slices.Concat(deltaKeys, qwen4Keys, ngramKeys), layer: qwen4Attention, arrange: qwen4Layer, layerOrder: hyperOrder(lowRankStreams),
+			keys: slices.Concat(deltaKeys, qwen4Keys, indexerKeys, ngramKeys), layer: qwen4Attention, arrange: qwen4Layer, layerOrder: hyperOrder(lowRankStreams),
 			modules: qwen4Modules, unsuffixed: []Kind{"ssm_a"}, unused: unusedQwen4,
 			mixture: &mixture{
 				reads: readsWidth | readsSharedWidth, router: Router{Gating: GatingSoftMax, Normalized: true, Module: "mlp.gate"},
@@ -23,9 +23,6 @@ func init() {
 var qwen4Keys = []key{
 	count("hyper_connection.count", func(c *Config) *int { return &c.Streams }),
 	count("hyper_connection.low_rank", func(c *Config) *int { return &c.StreamRank }),
-	count("attention.indexer.head_count", func(c *Config) *int { return &c.IndexHeads }),
-	count("attention.indexer.key_length", func(c *Config) *int { return &c.IndexHeadSize }),
-	count("attention.indexer.top_k", func(c *Config) *int { return &c.IndexKeys }),
 }
 
 func unusedQwen4(c *Config) []Weight {
