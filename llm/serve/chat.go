@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type chatRequest struct {
 }
 
 func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
-	var q chatRequest
+	q := chatRequest{params: newParams()}
 	if err := h.read(w, r, &q); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := &protocol{
-		prefix: "chatcmpl-", object: "chat.completion", chunks: "chat.completion.chunk", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: *q.N,
+		prefix: "chatcmpl-", object: "chat.completion", chunks: "chat.completion.chunk", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: q.N,
 		first: func(i int) any {
 			return chatChoice(i, "delta", map[string]any{"role": "assistant", "content": ""}, part{})
 		},
@@ -83,7 +84,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) error {
 		x.text, x.reasoning = sent.grow(reply, true)
 		take(x)
 	}
-	return p.answer(h, w, r, q.Stream, *q.N)
+	return p.answer(h, w, r, q.Stream, q.N)
 }
 
 func chatChoice(i int, key string, message map[string]any, x part) map[string]any {
@@ -197,22 +198,13 @@ func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate
 		o.Limit = n
 	}
 	if len(q.TemplateVariables) > 0 {
-		o.Variables = merged(o.Variables, q.TemplateVariables)
+		o.Variables = maps.Collect(maps.All(o.Variables))
+		maps.Copy(o.Variables, q.TemplateVariables)
 	}
 	o.Stop = slices.Concat(o.Stop, q.Stop)
 	o.LogProbs, o.TopLogProbs = q.LogProbs, q.TopLogProbs
 	o.ShowSpecial = o.ShowSpecial || talk.Tools != nil // some models begin calls with a control token
 	return o, nil
-}
-
-func merged(a, b map[string]any) map[string]any {
-	all := map[string]any{}
-	for _, m := range []map[string]any{a, b} {
-		for name, value := range m {
-			all[name] = value
-		}
-	}
-	return all
 }
 
 // growing is a reply of which a part has been sent.

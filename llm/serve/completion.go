@@ -24,7 +24,7 @@ type completionRequest struct {
 const usualLimit = 16
 
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request) error {
-	var q completionRequest
+	q := completionRequest{params: newParams()}
 	if err := h.read(w, r, &q); err != nil {
 		return err
 	}
@@ -40,16 +40,16 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := &protocol{
-		prefix: "cmpl-", object: "text_completion", chunks: "text_completion", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: len(prompts) * *q.N,
+		prefix: "cmpl-", object: "text_completion", chunks: "text_completion", model: q.Model, usage: q.StreamOptions.IncludeUsage, choices: len(prompts) * q.N,
 	}
 	p.delta = func(x part) any { return h.textChoice(x, q.LogProbs != nil) }
 	p.whole = p.delta
 	p.generate = func(ctx context.Context, i int, take func(part) bool) {
-		prompt := prompts[i / *q.N]
+		prompt := prompts[i/q.N]
 		if q.Echo && !take(part{text: prompt}) {
 			return
 		}
-		tokens, stats := h.m.Complete(ctx, prompt, h.sampling(&q.params, i%*q.N), o)
+		tokens, stats := h.m.Complete(ctx, prompt, h.sampling(&q.params, i%q.N), o)
 		for token, err := range tokens {
 			x := part{text: token.Text, err: err}
 			if err == generate.ErrTruncated { // not an error of a completion
@@ -64,16 +64,16 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request) error {
 		}
 		take(part{finish: stats.Finish, usage: usageOf(*stats, 0)})
 	}
-	return p.answer(h, w, r, q.Stream, *q.N)
+	return p.answer(h, w, r, q.Stream, q.N)
 }
 
 func (h *Handler) completionOptions(q *completionRequest, prompts int) (o generate.Options, err error) {
 	switch {
-	case prompts**q.N > h.o.MaxChoices:
-		return o, invalid("prompt", "%d prompts with n %d are too many; the limit is %d choices", prompts, *q.N, h.o.MaxChoices)
+	case prompts*q.N > h.o.MaxChoices:
+		return o, invalid("prompt", "%d prompts with n %d are too many; the limit is %d choices", prompts, q.N, h.o.MaxChoices)
 	case q.Suffix != "":
 		return o, invalid("suffix", "suffix is unsupported; leave it out")
-	case q.BestOf != nil && *q.BestOf != *q.N:
+	case q.BestOf != nil && *q.BestOf != q.N:
 		return o, invalid("best_of", "best_of is unsupported; use n")
 	case q.LogProbs != nil && (*q.LogProbs < 0 || *q.LogProbs > maxTopLogProbs):
 		return o, invalid("logprobs", "logprobs is %d; it must be 0 to %d", *q.LogProbs, maxTopLogProbs)

@@ -16,7 +16,7 @@ type params struct {
 	Model         string        `json:"model"`
 	Stream        bool          `json:"stream"`
 	StreamOptions streamOptions `json:"stream_options"`
-	N             *int          `json:"n"`
+	N             int           `json:"n"` // 1 in newParams
 	Stop          texts         `json:"stop"`
 
 	Seed             *int64   `json:"seed"`
@@ -39,6 +39,9 @@ type params struct {
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
+
+// newParams are the values of fields that a request may lack.
+func newParams() params { return params{N: 1} }
 
 // texts are a string or a list of strings.
 type texts []string
@@ -73,17 +76,14 @@ func (h *Handler) check(p *params) (err error) {
 	}
 	p.Model = cmp.Or(p.Model, h.o.Name)
 	switch {
-	case p.N != nil && (*p.N < 1 || *p.N > h.o.MaxChoices):
-		return invalid("n", "n is %d; it must be 1 to %d", *p.N, h.o.MaxChoices)
+	case p.N < 1 || p.N > h.o.MaxChoices:
+		return invalid("n", "n is %d; it must be 1 to %d", p.N, h.o.MaxChoices)
 	case len(p.Stop) > maxStops:
 		return invalid("stop", "stop has %d texts; it can have %d", len(p.Stop), maxStops)
 	case p.ResponseFormat.Type != "" && p.ResponseFormat.Type != "text":
 		return invalid("response_format", "response_format %q is unsupported; leave it out, and describe the format in the conversation", p.ResponseFormat.Type)
 	case !isEmpty(p.LogitBias):
 		return invalid("logit_bias", "logit_bias is unsupported; leave it out")
-	}
-	if p.N == nil {
-		p.N = ptr(1)
 	}
 	if _, err := sample.New(h.sampling(p, 0)); err != nil {
 		return invalid("", "%v", err)
