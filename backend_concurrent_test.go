@@ -11,13 +11,14 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // Goroutines that share a backend, or a context, an allocator, a graph and a scheduler, wait for
 // each other and get right results.
 func TestSharedBackend(t *testing.T) {
 	backend := optest.NewCPUBackend(t, 2)
-	var wg goroutines
+	var wg testutil.Goroutines
 	for i := range 4 {
 		wg.Go(func() {
 			leaves, c := ggml.NewContext(), ggml.NewContext()
@@ -62,7 +63,7 @@ func TestSharedContext(t *testing.T) {
 	b := newAddition(t)
 	alloc, backend := optest.NewGraphAllocator(t), optest.NewCPUBackend(t, 1)
 	other := b.c.NewGraph(b.c.Sqr(b.a))
-	var wg goroutines
+	var wg testutil.Goroutines
 	wg.Go(func() {
 		for range 200 {
 			assertNoError(t, b.compute())
@@ -100,7 +101,7 @@ func TestCloseDuringCompute(t *testing.T) {
 		other := b.c.NewGraph(b.c.Neg(b.a))
 		require.NoError(t, sched.Allocate(other))
 
-		var wg goroutines
+		var wg testutil.Goroutines
 		until := func(f func() error) {
 			wg.Go(func() {
 				for {
@@ -136,7 +137,7 @@ func TestCloseDuringCompute(t *testing.T) {
 func TestAllocatorContention(t *testing.T) {
 	b := newAddition(t)
 	other := b.c.NewGraph(b.c.Neg(b.a))
-	var wg goroutines
+	var wg testutil.Goroutines
 	for _, g := range []*ggml.Graph{b.graph, other} {
 		wg.Go(func() {
 			for range 300 {

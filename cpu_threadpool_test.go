@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 func threadPool(t testing.TB, p ggml.ThreadPoolParams) *ggml.ThreadPool {
@@ -116,7 +117,7 @@ func TestThreadPoolMisuse(t *testing.T) {
 func TestThreadPoolShared(t *testing.T) {
 	pools := []*ggml.ThreadPool{threadPool(t, ggml.ThreadPoolParams{Threads: 2}), threadPool(t, ggml.ThreadPoolParams{Threads: 2})}
 	x := optest.Leaves(t, 1, 64, 64)[0]
-	var wg goroutines
+	var wg testutil.Goroutines
 	var backends []*ggml.Backend
 	for range 3 {
 		backends = append(backends, optest.NewCPUBackend(t, 2))

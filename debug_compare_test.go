@@ -12,6 +12,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 // A copy has the tensors and the data, computes independently, and outlives the original; all its
@@ -90,7 +91,7 @@ func TestGraphCopyCustom(t *testing.T) {
 	require.NoError(t, err)
 	defer buffer.Close()
 	defer copied.Context().Close()
-	var wg goroutines
+	var wg testutil.Goroutines
 	for _, k := range []struct {
 		b *ggml.Backend
 		g *ggml.Graph

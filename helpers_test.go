@@ -17,7 +17,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -66,17 +65,6 @@ func steps(t testing.TB, n int) (*ggml.Graph, *ggml.Tensor) {
 		y = c.Add(y, x[1])
 	}
 	return c.NewGraph(y), y
-}
-
-// goroutines is a sync.WaitGroup with its method Go of Go 1.25.
-type goroutines struct{ sync.WaitGroup }
-
-func (g *goroutines) Go(f func()) {
-	g.Add(1)
-	go func() {
-		defer g.Done()
-		f()
-	}()
 }
 
 // assertNoError is for goroutines of a test, which must not end the test.

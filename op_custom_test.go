@@ -18,6 +18,7 @@ import (
 	"github.com/goggml/ggml/internal/test/nativetest"
 	"github.com/goggml/ggml/internal/test/need"
 	"github.com/goggml/ggml/internal/test/optest"
+	"github.com/goggml/ggml/internal/test/testutil"
 )
 
 type customOp func(c *ggml.Context, f ggml.CustomFunc, threads int, x []*ggml.Tensor) *ggml.Tensor
@@ -309,7 +310,7 @@ func TestCustomUsesLibrary(t *testing.T) {
 func TestCustomConcurrent(t *testing.T) {
 	x := optest.Leaves(t, 2, 16, 8)
 	var calls atomic.Int64
-	var wg goroutines
+	var wg testutil.Goroutines
 	for range 4 {
 		backend, alloc := optest.NewCPUBackend(t, 2), optest.NewGraphAllocator(t)
 		wg.Go(func() {

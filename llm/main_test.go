@@ -1,9 +1,7 @@
 package llm_test
 
 import (
-	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,47 +9,33 @@ import (
 	"testing"
 
 	"github.com/goggml/ggml"
+	"github.com/goggml/ggml/internal/test/instructtest"
 	"github.com/goggml/ggml/internal/test/testutil"
 	"github.com/goggml/ggml/llm/arch"
-	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lora"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/tokenizer"
 	"github.com/goggml/ggml/llm/train"
 )
 
-// The tests run in a folder that contains the files the Examples name: model.gguf, a tiny model that knows one answer;
-// conversations for an adapter; and the folder of a run that trained one on them.
-func TestMain(m *testing.M) { testutil.Main(inFolder{m}) }
-
-type inFolder struct{ testutil.Tests }
-
 // source is the folder of this package.
 var source string
 
-func (f inFolder) Run() int {
-	var err error
-	if source, err = os.Getwd(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	folder, err := os.MkdirTemp("", "llm")
-	if err == nil {
-		defer os.RemoveAll(folder)
-		err = os.Chdir(folder)
-	}
-	if err == nil {
-		err = writeFiles()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return f.Tests.Run()
+// The tests run in a folder that contains the files the Examples name: model.gguf, a tiny model that knows one answer;
+// conversations for an adapter; and the folder of a run that trained one on them.
+func TestMain(m *testing.M) {
+	testutil.Main(testutil.InFolder(m, func(folder string) (err error) {
+		if source, err = os.Getwd(); err != nil {
+			return err
+		}
+		if err := os.Chdir(folder); err != nil {
+			return err
+		}
+		return writeFiles()
+	}))
 }
 
 const (
-	template      = `{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
 	known         = `{"messages": [{"role": "user", "content": "Why is the sky blue?"}, {"role": "assistant", "content": "Because air scatters blue light most."}]}` + "\n"
 	conversations = `{"messages": [{"role": "user", "content": "How long does delivery take?"}, {"role": "assistant", "content": "Five days within the country."}]}` + "\n"
 )
@@ -62,30 +46,12 @@ func writeFiles() error {
 			return err
 		}
 	}
-	c, err := tokenizer.TrainBPE(slices.Values([]string{strings.Repeat(known+conversations, 2)}), tokenizer.TrainOptions{
-		VocabSize: 320, Special: []string{"<|end|>", "<|user|>", "<|assistant|>"},
-	})
-	if err != nil {
-		return err
-	}
-	c.ChatTemplate = template
-	v, err := tokenizer.New(c)
-	if err != nil {
-		return err
-	}
-	m, err := model.New(arch.Config{
-		Arch: "llama", Vocab: v.NumTokens(), Context: 128, Embd: 64, FF: 64, Layers: 1, Heads: 4, KVHeads: 4, HeadSize: 16, RMSEps: 1e-5,
-		RoPE: ggml.RoPE{Dims: 16, Mode: ggml.RoPENorm, FreqBase: 10000, FreqScale: 1, TrainedCtx: 128, AttnFactor: 1, BetaFast: 32, BetaSlow: 1},
-	}, v, 1)
+	m, err := instructtest.ChatModel(strings.Repeat(known+conversations, 2))
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	var weights []*ggml.Tensor
-	for w := range m.Weights() {
-		weights = append(weights, w)
-	}
-	if err := learn(m, train.Trainables{ModelWeights: weights}, "known.jsonl", train.Schedule{Peak: 0.02, Steps: 40}); err != nil {
+	if err := instructtest.LearnByHeart(m, "known.jsonl"); err != nil {
 		return err
 	}
 	if err := m.Save("model.gguf", model.SaveOptions{}); err != nil {
@@ -148,7 +114,7 @@ func writeRun(m *model.Model) error {
 		return err
 	}
 	defer a.Close()
-	if err := learn(m, train.Trainables{Adapters: a.WithScale(1)}, "chats.jsonl", train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}); err != nil {
+	if err := instructtest.Learn(m, train.Trainables{Adapters: a.WithScale(1)}, "chats.jsonl", train.Schedule{Peak: 0.01, Warmup: 5, Steps: 100}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll("runs/desk", 0o700); err != nil {
@@ -158,20 +124,4 @@ func writeRun(m *model.Model) error {
 		return err
 	}
 	return a.Save("runs/desk/adapter.gguf", lora.SaveOptions{})
-}
-
-// learn trains on the answers in a file.
-func learn(m *model.Model, trained train.Trainables, path string, s train.Schedule) error {
-	ctx := context.Background()
-	samples, err := data.Load(ctx, m.Tokenizer, []string{path}, data.LoadOptions{Length: m.Config().Context})
-	if err != nil {
-		return err
-	}
-	defer samples.Close()
-	t, err := train.New(m, trained, samples.Data, train.Options{Schedule: s, AdamW: train.DefaultAdamW(), Batch: 1, Accumulate: 1})
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	return t.Run(ctx, train.RunOptions{})
 }

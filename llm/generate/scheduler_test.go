@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,17 +21,6 @@ import (
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
 )
-
-// goroutines is a sync.WaitGroup with its method Go of Go 1.25.
-type goroutines struct{ sync.WaitGroup }
-
-func (g *goroutines) Go(f func()) {
-	g.Add(1)
-	go func() {
-		defer g.Done()
-		f()
-	}()
-}
 
 func newScheduler(t *testing.T, m *model.Model, session infer.SessionOptions, o generate.SchedulerOptions) *generate.Scheduler {
 	t.Helper()
@@ -78,7 +66,7 @@ func TestSchedulerGeneratesAsAlone(t *testing.T) {
 				want = append(want, idsOf(all))
 			}
 			s := newScheduler(t, m, infer.SessionOptions{Sequences: 4, Context: 96, Batch: 16}, generate.SchedulerOptions{Chunk: 5})
-			var all goroutines
+			var all testutil.Goroutines
 			for i, prompt := range prompts {
 				all.Go(func() {
 					for range 2 { // the second time, beginnings are in the session
@@ -138,7 +126,7 @@ func TestSchedulerChats(t *testing.T) {
 		return c.Reply(context.Background(), new(strings.Builder), dialogue(talk...))
 	})
 	s := newScheduler(t, m, infer.SessionOptions{Sequences: 3, Context: 256}, generate.SchedulerOptions{Template: o.Template, Chunk: 8})
-	var all goroutines
+	var all testutil.Goroutines
 	for range 3 {
 		all.Go(func() {
 			got, cached := ask(func(talk []string) (generate.Reply, error) {
@@ -217,7 +205,7 @@ func TestSchedulerEmbeds(t *testing.T) {
 			want, err := generate.Embed(context.Background(), m, newSession(t, m, 1), texts, infer.EmbedOptions{})
 			require.NoError(t, err)
 			s := newScheduler(t, m, infer.SessionOptions{Sequences: 2, Context: 64, Batch: 16}, generate.SchedulerOptions{})
-			var all goroutines
+			var all testutil.Goroutines
 			for i := range 4 {
 				all.Go(func() {
 					if m.Architecture().IsCausal() && i > 0 {

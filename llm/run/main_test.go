@@ -18,23 +18,8 @@ import (
 	"github.com/goggml/ggml/llm/train"
 )
 
-func TestMain(m *testing.M) { testutil.Main(inWorkplace{m}) }
-
-// inWorkplace runs tests in a folder with a small model, model.gguf, and chats.jsonl: Examples are programs that have them.
-type inWorkplace struct{ testutil.Tests }
-
-func (w inWorkplace) Run() int {
-	folder, err := os.MkdirTemp("", "run")
-	if err == nil {
-		defer os.RemoveAll(folder)
-		err = makeWorkplace(folder)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return w.Tests.Run()
-}
+// The tests run in a folder with a small model, model.gguf, and chats.jsonl: Examples are programs that have them.
+func TestMain(m *testing.M) { testutil.Main(testutil.InFolder(m, makeWorkplace)) }
 
 func makeWorkplace(folder string) error {
 	if err := os.Chdir(folder); err != nil {

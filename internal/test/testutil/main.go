@@ -20,6 +20,27 @@ func Checked(m Tests) Tests { return checked{m} }
 // Tests are the tests of a package: *testing.M.
 type Tests interface{ Run() int }
 
+// InFolder returns tests that run after setup has made files in a temporary folder, which is removed afterwards.
+func InFolder(m Tests, setup func(folder string) error) Tests { return inFolder{m, setup} }
+
+type inFolder struct {
+	Tests
+	setup func(folder string) error
+}
+
+func (f inFolder) Run() int {
+	folder, err := os.MkdirTemp("", "tests")
+	if err == nil {
+		defer os.RemoveAll(folder)
+		err = f.setup(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return f.Tests.Run()
+}
+
 // checked tests fail if they leave objects open.
 type checked struct{ Tests }
 
