@@ -8,9 +8,9 @@ import (
 	"github.com/goggml/ggml/internal/nn"
 )
 
-// A KV is a cache of keys and values, or of keys alone: a row [size·heads] per position. With a sliding window, the rows of a slot are a
-// ring with room for the window and the tokens of one pass: a new position overwrites one outside of every query's
-// window.
+// A KV is a cache of keys and values, or of keys alone: a row [size·heads] per position. With a sliding window, the
+// rows of a slot are a ring with room for the window and the tokens of one pass: a new position overwrites one outside
+// of every query's window.
 type KV struct {
 	window nn.Window
 	length int          // rows per slot
