@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/goggml/ggml"
 )
@@ -26,4 +27,34 @@ type Group interface {
 	// may be in flight: wait for them in the order in which they began; AllReduce may be called in between. A rank
 	// must begin and wait even after an error, and report the error in a call of AllReduce.
 	AllReduceGrads(ctx context.Context, grads []*ggml.Tensor) (wait func() error)
+}
+
+// alone is a group of one process.
+type alone struct{}
+
+func (alone) Rank() int                                  { return 0 }
+func (alone) Size() int                                  { return 1 }
+func (alone) AllReduce(context.Context, []float64) error { return nil }
+func (alone) AllGather(_ context.Context, own []byte) ([][]byte, error) {
+	return [][]byte{own}, nil
+}
+func (alone) AllReduceGrads(context.Context, []*ggml.Tensor) func() error {
+	return func() error { return nil }
+}
+
+// OrAlone returns g, or a group of one process if g is nil.
+func OrAlone(g Group) Group {
+	if g == nil {
+		return alone{}
+	}
+	return g
+}
+
+// CheckRank returns an error unless the rank of a group is less than its size.
+func CheckRank(g Group) error {
+	g = OrAlone(g)
+	if rank, size := g.Rank(), g.Size(); rank < 0 || rank >= size {
+		return fmt.Errorf("a group of %d processes has no rank %d; ranks count from 0", size, rank)
+	}
+	return nil
 }

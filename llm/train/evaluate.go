@@ -7,6 +7,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // An Evaluation is the result of predicting held-out data after a step; step 0 is the start.
@@ -75,7 +76,7 @@ func (t *Trainer) EvaluateWith(ctx context.Context, adapters model.Adapters, d *
 
 // evaluateAlone evaluates on this process, without the rest of the group.
 func (t *Trainer) evaluateAlone(ctx context.Context, d *data.Dataset) (Evaluation, error) {
-	rows, err := t.evaluator.evaluateRows(ctx, alone{}, t.adapters, d)
+	rows, err := t.evaluator.evaluateRows(ctx, parallel.OrAlone(nil), t.adapters, d)
 	if err != nil {
 		return Evaluation{}, err
 	}

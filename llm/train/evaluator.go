@@ -52,7 +52,7 @@ func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	if o.Batch < 0 {
 		return nil, fmt.Errorf("a batch of %d rows is empty", o.Batch)
 	}
-	if err := checkGroup(groupOf(o.Group)); err != nil {
+	if err := parallel.CheckRank(o.Group); err != nil {
 		return nil, err
 	}
 	e := &Evaluator{m: m, options: o, engine: o.Engine}
@@ -144,12 +144,12 @@ func (e *Evaluator) EvaluateRows(ctx context.Context, adapters model.Adapters, d
 		return nil, err
 	}
 	defer e.access.Release()
-	return e.evaluateRows(ctx, groupOf(e.options.Group), adapters, d)
+	return e.evaluateRows(ctx, parallel.OrAlone(e.options.Group), adapters, d)
 }
 
 func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset) ([]RowEvaluation, error) {
 	err := d.Check(e.m.Config().Vocab)
-	if err := agreeOn(ctx, g, err, nil, shared{name: "the number of held-out rows", value: d.Len()}); err != nil {
+	if err := parallel.AgreeOn(ctx, g, err, nil, parallel.Shared{Name: "the number of held-out rows", Value: d.Len()}); err != nil {
 		return nil, err
 	}
 	rows := make([]RowEvaluation, d.Len())
@@ -158,7 +158,7 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 	for _, r := range rows {
 		all = append(all, r.Loss, r.Weight, float64(r.Correct), float64(r.Tokens))
 	}
-	if err := agree(ctx, g, err, all); err != nil {
+	if err := parallel.Agree(ctx, g, err, all); err != nil {
 		return nil, err
 	}
 	for i := range rows {

@@ -280,7 +280,9 @@ func evaluateOn(d *data.Dataset) func(r *loraRun) error {
 }
 
 // A wrongGroup has a rank out of range.
-type wrongGroup struct{ alone }
+type wrongGroup struct{ parallel.Group }
+
+func (wrongGroup) Rank() int { return 0 }
 
 func (wrongGroup) Size() int { return 0 }
 

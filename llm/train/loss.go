@@ -8,6 +8,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // A Loss is a loss of steps other than cross-entropy, such as a preference between two answers. A step
@@ -68,11 +69,11 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 			found.firsts, samples = append(found.firsts, len(samples)), append(samples, row...)
 		}
 	}
-	if err := agreeOn(ctx, t.group, err, nil, append(t.shared(), shared{name: "the number of samples of the step", value: len(samples)})...); err != nil {
+	if err := parallel.AgreeOn(ctx, t.group, err, nil, append(t.shared(), parallel.Shared{Name: "the number of samples of the step", Value: len(samples)})...); err != nil {
 		return err
 	}
 	logProbs := make([]float64, len(samples))
-	if err := agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
+	if err := parallel.Agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
 		return err
 	}
 	var lossErr error

@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"math"
+
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // lossScale returns the scale of the loss for computing gradients; 1 if no engine of the group needs
@@ -26,7 +28,7 @@ func (t *Trainer) agreeOnScale(ctx context.Context) error {
 	if t.engine.ScalesLoss() {
 		asking[0] = 1
 	}
-	if err := agree(ctx, t.group, ctx.Err(), asking); err != nil {
+	if err := parallel.Agree(ctx, t.group, ctx.Err(), asking); err != nil {
 		return err
 	}
 	scales := asking[0] > 0

@@ -112,7 +112,7 @@ func (o *Options) validate() error {
 	case o.LoRAPlus != 0 && (!positive(o.LoRAPlus) || !finite(o.LoRAPlus*o.Schedule.Peak)):
 		return fmt.Errorf("LoRAPlus is %v; it must be positive, and its product with Schedule.Peak finite; 0 stands for 1", o.LoRAPlus)
 	}
-	return errors.Join(o.validateLoss(), o.Schedule.validate(), o.Convergence.validate(), checkGroup(groupOf(o.Group)))
+	return errors.Join(o.validateLoss(), o.Schedule.validate(), o.Convergence.validate(), parallel.CheckRank(o.Group))
 }
 
 // finite reports whether all values are finite in single precision, in which the optimiser computes.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // Rewards say how a loss of preferences judges pairs of samples.
@@ -57,8 +58,8 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 		return nil, err
 	}
 	defer e.access.Release()
-	g := groupOf(e.options.Group)
-	if err := agreeOn(ctx, g, d.Check(e.m.Config().Vocab), nil, shared{name: "the number of rows", value: d.Len()}); err != nil {
+	g := parallel.OrAlone(e.options.Group)
+	if err := parallel.AgreeOn(ctx, g, d.Check(e.m.Config().Vocab), nil, parallel.Shared{Name: "the number of rows", Value: d.Len()}); err != nil {
 		return nil, err
 	}
 	firsts := make([]int, d.Len()+1) // number of each row's first sample
@@ -89,7 +90,7 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 		}
 		return nil
 	})
-	if err := agree(ctx, g, err, all); err != nil {
+	if err := parallel.Agree(ctx, g, err, all); err != nil {
 		return nil, err
 	}
 	list := make([][]float64, d.Len())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // RunOptions control a run beyond its steps: saving, evaluation and limits.
@@ -38,7 +39,7 @@ type RunOptions struct {
 
 // ErrStopped reports that a run was cancelled before its last step. RunOptions.OnSave has saved the
 // last complete step.
-var ErrStopped = errors.New("stopped before the end")
+var ErrStopped = parallel.ErrStopped
 
 var errNoContext = errors.New("the context.Context is nil")
 
@@ -99,7 +100,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 	if err := t.CheckGroup(ctx); err != nil {
 		return err
 	}
-	if err := agreeOn(ctx, t.group, nil, nil, o.shared()...); err != nil {
+	if err := parallel.AgreeOn(ctx, t.group, nil, nil, o.shared()...); err != nil {
 		return err
 	}
 	first, begin := t.step, time.Now()
@@ -117,7 +118,7 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 		}
 		// Save after the evaluation, so that the checkpoint contains it.
 		if o.SaveEvery > 0 && t.step > first && t.step%o.SaveEvery == 0 {
-			if err := agree(ctx, t.group, t.save(ctx, o), nil); err != nil {
+			if err := parallel.Agree(ctx, t.group, t.save(ctx, o), nil); err != nil {
 				return err
 			}
 		}
@@ -132,16 +133,16 @@ func (t *Trainer) run(ctx context.Context, o RunOptions) error {
 }
 
 // shared returns the options that must be equal on all processes of a group.
-func (o *RunOptions) shared() []shared {
-	list := []shared{
-		{name: "SaveEvery", value: o.SaveEvery}, {name: "EvalEvery", value: o.EvalEvery}, {name: "the number of held-out rows", value: o.EvalData.Len()},
-		{name: "MaxTokens", value: "none"}, {name: "MaxDuration", value: "none"},
+func (o *RunOptions) shared() []parallel.Shared {
+	list := []parallel.Shared{
+		{Name: "SaveEvery", Value: o.SaveEvery}, {Name: "EvalEvery", Value: o.EvalEvery}, {Name: "the number of held-out rows", Value: o.EvalData.Len()},
+		{Name: "MaxTokens", Value: "none"}, {Name: "MaxDuration", Value: "none"},
 	}
 	if o.MaxTokens != nil {
-		list[3].value = *o.MaxTokens
+		list[3].Value = *o.MaxTokens
 	}
 	if o.MaxDuration != nil {
-		list[4].value = *o.MaxDuration
+		list[4].Value = *o.MaxDuration
 	}
 	return list
 }
@@ -154,7 +155,7 @@ func (t *Trainer) checkLimits(ctx context.Context, o RunOptions, passed time.Dur
 		if passed >= *o.MaxDuration {
 			late[0] = 1
 		}
-		if err := agree(ctx, t.group, nil, late); err != nil {
+		if err := parallel.Agree(ctx, t.group, nil, late); err != nil {
 			return err
 		}
 		if late[0] > 0 {
@@ -219,7 +220,7 @@ func (t *Trainer) evaluate(ctx context.Context, o RunOptions) error {
 			err = o.OnBest(e)
 		}
 	}
-	if err = agree(ctx, t.group, err, nil); err != nil {
+	if err = parallel.Agree(ctx, t.group, err, nil); err != nil {
 		t.Evaluations = t.Evaluations[:len(t.Evaluations)-1]
 	}
 	return err

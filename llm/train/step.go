@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/lossgraph"
+	"github.com/goggml/ggml/llm/parallel"
 )
 
 // A step is an optimiser step, planned completely before it is computed: its result depends only by
@@ -182,8 +183,8 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 		own = s.metrics
 	}
 	loss := []float64{own.Loss}
-	err = agreeOn(ctx, t.group, err, loss, append(t.shared(),
-		shared{name: "the number of tokens of the step", value: own.RowTokens}, shared{name: "the learning rate", value: own.LearningRate})...)
+	err = parallel.AgreeOn(ctx, t.group, err, loss, append(t.shared(),
+		parallel.Shared{Name: "the number of tokens of the step", Value: own.RowTokens}, parallel.Shared{Name: "the learning rate", Value: own.LearningRate})...)
 	waitErr := wait()
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 	// The rest is not cancellable, because the other ranks go on.
 	ctx = context.WithoutCancel(ctx)
 	if waitErr != nil {
-		err = groupError(waitErr)
+		err = parallel.WrapError(waitErr)
 	} else {
 		err = t.opt.prepare(s, nil)
 	}
@@ -203,5 +204,5 @@ func (t *Trainer) computeShared(ctx context.Context, s *step, err error) error {
 	if err == nil {
 		err = t.opt.read(s, nil)
 	}
-	return agree(ctx, t.group, err, nil)
+	return parallel.Agree(ctx, t.group, err, nil)
 }

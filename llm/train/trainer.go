@@ -102,7 +102,7 @@ func prepare(m *model.Model, trained Trainables, d *data.Dataset, o Options) (*T
 		return nil, err
 	}
 	t := &Trainer{
-		m: m, data: d, options: o, group: groupOf(o.Group), adapters: lora.Join(trained.Adapters, trained.Frozen),
+		m: m, data: d, options: o, group: parallel.OrAlone(o.Group), adapters: lora.Join(trained.Adapters, trained.Frozen),
 		shuffler: data.Shuffler{Seed: o.Seed, N: d.Len()}, shuffle: shuffle{seed: o.Seed},
 	}
 	if err := t.open(params); err != nil {

@@ -62,7 +62,7 @@ func (f *Flags) Leave(err error) error {
 	if err == nil {
 		return group.Close()
 	}
-	var shared *train.SharedError
+	var shared *parallel.SharedError
 	isShared := errors.As(err, &shared)
 	isTold := isShared || errors.Is(err, train.ErrDiverged) || errors.Is(err, cli.ErrInterrupted) || errors.Is(err, context.Canceled)
 	if isTold && !group.Writes() || isShared && shared.Elsewhere {
