@@ -30,7 +30,8 @@ static struct kern_head kern_head_from(struct kern_head h, int64_t i) { return (
 
 // The operands of an op, and one of its heads.
 struct kern_operands {
-	const struct ggml_tensor *q, *k, *v, *first_visible, *sinks; // the last two may be NULL
+	const struct ggml_tensor *q, *k, *v, *sinks; // the last may be NULL
+	struct kern_bounds bounds;
 	struct kern_attention_params params;
 	int64_t head, sample;
 };
@@ -39,84 +40,125 @@ struct kern_operands {
 static struct kern_operands kern_operands_of(const struct ggml_tensor *dst, int q) {
 	struct kern_operands o = {.q = dst->src[q], .k = dst->src[q + 1], .v = dst->src[q + 2]};
 	memcpy(&o.params, kern_params(dst), sizeof o.params);
-	o.first_visible = kern_optional(dst, o.params.first_visible);
+	o.bounds = kern_bounds_of(dst, o.params.first_visible, o.params.hidden);
 	o.sinks = kern_optional(dst, o.params.sinks);
 	return o;
 }
 
-// A block: the queries [from, to) of a head, and the keys [low, to) that any of them sees. Its
-// scores are [to − low, to − from].
+// A block: the queries [from, to) of a head, and the keys [low, gap_from) and [gap_to, to), of which
+// any query may see some. Its scores are [keys, to − from], those of both ranges side by side.
 struct kern_block {
-	int64_t size, from, to, low, ld_scores, sample;
+	int64_t size, from, to, low, gap_from, gap_to, ld_scores, sample;
 	float scale, softcap;
 	struct kern_scores scores; // settings after the softcap, if any
-	const struct ggml_tensor *first_visible;
-	struct kern_head q, k, v; // the queries and keys of the block
+	struct kern_bounds bounds;
+	struct kern_head q, k, v; // the queries of the block, and all keys
 };
 
-static int64_t kern_keys(const struct kern_block *b) { return b->to - b->low; }
 static int64_t kern_queries(const struct kern_block *b) { return b->to - b->from; }
 
-// Returns the first key that any of the queries [from, to) sees; earlier keys cost nothing.
-static int64_t kern_lowest_visible(const struct kern_operands *o, int64_t from, int64_t to) {
-	int64_t low = from;
-	for (int64_t i = from; i < to; i++) {
-		low = kern_min(low, kern_first_visible(o->first_visible, i, o->sample));
+// Returns the index of a key among the block's; for a key in the gap, the next one's.
+static int64_t kern_key_index(const struct kern_block *b, int64_t key) {
+	return (key < b->gap_to ? kern_min(key, b->gap_from) : key - (b->gap_to - b->gap_from)) - b->low;
+}
+
+static int64_t kern_keys(const struct kern_block *b) { return kern_key_index(b, b->to); }
+
+// Sets the keys of a block: those before the first visible key of all queries cost nothing, nor
+// those that all queries skip, as the answers to one prompt skip each other.
+static void kern_find_keys(struct kern_block *b) {
+	int64_t low = b->from, gap_from = 0, gap_to = b->from;
+	for (int64_t i = b->from; i < b->to; i++) {
+		struct kern_visible v = kern_visible_to(&b->bounds, i, b->sample);
+		low = kern_min(low, v.from);
+		if (v.from < b->from) { // else it sees no key before the block
+			gap_from = kern_max(gap_from, v.hidden_from);
+			gap_to = kern_min(gap_to, v.hidden_to);
+		}
 	}
-	return low;
+	b->low = low;
+	b->gap_from = gap_from < gap_to ? kern_max(gap_from, low) : b->from;
+	b->gap_to = kern_max(b->gap_from, gap_to);
 }
 
 static struct kern_block kern_block_of(const struct kern_operands *o, int64_t i) {
 	int64_t from = i * kern_block_size(o->q), to = kern_min(o->q->ne[2], from + kern_block_size(o->q));
-	int64_t low = kern_lowest_visible(o, from, to), heads = o->q->ne[1], group = o->head / (heads / o->k->ne[1]);
+	int64_t heads = o->q->ne[1], group = o->head / (heads / o->k->ne[1]);
 	float scale = o->params.scale, softcap = o->params.softcap;
-	return (struct kern_block){
-		.size = o->q->ne[0], .from = from, .to = to, .low = low, .sample = o->sample,
-		.ld_scores = kern_ceil_div(to - low, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP + KERN_LD_PADDING / sizeof(float),
-		.scale = scale, .softcap = softcap, .first_visible = o->first_visible,
+	struct kern_block b = {
+		.size = o->q->ne[0], .from = from, .to = to, .sample = o->sample, .scale = scale, .softcap = softcap, .bounds = o->bounds,
 		.scores = kern_scores_of(softcap == 0 ? scale : softcap, o->params.max_bias, o->sinks, o->head, heads),
 		.q = kern_head_from(kern_head_of(o->q, o->head, o->sample), from),
-		.k = kern_head_from(kern_head_of(o->k, group, o->sample), low),
-		.v = kern_head_from(kern_head_of(o->v, group, o->sample), low),
+		.k = kern_head_of(o->k, group, o->sample), .v = kern_head_of(o->v, group, o->sample),
 	};
+	kern_find_keys(&b);
+	b.ld_scores = kern_ceil_div(kern_keys(&b), KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP + KERN_LD_PADDING / sizeof(float);
+	return b;
 }
 
 static float *kern_block_scratch(const struct kern_block *b, enum kern_scratch_use use) {
 	return kern_scratch(use, kern_queries(b) * b->ld_scores * sizeof(float));
 }
 
-// scores = Yᵀ·X, where Y is the block's vectors of keys and X its vectors of queries.
-static void kern_qk_scores(const struct kern_block *b, struct kern_head x, struct kern_head y, float *scores) {
-	struct kern_gemm g = {
-		.trans_a = true, .m = kern_keys(b), .n = kern_queries(b), .k = b->size, .lda = y.ld, .ldb = x.ld, .ldc = b->ld_scores,
-	};
-	kern_library_gemm(&g, y.data, x.data, scores);
-}
-
-// Y = X·scores, where X is the block's vectors of keys and Y its vectors of queries.
-static void kern_gemm_nn(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
-	struct kern_gemm g = {
-		.m = b->size, .n = kern_queries(b), .k = kern_keys(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
-	};
-	kern_library_gemm(&g, x.data, scores, y.data);
-}
-
-// Y += X·scoresᵀ, where X is the block's vectors of queries and Y its vectors of keys.
-static void kern_gemm_nt_accumulate(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
-	struct kern_gemm g = {
-		.trans_b = true, .accumulate = true,
-		.m = b->size, .n = kern_keys(b), .k = kern_queries(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
-	};
-	kern_library_gemm(&g, x.data, scores, y.data);
-}
-
-// The visible scores [from, to) of a query, counted from the first of the block's keys.
-struct kern_visible {
-	int64_t from, to;
+// A range of a block's keys, and the index of the first among them.
+struct kern_key_range {
+	int64_t from, to, index;
 };
 
-static struct kern_visible kern_visible_to(const struct kern_block *b, int64_t query) {
-	return (struct kern_visible){kern_first_visible(b->first_visible, query, b->sample) - b->low, query + 1 - b->low};
+// Returns the ranges of a block's keys that are not empty, and their number.
+static int kern_key_ranges(const struct kern_block *b, struct kern_key_range ranges[2]) {
+	if (b->gap_from == b->gap_to) {
+		ranges[0] = (struct kern_key_range){b->low, b->to, 0};
+		return 1;
+	}
+	int n = 0;
+	if (b->low < b->gap_from) {
+		ranges[n++] = (struct kern_key_range){b->low, b->gap_from, 0};
+	}
+	ranges[n++] = (struct kern_key_range){b->gap_to, b->to, b->gap_from - b->low};
+	return n;
+}
+
+// scores = Yᵀ·X, where Y is the head's vectors of keys and X the block's vectors of queries.
+static void kern_qk_scores(const struct kern_block *b, struct kern_head x, struct kern_head y, float *scores) {
+	struct kern_key_range ranges[2];
+	for (int i = 0, n = kern_key_ranges(b, ranges); i < n; i++) {
+		struct kern_gemm g = {
+			.trans_a = true, .m = ranges[i].to - ranges[i].from, .n = kern_queries(b), .k = b->size, .lda = y.ld, .ldb = x.ld, .ldc = b->ld_scores,
+		};
+		kern_library_gemm(&g, kern_vector(y, ranges[i].from), x.data, scores + ranges[i].index);
+	}
+}
+
+// Y = X·scores, where X is the head's vectors of keys and Y the block's vectors of queries.
+static void kern_gemm_nn(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
+	struct kern_key_range ranges[2];
+	for (int i = 0, n = kern_key_ranges(b, ranges); i < n; i++) {
+		struct kern_gemm g = {
+			.accumulate = i > 0, .m = b->size, .n = kern_queries(b), .k = ranges[i].to - ranges[i].from, .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
+		};
+		kern_library_gemm(&g, kern_vector(x, ranges[i].from), scores + ranges[i].index, y.data);
+	}
+}
+
+// Y += X·scoresᵀ, where X is the block's vectors of queries and Y the head's vectors of keys.
+static void kern_gemm_nt_accumulate(const struct kern_block *b, const float *scores, struct kern_head x, struct kern_head y) {
+	struct kern_key_range ranges[2];
+	for (int i = 0, n = kern_key_ranges(b, ranges); i < n; i++) {
+		struct kern_gemm g = {
+			.trans_b = true, .accumulate = true,
+			.m = b->size, .n = ranges[i].to - ranges[i].from, .k = kern_queries(b), .lda = x.ld, .ldb = b->ld_scores, .ldc = y.ld,
+		};
+		kern_library_gemm(&g, x.data, scores + ranges[i].index, kern_vector(y, ranges[i].from));
+	}
+}
+
+// Returns the keys that a query sees, as indices among the block's.
+static struct kern_visible kern_visible_in(const struct kern_block *b, int64_t query) {
+	struct kern_visible v = kern_visible_to(&b->bounds, query, b->sample);
+	return (struct kern_visible){
+		kern_key_index(b, v.from), kern_key_index(b, v.to), kern_key_index(b, v.hidden_from), kern_key_index(b, v.hidden_to),
+	};
 }
 
 // tanh(factor · x) of n elements, rounded up to a multiple of KERN_SOFTMAX_STEP.
@@ -143,27 +185,29 @@ struct kern_weights {
 	float *keys, *bent, sink[KERN_QUERIES_LONG];
 };
 
-// Copies the visible scores of a row, with zeros around them.
-static void kern_copy_visible(float *copy, const float *row, struct kern_visible v, int64_t size) {
-	memset(copy, 0, v.from * sizeof *row);
-	memcpy(copy + v.from, row + v.from, (v.to - v.from) * sizeof *row);
-	memset(copy + v.to, 0, (size - v.to) * sizeof *row);
+// Sets the scores of a row that the query does not see to 0.
+static void kern_clear_hidden(float *row, struct kern_visible v, int64_t size) {
+	memset(row, 0, v.from * sizeof *row);
+	memset(row + v.hidden_from, 0, (v.hidden_to - v.hidden_from) * sizeof *row);
+	memset(row + v.to, 0, (size - v.to) * sizeof *row);
 }
 
 static void kern_softmax_qk(const struct kern_block *b, struct kern_weights *w) {
 	w->keys = kern_block_scratch(b, KERN_SCRATCH_TILE);
 	kern_qk_scores(b, b->q, b->k, w->keys);
 	for (int64_t i = b->from; i < b->to; i++) {
-		struct kern_visible v = kern_visible_to(b, i);
+		struct kern_visible v = kern_visible_in(b, i);
 		float *row = w->keys + (i - b->from) * b->ld_scores;
 		if (b->softcap != 0) {
 			int64_t start = kern_softmax_start(v.from);
 			kern_bend_row(row + start, v.to - start, b->scale / b->softcap);
 		}
 		if (w->bent != NULL) {
-			kern_copy_visible(w->bent + (row - w->keys), row, v, b->ld_scores);
+			float *bent = w->bent + (row - w->keys);
+			memcpy(bent + v.from, row + v.from, (v.to - v.from) * sizeof *row);
+			kern_clear_hidden(bent, v, b->ld_scores);
 		}
-		w->sink[i - b->from] = kern_softmax(row, v.from, v.to - 1, b->ld_scores, b->scores);
+		w->sink[i - b->from] = kern_softmax(row, v, b->ld_scores, b->scores);
 	}
 }
 
@@ -189,10 +233,9 @@ KERN_CLONES static float kern_softmax_grad_row(float *restrict d, const float *r
 static float kern_softmax_grad(const struct kern_block *b, float *d, const struct kern_weights *w) {
 	double sink = 0;
 	for (int64_t i = b->from; i < b->to; i++) {
-		struct kern_visible v = kern_visible_to(b, i);
+		struct kern_visible v = kern_visible_in(b, i);
 		int64_t row = (i - b->from) * b->ld_scores, start = row + kern_softmax_start(v.from), n = row + v.to - start;
-		memset(d + row, 0, v.from * sizeof *d);
-		memset(d + row + v.to, 0, (b->ld_scores - v.to) * sizeof *d);
+		kern_clear_hidden(d + row, v, b->ld_scores);
 		sink -= (double)w->sink[i - b->from] * kern_softmax_grad_row(d + start, w->keys + start, n, b->scale);
 		if (w->bent != NULL) {
 			kern_bend_grad_row(d + start, w->bent + start, n);
@@ -222,11 +265,11 @@ static float kern_block_grad(const struct kern_block *b, struct kern_head dy, st
 	kern_softmax_qk(b, &w);
 	float *d = kern_block_scratch(b, KERN_SCRATCH_ACCUMULATOR);
 	dy = kern_head_from(dy, b->from);
-	kern_gemm_nt_accumulate(b, w.keys, dy, kern_head_from(dv, b->low));
+	kern_gemm_nt_accumulate(b, w.keys, dy, dv);
 	kern_qk_scores(b, dy, b->v, d);
 	float sink = kern_softmax_grad(b, d, &w);
 	kern_gemm_nn(b, d, b->k, kern_head_from(dq, b->from));
-	kern_gemm_nt_accumulate(b, d, b->q, kern_head_from(dk, b->low));
+	kern_gemm_nt_accumulate(b, d, b->q, dk);
 	return sink;
 }
 

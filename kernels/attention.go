@@ -21,7 +21,12 @@ type Attention struct {
 	// start of a sliding window, or of a sample in a packed sequence. Values are clamped to 0 and
 	// the query's position. nil means 0 for all.
 	FirstVisible *ggml.Tensor
-	Scores       ScoreOptions
+	// HiddenFrom and HiddenTo, of the same kind, are the bounds of the keys [from, to) that each
+	// query skips, such as another answer to its prompt. They are clamped to the first visible key
+	// and the query's position. For ALiBi, the keys before them are nearer by their number. Both are
+	// nil for none.
+	HiddenFrom, HiddenTo *ggml.Tensor
+	Scores               ScoreOptions
 }
 
 // ScoreOptions change scores, in this order, before the softmax. The zero value changes nothing.
@@ -45,7 +50,7 @@ func (a Attention) operands(first ...*ggml.Tensor) (operands, C.struct_kern_atte
 	all.add(a.Q, a.K, a.V)
 	return all, C.struct_kern_attention_params{
 		scale: C.float(a.Scale), softcap: C.float(a.Scores.Softcap), max_bias: C.float(a.Scores.MaxBias),
-		first_visible: all.addOptional(a.FirstVisible), sinks: all.addOptional(a.Scores.Sinks),
+		first_visible: all.addOptional(a.FirstVisible), hidden: all.addOptional(a.HiddenFrom, a.HiddenTo), sinks: all.addOptional(a.Scores.Sinks),
 	}
 }
 
@@ -62,12 +67,12 @@ var (
 )
 
 // causalFLOPs returns the FLOPs of the product of each query with all keys up to its position. With
-// FirstVisible this is an upper bound, because the visible keys are data.
+// bounds this is an upper bound, because the visible keys are data.
 func causalFLOPs(q shape) float64 { return elements(q) * float64(q[2]+1) }
 
 // CausalAttention is the attention of each token to itself and earlier tokens:
 //
-//	softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position → [size, heads, n, batch]
+//	softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position, but those hidden → [size, heads, n, batch]
 //
 // [ScoreOptions] change the scores, Scale · Q·Kᵀ, before the softmax.
 //
@@ -165,17 +170,21 @@ func requireAttention(b *ggml.OpBuilder, a Attention) {
 	const queries = 64 // per block
 	requireChunks(b, float64(q.Dim(1))*float64(q.Dim(3))*(float64(q.Dim(2))/queries+1))
 	requireScores(b, a.Scale, a.Scores, q.Dim(1))
-	if a.FirstVisible != nil {
-		requireFirstVisible(b, a.FirstVisible, q.Dim(2), q.Dim(3))
-	}
+	b.Require((a.HiddenFrom == nil) == (a.HiddenTo == nil), "HiddenFrom and HiddenTo belong together: set both or none")
+	requireBound(b, "FirstVisible", a.FirstVisible, q.Dim(2), q.Dim(3))
+	requireBound(b, "HiddenFrom", a.HiddenFrom, q.Dim(2), q.Dim(3))
+	requireBound(b, "HiddenTo", a.HiddenTo, q.Dim(2), q.Dim(3))
 }
 
-// requireFirstVisible requires the first visible key of each of n queries.
-func requireFirstVisible(b *ggml.OpBuilder, x *ggml.Tensor, n, batch int64) {
-	b.RequireType("FirstVisible", x, ggml.I32)
-	b.RequireContiguousRows("FirstVisible", x)
+// requireBound requires a key for each of n queries, if x is present.
+func requireBound(b *ggml.OpBuilder, name string, x *ggml.Tensor, n, batch int64) {
+	if x == nil {
+		return
+	}
+	b.RequireType(name, x, ggml.I32)
+	b.RequireContiguousRows(name, x)
 	want := [4]int64{n, batch, 1, 1}
-	b.Require(shapeOf(x) == want, "FirstVisible must be [n, batch] of Q, %v", want)
+	b.Require(shapeOf(x) == want, "%s must be [n, batch] of Q, %v", name, want)
 }
 
 // requireScores requires valid options of the scores of heads, and a valid scale.
@@ -204,23 +213,24 @@ func requireVectors(b *ggml.OpBuilder, what string, x *ggml.Tensor) {
 //
 //	softmax(scale · a) over the keys that a query sees, 0 for the others
 //
-// firstVisible has an element for each position, as in [Attention]; the scores must be capped
-// already. It fuses [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace], and is
-// several times as fast.
-func causalSoftMaxInPlace(c *ggml.Context, a, firstVisible *ggml.Tensor, scale float32, o ScoreOptions, position int) *ggml.Tensor {
-	all := operands{a}
+// The bounds of visible keys are those of an [Attention], with an element for each position, and so
+// are the options of scores, which must be capped already. It fuses
+// [ggml.Context.DiagMaskInfInPlace] and [ggml.Context.SoftMaxExtInPlace], and is several times as
+// fast.
+func causalSoftMaxInPlace(c *ggml.Context, a *ggml.Tensor, of Attention, scale float32, position int) *ggml.Tensor {
+	all, o := operands{a}, of.Scores
 	p := C.struct_kern_softmax_params{
 		scale: C.float(scale), max_bias: C.float(o.MaxBias), position: C.int32_t(position),
-		first_visible: all.addOptional(firstVisible), sinks: all.addOptional(o.Sinks),
+		first_visible: all.addOptional(of.FirstVisible), hidden: all.addOptional(of.HiddenFrom, of.HiddenTo), sinks: all.addOptional(o.Sinks),
 	}
 	return c.BuildOp(causalSoftMax.Name, all, func(b *ggml.OpBuilder) *ggml.Tensor {
 		b.RequireType("a", a, ggml.F32)
 		b.RequireContiguous("a", a)
 		requireScores(b, scale, o, a.Dim(2))
 		b.Require(position >= 0 && position <= math.MaxInt32, "the first query is at position %d; it must be 0 to %d", position, math.MaxInt32)
-		if firstVisible != nil {
-			b.Require(firstVisible.Dim(0) >= int64(position)+a.Dim(1), "FirstVisible has %d queries, and the last one is at position %d", firstVisible.Dim(0), int64(position)+a.Dim(1)-1)
-			requireFirstVisible(b, firstVisible, firstVisible.Dim(0), a.Dim(3))
+		if first := of.FirstVisible; first != nil {
+			b.Require(first.Dim(0) >= int64(position)+a.Dim(1), "FirstVisible has %d queries, and the last one is at position %d", first.Dim(0), int64(position)+a.Dim(1)-1)
+			requireBound(b, "FirstVisible", first, first.Dim(0), a.Dim(3))
 		}
 		if !b.OK() {
 			return nil

@@ -11,11 +11,12 @@ struct kern_attention_params {
 	float softcap;                // scores become softcap · tanh(score / softcap); 0 means no softcap
 	float max_bias;               // of ALiBi; 0 means none
 	int32_t parts;                // number of parts of the heads that share keys and values, for the gradients
-	int32_t first_visible, sinks; // operand indices; 0 if absent
+	int32_t first_visible, hidden, sinks; // operand indices; 0 if absent
 };
 
-// q [size, heads, n, batch], k and v [size, groups, n, batch]; optional: the first visible key of
-// each query, I32 [n, batch], and the sinks [heads] → [size, heads, n, batch]
+// q [size, heads, n, batch], k and v [size, groups, n, batch]; optional: for each query, I32
+// [n, batch], the first visible key, and the bounds [from, to) of the hidden keys; the sinks [heads]
+// → [size, heads, n, batch]
 KERN_OP(causal_attention);
 // dy, then the same operands → the gradients of q, of k and of v by part (to be summed), and of the
 // sink for each head of each sequence [heads, batch]. Each is contiguous.

@@ -25,20 +25,22 @@ func TestCausalAttentionWithoutLibrary(t *testing.T) {
 // attentionKinds are the kinds of attention in the cases.
 var attentionKinds = []attentionKind{
 	// Types are probed with the first, which has all operands.
-	{suffix: "_everything", some: true, scores: kernels.ScoreOptions{Softcap: 1.5, MaxBias: 6}, sinks: true, runs: 16},
+	{suffix: "_everything", some: true, branches: true, scores: kernels.ScoreOptions{Softcap: 1.5, MaxBias: 6}, sinks: true, runs: 16},
 	{runs: 16},
 	{suffix: "_some", some: true, runs: 16},
+	{suffix: "_branches", branches: true, runs: 16},
 	{suffix: "_softcap", scores: kernels.ScoreOptions{Softcap: 0.5}, runs: 6},
 	{suffix: "_alibi", scores: kernels.ScoreOptions{MaxBias: 8}, runs: 6},
 	{suffix: "_sinks", sinks: true, runs: 6},
 }
 
 type attentionKind struct {
-	suffix string
-	some   bool // queries see some of the earlier keys; otherwise all
-	scores kernels.ScoreOptions
-	sinks  bool
-	runs   int
+	suffix   string
+	some     bool // queries see the earlier keys from one on; otherwise all
+	branches bool // queries skip some of them
+	scores   kernels.ScoreOptions
+	sinks    bool
+	runs     int
 }
 
 // attentionCases have up to four blocks of queries, and heads with their own and with shared keys.
@@ -81,12 +83,20 @@ func (k attentionKind) operands(d *draw) []operand {
 	size, groups, batch := d.Size(70), d.Size(3), d.Size(3)
 	heads, n := groups*d.Size(4), d.Size(200)
 	args := []operand{d.Normal(size, heads, n, batch), d.Normal(size, groups, n, batch), d.Normal(size, groups, n, batch)}
+	bound := func() operand { return operand{Type: ggml.I32, Layout: d.Layout(), Values: refmath.New(n, batch)} }
 	if k.some {
-		first := operand{Type: ggml.I32, Layout: d.Layout(), Values: refmath.New(n, batch)}
+		first := bound()
 		for sample := range batch {
 			copy(first.Values.Data[sample*n:], drawVisible(d, n))
 		}
 		args = append(args, first)
+	}
+	if k.branches {
+		from, to := bound(), bound()
+		for sample := range batch {
+			drawHidden(d, from.Values.Data[sample*n:][:n], to.Values.Data[sample*n:][:n])
+		}
+		args = append(args, from, to)
 	}
 	if k.sinks {
 		args = append(args, d.Uniform(-3, 3, heads).As(ggml.F32))
@@ -97,8 +107,12 @@ func (k attentionKind) operands(d *draw) []operand {
 func (k attentionKind) of(x tensors) kernels.Attention {
 	a := attention(x[0], x[1], x[2], 0.3)
 	a.Scores = k.scores
+	next := 3
 	if k.some {
-		a.FirstVisible = x[3]
+		a.FirstVisible, next = x[next], next+1
+	}
+	if k.branches {
+		a.HiddenFrom, a.HiddenTo = x[next], x[next+1]
 	}
 	if k.sinks {
 		a.Scores.Sinks = x[len(x)-1]
@@ -110,8 +124,12 @@ func (k attentionKind) ref(x refs) refmath.Attention {
 	a := refmath.Attention{
 		Q: x[0], K: x[1], V: x[2], Scale: 0.3, Softcap: float64(k.scores.Softcap), MaxBias: float64(k.scores.MaxBias),
 	}
+	next := 3
 	if k.some {
-		a.FirstVisible = x[3]
+		a.FirstVisible, next = x[next], next+1
+	}
+	if k.branches {
+		a.HiddenFrom, a.HiddenTo = x[next], x[next+1]
 	}
 	if k.sinks {
 		a.Sinks = x[len(x)-1]
@@ -133,6 +151,24 @@ func drawVisible(d *draw, n int64) []float64 {
 		first[i] = float64([]int64{inWindow, start, max(start, inWindow), d.Int64N(i + 1), d.Int64N(3*n) - n}[kind])
 	}
 	return first
+}
+
+// drawHidden draws the keys that each query skips: the answers to a prompt but its own, or any, seldom out of range.
+func drawHidden(d *draw, from, to []float64) {
+	n := int64(len(from))
+	change, prompt, answer := d.Size(n), d.Int64N(n), int64(0)
+	random := d.IntN(3) == 0
+	for i := range n {
+		switch {
+		case random:
+			from[i], to[i] = float64(d.Int64N(3*n)-n), float64(d.Int64N(3*n)-n)
+		case i >= prompt:
+			if i == prompt || d.Int64N(change) == 0 {
+				answer = i
+			}
+			from[i], to[i] = float64(prompt), float64(answer)
+		}
+	}
 }
 
 // windowStarts returns the first keys of n queries in windows.
@@ -215,30 +251,39 @@ func visibleLeaf(t *testing.T, first []int32) *ggml.Tensor {
 	return x
 }
 
-// Keys before the windows of all queries of a block cost nothing: the block neither reads them nor
-// writes their gradients.
+// Keys before the windows of all queries of a block, and those that all of them skip, cost nothing:
+// the block neither reads them nor writes their gradients.
 func TestCausalAttentionSkipsKeys(t *testing.T) {
 	if library(t) == "" {
 		t.Skip("the ops that it is made of without a GEMM library read all keys")
 	}
-	const size, n, window, unread = 4, 1300, 64, 700
-	nan := float32(math.NaN())
-	w := optest.NewWorkbench(t)
-	leaf := func(seed uint64, early float32) *ggml.Tensor {
-		values := optest.Normal(seed, size*n)
-		for i := range unread * size {
-			values[i] *= early
-		}
-		return w.Reshape(w.Leaf(values...), size, 1, n)
-	}
-	a := attention(leaf(1, 1), leaf(2, nan), leaf(3, nan), 1)
-	a.FirstVisible = visibleLeaf(t, windowStarts(n, window))
-	dq, dk, dv, _ := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
+	const size, n, window, prompt, unread = 4, 1300, 64, 200, 700
 	const blocks = 3 * 128 // number of queries that may share a block with a query that sees unread keys
-	for _, y := range []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv} {
-		w.Compute(w.NewGraph(y.SetOutput()))
-		for i, v := range optest.Values(t, y)[(unread+blocks)*size:] {
-			require.False(t, v != v, "element %d of %v", i, y)
+	from, to := make([]int32, n), make([]int32, n)
+	for i := unread; i < n; i++ {
+		from[i], to[i] = prompt, unread
+	}
+	for _, first := range []int{0, prompt} { // the first unread key
+		w := optest.NewWorkbench(t)
+		leaf := func(seed uint64, factor float64) *ggml.Tensor {
+			values := optest.Normal(seed, size*n)
+			for i := first * size; i < unread*size; i++ {
+				values[i] *= float32(factor)
+			}
+			return w.Reshape(w.Leaf(values...), size, 1, n)
+		}
+		a := attention(leaf(1, 1), leaf(2, math.NaN()), leaf(3, math.NaN()), 1)
+		if first == 0 {
+			a.FirstVisible = visibleLeaf(t, windowStarts(n, window))
+		} else {
+			a.HiddenFrom, a.HiddenTo = visibleLeaf(t, from), visibleLeaf(t, to)
+		}
+		dq, dk, dv, _ := kernels.CausalAttentionGrad(w.Context, leaf(4, 0), a)
+		for _, y := range []*ggml.Tensor{kernels.CausalAttention(w.Context, a), dq, dk, dv} {
+			w.Compute(w.NewGraph(y.SetOutput()))
+			for i, v := range optest.Values(t, y)[(unread+blocks)*size:] {
+				require.False(t, v != v, "element %d of %v", i, y)
+			}
 		}
 	}
 }
@@ -287,6 +332,14 @@ func TestCausalAttentionErrors(t *testing.T) {
 		},
 		"Sinks has type f16; it must have f32": func(c *ggml.Context) {
 			scored(kernels.ScoreOptions{Sinks: c.NewTensor(ggml.F16, 4)})(c)
+		},
+		"HiddenFrom and HiddenTo belong together: set both or none": func(c *ggml.Context) {
+			x := c.NewTensor(ggml.F32, four...)
+			kernels.CausalAttention(c, kernels.Attention{Q: x, K: x, V: x, Scale: 1, HiddenFrom: c.NewTensor(ggml.I32, 5, 2)})
+		},
+		"HiddenTo must be [n, batch] of Q, [5 2 1 1]": func(c *ggml.Context) {
+			x := c.NewTensor(ggml.F32, four...)
+			kernels.CausalAttention(c, kernels.Attention{Q: x, K: x, V: x, Scale: 1, HiddenFrom: c.NewTensor(ggml.I32, 5, 2), HiddenTo: c.NewTensor(ggml.I32, 5)})
 		},
 		"FirstVisible has type i64; it must have i32": func(c *ggml.Context) { attendFrom(c, c.NewTensor(ggml.I64, 5, 2)) },
 		"FirstVisible must be [n, batch] of Q, [5 2 1 1]": func(c *ggml.Context) {

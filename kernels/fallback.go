@@ -63,7 +63,7 @@ func attentionBlocks(c *ggml.Context, a Attention, f func(b *attentionBlock)) {
 			scores, scale = c.Cont(b.bent), limit
 		}
 		heads := c.Reshape(scores, to, to-from, a.Q.Dim(1), a.Q.Dim(3))
-		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a.FirstVisible, scale, a.Scores, int(from)), shape...)
+		b.weights = c.Reshape(causalSoftMaxInPlace(c, heads, a, scale, int(from)), shape...)
 		f(b)
 		to = from
 	}

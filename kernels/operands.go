@@ -3,7 +3,11 @@ package kernels
 // #include "kern.h"
 import "C"
 
-import "github.com/goggml/ggml"
+import (
+	"slices"
+
+	"github.com/goggml/ggml"
+)
 
 // operands are the operands of an op without the absent optional ones; C functions find optional
 // ones by index.
@@ -11,11 +15,12 @@ type operands []*ggml.Tensor
 
 func (o *operands) add(x ...*ggml.Tensor) { *o = append(*o, x...) }
 
-// addOptional adds an operand and returns its index, or 0 for nil; no optional operand has index 0.
-func (o *operands) addOptional(x *ggml.Tensor) C.int32_t {
-	if x == nil {
-		return 0
+// addOptional adds those operands that are present, and returns the index of the first, or 0 if it is nil; no optional
+// operand has index 0.
+func (o *operands) addOptional(x ...*ggml.Tensor) (index C.int32_t) {
+	if x[0] != nil {
+		index = C.int32_t(len(*o))
 	}
-	o.add(x)
-	return C.int32_t(len(*o) - 1)
+	o.add(slices.DeleteFunc(x, func(x *ggml.Tensor) bool { return x == nil })...)
+	return index
 }

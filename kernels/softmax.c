@@ -81,20 +81,26 @@ static void kern_fill(float *x, int64_t from, int64_t to, float value) {
 	}
 }
 
-float kern_softmax(float *row, int64_t first, int64_t query, int64_t size, struct kern_scores s) {
-	int64_t to = kern_min(query + 1, size), from = kern_min(first, to - 1);
+float kern_softmax(float *row, struct kern_visible v, int64_t size, struct kern_scores s) {
+	int64_t to = kern_min(v.to, size), from = kern_min(v.from, to - 1);
 	int64_t start = kern_softmax_start(from), n = to - start, padded = kern_ceil_div(n, KERN_SOFTMAX_STEP) * KERN_SOFTMAX_STEP;
+	int64_t hidden_to = kern_min(v.hidden_to, to - 1) - start, hidden_from = kern_min(v.hidden_from - start, hidden_to);
 	float *x = row + start;
 	if (start + padded > size) {
 		x = kern_scratch(KERN_SCRATCH_ROW, padded * sizeof *x);
 		memcpy(x, row + start, n * sizeof *x);
 	}
 	kern_fill(x, 0, from - start, -INFINITY);
+	kern_fill(x, hidden_from, hidden_to, -INFINITY);
 	kern_fill(x, n, padded, -INFINITY);
 	if (s.slope != 0) {
-		kern_add_distances(x, n, s.slope / s.scale, query - start);
+		kern_add_distances(x, n, s.slope / s.scale, v.to - 1 - start);
+		for (int64_t i = from - start; hidden_from < hidden_to && i < hidden_from; i++) {
+			x[i] += s.slope / s.scale * (float)(v.hidden_to - v.hidden_from);
+		}
 	}
 	float sink = kern_softmax_padded(x, n, s.scale, s.sink / s.scale, s.slope != 0);
+	kern_fill(x, hidden_from, hidden_to, 0);
 	if (x != row + start) {
 		memcpy(row + start, x, n * sizeof *x);
 	}
@@ -107,11 +113,12 @@ KERN_OP(causal_softmax) {
 	(void)userdata;
 	struct kern_softmax_params p;
 	memcpy(&p, kern_params(dst), sizeof p);
-	const struct ggml_tensor *first_visible = kern_optional(dst, p.first_visible), *sinks = kern_optional(dst, p.sinks);
+	const struct ggml_tensor *sinks = kern_optional(dst, p.sinks);
+	struct kern_bounds bounds = kern_bounds_of(dst, p.first_visible, p.hidden);
 	int64_t rows = ggml_nrows(dst), heads = dst->ne[2];
 	for (int64_t r = rows * ith / nth; r < rows * (ith + 1) / nth; r++) {
 		int64_t query = p.position + r % dst->ne[1], head = r / dst->ne[1] % heads;
-		int64_t first = kern_first_visible(first_visible, query, r / (dst->ne[1] * heads));
-		kern_softmax((float *)dst->data + r * dst->ne[0], first, query, dst->ne[0], kern_scores_of(p.scale, p.max_bias, sinks, head, heads));
+		struct kern_visible v = kern_visible_to(&bounds, query, r / (dst->ne[1] * heads));
+		kern_softmax((float *)dst->data + r * dst->ne[0], v, dst->ne[0], kern_scores_of(p.scale, p.max_bias, sinks, head, heads));
 	}
 }

@@ -7,23 +7,45 @@
 
 struct kern_softmax_params {
 	float scale, max_bias;
-	int32_t position;            // position of the first query
-	int32_t first_visible, sinks; // operand indices; 0 if absent
+	int32_t position;                     // position of the first query
+	int32_t first_visible, hidden, sinks; // operand indices; 0 if absent
 };
 
 // Softmax of each row, in place: A [keys, queries, heads, batch]; optional: the first visible key
-// of each query, and the sink of each head. Row i ends with the key at the query's own position;
-// masked elements become 0.
+// of each query, the bounds of the keys that it skips, and the sink of each head. Row i ends with
+// the key at the query's own position; masked elements become 0.
 KERN_OP(causal_softmax);
 
-// Returns the first key that a query sees: t is I32 [n, batch], or NULL for 0. The value is clamped
-// to 0 and the query's position.
-static inline int64_t kern_first_visible(const struct ggml_tensor *t, int64_t query, int64_t sample) {
+// Which keys queries see, I32 [n, batch] each: NULL for no bound.
+struct kern_bounds {
+	const struct ggml_tensor *first_visible, *hidden_from, *hidden_to;
+};
+
+// Returns the bounds among the operands of an op; the upper bound of hidden keys follows the lower.
+static inline struct kern_bounds kern_bounds_of(const struct ggml_tensor *dst, int32_t first_visible, int32_t hidden) {
+	return (struct kern_bounds){kern_optional(dst, first_visible), kern_optional(dst, hidden), hidden == 0 ? NULL : dst->src[hidden + 1]};
+}
+
+// The keys that a query sees: [from, to) without [hidden_from, hidden_to).
+struct kern_visible {
+	int64_t from, to, hidden_from, hidden_to;
+};
+
+// Returns a bound for a query, clamped to [least, most].
+static inline int64_t kern_bound(const struct ggml_tensor *t, int64_t query, int64_t sample, int64_t least, int64_t most) {
 	if (t == NULL) {
-		return 0;
+		return least;
 	}
-	int64_t first = *(const int32_t *)((const char *)t->data + query * sizeof(int32_t) + sample * t->nb[1]);
-	return kern_min(kern_max(first, 0), query);
+	int64_t key = *(const int32_t *)((const char *)t->data + query * sizeof(int32_t) + sample * t->nb[1]);
+	return kern_min(kern_max(key, least), most);
+}
+
+// Returns the keys that a query sees, of which its own is always one.
+static inline struct kern_visible kern_visible_to(const struct kern_bounds *b, int64_t query, int64_t sample) {
+	struct kern_visible v = {.from = kern_bound(b->first_visible, query, sample, 0, query), .to = query + 1};
+	v.hidden_to = kern_bound(b->hidden_to, query, sample, v.from, query);
+	v.hidden_from = kern_bound(b->hidden_from, query, sample, v.from, v.hidden_to);
+	return v;
 }
 
 // Elements of a step of a vectorised loop. Each lane has its own maximum and sum.
@@ -35,16 +57,16 @@ static inline int64_t kern_softmax_start(int64_t from) { return from / KERN_SOFT
 // Changes of a head's scores before the softmax.
 struct kern_scores {
 	float scale;
-	float slope; // ALiBi (arXiv 2108.12409): decrease of the score per position of distance; 0 means none
+	float slope; // ALiBi (arXiv 2108.12409): decrease of the score per position of distance, without hidden keys; 0 means none
 	float sink;  // one more score, which counts only in the sum (arXiv 2309.17453); -INFINITY means none
 };
 
 // Returns the score settings of a head, given the sinks of all heads, or NULL.
 struct kern_scores kern_scores_of(float scale, float max_bias, const struct ggml_tensor *sinks, int64_t head, int64_t heads);
 
-// Replaces the scores of the keys [first, query] of a row by weights, for the query at that
-// position, and the other elements up to size by zeros. Returns the weight of the sink.
-float kern_softmax(float *row, int64_t first, int64_t query, int64_t size, struct kern_scores s);
+// Replaces the visible scores of a row by weights, and the other elements up to size by zeros.
+// Returns the weight of the sink.
+float kern_softmax(float *row, struct kern_visible v, int64_t size, struct kern_scores s);
 
 // Returns the sum of KERN_SOFTMAX_STEP elements, which it overwrites. Each loop has a fixed length,
 // so that the compiler vectorises it.

@@ -19,8 +19,8 @@ func causalSoftMax(c *ctx, scores, firstVisible *ggml.Tensor, scale float32, pos
 }
 
 func causalSoftMaxOf(c *ctx, scores, firstVisible *ggml.Tensor, scale float32, o kernels.ScoreOptions, position int) *ggml.Tensor {
-	f := testhook.CausalSoftMax.(func(c *ctx, a, firstVisible *ggml.Tensor, scale float32, o kernels.ScoreOptions, position int) *ggml.Tensor)
-	return f(c, scores, firstVisible, scale, o, position)
+	f := testhook.CausalSoftMax.(func(c *ctx, a *ggml.Tensor, of kernels.Attention, scale float32, position int) *ggml.Tensor)
+	return f(c, scores, kernels.Attention{FirstVisible: firstVisible, Scores: o}, scale, position)
 }
 
 func softMaxCases() []opCase {

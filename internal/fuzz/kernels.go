@@ -34,13 +34,13 @@ var kernelFunctions = map[string]any{
 		return kernels.AddLoRA(c, y, loraPairs(hType, more)...)
 	},
 	"GEMV": kernels.GEMV,
-	"CausalAttention": func(c ggmlContext, q, k, v, first, sinks *tensor, scale, softcap, maxBias float32) *tensor {
+	"CausalAttention": func(c ggmlContext, q, k, v, first, from, to, sinks *tensor, scale, softcap, maxBias float32) *tensor {
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
-		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
+		return kernels.CausalAttention(c, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
-	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first, sinks *tensor, scale, softcap, maxBias float32) (dq, dk, dv, dsinks *tensor) {
+	"CausalAttentionGrad": func(c ggmlContext, dy, q, k, v, first, from, to, sinks *tensor, scale, softcap, maxBias float32) (dq, dk, dv, dsinks *tensor) {
 		scores := kernels.ScoreOptions{Softcap: softcap, MaxBias: maxBias, Sinks: sinks}
-		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, Scale: scale, Scores: scores})
+		return kernels.CausalAttentionGrad(c, dy, kernels.Attention{Q: q, K: k, V: v, FirstVisible: first, HiddenFrom: from, HiddenTo: to, Scale: scale, Scores: scores})
 	},
 	"GatedDeltaRule": func(c ggmlContext, q, k, v, g, beta, starts *tensor) *tensor {
 		return kernels.GatedDeltaRule(c, kernels.DeltaRule{Q: q, K: k, V: v, G: g, Beta: beta, Starts: starts})
@@ -217,9 +217,14 @@ func sequenceKernels() {
 		size, groups, n, batch := p.size(p.width), p.size(3), p.size(80), p.size(2)
 		keys := [4]int64{size, groups, n, batch}
 		q := p.shaped(f32, [4]int64{size, groups * p.size(3), n, batch})
-		first := p.maybe(func() *tensor { return p.ids(n, ggml.I32, n, batch) })
+		bound := func() *tensor { return p.ids(n, ggml.I32, n, batch) }
+		first, from := p.maybe(bound), p.maybe(bound)
+		var to *tensor
+		if from != nil {
+			to = bound()
+		}
 		sinks := p.maybe(func() *tensor { return p.contiguous(f32, q.Dim(1)) })
-		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), first, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
+		return list{q, p.shaped(f32, keys), p.shaped(f32, keys), first, from, to, sinks, scalar(p), []float32{0, 0, 30}[p.IntN(3)], []float32{0, 0, 8}[p.IntN(3)]}
 	}
 	family(func(p *program) []any { return causal(p) }, "CausalAttention")
 	family(func(p *program) []any {

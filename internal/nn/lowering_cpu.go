@@ -27,7 +27,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	}
 	l := &Lowering{Name: "cpu"}
 	return l.With(rows...).With(
-		Attention.When(seesInterval, causalAttention),
+		Attention.When(seesEarlier, causalAttention),
 		IndexScores.By(lightningScores),
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule),
@@ -137,15 +137,18 @@ func GroupedGEMV() Row {
 	})
 }
 
-// seesInterval reports whether each query sees one interval of keys, which ends with its own.
-func seesInterval(_ *Tape, a AttentionOperands) bool {
-	return !a.Bidirectional && a.HiddenFrom == nil && a.Bias == nil && a.Chosen == nil
+// seesEarlier reports whether bounds say which keys up to its own each query sees.
+func seesEarlier(_ *Tape, a AttentionOperands) bool {
+	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil
 }
 
 func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 	native := kernels.Attention{Q: a.Q, K: a.K, V: a.V, Scale: a.Scale, Scores: kernels.ScoreOptions(a.Scores)}
 	if a.FirstVisible != nil {
 		native.FirstVisible = a.FirstVisible(ggml.I32)
+	}
+	if a.HiddenFrom != nil {
+		native.HiddenFrom, native.HiddenTo = a.HiddenFrom(ggml.I32), a.HiddenTo(ggml.I32)
 	}
 	return Result[AttentionGrads]{kernels.CausalAttention(t.C, native), func(dy *ggml.Tensor) (d AttentionGrads) {
 		d.Q, d.K, d.V, d.Sinks = kernels.CausalAttentionGrad(t.C, dy, native)

@@ -57,14 +57,16 @@ func TestLoweringsAttend(t *testing.T) {
 			first      func(i, sample int64) int32
 			window     int64
 			onlyWindow bool
+			branches   bool
 		}{
 			"all":                {},
 			"its own":            {first: func(i, _ int64) int32 { return int32(i) }},
-			"its own, by window": {func(i, _ int64) int32 { return int32(i) }, 1, true},
-			"window":             {func(i, _ int64) int32 { return int32(max(0, i-4)) }, 5, true},
+			"its own, by window": {func(i, _ int64) int32 { return int32(i) }, 1, true, false},
+			"window":             {func(i, _ int64) int32 { return int32(max(0, i-4)) }, 5, true, false},
 			"unknown window":     {first: func(i, _ int64) int32 { return int32(max(0, i-4)) }},
-			"long window":        {func(i, _ int64) int32 { return int32(max(0, i-600)) }, 601, true},
+			"long window":        {func(i, _ int64) int32 { return int32(max(0, i-600)) }, 601, true, false},
 			"packed":             {first: func(i, sample int64) int32 { return int32(i / (300 + sample) * (300 + sample)) }},
+			"branches":           {branches: true},
 			"packed window":      {first: func(i, sample int64) int32 { return int32(max(i-9, i/(20+sample)*(20+sample))) }, window: 10},
 		} {
 			for _, scored := range []bool{false, true} {
@@ -81,6 +83,14 @@ func TestLoweringsAttend(t *testing.T) {
 							a.FirstVisible = keys(t, w, k.n, k.batch, visible.first)
 						}
 						a.Window, a.OnlyWindow = visible.window, visible.onlyWindow
+						if visible.branches {
+							a.FirstVisible = keys(t, w, k.n, k.batch, func(i, _ int64) int32 { return int32(i / 700 * 700) })
+							a.HiddenFrom = keys(t, w, k.n, k.batch, func(i, sample int64) int32 { return int32(min(i, i/700*700+100+sample)) })
+							a.HiddenTo = keys(t, w, k.n, k.batch, func(i, sample int64) int32 {
+								start := i / 700 * 700
+								return int32(min(i, start+max(100+sample, (i-start)/240*240)))
+							})
+						}
 						if scored {
 							a.Scores = nn.ScoreOptions{Softcap: 2, MaxBias: 8, Sinks: w.Leaf(optest.Normal(7, int(k.heads))...)}
 						}

@@ -195,6 +195,7 @@ func TestCausalAttentionAgainstCentralDifferences(t *testing.T) {
 	for name, a := range map[string]Attention{
 		"all": {}, "some": {FirstVisible: some}, "softcap": {Softcap: 2}, "ALiBi": {MaxBias: 3}, "sinks": {Sinks: x[3]},
 		"everything": {FirstVisible: some, Softcap: 1, MaxBias: 8, Sinks: x[3]},
+		"branches":   {HiddenFrom: From([]int{0, 0, 1, 0, 0, 0}, 3, 2), HiddenTo: From([]int{0, 0, 2, 0, 1, 1}, 3, 2), MaxBias: 8},
 	} {
 		with := func(x [4]Tensor) Attention {
 			a.Q, a.K, a.V, a.Scale = x[0], x[1], x[2], 0.7
