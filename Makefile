@@ -27,18 +27,18 @@ finetune: vendor ## fine-tune a real chat model with LoRA and show what it answe
 check: vendor lint ## the quick tier, one or two minutes: lint, then the short tests
 	@$(setup) && $(GO) test -vet=off -short $(packages)
 
-# What scripts/sequential lists, as one pattern of `go test`, and the packages that have tests of these names.
+# What scripts/sequential lists, as one pattern of `go test`, and the packages under the race detector with such tests.
 sequential = sed -n '/^Test/s,[^/][^/]*,^&$$,gp' scripts/sequential | paste -sd '|' -
-homes = sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
-	grep -rl -f - --include='*_test.go' --exclude-dir=build --exclude-dir=scripts . | sed 's,/[^/]*$$,,' | sort -u
+homes = scripts/racing | grep -xF "$$(sed -n 's,^\(Test[^/]*\).*,^func \1(,p' scripts/sequential | \
+	grep -rl -f - --include='*_test.go' --exclude-dir=build --exclude-dir=scripts . | sed 's,/[^/]*$$,,')"
 
 # Lint has vetted all. A process under the race detector waits a second before it ends, and the tests start hundreds.
 # All parts run, whichever fails.
-test: vendor lint ## check everything: lint, then all tests, under the race detector but for scripts/sequential and development tools
+test: vendor lint ## check everything: lint, then all tests, under the race detector where something can race (scripts/racing) but for scripts/sequential
 	@$(setup) && sequential=$$($(sequential)) && status=0 && \
 		{ $(GO) test -vet=off -timeout 40m -run "$$sequential" $$($(homes)) || status=$$?; } && \
-		{ $(GO) test -vet=off -timeout 40m ./scripts/... || status=$$?; } && \
-		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" ./... ./examples/... || status=$$?; } && \
+		{ $(GO) test -vet=off -timeout 40m $$(scripts/racing --none) ./scripts/... || status=$$?; } && \
+		{ GORACE="atexit_sleep_ms=0 $$GORACE" $(GO) test -vet=off -race -timeout 40m -skip "$$sequential" $$(scripts/racing) || status=$$?; } && \
 		exit $$status
 
 machines: ## fetch Open MPI and MPICH from the distribution's packages into build/machines; the tests then train on several processes by both

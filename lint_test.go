@@ -1,12 +1,14 @@
 package ggml_test
 
 import (
+	"bytes"
 	"cmp"
 	"go/ast"
 	"go/doc"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -172,6 +174,34 @@ func TestSequentialNames(t *testing.T) {
 			assert.True(t, tests[name], "scripts/sequential: there is no %s", name)
 		}
 	}
+}
+
+// Each folder with tests is in one of the lists of scripts/racing, but for the development tools.
+func TestRacingFolders(t *testing.T) {
+	var listed, all []string
+	for _, option := range []string{"", "--none"} {
+		out, err := exec.Command("sh", "scripts/racing", option).Output()
+		require.NoError(t, err)
+		listed = append(listed, strings.Fields(string(out))...)
+	}
+	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(file string, _ fs.DirEntry, err error) error {
+		switch {
+		case file == "build", file == "scripts":
+			return fs.SkipDir
+		case strings.HasSuffix(file, "_test.go"):
+			text, err := os.ReadFile(file)
+			if bytes.Contains(text, []byte("\nfunc Test")) {
+				all = append(all, strings.TrimSuffix("./"+path.Dir(file), "/."))
+			}
+			return err
+		}
+		return err
+	}))
+	slices.Sort(all)
+	slices.Sort(listed)
+	require.Subset(t, listed, slices.Compact(all))
+	require.Len(t, slices.Compact(slices.Clone(listed)), len(listed), "a folder is in both lists")
+	require.Contains(t, listed, "./llm/train")
 }
 
 // make test runs all parts even if one fails, and then fails.
