@@ -1,10 +1,12 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/lossgraph"
@@ -54,9 +56,9 @@ func (readLoss) read(t *Trainer, of setting) ([]setting, error) {
 
 // A sampleSlopes is the value of a [Loss] in a step, with its slope for each sample.
 type sampleSlopes struct {
-	loss   float64
-	slopes []float64
-	firsts []int // number of each row's first sample
+	loss    float64
+	slopes  []float64
+	numbers [][]int // of the samples of each row
 }
 
 // findSlopes computes the loss of a step and its slopes, even if planning failed with err: in a group,
@@ -66,14 +68,18 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 	var samples []data.Sample
 	if err == nil {
 		for _, row := range s.rows {
-			found.firsts, samples = append(found.firsts, len(samples)), append(samples, row...)
+			var numbers []int
+			for range row {
+				numbers = append(numbers, len(samples)+len(numbers))
+			}
+			found.numbers, samples = append(found.numbers, numbers), append(samples, row...)
 		}
 	}
 	if err := parallel.AgreeOn(ctx, t.group, err, nil, append(t.shared(), parallel.Shared{Name: "the number of samples of the step", Value: len(samples)})...); err != nil {
 		return err
 	}
 	logProbs := make([]float64, len(samples))
-	if err := parallel.Agree(ctx, t.group, t.addLogProbs(ctx, s, found.firsts, logProbs), logProbs); err != nil {
+	if err := parallel.Agree(ctx, t.group, t.addLogProbs(ctx, s, found.numbers, logProbs), logProbs); err != nil {
 		return err
 	}
 	var lossErr error
@@ -92,7 +98,39 @@ func (t *Trainer) findSlopes(ctx context.Context, s *step, err error) error {
 		largest = max(largest, math.Abs(found.slopes[i])*largestWeight(sample))
 	}
 	s.bySample, s.scale = &found, t.lossScale(1, largest)
+	t.skipIdle(s)
 	return nil
+}
+
+// skipIdle leaves out samples without a gradient, whose slope is 0, such as the mismatched answers of kto. If all are,
+// the step computes them.
+func (t *Trainer) skipIdle(s *step) {
+	var rows []data.Row
+	var numbers [][]int
+	for i, row := range s.rows {
+		var kept data.Row
+		var of []int
+		for j, n := range s.bySample.numbers[i] {
+			if s.bySample.slopes[n] != 0 {
+				kept, of = append(kept, row[j]), append(of, n)
+			}
+		}
+		if kept != nil {
+			rows, numbers = append(rows, kept), append(numbers, of)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.shape.tokensOf(rows[b]), t.shape.tokensOf(rows[a])) })
+	s.rows, s.bySample.numbers = nil, nil
+	for _, i := range order {
+		s.rows, s.bySample.numbers = append(s.rows, rows[i]), append(s.bySample.numbers, numbers[i])
+	}
 }
 
 // compute returns the loss of samples and its slopes.
@@ -115,7 +153,7 @@ func largestWeight(s data.Sample) (largest float64) {
 }
 
 // addLogProbs adds the log-probabilities of this process's share of a step.
-func (t *Trainer) addLogProbs(ctx context.Context, s *step, firsts []int, logProbs []float64) error {
+func (t *Trainer) addLogProbs(ctx context.Context, s *step, numbers [][]int, logProbs []float64) error {
 	batches, err := t.batches(s)
 	if err != nil {
 		return err
@@ -129,22 +167,22 @@ func (t *Trainer) addLogProbs(ctx context.Context, s *step, firsts []int, logPro
 		if err != nil {
 			return err
 		}
-		for i, number := range s.samplesIn(b, firsts) {
+		for i, number := range s.samplesIn(b, numbers) {
 			logProbs[number] += sums[i]
 		}
 	}
 	return nil
 }
 
-// samplesIn returns the numbers in the step of a batch's samples, given the number of each row's first.
-func (s *step) samplesIn(b lossgraph.Batch, firsts []int) (numbers []int) {
+// samplesIn returns the numbers in the step of a batch's samples, given the numbers of each row's.
+func (s *step) samplesIn(b lossgraph.Batch, byRow [][]int) (numbers []int) {
 	for _, row := range b.Noise.Rows {
 		if row >= len(s.rows) { // an empty row
 			continue
 		}
 		for i, sample := range s.rows[row] {
 			if sample.Predicted() > 0 {
-				numbers = append(numbers, firsts[row]+i)
+				numbers = append(numbers, byRow[row][i])
 			}
 		}
 	}
@@ -154,7 +192,7 @@ func (s *step) samplesIn(b lossgraph.Batch, firsts []int) (numbers []int) {
 // weigh multiplies the weights of a batch by the slopes of its samples.
 func (l *sampleSlopes) weigh(s *step, b lossgraph.Batch) (lossgraph.Batch, error) {
 	var slopes []float64
-	for _, number := range s.samplesIn(b, l.firsts) {
+	for _, number := range s.samplesIn(b, l.numbers) {
 		slopes = append(slopes, l.slopes[number])
 	}
 	if slopes == nil { // nothing is predicted

@@ -124,23 +124,42 @@ func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map
 // of each pair is preferred.
 func TestLossOfPairs(t *testing.T) {
 	vocab := tinyLoRAModel(t).Config().Vocab
-	testLossOfPairs(t, pairs(t, 6, vocab), false)
+	testLossOfPairs(t, pairs(t, 6, vocab), false, preferFirst(0.7))
+}
+
+// So are those of a loss that some samples have no gradient of, of rows of any length.
+func TestLossOfIdleSamples(t *testing.T) {
+	of := preferFirst(0.7).Of
+	idle := Loss{Name: "prefer first, some idle", Of: func(samples []data.Sample) lossgraph.SampleLoss {
+		return func(logProbs []float64) (float64, []float64) {
+			loss, slopes := of(samples)(logProbs)
+			for i, s := range samples { // some of either side, and some of both
+				if s.Tokens[len(s.Tokens)-1]%3 == 0 {
+					slopes[i] = 0
+				}
+			}
+			return loss, slopes
+		}
+	}}
+	vocab := tinyLoRAModel(t).Config().Vocab
+	testLossOfPairs(t, pairs(t, 6, vocab), false, idle)
+	testLossOfPairs(t, answers(t, 6, 14, vocab), true, idle)
 }
 
 // So are those of answers that share their prompts.
 func TestLossOfSharedPrompts(t *testing.T) {
 	vocab := tinyLoRAModel(t).Config().Vocab
-	testLossOfPairs(t, answers(t, 6, 14, vocab), true)
+	testLossOfPairs(t, answers(t, 6, 14, vocab), true, preferFirst(0.7))
 }
 
-func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool) {
+func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool, l Loss) {
 	for _, ops := range []device.OpSet{device.Kernels, device.Stock} {
 		e, err := device.New(device.Options{Threads: 2, OpSet: ops})
 		require.NoError(t, err)
 		t.Cleanup(func() { e.Close() })
 		m := tinyLoRAModel(t)
 		o := Options{
-			Schedule: Schedule{Peak: 0.02, Steps: 12}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 3, Seed: 3, Engine: e, Loss: preferFirst(0.7),
+			Schedule: Schedule{Peak: 0.02, Steps: 12}, AdamW: DefaultAdamW(), Batch: 2, Accumulate: 3, Seed: 3, Engine: e, Loss: l,
 			Checkpointing: CheckpointingOff,
 		}
 		o.AdamW.Clip = 0
