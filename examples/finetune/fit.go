@@ -38,7 +38,7 @@ func (w way) String() string {
 // wayOf returns the way of a fit. A row of a pair has two samples of --ctx.
 func (p *trainCommand) wayOf(f train.Fit) *way {
 	w := &way{f.Batch, f.Accumulate, f.Length, f.Checkpointing == train.CheckpointingOn}
-	if p.prefers() {
+	if p.samplesPerRow() > 1 {
 		w.ctx = p.Ctx
 	}
 	return w
@@ -127,9 +127,7 @@ func (p *trainCommand) wayOfCheckpoint() (*way, error) {
 			return nil, fmt.Errorf("%s: the %s of %s: %w", p.Named("checkpoint-in"), id, p.CheckpointIn, err)
 		}
 	}
-	if p.prefers() {
-		w.ctx /= 2 // the length of a row of two samples
-	}
+	w.ctx /= p.samplesPerRow() // it is the length of a row
 	began := *w
 	if w.batch*w.accumulate != p.Batch*p.GradAcc {
 		w.batch, w.accumulate = p.Batch, p.GradAcc

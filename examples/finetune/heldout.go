@@ -103,25 +103,25 @@ func (f *heldOutFlags) encode(ctx context.Context, m *model.Model, length int, o
 }
 
 // load reads the held-out data in samples of a length: the data that flags name, or what the first run held
-// out. Of pairs it takes the chosen answers.
+// out. Of pairs it takes the chosen answers, and of labelled ones the desirable ones.
 func (f *heldOutFlags) load(ctx context.Context, m *model.Model, length int, of []*runs.Run) (sets []*data.Dataset, err error) {
 	loss := lossFlags{}
 	if len(of) > 0 && of[0] != nil {
 		loss.Loss = of[0].Value("loss")
 	}
-	if sets, err = f.loadAll(ctx, m, length, of, loss.prefers()); err != nil || !loss.prefers() {
+	if sets, err = f.loadAll(ctx, m, length, of, loss.answers()); err != nil || !loss.prefers() {
 		return sets, err
 	}
 	for i, d := range sets {
-		if sets[i], err = d.Side(0); err != nil {
+		if sets[i], err = d.Preferred(); err != nil {
 			return sets, err
 		}
 	}
 	return sets, nil
 }
 
-func (f *heldOutFlags) loadAll(ctx context.Context, m *model.Model, length int, of []*runs.Run, pairs bool) (sets []*data.Dataset, err error) {
-	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max, Pairs: pairs}
+func (f *heldOutFlags) loadAll(ctx context.Context, m *model.Model, length int, of []*runs.Run, answers training.Answers) (sets []*data.Dataset, err error) {
+	read := training.DataFlags{Ctx: length, TextFlags: f.TextFlags, RecordFlags: f.RecordFlags, ValidMax: f.Max, Answers: answers}
 	paths := f.Data
 	if len(paths) == 0 {
 		paths = of[0].Paths("valid-data")

@@ -245,7 +245,7 @@ func (p *trainCommand) planMemory(devices *placement.Choice, s *subject, sets *t
 	if plan.LargestBatch, plan.more, err = planned.LargestBatch(); err != nil {
 		return nil, nil, err
 	}
-	if !p.prefers() { // whose rows have two samples
+	if p.samplesPerRow() == 1 { // otherwise a row has two samples
 		if plan.LongestSample, err = planned.LongestSample(); err != nil {
 			return nil, nil, err
 		}

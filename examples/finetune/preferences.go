@@ -22,25 +22,27 @@ import (
 
 // lossFlags choose the loss. Their names are TRL's.
 type lossFlags struct {
-	Loss        string  `name:"loss" setting:"loss" aliases:"loss-type,pref-loss,dpo-loss-type" default:"cross-entropy" help:"What steps minimise. cross-entropy imitates answers. The others compare the chosen with the rejected answer of a record: dpo (TRL's sigmoid), ipo, hinge and apo-zero beside the model without the adapter; simpo and orpo without a reference. Several are added up, such as dpo,sft, where sft imitates the chosen answers." group:"Loss" basic:""`
+	Loss        string  `name:"loss" setting:"loss" aliases:"loss-type,pref-loss,dpo-loss-type" default:"cross-entropy" help:"What steps minimise. cross-entropy imitates answers. The others compare the chosen with the rejected answer of a record: dpo (TRL's sigmoid), ipo, hinge and apo-zero beside the model without the adapter; simpo and orpo without a reference. kto and apo-zero-unpaired judge single answers by their label. Several are added up, such as dpo,sft, where sft imitates the chosen answers." group:"Loss" basic:""`
 	LossWeights string  `name:"loss-weights" setting:"loss" placeholder:"W,…" help:"Weight of each --loss; by default 1." group:"Loss"`
 	Beta        float64 `name:"beta" setting:"loss" aliases:"pref-beta" range:"(0,)" default:"0.1" help:"How much a reward counts for a likelier answer: with a larger beta the adapter departs less from the reference. Of orpo, the weight of the comparison; simpo usually takes 2 to 2.5." group:"Loss" basic:""`
 	Smoothing   float64 `name:"label-smoothing" setting:"loss" range:"[0,0.5)" default:"0" help:"Probability that chosen and rejected are swapped, of dpo and simpo." group:"Loss"`
+	Desirable   float64 `name:"desirable-weight" setting:"loss" aliases:"kto-chosen-weight" range:"(0,)" default:"1" help:"Weight of the answers that are labelled desirable, of kto and apo-zero-unpaired." group:"Loss"`
+	Undesirable float64 `name:"undesirable-weight" setting:"loss" aliases:"kto-rejected-weight" range:"(0,)" default:"1" help:"Likewise of the undesirable ones: if there are three times as many, a third makes them count as much." group:"Loss"`
 	Gamma       float64 `name:"simpo-gamma" setting:"loss" range:"[0,)" default:"0.5" help:"Margin between the rewards that simpo asks for." group:"Loss"`
 	RefLoRA     string  `name:"ref-lora" placeholder:"FILE" help:"GGUF adapter of the reference, such as one of an earlier run that --lora-in continues; by default the reference is the model without an adapter." group:"Loss"`
 }
 
 // lossNames are other names of losses.
-var lossNames = map[string]string{"sigmoid": "dpo", "apo_zero": "apo-zero"}
+var lossNames = map[string]string{"sigmoid": "dpo", "apo_zero": "apo-zero", "apo_zero_unpaired": "apo-zero-unpaired"}
 
 const crossEntropy = "cross-entropy"
 
-// prefers reports whether the loss compares answers.
+// prefers reports whether the loss compares or judges answers.
 func (f *lossFlags) prefers() bool { return f.Loss != "" && f.Loss != crossEntropy }
 
-// options returns the settings of a loss that compares answers.
+// options returns the settings of a loss that prefers.
 func (f *lossFlags) options() (o preference.Options, err error) {
-	o = preference.Options{Beta: f.Beta, Smoothing: f.Smoothing}
+	o = preference.Options{Beta: f.Beta, Smoothing: f.Smoothing, DesirableWeight: f.Desirable, UndesirableWeight: f.Undesirable}
 	names := strings.Split(f.Loss, ",")
 	weights := make([]float64, len(names)) // 0 stands for 1
 	if f.LossWeights != "" {
@@ -71,7 +73,6 @@ func (f *lossFlags) options() (o preference.Options, err error) {
 
 // checkLoss reports flags that contradict the loss.
 func (p *trainCommand) checkLoss() error {
-	p.Pairs = p.prefers()
 	if !p.prefers() {
 		return p.checkUnused()
 	}
@@ -79,6 +80,7 @@ func (p *trainCommand) checkLoss() error {
 	if err != nil {
 		return err
 	}
+	p.Answers = answersOf(o)
 	if _, err := preference.New(o, &preference.Reference{}); err != nil {
 		return fmt.Errorf("--loss: %w", err)
 	}
@@ -95,6 +97,31 @@ func (p *trainCommand) checkLoss() error {
 	return nil
 }
 
+// answersOf returns the answers that a loss reads.
+func answersOf(o preference.Options) training.Answers {
+	if o.JudgesLabels() {
+		return training.Answers{Labels: true, Mismatched: o.NeedsMismatched()}
+	}
+	return training.Answers{Pairs: true}
+}
+
+// answers returns the answers that the loss reads; none for cross-entropy.
+func (f *lossFlags) answers() training.Answers {
+	if !f.prefers() {
+		return training.Answers{}
+	}
+	o, _ := f.options() // checked when the run began
+	return answersOf(o)
+}
+
+// samplesPerRow returns the number of samples in a row of the loss's data, of --ctx tokens each.
+func (f *lossFlags) samplesPerRow() int {
+	if a := f.answers(); a.Pairs || a.Mismatched {
+		return 2
+	}
+	return 1
+}
+
 // checkUnused reports settings of other losses beside cross-entropy. A run's config.yaml has their defaults.
 func (f *lossFlags) checkUnused() error {
 	for _, flag := range []struct {
@@ -102,10 +129,11 @@ func (f *lossFlags) checkUnused() error {
 		isSet bool
 	}{
 		{"beta", f.Beta != 0 && f.Beta != 0.1}, {"label-smoothing", f.Smoothing != 0}, {"simpo-gamma", f.Gamma != 0 && f.Gamma != 0.5},
+		{"desirable-weight", f.Desirable != 0 && f.Desirable != 1}, {"undesirable-weight", f.Undesirable != 0 && f.Undesirable != 1},
 		{"loss-weights", f.LossWeights != ""}, {"ref-lora", f.RefLoRA != ""},
 	} {
 		if flag.isSet {
-			return fmt.Errorf("--%s is a setting of losses that compare two answers; choose one with --loss, such as dpo", flag.name)
+			return fmt.Errorf("--%s is a setting of losses that compare answers; choose one with --loss, such as dpo", flag.name)
 		}
 	}
 	return nil
@@ -182,6 +210,9 @@ func (p *trainCommand) chosenSide(name string, d *data.Dataset) (string, *data.D
 	if !p.prefers() {
 		return name, d, nil
 	}
-	d, err := d.Side(0)
+	d, err := d.Preferred()
+	if err == nil && d.Len() == 0 {
+		err = fmt.Errorf("%s has no desirable answer, whose loss the report could measure; add some", name)
+	}
 	return strings.TrimSpace(name + " (chosen)"), d, err
 }

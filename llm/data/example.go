@@ -37,7 +37,7 @@ var formats = []struct {
 }
 
 // otherKeys are the other keys that a record or message can have.
-var otherKeys = []string{"chosen", "rejected", "input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
+var otherKeys = []string{"chosen", "rejected", "label", "input", "system", "tools", "documents", "reasoning_content", "role", "content", "from", "value"}
 
 // Example is one record of a data set. It is a text, a conversation, or a prompt with its completion.
 // The last is a conversation too: whether a chat template exists decides which form is used.
@@ -56,11 +56,13 @@ type Example struct {
 	// Rejected is the other answer of a pair, with the same prompt; nil for other records. The pair has the format of
 	// its sides, Completion.
 	Rejected *Example
+	Label    Label // of the answer, if labels are read
 
-	unused    []string // keys of the record that are ignored
-	notes     []Note   // notes of an inspection
-	ownSystem bool     // the first message comes from the key "system"
-	p         *parser  // for the data's names of keys; may be nil
+	mismatched *Example // the prompt with the answer of another example
+	unused     []string // keys of the record that are ignored
+	notes      []Note   // notes of an inspection
+	ownSystem  bool     // the first message comes from the key "system"
+	p          *parser  // for the data's names of keys; may be nil
 }
 
 // HasText reports whether the example is a text, or a prompt with its completion as texts, and so
@@ -76,6 +78,7 @@ type parser struct {
 	roles  map[string]string
 	format *firstRecord // format of the file so far
 	pairs  bool         // records are pairs, see ReadOptions
+	labels bool         // answers are labelled
 }
 
 // firstRecord holds the format of a file's first record.
@@ -173,6 +176,9 @@ func (p *parser) parse(data []byte, line int) (Example, *fault) {
 		if x.Text, f = r.text("text"); f == nil && x.Text == "" {
 			f = faultf(Empty, "remove the record", "%q is empty", r.p.name("text"))
 		}
+	}
+	if f == nil && p.labels && format != Pairs {
+		f = r.label(&x)
 	}
 	return x, f
 }

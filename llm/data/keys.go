@@ -23,12 +23,20 @@ const sayName = "add it, or name the key that has it"
 
 // format returns the format of a record by its keys: the given or standard names, or else synonyms.
 func (r *record) format() (Format, *fault) {
-	if r.p.pairs {
+	switch {
+	case r.p.pairs:
 		return r.pairFormat()
+	case r.p.labels:
+		return r.labelledFormat()
 	}
 	if f := r.preferences(); f != nil {
 		return "", f
 	}
+	return r.formatByKeys()
+}
+
+// formatByKeys returns the format of a record without pairs.
+func (r *record) formatByKeys() (Format, *fault) {
 	for _, candidate := range formats {
 		if r.missing(candidate.keys) == "" {
 			return candidate.format, nil

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -35,6 +36,12 @@ type LoadOptions struct {
 	// Pairs loads pairs of a better and a worse answer, see [ReadOptions]: rows of two samples, chosen first,
 	// of Length predicted tokens each.
 	Pairs bool
+	// Labels loads answers with a label, see [ReadOptions], with Sample.Label.
+	Labels bool
+	// Mismatched adds to the row of each labelled answer its prompt with the answer of another record: of the nearest
+	// earlier one with another prompt. The loss kto estimates by them how far the model has moved. Rows then have
+	// two samples, of Length predicted tokens each.
+	Mismatched bool
 	// SkipBroken skips and counts broken records; otherwise the first one ends loading. It need not be set
 	// in Read and Encode.
 	SkipBroken bool
@@ -64,6 +71,9 @@ type Loaded struct {
 	Broken   *Broken // records skipped by LoadOptions.SkipBroken
 	Warnings []Warning
 	Copies   int // number of records with the same tokens as an earlier sample
+	// Contradictions is the number of records that contradict an earlier one: the same answer has the other label, or
+	// the same two answers are preferred the other way round.
+	Contradictions int
 
 	all *Dataset // including held-out rows
 }
@@ -137,6 +147,12 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 // checkPairs checks that pairs can be loaded as the options say.
 func (o *LoadOptions) checkPairs(l *Loaded) error {
 	switch {
+	case o.Pairs && o.Labels || o.Mismatched && !o.Labels:
+		return errors.New("Pairs and Labels exclude each other, and Mismatched needs Labels")
+	case o.Labels && l.IsText:
+		return &Error{File: displayName(l.Files[0]), Kind: NoExamples, Reason: "the loss judges answers by their labels, and text has none", Remedy: "give records with a prompt, a completion and a label"}
+	case o.Labels && o.TooLong == SplitLong:
+		return &OptionError{Warning{[]any{Option{Name: "TooLong", Value: string(SplitLong)}, " makes several samples of an answer, which has one label; cut or drop long records"}}}
 	case !o.Pairs:
 		return nil
 	case l.IsText:
@@ -149,13 +165,11 @@ func (o *LoadOptions) checkPairs(l *Loaded) error {
 	return nil
 }
 
-// countCopies counts duplicates among records.
-func (l *Loaded) countCopies() error {
-	if l.IsText {
-		return nil
+// countCopies counts duplicates and contradictions among records.
+func (l *Loaded) countCopies() (err error) {
+	if !l.IsText {
+		l.Copies, l.Contradictions, err = l.all.compareRows()
 	}
-	distinct, err := l.all.Distinct()
-	l.Copies = l.all.Len() - distinct.Len()
 	return err
 }
 
@@ -283,14 +297,17 @@ type recordSource struct {
 	read     ReadOptions
 	encoder  *Encoder
 	most     int // maximum number of examples; 0 means all
+
+	mismatched bool // see LoadOptions
 }
 
 func newRecordSource(t *tokenizer.Tokenizer, files []string, v versions, broken *Broken, o LoadOptions) (r recordSource, err error) {
 	o.Read.SkipBroken, o.Encode.SkipBroken, o.Read.Pairs = broken, broken, o.Pairs
+	o.Read.Labels = o.Labels
 	if o.Read.BytesRead == nil {
 		o.Read.BytesRead = new(atomic.Int64)
 	}
-	r = recordSource{files: files, versions: v, read: o.Read, most: max(0, o.MaxExamples)}
+	r = recordSource{files: files, versions: v, read: o.Read, most: max(0, o.MaxExamples), mismatched: o.Mismatched}
 	r.encoder, err = NewEncoder(t, o.Encode)
 	return r, err
 }
@@ -301,6 +318,9 @@ func (r recordSource) key() string {
 	if r.most > 0 {
 		key += fmt.Sprintf(" first %d", r.most)
 	}
+	if r.mismatched {
+		key += " mismatched"
+	}
 	return key
 }
 
@@ -308,8 +328,13 @@ func (r recordSource) bytesRead() int64 { return r.read.BytesRead.Load() }
 
 func (r recordSource) prepare(ctx context.Context, o PrepareOptions) (*Dataset, Stats, error) {
 	examples := unchanged(r.examples(ctx), r.versions)
-	if r.read.Pairs {
+	switch {
+	case r.read.Pairs:
 		return PreparePairs(ctx, examples, r.encoder.EncodePair, o)
+	case r.mismatched:
+		return PreparePairs(ctx, withMismatched(eachLabelled(examples)), r.encoder.encodeLabelled, o)
+	case r.read.Labels:
+		return Prepare(ctx, eachLabelled(examples), r.encoder.Encode, o)
 	}
 	return Prepare(ctx, examples, r.encoder.Encode, o)
 }

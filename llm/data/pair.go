@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -222,6 +221,7 @@ func (e *Encoder) EncodePair(x Example) (Row, error) {
 	rejected := *x.Rejected
 	rejected.File, rejected.Source, rejected.Line = x.File, x.Source, x.Line
 	var row Row
+	x.Label, rejected.Label = Desirable, Undesirable
 	for _, side := range []Example{x, rejected} {
 		s, err := e.Encode(side)
 		if err != nil || len(s.Tokens) == 0 { // counted as broken
@@ -237,20 +237,4 @@ func (e *Encoder) EncodePair(x Example) (Row, error) {
 		return nil, nil
 	}
 	return nil, err
-}
-
-// Side returns the data set of one sample of each row: of pairs, 0 is the chosen side and 1 the rejected one.
-func (d *Dataset) Side(i int) (*Dataset, error) {
-	if d == nil || d.samples == nil {
-		return nil, errors.New("the data set is nil or a zero value")
-	}
-	s := &Dataset{Length: d.Length, samples: d.samples, sources: d.sources, order: make([]uint32, d.Len())}
-	for row := range d.Len() {
-		from, to := d.places(row)
-		if i < 0 || i >= to-from {
-			return nil, fmt.Errorf("row %d of the data set has %d samples, so there is no sample %d", row, to-from, i)
-		}
-		s.order[row] = uint32(d.number(from + i))
-	}
-	return s, nil
 }

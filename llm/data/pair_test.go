@@ -137,7 +137,7 @@ func TestLoadPairs(t *testing.T) {
 		rest, held, err := d.Split(0.3)
 		require.NoError(t, err)
 		require.Equal(t, [2]int{3, 1}, [2]int{rest.Len(), held.Len()})
-		chosen, err := rest.Side(0)
+		chosen, err := rest.Preferred()
 		require.NoError(t, err)
 		require.Equal(t, [2]int{3, 3}, [2]int{chosen.Len(), chosen.NumSamples()})
 		row, err := chosen.Row(0)
@@ -145,8 +145,7 @@ func TestLoadPairs(t *testing.T) {
 		both, err := rest.Row(0)
 		require.NoError(t, err)
 		require.Equal(t, both[:1], row)
-		_, err = d.Side(2)
-		require.EqualError(t, err, "row 0 of the data set has 2 samples, so there is no sample 2")
+		require.Equal(t, [2]Label{Desirable, Undesirable}, [2]Label{both[0].Label, both[1].Label})
 	}
 	o.TooLong = DropLong
 	l, err := Load(context.Background(), v, []string{in("p.jsonl")}, o)

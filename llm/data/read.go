@@ -17,7 +17,7 @@ import (
 type ReadOptions struct {
 	// Keys maps standard keys to the data's names for them: {"messages": "dialog", "prompt": "question"}.
 	// Records have the standard keys messages, conversations, prompt, completion, instruction, input,
-	// output, chosen, rejected, text, system, tools, documents and reasoning_content; messages have role,
+	// output, chosen, rejected, label, text, system, tools, documents and reasoning_content; messages have role,
 	// content, from and value.
 	Keys map[string]string
 	// Roles maps further roles of messages to roles that the template knows: {"agent": "assistant"}.
@@ -25,6 +25,9 @@ type ReadOptions struct {
 	// Pairs reads a better and a worse answer of each record, in the format [Pairs]. Without it such records
 	// are faults, unless Keys names the answer to imitate.
 	Pairs bool
+	// Labels reads answers to prompts with a label: true or 1 if they are desirable, false or 0 if not. A pair is two
+	// such answers.
+	Labels bool
 	// Readers read files of other formats, by extension, such as ".parquet".
 	Readers map[string]RecordReader
 	// MaxRecordBytes limits the size of a record; 0 means 256 MB.
@@ -44,6 +47,9 @@ func (o ReadOptions) Key() string {
 	key := fmt.Sprintf("%q %q %d %t", o.Keys, o.Roles, o.MaxRecordBytes, o.SkipBroken != nil) // maps are printed sorted
 	if o.Pairs {
 		key += " pairs"
+	}
+	if o.Labels {
+		key += " labels"
 	}
 	return key
 }
@@ -113,7 +119,7 @@ func (r *reader) read(files []string) error {
 	if r.parser, err = newParser(r.o.Keys, r.o.Roles); err != nil {
 		return err
 	}
-	r.parser.pairs = r.o.Pairs
+	r.parser.pairs, r.parser.labels = r.o.Pairs, r.o.Labels
 	for i, path := range files {
 		r.source = i
 		r.parser.format, r.byLine = nil, false // determined for each file

@@ -16,6 +16,7 @@ type Sample struct {
 	// Words reports, for each token, whether it is part of the words of a message rather than of the
 	// template's mark-up around them; nil if no template was used.
 	Words  []bool
+	Label  Label // judges the answer, for losses of preferences
 	Origin Origin
 	Notes  []Note // notes on its example; Prepare counts them, and data sets do not store them
 }
@@ -54,6 +55,9 @@ func (s Sample) check(length, vocab int) error {
 	if s.Words != nil && len(s.Words) != len(s.Tokens) {
 		return fmt.Errorf("it says of %d tokens whether they are words, and has %d", len(s.Words), len(s.Tokens))
 	}
+	if s.Label > Mismatched {
+		return fmt.Errorf("its label is %d; there is no such label", s.Label)
+	}
 	if o := s.Origin; o.File < 0 || o.Line < 0 || o.Token < 0 {
 		return fmt.Errorf("its origin is %+v; no number of it is negative", o)
 	}
@@ -74,7 +78,7 @@ func (s Sample) check(length, vocab int) error {
 func (s Sample) part(from, length int) Sample {
 	to := min(from+length, s.Predicted())
 	end := min(to+1, len(s.Tokens)) // a sample may have no tokens
-	p := Sample{Tokens: s.Tokens[from:end], Origin: s.Origin}
+	p := Sample{Tokens: s.Tokens[from:end], Label: s.Label, Origin: s.Origin}
 	p.Origin.Token += from
 	if s.Words != nil {
 		p.Words = s.Words[from:end]
@@ -85,7 +89,7 @@ func (s Sample) part(from, length int) Sample {
 	return p
 }
 
-// hash adds the tokens and weights of the sample to a fingerprint. Weights that are all 1 count as nil.
+// hash adds the tokens, weights and label of the sample to a fingerprint. Weights that are all 1 count as nil.
 func (s Sample) hash(h hash.Hash) {
 	weights := s.LossWeights
 	if allOne(weights) {
@@ -94,6 +98,9 @@ func (s Sample) hash(h hash.Hash) {
 	binary.Write(h, binary.LittleEndian, [2]int64{int64(len(s.Tokens)), int64(len(weights))})
 	binary.Write(h, binary.LittleEndian, s.Tokens)
 	binary.Write(h, binary.LittleEndian, weights)
+	if s.Label != Unlabelled {
+		h.Write([]byte{byte(s.Label)})
+	}
 }
 
 func allOne(weights []float32) bool {

@@ -18,7 +18,7 @@ import (
 
 // A token file holds samples. It has a header, followed by these sections, little-endian:
 //
-//	samples  of each: as varints its origin, its tokens, and the number of runs of
+//	samples  of each: as varints its label, its origin, its tokens, and the number of runs of
 //	         words, with the length of each; unless all weights are 1, runs of equal
 //	         weights, each a varint of its length and a float32
 //	ends     uint64 of each sample: its end offset, from the beginning of the first
@@ -40,7 +40,7 @@ type header struct {
 }
 
 const (
-	tokenFileVersion = 5
+	tokenFileVersion = 6
 	sumBlock         = 1 << 20
 )
 
@@ -199,7 +199,7 @@ var errDamaged = errors.New("it is damaged")
 
 // encodeSample appends an encoded sample.
 func encodeSample(raw []byte, s Sample) []byte {
-	for _, n := range []int{s.Origin.File, s.Origin.Line, s.Origin.Token} {
+	for _, n := range []int{int(s.Label), s.Origin.File, s.Origin.Line, s.Origin.Token} {
 		raw = binary.AppendUvarint(raw, uint64(n))
 	}
 	for _, token := range s.Tokens {
@@ -243,7 +243,8 @@ func decodeSample(raw []byte, tokens int) (Sample, error) {
 		return Sample{}, errDamaged
 	}
 	r := sampleDecoder{raw: raw}
-	s := Sample{Origin: Origin{File: r.number(math.MaxInt), Line: r.number(math.MaxInt), Token: r.number(math.MaxInt)}, Tokens: make([]int32, tokens)}
+	s := Sample{Label: Label(r.number(int(Mismatched))), Tokens: make([]int32, tokens)}
+	s.Origin = Origin{File: r.number(math.MaxInt), Line: r.number(math.MaxInt), Token: r.number(math.MaxInt)}
 	for i := range s.Tokens {
 		s.Tokens[i] = int32(r.number(math.MaxInt32))
 	}

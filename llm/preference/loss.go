@@ -26,6 +26,9 @@ type Options struct {
 	Beta      float64 // scale of rewards; 0 means 0.1
 	Smoothing float64 // of dpo and simpo: the probability, below 0.5, that the sides of a pair are swapped
 	Gamma     float64 // of simpo: the margin of rewards that it asks for
+
+	// Weights of desirable and undesirable answers, of kto and apo-zero-unpaired; 0 means 1.
+	DesirableWeight, UndesirableWeight float64
 }
 
 // defaultBeta is TRL's.
@@ -36,13 +39,17 @@ type side struct {
 	logProb   float64
 	reference float64 // log-probability by the reference
 	length    float64 // Σ of its loss weights
+	label     data.Label
 }
 
 // ratio is the logarithm of how much likelier the answer has become.
 func (s side) ratio() float64 { return s.logProb - s.reference }
 
-// A kind is a loss of pairs.
+// A kind is a loss of pairs, or of labelled answers.
 type kind struct {
+	ofLabels    bool // it judges each answer by its label
+	hasBaseline bool // beside the mean ratio of mismatched answers
+
 	comparesMeans bool // per token, so that length does not count
 	hasReference  bool
 	onlyImitates  bool // it has no rewards
@@ -84,7 +91,9 @@ var kinds = map[string]kind{
 		slope := -o.Beta * sigmoid(-odds)
 		return -o.Beta * logSigmoid(odds), -slope / math.Expm1(c), slope / math.Expm1(r)
 	}},
-	"sft": {onlyImitates: true, imitates: 1},
+	"sft":               {onlyImitates: true, imitates: 1},
+	"kto":               {hasReference: true, ofLabels: true, hasBaseline: true}, // arXiv 2402.01306
+	"apo-zero-unpaired": {hasReference: true, ofLabels: true},
 }
 
 // Names returns the names of all losses.
@@ -105,7 +114,8 @@ func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-mat
 func (o Options) complete() (Options, error) {
 	o.Beta = cmp.Or(o.Beta, defaultBeta)
 	o.Terms = slices.Clone(o.Terms)
-	compares := false
+	o.DesirableWeight, o.UndesirableWeight = cmp.Or(o.DesirableWeight, 1), cmp.Or(o.UndesirableWeight, 1)
+	compares, others := "", ""
 	for i, t := range o.Terms {
 		k, known := kinds[t.Name]
 		if !known {
@@ -118,11 +128,19 @@ func (o Options) complete() (Options, error) {
 		if slices.ContainsFunc(o.Terms[:i], func(other Term) bool { return other.Name == t.Name }) {
 			return o, fmt.Errorf("the loss %s is given twice; give it once, with the sum of the weights", t.Name)
 		}
-		compares = compares || !k.onlyImitates
+		switch {
+		case k.onlyImitates:
+		case k.ofLabels:
+			others = t.Name
+		default:
+			compares = t.Name
+		}
 	}
 	switch {
-	case !compares:
-		return o, errors.New("no loss compares the answers of a pair; add one, such as dpo")
+	case compares == "" && others == "":
+		return o, errors.New("no loss compares answers; add one, such as dpo")
+	case compares != "" && others != "":
+		return o, fmt.Errorf("the loss %s compares the answers of pairs, and %s judges labelled answers; choose one of them", compares, others)
 	case !(o.Beta > 0) || math.IsInf(o.Beta, 0):
 		return o, fmt.Errorf("beta is %v; it must be positive and finite", o.Beta)
 	case !(o.Smoothing >= 0 && o.Smoothing < 0.5):
@@ -130,12 +148,27 @@ func (o Options) complete() (Options, error) {
 	case math.IsNaN(o.Gamma) || math.IsInf(o.Gamma, 0):
 		return o, fmt.Errorf("gamma is %v; it must be finite", o.Gamma)
 	}
+	for _, w := range []float64{o.DesirableWeight, o.UndesirableWeight} {
+		if !(w > 0) || math.IsInf(w, 0) {
+			return o, fmt.Errorf("the weight of an answer is %v; it must be positive and finite", w)
+		}
+	}
 	return o, nil
 }
 
+func (o *Options) has(what func(kind) bool) bool {
+	return slices.ContainsFunc(o.Terms, func(t Term) bool { return what(kinds[t.Name]) })
+}
+
+// JudgesLabels reports whether the loss is of labelled answers instead of pairs, see [data.LoadOptions].Labels.
+func (o Options) JudgesLabels() bool { return o.has(func(k kind) bool { return k.ofLabels }) }
+
+// NeedsMismatched reports whether the loss needs mismatched answers, see [data.LoadOptions].Mismatched.
+func (o Options) NeedsMismatched() bool { return o.has(func(k kind) bool { return k.hasBaseline }) }
+
 // HasReference reports whether the loss compares log-probabilities with a reference's.
 func (o Options) HasReference() bool {
-	return slices.ContainsFunc(o.Terms, func(t Term) bool { return kinds[t.Name].hasReference })
+	return o.has(func(k kind) bool { return k.hasReference })
 }
 
 // String returns the loss with its settings, such as "dpo, beta 0.1".
@@ -155,11 +188,14 @@ func (o Options) String() string {
 	if o.Gamma != 0 {
 		text += fmt.Sprintf(", gamma %v", o.Gamma)
 	}
+	if d, u := cmp.Or(o.DesirableWeight, 1), cmp.Or(o.UndesirableWeight, 1); d != 1 || u != 1 {
+		text += fmt.Sprintf(", weights %v and %v", d, u)
+	}
 	return text
 }
 
-// New returns the loss of a trainer whose rows are pairs, chosen first: the mean over the pairs of a step. reference
-// has the log-probabilities of all samples of the trainer's data and of held-out data; losses without a reference
+// New returns the loss of a trainer whose rows are pairs, chosen first: the mean over the pairs of a step. Losses of
+// labels are the mean over the desirable and undesirable answers of a step. reference has the log-probabilities of all samples of the trainer's data and of held-out data; losses without a reference
 // ignore it. A sample that it lacks makes the loss NaN.
 func New(o Options, reference *Reference) (train.Loss, error) {
 	o, err := o.complete()
@@ -186,7 +222,7 @@ func New(o Options, reference *Reference) (train.Loss, error) {
 func (o *Options) sides(samples []data.Sample, logProbs []float64, reference *Reference) []side {
 	sides, hasReference := make([]side, len(samples)), o.HasReference()
 	for i, s := range samples {
-		sides[i] = side{logProb: logProbs[i], length: length(s)}
+		sides[i] = side{logProb: logProbs[i], length: length(s), label: s.Label}
 		if hasReference {
 			sides[i].reference = reference.logProb(s)
 		}
@@ -217,40 +253,108 @@ func (k *kind) compared(s side) (x, slope float64) {
 	return x, slope
 }
 
-// loss returns the mean loss of pairs, and its slope along each log-probability.
+// loss returns the mean loss of pairs or labelled answers, and its slope along each log-probability.
 func (o *Options) loss(sides []side) (loss float64, slopes []float64) {
 	slopes = make([]float64, len(sides))
-	pairs, imitated := float64(len(sides)/2), 0.0
-	for i := 0; i+1 < len(sides); i += 2 {
-		imitated += sides[i].length
-	}
+	add := func(i int, l, slope float64) { loss, slopes[i] = loss+l, slopes[i]+slope }
 	for _, t := range o.Terms {
 		k := kinds[t.Name]
-		for i := 0; i+1 < len(sides); i += 2 {
-			chosen, rejected := sides[i], sides[i+1]
-			if k.imitates != 0 {
-				w := t.Weight * k.imitates / imitated
-				loss, slopes[i] = loss-w*chosen.logProb, slopes[i]-w
-			}
-			if k.of == nil {
-				continue
-			}
-			c, cSlope := k.compared(chosen)
-			r, rSlope := k.compared(rejected)
-			l, dc, dr := k.of(o, c, r)
-			w := t.Weight / pairs
-			loss += w * l
-			slopes[i] += w * dc * cSlope
-			slopes[i+1] += w * dr * rSlope
+		if k.imitates != 0 {
+			o.imitate(sides, t.Weight*k.imitates, add)
+		}
+		switch {
+		case k.ofLabels:
+			o.judge(&k, sides, t.Weight, add)
+		case k.of != nil:
+			o.compare(&k, sides, t.Weight, add)
 		}
 	}
 	return loss, slopes
 }
 
-// rewards returns the rewards by the first term that compares answers: Beta times the compared value.
+// imitate adds the cross-entropy per token of the chosen or desirable answers.
+func (o *Options) imitate(sides []side, weight float64, add func(i int, loss, slope float64)) {
+	isImitated := func(i int) bool { return i%2 == 0 && i+1 < len(sides) }
+	if o.JudgesLabels() {
+		isImitated = func(i int) bool { return sides[i].label == data.Desirable }
+	}
+	tokens := 0.0
+	for i, s := range sides {
+		if isImitated(i) {
+			tokens += s.length
+		}
+	}
+	for i, s := range sides {
+		if isImitated(i) {
+			add(i, -weight/tokens*s.logProb, -weight/tokens)
+		}
+	}
+}
+
+// compare adds the mean loss of pairs.
+func (o *Options) compare(k *kind, sides []side, weight float64, add func(i int, loss, slope float64)) {
+	weight /= float64(len(sides) / 2)
+	for i := 0; i+1 < len(sides); i += 2 {
+		c, cSlope := k.compared(sides[i])
+		r, rSlope := k.compared(sides[i+1])
+		l, dc, dr := k.of(o, c, r)
+		add(i, weight*l, weight*dc*cSlope)
+		add(i+1, 0, weight*dr*rSlope)
+	}
+}
+
+// judge adds the mean loss of labelled answers. As in TRL, the baseline has no gradient.
+func (o *Options) judge(k *kind, sides []side, weight float64, add func(i int, loss, slope float64)) {
+	baseline, judged := k.baseline(sides), 0.0
+	for _, s := range sides {
+		if s.isJudged() {
+			judged++
+		}
+	}
+	for i, s := range sides {
+		if !s.isJudged() {
+			continue
+		}
+		sign, w := s.sign(), o.DesirableWeight
+		if sign < 0 {
+			w = o.UndesirableWeight
+		}
+		p := sigmoid(sign * o.Beta * (s.ratio() - baseline))
+		w *= weight / judged
+		add(i, w*(1-p), -w*sign*o.Beta*p*(1-p))
+	}
+}
+
+func (s side) isJudged() bool { return s.label == data.Desirable || s.label == data.Undesirable }
+
+// sign is 1 for an answer that should become likelier, and −1 for one that should not.
+func (s side) sign() float64 {
+	if s.label == data.Undesirable {
+		return -1
+	}
+	return 1
+}
+
+// baseline returns the ratio that counts as no change: the mean of the mismatched answers, an estimate of the KL
+// divergence from the reference, which is not negative; 0 for losses without one.
+func (k *kind) baseline(sides []side) float64 {
+	sum, n := 0.0, 0.0
+	for _, s := range sides {
+		if k.hasBaseline && s.label == data.Mismatched {
+			sum, n = sum+s.ratio(), n+1
+		}
+	}
+	return max(0, sum/max(1, n))
+}
+
+// rewards returns the rewards by the first term that compares or judges answers: Beta times the compared value.
 func (o *Options) rewards(sides []side) (sum train.Rewards) {
 	at := slices.IndexFunc(o.Terms, func(t Term) bool { return !kinds[t.Name].onlyImitates })
-	k, pairs := kinds[o.Terms[at].Name], float64(len(sides)/2)
+	k := kinds[o.Terms[at].Name]
+	if k.ofLabels {
+		return o.rewardsOfLabels(&k, sides)
+	}
+	pairs := float64(len(sides) / 2)
 	for i := 0; i+1 < len(sides); i += 2 {
 		c, _ := k.compared(sides[i])
 		r, _ := k.compared(sides[i+1])
@@ -261,4 +365,24 @@ func (o *Options) rewards(sides []side) (sum train.Rewards) {
 		}
 	}
 	return sum
+}
+
+// rewardsOfLabels returns the mean rewards of desirable and of undesirable answers. An answer is judged rightly if its
+// reward lies on its label's side of the baseline.
+func (o *Options) rewardsOfLabels(k *kind, sides []side) train.Rewards {
+	baseline, right := k.baseline(sides), 0.0
+	sums, counts := map[float64]float64{}, map[float64]float64{} // by sign
+	for _, s := range sides {
+		if !s.isJudged() {
+			continue
+		}
+		sign := s.sign()
+		sums[sign], counts[sign] = sums[sign]+o.Beta*s.ratio(), counts[sign]+1
+		if sign*(s.ratio()-baseline) > 0 {
+			right++
+		}
+	}
+	return train.Rewards{
+		Chosen: sums[1] / counts[1], Rejected: sums[-1] / counts[-1], Accuracy: right / (counts[1] + counts[-1]), KL: baseline,
+	}
 }

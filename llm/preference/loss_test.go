@@ -59,11 +59,11 @@ func randomPairs(rng *rand.Rand, pairs int) (samples []data.Sample, logProbs []f
 func TestLosses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	var all []Term
-	for _, name := range Names() {
+	for name := range formulas {
 		all = append(all, Term{name, 0.5 + rng.Float64()})
 	}
 	cases := [][]Term{all}
-	for _, name := range Names() {
+	for name := range formulas {
 		if name != "sft" {
 			cases = append(cases, []Term{{Name: name}}, []Term{{Name: name, Weight: 2}, {"sft", 0.3}})
 		}
@@ -157,13 +157,15 @@ func TestExtremes(t *testing.T) {
 func TestOptionErrors(t *testing.T) {
 	dpo := []Term{{Name: "dpo"}}
 	for want, o := range map[string]Options{
-		"no loss compares the answers of a pair; add one, such as dpo":                       {Terms: []Term{{Name: "sft"}}},
-		`there is no loss "ppo"; the losses are apo-zero, dpo, hinge, ipo, orpo, sft, simpo`: {Terms: []Term{{Name: "ppo"}}},
-		"the loss dpo is given twice; give it once, with the sum of the weights":             {Terms: []Term{{Name: "dpo"}, {Name: "dpo"}}},
-		"the weight of the loss dpo is -1; it must be positive and finite":                   {Terms: []Term{{"dpo", -1}}},
-		"beta is -1; it must be positive and finite":                                         {Terms: dpo, Beta: -1},
-		"the label smoothing is 0.5; it must be at least 0 and below 0.5":                    {Terms: dpo, Smoothing: 0.5},
-		"gamma is NaN; it must be finite":                                                    {Terms: dpo, Gamma: math.NaN()},
+		"no loss compares answers; add one, such as dpo":                                                             {Terms: []Term{{Name: "sft"}}},
+		`there is no loss "ppo"; the losses are apo-zero, apo-zero-unpaired, dpo, hinge, ipo, kto, orpo, sft, simpo`: {Terms: []Term{{Name: "ppo"}}},
+		"the loss dpo is given twice; give it once, with the sum of the weights":                                     {Terms: []Term{{Name: "dpo"}, {Name: "dpo"}}},
+		"the weight of the loss dpo is -1; it must be positive and finite":                                           {Terms: []Term{{"dpo", -1}}},
+		"beta is -1; it must be positive and finite":                                                                 {Terms: dpo, Beta: -1},
+		"the label smoothing is 0.5; it must be at least 0 and below 0.5":                                            {Terms: dpo, Smoothing: 0.5},
+		"the weight of an answer is -2; it must be positive and finite":                                              {Terms: []Term{{Name: "kto"}}, UndesirableWeight: -2},
+		"the loss dpo compares the answers of pairs, and kto judges labelled answers; choose one of them":            {Terms: []Term{{Name: "kto"}, {Name: "sft"}, {Name: "dpo"}}},
+		"gamma is NaN; it must be finite":                                                                            {Terms: dpo, Gamma: math.NaN()},
 	} {
 		_, err := New(o, &Reference{})
 		require.EqualError(t, err, want)

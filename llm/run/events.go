@@ -67,7 +67,7 @@ func (e *eventFile) add(l Line) {
 	scalar("eval/accuracy", l.Accuracy)
 	if r := l.Rewards; r != nil {
 		kind := map[bool]string{true: "train", false: "eval"}[l.Loss != nil]
-		for name, value := range map[string]*float64{"chosen": &r.Chosen, "rejected": &r.Rejected, "margin": &r.Margin, "accuracy": &r.Accuracy} {
+		for name, value := range map[string]*float64{"chosen": r.Chosen, "rejected": r.Rejected, "margin": r.Margin, "accuracy": r.Accuracy, "kl": r.KL} {
 			scalar(kind+"/rewards/"+name, value)
 		}
 	}

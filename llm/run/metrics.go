@@ -32,10 +32,11 @@ type Line struct {
 
 // Rewards are the figures of a loss of preferences, of the step or of held-out data; nil for other losses.
 type Rewards struct {
-	Chosen   float64 `json:"rewards_chosen"`
-	Rejected float64 `json:"rewards_rejected"`
-	Margin   float64 `json:"rewards_margin"`
-	Accuracy float64 `json:"rewards_accuracy"`
+	Chosen   *float64 `json:"rewards_chosen,omitempty"` // nil without such answers
+	Rejected *float64 `json:"rewards_rejected,omitempty"`
+	Margin   *float64 `json:"rewards_margin,omitempty"`
+	Accuracy *float64 `json:"rewards_accuracy,omitempty"`
+	KL       *float64 `json:"kl,omitempty"` // of a loss that estimates it
 }
 
 // rewardsOf returns the rewards, or nil if there are none.
@@ -43,7 +44,17 @@ func rewardsOf(r *train.Rewards) *Rewards {
 	if r == nil {
 		return nil
 	}
-	return &Rewards{r.Chosen, r.Rejected, r.Margin(), r.Accuracy}
+	number := func(x float64) *float64 {
+		if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has neither
+			return nil
+		}
+		return &x
+	}
+	rewards := &Rewards{Chosen: number(r.Chosen), Rejected: number(r.Rejected), Margin: number(r.Margin()), Accuracy: number(r.Accuracy)}
+	if r.KL != 0 {
+		rewards.KL = number(r.KL)
+	}
+	return rewards
 }
 
 // Measured are the figures that differ between identical runs; checkpoints do not contain them.

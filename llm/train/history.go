@@ -16,8 +16,8 @@ const (
 
 // Numbers of columns: with rewards, without, and the numbers in checkpoints from before a column existed.
 var (
-	historyColumns    = []int{9, 6, 4, 3}
-	evaluationColumns = []int{6, 3, 1}
+	historyColumns    = []int{10, 6, 4, 3}
+	evaluationColumns = []int{7, 3, 1}
 )
 
 func (t *Trainer) writeHistory(g *ggml.GGUF) error {
@@ -62,7 +62,7 @@ func (r *Rewards) columns() []float64 {
 	if r == nil {
 		return nil
 	}
-	return []float64{r.Chosen, r.Rejected, r.Accuracy}
+	return []float64{r.Chosen, r.Rejected, r.Accuracy, r.KL}
 }
 
 // rewardsIn returns the rewards in the last columns of a row, or nil if the table has none.
@@ -70,8 +70,8 @@ func rewardsIn(x table, row []float64) *Rewards {
 	if len(x.values) < len(row)*len(x.steps) {
 		return nil
 	}
-	last := row[len(row)-3:]
-	return &Rewards{last[0], last[1], last[2]}
+	last := row[len(row)-4:]
+	return &Rewards{last[0], last[1], last[2], last[3]}
 }
 
 // count converts x to a count; −1 if x is invalid.

@@ -10,8 +10,9 @@ import (
 
 // Rewards say how a loss of preferences judges pairs of samples.
 type Rewards struct {
-	Chosen, Rejected float64 // mean reward of the preferred samples, and of the others
-	Accuracy         float64 // fraction of pairs whose preferred sample has the larger reward
+	Chosen, Rejected float64 // mean reward of the preferred samples, and of the others; NaN if there are none
+	Accuracy         float64 // fraction of pairs whose preferred sample has the larger reward, or of samples judged rightly
+	KL               float64 // estimated KL divergence from the reference per sample, nats, of a loss that estimates it
 }
 
 // Margin returns how much larger the mean reward of preferred samples is.

@@ -49,7 +49,7 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 		s.metrics.RowTokens += t.shape.tokensOf(row)
 		for _, sample := range row {
 			for i := range sample.Predicted() {
-				if w := lossWeight(sample, i); w != 0 {
+				if w := lossWeight(sample, i); w != 0 && sample.Label != data.Mismatched {
 					s.weight += float64(w)
 					s.largest = max(s.largest, float64(w))
 					s.metrics.Tokens++

@@ -37,9 +37,11 @@ type DataFlags struct {
 	splitByRow bool // the resumed run may have copies of a row on both sides of --valid-split
 	quiet      bool // another process prints the reports
 
-	// Pairs reads records with a better and a worse answer, which the loss compares.
-	Pairs bool `kong:"-"`
+	Answers Answers `kong:"-"`
 }
+
+// Answers say what a loss of preferences reads, see [data.LoadOptions]. Other losses leave it empty.
+type Answers struct{ Pairs, Labels, Mismatched bool }
 
 // TextFlags are the flags that turn text into samples.
 type TextFlags struct {
@@ -129,7 +131,7 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	if sets.Valid != nil {
 		sets.Valid = sets.Valid.Limit(f.ValidMax)
 	}
-	if f.Pairs {
+	if f.Answers != (Answers{}) {
 		return nil
 	}
 	if !f.Packing {
@@ -282,7 +284,7 @@ func (f *DataFlags) filesOf(flag string, sources []string) ([]string, error) {
 func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.LoadOptions, error) {
 	o := data.LoadOptions{
 		Length: f.Ctx, Context: s.Context, Text: f.textOptions(), TooLong: data.LongSamples(f.TooLong), SkipBroken: f.SkipBroken,
-		Pairs: f.Pairs, Packed: f.Pairs && f.Packing,
+		Pairs: f.Answers.Pairs, Labels: f.Answers.Labels, Mismatched: f.Answers.Mismatched, Packed: f.Answers.Pairs && f.Packing,
 		Cache: f.CacheDir, Hashes: &f.hashes,
 		Warn: func(message string) { fmt.Fprintln(f.Log(), message) },
 	}
@@ -321,7 +323,7 @@ func describe(w io.Writer, flag string, d *data.Loaded) {
 		what string
 	}{
 		{s.Cut, "too long and cut"}, {s.Split, "too long and split"}, {s.Dropped, "too long and dropped"}, {s.Empty, "without a trained token"},
-		{d.Copies, "repeated"},
+		{d.Copies, "repeated"}, {d.Contradictions, "contradicting an earlier one"},
 	} {
 		if count.n > 0 {
 			text += fmt.Sprintf("; %d %s", count.n, count.what)

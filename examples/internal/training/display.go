@@ -3,6 +3,7 @@ package training
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/llm/train"
@@ -40,7 +41,10 @@ func (d *display) step(m train.StepMetrics, tokensPerSecond float64) {
 	d.loss.add(m.Loss)
 	more := []string{fmt.Sprintf("mean %#.4g", d.loss.mean)}
 	if r := m.Rewards; r != nil {
-		more = append(more, fmt.Sprintf("margin %.3g", r.Margin()), fmt.Sprintf("accuracy %.0f %%", 100*r.Accuracy))
+		if margin := r.Margin(); !math.IsNaN(margin) {
+			more = append(more, fmt.Sprintf("margin %.3g", margin))
+		}
+		more = append(more, fmt.Sprintf("accuracy %.0f %%", 100*r.Accuracy))
 	}
 	more = append(more, fmt.Sprintf("grad %.2g", m.GradNorm), fmt.Sprintf("lr %.1e", m.LearningRate))
 	if d.result.Peak != nil {

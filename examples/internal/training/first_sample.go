@@ -26,8 +26,13 @@ func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
 		return err
 	}
 	names := []string{"the first sample"}
-	if len(row) == 2 {
+	switch last := row[len(row)-1].Label; {
+	case last == data.Mismatched:
+		names = []string{labelledName(row[0]), "its prompt with the answer of another record"}
+	case len(row) == 2:
 		names = []string{"the chosen answer of the first pair", "the rejected answer"}
+	case last != data.Unlabelled:
+		names[0] = labelledName(row[0])
 	}
 	for i, name := range names {
 		if _, err := fmt.Fprintf(w, "%s:\n%s\n", PreviewHeading(name, d.Place(row[i])), Preview(t, row[i])); err != nil {
@@ -35,6 +40,13 @@ func showFirst(w io.Writer, t *tokenizer.Tokenizer, d *data.Dataset) error {
 		}
 	}
 	return nil
+}
+
+func labelledName(s data.Sample) string {
+	if s.Label == data.Desirable {
+		return "the first answer, desirable"
+	}
+	return "the first answer, undesirable"
 }
 
 // PreviewHeading returns the heading of a preview: the name of the sample, and its place if it is known.

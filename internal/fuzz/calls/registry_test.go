@@ -484,6 +484,7 @@ var public = registry{
 		reflect.TypeFor[data.InspectedSample](),
 		reflect.TypeFor[data.Inspection](),
 		reflect.TypeFor[data.Kind](),
+		reflect.TypeFor[data.Label](),
 		reflect.TypeFor[data.LoadOptions](),
 		reflect.TypeFor[data.Loaded](),
 		reflect.TypeFor[data.LongSamples](),
