@@ -1,5 +1,6 @@
 #include "dequantize.h"
 #include "blocks.h"
+#include "isa.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -281,7 +282,7 @@ kern_to_bf16_t kern_vector_to_bf16(enum ggml_type type) {
 }
 
 ggml_to_float_t kern_vector_to_f32(enum ggml_type type) {
-	if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl")) {
+	if (!kern_isa_avx512()) {
 		return NULL;
 	}
 	switch (type) {

@@ -1,4 +1,4 @@
-#include "pack_i8.h"
+#include "pack_int.h"
 
 #if defined(__x86_64__)
 
@@ -100,7 +100,7 @@ KERN_INLINE bool kern_scales_a(const struct kern_norms *n, __m256 largest, int64
 }
 
 // Packs 16 rows; returns whether one is uneven.
-KERN_AVX2 static bool kern_pack_half(const float *a, int64_t ld, int64_t depth, int64_t padded, uint8_t (*q)[KERN_MR][KERN_QUAD], float *scale) {
+KERN_AVX2 static bool kern_pack_half(const float *a, int64_t ld, int64_t depth, int64_t padded, uint32_t (*q)[KERN_MR], float *scale) {
 	__m256i t[KERN_KB];
 	struct kern_norms low = {_mm256_setzero_ps(), _mm256_setzero_ps()}, high = low;
 	for (int64_t i = 0; i < depth; i++) {
@@ -123,28 +123,22 @@ KERN_AVX2 static bool kern_pack_half(const float *a, int64_t ld, int64_t depth, 
 	bool uneven = kern_scales_a(&low, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(largest))), padded, order, scale, &low_factor);
 	uneven |= kern_scales_a(&high, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_extracti128_si256(largest, 1))), padded, order, scale + 8, &high_factor);
 	__m256i factor = _mm256_permute4x64_epi64(_mm256_packs_epi32(low_factor, high_factor), 0xd8);
-	for (int64_t i = 0; i < padded; i += KERN_QUAD) {
+	for (int64_t i = 0; i < padded; i += KERN_STEP_I8) {
 		__m256i first = kern_byte_pairs(_mm256_mulhrs_epi16(t[i], factor), _mm256_mulhrs_epi16(t[i + 1], factor));
 		__m256i second = kern_byte_pairs(_mm256_mulhrs_epi16(t[i + 2], factor), _mm256_mulhrs_epi16(t[i + 3], factor));
 		__m256i even = _mm256_unpacklo_epi16(first, second), odd = _mm256_unpackhi_epi16(first, second);
-		_mm256_storeu_si256((void *)q[i / KERN_QUAD], _mm256_permute2x128_si256(even, odd, 0x20));
-		_mm256_storeu_si256((void *)q[i / KERN_QUAD][8], _mm256_permute2x128_si256(even, odd, 0x31));
+		_mm256_storeu_si256((void *)q[i / KERN_STEP_I8], _mm256_permute2x128_si256(even, odd, 0x20));
+		_mm256_storeu_si256((void *)(q[i / KERN_STEP_I8] + 8), _mm256_permute2x128_si256(even, odd, 0x31));
 	}
 	return uneven;
 }
 
-KERN_AVX2 void kern_pack_a(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel) {
-	float rest[KERN_KB * KERN_MR];
-	if (m < KERN_MR) {
-		for (int64_t i = 0; i < depth; i++) {
-			memcpy(rest + i * KERN_MR, a + i * ld, m * sizeof *a);
-			memset(rest + i * KERN_MR + m, 0, (KERN_MR - m) * sizeof *a);
-		}
-		a = rest, ld = KERN_MR;
-	}
+KERN_AVX2 void kern_pack_a_i8(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel) {
+	float whole[KERN_KB * KERN_MR];
+	a = kern_whole_rows(a, &ld, m, depth, whole);
 	int64_t padded = kern_padded_depth(depth);
 	panel->uneven = kern_pack_half(a, ld, depth, padded, panel->q, panel->scale);
-	panel->uneven |= kern_pack_half(a + KERN_HALF, ld, depth, padded, (uint8_t (*)[KERN_MR][KERN_QUAD])panel->q[0][KERN_HALF], panel->scale + KERN_HALF);
+	panel->uneven |= kern_pack_half(a + KERN_HALF, ld, depth, padded, (uint32_t (*)[KERN_MR])(panel->q[0] + KERN_HALF), panel->scale + KERN_HALF);
 }
 
 // Columns of B, 8 elements in a register.
@@ -218,19 +212,19 @@ KERN_AVX2 static bool kern_pack_column(const float *b, int64_t depth, int64_t pa
 		__m256i words = _mm256_packs_epi32(q, q);
 		__m256i bytes = _mm256_packs_epi16(words, words);
 		int32_t lower = _mm_cvtsi128_si32(_mm256_castsi256_si128(bytes)), upper = _mm_cvtsi128_si32(_mm256_extracti128_si256(bytes, 1));
-		memcpy(panel->q[2 * i][j], &lower, sizeof lower);
-		memcpy(panel->q[2 * i + 1][j], &upper, sizeof upper);
+		memcpy(&panel->q[2 * i][j], &lower, sizeof lower);
+		memcpy(&panel->q[2 * i + 1][j], &upper, sizeof upper);
 	}
 	panel->scale[j] = peak / KERN_Q_MAX;
-	panel->correction[j] = -KERN_BIAS * (int32_t)kern_reduce_add(_mm256_cvtepi32_ps(sum));
+	panel->first[j] = -KERN_BIAS * (int32_t)kern_reduce_add(_mm256_cvtepi32_ps(sum));
 	float energy = kern_reduce_add(squares);
 	bool even = peak >= 1e-30f && peak <= FLT_MAX && energy * (KERN_CREST * KERN_CREST) >= KERN_Q_MAX * KERN_Q_MAX * (float)padded;
 	return !even && !(peak == 0 && energy == 0);
 }
 
-KERN_AVX2 void kern_pack_b(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel) {
+KERN_AVX2 void kern_pack_b_i8(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel) {
 	const int64_t padded = kern_padded_depth(depth);
-	if (n < KERN_NR) { memset(panel, 0, sizeof *panel); }
+	if (n < KERN_NR) { memset(panel, 0, kern_panel_b_bytes(padded / KERN_STEP_I8)); }
 	panel->uneven = false;
 	for (int64_t j = 0; j < n; j++) {
 		panel->uneven |= kern_pack_column(b + j * ld, depth, padded, panel, (int)j);

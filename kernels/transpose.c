@@ -1,4 +1,5 @@
 #include "transpose.h"
+#include "isa.h"
 
 // Elements [r0, r1) × [c0, c1).
 static void kern_transpose_scalar(const float *from, int64_t columns, float *to, int64_t ld, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
@@ -45,7 +46,7 @@ __attribute__((target("avx512f"))) static void kern_transpose_square(const float
 
 void kern_transpose(const float *from, int64_t rows, int64_t columns, float *to, int64_t ld) {
 	int64_t r = 0, c = 0;
-	if (__builtin_cpu_supports("avx512f")) {
+	if (kern_isa_avx512()) {
 		for (c = 0; c + KERN_SQUARE <= columns; c += KERN_SQUARE) {
 			for (r = 0; r + KERN_SQUARE <= rows; r += KERN_SQUARE) {
 				kern_transpose_square(from + r * columns + c, columns, to + c * ld + r, ld);

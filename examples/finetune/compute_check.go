@@ -42,7 +42,7 @@ func (p *trainCommand) checkCompute(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return cli.Interrupted(ctx, err, "nothing is lost")
 	}
-	return printCheck(out, options.ComputeType.String(), check)
+	return printCheck(out, computeTypeName(options.ComputeType), check)
 }
 
 func printCheck(out io.Writer, compute string, check *train.ComputeCheck) error {

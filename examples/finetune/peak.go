@@ -35,7 +35,7 @@ func (p *trainCommand) measurePeak(ctx context.Context, e *device.Engine, c arch
 		return 0, nil
 	}
 	peak *= float64(p.Group().Size())
-	fmt.Fprintf(p.Log(), "measured peak: %s in %v, %.0f tokens/s with this model\n", flopsText(peak), o.ComputeType, peak/perToken)
+	fmt.Fprintf(p.Log(), "measured peak: %s in %v, %.0f tokens/s with this model\n", flopsText(peak), computeTypeName(o.ComputeType), peak/perToken)
 	return measuredPeak(peak / perToken), nil
 }
 

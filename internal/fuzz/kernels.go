@@ -18,8 +18,11 @@ var kernelFunctions = map[string]any{
 	"GEMMGradInput": func(c ggmlContext, acc ggml.Precision, x ...*tensor) *tensor {
 		return kernels.GEMMGradInput(c, acc, pairs(x)...)
 	},
-	"GEMMGradInputI8": func(c ggmlContext, sum *tensor, x ...*tensor) *tensor {
-		return kernels.GEMMGradInputI8(c, sum, pairs(x)...)
+	"GEMMInt": func(c ggmlContext, sum *tensor, x ...*tensor) *tensor {
+		return kernels.GEMMInt(c, sum, pairs(x)...)
+	},
+	"GEMMGradInputInt": func(c ggmlContext, sum *tensor, x ...*tensor) *tensor {
+		return kernels.GEMMGradInputInt(c, sum, pairs(x)...)
 	},
 	"GroupedGEMM":                 kernels.GroupedGEMM,
 	"GroupedGEMMGradInput":        kernels.GroupedGEMMGradInput,
@@ -149,13 +152,22 @@ func productKernels(factors []ggml.Type) {
 	}, "GEMMGradInput")
 	family(func(p *program) []any {
 		w, n := p.anyContiguous(weights), p.size(30)
+		args := list{p.maybe(func() *tensor { return p.contiguous(f32, w.Dim(1), n, w.Dim(2), w.Dim(3)) }), w, p.contiguous(factors, w.Dim(0), n, w.Dim(2), w.Dim(3))}
+		for range p.few() {
+			k := p.size(90)
+			args = append(args, p.contiguous(floats, k, w.Dim(1), w.Dim(2), w.Dim(3)), p.contiguous(factors, k, n, w.Dim(2), w.Dim(3)))
+		}
+		return args
+	}, "GEMMInt")
+	family(func(p *program) []any {
+		w, n := p.anyContiguous(weights), p.size(30)
 		args := list{p.maybe(func() *tensor { return p.contiguous(f32, w.Dim(0), n, w.Dim(2), w.Dim(3)) }), w, p.contiguous(factors, w.Dim(1), n, w.Dim(2), w.Dim(3))}
 		for range p.few() {
 			m := p.size(90)
 			args = append(args, p.contiguous(floats, w.Dim(0), m, w.Dim(2), w.Dim(3)), p.contiguous(factors, m, n, w.Dim(2), w.Dim(3)))
 		}
 		return args
-	}, "GEMMGradInputI8")
+	}, "GEMMGradInputInt")
 	family(func(p *program) []any {
 		x := p.anyContiguous(factors)
 		return list{x, p.contiguous([]ggml.Type{x.Type()}, p.size(9), x.Dim(1), x.Dim(2), x.Dim(3))}

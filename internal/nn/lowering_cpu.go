@@ -9,12 +9,12 @@ import (
 
 // CPU is the lowering onto [github.com/goggml/ggml/kernels]. Products with frozen
 // weights are computed in the type: F32 is exact; BF16 rounds both operands, F16 sums
-// too, and either is faster where it is the [kernels.FastestType]. I8 is that type
-// forward, with the gradients of inputs in 8-bit integers.
+// too, and either is faster where it is the [kernels.FastestType]. I16 multiplies in
+// integers, see [integers].
 func CPU(compute ggml.Type) (*Lowering, error) {
 	var rows []Row
-	if compute == ggml.I8 {
-		rows, compute = append(rows, MatMulGradInput.By(gradInputI8)), kernels.FastestType()
+	if compute == ggml.I16 {
+		rows, compute = integers()
 	}
 	rows = append(rows, cpuProducts{compute}.rows()...)
 	keep := Keep.When(isOfBlocks, keepCompressed)
@@ -23,7 +23,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	case ggml.BF16:
 		keep = KeepBF16
 	default:
-		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16 or i8", compute)
+		return nil, fmt.Errorf("there are no products of type %v; they are f32, bf16, f16 or i16", compute)
 	}
 	l := &Lowering{Name: "cpu"}
 	return l.With(rows...).With(
@@ -77,30 +77,6 @@ func (l cpuProducts) rows() []Row {
 			return kernels.AccumulateGroupedGradWeight(t.C, g.Acc, contiguous(t.C, g.X), contiguous(t.C, g.Dy), g.IDs)
 		}),
 	}
-}
-
-// leastDepthI8 is the number of rows of a matrix from which on packing it takes little of the time of its product.
-const leastDepthI8 = 128
-
-// gradInputI8 multiplies frozen matrices in 8-bit integers, and the others, such as the A of adapters, in the type of
-// their gradients.
-func gradInputI8(t *Tape, p Products) *ggml.Tensor {
-	var integers, others []Product
-	for _, m := range p.List {
-		if p.F32Sums || m.Exact || t.Trains(m.W) || m.W.Dim(1) < leastDepthI8 {
-			others = append(others, m)
-		} else {
-			integers = append(integers, m)
-		}
-	}
-	var sum *ggml.Tensor
-	if len(others) > 0 {
-		sum = kernels.GEMMGradInput(t.C, ggml.PrecisionF32, pairs(others)...)
-	}
-	if len(integers) > 0 {
-		sum = kernels.GEMMGradInputI8(t.C, sum, pairs(integers)...)
-	}
-	return sum
 }
 
 // castForExperts is x in the compute type, but exact for weights in F32, most of which are trained.

@@ -213,7 +213,11 @@ func TestMultiplier(t *testing.T) {
 	library, err := kernels.GEMMLibrary()
 	require.NoError(t, err)
 	library = cmp.Or(library, "ggml itself, which is slow: neither oneDNN nor OpenBLAS was found")
-	integers := fmt.Sprintf("%s in %v, of gradients in 8-bit integers with %s", library, kernels.FastestType(), kernels.InstructionsI8())
+	forward := "16-bit integers"
+	if kernels.FastestType() == ggml.BF16 {
+		forward = "bf16"
+	}
+	integers := fmt.Sprintf("%s, forward in %s, gradients of inputs in %d-bit integers, with %s", library, forward, kernels.GradientBits(), kernels.IntegerInstructions())
 	for _, c := range []struct {
 		o       device.Options
 		weights layout.Sizes
@@ -221,7 +225,7 @@ func TestMultiplier(t *testing.T) {
 		want    string
 	}{
 		{device.Options{}, layout.Sizes{5}, ggml.F32, library},
-		{device.Options{}, layout.Sizes{5}, ggml.I8, integers},
+		{device.Options{}, layout.Sizes{5}, ggml.I16, integers},
 		{device.Options{OpSet: device.Stock}, layout.Sizes{5}, ggml.F32, "CPU"},
 		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 0}, ggml.F32, d.Name()},
 		{device.Options{Layout: layout.On(d)}, layout.Sizes{5, 5}, ggml.F32, d.Name() + ", on the CPU by " + library},

@@ -66,7 +66,7 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	x := leaves.NewTensor(ggml.F32, n, n)
 	t := &nn.Tape{C: c, Lowering: l}
 	input := nn.Cast.Build(t, x)
-	integers := compute == ggml.I8
+	integers := compute == ggml.I16
 	if integers {
 		compute = input.Type()
 	}
@@ -74,7 +74,7 @@ func timeProducts(ctx context.Context, b *ggml.Backend, l *nn.Lowering, compute 
 	var sum *ggml.Tensor // sum of one element of each product, so that their memory can be reused
 	for i := range peakProducts {
 		product := nn.MatMul
-		if integers && i%2 == 1 { // only gradients are in integers
+		if integers && i%2 == 1 { // gradients are in other integers
 			product = nn.MatMulGradInput
 		}
 		y := c.View(product.Build(t, nn.Products{List: []nn.Product{{W: w, X: input}}}), []int64{1}, nil, 0)

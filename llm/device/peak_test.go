@@ -22,15 +22,15 @@ func TestPeakFLOPS(t *testing.T) {
 		require.Greater(t, p, 1e8)
 		require.Less(t, p, 1e16)
 	}
-	if kernels.HasI8() {
-		require.Greater(t, need.Value(e.PeakFLOPS(ctx, ggml.I8, 2))(t), 1e8)
+	if kernels.HasIntegers() {
+		require.Greater(t, need.Value(e.PeakFLOPS(ctx, ggml.I16, 2))(t), 1e8)
 	}
 	stopped, stop := context.WithCancel(ctx)
 	stop()
 	_, err := e.PeakFLOPS(stopped, ggml.F32, 2)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = e.PeakFLOPS(ctx, ggml.Q4_0, 2)
-	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16, f16 or i8")
+	require.EqualError(t, err, "there are no products of type q4_0; they are f32, bf16, f16 or i16")
 	_, err = e.PeakFLOPS(ctx, ggml.F32, 0)
 	require.EqualError(t, err, "a model cannot have 0 layers; it has 1 to 65536")
 }

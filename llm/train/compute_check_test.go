@@ -36,8 +36,8 @@ func TestCheckCompute(t *testing.T) {
 	if kernels.HasBF16() {
 		least[ggml.BF16] = 0.9995
 	}
-	if kernels.HasI8() {
-		least[ggml.I8] = 0.999
+	if kernels.HasIntegers() {
+		least[ggml.I16] = 0.999
 	}
 	for compute, cosine := range least {
 		r, plain := wideRun(t, m, compute, 1), wideRun(t, m, compute, 1)
@@ -50,8 +50,8 @@ func TestCheckCompute(t *testing.T) {
 			for _, p := range check.Parameters {
 				require.GreaterOrEqual(t, p.Cosine, 1-10*(1-cosine)-1e-12, "%v: %s", compute, p.Name)
 			}
-			if compute == ggml.I8 {
-				require.Less(t, check.Cosine, 0.999999, "nothing was rounded to 8 bits")
+			if compute == ggml.I16 {
+				require.Less(t, check.Cosine, 1-1e-9, "nothing was rounded")
 			}
 			got, err := r.Step(t.Context())
 			require.NoError(t, err)
@@ -64,11 +64,11 @@ func TestCheckCompute(t *testing.T) {
 
 // Steps in integers have the same results for any number of threads, and in a run that resumes.
 func TestIntegerSteps(t *testing.T) {
-	if !kernels.HasI8() {
+	if !kernels.HasIntegers() {
 		t.Skip("the processor has no kernel for integers")
 	}
 	m := wideModel(t)
-	whole, half, rest := wideRun(t, m, ggml.I8, 1), wideRun(t, m, ggml.I8, 3), wideRun(t, m, ggml.I8, 2)
+	whole, half, rest := wideRun(t, m, ggml.I16, 1), wideRun(t, m, ggml.I16, 3), wideRun(t, m, ggml.I16, 2)
 	require.NoError(t, whole.Run(t.Context(), RunOptions{}))
 	path := filepath.Join(t.TempDir(), "checkpoint.gguf")
 	for range 3 {

@@ -53,7 +53,7 @@ func benchmarkStep(b *testing.B, c arch.Config, base ggml.Type, r scalingRun) {
 	}
 }
 
-// Alternates steps of rank 8 with gradients in 8-bit integers, in BF16 and in F32.
+// Alternates steps of rank 8 in integers, and in BF16 or F32. ONEDNN_MAX_CPU_ISA limits the instructions of all of them.
 func BenchmarkIntegers(b *testing.B) {
 	for _, of := range []struct {
 		c    arch.Config
@@ -67,13 +67,13 @@ func BenchmarkIntegers(b *testing.B) {
 	} {
 		for _, other := range []ggml.Type{ggml.F32, ggml.BF16} {
 			b.Run(fmt.Sprintf("model=%s/base=%v/beside=%v", of.c.Name, of.base, other), func(b *testing.B) {
-				needsType(b, ggml.I8)
+				needsType(b, ggml.I16)
 				needsType(b, other)
 				of.run.Rank, of.run.Threads = 8, runtime.NumCPU()
 				_, budget := testutil.BenchTime(b)
 				testutil.Once(b, func() {
 					var runs [2]stepsRun
-					for i, typ := range []ggml.Type{ggml.I8, other} {
+					for i, typ := range []ggml.Type{ggml.I16, other} {
 						r := of.run
 						r.ComputeType = typ
 						runs[i] = startSteps(b, trainSteps, r.on(b, of.c, of.base))
@@ -90,7 +90,7 @@ func BenchmarkIntegers(b *testing.B) {
 // needsType skips a benchmark whose compute type the machine cannot multiply.
 func needsType(b *testing.B, typ ggml.Type) {
 	b.Helper()
-	if typ == ggml.I8 && !kernels.HasI8() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
+	if typ == ggml.I16 && !kernels.HasIntegers() || typ == ggml.BF16 && !kernels.HasBF16() || typ == ggml.F16 && !kernels.HasF16Accumulation() {
 		b.Skipf("the processor, or the library, multiplies no %v", typ)
 	}
 }

@@ -1,0 +1,196 @@
+#include "gemm_int.h"
+#include "chunks.h"
+#include "gemm_ukr.h"
+#include "scratch.h"
+#include "tile.h"
+#include "vector.h"
+
+enum { KERN_MIN_CHUNKS_INT = 8 }; // to give several threads work
+
+const char *kern_integer_instructions(void) { return kern_find_ukrs()->name; }
+
+int kern_grad_bits(void) { return kern_find_ukrs()->i8 != NULL ? 8 : 16; }
+
+// How both operands of a product are rounded, and multiplied.
+struct kern_integers {
+	int64_t step;
+	void (*pack_a)(const float *a, int64_t ld, int64_t m, int64_t depth, struct kern_panel_a *panel);
+	void (*pack_b)(const float *b, int64_t ld, int64_t n, int64_t depth, struct kern_panel_b *panel);
+	kern_ukr ukr;
+};
+
+static struct kern_integers kern_integers(bool grad_input) {
+	const struct kern_ukrs *ukrs = kern_find_ukrs();
+	if (grad_input && ukrs->i8 != NULL) {
+		return (struct kern_integers){KERN_STEP_I8, kern_pack_a_i8, kern_pack_b_i8, ukrs->i8};
+	}
+	return (struct kern_integers){KERN_STEP_I16, grad_input ? kern_pack_a_i16 : kern_pack_a_transposed_i16, kern_pack_b_i16, ukrs->i16};
+}
+
+static int64_t kern_blocks(int64_t depth) { return kern_ceil_div(depth, KERN_KB); }
+
+// Returns the bytes of a panel of B for the whole depth.
+static int64_t kern_columns_bytes(int64_t depth, bool grad_input) {
+	return kern_blocks(depth) * kern_panel_b_bytes(KERN_KB / kern_integers(grad_input).step);
+}
+
+int64_t kern_packed_bytes(int64_t depth, int64_t n, bool grad_input) {
+	return kern_ceil_div(n, KERN_NR) * kern_columns_bytes(depth, grad_input);
+}
+
+// Returns columns of X in F32, which begin at depth k0; *ld is their leading dimension.
+static const float *kern_columns_f32(const struct ggml_tensor *x, int64_t matrix, int64_t n0, int64_t n, int64_t k0, int64_t k, int64_t *ld) {
+	const char *from = (const char *)kern_matrix(x, matrix) + (n0 * x->ne[0] + k0) * ggml_type_size(x->type);
+	if (x->type == GGML_TYPE_F32) {
+		*ld = x->ne[0];
+		return (const float *)from;
+	}
+	*ld = k;
+	float *columns = kern_scratch(KERN_SCRATCH_ROW, n * k * sizeof *columns);
+	for (int64_t j = 0; j < n; j++) {
+		kern_to_f32(x->type)((const uint16_t *)from + j * x->ne[0], columns + j * k, k);
+	}
+	return columns;
+}
+
+void kern_pack_columns(const struct ggml_tensor *x, int64_t matrix, int64_t n0, int64_t n1, bool grad_input, void *packed) {
+	struct kern_integers in = kern_integers(grad_input);
+	int64_t depth = x->ne[0], bytes = kern_panel_b_bytes(KERN_KB / in.step);
+	char *panel = packed;
+	for (; n0 < n1; n0 += KERN_NR) {
+		for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB, panel += bytes) {
+			int64_t n = kern_min(KERN_NR, n1 - n0), k = kern_min(KERN_KB, depth - k0), ld;
+			const float *from = kern_columns_f32(x, matrix, n0, n, k0, k, &ld);
+			in.pack_b(from, ld, n, k, (struct kern_panel_b *)panel);
+		}
+	}
+}
+
+static void kern_pack(struct ggml_tensor *dst, bool grad_input, int nth) {
+	const struct ggml_tensor *x = dst->src[0];
+	int64_t n = x->ne[1], panels = kern_ceil_div(n, KERN_NR), bytes = kern_columns_bytes(x->ne[0], grad_input);
+	for (int64_t i; (i = kern_next_chunk(dst, panels * x->ne[2] * x->ne[3], nth)) >= 0;) {
+		int64_t matrix = i / panels, n0 = i % panels * KERN_NR;
+		kern_pack_columns(x, matrix, n0, kern_min(n, n0 + KERN_NR), grad_input, (char *)dst->data + matrix * dst->nb[1] + i % panels * bytes);
+	}
+}
+
+KERN_OP(pack_int) {
+	(void)ith, (void)userdata;
+	kern_pack(dst, false, nth);
+}
+
+KERN_OP(pack_int_grad) {
+	(void)ith, (void)userdata;
+	kern_pack(dst, true, nth);
+}
+
+// C [m, n] += or = A·B in F32, for a block that is not rounded. Rows of A are row elements apart, depths lda elements.
+KERN_CLONES static void kern_multiply_f32(int64_t depth, const float *a, int64_t row, int64_t lda, const float *b, int64_t ldb,
+		float *restrict c, int64_t ldc, int64_t m, int64_t n, bool accumulate) {
+	for (int64_t j = 0; j < n; j++, b += ldb, c += ldc) {
+		float sums[KERN_MR] = {0};
+		for (int64_t d = 0; d < depth; d++) {
+			for (int64_t i = 0; i < m; i++) { sums[i] += a[d * lda + i * row] * b[d]; }
+		}
+		for (int64_t i = 0; i < m; i++) { c[i] = accumulate ? c[i] + sums[i] : sums[i]; }
+	}
+}
+
+// Multiplies a micro-tile of [m, n] elements.
+static void kern_multiply_packed(kern_ukr ukr, int64_t steps, const struct kern_panel_a *a, const struct kern_panel_b *b,
+		float *c, int64_t ldc, int64_t m, int64_t n, bool accumulate) {
+	if (m == KERN_MR && n == KERN_NR) {
+		ukr(steps, a, b, c, ldc, accumulate);
+		return;
+	}
+	float whole[KERN_NR * KERN_MR];
+	ukr(steps, a, b, whole, KERN_MR, false);
+	for (int64_t j = 0; j < n; j++) {
+		for (int64_t i = 0; i < m; i++) {
+			c[j * ldc + i] = accumulate ? c[j * ldc + i] + whole[j * KERN_MR + i] : whole[j * KERN_MR + i];
+		}
+	}
+}
+
+// The macro-kernel: a block of depths [k0, k1).
+static void kern_multiply_block(const struct kern_product_int *p, int64_t k0, int64_t k1, bool accumulate) {
+	struct kern_integers in = kern_integers(p->grad_input);
+	int64_t depth = k1 - k0, steps = kern_padded_depth(depth) / in.step, m_all = p->m1 - p->m0, ld;
+	const float *tile = p->grad_input ?
+		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, p->m0, p->m1, k0, k1, &ld) :
+		kern_weight_tile(p->w, p->w_matrix, GGML_TYPE_F32, k0, k1, p->m0, p->m1, &ld);
+	int64_t row = p->grad_input ? 1 : ld, lda = p->grad_input ? ld : 1; // distances of rows and depths
+	int64_t a_bytes = kern_panel_a_bytes(steps), b_bytes = kern_panel_b_bytes(KERN_KB / in.step);
+	char *a = kern_scratch(KERN_SCRATCH_FACTORS, kern_ceil_div(m_all, KERN_MR) * a_bytes);
+	for (int64_t i = 0; i < m_all; i += KERN_MR) {
+		in.pack_a(tile + i * row, ld, kern_min(KERN_MR, m_all - i), depth, (struct kern_panel_a *)(a + i / KERN_MR * a_bytes));
+	}
+	const char *b = (const char *)p->packed + k0 / KERN_KB * b_bytes;
+	for (int64_t j = p->n0; j < p->n1; j += KERN_NR, b += kern_columns_bytes(p->x->ne[0], p->grad_input)) {
+		const struct kern_panel_b *columns = (const struct kern_panel_b *)b;
+		int64_t n = kern_min(KERN_NR, p->n1 - j);
+		for (int64_t i = 0; i < m_all; i += KERN_MR) {
+			const struct kern_panel_a *rows = (const struct kern_panel_a *)(a + i / KERN_MR * a_bytes);
+			int64_t m = kern_min(KERN_MR, m_all - i);
+			float *to = p->c + (j - p->n0) * p->ldc + i;
+			if (rows->uneven || columns->uneven) {
+				int64_t ldx;
+				const float *x = kern_columns_f32(p->x, p->x_matrix, j, n, k0, depth, &ldx);
+				kern_multiply_f32(depth, tile + i * row, row, lda, x, ldx, to, p->ldc, m, n, accumulate);
+			} else {
+				kern_multiply_packed(in.ukr, steps, rows, columns, to, p->ldc, m, n, accumulate);
+			}
+		}
+	}
+}
+
+void kern_multiply_int(const struct kern_product_int *p) {
+	int64_t depth = p->x->ne[0];
+	for (int64_t k0 = 0; k0 < depth; k0 += KERN_KB) {
+		kern_multiply_block(p, k0, kern_min(depth, k0 + KERN_KB), p->accumulate || k0 > 0);
+	}
+}
+
+// Halves a chunk's size until there are enough chunks for several threads, but not below the least size.
+static int64_t kern_smaller(int64_t size, int64_t least, int64_t all, int64_t others) {
+	while (size / 2 >= least && kern_ceil_div(all, size) * others < KERN_MIN_CHUNKS_INT) {
+		size /= 2;
+	}
+	return size;
+}
+
+static void kern_gemm_int(struct ggml_tensor *dst, bool grad_input, int nth) {
+	int first = ((const struct kern_gemm_int_params *)kern_params(dst))->first;
+	int64_t m = dst->ne[0], n = dst->ne[1], matrices = dst->ne[2] * dst->ne[3], least = KERN_MR;
+	for (int i = first; grad_input && i + 2 < GGML_MAX_SRC && dst->src[i] != NULL; i += 3) {
+		least = kern_max(least, ggml_blck_size(dst->src[i]->type)); // rows of the result lie along those of the weight
+	}
+	int64_t nc = KERN_NC_INT, mc = kern_smaller(KERN_MC_INT, least, m, kern_ceil_div(n, nc) * matrices);
+	nc = kern_smaller(nc / KERN_NR, 1, kern_ceil_div(n, KERN_NR), kern_ceil_div(m, mc) * matrices) * KERN_NR;
+	int64_t m_chunks = kern_ceil_div(m, mc), n_chunks = kern_ceil_div(n, nc);
+	for (int64_t i; (i = kern_next_chunk(dst, m_chunks * n_chunks * matrices, nth)) >= 0;) {
+		int64_t matrix = i / n_chunks / m_chunks, m0 = i / n_chunks % m_chunks * mc, n0 = i % n_chunks * nc;
+		struct kern_product_int p = {
+			.grad_input = grad_input, .w_matrix = matrix, .x_matrix = matrix,
+			.m0 = m0, .m1 = kern_min(m, m0 + mc), .n0 = n0, .n1 = kern_min(n, n0 + nc),
+			.c = (float *)kern_matrix(dst, matrix) + n0 * m + m0, .ldc = m, .accumulate = first > 0,
+		};
+		for (int s = first; s + 2 < GGML_MAX_SRC && dst->src[s] != NULL; s += 3, p.accumulate = true) {
+			const struct ggml_tensor *packed = dst->src[s + 2];
+			p.w = dst->src[s], p.x = dst->src[s + 1];
+			p.packed = (const char *)packed->data + matrix * packed->nb[1] + n0 / KERN_NR * kern_columns_bytes(p.x->ne[0], grad_input);
+			kern_multiply_int(&p);
+		}
+	}
+}
+
+KERN_OP(gemm_int) {
+	(void)ith, (void)userdata;
+	kern_gemm_int(dst, false, nth);
+}
+
+KERN_OP(gemm_grad_input_int) {
+	(void)ith, (void)userdata;
+	kern_gemm_int(dst, true, nth);
+}

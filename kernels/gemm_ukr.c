@@ -1,0 +1,56 @@
+#include "gemm_ukr.h"
+#include "isa.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]) {
+	int n = 0;
+	if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
+		list[n++] = (struct kern_ukrs){"AVX512-VNNI", kern_gemm_avx512vnni_i8_32x12, kern_gemm_avx512vnni_i16_32x12, KERN_ISA_ALLOWED("AVX512_CORE_")};
+	}
+	if (__builtin_cpu_supports("avxvnni")) {
+		list[n++] = (struct kern_ukrs){"AVX-VNNI", kern_gemm_avxvnni_i8_16x6, kern_gemm_avxvnni_i16_16x6, KERN_ISA_ALLOWED("AVX512_CORE", "AVX2_VNNI")};
+	}
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+		list[n++] = (struct kern_ukrs){"AVX2", NULL, kern_gemm_avx2_i16_16x6, KERN_ISA_ALLOWED("AVX512_CORE", "AVX2")};
+	}
+	return n;
+}
+
+#else
+
+int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]) { return 0; }
+
+#endif
+
+static struct kern_ukrs kern_chosen = {""};
+
+static void kern_choose(void) {
+	struct kern_ukrs list[KERN_UKRS];
+	for (int i = kern_list_ukrs(list) - 1; i >= 0; i--) {
+		if (list[i].allowed) { kern_chosen = list[i]; }
+	}
+}
+
+const struct kern_ukrs *kern_find_ukrs(void) {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, kern_choose);
+	return &kern_chosen;
+}
+
+void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c) {
+	struct kern_panel_a *rows = aligned_alloc(64, kern_panel_a_bytes(steps));
+	struct kern_panel_b *columns = aligned_alloc(64, kern_panel_b_bytes(steps));
+	for (int i = 0; i < KERN_MR; i++) { rows->scale[i] = 1; }
+	for (int j = 0; j < KERN_NR; j++) { columns->scale[j] = 1; }
+	memcpy(columns->first, first, sizeof columns->first);
+	memcpy(rows->q, a, steps * sizeof *rows->q);
+	memcpy(columns->q, b, steps * sizeof *columns->q);
+	ukr(steps, rows, columns, c, KERN_MR, false);
+	free(rows);
+	free(columns);
+}

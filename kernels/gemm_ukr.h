@@ -1,0 +1,34 @@
+// Micro-kernels of the GEMM in integers, for each instruction set and type. Files are named as in BLIS: the
+// instructions, the type, and the rows and columns that stay in registers.
+#ifndef KERN_GEMM_UKR_H
+#define KERN_GEMM_UKR_H
+
+#include "pack_int.h"
+
+// Adds the product of two packed blocks of a number of steps to C [KERN_MR, KERN_NR], or stores it there.
+#define KERN_UKR_PARAMS int64_t steps, const struct kern_panel_a *a, const struct kern_panel_b *b, float *c, int64_t ldc, bool accumulate
+typedef void (*kern_ukr)(KERN_UKR_PARAMS);
+
+void kern_gemm_avx512vnni_i8_32x12(KERN_UKR_PARAMS);
+void kern_gemm_avx512vnni_i16_32x12(KERN_UKR_PARAMS);
+void kern_gemm_avxvnni_i8_16x6(KERN_UKR_PARAMS);
+void kern_gemm_avxvnni_i16_16x6(KERN_UKR_PARAMS);
+void kern_gemm_avx2_i16_16x6(KERN_UKR_PARAMS);
+
+// Micro-kernels with the name of their instructions.
+struct kern_ukrs {
+	const char *name;
+	kern_ukr i8, i16; // i8 is NULL if it is not much faster: AVX2's vpmaddubsw saturates
+	bool allowed; // by ONEDNN_MAX_CPU_ISA
+};
+
+// Lists the micro-kernels that the processor has, the fastest first, and returns their number.
+enum { KERN_UKRS = 3 };
+int kern_list_ukrs(struct kern_ukrs list[KERN_UKRS]);
+// Returns the fastest that are allowed; the name is "" if there are none.
+const struct kern_ukrs *kern_find_ukrs(void);
+
+// Multiplies A [KERN_MR, depth] and B [depth, KERN_NR], packed with scales of 1, for tests.
+void kern_multiply_panels(kern_ukr ukr, int64_t steps, const uint32_t *a, const uint32_t *b, const int32_t *first, float *c);
+
+#endif

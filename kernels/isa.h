@@ -1,0 +1,15 @@
+// The instructions that kernels may use.
+#ifndef KERN_ISA_H
+#define KERN_ISA_H
+
+#include <stdbool.h>
+
+// Reports whether ONEDNN_MAX_CPU_ISA, which limits oneDNN too, is unset, names no limit, or begins with one of the names,
+// of which NULL is the last.
+bool kern_isa_allowed(const char *const *names);
+#define KERN_ISA_ALLOWED(...) kern_isa_allowed((const char *const[]){"ALL", "DEFAULT", "AVX10", __VA_ARGS__, NULL})
+
+// Reports whether AVX-512 with BW and VL is available and allowed.
+bool kern_isa_avx512(void);
+
+#endif
