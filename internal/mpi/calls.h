@@ -38,6 +38,11 @@ static int NAME(receive)(char *bytes, int n, int from, goggml_mpi_handle *reques
 		bytes, n, OF(mpi.byte), from, TAG, OF(mpi.world), &OF(*request));
 }
 
+static int NAME(progress)(void) {
+	int found;
+	return ((int (*)(int, int, HANDLE, int *, void *))mpi.iprobe)(0, TAG, OF(mpi.world), &found, mpi.status_ignore);
+}
+
 static int NAME(test)(goggml_mpi_handle *request, int *done) {
 	return ((int (*)(HANDLE *, int *, void *))mpi.test)(&OF(*request), done, mpi.status_ignore);
 }

@@ -51,6 +51,7 @@ const (
 	beat           = 500 * time.Millisecond // between heartbeats
 	idle           = 50 * time.Millisecond  // between checks for heartbeats
 	leastPoll      = 50 * time.Microsecond  // between polls of sums
+	drainTime      = 50 * time.Millisecond  // for the last messages of all processes
 	mostPoll       = 500 * time.Microsecond
 	pollShare      = 16 // a sum is polled after 1/pollShare of the time since its start
 )

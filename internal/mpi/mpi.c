@@ -20,7 +20,7 @@ static struct {
 	goggml_mpi_handle world, f32, f64, byte, plus, errors_return;
 	void *status_ignore;
 	void *get_library_version, *init_thread, *comm_rank, *comm_size, *comm_set_errhandler, *iallreduce, *iallgather, *ibcast, *isend,
-		*irecv, *test, *error_string, *finalize;
+		*irecv, *iprobe, *test, *error_string, *finalize;
 } mpi;
 
 #define HANDLE void *
@@ -67,6 +67,7 @@ static bool find_functions(const char *path, char *error, size_t size) {
 		{"MPI_Ibcast", &mpi.ibcast},
 		{"MPI_Isend", &mpi.isend},
 		{"MPI_Irecv", &mpi.irecv},
+		{"MPI_Iprobe", &mpi.iprobe},
 		{"MPI_Test", &mpi.test},
 		{"MPI_Error_string", &mpi.error_string},
 		{"MPI_Finalize", &mpi.finalize},
@@ -181,6 +182,8 @@ int goggml_mpi_send(const char *bytes, int n, int to, goggml_mpi_handle *request
 int goggml_mpi_receive(char *bytes, int n, int from, goggml_mpi_handle *request) { return CALL(receive, bytes, n, from, request); }
 
 int goggml_mpi_test(goggml_mpi_handle *request, int *done) { return CALL(test, request, done); }
+
+int goggml_mpi_progress(void) { return CALL(progress); }
 
 int goggml_mpi_finalize(void) { return ((int (*)(void))mpi.finalize)(); }
 

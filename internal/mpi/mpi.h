@@ -33,6 +33,7 @@ int goggml_mpi_begin(enum goggml_mpi_collective what, const void *send, void *re
 int goggml_mpi_send(const char *bytes, int n, int to, goggml_mpi_handle *request);
 int goggml_mpi_receive(char *bytes, int n, int from, goggml_mpi_handle *request);
 int goggml_mpi_test(goggml_mpi_handle *request, int *done);
+int goggml_mpi_progress(void);
 int goggml_mpi_finalize(void);
 void goggml_mpi_error(int code, char *text, size_t size);
 

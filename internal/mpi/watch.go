@@ -108,14 +108,23 @@ func (w *watch) run() {
 	}
 }
 
-// end finalises the library. MPICH 4 may block there forever: over UCX a process waits for another one to read,
-// which waits elsewhere. All processes have announced by then that they leave, so ending this one loses
+// end finalises the library. MPICH 4 may block there forever: over UCX a process waits for an acknowledgement of
+// another one, which waits elsewhere. All processes have announced by then that they leave, so ending this one loses
 // nothing.
 func (w *watch) end() {
 	timer := time.AfterFunc(w.Silence, func() { w.leaving <- nil })
+	w.drain()
 	err := callError("MPI_Finalize", C.goggml_mpi_finalize())
 	if timer.Stop() {
 		w.leaving <- err
+	}
+}
+
+// drain makes the library progress for a moment, while the other processes do so too: it acknowledges their last
+// messages, for which their MPI_Finalize would wait.
+func (w *watch) drain() {
+	for began := time.Now(); time.Since(began) < drainTime && C.goggml_mpi_progress() == 0; {
+		C.goggml_mpi_pause(C.long(leastPoll))
 	}
 }
 
