@@ -24,7 +24,7 @@ const modulePath = "github.com/goggml/ggml"
 // layers lists the folders from the bottom to the top, as docs/architecture.md draws them. A package imports none of a
 // layer above its own; the tools of tests, which stand above kernels, are imported by tests and by one another alone.
 var layers = [][]string{
-	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
+	{"csrc", "internal/computethread", "internal/counted", "internal/exclusive", "internal/filelink", "internal/filelock", "internal/gpudriver", "internal/jinja", "internal/lifetime", "internal/limits", "internal/mapped", "internal/mpi", "internal/plainjson", "internal/recordfile", "internal/rpcrelay", "internal/rpcwire", "internal/rss", "internal/testhook"},
 	{"."},
 	{"internal/rebuild", "kernels"},
 	{"rpc"},
@@ -103,6 +103,7 @@ func TestEveryFolderHasALayer(t *testing.T) {
 // written otherwise is no output.
 var otherWriters = map[string]string{
 	"internal/filelock/create.go": "locks",
+	"internal/recordfile/file.go": "a cache that grows by a record at a time, and that stays open",
 	"llm/data/cache.go":           "a cache that several processes fill, and that stays open",
 	"llm/lora/peft_folder.go":     "the folder in which two files become those of the adapter at once",
 	"llm/parallel/broadcast.go":   "a temporary file, which is removed",

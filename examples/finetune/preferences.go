@@ -10,6 +10,7 @@ import (
 
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/examples/internal/cli"
+	"github.com/goggml/ggml/examples/internal/progress"
 	"github.com/goggml/ggml/examples/internal/training"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/device"
@@ -178,16 +179,23 @@ func (p *trainCommand) loss(ctx context.Context, e *device.Engine, m *model.Mode
 		defer a.Close()
 		adapters, what = a.WithScale(1), p.RefLoRA
 	}
-	fmt.Fprintf(p.Log(), "reference: log-probabilities of %s by %s\n", cli.Count(sets.Train.NumSamples()+sets.Valid.NumSamples(), "answer"), what)
+	count := sets.Train.NumSamples() + sets.Valid.NumSamples()
+	fmt.Fprintf(p.Log(), "reference: log-probabilities of %s by %s\n", cli.Count(count, "answer"), what)
+	known := 0
 	// Held-out data is evaluated in F32.
 	for i, d := range []*data.Dataset{sets.Train, sets.Valid} {
 		if d == nil {
 			continue
 		}
 		computed := []ggml.Type{compute, ggml.F32}[i]
-		if err := p.addReference(ctx, reference, m, adapters, d, train.EvaluatorOptions{Engine: e, Group: p.Group(), ComputeType: computed}); err != nil {
+		n, err := p.addReference(ctx, reference, m, adapters, d, train.EvaluatorOptions{Engine: e, Group: p.Group(), ComputeType: computed})
+		if err != nil {
 			return l, err
 		}
+		known += n
+	}
+	if known > 0 {
+		fmt.Fprintf(p.Log(), "reference: %d of them were in %s\n", known, p.CacheDir)
 	}
 	l, err = preference.New(o, reference)
 	if p.RefLoRA != "" {
@@ -196,13 +204,39 @@ func (p *trainCommand) loss(ctx context.Context, e *device.Engine, m *model.Mode
 	return l, err
 }
 
-func (p *trainCommand) addReference(ctx context.Context, r *preference.Reference, m *model.Model, adapters model.Adapters, d *data.Dataset, o train.EvaluatorOptions) error {
-	e, err := train.NewEvaluator(m, o)
+// addReference adds the log-probabilities of a data set, and returns how many --cache-dir had.
+func (p *trainCommand) addReference(ctx context.Context, r *preference.Reference, m *model.Model, adapters model.Adapters, d *data.Dataset, eo train.EvaluatorOptions) (known int, err error) {
+	e, err := train.NewEvaluator(m, eo)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer e.Close() // the steps need its memory
-	return r.Add(ctx, e, adapters, d)
+	var line *progress.Line
+	o := preference.ReferenceOptions{
+		Evaluator: e, Adapters: adapters, Folder: p.CacheDir,
+		Warn: func(message string) { fmt.Fprintln(p.Log(), message) },
+		Progress: func(done, total int) {
+			if line == nil {
+				line = progress.New(p.Log(), progress.Options{Total: int64(total), Unit: "tok", Brief: true})
+			}
+			line.Update(int64(done), "reference")
+		},
+	}
+	if o.Folder != "" {
+		files := []cli.File{{Path: m.Path}}
+		if p.RefLoRA != "" {
+			files = append(files, cli.File{Path: p.RefLoRA})
+		}
+		if o.Key, err = p.Sum(files); err != nil {
+			return 0, err
+		}
+		o.Key += " " + eo.ComputeType.String()
+	}
+	known, err = r.Add(ctx, d, o)
+	if line != nil {
+		err = errors.Join(err, line.Close())
+	}
+	return known, err
 }
 
 // chosenSide returns the answers of held-out pairs that the report measures, with a name that says so.

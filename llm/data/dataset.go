@@ -146,6 +146,12 @@ func (d *Dataset) Predicted(i int) int {
 	return n
 }
 
+// SamplesIn returns the number of samples of row i, without reading it. It panics if i is out of range.
+func (d *Dataset) SamplesIn(i int) int {
+	from, to := d.places(i)
+	return to - from
+}
+
 // places returns the range of a row's samples in the order of rows.
 func (d *Dataset) places(row int) (from, to int) {
 	if d.starts == nil {

@@ -166,8 +166,8 @@ func TestLoadLabels(t *testing.T) {
 	require.Equal(t, [2]int{0, 1}, [2]int{l.Copies, l.Contradictions})
 
 	for want, o := range map[string]LoadOptions{
-		"Pairs and Labels exclude each other, and Mismatched needs Labels": {Pairs: true, Labels: true},
-		"which has one label; cut or drop long records":                    {Labels: true, TooLong: SplitLong},
+		"the options Pairs and Labels exclude each other, and Mismatched needs Labels": {Pairs: true, Labels: true},
+		"which has one label; cut or drop long records":                                {Labels: true, TooLong: SplitLong},
 	} {
 		_, err := load("l.jsonl", o)
 		require.ErrorContains(t, err, want)

@@ -148,7 +148,7 @@ func Load(ctx context.Context, t *tokenizer.Tokenizer, sources []string, o LoadO
 func (o *LoadOptions) checkPairs(l *Loaded) error {
 	switch {
 	case o.Pairs && o.Labels || o.Mismatched && !o.Labels:
-		return errors.New("Pairs and Labels exclude each other, and Mismatched needs Labels")
+		return errors.New("the options Pairs and Labels exclude each other, and Mismatched needs Labels")
 	case o.Labels && l.IsText:
 		return &Error{File: displayName(l.Files[0]), Kind: NoExamples, Reason: "the loss judges answers by their labels, and text has none", Remedy: "give records with a prompt, a completion and a label"}
 	case o.Labels && o.TooLong == SplitLong:

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash"
@@ -101,6 +102,14 @@ func (s Sample) hash(h hash.Hash) {
 	if s.Label != Unlabelled {
 		h.Write([]byte{byte(s.Label)})
 	}
+}
+
+// Hash returns a hash of the tokens, weights and label of the sample. Weights that are all 1 count as nil.
+func (s Sample) Hash() (sum [16]byte) {
+	h := sha256.New()
+	s.hash(h)
+	copy(sum[:], h.Sum(nil))
+	return sum
 }
 
 func allOne(weights []float32) bool {

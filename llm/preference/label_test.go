@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/recordfile"
 	"github.com/goggml/ggml/llm/data"
 )
 
@@ -78,9 +79,9 @@ func TestLossesOfLabels(t *testing.T) {
 				references = append(references, ref.logProb(s))
 			}
 			labels := labelRandomly(rng, samples)
-			ref = &Reference{logProbs: map[answer]float64{}}
+			ref = &Reference{logProbs: map[recordfile.Key]float64{}}
 			for i, s := range samples {
-				ref.logProbs[answerOf(s)] = references[i]
+				ref.logProbs[s.Hash()] = references[i]
 			}
 			l, err := New(o, ref)
 			require.NoError(t, err)
@@ -131,11 +132,11 @@ func TestLossesOfLabels(t *testing.T) {
 
 // Rewards of labelled answers are those of each label; an answer is judged rightly on its side of the baseline.
 func TestRewardsOfLabels(t *testing.T) {
-	ref := &Reference{logProbs: map[answer]float64{}}
+	ref := &Reference{logProbs: map[recordfile.Key]float64{}}
 	var samples []data.Sample
 	for i, label := range []data.Label{data.Desirable, data.Mismatched, data.Undesirable, data.Mismatched, data.Desirable, data.Mismatched} {
 		samples = append(samples, data.Sample{Tokens: []int32{1, int32(i)}, Label: label})
-		ref.logProbs[answerOf(samples[i])] = -2
+		ref.logProbs[samples[i].Hash()] = -2
 	}
 	l, err := New(Options{Terms: []Term{{Name: "kto"}}, Beta: 0.5}, ref)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goggml/ggml/internal/recordfile"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/train"
 )
@@ -41,7 +42,7 @@ var formulas = map[string]func(o Options, c, r, refC, refR, lenC, lenR float64) 
 
 // randomPairs returns samples of pairs, with weighted tokens, their log-probabilities and a reference.
 func randomPairs(rng *rand.Rand, pairs int) (samples []data.Sample, logProbs []float64, ref *Reference) {
-	ref = &Reference{logProbs: map[answer]float64{}}
+	ref = &Reference{logProbs: map[recordfile.Key]float64{}}
 	for i := range 2 * pairs {
 		s := data.Sample{Tokens: []int32{int32(i)}}
 		for range 2 + rng.IntN(8) {
@@ -49,7 +50,7 @@ func randomPairs(rng *rand.Rand, pairs int) (samples []data.Sample, logProbs []f
 		}
 		s.LossWeights[0] = 0.5
 		samples, logProbs = append(samples, s), append(logProbs, -length(s)*(0.1+3*rng.Float64()))
-		ref.logProbs[answerOf(s)] = logProbs[i] + 2*rng.NormFloat64()
+		ref.logProbs[s.Hash()] = logProbs[i] + 2*rng.NormFloat64()
 	}
 	return samples, logProbs, ref
 }
@@ -119,9 +120,9 @@ func TestRewards(t *testing.T) {
 		{Tokens: []int32{1, 7, 3, 4}, LossWeights: weights}, {Tokens: []int32{1, 8}},
 	}
 	logProbs := []float64{-4, -6, -5, -1}
-	ref := &Reference{logProbs: map[answer]float64{}}
+	ref := &Reference{logProbs: map[recordfile.Key]float64{}}
 	for i, p := range []float64{-5, -4, -5, -3} {
-		ref.logProbs[answerOf(samples[i])] = p
+		ref.logProbs[samples[i].Hash()] = p
 	}
 	for name, want := range map[string]train.Rewards{
 		"dpo":   {Chosen: 0.5 * (1 + 0) / 2, Rejected: 0.5 * (-2 + 2) / 2, Accuracy: 0.5},
@@ -141,8 +142,8 @@ func TestExtremes(t *testing.T) {
 		if name == "sft" {
 			continue
 		}
-		l, err := New(Options{Terms: []Term{{Name: name}}}, &Reference{logProbs: map[answer]float64{
-			answerOf(data.Sample{Tokens: []int32{1, 2}}): -3, answerOf(data.Sample{Tokens: []int32{1, 3}}): -3,
+		l, err := New(Options{Terms: []Term{{Name: name}}}, &Reference{logProbs: map[recordfile.Key]float64{
+			data.Sample{Tokens: []int32{1, 2}}.Hash(): -3, data.Sample{Tokens: []int32{1, 3}}.Hash(): -3,
 		}})
 		require.NoError(t, err)
 		for _, logProbs := range [][]float64{{0, -9000}, {-9000, 0}, {0, 0}} {

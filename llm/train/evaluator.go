@@ -41,6 +41,14 @@ type Evaluator struct {
 	access  exclusive.Access
 }
 
+// Group returns the processes that share the rows.
+func (e *Evaluator) Group() parallel.Group {
+	if e == nil {
+		return parallel.OrAlone(nil)
+	}
+	return parallel.OrAlone(e.options.Group)
+}
+
 // NewEvaluator returns an evaluator of a model.
 func NewEvaluator(m *model.Model, o EvaluatorOptions) (*Evaluator, error) {
 	if err := m.CheckOpen(); err != nil {
@@ -170,7 +178,7 @@ func (e *Evaluator) evaluateRows(ctx context.Context, g parallel.Group, adapters
 
 // addShare measures the process's share.
 func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, sums []RowEvaluation) error {
-	return e.eachBatch(ctx, g, adapters, d, false, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+	return e.eachBatch(ctx, g, adapters, d, allRows(d), false, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
 		measured, err := measure(ctx, graph, graph.batches(rows)[0])
 		if err != nil {
 			return err
@@ -182,16 +190,16 @@ func (e *Evaluator) addShare(ctx context.Context, g parallel.Group, adapters mod
 	})
 }
 
-// eachBatch calls f for batches of the process's share, every n-th row for n processes, with the numbers of the rows.
+// eachBatch calls f for batches of the process's share of some rows, every n-th for n processes, with their numbers.
 // The batches of the graph may number their samples.
-func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, numbered bool, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
+func (e *Evaluator) eachBatch(ctx context.Context, g parallel.Group, adapters model.Adapters, d *data.Dataset, rows []int, numbered bool, f func(graph *bucketGraphs, numbers []int, rows []data.Row) error) error {
 	count := e.batchRows(d)
 	graph, err := e.graph(adapters, d, numbered)
 	if err != nil {
 		return err
 	}
 	var share []int
-	for i, number := range longestFirst(d) {
+	for i, number := range longestFirst(d, rows) {
 		if i%g.Size() == g.Rank() {
 			share = append(share, number)
 		}
@@ -221,13 +229,17 @@ func (e *Evaluator) batchRows(d *data.Dataset) int {
 	return min(rows, d.Len())
 }
 
-// longestFirst returns row indices by descending length, so that the rows of a batch have similar
-// lengths.
-func longestFirst(d *data.Dataset) []int {
+func allRows(d *data.Dataset) []int {
 	rows := make([]int, d.Len())
 	for i := range rows {
 		rows[i] = i
 	}
+	return rows
+}
+
+// longestFirst returns rows by descending length, so that the rows of a batch have similar lengths.
+func longestFirst(d *data.Dataset, rows []int) []int {
+	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(d.Predicted(b), d.Predicted(a)) })
 	return rows
 }

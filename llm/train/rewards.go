@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
@@ -45,10 +46,10 @@ func (t *Trainer) evaluateLoss(ctx context.Context, adapters model.Adapters, d *
 	return e, nil
 }
 
-// LogProbs returns, for each row of a data set, the log-probabilities of its samples: Σ weight · log p(target), see
-// [github.com/goggml/ggml/llm/lossgraph.Batch.LogProbs]. They depend on the number of processes and on Batch only by
-// rounding.
-func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *data.Dataset) ([][]float64, error) {
+// LogProbs returns, for each of these rows of a data set, or for all without any, the log-probabilities of its samples:
+// Σ weight · log p(target), see [github.com/goggml/ggml/llm/lossgraph.Batch.LogProbs]. They depend on the other rows, on
+// the number of processes and on Batch only by rounding.
+func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *data.Dataset, rows ...int) ([][]float64, error) {
 	if err := e.checkOpen(); err != nil {
 		return nil, err
 	}
@@ -60,19 +61,23 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 	}
 	defer e.access.Release()
 	g := parallel.OrAlone(e.options.Group)
-	if err := parallel.AgreeOn(ctx, g, d.Check(e.m.Config().Vocab), nil, parallel.Shared{Name: "the number of rows", Value: d.Len()}); err != nil {
+	if len(rows) == 0 {
+		rows = allRows(d)
+	}
+	err := d.Check(e.m.Config().Vocab)
+	firsts, samples := map[int]int{}, 0 // number of each row's first sample
+	for _, i := range rows {
+		if i < 0 || i >= d.Len() {
+			err = fmt.Errorf("there is no row %d: the data set has %d", i, d.Len())
+			break
+		}
+		firsts[i], samples = samples, samples+d.SamplesIn(i)
+	}
+	if err := parallel.AgreeOn(ctx, g, err, nil, parallel.Shared{Name: "the number of rows", Value: len(rows)}); err != nil {
 		return nil, err
 	}
-	firsts := make([]int, d.Len()+1) // number of each row's first sample
-	for i := range d.Len() {
-		row, err := d.Row(i)
-		if err != nil {
-			return nil, err
-		}
-		firsts[i+1] = firsts[i] + len(row)
-	}
-	all := make([]float64, firsts[d.Len()])
-	err := e.eachBatch(ctx, g, adapters, d, true, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
+	all := make([]float64, samples)
+	err = e.eachBatch(ctx, g, adapters, d, rows, true, func(graph *bucketGraphs, numbers []int, rows []data.Row) error {
 		b := graph.batches(rows)[0]
 		losses, err := graph.Compute(ctx, b)
 		if err != nil {
@@ -94,9 +99,9 @@ func (e *Evaluator) LogProbs(ctx context.Context, adapters model.Adapters, d *da
 	if err := parallel.Agree(ctx, g, err, all); err != nil {
 		return nil, err
 	}
-	list := make([][]float64, d.Len())
-	for i := range list {
-		list[i] = all[firsts[i]:firsts[i+1]]
+	list := make([][]float64, len(rows))
+	for k, i := range rows {
+		list[k] = all[firsts[i] : firsts[i]+d.SamplesIn(i)]
 	}
 	return list, nil
 }

@@ -20,7 +20,7 @@ type File struct{ Flag, Path string }
 // CheckOutputs reports before the work starts if an output cannot be written, or would replace an input,
 // another output, or a file of a run. Runs in the folders of own are exempt.
 func CheckOutputs(inputs, outputs []File, own ...string) error {
-	others := withParts(inputs)
+	others := WithParts(inputs)
 	for _, out := range outputs {
 		if out.Path == "" {
 			continue
@@ -47,9 +47,9 @@ var modelPart = regexp.MustCompile(`-\d{5}(-of-\d{5}\.gguf)$`)
 // special matches the characters that are special in path patterns.
 var special = regexp.MustCompile(`[*?\[\\]`)
 
-// withParts adds files that are read together with inputs: the other parts of a split model, and the files of a
+// WithParts adds files that are read together with inputs: the other parts of a split model, and the files of a
 // PEFT folder.
-func withParts(inputs []File) []File {
+func WithParts(inputs []File) []File {
 	list := inputs[:len(inputs):len(inputs)]
 	for _, in := range inputs {
 		path := special.ReplaceAllString(in.Path, `\$0`)

@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ type DataFlags struct {
 	RecordFlags
 	RowFlags
 	ShowSample bool   `name:"show-sample" default:"true" negatable:"" help:"Show the first sample of records, with its trained parts marked." group:"Data"`
-	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
+	CacheDir   string `name:"cache-dir" placeholder:"DIR" help:"Folder that keeps the tokens of the data, and the log-probabilities of a reference, for the next start; by default cache in --run-dir, else they are not kept." group:"Data"`
 
 	offsetSeed uint64      // seed of --sample-random-offsets, see Flags.Prepare
 	splits     data.Splits // the files of TrainData, once its folders were listed
@@ -407,4 +408,14 @@ func (f *DataFlags) Files() []cli.File {
 		list = append(list, cli.File{Flag: trainFlag, Path: file})
 	}
 	return append(list, cli.File{Flag: "--valid-data", Path: f.ValidData}, cli.File{Flag: "--chat-template", Path: f.ChatTemplate})
+}
+
+// Sum returns a hash of the contents of input files, with the other parts of split ones.
+func (f *DataFlags) Sum(inputs []cli.File) (string, error) {
+	var paths []string
+	for _, in := range cli.WithParts(inputs) {
+		paths = append(paths, in.Path)
+	}
+	sums, err := f.hashes.Of(paths...)
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(sums, " ")))), err
 }
