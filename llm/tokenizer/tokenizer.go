@@ -34,7 +34,10 @@ package tokenizer
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Tokenizer encodes text and decodes ids with one vocabulary. It is safe for concurrent use.
@@ -56,6 +59,7 @@ type Tokenizer struct {
 	model       model
 	sizes       sizes
 	idle        *idleStreams
+	trie        func() []TrieNode // made once
 }
 
 // A model turns text into tokens.
@@ -98,6 +102,7 @@ func New(cfg Config) (*Tokenizer, error) {
 	for id := range t.pieces {
 		t.pieces[id] = t.piece(ID(id))
 	}
+	t.trie = sync.OnceValue(t.makeTrie)
 	return t, nil
 }
 
@@ -235,6 +240,14 @@ func (t *Tokenizer) ending() ID {
 
 // IsEOG reports whether id ends a generation: EOS, EOT and similar tokens.
 func (t *Tokenizer) IsEOG(id ID) bool { return t.eog[id] }
+
+// EOGs returns the tokens that end a generation, in ascending order.
+func (t *Tokenizer) EOGs() []ID {
+	if t == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(t.eog))
+}
 
 // IsSpecial reports whether id is a control or unknown token, which decoding omits by default.
 func (t *Tokenizer) IsSpecial(id ID) bool {
