@@ -49,6 +49,9 @@ func (o Options) check() error {
 	return nil
 }
 
+// ErrNoToken is the error of logits that exclude all tokens.
+var ErrNoToken = errors.New("sample: no token has a logit above -Inf")
+
 // A Sampler samples one token after another. It is used by one goroutine.
 type Sampler struct {
 	o       Options
@@ -58,6 +61,7 @@ type Sampler struct {
 	history []int32
 	scores  []float32   // logits after penalties; reused
 	list    []candidate // reused
+	masked  []float32   // logits of a constraint; reused
 	access  exclusive.Access
 }
 
@@ -107,25 +111,31 @@ func (s *Sampler) penalises() bool {
 	return s.o.RepeatPenalty != 1 || s.o.FrequencyPenalty != 0 || s.o.PresencePenalty != 0
 }
 
+var errNotMade = errors.New("the sampler is nil or a zero value; sample.New makes one")
+
 // Sample samples a token from logits, which it does not change; −∞ excludes a token. It returns an error if a logit is
 // NaN or +∞, or if no token is left.
 func (s *Sampler) Sample(logits []float32) (int32, error) {
 	if s == nil || s.rng == nil {
-		return 0, errors.New("the sampler is nil or a zero value; sample.New makes one")
+		return 0, errNotMade
 	}
 	if err := s.access.Acquire("Sampler.Sample", "Sampler"); err != nil {
 		return 0, err
 	}
 	defer s.access.Release()
+	token, err := s.sample(logits)
+	if err == nil && s.penalises() {
+		s.remember([]int32{token})
+	}
+	return token, err
+}
+
+func (s *Sampler) sample(logits []float32) (int32, error) {
 	if err := s.load(logits); err != nil {
 		return 0, err
 	}
 	s.filter()
-	token := s.draw()
-	if s.penalises() {
-		s.remember([]int32{token})
-	}
-	return token, nil
+	return s.draw(), nil
 }
 
 // A candidate is a token that may be sampled.
@@ -157,7 +167,7 @@ func (s *Sampler) load(logits []float32) error {
 		err = s.loadAll()
 	}
 	if err == nil && len(s.list) == 0 {
-		return errors.New("sample: no token has a logit above -Inf")
+		return ErrNoToken
 	}
 	return err
 }

@@ -267,3 +267,47 @@ func TestForget(t *testing.T) {
 	got := need.Value(s.Sample(logits))(t)
 	require.EqualValues(t, 1, got)
 }
+
+// even allows tokens with even IDs, and counts masks.
+type even struct {
+	masks int
+	text  []int32
+}
+
+func (e *even) Allows(token int32) (bool, error) { return token%2 == 0, nil }
+
+func (e *even) Mask(logits []float32) error {
+	e.masks++
+	for id := 1; id < len(logits); id += 2 {
+		logits[id] = float32(math.Inf(-1))
+	}
+	return nil
+}
+
+func (e *even) Accept(token int32) error {
+	e.text = append(e.text, token)
+	return nil
+}
+
+// A constrained sampler takes the likeliest allowed token, asks for a mask only if it needs one, and samples from the distribution
+// of the allowed tokens.
+func TestConstraint(t *testing.T) {
+	s, c := newSampler(t, Options{}), &even{}
+	logits := []float32{1, 2, 1.5}
+	require.EqualValues(t, 2, need.Value(s.SampleConstrained(logits, c))(t))
+	require.Equal(t, 1, c.masks)
+	require.EqualValues(t, 0, need.Value(s.SampleConstrained([]float32{3, 2, 1}, c))(t))
+	require.Equal(t, 1, c.masks)
+	require.Equal(t, []int32{2, 0}, c.text)
+	require.Equal(t, []float32{1, 2, 1.5}, logits)
+	_, err := s.SampleConstrained([]float32{float32(math.Inf(-1)), 2}, c)
+	require.Equal(t, ErrNoToken, err)
+
+	s, counts := newSampler(t, Options{Temperature: 1, Seed: 3}), map[int32]int{}
+	const draws = 20_000
+	for range draws {
+		counts[need.Value(s.SampleConstrained(logits, c))(t)]++
+	}
+	require.Len(t, counts, 2)
+	require.InDelta(t, 1/(1+math.Exp(0.5)), float64(counts[0])/draws, 0.02)
+}
