@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/rebuild", "kernels"},
 	{"rpc"},
 	{"internal/fused", "internal/nn", "internal/operands", "internal/state", "llm/chat", "llm/layout", "llm/tokenizer", "llm/data"},
-	{"llm/arch", "llm/parallel", "llm/safetensors", "llm/sample"},
+	{"llm/arch", "llm/grammar", "llm/parallel", "llm/safetensors", "llm/sample"},
 	{"llm/device", "llm/quantize"},
 	{"llm/estimate"},
 	{"llm/model"},

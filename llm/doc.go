@@ -36,7 +36,8 @@
 //     [github.com/goggml/ggml/llm/arch] describes the supported architectures;
 //   - [github.com/goggml/ggml/llm/lora] creates, loads, saves and merges adapters;
 //   - [github.com/goggml/ggml/llm/infer] decodes token sequences and embeds them;
-//   - [github.com/goggml/ggml/llm/sample] samples tokens;
+//   - [github.com/goggml/ggml/llm/sample] samples tokens, and
+//     [github.com/goggml/ggml/llm/grammar] constrains them to a grammar or a JSON schema;
 //   - [github.com/goggml/ggml/llm/generate] continues texts, answers conversations and embeds texts,
 //     one or several at once;
 //   - [github.com/goggml/ggml/llm/chat] represents conversations and renders them with chat templates;

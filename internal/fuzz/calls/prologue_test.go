@@ -17,6 +17,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
@@ -72,6 +73,9 @@ func prologueOfModels(rng *rand.Rand, keep func(v any, err error)) {
 	t, err := tokenizer.New(vocabulary)
 	keep(t, err)
 	keep(t.NewDecoder(tokenizer.DecodeOptions{}), nil)
+	g, err := grammar.Parse(`root ::= [a-z ]*`)
+	keep(g, err)
+	keep(g.NewMatcher(t))
 	config := arch.Config{
 		Arch: "llama", Vocab: t.NumTokens(), Context: 32, Embd: 32, FF: 32, Layers: 2, Heads: 2, KVHeads: 1, HeadSize: 16,
 		RMSEps: 1e-5, Tied: rng.IntN(2) == 0,

@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/llm/device"
 	"github.com/goggml/ggml/llm/estimate"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/layout"
 	"github.com/goggml/ggml/llm/lora"
@@ -212,6 +213,9 @@ var public = registry{
 		{"generate.NewScheduler", reflect.ValueOf(generate.NewScheduler)},
 		{"generate.Stream", reflect.ValueOf(generate.Stream)},
 		{"generate.Text", reflect.ValueOf(generate.Text)},
+		{"grammar.JSONSchema", reflect.ValueOf(grammar.JSONSchema)},
+		{"grammar.Parse", reflect.ValueOf(grammar.Parse)},
+		{"grammar.ParseJSONSchema", reflect.ValueOf(grammar.ParseJSONSchema)},
 		{"infer.AddEstimate", reflect.ValueOf(infer.AddEstimate)},
 		{"infer.NewSession", reflect.ValueOf(infer.NewSession)},
 		{"layout.AvailableHostMemory", reflect.ValueOf(layout.AvailableHostMemory)},
@@ -531,6 +535,8 @@ var public = registry{
 		reflect.TypeFor[generate.SchedulerOptions](),
 		reflect.TypeFor[generate.Stats](),
 		reflect.TypeFor[generate.Token](),
+		reflect.TypeFor[grammar.Grammar](),
+		reflect.TypeFor[grammar.Matcher](),
 		reflect.TypeFor[infer.Adapters](),
 		reflect.TypeFor[infer.EmbedOptions](),
 		reflect.TypeFor[infer.Pooling](),
@@ -606,6 +612,7 @@ var public = registry{
 		reflect.TypeFor[safetensors.File](),
 		reflect.TypeFor[safetensors.Tensor](),
 		reflect.TypeFor[safetensors.Type](),
+		reflect.TypeFor[sample.Constraint](),
 		reflect.TypeFor[sample.Options](),
 		reflect.TypeFor[sample.Sampler](),
 		reflect.TypeFor[serve.Handler](),
@@ -622,6 +629,7 @@ var public = registry{
 		reflect.TypeFor[tokenizer.TokenType](),
 		reflect.TypeFor[tokenizer.Tokenizer](),
 		reflect.TypeFor[tokenizer.TrainOptions](),
+		reflect.TypeFor[tokenizer.TrieNode](),
 		reflect.TypeFor[train.AdamW](),
 		reflect.TypeFor[train.Checkpointing](),
 		reflect.TypeFor[train.Comparison](),
@@ -681,6 +689,7 @@ var public = registry{
 		reflect.TypeFor[device.Workspace]():  "It is used by one goroutine, together with the engine.",
 		reflect.TypeFor[estimate.Memory]():   "It is used by one goroutine.",
 		reflect.TypeFor[generate.Chat]():     "It is not safe for concurrent use, like its session: a second answer at the same time is an error.",
+		reflect.TypeFor[grammar.Matcher]():   "It is used by one goroutine.",
 		reflect.TypeFor[infer.Adapters]():    "They are used by one goroutine, the session's.",
 		reflect.TypeFor[infer.Sequence]():    "It is used by one goroutine, the session's.",
 		reflect.TypeFor[infer.Session]():     "A session, its sequences and its engine are used by one goroutine at a time; sessions with engines of their own can share a model.",
