@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/internal/exclusive"
 	"github.com/goggml/ggml/llm/chat"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
@@ -36,6 +37,8 @@ type ChatOptions struct {
 	// LogProbs computes [Token.LogProb], TopLogProbs [Token.Top]; see [Options].
 	LogProbs    bool
 	TopLogProbs int
+	// Grammar is what an answer must be, as a whole; nil: any text. Reasoning that the template begins is free.
+	Grammar *grammar.Grammar
 	// Adapters are the answer's, in a [Scheduler]; nil are the session's own. Elsewhere a sequence has its adapters.
 	Adapters *infer.Adapters
 }

@@ -57,13 +57,17 @@ func (f *format) render(talk *chat.Conversation) (prompt string, ids []int32, er
 	return rendered.Text, ids, nil
 }
 
-// newReply returns the generation of a reply.
-func (f *format) newReply(pick *sample.Sampler, take func(Token) error) *generation {
+// newReply returns the generation of a reply to a rendered prompt.
+func (f *format) newReply(prompt string, pick *sample.Sampler, take func(Token) error) (*generation, error) {
 	g := &generation{m: f.m, pick: pick, o: Options{Limit: f.options.Limit, LogProbs: f.options.LogProbs, TopLogProbs: f.options.TopLogProbs}, take: take, ends: f.ends.tokens}
 	g.stop = stopTexts{stop: append(notEmpty(f.options.Stop), f.ends.texts...), repair: true}
 	g.decoder = f.m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true, ShowSpecial: f.options.ShowSpecial})
 	pick.Forget()
-	return g
+	after := ""
+	if f.reasoning.opens(prompt) {
+		after = f.reasoning.close
+	}
+	return g, g.constrain(f.options.Grammar, after)
 }
 
 // notEmpty returns a copy of the texts without empty ones.

@@ -34,6 +34,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 	"github.com/goggml/ggml/llm/model"
 	"github.com/goggml/ggml/llm/sample"
@@ -62,6 +63,8 @@ type Options struct {
 	LogProbs bool // compute [Token.LogProb], a pass over the vocabulary for each token
 	// TopLogProbs is the number of most likely tokens in [Token.Top]; 0: none.
 	TopLogProbs int
+	// Grammar is what the text must be, as a whole; nil: any text. The model can end it where the grammar does.
+	Grammar *grammar.Grammar
 	// Adapters are the text's, in a [Scheduler]; nil are the session's own. Elsewhere a sequence has its adapters.
 	Adapters *infer.Adapters
 }

@@ -34,6 +34,8 @@ type generation struct {
 	ended bool
 	err   error
 	onEnd func() // may be nil
+
+	constraint *constraint // nil: any text
 }
 
 // newGeneration computes the prompt of a request after the sequence's tokens.
@@ -54,7 +56,10 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 	if err != nil {
 		return nil, err
 	}
-	g := newContinuation(m, r, take)
+	g, err := newContinuation(m, r, take)
+	if err != nil {
+		return nil, err
+	}
 	g.ctx, g.stats = r.Context, stats
 	ctx, cancel := joined(ctx, r.Context)
 	defer cancel()
@@ -67,10 +72,10 @@ func newGeneration(ctx context.Context, m *model.Model, q *infer.Sequence, r *Re
 var errAdapters = errors.New("adapters in options are for texts of a Scheduler; Sequence.SetAdapters gives them to a sequence")
 
 // newContinuation returns the text of a request, before its prompt is computed.
-func newContinuation(m *model.Model, r *Request, take func(Token) error) *generation {
+func newContinuation(m *model.Model, r *Request, take func(Token) error) (*generation, error) {
 	g := &generation{m: m, pick: r.Sampler, o: r.Options, take: take, stop: stopTexts{stop: notEmpty(r.Options.Stop)}}
 	g.decoder = m.Tokenizer.NewDecoder(tokenizer.DecodeOptions{Continuation: true})
-	return g
+	return g, g.constrain(r.Options.Grammar, "")
 }
 
 // prefill makes the sequence consist of the tokens before and a prompt.
@@ -182,9 +187,18 @@ func (g *generation) draw() {
 		g.end(FinishLength, nil)
 		return
 	}
-	token, err := g.sample()
-	if err != nil {
+	token, complete, err := g.sample()
+	switch {
+	case err != nil:
 		g.end("", err)
+		return
+	case complete:
+		token = Token{ID: -1}
+		token.Text, _ = g.rest()
+		if token.Text != "" {
+			err = g.take(token)
+		}
+		g.end(FinishStop, err)
 		return
 	}
 	g.next.Token, g.drawn, g.at = token.ID, true, g.next.Sequence.Len()
@@ -196,8 +210,8 @@ func (g *generation) draw() {
 	}
 }
 
-// sample draws a token from the logits.
-func (g *generation) sample() (Token, error) {
+// sample draws a token from the logits. complete is as of pickToken.
+func (g *generation) sample() (t Token, complete bool, err error) {
 	logits, all := g.next.Logits, 0.0
 	var top []LogProb
 	if g.o.LogProbs || g.o.TopLogProbs > 0 {
@@ -207,18 +221,18 @@ func (g *generation) sample() (Token, error) {
 	if g.o.IgnoreEOG {
 		g.excludeEOG(logits)
 	}
-	id, err := g.pick.Sample(logits)
+	id, complete, err := g.pickToken(logits)
 	if err != nil {
 		if slices.ContainsFunc(logits, func(l float32) bool { return l != l || l > math.MaxFloat32 }) {
 			err = g.m.Layout().BlameServers(err)
 		}
-		return Token{}, err
+		return Token{}, false, err
 	}
-	t := Token{ID: id, Top: top}
+	t = Token{ID: id, Top: top}
 	if g.o.LogProbs {
 		t.LogProb = float64(logits[id]) - all
 	}
-	return t, nil
+	return t, complete, nil
 }
 
 // logSumExp returns log Σ exp(logit). The logarithm of a probability is its logit less this.

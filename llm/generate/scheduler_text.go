@@ -104,7 +104,9 @@ func (s *Scheduler) newText(r Request) (*text, error) {
 		return nil, err
 	}
 	t := &text{tokens: tokens, adapters: r.Options.Adapters}
-	t.g = newContinuation(s.m, &r, t.take)
+	if t.g, err = newContinuation(s.m, &r, t.take); err != nil {
+		return nil, err
+	}
 	return t, s.checkFits("the prompt", tokens)
 }
 
@@ -122,7 +124,9 @@ func (s *Scheduler) newAnswer(talk *chat.Conversation, pick *sample.Sampler, o C
 		return nil, nil, "", err
 	}
 	t := &text{tokens: tokens, adapters: o.Adapters, fits: true}
-	t.g = f.newReply(pick, t.take)
+	if t.g, err = f.newReply(prompt, pick, t.take); err != nil {
+		return nil, nil, "", err
+	}
 	return f, t, prompt, s.checkFits("the conversation", tokens)
 }
 

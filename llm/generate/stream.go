@@ -130,7 +130,10 @@ func (c *Chat) begin(ctx context.Context, talk *chat.Conversation, reply *Reply,
 	if len(ids) > c.sequence.Context() {
 		return nil, "", fmt.Errorf("%w: the conversation has %s, but the context holds %d", infer.ErrContextFull, counted.Of(len(ids), "token"), c.sequence.Context())
 	}
-	g := c.newReply(c.pick, take)
+	g, err := c.newReply(prompt, c.pick, take)
+	if err != nil {
+		return nil, "", err
+	}
 	g.stats = &reply.Stats
 	reply.Cached, err = g.prefill(ctx, c.sequence, nil, ids)
 	return g, prompt, err
