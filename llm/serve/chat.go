@@ -183,8 +183,10 @@ func checkParts(i int, content json.RawMessage) error {
 // chatOptions returns the options of an answer.
 func (h *Handler) chatOptions(q *chatRequest, talk *chat.Conversation) (generate.ChatOptions, error) {
 	o := h.o.Chat
-	o.Adapters = q.adapter.Prepared()
+	o.Adapters, o.Grammar = q.adapter.Prepared(), q.grammar
 	switch {
+	case q.grammar != nil && talk.Tools != nil:
+		return o, invalid("tools", "tools beside a grammar or a response_format are unsupported, which allow no call; leave one of them out")
 	case q.TopLogProbs < 0 || q.TopLogProbs > maxTopLogProbs:
 		return o, invalid("top_logprobs", "top_logprobs is %d; it must be 0 to %d", q.TopLogProbs, maxTopLogProbs)
 	case q.TopLogProbs > 0 && !q.LogProbs:

@@ -86,7 +86,7 @@ func (h *Handler) completionOptions(q *completionRequest, prompts int) (o genera
 	if o.Limit, err = limit("max_tokens", q.MaxTokens); err != nil {
 		return o, err
 	}
-	o.Stop, o.IgnoreEOG, o.Adapters = q.Stop, q.IgnoreEOS, q.adapter.Prepared()
+	o.Stop, o.IgnoreEOG, o.Adapters, o.Grammar = q.Stop, q.IgnoreEOS, q.adapter.Prepared(), q.grammar
 	if q.LogProbs != nil {
 		o.LogProbs, o.TopLogProbs = true, *q.LogProbs
 	}

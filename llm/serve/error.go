@@ -10,6 +10,7 @@ import (
 	"github.com/goggml/ggml"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/generate"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/infer"
 )
 
@@ -47,6 +48,8 @@ func failureOf(err error) *failure {
 		return invalid("messages", "%v", err)
 	case errors.As(err, &text), errors.As(err, &empty):
 		return invalid("", "%v", err)
+	case errors.Is(err, grammar.ErrAmbiguous), errors.Is(err, grammar.ErrVocabulary):
+		return invalid("grammar", "%v", err)
 	case errors.Is(err, generate.ErrQueueFull):
 		return &failure{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Code: "queue_full", Message: err.Error()}
 	case errors.Is(err, ggml.ErrClosed):

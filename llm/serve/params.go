@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/goggml/ggml/llm"
+	"github.com/goggml/ggml/llm/grammar"
 	"github.com/goggml/ggml/llm/sample"
 )
 
@@ -31,9 +32,11 @@ type params struct {
 	adapter *llm.Adapter // of the model
 
 	LogitBias      json.RawMessage `json:"logit_bias"`
-	ResponseFormat struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
+	ResponseFormat responseFormat  `json:"response_format"`
+	Grammar        string          `json:"grammar"`     // GBNF, as llama-server's
+	JSONSchema     json.RawMessage `json:"json_schema"` // as llama-server's
+
+	grammar *grammar.Grammar // of one of the three
 }
 
 type streamOptions struct {
@@ -80,15 +83,13 @@ func (h *Handler) check(p *params) (err error) {
 		return invalid("n", "n is %d; it must be 1 to %d", p.N, h.o.MaxChoices)
 	case len(p.Stop) > maxStops:
 		return invalid("stop", "stop has %d texts; it can have %d", len(p.Stop), maxStops)
-	case p.ResponseFormat.Type != "" && p.ResponseFormat.Type != "text":
-		return invalid("response_format", "response_format %q is unsupported; leave it out, and describe the format in the conversation", p.ResponseFormat.Type)
 	case !isEmpty(p.LogitBias):
 		return invalid("logit_bias", "logit_bias is unsupported; leave it out")
 	}
 	if _, err := sample.New(h.sampling(p, 0)); err != nil {
 		return invalid("", "%v", err)
 	}
-	return nil
+	return p.constrain()
 }
 
 // isEmpty reports whether a JSON value is absent, null, or has no elements.

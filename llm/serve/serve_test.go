@@ -224,6 +224,39 @@ func TestAbout(t *testing.T) {
 	assert.Contains(t, get("/metrics"), "\nllamacpp:requests_total 1\n")
 }
 
+// Answers have the JSON schema or grammar of the request, streamed too.
+func TestGrammars(t *testing.T) {
+	s := start(t, serve.Options{}, llm.Options{})
+	const schema = `{"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["b"]}`
+	for _, fields := range []string{
+		`"response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": ` + schema + `}}`,
+		`"response_format": {"type": "json_object", "schema": ` + schema + `}`,
+		`"json_schema": ` + schema,
+	} {
+		v := s.post("/v1/chat/completions", `{`+talk+`, "seed": 1, "n": 3, `+fields+`}`)
+		for i := range 3 {
+			var answer struct {
+				A int
+				B string
+			}
+			require.NoError(t, json.Unmarshal([]byte(at(t, v, "choices", i, "message", "content").(string)), &answer))
+			assert.Contains(t, []string{"x", "y"}, answer.B)
+			assert.Equal(t, "stop", at(t, v, "choices", i, "finish_reason"))
+		}
+		v = s.post("/v1/completions", `{"prompt": "a", "max_tokens": 100, "seed": 1, `+fields+`}`)
+		assert.Regexp(t, `^\{\s*(?s:.*)"b"\s*:\s*"[xy]"(?s:.*)\}\s*$`, at(t, v, "choices", 0, "text"))
+	}
+	status, text := s.do("POST", "/v1/chat/completions", `{`+talk+`, "stream": true, "grammar": "root ::= \"sky\" [0-9]{3}"}`)
+	require.Equal(t, http.StatusOK, status)
+	got := ""
+	for _, e := range events(t, text) {
+		if content, has := at(t, e, "choices", 0, "delta").(map[string]any)["content"]; has {
+			got += content.(string)
+		}
+	}
+	assert.Regexp(t, `^sky[0-9]{3}$`, got)
+}
+
 // Wrong requests get a status and an error in OpenAI's form that names the field.
 func TestErrors(t *testing.T) {
 	s := start(t, serve.Options{MaxBody: 4096}, llm.Options{})
@@ -245,7 +278,15 @@ func TestErrors(t *testing.T) {
 		{"/v1/chat/completions", `{` + talk + `, "stop": [1]}`, 400, "a string or a list of strings"},
 		{"/v1/chat/completions", `{` + talk + `, "max_tokens": -2}`, 400, "max_completion_tokens is -2"},
 		{"/v1/chat/completions", `{` + talk + `, "top_logprobs": 2}`, 400, "top_logprobs needs logprobs"},
-		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}}`, 400, "response_format"},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "xml"}}`, 400, `response_format \"xml\" is unknown`},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_schema"}}`, 400, "no json_schema.schema"},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object", "schema": {"not": {}}}}`, 400, `the keyword \"not\" is unsupported`},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "json_schema": {}}`, 400, "exclude each other"},
+		{"/v1/chat/completions", `{` + talk + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function"}]}`, 400, "tools beside a grammar"},
+		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= x"}`, 400, `there is no rule \"x\"`},
+		{"/v1/chat/completions", `{` + talk + `, "grammar": "root ::= <none>"}`, 400, "is no single token"},
+		{"/v1/completions", `{"prompt": "a", "json_schema": {}, "grammar": "root ::= \"a\""}`, 400, "grammar and json_schema exclude each other"},
+		{"/v1/completions", `{"prompt": "a", "max_tokens": 500, "grammar": "root ::= [ab] root \"c\" | [ab] root \"d\""}`, 400, "too many derivations"},
 		{"/v1/chat/completions", `{` + talk + `, "logit_bias": {"3": 1}}`, 400, "logit_bias"},
 		{"/v1/chat/completions", `{` + talk + `, "tool_choice": "required"}`, 400, "tool_choice"},
 		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "` + strings.Repeat("a ", 400) + `"}]}`, 400, `"code":"context_length_exceeded"`},
