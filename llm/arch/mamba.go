@@ -60,7 +60,7 @@ func (m Mamba) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	}
 	x = m.convolve(p, t, x, bias)
 	b, c, dt := m.made(p, t, x)
-	steps := p.Matrix("ssm_dt", rank, heads, MatrixOptions{NoScale: true, KeepType: true}) // whose rows may be shorter than a block
+	steps := p.Matrix("ssm_dt", rank, heads, MatrixOptions{NoScale: true})
 	steps.Bias = p.Weight(Weight{Kind: "ssm_dt", Shape: []int64{heads}, Role: Bias, Init: stepBiases})
 	y := m.scan(p, t, x, b, c, t.Linear(dt, steps)[0], []int64{heads}, !m.ByHead)
 	return t.Linear(gated(p, t, z, y), p.Matrix("ssm_out", inner, embd, MatrixOptions{NoScale: m.ByHead, Residual: true}))[0]

@@ -402,7 +402,7 @@ var inLayer = regexp.MustCompile(`^(enc\.)?blk\.\d+\.`)
 func addWeight(t testing.TB, g *ggml.GGUF, w tinyWeight, typ ggml.Type) {
 	t.Helper()
 	ne, shape := w.values.Ne, w.Shape
-	if len(shape) == 1 || !w.Role.CanHave(typ) || w.KeepType && ne[0]%typ.BlockSize() != 0 {
+	if len(shape) == 1 || !w.Role.CanHave(typ) || ne[0]%typ.BlockSize() != 0 {
 		typ = ggml.F32
 	}
 	raw := make([]byte, typ.RowSize(ne[0])*ne[1]*ne[2])

@@ -18,7 +18,8 @@ func TestWideArchFile(t *testing.T) {
 			m := need.Value(model.Load(llmtest.WideArchFile(t, name, ggml.F32), model.LoadOptions{}))(t)
 			defer m.Close()
 			for w := range m.Weights() {
-				if m.Architecture().Weight(w.Name()).IsConvertible() && w.NumDims() > 1 {
+				of := m.Architecture().Weight(w.Name())
+				if of.IsConvertible() && w.NumDims() > 1 && of.Kind != "ssm_dt" { // its rows are as short as the rank
 					require.Zero(t, w.Dim(0)%ggml.Q4_K.BlockSize(), w.Name())
 				}
 			}
