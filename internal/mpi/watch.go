@@ -121,7 +121,8 @@ func (w *watch) end() {
 }
 
 // drain makes the library progress for a moment, while the other processes do so too: it acknowledges their last
-// messages, for which their MPI_Finalize would wait.
+// messages, for which their MPI_Finalize would wait. That makes the block of [watch.end] rare, not impossible: a process
+// that is late in MPI_Finalize still finds the others in the launcher's barrier.
 func (w *watch) drain() {
 	for began := time.Now(); time.Since(began) < drainTime && C.goggml_mpi_progress() == 0; {
 		C.goggml_mpi_pause(C.long(leastPoll))
