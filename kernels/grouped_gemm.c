@@ -1,6 +1,7 @@
 #include "grouped_gemm.h"
 #include "chunks.h"
 #include "gemm.h"
+#include "gemm_int.h"
 #include "grouped.h"
 #include "library.h"
 #include "transpose.h"
@@ -10,6 +11,19 @@
 // Sizes of the largest chunk of an expert's result, and of the gradient of its matrix; number of
 // rows per gathering of columns.
 enum { KERN_MC_GROUPED = 256, KERN_NC_GROUPED = 512, KERN_ROWS_GROUPED = 1024 };
+
+// How an op multiplies: least is the number of an expert's columns from which on it uses integers, 0 for never.
+struct kern_grouping {
+	bool grad_input;
+	int64_t least;
+};
+
+// Writes rows of a product [m, count], m0 the first, to their columns.
+static void kern_scatter(struct ggml_tensor *dst, const float *made, int64_t m0, int64_t m, const int32_t *columns, int64_t count) {
+	for (int64_t i = 0; i < count; i++) {
+		memcpy((float *)dst->data + columns[i] * dst->ne[0] + m0, made + i * m, m * sizeof *made);
+	}
+}
 
 // Computes rows of gathered columns.
 static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *chunk,
@@ -27,18 +41,36 @@ static void kern_compute_rows(struct ggml_tensor *dst, bool grad_input, const st
 		kern_transpose(acc.c, m, n, back, m);
 		made = back;
 	}
-	for (int64_t i = 0; i < count; i++) {
-		memcpy((float *)dst->data + columns[i] * dst->ne[0] + chunk->m0, made + i * m, m * sizeof *made);
+	kern_scatter(dst, made, chunk->m0, m, columns, count);
+}
+
+// Computes rows of gathered columns in integers.
+static void kern_compute_rows_int(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *rows,
+		const struct ggml_tensor *gathered, const int32_t *columns, int64_t count) {
+	void *packed = kern_scratch(KERN_SCRATCH_PACKED, kern_packed_bytes(gathered->ne[0], count, grad_input));
+	kern_pack_columns(gathered, 0, 0, count, grad_input, packed);
+	struct kern_product_int p = {.grad_input = grad_input, .w = dst->src[0], .w_matrix = rows->matrix, .x = gathered, .packed = packed, .n1 = count};
+	for (p.m0 = rows->m0; p.m0 < rows->m1; p.m0 = p.m1) {
+		p.m1 = kern_min(rows->m1, p.m0 + KERN_MC_INT);
+		p.ldc = p.m1 - p.m0;
+		p.c = kern_scratch(KERN_SCRATCH_ACCUMULATOR, p.ldc * count * sizeof *p.c);
+		kern_multiply_int(&p);
+		kern_scatter(dst, p.c, p.m0, p.ldc, columns, count);
 	}
 }
 
 // Computes rows of some columns of an expert.
-static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, const struct kern_chunk *rows, const int32_t *columns, int64_t count) {
+static void kern_compute_columns(struct ggml_tensor *dst, struct kern_grouping of, const struct kern_chunk *rows, const int32_t *columns, int64_t count) {
 	const struct ggml_tensor *x = dst->src[1];
-	struct kern_chunk chunk = {.matrix = rows->matrix, .n1 = kern_padded(x, count)};
+	bool grad_input = of.grad_input, integers = of.least > 0 && count >= of.least;
+	struct kern_chunk chunk = {.matrix = rows->matrix, .n1 = integers ? count : kern_padded(x, count)};
 	struct ggml_tensor gathered = *x; // a single matrix, whatever the expert's index
 	gathered.data = kern_gather(x, dst->ne[1], columns, count, chunk.n1, 0, x->ne[0], KERN_SCRATCH_COLUMNS);
 	gathered.nb[2] = 0;
+	if (integers) {
+		kern_compute_rows_int(dst, grad_input, rows, &gathered, columns, count);
+		return;
+	}
 	for (chunk.m0 = rows->m0; chunk.m0 < rows->m1; chunk.m0 = chunk.m1) {
 		chunk.m1 = kern_min(rows->m1, chunk.m0 + KERN_MC_GROUPED);
 		kern_compute_rows(dst, grad_input, &chunk, &gathered, columns, count);
@@ -46,7 +78,7 @@ static void kern_compute_columns(struct ggml_tensor *dst, bool grad_input, const
 }
 
 // The threads take chunks of rows of each expert's result. Chunks depend only on shapes and ids.
-static void kern_grouped(struct ggml_tensor *dst, bool grad_input, int nth) {
+static void kern_grouped(struct ggml_tensor *dst, struct kern_grouping of, int nth) {
 	int64_t experts = dst->src[0]->ne[2], chunks = kern_ceil_div(dst->ne[0], KERN_ROWS_GROUPED);
 	struct kern_groups groups = kern_group(dst->src[2], experts);
 	for (int64_t i; (i = kern_next_chunk(dst, (experts + 1) * chunks, nth)) >= 0;) {
@@ -58,19 +90,31 @@ static void kern_grouped(struct ggml_tensor *dst, bool grad_input, int nth) {
 			continue;
 		}
 		for (; n0 < end; n0 += KERN_NC_GROUPED) {
-			kern_compute_columns(dst, grad_input, &rows, groups.columns + n0, kern_min(KERN_NC_GROUPED, end - n0));
+			kern_compute_columns(dst, of, &rows, groups.columns + n0, kern_min(KERN_NC_GROUPED, end - n0));
 		}
 	}
 }
 
 KERN_OP(grouped_gemm) {
 	(void)ith, (void)userdata;
-	kern_grouped(dst, false, nth);
+	kern_grouped(dst, (struct kern_grouping){.grad_input = false}, nth);
 }
 
 KERN_OP(grouped_gemm_grad_input) {
 	(void)ith, (void)userdata;
-	kern_grouped(dst, true, nth);
+	kern_grouped(dst, (struct kern_grouping){.grad_input = true}, nth);
+}
+
+static int64_t kern_least(const struct ggml_tensor *dst) { return ((const struct kern_grouped_int_params *)kern_params(dst))->least; }
+
+KERN_OP(grouped_gemm_int) {
+	(void)ith, (void)userdata;
+	kern_grouped(dst, (struct kern_grouping){.grad_input = false, .least = kern_least(dst)}, nth);
+}
+
+KERN_OP(grouped_gemm_grad_input_int) {
+	(void)ith, (void)userdata;
+	kern_grouped(dst, (struct kern_grouping){.grad_input = true, .least = kern_least(dst)}, nth);
 }
 
 // dW [k, m, experts] += X·dYᵀ for the columns of each expert. The threads take chunks of its

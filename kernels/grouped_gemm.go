@@ -15,6 +15,7 @@ type grouped struct {
 	op       *ggml.NativeOp
 	sum, out int // dimensions of W, as in [gemm]
 	builtin  func(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor
+	floats   *grouped // of the product in integers: the same in floats
 }
 
 var (
@@ -27,6 +28,21 @@ var (
 		op:  &ggml.NativeOp{Name: "grouped_gemm_grad_input", Func: unsafe.Pointer(C.kern_op_grouped_gemm_grad_input), FLOPs: groupedFLOPs(1)},
 		sum: 1, out: 0,
 		builtin: func(c *ggml.Context, w *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Transpose(w)) },
+	}
+)
+
+// leastIntegerColumns is the number of an expert's columns from which on integers take less time than floats: packing a
+// weight takes as long as its products with some columns.
+const leastIntegerColumns = 32
+
+var (
+	groupedForwardInt = &grouped{
+		op:  &ggml.NativeOp{Name: "grouped_gemm_int", Func: unsafe.Pointer(C.kern_op_grouped_gemm_int), FLOPs: groupedFLOPs(0)},
+		sum: 0, out: 1, floats: groupedForward,
+	}
+	groupedGradInputInt = &grouped{
+		op:  &ggml.NativeOp{Name: "grouped_gemm_grad_input_int", Func: unsafe.Pointer(C.kern_op_grouped_gemm_grad_input_int), FLOPs: groupedFLOPs(1)},
+		sum: 1, out: 0, floats: groupedGradInput,
 	}
 )
 
@@ -62,6 +78,22 @@ func GroupedGEMMGradInput(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor
 	return groupedGradInput.build(c, "dY", w, dy, ids)
 }
 
+// GroupedGEMMInt is [GroupedGEMM] in 16-bit integers, as [GEMMInt] rounds, for experts with at least 32 columns. Others
+// are multiplied in the type of X.
+//
+// If [HasIntegers] is false, it is GroupedGEMM.
+func GroupedGEMMInt(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor {
+	return groupedForwardInt.build(c, "X", w, x, ids)
+}
+
+// GroupedGEMMGradInputInt is [GroupedGEMMGradInput] in integers, as [GEMMGradInputInt] rounds, for experts with at least
+// 32 columns. Others are multiplied in the type of dY.
+//
+// If [HasIntegers] is false, it is GroupedGEMMGradInput.
+func GroupedGEMMGradInputInt(c *ggml.Context, w, dy, ids *ggml.Tensor) *ggml.Tensor {
+	return groupedGradInputInt.build(c, "dY", w, dy, ids)
+}
+
 func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *ggml.Tensor {
 	return c.BuildOp(g.op.Name, []*ggml.Tensor{w, x, ids}, func(b *ggml.OpBuilder) *ggml.Tensor {
 		requireLibrary(b)
@@ -73,10 +105,20 @@ func (g *grouped) build(c *ggml.Context, what string, w, x, ids *ggml.Tensor) *g
 		switch {
 		case !b.OK():
 			return nil
-		case !hasLibrary():
+		case g.floats != nil && !HasIntegers():
+			return b.Compose(func() *ggml.Tensor { return g.floats.build(c, what, w, x, ids) })
+		case g.floats == nil && !hasLibrary():
 			return b.Compose(func() *ggml.Tensor { return c.MulMatID(g.builtin(c, toF32(c, w)), x, ids) })
 		}
-		return b.Native(g.op, nil, ggml.F32, w.Dim(g.out), ids.Dim(0), ids.Dim(1))
+		var own []byte
+		if g.floats != nil {
+			least := C.int32_t(leastIntegerColumns)
+			if !hasLibrary() {
+				least = 1
+			}
+			own = params(C.struct_kern_grouped_int_params{least: least})
+		}
+		return b.Native(g.op, own, ggml.F32, w.Dim(g.out), ids.Dim(0), ids.Dim(1))
 	})
 }
 

@@ -70,6 +70,40 @@ func groupedCases() []opCase {
 			},
 		})
 	}
+	for _, g := range integerGEMMs() {
+		for _, typ := range productTypes() {
+			bound := g.bound
+			if typ == ggml.BF16 {
+				bound = optest.GEMMI8 // experts with few columns are rounded to BF16
+			}
+			cases = append(cases, opCase{
+				Name: "grouped_" + g.name + "_" + typ.String(), Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: bound, Runs: 4,
+				Operands: func(d *draw) []operand {
+					k, m, experts, used, tokens := d.K(), d.Size(300), d.Size(4), d.Size(3), d.Size(200)
+					columns, depth := used, k
+					if g.back {
+						depth = m
+					} else if d.IntN(2) == 0 {
+						columns = 1
+					}
+					return []operand{d.Normal(k, m, experts), d.F32(depth, columns, tokens).As(typ), d.Indices(experts, used, tokens)}
+				},
+				Build: func(c *ctx, x tensors) *ggml.Tensor {
+					if g.back {
+						return kernels.GroupedGEMMGradInputInt(c, x[0], x[1], x[2])
+					}
+					return kernels.GroupedGEMMInt(c, x[0], x[1], x[2])
+				},
+				Want: func(x refs) refmath.Tensor {
+					w := x[0]
+					if g.back {
+						w = refmath.Transpose(w)
+					}
+					return refmath.MulMatID(w, x[1], x[2])
+				},
+			})
+		}
+	}
 	for name, shared := range map[string]bool{"grouped_gemv": false, "grouped_gemv_shared": true} {
 		cases = append(cases, opCase{
 			Name: name, Types: optest.WeightTypes(), Layouts: optest.ContiguousOnly, Bound: optest.MulMat, Runs: 4,

@@ -17,6 +17,7 @@ enum kern_scratch_use {
 	KERN_SCRATCH_FACTORS,     // rounded factors of a low-rank update
 	KERN_SCRATCH_INDICES,     // indices of the columns of experts
 	KERN_SCRATCH_BENT,        // scores after tanh of a softcap
+	KERN_SCRATCH_PACKED,      // columns in integers
 	KERN_SCRATCH_USES,
 };
 

@@ -26,6 +26,8 @@ var kernelFunctions = map[string]any{
 	},
 	"GroupedGEMM":                 kernels.GroupedGEMM,
 	"GroupedGEMMGradInput":        kernels.GroupedGEMMGradInput,
+	"GroupedGEMMInt":              kernels.GroupedGEMMInt,
+	"GroupedGEMMGradInputInt":     kernels.GroupedGEMMGradInputInt,
 	"GroupedGEMV":                 kernels.GroupedGEMV,
 	"AccumulateGroupedGradWeight": kernels.AccumulateGroupedGradWeight,
 	"GEMMGradWeight":              kernels.GEMMGradWeight,
@@ -196,9 +198,9 @@ func groupedKernels(factors []ggml.Type) {
 		}
 		return list{w, p.contiguous(factors, w.Dim(sum), columns, n), p.ids(w.Dim(2), ggml.I32, used, n)}
 	}
-	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM")
+	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMM GroupedGEMMInt")
 	family(func(p *program) []any { return grouped(p, 0) }, "GroupedGEMV")
-	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput")
+	family(func(p *program) []any { return grouped(p, 1) }, "GroupedGEMMGradInput GroupedGEMMGradInputInt")
 	family(func(p *program) []any {
 		used, n, k, m, experts := p.size(3), p.size(9), p.size(9), p.size(9), p.size(4)
 		columns := used

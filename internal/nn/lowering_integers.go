@@ -13,12 +13,16 @@ const leastInteger = 128
 func integers() ([]Row, ggml.Type) {
 	rows := []Row{MatMulGradInput.By(func(t *Tape, p Products) *ggml.Tensor {
 		return multiplyIntegers(t, p, kernels.GEMMGradInput, kernels.GEMMGradInputInt)
+	}), MatMulIDGradInput.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return multiplyExperts(t, o, kernels.GroupedGEMMGradInput, kernels.GroupedGEMMGradInputInt)
 	})}
 	if kernels.FastestType() == ggml.BF16 {
 		return rows, ggml.BF16
 	}
 	return append(rows, MatMul.By(func(t *Tape, p Products) *ggml.Tensor {
 		return multiplyIntegers(t, p, kernels.GEMM, kernels.GEMMInt)
+	}), MatMulID.By(func(t *Tape, o ExpertOperands) *ggml.Tensor {
+		return multiplyExperts(t, o, kernels.GroupedGEMM, kernels.GroupedGEMMInt)
 	})), ggml.F32
 }
 
@@ -27,10 +31,10 @@ func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Preci
 	integers func(*ggml.Context, *ggml.Tensor, ...kernels.Pair) *ggml.Tensor) *ggml.Tensor {
 	var rounded, exact []Product
 	for _, m := range p.List {
-		if p.F32Sums || m.Exact || t.Trains(m.W) || min(m.W.Dim(0), m.W.Dim(1)) < leastInteger {
-			exact = append(exact, m)
-		} else {
+		if !p.F32Sums && !m.Exact && t.takesIntegers(m.W) {
 			rounded = append(rounded, m)
+		} else {
+			exact = append(exact, m)
 		}
 	}
 	var sum *ggml.Tensor
@@ -41,4 +45,17 @@ func multiplyIntegers(t *Tape, p Products, floats func(*ggml.Context, ggml.Preci
 		sum = integers(t.C, sum, pairs(rounded)...)
 	}
 	return sum
+}
+
+// takesIntegers reports whether a matrix, or each one of experts, is frozen and large.
+func (t *Tape) takesIntegers(w *ggml.Tensor) bool {
+	return !t.Trains(w) && min(w.Dim(0), w.Dim(1)) >= leastInteger
+}
+
+// multiplyExperts multiplies large frozen experts by integers, and others by floats.
+func multiplyExperts(t *Tape, o ExpertOperands, floats, integers func(c *ggml.Context, w, x, ids *ggml.Tensor) *ggml.Tensor) *ggml.Tensor {
+	if t.takesIntegers(o.W) {
+		floats = integers
+	}
+	return floats(t.C, o.W, castForExperts(t, o), o.IDs)
 }

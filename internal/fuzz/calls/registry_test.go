@@ -148,6 +148,8 @@ var public = registry{
 		{"kernels.GradientBits", reflect.ValueOf(kernels.GradientBits)},
 		{"kernels.GroupedGEMM", reflect.ValueOf(kernels.GroupedGEMM)},
 		{"kernels.GroupedGEMMGradInput", reflect.ValueOf(kernels.GroupedGEMMGradInput)},
+		{"kernels.GroupedGEMMGradInputInt", reflect.ValueOf(kernels.GroupedGEMMGradInputInt)},
+		{"kernels.GroupedGEMMInt", reflect.ValueOf(kernels.GroupedGEMMInt)},
 		{"kernels.GroupedGEMV", reflect.ValueOf(kernels.GroupedGEMV)},
 		{"kernels.HasBF16", reflect.ValueOf(kernels.HasBF16)},
 		{"kernels.HasBatchedGEMV", reflect.ValueOf(kernels.HasBatchedGEMV)},
