@@ -16,6 +16,7 @@ import (
 	"github.com/goggml/ggml/internal/filelink"
 	"github.com/goggml/ggml/llm/data"
 	"github.com/goggml/ggml/llm/model"
+	"github.com/goggml/ggml/llm/preference"
 )
 
 // inspectCommand checks data, template and vocabulary together, before a long run.
@@ -23,6 +24,7 @@ type inspectCommand struct {
 	ModelBase string         `name:"model-base" aliases:"model,model-name-or-path,model-name" short:"m" required:"" placeholder:"FILE" help:"GGUF model with the vocabulary and the chat template for the data." group:"Data" basic:""`
 	Config    cli.ConfigFile `name:"config" basic:"" placeholder:"FILE" help:"YAML file with flags by their names, such as a run's config.yaml; the command line overrules it." group:"Data"`
 	training.DataFlags
+	Loss    string   `name:"loss" placeholder:"LOSS" help:"Loss that compares or judges answers, such as dpo or kto: the data is read as for it." group:"Data"`
 	Samples int      `name:"samples" basic:"" range:"[0,)" default:"3" help:"How many samples are shown, spread evenly over the data; 0 for none." group:"Report"`
 	HTML    string   `name:"html" basic:"" placeholder:"FILE" help:"Also write the report as an HTML page." group:"Report"`
 	Ignore  []string `name:"ignore" basic:"" placeholder:"NAME" help:"A finding that does not make the command fail, by its name, such as padding. Can be given several times, or with commas." group:"Report"`
@@ -45,6 +47,18 @@ func (c *inspectCommand) Run(ctx context.Context, out io.Writer) error {
 	inputs := append(c.Files(), cli.File{Flag: "--model-base", Path: c.ModelBase}, cli.File{Flag: "--config", Path: string(c.Config)})
 	if err := cli.CheckOutputs(inputs, []cli.File{{Flag: "--html", Path: c.HTML}}); err != nil {
 		return err
+	}
+	loss := lossFlags{Loss: c.Loss}
+	if loss.prefers() {
+		o, err := loss.options()
+		if err == nil {
+			_, err = preference.New(o, &preference.Reference{})
+		}
+		if err != nil {
+			return fmt.Errorf("--loss: %w", err)
+		}
+		c.Answers = loss.answers()
+		c.Answers.Mismatched = false // they are no records
 	}
 	m, err := model.Load(c.ModelBase, model.LoadOptions{})
 	if err != nil {
@@ -126,6 +140,12 @@ func (r *inspectReport) counts() []count {
 		sorted := slices.Sorted(slices.Values(r.Lengths))
 		at := func(share float64) int { return sorted[int(share*float64(len(sorted)-1))] }
 		list = append(list, count{"tokens per sample", fmt.Sprintf("%d to %d, half of them below %d, 95 %% below %d", sorted[0], sorted[len(sorted)-1], at(0.5)+1, at(0.95)+1)})
+	}
+	if p := r.Pairs; p != nil {
+		list = append(list, count{"trained tokens", fmt.Sprintf("%.1f of a preferred answer, %.1f of another", p.Desirable, p.Undesirable)})
+		if p.Pairs > 0 {
+			list = append(list, count{"longer chosen answers", fmt.Sprintf("%.0f %%", 100*p.Longer)}, count{"equal beginnings", fmt.Sprintf("%.0f %% of the shorter answer", 100*p.Shared)})
+		}
 	}
 	return list
 }

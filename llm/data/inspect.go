@@ -31,6 +31,7 @@ type Inspection struct {
 	Lengths    []int // predicted tokens of each sample, in order
 	Findings   []Finding
 	Samples    []InspectedSample
+	Pairs      *PairInspection // of answers that a loss compares or judges; nil for others
 }
 
 // An InspectedSample is a sample with its index and its place, see [Dataset.Place].
@@ -91,7 +92,8 @@ type inspector struct {
 	turns   atomic.Int64
 	answers answerCensus
 
-	wantsBOS bool // the model's own template writes BOS
+	labelled [2]int // numbers of desirable and of other answers
+	wantsBOS bool   // the model's own template writes BOS
 }
 
 // read converts the sources to samples.
@@ -112,7 +114,18 @@ func (x *inspector) read(ctx context.Context) (d *Dataset, err error) {
 		return nil, err
 	}
 	x.encoder, x.wantsBOS = source.encoder, x.writesBOS()
-	d, x.Stats, err = Prepare(ctx, x.examples(unchanged(source.examples(ctx), loaded)), x.encode, prepare)
+	examples := unchanged(source.examples(ctx), loaded)
+	switch {
+	case x.o.Pairs:
+		d, x.Stats, err = PreparePairs(ctx, x.examples(examples), x.encodePair, prepare)
+	case x.o.Labels:
+		d, x.Stats, err = Prepare(ctx, x.examples(eachLabelled(examples)), x.encode, prepare)
+	default:
+		d, x.Stats, err = Prepare(ctx, x.examples(examples), x.encode, prepare)
+	}
+	if err == nil && (x.o.Pairs || x.o.Labels) {
+		err = x.comparePairs(d)
+	}
 	return d, err
 }
 
@@ -131,7 +144,9 @@ func (x *inspector) writesBOS() bool {
 func (x *inspector) keep(d *Dataset) error {
 	n := d.Len()
 	for i := range n {
-		x.Lengths = append(x.Lengths, d.Predicted(i))
+		for place, to := d.places(i); place < to; place++ {
+			x.Lengths = append(x.Lengths, max(0, d.samples.tokens(d.number(place))-1))
+		}
 	}
 	most := min(x.o.Samples, n)
 	for k := range most {
@@ -140,7 +155,9 @@ func (x *inspector) keep(d *Dataset) error {
 		if err != nil {
 			return err
 		}
-		x.Samples = append(x.Samples, InspectedSample{number, d.Place(row[0]), row[0]})
+		for side, s := range row {
+			x.Samples = append(x.Samples, InspectedSample{number*len(row) + side, d.Place(s), s})
+		}
 	}
 	return nil
 }
@@ -160,6 +177,11 @@ func hashOf(what ...any) (h recordHash) {
 
 // hashOfExample hashes the words of an example, independent of format and white space.
 func hashOfExample(x *Example) recordHash {
+	if x.Rejected != nil {
+		chosen := *x
+		chosen.Rejected = nil
+		return hashOf(hashOfExample(&chosen), hashOfExample(x.Rejected))
+	}
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	if len(x.Messages) == 0 {
 		return hashOf(words(x.Text), words(x.Prompt), words(x.Completion))
@@ -195,8 +217,12 @@ func (o *InspectOptions) heldOut(ctx context.Context) (map[recordHash]bool, erro
 		})
 	}
 	read := o.Read
-	read.SkipBroken, read.BytesRead = &Broken{}, nil
-	for x, err := range readFiles(ctx, splits.Train, read) {
+	read.SkipBroken, read.BytesRead, read.Pairs, read.Labels = &Broken{}, nil, o.Pairs, o.Labels
+	examples := readFiles(ctx, splits.Train, read)
+	if o.Labels {
+		examples = eachLabelled(examples)
+	}
+	for x, err := range examples {
 		if err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ var noteFindings = []struct {
 
 // FindingNames returns the names of all possible findings, sorted.
 func FindingNames() []string {
-	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding, cutAnswers, sameAnswers, manyAnswers}
+	names := []string{noTraining, faultyRecords, lostAnswers, cutRecords, differentTemplate, missingTokens, differentPrompt, padding, cutAnswers, sameAnswers, manyAnswers, contradicting, oneLabel, lengthBias}
 	for _, f := range noteFindings {
 		names = append(names, f.name)
 	}
@@ -93,9 +93,10 @@ func (x *inspector) find(d *Dataset) {
 		}
 	}
 	x.answers.find(add)
+	x.findPairs(add)
 	x.findLong(add)
 	x.findTemplate(add)
-	if d != nil && !x.IsText {
+	if d != nil && !x.IsText && x.Pairs == nil {
 		x.findPadding(d, add)
 	}
 	place := func(f Finding) int {

@@ -120,6 +120,8 @@ func (r *record) side(x *Example, key string, prompt []chat.Message, question st
 		return nil
 	case value[0] == '{': // one message
 		value = slices.Concat([]byte("["), value, []byte("]"))
+	case value[0] != '[':
+		return faultf(WrongType, "write it as a text or as messages", "%q is %s where an answer is expected", name, typeOf(value))
 	}
 	if x.Messages, f = r.p.messages(name, value); f != nil {
 		return f
@@ -214,7 +216,10 @@ func (r *record) complete(x *Example) *fault {
 
 // EncodePair converts an example with a Rejected answer to a row of two samples, chosen first, as Encode does. Sides
 // of equal tokens are an *Error.
-func (e *Encoder) EncodePair(x Example) (Row, error) {
+func (e *Encoder) EncodePair(x Example) (Row, error) { return e.encodePair(x, e.Encode) }
+
+// encodePair is EncodePair with another function for a side.
+func (e *Encoder) encodePair(x Example, encode func(Example) (Sample, error)) (Row, error) {
 	if x.Rejected == nil {
 		return nil, errors.New("the example has no rejected answer")
 	}
@@ -223,7 +228,7 @@ func (e *Encoder) EncodePair(x Example) (Row, error) {
 	var row Row
 	x.Label, rejected.Label = Desirable, Undesirable
 	for _, side := range []Example{x, rejected} {
-		s, err := e.Encode(side)
+		s, err := encode(side)
 		if err != nil || len(s.Tokens) == 0 { // counted as broken
 			return nil, err
 		}

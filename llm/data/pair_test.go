@@ -64,24 +64,33 @@ func TestPairFormats(t *testing.T) {
 func TestBrokenPairs(t *testing.T) {
 	const user, good = `{"role": "user", "content": "U"}`, `{"role": "assistant", "content": "A"}`
 	for line, want := range map[string]string{
-		`{"prompt": "U", "completion": "A"}`:                                                                            `the loss compares two answers, but the record has no "chosen"; add it, or name the key that has it`,
-		`{"prompt": "U", "chosen": "A"}`:                                                                                `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
-		`{"prompt": "U", "chosen": "A", "rejected": null}`:                                                              `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
-		`{"prompt": "U", "chosen": "A", "rejected": "A"}`:                                                               `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
-		`{"chosen": [` + user + `,` + good + `], "rejected": [` + user + `,` + good + `]}`:                              `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
-		`{"prompt": "U", "chosen": "", "rejected": "A"}`:                                                                `"chosen" is empty; remove the record`,
-		`{"prompt": "U", "chosen": "A", "rejected": " \n"}`:                                                             `"rejected" is empty; remove the record`,
-		`{"prompt": "U", "chosen": [` + good + `], "rejected": [{"role": "assistant", "content": " "}]}`:                `the answer of "rejected" is empty; remove the record`,
-		`{"prompt": "U", "chosen": "A", "rejected": [` + good + `]}`:                                                    `of "chosen" and "rejected" one is a text, and the other messages; write both as texts, or both as messages`,
-		`{"prompt": "U", "chosen": 1, "rejected": 2}`:                                                                   `"chosen" is a number where a list of messages is expected; fix the record, or skip broken records`,
-		`{"prompt": 1, "chosen": "A", "rejected": "B"}`:                                                                 `"prompt" is a number where a string is expected; write it in quotes`,
-		`{"prompt": [], "chosen": "A", "rejected": "B"}`:                                                                `"prompt" has no message; remove the record`,
-		`{"prompt": "U", "chosen": [], "rejected": [` + good + `]}`:                                                     `"chosen" has no message; remove the record`,
-		`{"prompt": "U", "chosen": ["A"], "rejected": ["B"]}`:                                                           `chosen[0] is a string where a message is expected; fix the record, or skip broken records`,
-		`{"prompt": "U", "chosen": {"content": "A"}, "rejected": {"content": "B"}}`:                                     `chosen[0] has no "role"; add it, or name the key that has it`,
-		`{"chosen": [` + good + `], "rejected": [{"role": "assistant", "content": "B"}]}`:                               `the answers have no "prompt", and no message that both begin with; add it, or name the key that has it`,
-		`{"instruction": "U", "input": 3, "chosen": "A", "rejected": "B"}`:                                              `"input" is a number where a string is expected; write it in quotes`,
-		`{"prompt": [{"role": "system", "content": "S"}, ` + user + `], "system": "T", "chosen": "A", "rejected": "B"}`: `"system" differs from the system message at the start of the conversation; leave one of them out`,
+		`{"prompt": "U", "completion": "A"}`:                                                                               `the loss compares two answers, but the record has no "chosen"; add it, or name the key that has it`,
+		`{"prompt": "U", "chosen": "A"}`:                                                                                   `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
+		`{"prompt": "U", "chosen": "A", "rejected": null}`:                                                                 `the loss compares two answers, but the record has no "rejected"; add it, or name the key that has it`,
+		`{"prompt": "U", "chosen": "A", "rejected": "A"}`:                                                                  `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
+		`{"chosen": [` + user + `,` + good + `], "rejected": [` + user + `,` + good + `]}`:                                 `"chosen" and "rejected" are equal: there is nothing to prefer; remove the record`,
+		`{"prompt": "U", "chosen": "", "rejected": "A"}`:                                                                   `"chosen" is empty; remove the record`,
+		`{"prompt": "U", "chosen": "A", "rejected": " \n"}`:                                                                `"rejected" is empty; remove the record`,
+		`{"prompt": "U", "chosen": [` + good + `], "rejected": [{"role": "assistant", "content": " "}]}`:                   `the answer of "rejected" is empty; remove the record`,
+		`{"prompt": "U", "chosen": "A", "rejected": [` + good + `]}`:                                                       `of "chosen" and "rejected" one is a text, and the other messages; write both as texts, or both as messages`,
+		`{"prompt": "U", "chosen": 1, "rejected": 2}`:                                                                      `"chosen" is a number where an answer is expected; write it as a text or as messages`,
+		`{"prompt": "U", "chosen": "A", "rejected": false}`:                                                                `"rejected" is a bool where an answer is expected; write it as a text or as messages`,
+		`{"prompt": "U", "chosen": [` + good + `, "B"], "rejected": "B"}`:                                                  `chosen[1] is a string where a message is expected; fix the record, or skip broken records`,
+		`{"prompt": "U", "chosen": [{"role": "assistant", "content": 7}], "rejected": [` + good + `]}`:                     `chosen[0] has a content that is a number where a string is expected; write it in quotes`,
+		`{"prompt": "U", "chosen": [{"role": "assistant", "content": "A", "weight": -1}], "rejected": [` + good + `]}`:     `chosen[0] has the weight -1; it must be a number of 0 or more`,
+		`{"prompt": "U", "chosen": [{"role": "assistant", "tool_calls": [{"function": {}}]}], "rejected": [` + good + `]}`: `chosen[0] has the tool call 0 without a name; it is {"function": {"name": "…", "arguments": {…}}}`,
+		`{"prompt": "U", "system": 3, "chosen": "A", "rejected": "B"}`:                                                     `"system" is a number where a string is expected; write it in quotes`,
+		`{"prompt": "U", "tools": [1], "chosen": "A", "rejected": "B"}`:                                                    `tools[0] is a number where an object is expected; fix the record, or skip broken records`,
+		`{"prompt": {"role": "user"}, "chosen": "A", "rejected": "B"}`:                                                     `"prompt" is an object where a string is expected; write it in quotes`,
+		`{"chosen": [` + user + `, ` + good + `], "rejected": [` + user + `]}`:                                             `the answers have no "prompt", and no message that both begin with; add it, or name the key that has it`,
+		`{"prompt": 1, "chosen": "A", "rejected": "B"}`:                                                                    `"prompt" is a number where a string is expected; write it in quotes`,
+		`{"prompt": [], "chosen": "A", "rejected": "B"}`:                                                                   `"prompt" has no message; remove the record`,
+		`{"prompt": "U", "chosen": [], "rejected": [` + good + `]}`:                                                        `"chosen" has no message; remove the record`,
+		`{"prompt": "U", "chosen": ["A"], "rejected": ["B"]}`:                                                              `chosen[0] is a string where a message is expected; fix the record, or skip broken records`,
+		`{"prompt": "U", "chosen": {"content": "A"}, "rejected": {"content": "B"}}`:                                        `chosen[0] has no "role"; add it, or name the key that has it`,
+		`{"chosen": [` + good + `], "rejected": [{"role": "assistant", "content": "B"}]}`:                                  `the answers have no "prompt", and no message that both begin with; add it, or name the key that has it`,
+		`{"instruction": "U", "input": 3, "chosen": "A", "rejected": "B"}`:                                                 `"input" is a number where a string is expected; write it in quotes`,
+		`{"prompt": [{"role": "system", "content": "S"}, ` + user + `], "system": "T", "chosen": "A", "rejected": "B"}`:    `"system" differs from the system message at the start of the conversation; leave one of them out`,
 	} {
 		path := write(t, "a.jsonl", line)
 		_, err := readAll([]string{path}, ReadOptions{Pairs: true})
@@ -89,6 +98,18 @@ func TestBrokenPairs(t *testing.T) {
 	}
 	_, err := readAll([]string{write(t, "a.jsonl", `{"prompt": "U", "chosen": "A", "rejected": "B"}`)}, ReadOptions{Pairs: true, Keys: map[string]string{"completion": "chosen"}})
 	require.ErrorContains(t, err, `"chosen" and "rejected" are the two answers, but another key has one of the names; leave the other name out`)
+
+	// Faults within a line have a column.
+	for line, want := range map[string]string{
+		`{"prompt": "U", "chosen": "A", "chosen": "C", "rejected": "B"}`:  `32: key "chosen" is given twice; remove one of them`,
+		`{"prompt": "U", "chosen": "A\ud800", "rejected": "B"}`:           `29: \ud800 is half of a surrogate pair, which is no character; remove it`,
+		"{\"prompt\": \"U\", \"chosen\": \"A\xff\", \"rejected\": \"B\"}": `29: byte 0xff is not valid UTF-8; convert the file to UTF-8`,
+		`{"prompt": "U", "chosen": "A", "rejected": "B"`:                  `47: it ends where a comma or } is expected; write each object in one line (JSONL), or all of them as one list in a .json file`,
+	} {
+		path := write(t, "a.jsonl", line)
+		_, err := readAll([]string{path}, ReadOptions{Pairs: true})
+		require.EqualError(t, err, path+":1:"+want, line)
+	}
 
 	// Answers that the tokens do not tell apart.
 	e := newEncoder(t, chatTokenizer(t, false), EncoderOptions{Template: parse(t, "{% for m in messages %}{{ m.content | trim }}{% endfor %}")})

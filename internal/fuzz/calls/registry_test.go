@@ -503,6 +503,7 @@ var public = registry{
 		reflect.TypeFor[data.Option](),
 		reflect.TypeFor[data.OptionError](),
 		reflect.TypeFor[data.Origin](),
+		reflect.TypeFor[data.PairInspection](),
 		reflect.TypeFor[data.PrepareOptions](),
 		reflect.TypeFor[data.Progress](),
 		reflect.TypeFor[data.ReadOptions](),
