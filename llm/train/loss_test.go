@@ -172,6 +172,7 @@ func testLossOfPairs(t *testing.T, d *data.Dataset, shares bool, l Loss) {
 		got, err := r.Step(t.Context())
 		require.NoError(t, err)
 		require.InEpsilon(t, want, got.Loss, 1e-5)
+		require.Equal(t, o.Batch*o.Accumulate, r.position)
 		squares := 0.0
 		for i, p := range r.opt.params {
 			first, err := ggml.Read[float32](r.opt.first[i])

@@ -19,6 +19,7 @@ type step struct {
 	// rows are sorted by descending length, so that batches have similar rows. The index of a row is its
 	// ID for drawing noise.
 	rows    []data.Row
+	drawn   int     // number of rows of the data, of which some may have no gradient
 	weight  float64 // divisor of the loss: Σ loss weights of all tokens, or 1 for Options.Loss
 	largest float64 // largest loss weight of a token
 	scale   float64 // loss scale for computing gradients, a power of two
@@ -37,7 +38,7 @@ func (t *Trainer) planStep(ctx context.Context) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &step{rows: rows, metrics: StepMetrics{
+	s := &step{rows: rows, drawn: len(rows), metrics: StepMetrics{
 		Step: t.step + 1, LearningRate: t.schedule.At(t.step + 1),
 		Epoch: float64(t.position+len(rows)) / float64(t.data.Len()),
 	}}

@@ -223,7 +223,7 @@ func (t *Trainer) Step(ctx context.Context) (StepMetrics, error) {
 		return StepMetrics{}, errors.Join(err, t.opt.grads.Clear(0))
 	}
 	t.step++
-	t.position += len(s.rows)
+	t.position += s.drawn
 	t.record(s.metrics)
 	return s.metrics, nil
 }
