@@ -84,7 +84,7 @@ interop: vendor ## compare with stock llama.cpp and with transformers, fetched i
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run Interop ./internal/interop ./internal/jinja ./llm/chat ./llm/data ./llm/run ./examples/finetune ./llm/ollama ./scripts/browser
 
-peft: vendor ## compare adapters and training with PyTorch and PEFT, installed by pip into build/ (some gigabytes)
+peft: vendor ## compare adapters, training and preferences with PyTorch, PEFT and TRL, installed by pip into build/ (some gigabytes)
 	@scripts/peft
 	@scripts/llamacpp
 	@$(setup) && $(GO) test -tags interop -count=1 -timeout 60m -run InteropPEFT -v ./internal/interop

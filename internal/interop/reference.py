@@ -308,6 +308,65 @@ class Session:
         model.save_pretrained(Out)
         return losses
 
+    def prefer(self, Adapter, Trainer, Settings, Batches, Peak, Beta1, Beta2, Epsilon, Clip):
+        """The losses and rewards of batches by a trainer of TRL; the reference is the adapter before training."""
+        trainer = preference_trainer(Trainer, self.adapted(Adapter), Settings)
+        model = trainer.model.train()
+        trained = [p for name, p in model.named_parameters() if p.requires_grad and ".ref." not in name]
+        optimizer = torch.optim.AdamW(trained, lr=Peak, betas=(Beta1, Beta2), eps=Epsilon, weight_decay=0)
+        steps = []
+        for examples in Batches:
+            if Trainer in ("DPO", "KTO"):
+                trainer._metrics["train"].clear()
+                loss = trainer._compute_loss(model, trainer.data_collator(examples), False)
+                metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+            else:
+                loss, metrics = trainer.get_batch_loss_metrics(model, sides(examples))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(trained, Clip)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            steps.append({"Loss": loss.item(), "Chosen": metrics.get("rewards/chosen"), "Rejected": metrics.get("rewards/rejected"), "KL": metrics.get("kl")})
+        return steps
+
+
+def preference_trainer(name, model, settings):
+    """A trainer of TRL that is given tokens instead of texts."""
+    import datasets
+    import trl
+    from tokenizers import Tokenizer, models
+    from trl.experimental import cpo, orpo
+
+    classes = {
+        "DPO": (trl.DPOTrainer, trl.DPOConfig),
+        "KTO": (trl.KTOTrainer, trl.KTOConfig),
+        "CPO": (cpo.CPOTrainer, cpo.CPOConfig),
+        "ORPO": (orpo.ORPOTrainer, orpo.ORPOConfig),
+    }
+    base, config = classes[name]
+    words = Tokenizer(models.WordLevel({"<pad>": 0, "<eos>": 1, "a": 2, "b": 3}, unk_token="<pad>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", bos_token="<eos>")
+    given = type(name, (base,), {"_prepare_dataset": lambda self, dataset, *args, **kwargs: dataset})
+    row = {"prompt": "a", "chosen": "a", "rejected": "b", "completion": "a", "label": True}
+    arguments = config(
+        output_dir="unused", use_cpu=True, bf16=False, report_to="none", gradient_checkpointing=False, per_device_train_batch_size=2,
+        remove_unused_columns=False, **settings,
+    )
+    return given(model=model, args=arguments, train_dataset=datasets.Dataset.from_list([row, row]), processing_class=tokenizer)
+
+
+def sides(examples):
+    """A batch as CPO's and ORPO's trainers read it."""
+    batch = {}
+    for side in ("chosen", "rejected"):
+        rows = [e["prompt_ids"] + e[side + "_ids"] for e in examples]
+        longest = max(map(len, rows))
+        pad = lambda values, of: torch.tensor([list(v) + [of] * (longest - len(v)) for v in values])
+        batch[side + "_input_ids"] = pad(rows, 0)
+        batch[side + "_attention_mask"] = pad([[1] * len(r) for r in rows], 0)
+        batch[side + "_labels"] = pad([[-100] * len(e["prompt_ids"]) + e[side + "_ids"] for e in examples], -100)
+    return batch
+
 
 def main():
     warnings.simplefilter("ignore")
