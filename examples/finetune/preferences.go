@@ -90,8 +90,6 @@ func (p *trainCommand) checkLoss() error {
 		return fmt.Errorf("--lora-dropout %v: the loss %v compares log-probabilities, which are computed without noise; leave it out", p.Dropout, o)
 	case p.NEFTune != 0:
 		return fmt.Errorf("--neftune-alpha %v: the loss %v compares log-probabilities, which are computed without noise; leave it out", p.NEFTune, o)
-	case p.Packing:
-		return errors.New("--packing puts several samples into a row, but a row of pairs holds the two answers of one; leave it out")
 	case p.RefLoRA != "" && !o.HasReference():
 		return fmt.Errorf("--ref-lora: the loss %v has no reference; leave it out", o)
 	}

@@ -157,8 +157,6 @@ func (o *LoadOptions) checkPairs(l *Loaded) error {
 		return nil
 	case l.IsText:
 		return &Error{File: displayName(l.Files[0]), Kind: NoExamples, Reason: "the loss compares pairs of answers, and text has none", Remedy: "give records with chosen and rejected answers"}
-	case o.Packed:
-		return &OptionError{Warning{[]any{Option{Name: "Packed"}, " puts several samples into a row, but a row of pairs holds the two answers of one; leave it out"}}}
 	case o.TooLong == SplitLong:
 		return &OptionError{Warning{[]any{Option{Name: "TooLong", Value: string(SplitLong)}, " makes several samples of a record, which cannot be compared; cut or drop long pairs"}}}
 	}

@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// Packed returns a data set with the same samples, several per row, which do not attend to each other.
+// Packed returns a data set with the same samples, several per row, which do not attend to each other. Samples that are in
+// a row already, such as the answers of a pair, stay together.
 // It uses best-fit decreasing: each sample, in order of descending length, goes to the row that it
 // fills best (Ding et al., arXiv 2404.10830). The seed orders samples of equal length. It takes four
 // bytes of memory per sample, and as many again while packing. Samples without predicted tokens are
 // omitted.
 func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	switch {
-	case d.IsPacked():
-		return nil, errors.New("the data set is packed already")
 	case d.Len() == 0 || d.Longest() < 1:
 		return nil, errors.New("the data set has no samples to pack")
 	case d.Longest() > d.Length:
@@ -24,17 +23,20 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 	order := d.longestFirst(seed)
 	rowOf, rows := d.bestFit(order)
 	starts := make([]uint32, rows+1)
-	for _, row := range rowOf {
-		starts[row+1]++
+	for i, row := range rowOf {
+		starts[row+1] += uint32(d.SamplesIn(int(order[i])))
 	}
 	for row := range rows {
 		starts[row+1] += starts[row]
 	}
-	p := &Dataset{Length: d.Length, samples: d.samples, sources: d.sources, order: make([]uint32, len(order)), starts: starts}
+	p := &Dataset{Length: d.Length, samples: d.samples, sources: d.sources, starts: starts}
+	p.order = make([]uint32, starts[rows])
 	next := slices.Clone(starts)
 	for i, row := range rowOf {
-		p.order[next[row]] = uint32(d.number(int(order[i])))
-		next[row]++
+		for place, to := d.places(int(order[i])); place < to; place++ {
+			p.order[next[row]] = uint32(d.number(place))
+			next[row]++
+		}
 	}
 	return p, nil
 }
@@ -42,7 +44,7 @@ func (d *Dataset) Packed(seed uint64) (*Dataset, error) {
 // longestFirst returns the rows with predicted tokens by descending length. Rows of equal length are
 // shuffled.
 func (d *Dataset) longestFirst(seed uint64) []uint32 {
-	longest := d.Longest()
+	longest := d.LongestRow()
 	next := make([]uint32, longest+1) // next place for a row of each length
 	for row := range d.Len() {
 		next[d.Predicted(row)]++

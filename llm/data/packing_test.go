@@ -114,10 +114,34 @@ func TestPackingSeeds(t *testing.T) {
 	require.Len(t, seen, 5)
 }
 
+// Samples of a row stay together, in their order.
+func TestPackedPairs(t *testing.T) {
+	var rows []Row
+	for i := range 9 {
+		var row Row
+		for side := range 2 {
+			row = append(row, Sample{Tokens: make([]int32, 2+i%4+side), Origin: Origin{Line: i + 1, Token: side}})
+		}
+		rows = append(rows, row)
+	}
+	packed := need.Value(need.Value(NewRows(20, rows))(t).Packed(3))(t)
+	require.Less(t, packed.Len(), 6)
+	seen := map[int]bool{}
+	for i := range packed.Len() {
+		row := need.Value(packed.Row(i))(t)
+		require.LessOrEqual(t, row.Predicted(), 20)
+		for k := 0; k < len(row); k += 2 {
+			line := row[k].Origin.Line
+			require.Equal(t, rows[line-1], row[k:k+2])
+			require.False(t, seen[line])
+			seen[line] = true
+		}
+	}
+	require.Len(t, seen, 9)
+}
+
 func TestPackedErrors(t *testing.T) {
-	packed := need.Value(ofLengths(4, 1, 2).Packed(0))(t)
-	_, err := packed.Packed(0)
-	require.EqualError(t, err, "the data set is packed already")
+	var err error
 	for _, d := range []*Dataset{nil, {Length: 4}, ofLengths(4, 0, 0)} {
 		_, err = d.Packed(0)
 		require.EqualError(t, err, "the data set has no samples to pack")

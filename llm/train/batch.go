@@ -71,7 +71,7 @@ func (s batchShape) places(row data.Row) iter.Seq[place] {
 				continue
 			}
 			p := place{sample: sample, start: at, at: at}
-			if s.branched {
+			if s.branched && first.sample.Origin == sample.Origin { // the answers of another record share hardly more than BOS
 				p.shared = sharedPrompt(first.sample, sample)
 			}
 			if p.shared > 0 {

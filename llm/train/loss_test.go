@@ -56,14 +56,14 @@ func pairs(t *testing.T, n, vocab int) *data.Dataset {
 	return d
 }
 
-// answers returns pairs of random answers to a prompt of some length.
+// answers returns pairs of random answers to a prompt of some length, each of a record.
 func answers(t *testing.T, n, prompt, vocab int) *data.Dataset {
 	t.Helper()
 	var rows []data.Row
 	for i := range n {
 		var row data.Row
 		for side := range 2 {
-			s := data.Sample{Tokens: llmtest.RandomTokens(uint64(i), prompt+i%3, vocab)}
+			s := data.Sample{Tokens: llmtest.RandomTokens(uint64(i), prompt+i%3, vocab), Origin: data.Origin{Line: i + 1}}
 			s.LossWeights = make([]float32, len(s.Tokens)-1)
 			for j, token := range llmtest.RandomTokens(uint64(100+2*i+side), 3+side+i%4, vocab) {
 				s.Tokens, s.LossWeights = append(s.Tokens, token), append(s.LossWeights, float32(1+j%2))
@@ -125,6 +125,16 @@ func exactPairs(t *testing.T, m *model.Model, adapters model.Adapters, grads map
 func TestLossOfPairs(t *testing.T) {
 	vocab := tinyLoRAModel(t).Config().Vocab
 	testLossOfPairs(t, pairs(t, 6, vocab), false, preferFirst(0.7))
+}
+
+// So are those of two pairs in a row, of which each shares its own prompt.
+func TestLossOfPackedPairs(t *testing.T) {
+	d := answers(t, 12, 14, tinyLoRAModel(t).Config().Vocab)
+	d.Length = 2 * d.LongestRow()
+	packed, err := d.Packed(1)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{6, 24}, [2]int{packed.Len(), packed.NumSamples()})
+	testLossOfPairs(t, packed, true, preferFirst(0.7))
 }
 
 // So are those of a loss that some samples have no gradient of, of rows of any length.

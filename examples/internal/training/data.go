@@ -132,11 +132,10 @@ func (f *DataFlags) load(ctx context.Context, s Source, sets *Sets) error {
 	if sets.Valid != nil {
 		sets.Valid = sets.Valid.Limit(f.ValidMax)
 	}
-	if f.Answers != (Answers{}) {
-		return nil
-	}
 	if !f.Packing {
-		suggestPacking(f.Log(), sets.Train)
+		if f.Answers == (Answers{}) {
+			suggestPacking(f.Log(), sets.Train)
+		}
 		return nil
 	}
 	if sets.Train, err = sets.Train.Packed(0); err != nil {
@@ -285,7 +284,7 @@ func (f *DataFlags) filesOf(flag string, sources []string) ([]string, error) {
 func (f *DataFlags) loadOptions(s Source, flag string, files []string) (data.LoadOptions, error) {
 	o := data.LoadOptions{
 		Length: f.Ctx, Context: s.Context, Text: f.textOptions(), TooLong: data.LongSamples(f.TooLong), SkipBroken: f.SkipBroken,
-		Pairs: f.Answers.Pairs, Labels: f.Answers.Labels, Mismatched: f.Answers.Mismatched, Packed: f.Answers.Pairs && f.Packing,
+		Pairs: f.Answers.Pairs, Labels: f.Answers.Labels, Mismatched: f.Answers.Mismatched,
 		Cache: f.CacheDir, Hashes: &f.hashes,
 		Warn: func(message string) { fmt.Fprintln(f.Log(), message) },
 	}
