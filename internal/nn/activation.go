@@ -40,6 +40,12 @@ func (t *Tape) Softplus(x *Value) *Value {
 	return t.unary(x, t.C.Softplus(x.T), func() *ggml.Tensor { return t.C.Sigmoid(x.T) })
 }
 
+// Sqrt returns √x.
+func (t *Tape) Sqrt(x *Value) *Value {
+	y := t.C.Sqrt(x.T)
+	return t.Op(y, func(dy *ggml.Tensor) []*ggml.Tensor { return []*ggml.Tensor{t.C.Scale(t.C.Div(dy, y), 0.5)} }, x)
+}
+
 // Clamp limits x to ±limit; 0 stands for no limit.
 func (t *Tape) Clamp(x *Value, limit float32) *Value {
 	if limit == 0 {

@@ -14,7 +14,8 @@ type AttentionOptions struct {
 	Bidirectional bool
 	Scores        ScoreOptions
 	Bias          *ggml.Tensor // see [AttentionOperands]
-	Chosen        *Chosen      // keys of sparse attention; nil: all
+	Chosen        *Chosen      // keys of sparse attention, or pools; nil: all
+	Pools         *PooledKeys  // which queries see, too; nil: none
 	// In a graph of whole sequences:
 	Rows   int64 // of equal length, which do not see each other
 	Packed bool  // a row may hold several samples, which do not either
@@ -95,13 +96,14 @@ type AttentionOperands struct {
 	Bias *ggml.Tensor
 	// Chosen are the keys of sparse attention, of causal queries without a window; nil: all.
 	Chosen *Chosen
+	pools  *poolOperands // keys beside the others; nil: none
 }
 
 // A KeyOfQuery is the input of a key of each query [n, batch], in the type that a kernel asks for, I32 or F32.
 type KeyOfQuery func(typ ggml.Type) *ggml.Tensor
 
 // AttentionGrads are the gradients of the operands, of the same shapes; Sinks is nil without sinks.
-type AttentionGrads struct{ Q, K, V, Sinks *ggml.Tensor }
+type AttentionGrads struct{ Q, K, V, Sinks, pools *ggml.Tensor }
 
 // Attention is softmax(Scale · Q·Kᵀ)·V over the keys from FirstVisible up to the query's position or
 // LastVisible, [size, heads, n, batch], with what Scores say of these.
@@ -114,12 +116,15 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 	c, tokens := t.C, q.T.Dim(2)
 	q, k, v = t.Sequences(q, o.Rows), t.Sequences(k, o.Rows), t.Sequences(v, o.Rows)
 	shape := q.T.Shape()
-	attended := Attention.Build(t, t.visibleKeys(AttentionOperands{
-		Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores, Bias: o.Bias, Chosen: o.Chosen,
-	}, o))
+	operands := AttentionOperands{Q: q.T, K: k.T, V: v.T, Scale: o.Scale, Bidirectional: o.Bidirectional, Scores: o.Scores, Bias: o.Bias, Chosen: o.Chosen}
+	var pools *Value
+	if o.Pools != nil {
+		operands.pools, operands.Chosen, pools = o.Pools.operands(t, q.T.Dim(2), o), nil, o.Pools.K
+	}
+	attended := Attention.Build(t, t.visibleKeys(operands, o))
 	y := &Value{
 		T:         c.Reshape(attended.Y, q.T.Dim(0)*q.T.Dim(1), tokens),
-		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks),
+		needsGrad: q.needsGrad || k.needsGrad || v.needsGrad || t.Trains(o.Scores.Sinks) || pools != nil && pools.needsGrad,
 	}
 	t.record(y, func(dy *ggml.Tensor) {
 		d := attended.Grad(c.Reshape(dy, shape...))
@@ -127,6 +132,9 @@ func (t *Tape) Attend(q, k, v *Value, o AttentionOptions) *Value {
 		t.flow(q, func() *ggml.Tensor { return d.Q })
 		t.flow(k, func() *ggml.Tensor { return d.K })
 		t.flow(v, func() *ggml.Tensor { return d.V })
+		if pools != nil {
+			t.flow(pools, func() *ggml.Tensor { return c.Reshape(d.pools, pools.T.Shape()...) })
+		}
 	})
 	return y
 }

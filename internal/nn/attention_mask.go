@@ -9,7 +9,7 @@ const masked = 1e30
 // mask [keys, n, 1 or heads, batch] of a block is added to its scores; nil where that changes nothing.
 func mask(t *Tape, a AttentionOperands, b *scoreBlock, block int64) *ggml.Tensor {
 	c, hidden := t.C, hiddenKeys(t, a, b, block)
-	hidden = a.Chosen.hideOthers(c, hidden, b.from, -masked)
+	hidden = a.Chosen.hideOthers(c, hidden, b)
 	if a.Bias == nil {
 		return hidden
 	}

@@ -14,8 +14,8 @@ func queryBlock(a AttentionOperands) int64 {
 	const least, most = 128, 512
 	const balance, elements = 1 << 23, 1 << 26
 	switch {
-	case a.Chosen != nil:
-		return a.Chosen.block
+	case a.Chosen != nil || a.pools != nil:
+		return chosenBlock
 	case a.Bidirectional:
 		return most // nothing is masked
 	}
@@ -33,6 +33,7 @@ func powerOf2(x int64, n int) int64 { return 1 << (max(0, bits.Len64(uint64(x))-
 // A scoreBlock is the attention of the queries [from, to) to the keys [first, end).
 type scoreBlock struct {
 	from, to, first, end int64
+	pools                int64        // number of pools behind the keys
 	q, k, v              *ggml.Tensor // [size, n, heads, batch], [size, keys, kv heads, batch] each
 	bent                 *ggml.Tensor // tanh of the scores, with a softcap
 	weights              *ggml.Tensor // [keys, n, heads, batch]
@@ -53,12 +54,13 @@ func scoreBlocks(t *Tape, a AttentionOperands, f func(b *scoreBlock)) {
 			b.first = max(0, b.from-a.Window+1)
 		}
 		b.q, b.k, b.v = byHead(c, a.Q, b.from, to), keysFrom(c, k, b.first, b.end), keysFrom(c, v, b.first, b.end)
+		mask := a.pools.addPools(t, b, mask(t, a, b, block))
 		scores, scale := mulMat(c, b.k, b.q), a.Scale
 		if limit := a.Scores.Softcap; limit != 0 {
 			b.bent = c.Tanh(c.Scale(scores, scale/limit))
 			scores, scale = b.bent, limit
 		}
-		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask(t, a, b, block), Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
+		b.weights = c.SoftMaxExt(scores, ggml.SoftMaxOptions{Mask: mask, Scale: scale, MaxBias: a.Scores.MaxBias, Sinks: a.Scores.Sinks})
 		f(b)
 		to = b.from
 	}
@@ -100,6 +102,10 @@ func plainAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {
 func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrads {
 	c, groups := t.C, a.K.Dim(1)
 	q, k, v := blockRows{c: c, like: dy}, blockRows{c: c, like: a.K}, blockRows{c: c, like: a.V}
+	pools := blockRows{c: c}
+	if a.pools != nil {
+		pools.like = a.pools.k
+	}
 	var sinks *ggml.Tensor
 	scoreBlocks(t, a, func(b *scoreBlock) {
 		d := byHead(c, dy, b.from, b.to)
@@ -113,10 +119,14 @@ func attentionGrads(t *Tape, dy *ggml.Tensor, a AttentionOperands) AttentionGrad
 			sinks = addSinks(c, sinks, c.Mul(c.ScaleBias(c.SumRows(b.weights), 1, -1), mean))
 		}
 		q.put(b.from, MulTransposed.Build(t, PairOperands{b.k, ds}))
-		k.add(b.first, keysGrad(t, b.q, ds, groups))
-		v.add(b.first, keysGrad(t, d, b.weights, groups))
+		k.add(b.first, b.split(c, keysGrad(t, b.q, ds, groups), &pools))
+		v.add(b.first, b.split(c, keysGrad(t, d, b.weights, groups), &pools))
 	})
-	return AttentionGrads{Q: byToken(c, q.x), K: byToken(c, k.x), V: byToken(c, v.x), Sinks: sinks}
+	grads := AttentionGrads{Q: byToken(c, q.x), K: byToken(c, k.x), V: byToken(c, v.x), Sinks: sinks}
+	if pools.x != nil {
+		grads.pools = byToken(c, pools.x)
+	}
+	return grads
 }
 
 // SoftMaxOperands are the weights, their gradient Dp, and the scale of the scores.

@@ -57,7 +57,7 @@ func (t *Tape) LinearID(x *Value, ids *ggml.Tensor, m Matrix) *Value {
 
 // EachMatrix chooses all of so many matrices for each column, I32 [experts, n].
 func (t *Tape) EachMatrix(experts, n int64) *ggml.Tensor {
-	return Declare(t.Inputs, fmt.Sprintf("each of %d", experts), ggml.I32, []int64{experts, n}, func(_ *Feed, ids []int32) {
+	return Declare(t.Inputs, fmt.Sprintf("each of %d, %d times", experts, n), ggml.I32, []int64{experts, n}, func(_ *Feed, ids []int32) {
 		for i := range ids {
 			ids[i] = int32(int64(i) % experts)
 		}

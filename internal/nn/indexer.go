@@ -9,15 +9,19 @@ import (
 // An Indexer scores the keys of each query for sparse attention (arXiv 2512.02556): Σₕ Weights·relu(Q·K) over its heads.
 type Indexer struct {
 	Q       *Value // [size, heads, n]
-	K       *Value // [size, 1, n]
+	K       *Value // [size, 1, n], or of pools
 	Weights *Value // [heads, n]
 	Keys    int    // that each query chooses
+	// Pooling says that K are of pools, which are chosen whole. Tokens after the last pool that a query sees are chosen too. The
+	// zero value is no pools.
+	Pooling Pooling
 }
 
 // A Chosen lists the keys that each query attends to, of those that it sees; nil stands for all.
 type Chosen struct {
 	block int64          // number of queries in a block
 	ids   []*ggml.Tensor // of each block: keys I32 [k, n·batch]; nil: all
+	pools *chosenPools   // if ids are pools, I32 [k, n·batch]
 }
 
 // IndexOperands are queries Q [size, heads, n, batch], keys K [size, 1, keys, batch] and Weights [heads, n, 1, batch]. Mask
@@ -67,13 +71,15 @@ const chosenBlock = 128
 
 // Choose returns the keys that the queries of whole sequences choose. A checkpoint keeps the choice, see [Tape.Saved].
 func (t *Tape) Choose(x Indexer, o AttentionOptions) *Chosen {
+	if x.Pooling.Every > 0 {
+		return t.choosePools(x, o)
+	}
 	tokens := x.Q.T.Dim(2)
 	n := tokens / o.Rows
 	if n <= int64(x.Keys) {
 		return nil
 	}
-	q, k := t.Sequences(x.Q, o.Rows).T, t.Sequences(x.K, o.Rows).T
-	a := t.visibleKeys(AttentionOperands{Q: q, K: k}, o)
+	a := x.visible(t, o)
 	chosen := &Chosen{block: chosenBlock}
 	for from := int64(0); from < n; from += chosenBlock {
 		to := min(from+chosenBlock, n)
@@ -89,15 +95,43 @@ func (t *Tape) Choose(x Indexer, o AttentionOptions) *Chosen {
 	return chosen
 }
 
-// operands are the queries [from, to), and the keys before to.
+// choosePools is Choose of whole pools.
+func (t *Tape) choosePools(x Indexer, o AttentionOptions) *Chosen {
+	n, most := x.Q.T.Dim(2)/o.Rows, x.Keys/x.Pooling.Every
+	l := newPoolLayout(x.Pooling, n, o.Rows, o.Packed)
+	if l.pools <= int64(most) {
+		return nil
+	}
+	a := x.visible(t, o)
+	chosen := &Chosen{block: chosenBlock, pools: &chosenPools{l.pools, l.ofKey(t), l.tail(t)}}
+	for from := int64(0); from < n; from += chosenBlock {
+		to := min(from+chosenBlock, n)
+		pools := to / int64(l.Every) // that may end before
+		if pools <= int64(most) {
+			chosen.ids = append(chosen.ids, nil)
+			continue
+		}
+		chosen.ids = append(chosen.ids, t.savedOf(columnRange{from * o.Rows, to * o.Rows}, func() *ggml.Tensor {
+			return t.bestKeys(x.operands(t.C, a, from, to, l.hidden(t, from, to, pools)), most)
+		}))
+	}
+	return chosen
+}
+
+// visible are the queries and keys by rows, with what queries see.
+func (x Indexer) visible(t *Tape, o AttentionOptions) AttentionOperands {
+	return t.visibleKeys(AttentionOperands{Q: t.Sequences(x.Q, o.Rows).T, K: t.Sequences(x.K, o.Rows).T}, o)
+}
+
+// operands are the queries [from, to), and as many keys as the mask has.
 func (x Indexer) operands(c *ggml.Context, a AttentionOperands, from, to int64, mask *ggml.Tensor) IndexOperands {
-	tokens := func(x *ggml.Tensor, from int64) *ggml.Tensor { // of x [size, heads, n, batch]
+	tokens := func(x *ggml.Tensor, from, to int64) *ggml.Tensor { // of x [size, heads, n, batch]
 		return c.View(x, []int64{x.Dim(0), x.Dim(1), to - from, x.Dim(3)}, []int64{x.Stride(1), x.Stride(2), x.Stride(3)}, from*x.Stride(2))
 	}
 	w := x.Weights.T
 	ofRow := a.Q.Dim(2) * w.Stride(1)
 	weights := c.View(w, []int64{w.Dim(0), to - from, 1, a.Q.Dim(3)}, []int64{w.Stride(1), ofRow, ofRow}, from*w.Stride(1))
-	return IndexOperands{Q: tokens(a.Q, from), K: tokens(a.K, 0), Weights: weights, Mask: mask}
+	return IndexOperands{Q: tokens(a.Q, from, to), K: tokens(a.K, 0, mask.Dim(0)), Weights: weights, Mask: mask}
 }
 
 // bestKeys returns the k keys of the largest scores, I32 [k, n·batch].
@@ -106,37 +140,83 @@ func (t *Tape) bestKeys(o IndexOperands, k int) *ggml.Tensor {
 	return t.C.Reshape(best, best.Dim(0), best.Dim(1)*best.Dim(3))
 }
 
-// ChooseCached returns the keys that the queries of a pass choose, n of each slot, from cached keys [size, 1, keys, slots] with
-// the mask of attention, F16 [keys, n, 1, slots].
-func (t *Tape) ChooseCached(x Indexer, keys, mask *ggml.Tensor) *Chosen {
-	c, q, slots := t.C, x.Q.T, keys.Dim(3)
-	if keys.Dim(2) <= int64(x.Keys) {
+// CachedKeys are cached keys of an indexer [size, 1, keys, slots], and their mask of the queries of a pass, F16 [keys, n, 1, slots].
+type CachedKeys struct {
+	Keys, Mask *ggml.Tensor
+	// Of pools: the pool of each key of attention, I32 [attended, slots], and the first key of each query after all pools that it
+	// sees, F32 [n, slots].
+	PoolOfKey, Tail *ggml.Tensor
+}
+
+// ChooseCached returns the keys that the queries of a pass choose, n of each slot.
+func (t *Tape) ChooseCached(x Indexer, k CachedKeys) *Chosen {
+	c, q, slots, most := t.C, x.Q.T, k.Keys.Dim(3), x.Keys/max(1, x.Pooling.Every)
+	if k.Keys.Dim(2) <= int64(most) {
 		return nil
 	}
 	n := q.Dim(2) / max(1, slots)
-	return &Chosen{n, []*ggml.Tensor{t.bestKeys(IndexOperands{
-		Q: c.Reshape(q, q.Dim(0), q.Dim(1), n, slots), K: keys, Weights: c.Reshape(x.Weights.T, x.Weights.T.Dim(0), n, 1, slots), Mask: mask,
-	}, x.Keys)}}
+	ids := t.bestKeys(IndexOperands{
+		Q: c.Reshape(q, q.Dim(0), q.Dim(1), n, slots), K: k.Keys, Weights: c.Reshape(x.Weights.T, x.Weights.T.Dim(0), n, 1, slots), Mask: k.Mask,
+	}, most)
+	chosen := &Chosen{block: n, ids: []*ggml.Tensor{ids}}
+	if k.PoolOfKey != nil {
+		chosen.pools = &chosenPools{k.Keys.Dim(2), k.PoolOfKey, func(ggml.Type) *ggml.Tensor { return k.Tail }}
+	}
+	return chosen
 }
 
-// hideOthers returns the mask [keys, n, 1, batch or 1] of the queries from a token on. At keys that they did not choose, it
-// has the value.
-func (x *Chosen) hideOthers(c *ggml.Context, mask *ggml.Tensor, from int64, value float32) *ggml.Tensor {
-	if x == nil || x.ids[from/x.block] == nil {
+// hideOthers returns the mask [keys, n, 1, batch or 1] of a block's queries. At keys that they did not choose, it is −1e30.
+func (x *Chosen) hideOthers(c *ggml.Context, mask *ggml.Tensor, b *scoreBlock) *ggml.Tensor {
+	if x == nil || x.ids[b.from/x.block] == nil {
 		return mask
 	}
-	ids := x.ids[from/x.block]
-	keys, n := mask.Dim(0), mask.Dim(1)
-	batch := ids.Dim(1) / max(1, n) // 0 if an op failed
-	if mask.Dim(3) != batch {
-		mask = c.Repeat(mask, keys, n, 1, batch)
+	ids := x.ids[b.from/x.block]
+	if batch := ids.Dim(1) / max(1, mask.Dim(1)); mask.Dim(3) != batch { // 0 if an op failed
+		mask = c.Repeat(mask, mask.Dim(0), mask.Dim(1), 1, batch)
 	}
-	rows := c.Reshape(mask, 1, keys, n*batch)
-	chosen := c.SetRows(c.Fill(rows, value), c.GetRows(rows, ids), ids)
-	return c.Reshape(chosen, keys, n, 1, batch)
+	if x.pools != nil {
+		return c.Add(mask, x.pools.hidden(c, ids, b))
+	}
+	return showKeys(c, mask, ids, -masked)
 }
 
 // Only returns the mask of a cache, F16 [keys, n, 1, slots], which also hides the keys that a pass did not choose.
 func (x *Chosen) Only(c *ggml.Context, mask *ggml.Tensor) *ggml.Tensor {
-	return x.hideOthers(c, mask, 0, float32(math.Inf(-1)))
+	if x == nil || x.ids[0] == nil {
+		return mask
+	}
+	if x.pools != nil {
+		b := &scoreBlock{to: mask.Dim(1), end: mask.Dim(0)}
+		return c.Cast(c.Add(c.Cast(mask, ggml.F32), x.pools.hidden(c, x.ids[0], b)), ggml.F16) // very low values become −∞
+	}
+	return showKeys(c, mask, x.ids[0], float32(math.Inf(-1)))
+}
+
+// showKeys returns the mask with a value at all but the keys [k, n·batch].
+func showKeys(c *ggml.Context, mask, keys *ggml.Tensor, value float32) *ggml.Tensor {
+	rows := c.Reshape(mask, 1, mask.Dim(0), mask.Dim(1)*mask.Dim(3))
+	return c.Reshape(c.SetRows(c.Fill(rows, value), c.GetRows(rows, keys), keys), mask.Shape()...)
+}
+
+// chosenPools says which keys queries see by the pools that they chose: those of the pools, and those after all pools. Where
+// fewer pools are visible than are chosen, the mask hides the keys of the others.
+type chosenPools struct {
+	count int64        // of pools
+	ofKey *ggml.Tensor // I32 [keys, batch]: the pool of each key; any, of a key that is in none
+	tail  KeyOfQuery
+}
+
+// hidden [keys, n, 1, batch] is very low where a block's queries do not see a key.
+func (p *chosenPools) hidden(c *ggml.Context, chosen *ggml.Tensor, b *scoreBlock) *ggml.Tensor {
+	keys, batch := b.end, p.ofKey.Dim(1)
+	n := chosen.Dim(1) / batch
+	all := func(value float32, rows int64) *ggml.Tensor {
+		return c.Repeat(c.ScaleBias(c.Arange(0, 1, 1), 0, value), 1, rows, n*batch)
+	}
+	swapped := func(x *ggml.Tensor) *ggml.Tensor { return c.Cont(c.Permute(x, [4]int{1, 0, 2, 3})) }
+	pools := c.Reshape(c.SetRows(all(-masked, p.count), all(0, chosen.Dim(0)), chosen), p.count, n, batch)
+	ofKey := c.Cont(c.View(p.ofKey, []int64{keys, batch}, []int64{p.ofKey.Stride(1)}, 0))
+	hidden := c.Reshape(swapped(c.GetRows(swapped(pools), ofKey)), keys, n, 1, batch)
+	before := c.Clamp(c.Sub(keyOf(c, p.tail, b), c.Arange(0, float32(keys), 1)), 0, 1) // 1 before the tail
+	return c.Mul(hidden, before)
 }

@@ -29,6 +29,7 @@ func CPU(compute ggml.Type) (*Lowering, error) {
 	return l.With(rows...).With(
 		Attention.When(seesEarlier, causalAttention),
 		IndexScores.By(lightningScores),
+		Sinkhorn.When(isFused, fusedSinkhorn),
 		GLU.By(gluInPlace),
 		GatedDelta.By(gatedDeltaRule),
 		CrossEntropy.By(softmaxCrossEntropy),
@@ -115,7 +116,7 @@ func GroupedGEMV() Row {
 
 // seesEarlier reports whether bounds say which keys up to its own each query sees.
 func seesEarlier(_ *Tape, a AttentionOperands) bool {
-	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil
+	return !a.Bidirectional && a.Bias == nil && a.Chosen == nil && a.pools == nil
 }
 
 func causalAttention(t *Tape, a AttentionOperands) Result[AttentionGrads] {

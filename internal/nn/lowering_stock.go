@@ -9,7 +9,7 @@ import (
 // Stock returns the table of the plain forms: ops that every ggml device has, as stock llama.cpp uses them, without
 // package kernels, OUT_PROD and *_BACK. Products with quantised weights round x to 8 bits.
 func Stock() *Lowering {
-	return (&Lowering{Name: "stock"}).With(flashAttention, lightningIndexer)
+	return (&Lowering{Name: "stock"}).With(flashAttention, lightningIndexer, optionalSinkhorn)
 }
 
 // StockTraining returns [Stock] with dequantised weights, so that the backward pass differentiates

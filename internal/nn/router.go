@@ -14,6 +14,7 @@ const (
 	GatingSoftMax       Gating = 1 // over all experts
 	GatingSigmoid       Gating = 2
 	GatingSoftMaxChosen Gating = 3 // over the chosen ones
+	GatingSqrtSoftplus  Gating = 4 // √log(1 + eˣ)
 )
 
 // RouterOptions are the differences between routers.
@@ -52,6 +53,8 @@ var Router = &Op[RouterOperands, Routed]{func(t *Tape, o RouterOperands) Routed 
 		scores = t.SoftMax(o.Logits)
 	case GatingSigmoid:
 		scores = t.Sigmoid(o.Logits)
+	case GatingSqrtSoftplus:
+		scores = t.Sqrt(t.Softplus(o.Logits))
 	}
 	ids := t.Saved(func() *ggml.Tensor {
 		by := scores.T

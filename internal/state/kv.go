@@ -39,8 +39,8 @@ func NewKV(o Options, size, heads int, w nn.Window) (*KV, error) {
 	return c, err
 }
 
-// NewKeys returns a cache for the keys of an [nn.Indexer], of one head of a size.
-func NewKeys(o Options, size int) (*KV, error) { return newKeys(o, size, 1, nn.Window{}) }
+// NewKeys returns a cache for keys alone, of one head of a size, for queries with window w.
+func NewKeys(o Options, size int, w nn.Window) (*KV, error) { return newKeys(o, size, 1, w) }
 
 func newKeys(o Options, size, heads int, w nn.Window) (*KV, error) {
 	if err := o.check(); err != nil {
@@ -183,6 +183,24 @@ func (w Written) Attend(t *nn.Tape, p Pass, q *nn.Value, o nn.AttentionOptions) 
 	return nn.Input(t.C.Reshape(out, size*heads, n))
 }
 
+// AttendKeys adds keys, which are the values too, to a cache of keys alone, and computes attention to them and to pools [size, 1,
+// pools, slots] with their mask, F16 [pools, n, 1, slots]; nil: none. It has no gradients.
+func (c *KV) AttendKeys(t *nn.Tape, p Pass, q, k *nn.Value, pools, mask *ggml.Tensor, o nn.AttentionOptions) *nn.Value {
+	p.Attended = min(p.Attended, int64(c.length))
+	size, heads, n := q.T.Dim(0), q.T.Dim(1), q.T.Dim(2)
+	keys, seen := c.store(t, p, c.k, k.T, c.rows(t, p, n)), c.mask(t, p, n/p.Slots, false)
+	if pools != nil {
+		pools = t.C.Permute(pools, [4]int{0, 2, 1, 3})
+		if c.k.Type().IsQuantized() {
+			keys, pools = t.C.Cast(keys, ggml.F32), t.C.Cast(pools, ggml.F32)
+		}
+		keys, seen = t.C.Concat(keys, pools, 1), t.C.Concat(seen, mask, 0)
+	}
+	queries := t.C.Permute(t.Sequences(q, p.Slots).T, [4]int{0, 2, 1, 3})
+	out := nn.CachedAttention.Build(t, nn.CachedOperands{Q: queries, K: keys, V: keys, AttentionOptions: ggml.AttentionOptions{Mask: seen, Scale: o.Scale, Sinks: o.Scores.Sinks}})
+	return nn.Input(t.C.Reshape(out, size*heads, n))
+}
+
 // Choose adds the keys of an indexer to a cache of keys alone, and returns the keys that the queries of a pass choose.
 func (c *KV) Choose(t *nn.Tape, p Pass, x nn.Indexer) *nn.Chosen {
 	p.Attended = min(p.Attended, int64(c.length))
@@ -190,7 +208,7 @@ func (c *KV) Choose(t *nn.Tape, p Pass, x nn.Indexer) *nn.Chosen {
 	written := c.store(t, p, c.k, x.K.T, c.rows(t, p, n))
 	t.Graph.Expand(written) // later passes read it, even if this one chooses all keys
 	keys := t.C.Permute(written, [4]int{0, 2, 1, 3})
-	return t.ChooseCached(x, keys, c.mask(t, p, n/p.Slots, false))
+	return t.ChooseCached(x, nn.CachedKeys{Keys: keys, Mask: c.mask(t, p, n/p.Slots, false)})
 }
 
 // rows returns the input of row indices [n] to write. Caches with equal lengths share it.
@@ -237,8 +255,13 @@ func hide(keys []ggml.Float16) {
 // [size, attended, heads, slots] as a view of the write, so that reading is ordered after writing.
 func (c *KV) store(t *nn.Tape, p Pass, dst, x, rows *ggml.Tensor) *ggml.Tensor {
 	size, heads := x.Dim(0), x.Dim(1)
-	written := t.C.SetRows(dst, t.C.View(x, []int64{size * heads, x.Dim(2)}, []int64{x.Stride(2)}, 0), rows)
+	written := setRows(t, dst, x, rows)
 	row := dst.Type().RowSize(size * heads)
 	slot := row * int64(c.length)
 	return t.C.View(written, []int64{size, p.Attended, heads, p.Slots}, []int64{row, dst.Type().RowSize(size), slot}, p.First*slot)
+}
+
+// setRows writes x [size, heads, n], with contiguous heads, to rows of a cache, and returns all of it.
+func setRows(t *nn.Tape, dst, x, rows *ggml.Tensor) *ggml.Tensor {
+	return t.C.SetRows(dst, t.C.View(x, []int64{x.Dim(0) * x.Dim(1), x.Dim(2)}, []int64{x.Stride(2)}, 0), rows)
 }

@@ -188,7 +188,7 @@ func (a Attention) Check(c Config) (faults []string) {
 	if len(faults) == 0 && a.Heads%a.KVHeads != 0 {
 		faults = append(faults, fmt.Sprintf("%s: %d heads cannot share %d KV heads", c.key("attention.head_count_kv"), a.Heads, a.KVHeads))
 	}
-	if dims := a.RoPE.Dims; dims <= 0 || dims%2 != 0 || dims > a.HeadSize {
+	if dims := a.RoPE.Dims; dims < 0 || dims == 0 && !a.NoRoPE || dims%2 != 0 || dims > a.HeadSize {
 		faults = append(faults, fmt.Sprintf("%s: RoPE cannot rotate %d elements of a head of %d", c.key("rope.dimension_count"), dims, a.HeadSize))
 	}
 	return faults

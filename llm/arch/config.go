@@ -99,11 +99,13 @@ type Config struct {
 	IndexHeads, IndexHeadSize int
 	IndexKeys                 int // keys that an indexer chooses for each query; 0: no indexer
 	IndexBlock                int // adjacent keys that an indexer chooses together; 0: it chooses each
+	IndexPool                 int // adjacent keys that it chooses by a key of their own; 0: it chooses each
 	// OwnIndexers says of each layer whether it has an indexer; others take an earlier layer's choice. nil: all have one.
 	OwnIndexers []bool
 	Streams     int // residual streams; 0: one
 	StreamRank  int // rank of the gates of streams
-	// See [StreamGates].
+	// See [StreamGates] and [SinkhornStreams].
+	StreamIterations           int
 	StreamMagnitude, StreamEps float32
 	NGrams                     NGrams
 	NGramHash                  NGramHash
@@ -123,6 +125,12 @@ type Config struct {
 	QRank, KVRank, ValueSize, KeySizeMLA, ValueSizeMLA int
 	// Sizes of latent attention in local layers, in architectures whose layers differ.
 	LocalKVRank, LocalKeySizeMLA, LocalValueSizeMLA int
+
+	// See [CompressedAttention]. Ratios lists the tokens of a compressed key in each layer; 0: the layer has none.
+	OutGroups, OutRank int
+	Ratios             []int
+	CompressedFreqBase float32 // of RoPE in layers with compressed keys
+	HashLayers         int     // first layers, whose experts a table chooses by the token
 
 	// See [Temperature].
 	AttnTempScale  float32

@@ -47,7 +47,7 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	rule := nn.DeltaRule{Beta: t.Sigmoid(numbers[0]), G: d.decay(p, t, numbers[1]), Rows: p.Rows, Packed: p.Packed}
 	parts := t.Split(t.SiLU(p.convolve(t, qkv, "ssm_conv1d", d.ConvLength)), keys, keys, values)
 	normal := func(x *nn.Value) *nn.Value {
-		x = p.unit(t, t.Heads(x, kHeads))
+		x = p.unit(t, t.Heads(x, kHeads), p.config.RMSEps)
 		if d.Grouped {
 			x = t.RepeatHeads(x, heads/kHeads)
 		}
@@ -66,9 +66,9 @@ func (d DeltaNet) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 }
 
 // unit returns x / √(‖x‖² + ε) over ne0: RMSNorm with other factors.
-func (p Place) unit(t *nn.Tape, x *nn.Value) *nn.Value {
+func (p Place) unit(t *nn.Tape, x *nn.Value, eps float32) *nn.Value {
 	n := float64(max(1, x.T.Dim(0))) // 0 of a tensor that stands for a failure
-	return t.Scale(t.Norm(t.Contiguous(x), nn.Norm{Eps: p.config.RMSEps / float32(n)}), float32(1/math.Sqrt(n)))
+	return t.Scale(t.Norm(t.Contiguous(x), nn.Norm{Eps: eps / float32(n)}), float32(1/math.Sqrt(n)))
 }
 
 // rows describes the rows of a matrix [in, out], whose last rows belong to heads. If transformers groups the matrix by key

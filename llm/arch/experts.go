@@ -51,6 +51,7 @@ const (
 	GatingSoftMax       = nn.GatingSoftMax // over all experts
 	GatingSigmoid       = nn.GatingSigmoid
 	GatingSoftMaxChosen = nn.GatingSoftMaxChosen // over the chosen ones
+	GatingSqrtSoftplus  = nn.GatingSqrtSoftplus  // √log(1 + eˣ)
 )
 
 // Forward returns the weighted sum of each token's chosen experts, plus the shared network.

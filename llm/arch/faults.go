@@ -60,6 +60,7 @@ func (c Config) faults() []string {
 	check.factors()
 	check.experts()
 	check.latentAttention()
+	check.sinkhorn()
 	check.cycles()
 	check.valueExperts()
 	check.xielu()
@@ -75,7 +76,7 @@ func (c *configCheck) sizes() {
 	}{
 		{"embedding_length_out", 0, c.VectorSize}, {"dense_2_feat_out", 0, c.ProjectionWidth}, {"attention.relative_buckets_count", 0, c.RelativeBuckets},
 		{"vocab_size", 1, c.Vocab}, {"context_length", 1, c.Context}, {"embedding_length", 1, c.Embd}, {"feed_forward_length", 0, c.FF},
-		{"block_count", 1, c.Layers}, {"attn_res.block_size", 0, c.ResidualStep}, {"hyper_connection.count", 0, c.Streams}, {"hyper_connection.low_rank", 0, c.StreamRank}, {"attention.indexer.top_k", 0, c.IndexKeys}, {"attention.indexer.head_count", 0, c.IndexHeads}, {"attention.indexer.key_length", 0, c.IndexHeadSize}, {"attention.indexer.block_size", 0, c.IndexBlock}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
+		{"block_count", 1, c.Layers}, {"attn_res.block_size", 0, c.ResidualStep}, {"hyper_connection.count", 0, c.Streams}, {"hyper_connection.low_rank", 0, c.StreamRank}, {"attention.indexer.top_k", 0, c.IndexKeys}, {"attention.indexer.head_count", 0, c.IndexHeads}, {"attention.indexer.key_length", 0, c.IndexHeadSize}, {"attention.indexer.block_size", 0, c.IndexBlock}, {"attention.indexer.kpool", 0, c.IndexPool}, {"attention.head_count", 0, c.Heads}, {"attention.head_count_kv", 0, c.KVHeads}, {"attention.key_length", 0, c.HeadSize},
 	} {
 		c.require(n.value >= n.least && n.value <= math.MaxInt32, "%s is %d", c.key(n.name), n.value)
 	}
@@ -84,7 +85,7 @@ func (c *configCheck) sizes() {
 
 // widths bounds the dimensions of matrices.
 func (c *configCheck) widths() {
-	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers, c.Streams * c.Embd, c.StreamRank, c.IndexHeads * c.IndexHeadSize} {
+	for _, width := range []int{c.Vocab, c.Embd, 2 * c.FF, c.VectorSize, c.ProjectionWidth, c.Heads * max(c.HeadSize, c.LocalHeadSize), c.KVHeads * c.HeadSize, c.LayerEmbd * c.Layers, c.Streams * c.Embd, c.StreamRank, c.IndexHeads * c.IndexHeadSize, c.IndexPool} {
 		c.require(width <= maxWidth, "a matrix has rows or columns of %d elements; the limit is %d", width, maxWidth)
 	}
 }
@@ -163,7 +164,7 @@ func (c *configCheck) experts() {
 		c.require(c.ExpertGroupsUsed > 0 && c.ExpertGroupsUsed <= g, "%s is %d, but must be 1 to %d", c.key("expert_group_used_count"), c.ExpertGroupsUsed, g)
 		c.require(c.ExpertsUsed <= c.ExpertGroupsUsed*(c.Experts/g), "%s is %d, more experts than %d groups have", c.key("expert_used_count"), c.ExpertsUsed, c.ExpertGroupsUsed)
 	}
-	c.require(c.Gating >= GatingSoftMax && c.Gating <= GatingSoftMaxChosen, "%s is %d, which is unsupported", c.key("expert_gating_func"), c.Gating)
+	c.require(c.Gating >= GatingSoftMax && c.Gating <= GatingSqrtSoftplus, "%s is %d, which is unsupported", c.key("expert_gating_func"), c.Gating)
 	c.require(finite(c.ExpertScale), "%s is %v", c.key("expert_weights_scale"), c.ExpertScale)
 	for _, n := range []struct {
 		name  string
@@ -218,7 +219,7 @@ func (c *configCheck) valueExperts() {
 	}
 	c.require(c.ValueExperts > 0 && c.ValueExperts <= maxExperts, "%s is %d; the limit is %d", c.key("attention.value_expert_count"), c.ValueExperts, maxExperts)
 	c.require(c.ValueExpertsUsed > 0 && c.ValueExpertsUsed <= c.ValueExperts, "%s is %d, but must be 1 to %d", c.key("attention.value_expert_used_count"), c.ValueExpertsUsed, c.ValueExperts)
-	c.require(c.Gating != GatingSoftMaxChosen, "%s is %d, which value experts do not support", c.key("expert_gating_func"), c.Gating)
+	c.require(c.Gating < GatingSoftMaxChosen, "%s is %d, which value experts do not support", c.key("expert_gating_func"), c.Gating)
 }
 
 func (c *configCheck) xielu() {
@@ -243,6 +244,11 @@ func (c *configCheck) lists() {
 		{"swiglu_clamp_exp", entries(c.ExpertClamps)}, {"swiglu_clamp_shexp", entries(c.Clamps)},
 	} {
 		c.require(list.length == none || list.length == c.Layers, "%s.%s has %d values for %d layers", c.Arch, list.name, list.length, c.Layers)
+	}
+	const most = 1 << 16
+	c.require(c.Ratios == nil || len(c.Ratios) >= c.Layers, "%s has %d values for %d layers", c.key("attention.compress_ratios"), len(c.Ratios), c.Layers)
+	for _, ratio := range c.Ratios {
+		c.require(ratio == 0 || ratio > 1 && ratio <= most, "%s: keys of %d tokens are unsupported", c.key("attention.compress_ratios"), ratio)
 	}
 	if len(c.faults) > before {
 		return

@@ -11,11 +11,16 @@ type HyperConnected struct {
 	Mixer   StreamMixer
 }
 
-// A StreamMixer computes the weights of streams from the streams x [n_embd·streams, n].
+// A StreamMixer computes the weights of streams from the streams x [n_embd·streams, n]; without adds only of their sum.
 type StreamMixer interface {
-	// mix returns the weighted sum [n_embd, n], and the multiples [streams, n] of what is added to each stream; without adds
-	// nothing is, and they are nil.
-	mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value)
+	mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) streamMix
+}
+
+// A streamMix is what a [StreamMixer] makes for each token.
+type streamMix struct {
+	sum       *nn.Value // weighted sum of the streams [n_embd, n]
+	multiples *nn.Value // of what is added to each stream [streams, n]; nil: nothing is
+	carry     *nn.Value // weights of the streams in what each becomes [from·to, n]; nil: they stay
 }
 
 // Residuals returns the residual.
@@ -24,11 +29,14 @@ func (h HyperConnected) Residuals() []Residual { return []Residual{h.Residual} }
 // Forward returns the streams after the residual.
 func (h HyperConnected) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	n := int64(h.Streams)
-	sum, multiples := h.Mixer.mix(p, t, h.Kind, x, n, true)
-	y := h.apart(p.Part(0), t, sum)
-	x, multiples = lastOf(t, x, y), lastOf(t, multiples, y)
-	added := t.Mix(t.Columns(y), t.Heads(multiples, n)) // [n_embd, 1, n] · [1, streams, n]
-	return t.Flat(t.Add(t.Heads(x, n), added))
+	mix := h.Mixer.mix(p, t, h.Kind, x, n, true)
+	y := h.apart(p.Part(0), t, mix.sum)
+	streams := t.Heads(lastOf(t, x, y), n)
+	if mix.carry != nil {
+		streams = t.Mix(streams, t.Heads(lastOf(t, mix.carry, y), n)) // [n_embd, from, n] · [from, to, n]
+	}
+	added := t.Mix(t.Columns(y), t.Heads(lastOf(t, mix.multiples, y), n)) // [n_embd, 1, n] · [1, streams, n]
+	return t.Flat(t.Add(streams, added))
 }
 
 // hyperConnected makes attention and network residuals of several streams.
@@ -47,7 +55,6 @@ func hyperOrder(by func(c *Config) StreamMixer) func(p Place, t *nn.Tape, x *nn.
 		for i := range p.layers {
 			x = pass(x, i)
 		}
-		sum, _ := by(&p.config).mix(p, t, "output_hc", x, n, false)
-		return sum
+		return by(&p.config).mix(p, t, "output_hc", x, n, false).sum
 	}
 }

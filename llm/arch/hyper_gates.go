@@ -8,7 +8,7 @@ import (
 // Magnitude·σ(·) + Eps.
 type StreamGates struct{ Magnitude, Eps float32 }
 
-func (g StreamGates) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
+func (g StreamGates) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (m streamMix) {
 	kinds := int64(1) // of gates
 	if adds {
 		kinds = 2
@@ -20,7 +20,8 @@ func (g StreamGates) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams in
 	weights := z
 	if adds {
 		parts := t.Split(z, streams, streams)
-		weights, multiples = t.Contiguous(parts[0]), t.AddNumber(t.Scale(t.Contiguous(parts[1]), g.Magnitude), g.Eps)
+		weights, m.multiples = t.Contiguous(parts[0]), t.AddNumber(t.Scale(t.Contiguous(parts[1]), g.Magnitude), g.Eps)
 	}
-	return t.Weigh(t.Heads(x, streams), t.AddNumber(weights, g.Eps)), multiples
+	m.sum = t.Weigh(t.Heads(x, streams), t.AddNumber(weights, g.Eps))
+	return m
 }

@@ -6,7 +6,7 @@ import "github.com/goggml/ggml/internal/nn"
 // multiplied by 2·σ of a matrix times the normalised streams.
 type LowRankStreams struct{ Rank int }
 
-func (l LowRankStreams) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (sum, multiples *nn.Value) {
+func (l LowRankStreams) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams int64, adds bool) (m streamMix) {
 	width, rank := x.T.Dim(0), int64(l.Rank)
 	n := p.normOf()
 	n.Groups, n.Weight = int(streams), p.Weight(Weight{Kind: kind + "_norm", Shape: []int64{width}, Role: Norm})
@@ -18,10 +18,11 @@ func (l LowRankStreams) mix(p Place, t *nn.Tape, kind Kind, x *nn.Value, streams
 	made, mean := t.Linear(x, matrices...), 1/float32(streams)
 	gate := t.Linear(t.SiLU(t.Scale(t.Contiguous(made[0]), mean)), p.Matrix(kind+"_up", rank, width, streamMatrix))[0]
 	if adds {
-		multiples = t.Scale(t.Sigmoid(t.Scale(t.Contiguous(made[1]), mean)), 2)
+		m.multiples = t.Scale(t.Sigmoid(t.Scale(t.Contiguous(made[1]), mean)), 2)
 	}
 	gated := t.Mul(x, t.Sigmoid(gate))
-	return t.Scale(t.SumExperts(t.Heads(gated, streams)), mean), multiples
+	m.sum = t.Scale(t.SumExperts(t.Heads(gated, streams)), mean)
+	return m
 }
 
 var streamMatrix = MatrixOptions{NoScale: true}

@@ -18,6 +18,7 @@ type Indexer struct {
 	RoPE            ggml.RoPE // of the first elements of a head, or of the last ones
 	RotatesLast     bool
 	Eps             float32    // epsilon of the LayerNorm of keys
+	Pool            int        // adjacent keys that it chooses together, by a key that it makes of theirs; 0: it chooses each
 	Shared          LayersBack // takes the choice of an earlier layer, and has no weights; 0: its own
 }
 
@@ -35,9 +36,12 @@ func (x Indexer) choose(p Place, t *nn.Tape, input, q *nn.Value) *nn.Chosen {
 	o := nn.AttentionOptions{Rows: p.Rows, Packed: p.Packed, Branched: p.Branched}
 	index := x.index(p, t, nn.Input(input.T), nn.Input(q.T))
 	var chosen *nn.Chosen
-	if kept := p.State(1); kept != nil {
-		chosen = kept.(*state.KV).Choose(t, p.Pass, index)
-	} else {
+	switch kept := p.State(1).(type) {
+	case *state.KV:
+		chosen = kept.Choose(t, p.Pass, index)
+	case *state.Pools:
+		chosen = kept.Choose(t, p.Pass, index, kept.Write(t, p.Pass, input.T.Dim(1), index.K))
+	default:
 		chosen = t.Choose(index, o)
 	}
 	p.beside.chosen[p.Layer] = chosen
@@ -48,7 +52,11 @@ func (x Indexer) choose(p Place, t *nn.Tape, input, q *nn.Value) *nn.Chosen {
 // and scales weights, which changes no order of scores.
 func (x Indexer) index(p Place, t *nn.Tape, input, q *nn.Value) nn.Indexer {
 	embd, size, heads := int64(p.config.Embd), int64(x.HeadSize), int64(x.Heads)
-	made := t.Linear(input, x.matrix(p, "indexer.attn_k", embd, size), x.matrix(p, "indexer.proj", embd, heads))
+	matrices := []nn.Matrix{x.matrix(p, "indexer.attn_k", embd, size), x.matrix(p, "indexer.proj", embd, heads)}
+	if x.Pool > 0 {
+		matrices = append(matrices, x.matrix(p, "indexer_compressor_gate", embd, size))
+	}
+	made := t.Linear(input, matrices...)
 	queries := t.Linear(q, x.matrix(p, "indexer.attn_q_b", q.T.Dim(0), size*heads))[0]
 	keys := t.Norm(t.Contiguous(made[0]), nn.Norm{
 		Layer: true, Eps: x.Eps,
@@ -56,21 +64,39 @@ func (x Indexer) index(p Place, t *nn.Tape, input, q *nn.Value) nn.Indexer {
 		Bias:   p.Weight(Weight{Kind: "indexer.k_norm", Shape: []int64{size}, Role: Bias, Frozen: true}),
 	})
 	r := nn.Rotation{RoPE: x.RoPE, Positions: t.Positions(input.T.Dim(1))}
-	return nn.Indexer{
-		Q: x.rotate(t, t.Heads(t.Contiguous(queries), heads), r), K: x.rotate(t, t.Heads(keys, 1), r), Weights: t.Contiguous(made[1]), Keys: x.Keys,
+	index := nn.Indexer{Q: x.rotate(t, t.Heads(t.Contiguous(queries), heads), r), Weights: t.Contiguous(made[1]), Keys: x.Keys, Pooling: x.pooling()}
+	if x.Pool > 0 {
+		offsets := p.Weight(Weight{Kind: "indexer_compressor_ape", Shape: []int64{size, int64(x.Pool)}, Role: Position, Frozen: true})
+		if m := p.gatherPools(t, 1, x.pooling(), keys, t.AddByOffset(made[2], offsets)); m != nil {
+			index.K = t.Unflatten(t.Pool(*m), 1)
+		}
+	} else {
+		index.K = x.rotate(t, t.Heads(keys, 1), r)
 	}
+	return index
+}
+
+func (x Indexer) pooling() nn.Pooling { return nn.Pooling{Every: x.Pool} }
+
+// gatherPools returns the members of pools, of values and scores of tokens; in a session with the tokens that a state has kept. It
+// is nil if whole sequences are shorter than a pool.
+func (p Place) gatherPools(t *nn.Tape, kept int, of nn.Pooling, values, scores *nn.Value) *nn.PoolMembers {
+	if s, ok := p.State(kept).(*state.Pools); ok {
+		m := s.Gather(t, p.Pass, values, scores)
+		return &m
+	}
+	return t.GatherPools(values, scores, of, p.Rows)
 }
 
 // rotate rotates heads [size, heads, n] by position.
 func (x Indexer) rotate(t *nn.Tape, heads *nn.Value, r nn.Rotation) *nn.Value {
-	if !x.RotatesLast {
+	switch {
+	case x.RoPE.Dims == 0:
+		return heads
+	case !x.RotatesLast:
 		return t.RoPE(heads, r)
 	}
-	still, rotated := LatentAttention{}.split(t, heads, x.HeadSize-x.RoPE.Dims)
-	if still == nil {
-		return t.RoPE(rotated, r)
-	}
-	return t.Join(still, t.RoPE(rotated, r))
+	return rotateLast(t, heads, r)
 }
 
 // matrix declares a frozen matrix.
@@ -78,12 +104,15 @@ func (Indexer) matrix(p Place, kind Kind, in, out int64) nn.Matrix {
 	return p.Matrix(kind, in, out, MatrixOptions{NoScale: true, NoLoRA: true, Frozen: true})
 }
 
-// newStates makes a cache of the keys.
+// newStates makes a cache of the keys, or of pools.
 func (x Indexer) newStates(o state.Options) ([]state.State, error) {
-	if !x.is() || x.Shared > 0 {
+	switch {
+	case !x.is() || x.Shared > 0:
 		return nil, nil
+	case x.Pool > 0:
+		return oneState(state.NewPools(o, x.pooling(), x.HeadSize))
 	}
-	return oneState(state.NewKeys(o, x.HeadSize))
+	return oneState(state.NewKeys(o, x.HeadSize, nn.Window{}))
 }
 
 // check reports sizes that are out of bounds.
@@ -102,7 +131,7 @@ func (x Indexer) flops(length int) float64 {
 	if x.Shared > 0 {
 		return 0
 	}
-	return float64(x.Heads*x.HeadSize) * float64(length)
+	return float64(x.Heads*x.HeadSize) * float64(length) / float64(max(1, x.Pool))
 }
 
 // indexerKeys are the sizes of indexers.
@@ -157,8 +186,8 @@ func ownIndexers(fallback func(c *Config, i int) bool) key {
 			if isList && list.Len() < c.Layers {
 				m.fault("%s.%s has %d values for %d layers", m.arch, name, list.Len(), c.Layers)
 			}
-			if c.Layers > 0 && !own[0] {
-				m.fault("%s.%s: there is no indexer before layer 0, whose choice it could take", m.arch, name)
+			if first := c.firstAttention(); c.Layers > 0 && !own[first] {
+				m.fault("%s.%s: there is no indexer before layer %d, whose choice it could take", m.arch, name, first)
 			}
 			if slices.Contains(own, false) {
 				c.OwnIndexers = own

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -58,6 +59,7 @@ type KimiDelta struct {
 	Negated                     bool    // files have the factors a of decays as a vector, and of decays with a bound −a
 	Gate                        Kind    // kind of the gate's first matrix
 	DecayBound                  float32 // log decays are DecayBound·σ(a·x); 0: a·log(1 + eˣ)
+	UnitEps                     float32 // added to the squared lengths of queries and keys; 0: the model's epsilon
 }
 
 // String describes the part.
@@ -79,8 +81,11 @@ func (k KimiDelta) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		kernel := p.Weight(Weight{Kind: kind, Shape: []int64{int64(k.ConvLength), 1, inner}, Role: Kernel})
 		return t.Heads(t.SiLU(p.convolveWith(t, t.Contiguous(made[i]), kernel, 1, i)), heads)
 	}
+	unit := func(i int, kind Kind) *nn.Value {
+		return p.unit(t, convolved(i, kind), cmp.Or(k.UnitEps, p.config.RMSEps))
+	}
 	rule := nn.DeltaRule{
-		Q: p.unit(t, convolved(0, "ssm_conv1d_q")), K: p.unit(t, convolved(1, "ssm_conv1d_k")), V: convolved(2, "ssm_conv1d_v"),
+		Q: unit(0, "ssm_conv1d_q"), K: unit(1, "ssm_conv1d_k"), V: convolved(2, "ssm_conv1d_v"),
 		G: k.decay(p, t, made[3]), Beta: t.Sigmoid(made[5]), Rows: p.Rows, Packed: p.Packed,
 	}
 	n := p.normOf()

@@ -13,7 +13,7 @@ import (
 type LatentAttention struct {
 	Attention              // of the heads; if Absorbed, to the latent vectors
 	QRank, KVRank      int // QRank 0: one matrix makes the queries
-	KeySize, ValueSize int // of a head; the last RoPE.Dims elements of keys have the position
+	KeySize, ValueSize int // of a head; the last RoPE.Dims elements of keys have the position; 0: none has
 	// Absorbed: a matrix of each head maps queries to the space of latent vectors, and another one maps
 	// the result to values, instead of mapping latent vectors to keys and values.
 	Absorbed bool
@@ -29,7 +29,9 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 	heads := int64(l.Heads)
 	still := l.KeySize - l.RoPE.Dims
 	own, rotated := l.split(t, t.Heads(q, heads), still)
-	rotated, position = l.rotate(p, t, rotated, t.Unflatten(position, 1))
+	if position != nil {
+		rotated, position = l.rotate(p, t, rotated, t.Unflatten(position, 1))
+	}
 	var keys, values *nn.Value
 	if l.Absorbed {
 		own = l.eachHead(p, t, own, "attn_k_b", still, l.KVRank)
@@ -39,7 +41,10 @@ func (l LatentAttention) Forward(p Place, t *nn.Tape, x *nn.Value) *nn.Value {
 		keys, values = l.split(t, t.Heads(kv, heads), still)
 		position = t.RepeatHeads(position, heads)
 	}
-	if still > 0 {
+	switch {
+	case l.RoPE.Dims == 0:
+		rotated, position = own, keys
+	case still > 0:
 		rotated, position = t.Join(own, rotated), t.Join(keys, position)
 	}
 	y := l.attend(p, t, rotated, position, t.Pad(values, int64(l.HeadSize)), chosen)
@@ -82,6 +87,9 @@ func (l LatentAttention) project(p Place, t *nn.Tape, x *nn.Value) (q, latent, p
 	} else {
 		low := p.Norm(t, "attn_q_a_norm", made[0])
 		q, chosen = t.Linear(low, p.Matrix("attn_q_b", int64(l.QRank), queries, latentMatrix))[0], l.Indexer.choose(p, t, x, low)
+	}
+	if l.RoPE.Dims == 0 {
+		return q, p.Norm(t, "attn_kv_a_norm", t.Contiguous(made[1])), nil, gate, chosen
 	}
 	parts := t.Split(made[1], int64(l.KVRank), int64(l.RoPE.Dims))
 	latent, position = p.Norm(t, "attn_kv_a_norm", t.Contiguous(parts[0])), t.Contiguous(parts[1])

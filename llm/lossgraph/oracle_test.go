@@ -137,7 +137,7 @@ var spoilings = map[string][]spoiling{
 // of weights: ops of other architectures, sessions, adapters and checkpoints, and the optimiser.
 var (
 	ofPlain   = []string{"OuterProducts", "MulTransposed", "SoftMaxGrad"}
-	elsewhere = []string{"CachedAttention", "GatedDelta", "GatedDeltaStep", "IndexScores", "LightningAttention", "LightningStep", "SelectiveScanStep", "Keep", "FrozenCopies", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
+	elsewhere = []string{"CachedAttention", "GatedDelta", "GatedDeltaStep", "IndexScores", "LightningAttention", "LightningStep", "SelectiveScanStep", "Sinkhorn", "Keep", "FrozenCopies", "Cast", "CastLowRank", "SumSquares", "GateStep", "AdamWStep"}
 )
 
 // Each op has its spoilings.
