@@ -22,8 +22,8 @@ import (
 var archs = []string{
 	"afmoe-moe", "arcee-dense", "arctic-moe", "baichuan-dense", "bailingmoe-moe", "bailingmoe2-moe", "bailingmoe3-moe", "bloom-dense", "chatglm-dense",
 	"codeshell-dense", "cogvlm-dense", "cohere2-dense", "cohere2moe-moe", "command-r-dense", "dbrx-moe", "deci-dense", "deepseek-moe", "deepseek2-moe",
-	"deepseek32-moe", "dots1-moe", "dots3note-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
-	"gemma2-dense", "gemma3-dense", "glm-dsa-moe", "glm4-dense", "glm4moe-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
+	"deepseek32-moe", "deepseek4-moe", "dots1-moe", "dots3note-moe", "dream-dense", "ernie4_5-moe", "ernie4_5-moe-moe", "exaone-dense", "exaone-moe-moe", "exaone4-dense", "falcon-dense", "falcon-h1-dense", "gemma-dense",
+	"gemma2-dense", "gemma3-dense", "glm-dsa-moe", "glm4-dense", "glm4moe-moe", "glm5-next-moe", "gpt-oss-moe", "gpt2-dense", "gptneox-dense", "granite-dense", "granite-moe",
 	"granite_swa-dense", "granitehybrid-dense", "granitemoe-dense", "granitemoe-moe", "grok-moe", "grovemoe-moe", "hrm_text-dense", "hunyuan-dense-dense", "hunyuan-moe-moe",
 	"hunyuan_vl-dense", "hy_v3-moe", "hy_v4-moe", "internlm2-dense", "jais-dense", "jais2-dense", "jamba-dense", "k2-horizon-dense", "k2-horizon-moe", "kimi-k3-moe", "kimi-linear-moe", "laguna-moe", "lfm2-dense",
 	"lfm2moe-moe", "llada-dense", "llada-moe-moe", "llama-dense", "llama-moe", "llama4-moe", "maincoder-dense", "maion-coder-moe", "mamba-dense", "mamba2-dense", "maple-moe",
@@ -93,15 +93,8 @@ func testArchitecture(t *testing.T, file string, variants []*cpuVariant) {
 	if m.Config().Window > 0 && m.Config().Window < 200 {
 		beyondWindows(t, m, file)
 	}
-	if slices.ContainsFunc(m.Architecture().Layers(), func(l arch.Layer) bool {
-		part := l[0].Part
-		if h, ok := part.(arch.HyperConnected); ok {
-			part = h.Part
-		}
-		a, ok := part.(arch.LatentAttention)
-		return ok && a.Indexer.Keys > 0
-	}) {
-		chosenKeys(t, file, tokens)
+	if few := fewKeys(m.Architecture()); few != nil {
+		chosenKeys(t, file, tokens, few)
 	}
 	for _, typ := range []string{"Q8_0", "Q4_K"} {
 		m, err := model.Load(quantized(t, file, typ, "--pure"), model.LoadOptions{})
@@ -157,14 +150,35 @@ func beyondWindows(t *testing.T, m *model.Model, path string) {
 	require.LessOrEqual(t, n, bound)
 }
 
+// fewKeys are numbers of keys that indexers choose of 96, or of the compressed keys of as many tokens; nil without indexers.
+func fewKeys(a *arch.Architecture) []uint32 {
+	for _, l := range a.Layers() {
+		part := l[0].Part
+		if h, ok := part.(arch.HyperConnected); ok {
+			part = h.Part
+		}
+		switch p := part.(type) {
+		case arch.LatentAttention:
+			if p.Indexer.Keys > 0 {
+				return []uint32{8, 40}
+			}
+		case arch.CompressedAttention:
+			if p.Indexer.Keys > 0 {
+				return []uint32{2, 9}
+			}
+		}
+	}
+	return nil
+}
+
 // chosenKeys lets indexers choose fewer keys than there are tokens.
-func chosenKeys(t *testing.T, path string, tokens []int32) {
+func chosenKeys(t *testing.T, path string, tokens []int32, few []uint32) {
 	g, err := ggml.OpenGGUF(path)
 	require.NoError(t, err)
 	defer g.Close()
 	kind, err := ggml.GGUFValue[string](g, "general.architecture")
 	require.NoError(t, err)
-	for _, keys := range []uint32{8, 40} {
+	for _, keys := range few {
 		require.NoError(t, g.Set(kind+".attention.indexer.top_k", keys))
 		few := filepath.Join(t.TempDir(), "few.gguf")
 		require.NoError(t, g.WriteFile(few))

@@ -130,6 +130,10 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				_, mixes := p[0].Part.(arch.Mamba2)
 				note(&network, !mixes, "beside attention")
 				walk(p)
+			case arch.CompressedAttention:
+				note(&attention, true, "windows and compressed keys")
+				note(&attention, p.Indexer.Keys > 0, "of which an indexer chooses some")
+				note(&attention, p.Sinks, "sinks")
 			case arch.Attention:
 				note(&attention, p.FusedQKV, "one matrix of queries, keys and values")
 				note(&attention, slices.Contains([]arch.QKNorm{arch.PerHead, arch.EachHead, arch.HeadGroups, arch.QueryGains}, p.QKNorm), "queries and keys normalised per head")
@@ -153,7 +157,8 @@ func describe(a *arch.Architecture) (attention, network []string) {
 				note(&attention, p.Temperature.Scale != 0, "temperature by position")
 			case arch.LatentAttention:
 				note(&attention, true, "keys and values of latent vectors")
-				note(&attention, p.Indexer.Keys > 0, "keys chosen by an indexer")
+				note(&attention, p.Indexer.Keys > 0 && p.Indexer.Pool == 0, "keys chosen by an indexer")
+				note(&attention, p.Indexer.Pool > 0, "pools of keys chosen by an indexer")
 				note(&attention, p.Indexer.Shared > 0, "layers that reuse the choice of an earlier layer")
 				walk([]arch.Residual{{Part: p.Attention}})
 			case arch.FeedForward:

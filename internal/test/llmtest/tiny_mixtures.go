@@ -15,6 +15,13 @@ var latent = map[string]any{
 // indexer holds the keys of indexers that choose fewer keys than a test's sequence has. With few heads scores would tie at 0.
 var indexer = map[string]any{"attention.indexer.head_count": uint32(16), "attention.indexer.key_length": uint32(64), topKeys: uint32(6)}
 
+// compressed holds the keys of attention to compressed keys between several residual streams.
+var compressed = merged(sigmoidRouter, indexer, map[string]any{
+	"expert_gating_func": uint32(4), "expert_shared_count": uint32(1), "rope.dimension_count": uint32(8), "attention.q_lora_rank": uint32(32), "attention.sliding_window": uint32(5),
+	"attention.output_group_count": uint32(2), "attention.output_lora_rank": uint32(32), "attention.compress_rope_freq_base": float32(400), "hash_layer_count": uint32(0),
+	"hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3), "hyper_connection.epsilon": float32(1e-3),
+})
+
 // idleIndexer holds the keys of indexers within whose budget a test's sequence is.
 var idleIndexer = map[string]any{"attention.indexer.head_count": uint32(3), "attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(256)}
 
@@ -87,6 +94,17 @@ var tinyMixtures = map[string]tinyArch{
 		}),
 		headSize: 40, optional: biases("exp_probs_b"),
 	},
+	"deepseek4": {
+		keys: with(compressed, map[string]any{
+			"attention.compress_ratios": []uint32{0, 4, 4}, "swiglu_clamp_exp": []float32{0, 0, 0.5}, topKeys: uint32(3),
+			"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4), "rope.scaling.original_context_length": uint32(8),
+		}),
+		layers: 3, headSize: 32, kvHeads: 1,
+	},
+	"deepseek4-thirds": { // stock llama.cpp compresses 4 or 128 tokens
+		arch: "deepseek4", keys: with(compressed, map[string]any{"attention.compress_ratios": []uint32{3, 4}, "swiglu_clamp_exp": []float32{0, 0}, topKeys: uint32(64)}),
+		headSize: 32, kvHeads: 1, noStock: true, seed: 2,
+	},
 	"dots3note": {
 		keys: with(sigmoidRouter, latent, indexer, map[string]any{
 			"attention.q_lora_rank": uint32(32), "attention.sliding_window": uint32(5), "attention.sliding_window_pattern": []bool{true, false, true}, "rope.freq_base_swa": float32(500),
@@ -104,6 +122,14 @@ var tinyMixtures = map[string]tinyArch{
 	"glm-dsa": {
 		keys:   with(latent, indexer, map[string]any{"attention.q_lora_rank": uint32(32), "attention.indexer.types": []uint32{1, 0, 1}}),
 		layers: 3, headSize: 40, tied: true, optional: biases("exp_probs_b"),
+	},
+	"glm5-next": {
+		keys: with(latent, sigmoidRouter, indexer, map[string]any{
+			"attention.head_count_kv": []uint32{1, 0, 1}, "attention.q_lora_rank": uint32(32), "attention.key_length_mla": uint32(32), "rope.dimension_count": uint32(0), "ssm.conv_kernel": uint32(3), "kda.head_dim": uint32(32),
+			"kda.gate_lower_bound": float32(-5), "attention.indexer.kpool": uint32(2), "attention.indexer.types": []uint32{1, 0, 0}, topKeys: uint32(6),
+			"hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3), "hyper_connection.epsilon": float32(1e-3), "swiglu_clamp_exp": []float32{0, 0, 0.5},
+		}),
+		layers: 3, headSize: 32, seed: 3,
 	},
 	"glm4moe": {
 		keys: with(sigmoidRouter, map[string]any{
