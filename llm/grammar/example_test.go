@@ -55,7 +55,7 @@ func ExampleJSONSchema() {
 	fmt.Print(text)
 	// Output:
 	// space ::= | " " | "\n"{1,2} [ \t]{0,20}
-	// boolean ::= ("true" | "false") space
-	// schema ::= "[" space (boolean ("," space boolean){0,2})? "]" space
+	// boolean ::= "true" | "false"
+	// schema ::= "[" space (boolean ("," space boolean){0,2})? space "]"
 	// root ::= schema
 }

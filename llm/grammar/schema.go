@@ -70,16 +70,16 @@ var primitives = map[string]struct {
 	uses []string
 }{
 	"space":         {`| " " | "\n"{1,2} [ \t]{0,20}`, nil},
-	"boolean":       {`("true" | "false") space`, []string{"space"}},
-	"null":          {`"null" space`, []string{"space"}},
+	"boolean":       {`"true" | "false"`, nil},
+	"null":          {`"null"`, nil},
 	"integral-part": {`[0] | [1-9] [0-9]{0,15}`, nil},
 	"decimal-part":  {`[0-9]{1,16}`, nil},
-	"integer":       {`"-"? integral-part space`, []string{"integral-part", "space"}},
-	"number":        {`"-"? integral-part ("." decimal-part)? ([eE] [-+]? integral-part)? space`, []string{"integral-part", "decimal-part", "space"}},
+	"integer":       {`"-"? integral-part`, []string{"integral-part"}},
+	"number":        {`"-"? integral-part ("." decimal-part)? ([eE] [-+]? integral-part)?`, []string{"integral-part", "decimal-part"}},
 	"char":          {`[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" [0-9a-fA-F]{4})`, nil},
-	"string":        {`"\"" char* "\"" space`, []string{"char", "space"}},
-	"array":         {`"[" space (value ("," space value)*)? "]" space`, []string{"value", "space"}},
-	"object":        {`"{" space (string ":" space value ("," space string ":" space value)*)? "}" space`, []string{"string", "value", "space"}},
+	"string":        {`"\"" char* "\""`, []string{"char"}},
+	"array":         {`"[" space (value ("," space value)*)? space "]"`, []string{"value", "space"}},
+	"object":        {`"{" space (string ":" space value ("," space string ":" space value)*)? space "}"`, []string{"string", "value", "space"}},
 	"value":         {`object | array | string | number | boolean | null`, []string{"object", "array", "string", "number", "boolean", "null"}},
 	"date":          {`[0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [1-2] [0-9] | "3" [0-1])`, nil},
 	"time":          {`([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{3})? ("Z" | [-+] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])`, nil},
@@ -273,7 +273,7 @@ func (w *schemaWriter) enum(o *object, types []string, path string) (string, err
 	for i, v := range values {
 		literals[i] = literal(writeJSON(v))
 	}
-	return w.rule(path, "("+strings.Join(literals, " | ")+") "+w.use("space"))
+	return w.rule(path, strings.Join(literals, " | "))
 }
 
 // reference returns the rule of a part of the document.

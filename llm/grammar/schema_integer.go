@@ -37,14 +37,13 @@ func (w *schemaWriter) integer(o *object, path string) (string, error) {
 	if !hasLeast && most > -largest {
 		least = -largest
 	}
-	w.use("space")
 	switch {
 	case !hasLeast && !hasMost:
 		return w.use("integer"), nil
 	case least > most:
 		return "", fmt.Errorf("%s: no integer is at least %d and at most %d", at(path), least, most)
 	}
-	return w.rule(path, "("+integers(least, most)+") space")
+	return w.rule(path, integers(least, most))
 }
 
 // integerBound returns the least or largest integer of a bound.

@@ -77,7 +77,7 @@ func (w *schemaWriter) object(o *object, path string) (string, error) {
 	case begin != "":
 		body += "(" + begin + ")?"
 	}
-	return w.rule(path, body+` "}" space`)
+	return w.rule(path, body+` space "}"`)
 }
 
 // optional returns what may follow other properties, and alternatives that may stand alone; "" if there is nothing.
@@ -128,7 +128,7 @@ func (w *schemaWriter) otherKey(names []string, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.rule(join(path, "key"), `"\"" `+body+` "\"" space`)
+	return w.rule(join(path, "key"), `"\"" `+body+` "\""`)
 }
 
 // A keyNode is a character of names.
@@ -214,7 +214,7 @@ func (w *schemaWriter) array(o *object, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.rule(path, `"[" space `+body+` "]" space`)
+	return w.rule(path, `"[" space `+body+` space "]"`)
 }
 
 // items returns a list of items: the ones of a prefix, each optional from the least count on, then equal ones.

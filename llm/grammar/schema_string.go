@@ -28,8 +28,7 @@ func (w *schemaWriter) string(o *object, path string) (string, error) {
 	case format != "" && (o.has("pattern") || hasLength):
 		return "", fmt.Errorf("%s: the format %q beside pattern, minLength or maxLength is unsupported", at(path), format)
 	case format != "":
-		w.use("space")
-		return w.rule(path, `"\"" `+w.use(format)+` "\"" space`)
+		return w.rule(path, `"\"" `+w.use(format)+` "\""`)
 	case o.has("pattern"):
 		return w.pattern(o.values["pattern"], path)
 	case !hasLength:
@@ -47,8 +46,7 @@ func (w *schemaWriter) string(o *object, path string) (string, error) {
 		return "", fmt.Errorf("%s: a string of at least %d and at most %d characters", at(path), least, most)
 	}
 	w.use("char")
-	w.use("space")
-	return w.rule(path, `"\"" char`+repeated(least, most)+` "\"" space`)
+	return w.rule(path, `"\"" char`+repeated(least, most)+` "\""`)
 }
 
 // pattern returns the rule of strings that match a regular expression of package regexp. As in JSON Schema, it may match anywhere
@@ -63,13 +61,12 @@ func (w *schemaWriter) pattern(value any, path string) (string, error) {
 		return "", fmt.Errorf("%s: the pattern %q is unsupported: %w", at(path), text, err)
 	}
 	w.use("char")
-	w.use("space")
 	p := &pattern{}
 	body := p.write(re, true, true)
 	if p.err != nil {
 		return "", fmt.Errorf("%s: the pattern %q is unsupported: %w", at(path), text, p.err)
 	}
-	return w.rule(path, `"\"" `+body+` "\"" space`)
+	return w.rule(path, `"\"" `+body+` "\""`)
 }
 
 // A pattern writes a regular expression as GBNF, for the characters of a JSON string.
